@@ -1,0 +1,1 @@
+"""Figures, reprinted by `make bench`. Timings are ratios inside one run: machines are noisy."""

@@ -1,0 +1,73 @@
+"""Differentially private online classification.
+
+>>> import littlestone as ls
+>>> print(ls.one_of(["4.2.1"], "version"))
+version = '4.2.1'
+"""
+
+from importlib.metadata import version
+
+from littlestone.learning.plain import SOA, Halving
+from littlestone.learning.releases import Release
+from littlestone.theory.classes import DEAD, HypothesisClass, State, differ
+from littlestone.theory.combinations import Complement, Union
+from littlestone.theory.conjunctions import Conjunctions
+from littlestone.theory.dimension import dimension, witness
+from littlestone.theory.errors import BadClass, BadExample, TooLarge
+from littlestone.theory.finite import FiniteClass
+from littlestone.theory.hypotheses import (
+    ALWAYS,
+    NEVER,
+    Hypothesis,
+    all_of,
+    at_least,
+    between,
+    negation,
+    one_of,
+    rule_from_json,
+)
+from littlestone.theory.intervals import Intervals
+from littlestone.theory.rows import label
+from littlestone.theory.rules import Rules
+from littlestone.theory.sets import Points, Sets
+from littlestone.theory.thresholds import Thresholds
+from littlestone.theory.trees import MistakeTree, draw, shattered_depth
+
+__version__ = version("littlestone")
+
+__all__ = [
+    "ALWAYS",
+    "DEAD",
+    "NEVER",
+    "SOA",
+    "BadClass",
+    "BadExample",
+    "Complement",
+    "Conjunctions",
+    "FiniteClass",
+    "Halving",
+    "Hypothesis",
+    "HypothesisClass",
+    "Intervals",
+    "MistakeTree",
+    "Points",
+    "Release",
+    "Rules",
+    "Sets",
+    "State",
+    "Thresholds",
+    "TooLarge",
+    "Union",
+    "all_of",
+    "at_least",
+    "between",
+    "differ",
+    "dimension",
+    "draw",
+    "label",
+    "negation",
+    "one_of",
+    "rule_from_json",
+    "shattered_depth",
+    "witness",
+]

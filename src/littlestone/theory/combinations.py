@@ -1,0 +1,165 @@
+"""Combinations: the complement of a class, and the union of several."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from math import prod
+
+from littlestone.theory.classes import (
+    DEAD,
+    HypothesisClass,
+    State,
+    differ,
+    points_of,
+)
+from littlestone.theory.errors import BadClass, TooLarge
+from littlestone.theory.hypotheses import Hypothesis, negation
+from littlestone.theory.rows import Column, label
+from littlestone.theory.shattering import Shattering, refuse_absurd, tabulate
+from littlestone.theory.values import Plain, encode
+
+
+@dataclass(frozen=True)
+class Complement(HypothesisClass):
+    """The negations of a class: same dimension, same learner with the labels exchanged.
+
+    >>> from littlestone.theory.sets import Points
+    >>> all_but = Complement(Points(column="merchant"))
+    >>> print(all_but.hypothesis(all_but.learn(all_but.start(), {"merchant": "M"}, 0)))
+    merchant != 'M'
+    """
+
+    of: HypothesisClass
+
+    @property
+    def dimension(self) -> int:
+        return self.of.dimension
+
+    @property
+    def mistake_bound(self) -> int:
+        return self.of.mistake_bound
+
+    def start(self) -> State:
+        return self.of.start()
+
+    def restart(self, rule: Hypothesis) -> State:
+        return self.of.restart(negation(rule))
+
+    def learn(self, state: State, x: object, y: object) -> State:
+        return self.of.learn(state, x, not label(y))
+
+    def hypothesis(self, state: State) -> Hypothesis | None:
+        rule = self.of.hypothesis(state)
+        return None if rule is None else negation(rule)
+
+    def disagreement(self, one: Hypothesis, other: Hypothesis) -> object:
+        return self.of.disagreement(negation(one), negation(other))
+
+    def __contains__(self, rule: object) -> bool:
+        return isinstance(rule, Hypothesis) and negation(rule) in self.of
+
+    @property
+    def size(self) -> int | None:
+        return self.of.size
+
+    def hypotheses(self) -> Iterator[Hypothesis]:
+        return map(negation, self.of.hypotheses())
+
+    def domain(self) -> dict[Column, tuple[Plain, ...]]:
+        return self.of.domain()
+
+    def skeleton(self) -> tuple[list[Hypothesis], list[object]]:
+        rules, points = self.of.skeleton()
+        return [negation(rule) for rule in rules], points
+
+
+@dataclass(frozen=True, init=False)
+class Union(HypothesisClass):
+    """Every rule of any member.
+
+    The learner runs all members' learners, each on its own mistakes, and publishes the first that
+    has not given up. Each can err its bound and once more, so the bound is the sum of (bound + 1),
+    less one. It answers None when all have given up, which may be later than the first moment at
+    which no rule fits.
+
+    >>> from littlestone.theory.sets import Points
+    >>> either = Union(Points(), Complement(Points()))
+    >>> either.mistake_bound
+    3
+    """
+
+    members: tuple[HypothesisClass, ...]
+
+    def __init__(self, *members: HypothesisClass) -> None:
+        if len(members) < 2:
+            raise BadClass("a union needs at least two classes")
+        object.__setattr__(self, "members", members)
+
+    @cached_property
+    def dimension(self) -> int:
+        table = tabulate(*self.skeleton())
+        return Shattering(table).dimension(table.everything)
+
+    @property
+    def mistake_bound(self) -> int:
+        return sum(member.mistake_bound + 1 for member in self.members) - 1
+
+    def start(self) -> State:
+        return State(tuple(member.start() for member in self.members))
+
+    def learn(self, state: State, x: object, y: object) -> State:
+        if state == DEAD:
+            return DEAD
+        pairs = zip(self.members, state.content, strict=True)
+        states = tuple(_corrected(member, part, x, label(y)) for member, part in pairs)
+        return State(states) if any(part != DEAD for part in states) else DEAD
+
+    def hypothesis(self, state: State) -> Hypothesis | None:
+        if state == DEAD:
+            return None
+        rules = (m.hypothesis(part) for m, part in zip(self.members, state.content, strict=True))
+        return next((rule for rule in rules if rule is not None), None)
+
+    def disagreement(self, one: Hypothesis, other: Hypothesis) -> object:
+        home = next((m for m in self.members if one in m and other in m), None)
+        return home.disagreement(one, other) if home else differ(one, other)
+
+    def __contains__(self, rule: object) -> bool:
+        return any(rule in member for member in self.members)
+
+    @property
+    def size(self) -> int | None:
+        return None if any(m.size is None for m in self.members) else len(set(self._listed()))
+
+    def hypotheses(self) -> Iterator[Hypothesis]:
+        return iter(dict.fromkeys(self._listed()))
+
+    def _listed(self) -> Iterator[Hypothesis]:
+        return chain.from_iterable(member.hypotheses() for member in self.members)
+
+    def domain(self) -> dict[Column, tuple[Plain, ...]]:
+        merged: dict[Column, dict[bytes, Plain]] = {}
+        for member in self.members:
+            for column, some in member.domain().items():
+                merged.setdefault(column, {}).update((encode(value), value) for value in some)
+        return {column: tuple(some.values()) for column, some in merged.items()}
+
+    def skeleton(self) -> tuple[list[Hypothesis], list[object]]:
+        sizes = [member.size for member in self.members]
+        if None in sizes:
+            least = max(member.dimension for member in self.members)
+            most = sum(member.dimension + 1 for member in self.members) - 1
+            raise TooLarge(
+                f"the dimension of a union is computed where every member is finite: "
+                f"this one is from {least} to {most}"
+            )
+        domain = self.domain()
+        refuse_absurd(sum(size or 0 for size in sizes), prod(map(len, domain.values())))
+        return list(self.hypotheses()), points_of(domain)
+
+
+def _corrected(member: HypothesisClass, state: State, x: object, y: bool) -> State:
+    """The state of one member's learner, which learns on its own mistakes only."""
+    rule = member.hypothesis(state)
+    return state if rule is None or rule(x) == y else member.learn(state, x, y)

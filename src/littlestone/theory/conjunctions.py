@@ -1,0 +1,119 @@
+"""Conjunctions: ands of boolean columns, negated or not, and `never`.
+
+The learner publishes the most specific conjunction that fits and drops the literals that a positive
+row contradicts. With negation it begins with `never` (every literal at once): n + 1 mistakes at
+most, and that is the dimension. Without, it begins with all columns: n, and that is the dimension.
+It is proper, and a copy's rule depends on its positives as a set, never on their order.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, combinations, product
+
+from littlestone.theory.classes import DEAD, HypothesisClass, State
+from littlestone.theory.hypotheses import ALWAYS, NEVER, All, Hypothesis, Literal, all_of
+from littlestone.theory.rows import Column, checked_columns, label
+from littlestone.theory.values import Plain
+
+_Fits = frozenset[Literal]
+_ONLY_NEVER = State("only never is left")
+
+
+@dataclass(frozen=True)
+class Conjunctions(HypothesisClass):
+    """Every and of (negated) boolean columns, with `always` and `never`.
+
+    >>> likes = Conjunctions(["new", "vip"])
+    >>> state = likes.learn(likes.start(), {"new": True, "vip": False}, 1)
+    >>> print(likes.hypothesis(state), "|", likes.dimension)
+    new and not vip | 3
+    """
+
+    columns: Sequence[str]
+    negation: bool = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", checked_columns(self.columns))
+
+    @property
+    def size(self) -> int:
+        return int((3 if self.negation else 2) ** len(self.columns)) + 1
+
+    @property
+    def dimension(self) -> int:
+        return len(self.columns) + self.negation
+
+    @property
+    def mistake_bound(self) -> int:
+        return self.dimension
+
+    def _literals(self) -> _Fits:
+        return frozenset(product(self.columns, (True, False) if self.negation else (True,)))
+
+    def start(self) -> State:
+        return State(self._literals())
+
+    def learn(self, state: State, x: object, y: object) -> State:
+        holds = frozenset(literal for literal in self._literals() if all_of([literal])(x))
+        positive = label(y)
+        if state in (DEAD, _ONLY_NEVER):
+            return DEAD
+        if positive:
+            return State(state.content & holds)
+        return _ONLY_NEVER if state == self.start() and not self.negation else DEAD
+
+    def hypothesis(self, state: State) -> Hypothesis | None:
+        if state == DEAD:
+            return None
+        return NEVER if state == _ONLY_NEVER else all_of(state.content)
+
+    def disagreement(self, one: Hypothesis, other: Hypothesis) -> object:
+        return self._only(one, other) or self._only(other, one)
+
+    def _only(self, one: Hypothesis, other: Hypothesis) -> dict[str, bool] | None:
+        """A row that `one` accepts and `other` does not."""
+        contrary = {name: not wanted for name, wanted in _literals_of(other)}
+        row = dict.fromkeys(self.columns, True) | contrary | dict(_literals_of(one))
+        return row if one(row) and not other(row) else None
+
+    def __contains__(self, rule: object) -> bool:
+        if isinstance(rule, All):
+            return self._literals() >= set(rule.literals)
+        return rule in (ALWAYS, NEVER)
+
+    def hypotheses(self) -> Iterator[Hypothesis]:
+        yield NEVER
+        for wanted in product((None, True, False) if self.negation else (None, True),
+                              repeat=len(self.columns)):  # fmt: skip
+            pairs = zip(self.columns, wanted, strict=True)
+            yield all_of((name, truth) for name, truth in pairs if truth is not None)
+
+    def domain(self) -> dict[Column, tuple[Plain, ...]]:
+        return dict.fromkeys(self.columns, (False, True))
+
+    def skeleton(self) -> tuple[list[Hypothesis], list[object]]:
+        """The row of all truths and, with negation, its neighbours: a chain of corners. Once one is
+        positive, its own neighbours tell which of its literals are there."""
+        corners: list[frozenset[str]] = [frozenset()]
+        if self.negation:
+            corners += [frozenset([name]) for name in self.columns]
+        near = {corner ^ {name} for corner in corners for name in self.columns} | set(corners)
+        fits = {
+            frozenset((name, name not in corner) for name in chosen)
+            for corner in corners
+            for chosen in _subsets(self.columns)
+            if corner <= set(chosen)
+        }
+        points: list[object] = [
+            {name: name not in falses for name in self.columns}
+            for falses in sorted(near, key=sorted)
+        ]
+        return [NEVER, *map(all_of, sorted(fits, key=sorted))], points
+
+
+def _literals_of(rule: Hypothesis) -> tuple[Literal, ...]:
+    return rule.literals if isinstance(rule, All) else ()
+
+
+def _subsets(names: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    return chain.from_iterable(combinations(names, size) for size in range(len(names) + 1))

@@ -1,0 +1,20 @@
+"""What can be wrong with what a person gave us.
+
+Each error is a sentence that says what, where, and what to do.
+"""
+
+
+class BadExample(ValueError):  # noqa: N818
+    """A row or a label that the class cannot read."""
+
+
+class BadClass(ValueError):  # noqa: N818
+    """A hypothesis class that does not make sense as given; `field` names the part to mend."""
+
+    def __init__(self, sentence: str, field: str | None = None) -> None:
+        super().__init__(sentence)
+        self.field = field
+
+
+class TooLarge(ValueError):  # noqa: N818
+    """A computation refused before it gets slow; the sentence names a size that would work."""

@@ -1,0 +1,98 @@
+"""Grids: evenly spaced cuts, and the search among them that copies agree on.
+
+A grid has points lo, lo + step, ..., hi. A number off the grid is placed at the largest point not
+above it; below lo, or missing, at lo; above hi, at hi. So `x >= cut` is literally true of raw
+numbers, and no published sentence needs a footnote.
+"""
+
+import math
+from bisect import bisect_right
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+from littlestone.theory.errors import BadClass
+from littlestone.theory.numbers import Number, number_of, simplest
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The points lo, lo + step, ..., hi.
+
+    >>> grid = Grid(0, 1, 0.1)
+    >>> grid.count, grid[3], grid.place(0.35), grid.place(-5), grid.place(99)
+    (11, 0.3, 3, 0, 10)
+    >>> Grid(0, 10, 3)
+    Traceback (most recent call last):
+    littlestone.theory.errors.BadClass: step 3 does not divide the range from 0 to 10: ...
+    """
+
+    lo: Number
+    hi: Number
+    step: Number
+
+    def __post_init__(self) -> None:
+        for name in ("lo", "hi", "step"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise BadClass(f"{name} is a number: {value!r} is not one", name)
+            if not math.isfinite(value):
+                raise BadClass(f"{name} is a finite number: {value!r} is not one", name)
+        if self.step <= 0:
+            raise BadClass(f"step is above zero: {self.step!r} is not", "step")
+        if self.hi < self.lo:
+            raise BadClass(f"the range from {self.lo} to {self.hi} ends before it begins", "hi")
+        if self._steps.denominator != 1:
+            raise BadClass(
+                f"step {self.step} does not divide the range from {self.lo} to {self.hi}: "
+                f"the nearest ends that work are {self._reached(math.floor(self._steps))} "
+                f"and {self._reached(math.ceil(self._steps))}",
+                "step",
+            )
+
+    @cached_property
+    def _steps(self) -> Fraction:
+        return (_decimal(self.hi) - _decimal(self.lo)) / _decimal(self.step)
+
+    def _reached(self, steps: int) -> Number:
+        exact = _decimal(self.lo) + steps * _decimal(self.step)
+        return int(exact) if exact.denominator == 1 else float(exact)
+
+    @property
+    def count(self) -> int:
+        """How many points."""
+        return int(self._steps) + 1
+
+    def __getitem__(self, index: int) -> Number:
+        return simplest(self._reached(index))
+
+    def place(self, value: object) -> int:
+        """The index of the point at which a number is placed."""
+        return max(0, bisect_right(range(self.count), number_of(value), key=self._reached) - 1)
+
+
+def _decimal(number: Number) -> Fraction:
+    """What the person wrote: 0.1 is a tenth, not the nearest binary fraction."""
+    return Fraction(repr(number)) if isinstance(number, float) else Fraction(number)
+
+
+def shallowest(low: int, high: int, size: int) -> int:
+    """The shallowest node from `low` to `high` in the balanced search tree over range(size).
+
+    A learner that narrows down an index guesses this node. Each wrong guess leads strictly down,
+    so it errs at most floor(log2(size)) times, as often as one that halves its own interval; but
+    the tree is the same for every copy, so copies with different intervals still tend to guess
+    alike, and agreement is what the private learner waits for.
+
+    >>> shallowest(0, 15, 16), shallowest(3, 6, 16), shallowest(5, 5, 16)
+    (8, 4, 5)
+    """
+    start, end = 0, size - 1
+    while True:
+        middle = start + (end - start + 1) // 2
+        if high < middle:
+            end = middle - 1
+        elif low > middle:
+            start = middle + 1
+        else:
+            return middle

@@ -1,0 +1,386 @@
+"""Hypotheses: the rules that can be published.
+
+A hypothesis is a canonical function from examples to {0, 1}. Its identity is its `key`, canonical
+bytes; equality, hash, order, JSON and the sentence it prints as all derive from the same fields. It
+carries no sample and no version space, so publishing it publishes just what it says.
+
+Build one with `one_of`, `between`, `all_of`, `at_least` or `negation`, never with the classes: the
+builders return the one spelling of a function (no values at all is `NEVER`, not an empty set).
+"""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property, total_ordering
+from operator import itemgetter
+from typing import Any, ClassVar
+
+import numpy as np
+
+from littlestone.theory.errors import BadClass, BadExample
+from littlestone.theory.numbers import Number, compare_all, number_of, simplest
+from littlestone.theory.rows import Column, checked, column_of, each, row_count, value_of
+from littlestone.theory.values import Mask, Plain, among, encode, from_json, plain, to_json
+
+
+@total_ordering
+@dataclass(frozen=True, eq=False)
+class Hypothesis(ABC):
+    """A canonical function. To add a kind: a frozen dataclass whose fields are values, tuples of
+    values, or hypotheses, with `kind`, `__call__`, `predict`, `mentions` and `__str__`."""
+
+    kind: ClassVar[str]
+
+    @abstractmethod
+    def __call__(self, x: object) -> bool:
+        """What the rule says of one example."""
+
+    @abstractmethod
+    def predict(self, X: Any) -> Mask:
+        """What the rule says of a batch, vectorised."""
+
+    @abstractmethod
+    def mentions(self) -> dict[Column, tuple[Plain, ...]]:
+        """For each column it reads, the values at which it may change its mind."""
+
+    @abstractmethod
+    def __str__(self) -> str: ...
+
+    def negated(self) -> str:
+        """How its negation reads."""
+        return f"not ({self})"
+
+    @cached_property
+    def key(self) -> bytes:
+        """The canonical bytes: two hypotheses are equal exactly when their keys are."""
+        parts = (getattr(self, field.name) for field in fields(self))
+        return encode((self.kind, *(p.key if isinstance(p, Hypothesis) else p for p in parts)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Hypothesis) and self.key == other.key
+
+    def __lt__(self, other: "Hypothesis") -> bool:
+        return self.key < other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def to_json(self) -> dict[str, object]:
+        """The rule as JSON data; `rule_from_json` reads it back exactly.
+
+        >>> one_of(["4.2.1"], "version").to_json()
+        {'kind': 'one of', 'values': {'tuple': ['4.2.1']}, 'column': 'version'}
+        """
+        data: dict[str, object] = {"kind": self.kind}
+        for field in fields(self):
+            part = getattr(self, field.name)
+            data[field.name] = part.to_json() if isinstance(part, Hypothesis) else to_json(part)
+        return data
+
+
+@dataclass(frozen=True, eq=False)
+class Constant(Hypothesis):
+    """The same answer everywhere: `always` or `never`."""
+
+    kind = "constant"
+    answer: bool
+
+    def __call__(self, x: object) -> bool:
+        return self.answer
+
+    def predict(self, X: Any) -> Mask:
+        return np.full(row_count(X), self.answer)
+
+    def mentions(self) -> dict[Column, tuple[Plain, ...]]:
+        return {}
+
+    def __str__(self) -> str:
+        return "always" if self.answer else "never"
+
+
+ALWAYS = Constant(True)
+NEVER = Constant(False)
+
+
+def _name(column: Column) -> str:
+    return "x" if column is None else column
+
+
+@dataclass(frozen=True, eq=False)
+class OneOf(Hypothesis):
+    """`column in values`; one value reads `column = value`."""
+
+    kind = "one of"
+    values: tuple[Plain, ...]
+    column: Column
+
+    @cached_property
+    def _keys(self) -> frozenset[bytes]:
+        return frozenset(map(encode, self.values))
+
+    def __call__(self, x: object) -> bool:
+        return encode(value_of(x, self.column)) in self._keys
+
+    def predict(self, X: Any) -> Mask:
+        return among(column_of(X, self.column), self.values)
+
+    def mentions(self) -> dict[Column, tuple[Plain, ...]]:
+        return {self.column: self.values}
+
+    def __str__(self) -> str:
+        return self._written("=", "in")
+
+    def negated(self) -> str:
+        return self._written("!=", "not in")
+
+    def _written(self, single: str, several: str) -> str:
+        listed = ", ".join(repr(value) for value in self.values)
+        if len(self.values) == 1:
+            return f"{_name(self.column)} {single} {listed}"
+        return f"{_name(self.column)} {several} {{{listed}}}"
+
+
+def one_of(values: Iterable[object], column: Column = None) -> Hypothesis:
+    """The rule that holds for these values of a column.
+
+    >>> print(one_of(["4.2.1"], "version"), "|", one_of([2, 1, 1]), "|", one_of([]))
+    version = '4.2.1' | x in {1, 2} | never
+    """
+    distinct = {encode(value): plain(value) for value in values}
+    if not distinct:
+        return NEVER
+    return OneOf(tuple(distinct[key] for key in sorted(distinct)), checked(column))
+
+
+@dataclass(frozen=True, eq=False)
+class Range(Hypothesis):
+    """`low <= column < high`; None is no limit. A missing number is below every limit."""
+
+    kind = "range"
+    low: Number | None
+    high: Number | None
+    column: Column
+
+    def __call__(self, x: object) -> bool:
+        number = number_of(value_of(x, self.column))
+        return (self.low is None or number >= self.low) and not (
+            self.high is not None and number >= self.high
+        )
+
+    def predict(self, X: Any) -> Mask:
+        column = column_of(X, self.column)
+        if self.low is None:
+            assert self.high is not None
+            return ~compare_all(column, self.high)
+        reached = compare_all(column, self.low)
+        return reached if self.high is None else reached & ~compare_all(column, self.high)
+
+    def mentions(self) -> dict[Column, tuple[Plain, ...]]:
+        return {self.column: (None, *(cut for cut in (self.low, self.high) if cut is not None))}
+
+    def __str__(self) -> str:
+        name = _name(self.column)
+        if self.low is None:
+            return f"{name} < {self.high}"
+        return (
+            f"{name} >= {self.low}" if self.high is None else f"{self.low} <= {name} < {self.high}"
+        )
+
+
+def between(low: Number | None, high: Number | None, column: Column = None) -> Hypothesis:
+    """The rule `low <= column < high`, with None for no limit.
+
+    >>> print(between(70, None, "score"), "|", between(10, 20.5), "|", between(None, None))
+    score >= 70 | 10 <= x < 20.5 | always
+    """
+    low, high = (None if cut is None else simplest(cut) for cut in (low, high))
+    if low is None and high is None:
+        return ALWAYS
+    if low is not None and high is not None and low >= high:
+        return NEVER
+    return Range(low, high, checked(column))
+
+
+Literal = tuple[str, bool]
+"""A boolean column and the value it must have."""
+
+
+@dataclass(frozen=True, eq=False)
+class All(Hypothesis):
+    """Every literal holds: `a and not b`."""
+
+    kind = "all"
+    literals: tuple[Literal, ...]
+
+    def __call__(self, x: object) -> bool:
+        return all(_truth(value_of(x, name), name) == wanted for name, wanted in self.literals)
+
+    def predict(self, X: Any) -> Mask:
+        mask = np.ones(row_count(X), dtype=bool)
+        for name, wanted in self.literals:
+            mask &= _truths(column_of(X, name), name) == wanted
+        return mask
+
+    def mentions(self) -> dict[Column, tuple[Plain, ...]]:
+        return {name: (False, True) for name, _ in self.literals}
+
+    def __str__(self) -> str:
+        return " and ".join(name if wanted else f"not {name}" for name, wanted in self.literals)
+
+
+def all_of(literals: Iterable[Literal]) -> Hypothesis:
+    """The rule that every (column, truth value) holds.
+
+    >>> print(all_of([("vip", False), ("new", True)]), "|", all_of([]))
+    new and not vip | always
+    """
+    distinct = sorted({(checked(name) or "", bool(wanted)) for name, wanted in literals})
+    if len({name for name, _ in distinct}) < len(distinct):
+        return NEVER
+    return All(tuple(distinct)) if distinct else ALWAYS
+
+
+def _truth(value: object, name: str) -> bool:
+    if isinstance(value, bool | int | np.bool_ | np.integer) and value in (0, 1):
+        return bool(value)
+    raise BadExample(f"column {name!r} holds {value!r}: a conjunction reads true or false")
+
+
+def _truths(column: Any, name: str) -> Mask:
+    if column.dtype.kind == "b":
+        return np.asarray(column)
+    return each(lambda value: _truth(value, name), column)
+
+
+Pair = tuple[str, Plain]
+"""A column and the value it must equal."""
+
+
+@dataclass(frozen=True, eq=False)
+class AtLeast(Hypothesis):
+    """At least `count` of the pairs hold."""
+
+    kind = "at least"
+    count: int
+    pairs: tuple[Pair, ...]
+
+    def __call__(self, x: object) -> bool:
+        hits = (encode(value_of(x, name)) == encode(value) for name, value in self.pairs)
+        return sum(hits) >= self.count
+
+    def predict(self, X: Any) -> Mask:
+        hits = [among(column_of(X, name), [value]) for name, value in self.pairs]
+        return np.asarray(np.sum(hits, axis=0, dtype=np.intp) >= self.count)
+
+    def mentions(self) -> dict[Column, tuple[Plain, ...]]:
+        return {name: (value,) for name, value in self.pairs}
+
+    def __str__(self) -> str:
+        listed = [f"{name} = {value!r}" for name, value in self.pairs]
+        if self.count == 1:
+            return " or ".join(listed)
+        if self.count == len(self.pairs):
+            return " and ".join(listed)
+        return f"at least {self.count} of: {', '.join(listed)}"
+
+
+def at_least(count: int, pairs: Iterable[tuple[str, object]]) -> Hypothesis:
+    """The rule that at least `count` of the (column, value) pairs hold, a column at most once.
+
+    >>> print(at_least(1, [("a", 1)]), "|", at_least(2, [("b", 2), ("a", 1), ("c", None)]))
+    a = 1 | at least 2 of: a = 1, b = 2, c = None
+    """
+    distinct = sorted(
+        ((checked(name) or "", plain(value)) for name, value in pairs), key=itemgetter(0)
+    )
+    if len({name for name, _ in distinct}) < len(distinct):
+        raise BadClass(f"a column appears twice in {distinct}")
+    if count <= 0:
+        return ALWAYS
+    if count > len(distinct):
+        return NEVER
+    if len(distinct) == 1:
+        return one_of([distinct[0][1]], distinct[0][0])
+    return AtLeast(count, tuple(distinct))
+
+
+@dataclass(frozen=True, eq=False)
+class Not(Hypothesis):
+    """The other answer everywhere."""
+
+    kind = "not"
+    rule: Hypothesis
+
+    def __call__(self, x: object) -> bool:
+        return not self.rule(x)
+
+    def predict(self, X: Any) -> Mask:
+        return ~self.rule.predict(X)
+
+    def mentions(self) -> dict[Column, tuple[Plain, ...]]:
+        return self.rule.mentions()
+
+    def __str__(self) -> str:
+        return self.rule.negated()
+
+
+def negation(rule: Hypothesis) -> Hypothesis:
+    """The rule that says the opposite.
+
+    >>> print(negation(one_of([1, 2])), "|", negation(between(70, None)), "|", negation(NEVER))
+    x not in {1, 2} | x < 70 | always
+    """
+    match rule:
+        case Constant(answer):
+            return Constant(not answer)
+        case Not(inner):
+            return inner
+        case Range(low, None, column):
+            return between(None, low, column)
+        case Range(None, high, column):
+            return between(high, None, column)
+        case All(((name, wanted),)):
+            return all_of([(name, not wanted)])
+    return Not(rule)
+
+
+Builder = Callable[..., Hypothesis]
+
+_BUILDERS: dict[str, Builder] = {
+    Constant.kind: lambda answer: ALWAYS if answer is True else NEVER,
+    OneOf.kind: one_of,
+    Range.kind: between,
+    All.kind: all_of,
+    AtLeast.kind: at_least,
+    Not.kind: negation,
+}
+
+
+def rule_from_json(data: object, also: Mapping[str, Builder] | None = None) -> Hypothesis:
+    """The rule that `Hypothesis.to_json` wrote; `also` builds kinds of your own.
+
+    >>> rule_from_json(one_of([1.0, None]).to_json()) == one_of([None, 1.0])
+    True
+    >>> rule_from_json({"kind": "constant", "answer": 1})
+    Traceback (most recent call last):
+    littlestone.theory.errors.BadExample: {'kind': ...} is not a rule that littlestone wrote
+    """
+    wrong = BadExample(f"{data!r} is not a rule that littlestone wrote")
+    if not isinstance(data, Mapping):
+        raise wrong
+    build = {**_BUILDERS, **(also or {})}.get(str(data.get("kind")))
+    if build is None:
+        raise wrong
+    try:
+        parts = {
+            name: rule_from_json(part, also) if name == "rule" else from_json(part)
+            for name, part in data.items()
+            if name != "kind"
+        }
+        rule = build(**parts)
+        if json.dumps(rule.to_json(), sort_keys=True) == json.dumps(data, sort_keys=True):
+            return rule
+    except (TypeError, ValueError) as error:
+        raise wrong from error
+    raise wrong

@@ -1,0 +1,119 @@
+"""Thresholds: `x >= cut` on a grid, with `always` and `never`.
+
+N points make N + 1 rules. Binary search makes floor(log2(N + 1)) mistakes at most, and that is the
+dimension: a mistake tree that halves the cuts left is shattered, and no tree with more than N + 1
+leaves can be.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple
+
+from littlestone.theory.classes import DEAD, HypothesisClass, State
+from littlestone.theory.grids import Grid, shallowest
+from littlestone.theory.hypotheses import ALWAYS, NEVER, Hypothesis, Range, between
+from littlestone.theory.numbers import Number
+from littlestone.theory.rows import Column, checked, example, label, value_of
+from littlestone.theory.values import Plain
+
+
+class _Search(NamedTuple):
+    """The cuts still possible, by index; and the cut a published rule claims, until a mistake."""
+
+    low: int
+    high: int
+    claim: int | None = None
+
+
+@dataclass(frozen=True)
+class Thresholds(HypothesisClass):
+    """`column >= cut` for every cut on the grid from lo to hi, with `always` and `never`.
+
+    From `start` the learner makes at most `dimension` mistakes; from `restart(rule)` one more.
+
+    >>> scores = Thresholds(0, 100, 5, column="score")
+    >>> scores.dimension
+    4
+    >>> print(scores.hypothesis(scores.start()))
+    score >= 55
+    """
+
+    lo: Number
+    hi: Number
+    step: Number = 1
+    column: Column = None
+
+    def __post_init__(self) -> None:
+        checked(self.column)
+        _ = self.grid
+
+    @cached_property
+    def grid(self) -> Grid:
+        """The points, and where other numbers are placed."""
+        return Grid(self.lo, self.hi, self.step)
+
+    @property
+    def size(self) -> int:
+        return self.grid.count + 1
+
+    @property
+    def dimension(self) -> int:
+        return self.size.bit_length() - 1
+
+    @property
+    def mistake_bound(self) -> int:
+        return self.dimension
+
+    def start(self) -> State:
+        return State(_Search(0, self.size - 1))
+
+    def restart(self, rule: Hypothesis) -> State:
+        return State(_Search(0, self.size - 1, self._index(rule)))
+
+    def learn(self, state: State, x: object, y: object) -> State:
+        index = self.grid.place(value_of(x, self.column))
+        if state == DEAD:
+            return DEAD
+        low, high, _ = state.content
+        if label(y):
+            high = min(high, index)
+        else:
+            low = max(low, index + 1)
+        return State(_Search(low, high)) if low <= high else DEAD
+
+    def hypothesis(self, state: State) -> Hypothesis | None:
+        if state == DEAD:
+            return None
+        low, high, claim = state.content
+        return self.rule(shallowest(low, high, self.size) if claim is None else claim)
+
+    def rule(self, index: int) -> Hypothesis:
+        """The rule whose positives begin at a point of the grid, by index."""
+        if index == self.grid.count:
+            return NEVER
+        return between(self.grid[index], None, self.column) if index else ALWAYS
+
+    def _index(self, rule: Hypothesis) -> int:
+        match rule:
+            case Range(low, None, _):
+                return self.grid.place(low)
+        return 0 if rule == ALWAYS else self.grid.count
+
+    def disagreement(self, one: Hypothesis, other: Hypothesis) -> object:
+        return example(self.grid[min(self._index(one), self._index(other))], self.column)
+
+    def __contains__(self, rule: object) -> bool:
+        return isinstance(rule, Hypothesis) and self.rule(self._index(rule)) == rule
+
+    def hypotheses(self) -> Iterator[Hypothesis]:
+        return map(self.rule, range(self.size))
+
+    def domain(self) -> dict[Column, tuple[Plain, ...]]:
+        return {self.column: tuple(map(self.grid.__getitem__, range(self.grid.count)))}
+
+    def skeleton(self) -> tuple[list[Hypothesis], list[object]]:
+        cuts = 1 << self.dimension
+        rules = [self.rule(index * (self.size - 1) // (cuts - 1)) for index in range(cuts)]
+        return rules, [self.disagreement(a, b) for a, b in pairwise(rules)]

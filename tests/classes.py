@@ -1,0 +1,81 @@
+"""The classes that the contract suite runs on: every family, small enough to be searched whole."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import littlestone as ls
+from littlestone.theory.classes import points_of
+
+COLUMNS = ["a", "b", "c"]
+ROWS = points_of(dict.fromkeys(COLUMNS, (0, 1, 2)))
+TRUTHS = points_of(dict.fromkeys(COLUMNS, (False, True)))
+TABLE = [[0, 0, 1, 1], [0, 1, 0, 1], [1, 1, 0, 0], [1, 0, 0, 1], [0, 0, 0, 0], [1, 1, 1, 0]]
+VALUES: list[object] = ["red", 1, True, 1.0, None]
+
+
+def contributed() -> ls.HypothesisClass:
+    """The class that CONTRIBUTING.md shows how to write, read from there."""
+    text = Path(__file__).parent.parent.joinpath("CONTRIBUTING.md").read_text(encoding="utf-8")
+    found = re.search(r"```python\n(import littlestone as ls\n.*?)```", text, re.DOTALL)
+    assert found, "CONTRIBUTING.md has lost its example"
+    names: dict[str, Any] = {}
+    exec(found[1], names)
+    groups: ls.HypothesisClass = names["Groups"](["SE", "NO"], ["FR", "IT"], ["US"])
+    return groups
+
+
+def targets(cls: ls.HypothesisClass, points: list[object]) -> list[ls.Hypothesis]:
+    """Rules of the class that the points tell apart, one for each way to label them."""
+    if cls.size is not None:
+        rules = list(cls.hypotheses())
+    elif isinstance(cls, ls.Complement):
+        rules = [ls.negation(rule) for rule in targets(cls.of, points)]
+    elif isinstance(cls, ls.Union):
+        rules = [rule for member in cls.members for rule in targets(member, points)]
+    elif isinstance(cls, ls.Rules):
+        rules = [ls.NEVER, *(ls.one_of([v], c) for c in cls.columns for v in (0, 1, 2))]
+    elif isinstance(cls, ls.Sets):
+        chosen = [
+            [v for i, v in enumerate(points) if mask >> i & 1] for mask in range(1 << len(points))
+        ]
+        values = [[v[cls.column] if isinstance(v, dict) else v for v in some] for some in chosen]
+        rules = [ls.one_of(some, cls.column) for some in values if len(some) <= cls.k]
+    else:
+        rules = cls.skeleton()[0]
+    return list({tuple(map(rule, points)): rule for rule in rules}.values())
+
+
+def column(name: str, values: list[object]) -> list[object]:
+    """Rows of one column."""
+    return [{name: value} for value in values]
+
+
+NUMBERS: list[object] = [-3, 0, 1, 2.5, 3, 4, 5, 99]
+
+CASES: dict[str, tuple[ls.HypothesisClass, list[object]]] = {
+    "points": (ls.Points(), VALUES),
+    "points of a column": (ls.Points(column="m"), column("m", VALUES)),
+    "sets": (ls.Sets(2), VALUES),
+    "sets of a column": (ls.Sets(3, column="m"), column("m", VALUES)),
+    "rules": (ls.Rules(COLUMNS), ROWS),
+    "rules by majority": (ls.Rules(COLUMNS, guess="majority"), ROWS),
+    "thresholds": (ls.Thresholds(0, 5), NUMBERS),
+    "thresholds of a column": (ls.Thresholds(0, 1, 0.25, "s"), column("s", [0, 0.25, 0.5, 0.9, 1])),
+    "intervals": (ls.Intervals(0, 5), NUMBERS),
+    "intervals of a column": (ls.Intervals(0, 4, 2, "s"), column("s", [0, 2, 3.9, 4])),
+    "conjunctions": (ls.Conjunctions(COLUMNS), TRUTHS),
+    "monotone conjunctions": (ls.Conjunctions(COLUMNS, negation=False), TRUTHS),
+    "table": (ls.FiniteClass(TABLE), [0, 1, 2, 3]),
+    "table by halving": (ls.FiniteClass(TABLE, vote="halving"), [0, 1, 2, 3]),
+    "table by first": (ls.FiniteClass(TABLE, "wxyz", vote="first"), list("wxyz")),
+    "complement": (ls.Complement(ls.Points(column="m")), column("m", VALUES)),
+    "complement of thresholds": (ls.Complement(ls.Thresholds(0, 5)), NUMBERS),
+    "union": (ls.Union(ls.Points(), ls.Complement(ls.Points())), VALUES),
+    "union on a grid": (ls.Union(ls.Thresholds(0, 5), ls.Intervals(0, 5)), NUMBERS),
+    "union of columns": (
+        ls.Union(ls.Points("a"), ls.Thresholds(0, 2, 1, "b")),
+        points_of({"a": (0, 1, 2), "b": (0, 1, 2)}),
+    ),
+    "contributed": (contributed(), ["SE", "NO", "FR", "IT", "US"]),
+}

@@ -1,0 +1,160 @@
+"""SOA and Halving: bounds against every adversary, batches, and streams that no rule fits."""
+
+import random
+from itertools import product
+
+import numpy as np
+import pytest
+
+import littlestone as ls
+import naive
+from classes import CASES, targets
+from littlestone.lab.games import TreeAdversary, play
+
+
+def most_mistakes(
+    cls: ls.HypothesisClass, points: list[object], state: ls.State, left: list[naive.Row]
+) -> int:
+    """The worst realizable play from a state, by brute force over the rows still consistent."""
+    rule = cls.hypothesis(state)
+    assert rule is not None
+    worst = 0
+    for at, x in enumerate(points):
+        wrong = [row for row in left if row[at] != rule(x)]
+        if wrong:
+            after = cls.learn(state, x, not rule(x))
+            assert cls.hypothesis(after) != rule, "a mistake must change the hypothesis"
+            worst = max(worst, 1 + most_mistakes(cls, points, after, wrong))
+    return worst
+
+
+def test_soa_is_optimal_on_all_small_classes() -> None:
+    """All 255 classes on three points: an adversary forces the dimension, and none forces more."""
+    every = list(product((0, 1), repeat=3))
+    for mask in range(1, 256):
+        rows = [row for i, row in enumerate(every) if mask >> i & 1]
+        cls = ls.FiniteClass(rows)
+        assert most_mistakes(cls, [0, 1, 2], cls.start(), rows) == naive.dimension(rows)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_soa_is_optimal_and_halving_is_bounded(seed: int) -> None:
+    draw = random.Random(seed)
+    rows = draw.sample(list(product((0, 1), repeat=5)), draw.randint(2, 14))
+    points: list[object] = [0, 1, 2, 3, 4]
+    soa, halving = ls.FiniteClass(rows), ls.FiniteClass(rows, vote="halving")
+    assert most_mistakes(soa, points, soa.start(), rows) == naive.dimension(rows)
+    assert most_mistakes(halving, points, halving.start(), rows) <= len(rows).bit_length() - 1
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_soa_votes_as_littlestone_says(seed: int) -> None:
+    draw = random.Random(seed)
+    rows = draw.sample(list(product((0, 1), repeat=4)), draw.randint(1, 12))
+    rule = ls.SOA(ls.FiniteClass(rows)).hypothesis
+    for point in range(4):
+        assert naive.soa_label(rows, point) in (None, rule(point))
+
+
+@pytest.mark.parametrize("name", [n for n, (c, _) in CASES.items() if not isinstance(c, ls.Union)])
+def test_soa_meets_its_adversary_at_the_dimension(name: str) -> None:
+    cls, _ = CASES[name]
+    if cls.mistake_bound > cls.dimension and cls.size is None and not isinstance(cls, ls.Rules):
+        pytest.skip("no optimal learner for this class")
+    adversary = TreeAdversary(ls.witness(cls))
+    game = play(ls.SOA(cls), adversary, rounds=100)
+    assert len(game) == sum(turn.mistake for turn in game) == cls.dimension
+    assert adversary.truth is not None
+    assert all(adversary.truth(turn.x) == turn.y for turn in game)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("noise", [0.0, 0.2])
+def test_batches_do_not_matter(name: str, noise: float) -> None:
+    cls, points = CASES[name]
+    draw = random.Random(3)
+    truth = targets(cls, points)[-1]
+    xs = [draw.choice(points) for _ in range(300)]
+    ys = [truth(x) != (draw.random() < noise) for x in xs]
+    learners = [_alone(cls) for _ in range(4)]
+    for x, y in zip(xs, ys, strict=True):
+        learners[0].learn_one(x, y)
+    for learner, size in zip(learners[1:], (1, 7, 300), strict=True):
+        for at in range(0, 300, size):
+            learner.learn_many(xs[at : at + size], ys[at : at + size])
+        assert learner.releases == learners[0].releases
+        assert (learner.rounds, learner.mistakes) == (300, learners[0].mistakes)
+    if noise == 0:
+        assert learners[0].mistakes <= cls.mistake_bound
+
+
+def _alone(cls: ls.HypothesisClass) -> ls.SOA:
+    """The class's own learner, whatever its bound, with the surface of SOA."""
+    learner = ls.SOA.__new__(ls.SOA)
+    super(ls.SOA, learner).__init__(cls)
+    return learner
+
+
+def test_a_stream_that_no_rule_fits_is_survived() -> None:
+    """Labels against every published rule, for ever: no exception, no stall."""
+    for cls, points in CASES.values():
+        learner = _alone(cls)
+        for x in points * 5:
+            learner.learn_one(x, not learner.predict_one(x))
+        assert learner.mistakes == learner.rounds == 5 * len(points)
+
+
+def test_a_point_that_only_one_label_fits() -> None:
+    learner = ls.SOA(ls.FiniteClass([[0, 0], [0, 1]]))
+    learner.learn_one(0, 1)
+    learner.learn_one(1, 1)
+    assert learner.predict_one(1)
+
+
+def test_a_bad_batch_changes_nothing() -> None:
+    learner = ls.SOA(ls.Thresholds(0, 100, 5, column="score"))
+    good = {"score": np.arange(100)}
+    learner.learn_many(good, np.arange(100) >= 70)
+    before = repr(learner), learner.rounds, learner.mistakes, list(learner.releases)
+    scores = [{"score": 0}, {"score": 99}, {"points": 1}]
+    for X, y, why in [
+        (good, np.full(100, 2), "row 0: label 2 is not 0 or 1"),
+        (good, [1], "100 examples and 1 labels"),
+        (scores, [1, 0, 1], "no column 'score'"),
+        ({"score": ["high"] * 3}, [0, 1, 1], "'high' is not a number"),
+        ({"score": [1, 2], "other": [1]}, [0, 1], "different lengths"),
+    ]:
+        with pytest.raises(ls.BadExample, match=why):
+            learner.learn_many(X, y)
+        assert (repr(learner), learner.rounds, learner.mistakes, learner.releases) == before
+
+
+def test_a_million_rows_in_one_call() -> None:
+    draw = np.random.default_rng(0)
+    scores = draw.integers(0, 100, 1_000_000)
+    learner = ls.SOA(ls.Thresholds(0, 100, 5, column="score"))
+    learner.learn_many({"score": scores}, scores >= 70)
+    assert str(learner.hypothesis) == "score >= 70"
+    assert learner.mistakes <= 4
+    assert learner.rounds == 1_000_000
+    assert learner.predict_many({"score": np.array([69, 70])}).tolist() == [False, True]
+
+
+def test_structured_arrays_are_batches() -> None:
+    rows = np.array([("4.2.1", 1), ("4.2.0", 2)] * 50, dtype=[("version", "U8"), ("n", "i8")])
+    learner = ls.SOA(ls.Rules(["version", "n"]))
+    learner.learn_many(rows, rows["version"] == "4.2.1")
+    assert learner.predict_many(rows).tolist() == [True, False] * 50
+
+
+def test_learners_without_an_optimal_table_refuse() -> None:
+    with pytest.raises(ls.TooLarge, match="no end of hypotheses"):
+        ls.Halving(ls.Points())
+    with pytest.raises(ls.BadClass, match="several columns"):
+        ls.Halving(ls.Conjunctions(["a", "b"]))
+    with pytest.raises(ls.TooLarge, match="where every member is finite"):
+        ls.SOA(ls.Union(ls.Points(), ls.Sets(2)))
+
+
+def test_they_say_that_they_are_not_private() -> None:
+    assert repr(ls.SOA(ls.Points())) == "SOA(Points(column=None)): never (not private)"

@@ -1,0 +1,111 @@
+"""Values have one spelling, and rules about them have one identity."""
+
+import json
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import littlestone as ls
+from littlestone.theory.values import among, decode, encode, from_json, plain, to_json
+
+ATOMS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.integers(0, 2),
+    st.floats(),
+    st.sampled_from([0.0, -0.0, 1.0, 2.0]),
+    st.text(max_size=3),
+    st.binary(max_size=3),
+)
+VALUES = st.one_of(ATOMS, st.tuples(ATOMS), st.tuples(ATOMS, st.tuples(ATOMS)))
+
+
+def spelling(value: object) -> str:
+    """The oracle: type and content written out, nested."""
+    if isinstance(value, tuple):
+        return "(" + ",".join(map(spelling, value)) + ")"
+    if isinstance(value, float):
+        value = "nan" if value != value else repr(value + 0.0)
+        return "float " + str(value)
+    return f"{type(value).__name__} {value!r}"
+
+
+@given(VALUES, VALUES)
+def test_encoding_separates_what_is_different_and_nothing_else(a: object, b: object) -> None:
+    assert (encode(a) == encode(b)) == (spelling(a) == spelling(b))
+
+
+@given(VALUES)
+def test_round_trips(value: object) -> None:
+    assert encode(decode(encode(value))) == encode(value)
+    assert encode(from_json(json.loads(json.dumps(to_json(value))))) == encode(value)
+    json.dumps(to_json(value), allow_nan=False)
+
+
+@given(st.lists(VALUES, max_size=8), st.lists(VALUES, max_size=12))
+def test_vectorised_membership_is_canonical_equality(some: list[Any], entries: list[Any]) -> None:
+    array = np.fromiter(entries, dtype=object, count=len(entries))
+    keys = {encode(v) for v in some}
+    assert among(array, map(plain, some)).tolist() == [encode(e) in keys for e in entries]
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.array([0, 1, 2, 255], dtype=np.uint8),
+        np.array([-1, 0, 1, 2**62]),
+        np.array([0.0, -0.0, 1.0, np.nan, np.inf]),
+        np.array([0.1, 0.7, np.nan], dtype=np.float32),
+        np.array([True, False]),
+        np.array(["a", "b", "1", ""]),
+        np.array([b"a", b"", b"1"]),
+        np.array(["a", "b"], dtype=np.dtypes.StringDType()),
+    ],
+    ids=lambda array: str(array.dtype),
+)
+@pytest.mark.parametrize("many", [False, True])
+def test_typed_arrays_are_their_entries(array: Any, many: bool) -> None:
+    some = [plain(v) for v in array[: len(array) // 2 + 1]]
+    some += [0, 1, True, 1.0, 0.1, float("nan"), "a", b"a", None, "a\0", 10**30, -1]
+    some = (
+        [*some, *range(900, 920), *map(str, range(20)), *map(float, range(70, 90))]
+        if many
+        else some
+    )
+    keys = {encode(v) for v in some}
+    assert among(array, some).tolist() == [encode(entry) in keys for entry in array]
+
+
+class Colour(IntEnum):
+    RED = 1
+
+
+def test_spellings_of_one_value_make_one_rule() -> None:
+    for same in (np.int8(1), np.uint64(1), Colour.RED):
+        assert ls.one_of([same]) == ls.one_of([1])
+        assert ls.one_of([same]).to_json() == ls.one_of([1]).to_json()
+        assert str(ls.one_of([same])) == "x = 1"
+    assert ls.one_of([np.float32(0.5)]) == ls.one_of([0.5])
+    assert str(ls.one_of([np.str_("a")])) == "x = 'a'"
+    assert len({ls.one_of([v]) for v in (1, True, 1.0, "1", b"1")}) == 5
+
+
+def test_the_order_of_arrival_never_shows() -> None:
+    for values in ([1, True, "b", None, 2.5], [None, 2.5, "b", True, 1]):
+        assert str(ls.one_of(values)) == "x in {True, 2.5, 1, None, 'b'}"
+
+
+@pytest.mark.parametrize("value", [[1], {1}, {}, object(), np.datetime64("2026-01-01"), 1j])
+def test_values_without_a_spelling_are_refused(value: object) -> None:
+    with pytest.raises(ls.BadExample, match="no canonical spelling"):
+        encode(value)
+
+
+def test_arrays_without_canonical_values_are_refused() -> None:
+    with pytest.raises(ls.BadExample, match="convert it to strings or numbers"):
+        ls.one_of([1]).predict(np.array(["2026-01-01"], dtype="M8[D]"))
