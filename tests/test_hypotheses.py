@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import littlestone as ls
-from littlestone.theory.hypotheses import Hypothesis
+from littlestone.theory.hypothesis import Hypothesis
 from littlestone.theory.rows import Column
 from littlestone.theory.values import Mask, Plain
 

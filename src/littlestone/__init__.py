@@ -15,10 +15,14 @@ from littlestone.theory.conjunctions import Conjunctions
 from littlestone.theory.dimension import dimension, witness
 from littlestone.theory.errors import BadClass, BadExample, TooLarge
 from littlestone.theory.finite import FiniteClass
-from littlestone.theory.hypotheses import (
-    ALWAYS,
-    NEVER,
-    Hypothesis,
+from littlestone.theory.hypothesis import ALWAYS, NEVER, Hypothesis
+from littlestone.theory.intervals import Intervals
+from littlestone.theory.rows import label
+from littlestone.theory.rules import Rules
+from littlestone.theory.sets import Points, Sets
+from littlestone.theory.thresholds import Thresholds
+from littlestone.theory.trees import MistakeTree, draw, shattered_depth
+from littlestone.theory.vocabulary import (
     all_of,
     at_least,
     between,
@@ -26,12 +30,6 @@ from littlestone.theory.hypotheses import (
     one_of,
     rule_from_json,
 )
-from littlestone.theory.intervals import Intervals
-from littlestone.theory.rows import label
-from littlestone.theory.rules import Rules
-from littlestone.theory.sets import Points, Sets
-from littlestone.theory.thresholds import Thresholds
-from littlestone.theory.trees import MistakeTree, draw, shattered_depth
 
 __version__ = version("littlestone")
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from littlestone.theory.hypotheses import Hypothesis
+from littlestone.theory.hypothesis import Hypothesis
 from littlestone.theory.trees import Leaf, MistakeTree
 
 

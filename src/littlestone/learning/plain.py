@@ -14,7 +14,7 @@ from littlestone.theory.classes import HypothesisClass, State
 from littlestone.theory.combinations import Complement
 from littlestone.theory.errors import BadExample
 from littlestone.theory.finite import explicit
-from littlestone.theory.hypotheses import Hypothesis
+from littlestone.theory.hypothesis import Hypothesis
 from littlestone.theory.rows import label, labels, row_at, row_count, rows_between
 from littlestone.theory.rules import Rules
 from littlestone.theory.values import Mask

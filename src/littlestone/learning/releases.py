@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from littlestone.theory.hypotheses import Hypothesis
+from littlestone.theory.hypothesis import Hypothesis
 
 
 class Release(NamedTuple):

@@ -12,7 +12,7 @@ from itertools import chain, count, product
 from typing import Any, Protocol
 
 from littlestone.theory.errors import TooLarge
-from littlestone.theory.hypotheses import Hypothesis
+from littlestone.theory.hypothesis import Hypothesis
 from littlestone.theory.rows import Column
 from littlestone.theory.values import Mask, Plain, encode
 
@@ -108,7 +108,7 @@ def differ(one: Hypothesis, other: Hypothesis) -> object:
     Requires: different rules. The search is over a product of columns, so a family whose rules
     read many columns has its own way.
 
-    >>> from littlestone.theory.hypotheses import ALWAYS, between, one_of
+    >>> from littlestone.theory.vocabulary import ALWAYS, between, one_of
     >>> differ(one_of(["a"], "c"), one_of(["a", "b"], "c")), differ(ALWAYS, between(3, None))
     ({'c': 'b'}, None)
     """

@@ -14,10 +14,11 @@ from littlestone.theory.classes import (
     points_of,
 )
 from littlestone.theory.errors import BadClass, TooLarge
-from littlestone.theory.hypotheses import Hypothesis, negation
+from littlestone.theory.hypothesis import Hypothesis
 from littlestone.theory.rows import Column, label
 from littlestone.theory.shattering import Shattering, refuse_absurd, tabulate
 from littlestone.theory.values import Plain, encode
+from littlestone.theory.vocabulary import negation
 
 
 @dataclass(frozen=True)

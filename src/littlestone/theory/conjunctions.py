@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from itertools import chain, combinations, product
 
 from littlestone.theory.classes import DEAD, HypothesisClass, State
-from littlestone.theory.hypotheses import ALWAYS, NEVER, All, Hypothesis, Literal, all_of
+from littlestone.theory.hypothesis import ALWAYS, NEVER, Hypothesis
 from littlestone.theory.rows import Column, checked_columns, label
 from littlestone.theory.values import Plain
+from littlestone.theory.vocabulary import All, Literal, all_of
 
 _Fits = frozenset[Literal]
 _ONLY_NEVER = State("only never is left")

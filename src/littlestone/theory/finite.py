@@ -18,10 +18,11 @@ import numpy as np
 
 from littlestone.theory.classes import DEAD, HypothesisClass, State
 from littlestone.theory.errors import BadClass, BadExample, TooLarge
-from littlestone.theory.hypotheses import ALWAYS, Hypothesis, one_of
+from littlestone.theory.hypothesis import ALWAYS, Hypothesis
 from littlestone.theory.rows import Column, checked, column_of, example, label, value_of
 from littlestone.theory.shattering import Shattering, Table, refuse_absurd
 from littlestone.theory.values import Mask, Plain, among, encode, plain
+from littlestone.theory.vocabulary import one_of
 
 Vote = Literal["soa", "halving", "first"]
 

@@ -13,6 +13,8 @@ from functools import cached_property
 
 from littlestone.theory.errors import BadClass
 from littlestone.theory.numbers import Number, number_of, simplest
+from littlestone.theory.rows import Column, checked
+from littlestone.theory.values import Plain
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,29 @@ class Grid:
     def place(self, value: object) -> int:
         """The index of the point at which a number is placed."""
         return max(0, bisect_right(range(self.count), number_of(value), key=self._reached) - 1)
+
+
+@dataclass(frozen=True)
+class OnGrid:
+    """What the families over one grid share: its ends, its step, and the column they read."""
+
+    lo: Number
+    hi: Number
+    step: Number = 1
+    column: Column = None
+
+    def __post_init__(self) -> None:
+        checked(self.column)
+        _ = self.grid
+
+    @cached_property
+    def grid(self) -> Grid:
+        """The points, and where other numbers are placed."""
+        return Grid(self.lo, self.hi, self.step)
+
+    def domain(self) -> dict[Column, tuple[Plain, ...]]:
+        """The points, for the one column."""
+        return {self.column: tuple(map(self.grid.__getitem__, range(self.grid.count)))}
 
 
 def _decimal(number: Number) -> Fraction:

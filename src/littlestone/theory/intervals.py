@@ -19,16 +19,14 @@ below 3u, and the one after needs 3u.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import count
 from typing import NamedTuple
 
 from littlestone.theory.classes import DEAD, HypothesisClass, State, differ, points_of
-from littlestone.theory.grids import Grid, shallowest
-from littlestone.theory.hypotheses import ALWAYS, NEVER, Hypothesis, Range, between
-from littlestone.theory.numbers import Number
-from littlestone.theory.rows import Column, checked, label, value_of
-from littlestone.theory.values import Plain
+from littlestone.theory.grids import OnGrid, shallowest
+from littlestone.theory.hypothesis import ALWAYS, NEVER, Hypothesis
+from littlestone.theory.rows import label, value_of
+from littlestone.theory.vocabulary import Range, between
 
 
 class _Search(NamedTuple):
@@ -45,7 +43,7 @@ _NO_POSITIVE = ()
 
 
 @dataclass(frozen=True)
-class Intervals(HypothesisClass):
+class Intervals(OnGrid, HypothesisClass):
     """The points of the grid from one to another, or none.
 
     The learner says `never` until the first positive, then searches for both ends at once. At most
@@ -58,20 +56,6 @@ class Intervals(HypothesisClass):
     >>> print(hours.rule(9, 16), "|", hours.rule(22, 23), "|", hours.rule(0, 4))
     9 <= hour < 17 | hour >= 22 | hour < 5
     """
-
-    lo: Number
-    hi: Number
-    step: Number = 1
-    column: Column = None
-
-    def __post_init__(self) -> None:
-        checked(self.column)
-        _ = self.grid
-
-    @cached_property
-    def grid(self) -> Grid:
-        """The points, and where other numbers are placed."""
-        return Grid(self.lo, self.hi, self.step)
 
     @property
     def size(self) -> int:
@@ -128,9 +112,6 @@ class Intervals(HypothesisClass):
         yield NEVER
         for last in range(self.grid.count):
             yield from (self.rule(first, last) for first in range(last + 1))
-
-    def domain(self) -> dict[Column, tuple[Plain, ...]]:
-        return {self.column: tuple(map(self.grid.__getitem__, range(self.grid.count)))}
 
     def skeleton(self) -> tuple[list[Hypothesis], list[object]]:
         last = self.grid[fewest_points(self.dimension) - 1]

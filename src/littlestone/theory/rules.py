@@ -11,17 +11,10 @@ from typing import Literal, NamedTuple, get_args
 
 from littlestone.theory.classes import DEAD, HypothesisClass, State, unlike
 from littlestone.theory.errors import BadClass
-from littlestone.theory.hypotheses import (
-    NEVER,
-    AtLeast,
-    Hypothesis,
-    OneOf,
-    Pair,
-    at_least,
-    one_of,
-)
+from littlestone.theory.hypothesis import NEVER, Hypothesis
 from littlestone.theory.rows import checked_columns, label, value_of
 from littlestone.theory.values import decode, encode
+from littlestone.theory.vocabulary import AtLeast, OneOf, Pair, at_least, one_of
 
 Guess = Literal["first", "majority"]
 _Keyed = tuple[str, bytes]

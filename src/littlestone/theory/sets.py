@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 from littlestone.theory.classes import DEAD, HypothesisClass, State, differ
 from littlestone.theory.errors import BadClass
-from littlestone.theory.hypotheses import NEVER, Hypothesis, OneOf, one_of
+from littlestone.theory.hypothesis import NEVER, Hypothesis
 from littlestone.theory.rows import Column, checked, example, label, value_of
 from littlestone.theory.values import decode, encode
+from littlestone.theory.vocabulary import OneOf, one_of
 
 
 class _Known(NamedTuple):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from littlestone.theory.errors import TooLarge
-from littlestone.theory.hypotheses import Hypothesis
+from littlestone.theory.hypothesis import Hypothesis
 from littlestone.theory.trees import Leaf, MistakeTree, Node
 
 MAX_HYPOTHESES = 1 << 14
@@ -38,7 +38,7 @@ class Table:
 def tabulate(hypotheses: Sequence[Hypothesis], points: Sequence[object]) -> Table:
     """The table of a finite class; hypotheses alike on every point are kept once.
 
-    >>> from littlestone.theory.hypotheses import NEVER, one_of
+    >>> from littlestone.theory.vocabulary import NEVER, one_of
     >>> tabulate([NEVER, one_of([1]), one_of([2])], [1, 2]).ones
     (2, 4)
     """
@@ -73,7 +73,7 @@ def refuse_absurd(hypotheses: int, points: int) -> None:
 class Shattering:
     """Answers about the version spaces of one table, remembered.
 
-    >>> from littlestone.theory.hypotheses import one_of
+    >>> from littlestone.theory.vocabulary import one_of
     >>> pairs = [one_of([a, b]) for a in range(4) for b in range(a)]
     >>> table = tabulate(pairs, range(4))
     >>> Shattering(table).dimension(table.everything)

@@ -7,16 +7,14 @@ leaves can be.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
 from littlestone.theory.classes import DEAD, HypothesisClass, State
-from littlestone.theory.grids import Grid, shallowest
-from littlestone.theory.hypotheses import ALWAYS, NEVER, Hypothesis, Range, between
-from littlestone.theory.numbers import Number
-from littlestone.theory.rows import Column, checked, example, label, value_of
-from littlestone.theory.values import Plain
+from littlestone.theory.grids import OnGrid, shallowest
+from littlestone.theory.hypothesis import ALWAYS, NEVER, Hypothesis
+from littlestone.theory.rows import example, label, value_of
+from littlestone.theory.vocabulary import Range, between
 
 
 class _Search(NamedTuple):
@@ -28,7 +26,7 @@ class _Search(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Thresholds(HypothesisClass):
+class Thresholds(OnGrid, HypothesisClass):
     """`column >= cut` for every cut on the grid from lo to hi, with `always` and `never`.
 
     From `start` the learner makes at most `dimension` mistakes; from `restart(rule)` one more.
@@ -39,20 +37,6 @@ class Thresholds(HypothesisClass):
     >>> print(scores.hypothesis(scores.start()))
     score >= 55
     """
-
-    lo: Number
-    hi: Number
-    step: Number = 1
-    column: Column = None
-
-    def __post_init__(self) -> None:
-        checked(self.column)
-        _ = self.grid
-
-    @cached_property
-    def grid(self) -> Grid:
-        """The points, and where other numbers are placed."""
-        return Grid(self.lo, self.hi, self.step)
 
     @property
     def size(self) -> int:
@@ -109,9 +93,6 @@ class Thresholds(HypothesisClass):
 
     def hypotheses(self) -> Iterator[Hypothesis]:
         return map(self.rule, range(self.size))
-
-    def domain(self) -> dict[Column, tuple[Plain, ...]]:
-        return {self.column: tuple(map(self.grid.__getitem__, range(self.grid.count)))}
 
     def skeleton(self) -> tuple[list[Hypothesis], list[object]]:
         cuts = 1 << self.dimension

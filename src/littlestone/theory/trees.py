@@ -8,7 +8,7 @@ hypothesis, so the witness can be checked by anyone, one path at a time.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from littlestone.theory.hypotheses import Hypothesis
+from littlestone.theory.hypothesis import Hypothesis
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def shattered_depth(tree: MistakeTree) -> int | None:
 
     It evaluates the hypotheses on the points and shares nothing with the search that found them.
 
-    >>> from littlestone.theory.hypotheses import NEVER, one_of
+    >>> from littlestone.theory.vocabulary import NEVER, one_of
     >>> shattered_depth(Node(7, Leaf(NEVER), Leaf(one_of([7]))))
     1
     >>> shattered_depth(Node(7, Leaf(NEVER), Leaf(one_of([8])))) is None
@@ -62,7 +62,7 @@ def shattered_depth(tree: MistakeTree) -> int | None:
 def draw(tree: MistakeTree, levels: int = 6) -> str:
     """The tree as text, down to a number of levels.
 
-    >>> from littlestone.theory.hypotheses import NEVER, one_of
+    >>> from littlestone.theory.vocabulary import NEVER, one_of
     >>> print(draw(Node(7, Leaf(NEVER), Leaf(one_of([7])))))
     x = 7 ?
     ├─ 0 ─ never

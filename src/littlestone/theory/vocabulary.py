@@ -1,106 +1,23 @@
-"""Hypotheses: the rules that can be published.
-
-A hypothesis is a canonical function from examples to {0, 1}. Its identity is its `key`, canonical
-bytes; equality, hash, order, JSON and the sentence it prints as all derive from the same fields. It
-carries no sample and no version space, so publishing it publishes just what it says.
+"""The vocabulary of published rules: sets of values, ranges, ands, votes, and their negations.
 
 Build one with `one_of`, `between`, `all_of`, `at_least` or `negation`, never with the classes: the
 builders return the one spelling of a function (no values at all is `NEVER`, not an empty set).
 """
 
 import json
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
-from functools import cached_property, total_ordering
+from dataclasses import dataclass
+from functools import cached_property
 from operator import itemgetter
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from littlestone.theory.errors import BadClass, BadExample
+from littlestone.theory.hypothesis import ALWAYS, NEVER, Constant, Hypothesis
 from littlestone.theory.numbers import Number, compare_all, number_of, simplest
 from littlestone.theory.rows import Column, checked, column_of, each, row_count, value_of
-from littlestone.theory.values import Mask, Plain, among, encode, from_json, plain, to_json
-
-
-@total_ordering
-@dataclass(frozen=True, eq=False)
-class Hypothesis(ABC):
-    """A canonical function. To add a kind: a frozen dataclass whose fields are values, tuples of
-    values, or hypotheses, with `kind`, `__call__`, `predict`, `mentions` and `__str__`."""
-
-    kind: ClassVar[str]
-
-    @abstractmethod
-    def __call__(self, x: object) -> bool:
-        """What the rule says of one example."""
-
-    @abstractmethod
-    def predict(self, X: Any) -> Mask:
-        """What the rule says of a batch, vectorised."""
-
-    @abstractmethod
-    def mentions(self) -> dict[Column, tuple[Plain, ...]]:
-        """For each column it reads, the values at which it may change its mind."""
-
-    @abstractmethod
-    def __str__(self) -> str: ...
-
-    def negated(self) -> str:
-        """How its negation reads."""
-        return f"not ({self})"
-
-    @cached_property
-    def key(self) -> bytes:
-        """The canonical bytes: two hypotheses are equal exactly when their keys are."""
-        parts = (getattr(self, field.name) for field in fields(self))
-        return encode((self.kind, *(p.key if isinstance(p, Hypothesis) else p for p in parts)))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Hypothesis) and self.key == other.key
-
-    def __lt__(self, other: "Hypothesis") -> bool:
-        return self.key < other.key
-
-    def __hash__(self) -> int:
-        return hash(self.key)
-
-    def to_json(self) -> dict[str, object]:
-        """The rule as JSON data; `rule_from_json` reads it back exactly.
-
-        >>> one_of(["4.2.1"], "version").to_json()
-        {'kind': 'one of', 'values': {'tuple': ['4.2.1']}, 'column': 'version'}
-        """
-        data: dict[str, object] = {"kind": self.kind}
-        for field in fields(self):
-            part = getattr(self, field.name)
-            data[field.name] = part.to_json() if isinstance(part, Hypothesis) else to_json(part)
-        return data
-
-
-@dataclass(frozen=True, eq=False)
-class Constant(Hypothesis):
-    """The same answer everywhere: `always` or `never`."""
-
-    kind = "constant"
-    answer: bool
-
-    def __call__(self, x: object) -> bool:
-        return self.answer
-
-    def predict(self, X: Any) -> Mask:
-        return np.full(row_count(X), self.answer)
-
-    def mentions(self) -> dict[Column, tuple[Plain, ...]]:
-        return {}
-
-    def __str__(self) -> str:
-        return "always" if self.answer else "never"
-
-
-ALWAYS = Constant(True)
-NEVER = Constant(False)
+from littlestone.theory.values import Mask, Plain, among, encode, from_json, plain
 
 
 def _name(column: Column) -> str:
