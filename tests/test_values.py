@@ -109,3 +109,13 @@ def test_values_without_a_spelling_are_refused(value: object) -> None:
 def test_arrays_without_canonical_values_are_refused() -> None:
     with pytest.raises(ls.BadExample, match="convert it to strings or numbers"):
         ls.one_of([1]).predict(np.array(["2026-01-01"], dtype="M8[D]"))
+
+
+def test_near_misses_are_not_equal() -> None:
+    """Where numpy's own comparison would say yes and the canonical one says no, and the reverse."""
+    assert encode(-0.0) == encode(0.0)
+    assert among(np.array([0.1], dtype=np.float32), [0.1]).tolist() == [False]
+    assert among(np.array(["a"]), ["a\0"]).tolist() == [False]
+    assert among(np.array([b"a"]), [b"a\0"]).tolist() == [False]
+    assert among(np.array([True]), [1]).tolist() == [False]
+    assert among(np.array([2**53 + 1]), [float(2**53)]).tolist() == [False]
