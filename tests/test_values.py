@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import littlestone as ls
@@ -47,6 +47,7 @@ def test_round_trips(value: object) -> None:
     json.dumps(to_json(value), allow_nan=False)
 
 
+@example([(float("nan"),)], [(float("nan"),)])
 @given(st.lists(VALUES, max_size=8), st.lists(VALUES, max_size=12))
 def test_vectorised_membership_is_canonical_equality(some: list[Any], entries: list[Any]) -> None:
     array = np.fromiter(entries, dtype=object, count=len(entries))

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from littlestone.theory.errors import BadExample
+from littlestone.theory.rows import each
 
 Mask = npt.NDArray[np.bool_]
 """What a rule says of a batch: one truth value a row."""
@@ -188,8 +189,8 @@ def _storable(value: Plain) -> bool:
 
 def _objects_among(array: npt.NDArray[Any], values: tuple[Plain, ...]) -> Mask:
     keys = {encode(v) for v in values}
-    if len(values) > _FEW:
-        return np.fromiter((encode(v) in keys for v in array), dtype=bool, count=len(array))
+    if len(values) > _FEW or any(isinstance(value, tuple) for value in values):
+        return each(lambda value: encode(value) in keys, array)
     mask = np.zeros(array.shape, dtype=bool)
     for value in values:
         box = np.empty((), dtype=object)
