@@ -26,7 +26,7 @@ from littlestone.theory.sets import Points, Sets
 from littlestone.theory.thresholds import Thresholds
 
 
-class BadSpec(ValueError):  # noqa: N818
+class BadSpec(ValueError):
     """A specification that cannot be read; its text points at the bad part."""
 
     def __init__(self, spec: str, start: int, end: int, sentence: str) -> None:

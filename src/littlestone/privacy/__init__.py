@@ -1,5 +1,47 @@
-"""The privacy room: the only one that spends budget or touches secret randomness.
+"""The privacy room spends budget. Integers and keys in, a key or a bit out; it knows no learning.
 
-Its law: integers and keys in, a key or a bit out. It knows nothing of learning, and nothing of the
-theory room. Every mechanism states its claim, and a test computes its output law exactly.
+Its law: secret randomness enters through `noise` and nowhere else; private becomes public in `gate`
+and nowhere else; what decides privacy is an integer or a fraction; whatever spends goes forward
+only. Noise that is not secret lives in `rehearsal`, which nothing here imports or exports.
 """
+
+from littlestone.privacy.above_threshold import AboveThreshold, MistakesMonitor
+from littlestone.privacy.accounting import (
+    Cost,
+    Event,
+    Guarantee,
+    composed_epsilon,
+    per_release,
+    spent,
+)
+from littlestone.privacy.drawn_and_kept import DrawnAndKept
+from littlestone.privacy.epochs import MistakesGate
+from littlestone.privacy.exact import BadParameter
+from littlestone.privacy.exponential import ExponentialMechanism
+from littlestone.privacy.gate import Decision, HistSparse, Selector
+from littlestone.privacy.histogram import StableHistogram
+from littlestone.privacy.noise import Noise, SystemNoise
+from littlestone.privacy.spender import Moved, Spender
+
+__all__ = [
+    "AboveThreshold",
+    "BadParameter",
+    "Cost",
+    "Decision",
+    "DrawnAndKept",
+    "Event",
+    "ExponentialMechanism",
+    "Guarantee",
+    "HistSparse",
+    "MistakesGate",
+    "MistakesMonitor",
+    "Moved",
+    "Noise",
+    "Selector",
+    "Spender",
+    "StableHistogram",
+    "SystemNoise",
+    "composed_epsilon",
+    "per_release",
+    "spent",
+]

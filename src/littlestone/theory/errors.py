@@ -4,11 +4,11 @@ Each error is a sentence that says what, where, and what to do.
 """
 
 
-class BadExample(ValueError):  # noqa: N818
+class BadExample(ValueError):
     """A row or a label that the class cannot read."""
 
 
-class BadClass(ValueError):  # noqa: N818
+class BadClass(ValueError):
     """A hypothesis class that does not make sense as given; `field` names the part to mend."""
 
     def __init__(self, sentence: str, field: str | None = None) -> None:
@@ -16,5 +16,5 @@ class BadClass(ValueError):  # noqa: N818
         self.field = field
 
 
-class TooLarge(ValueError):  # noqa: N818
+class TooLarge(ValueError):
     """A computation refused before it gets slow; the sentence names a size that would work."""

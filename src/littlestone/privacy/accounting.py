@@ -1,0 +1,198 @@
+"""What was spent, and what that adds up to. Rounding is always towards less privacy claimed.
+
+Events are frozen records of what happened; how they are counted is a function of them. Adaptive
+composition is Lemma 5.4 of the paper, which is true but loose: here it is solved. The optimal
+curve for equal releases is Kairouz, Oh and Viswanath (2015); see docs/guarantee.md.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import ROUND_HALF_EVEN, Decimal, localcontext
+from fractions import Fraction
+from itertools import groupby
+from typing import Literal, TypeAlias
+
+from littlestone.privacy.exact import (
+    BadParameter,
+    context,
+    decimal_of,
+    enclose_exp,
+    float_above,
+    whole,
+)
+from littlestone.privacy.noise import Noise
+
+Unit: TypeAlias = Literal["event", "user"]
+
+DIGITS = 60
+SLACK = Decimal("1e-40")
+"""Far above what rounding to 60 digits can do in a million steps; always added, never taken."""
+NEGLIGIBLE = Decimal("1e-80")
+
+
+@dataclass(frozen=True)
+class Cost:
+    """An exact (epsilon, delta) that one mechanism claims. Costs add: basic composition.
+
+    >>> Cost(Fraction(1, 2)) + Cost(Fraction(1, 4), Fraction(1, 100))
+    Cost(epsilon=Fraction(3, 4), delta=Fraction(1, 100))
+    """
+
+    epsilon: Fraction
+    delta: Fraction = Fraction(0)
+
+    def __add__(self, other: "Cost") -> "Cost":
+        return Cost(self.epsilon + other.epsilon, self.delta + other.delta)
+
+    def times(self, count: int) -> "Cost":
+        """The basic composition of `count` mechanisms of this cost."""
+        return Cost(self.epsilon * count, self.delta * count)
+
+
+NOTHING = Cost(Fraction(0))
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What may be quoted: floats, rounded up. Noise that is not secret protects no one.
+
+    >>> print(Guarantee(1.0, 1e-6))
+    (1.0, 1e-06)-differential privacy, replace-one, per event
+    """
+
+    epsilon: float
+    delta: float
+    adjacency: str = "replace-one"
+    unit: Unit = "event"
+    noise: str = "SystemNoise()"
+
+    @classmethod
+    def of(cls, cost: Cost, noise: Noise, unit: Unit = "event") -> "Guarantee":
+        """The guarantee that `cost` amounts to when drawn from `noise`."""
+        if not noise.private:
+            return cls(math.inf, 1.0, unit=unit, noise=repr(noise))
+        epsilon, delta = float_above(cost.epsilon), float_above(cost.delta)
+        return cls(epsilon, delta, unit=unit, noise=repr(noise))
+
+    def __str__(self) -> str:
+        if math.isinf(self.epsilon):
+            return f"no privacy at all: the noise was {self.noise}"
+        pair = f"({self.epsilon!r}, {self.delta!r})"
+        return f"{pair}-differential privacy, {self.adjacency}, per {self.unit}"
+
+
+@dataclass(frozen=True)
+class Event:
+    """One use of a mechanism. Uses that carry different epochs read disjoint rounds."""
+
+    mechanism: str
+    cost: Cost
+    epoch: int | None = None
+    noise: str = "SystemNoise()"
+
+
+def spent(events: Iterable[Event], touched: int = 1) -> Cost:
+    """What the events cost together, when one unit's rounds meet at most `touched` epochs.
+
+    Events without an epoch add up. Events of one mechanism in different epochs compose in
+    parallel: only the dearest `touched` of its epochs count. Mechanisms add up.
+
+    >>> monitor = [Event("monitor", Cost(Fraction(1, 4)), epoch=n) for n in range(1000)]
+    >>> selector = [Event("selector", Cost(Fraction(3, 4)), epoch=n) for n in range(999)]
+    >>> spent(monitor + selector)
+    Cost(epsilon=Fraction(1, 1), delta=Fraction(0, 1))
+    """
+    ordered = sorted(events, key=lambda event: event.mechanism)
+    lanes = (list(lane) for _, lane in groupby(ordered, key=lambda event: event.mechanism))
+    return sum((_lane_cost(lane, touched) for lane in lanes), NOTHING)
+
+
+def _lane_cost(lane: list[Event], touched: int) -> Cost:
+    """The cost of one mechanism's events."""
+    always = [event.cost for event in lane if event.epoch is None]
+    epochs: dict[int, Cost] = {}
+    for event in lane:
+        if event.epoch is not None:
+            epochs[event.epoch] = epochs.get(event.epoch, NOTHING) + event.cost
+    # The largest epsilons and the largest deltas may sit in different epochs: take both.
+    epsilon = sum(sorted(cost.epsilon for cost in epochs.values())[-touched:])
+    delta = sum(sorted(cost.delta for cost in epochs.values())[-touched:])
+    return sum(always, Cost(Fraction(epsilon), Fraction(delta)))
+
+
+def composed_epsilon(cost: Cost, count: int, delta: Fraction) -> Fraction:
+    """An epsilon for `count` adaptive uses of `cost` at total `delta`: optimal, rounded up.
+
+    Solves 1 - (1 - cost.delta)^count (1 - D(epsilon)) = delta, where D is the privacy curve of
+    `count` flips of a coin that falls e^eps : 1. That curve is the maximum of the straight lines
+    A - e^epsilon B, one for each number of outcomes let in, so the solution is a maximum too.
+
+    >>> round(float(composed_epsilon(Cost(Fraction(1, 10)), 100, Fraction(1, 10**6))), 3)
+    4.775
+    """
+    count = whole(count, "count", least=1)
+    if cost.delta * count > delta:
+        raise BadParameter(f"{count} releases cost more than delta = {float(delta):g} already")
+    with localcontext(context(DIGITS, ROUND_HALF_EVEN)) as arithmetic:
+        each, total = decimal_of(cost.delta, arithmetic), decimal_of(delta, arithmetic)
+        spare = 1 - (1 - total) / (1 - each) ** count - SLACK
+        steepest = max((a - spare) / b for a, b in _lines(cost.epsilon, count))
+        solved = Fraction(max(steepest, Decimal(1)).ln() + SLACK)
+    return min(solved, cost.epsilon * count)
+
+
+def _lines(epsilon: Fraction, count: int) -> Iterable[tuple[Decimal, Decimal]]:
+    """The pairs (A, B): probability, in either world, of at most n minority flips; A rounded up.
+
+    Walks out from the likeliest n while masses are not negligible. What is left out is added to
+    every A and to no B, so the curve can only be overestimated.
+    """
+    odds = enclose_exp(-epsilon, DIGITS)[1]
+    middle = int(count * odds / (1 + odds))
+    lower = _masses(n / odds / (count - n + 1) for n in range(middle, 0, -1))
+    upper = _masses((count - n) * odds / (n + 1) for n in range(middle, count))
+    masses = lower[:0:-1] + upper
+    total = sum(masses)
+    first = middle - len(lower) + 1
+    ratio = enclose_exp((2 * first - count) * epsilon, DIGITS)[0] * (1 - SLACK)
+    a, b = 2 * count * NEGLIGIBLE, Decimal(0)
+    for mass in masses:
+        a += mass / total * (1 + SLACK)
+        b += mass / total * ratio
+        ratio /= odds * odds
+        yield a, b
+
+
+def _masses(ratios: Iterable[Decimal]) -> list[Decimal]:
+    """1, and its running products with `ratios` down to the first negligible one."""
+    masses = [Decimal(1)]
+    for ratio in ratios:
+        masses.append(masses[-1] * ratio)
+        if masses[-1] < NEGLIGIBLE:
+            break
+    return masses
+
+
+def per_release(total: Cost, count: int) -> Cost:
+    """The largest equal cost, to nine digits, that `count` adaptive releases may have in `total`.
+
+    Half of delta goes to the releases themselves and half to composing them, unless plain
+    division does better, as it does for few releases.
+
+    >>> each = per_release(Cost(Fraction(1), Fraction(1, 10**6)), 1000)
+    >>> round(float(each.epsilon), 5), float(each.delta)
+    (0.00726, 5e-10)
+    """
+    count = whole(count, "count", least=1)
+    plain = Cost(total.epsilon / count, total.delta / count)
+    if total.delta == 0 or count == 1:
+        return plain
+    low, high = float(plain.epsilon), float(total.epsilon)
+    while high > low * (1 + 1e-9):
+        middle = (low + high) / 2
+        each = Cost(Fraction(middle), total.delta / (2 * count))
+        fits = composed_epsilon(each, count, total.delta) <= total.epsilon
+        low, high = (middle, high) if fits else (low, middle)
+    solved = Cost(Fraction(low), total.delta / (2 * count))
+    return solved if solved.epsilon > plain.epsilon * Fraction(11, 10) else plain

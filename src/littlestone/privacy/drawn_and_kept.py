@@ -1,0 +1,189 @@
+"""Drawn and kept: what to change to, for half the votes of the stable histogram.
+
+A key is drawn by weight against its rivals, then kept with a probability that grows with its own
+votes. With q a rational at most exp(epsilon/2), a key with n votes weighs w = (q - 1) q^(n-1),
+naming none weighs 1, Z is the sum of all weights, and key a is named with probability
+
+    P(a) = 1 / (1/keep(n) + (Z - w)/w).
+
+The first term holds the threshold and falls by exp(epsilon) a vote; the second holds the rivals
+and falls by exp(epsilon) for two votes of lead. A moved vote costs a step of one or the other, not
+the sum of both. Proof: docs/guarantee.md, Theorem 5.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from itertools import groupby, pairwise
+
+from littlestone.privacy.accounting import Cost
+from littlestone.privacy.exact import BadParameter, Real, log_of, positive, probability
+from littlestone.privacy.histogram import present_keys
+from littlestone.privacy.noise import Noise
+
+GROWTH_BITS = 24
+"""q is a multiple of 2^-24: at most 2^-23 of epsilon is lost, and powers of q stay short."""
+
+KEEP_BITS = 128
+"""A keep-probability is a multiple of 2^-128."""
+
+LONGEST = 20_000
+"""The longest curve that is built; what needs more votes than this is refused at once."""
+
+TOP_SHARE = Fraction(1, 1024)
+"""The part of delta that is spent on reaching certainty; the rest is spent on the first vote."""
+
+
+@dataclass(frozen=True)
+class KeepCurve:
+    """The keep-probability by votes, and the growth q of the weights. Every field is public.
+
+    Promises: an instance satisfies the conditions of the theorem exactly, in rationals; one that
+    does not cannot be made. So the guarantee rests on this check, not on how `keep` was computed.
+    From the end of `keep` on, the probability is one.
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+    growth: Fraction
+    keep: tuple[Fraction, ...]
+
+    def __post_init__(self) -> None:
+        if not 1 < self.growth <= exp_below(self.epsilon / 2):
+            raise BadParameter(f"growth {float(self.growth)} is not within 1 and exp(epsilon/2)")
+        low, top, keep = self.delta * (1 - TOP_SHARE), self.delta * TOP_SHARE, self.keep
+        if len(keep) < 2 or keep[0] != 0 or not 0 < keep[1] <= low or not 1 - top <= keep[-1] < 1:
+            raise BadParameter(
+                "a keep-curve starts at 0, goes on below delta, and ends just below 1"
+            )
+        for n, (now, after) in enumerate(pairwise(keep[1:]), start=1):
+            if not is_lawful_step(now, after, self.growth**2, low):
+                raise BadParameter(f"the keep-curve is too steep between {n} and {n + 1} votes")
+
+    def at(self, votes: int) -> Fraction:
+        """The keep-probability of a key with so many votes."""
+        return self.keep[votes] if votes < len(self.keep) else Fraction(1)
+
+
+def exp_below(x: Fraction) -> Fraction:
+    """A rational at most exp(x), x > 0: a partial sum of its series.
+
+    >>> Fraction("2.718281828459045") < exp_below(Fraction(1)) < Fraction("2.718281828459046")
+    True
+    """
+    term = total = Fraction(1)
+    for j in range(1, 24 + 4 * int(x + 1)):
+        term = term * x / j
+        total += term
+    return total
+
+
+def is_lawful_step(now: Fraction, after: Fraction, e: Fraction, low: Fraction) -> bool:
+    """Conditions (1) to (4) on the keep-probabilities of n and n + 1 votes, with e = q^2."""
+    odds_now, odds_after = now * (1 - after), after * (1 - now)
+    return (
+        0 < now < after < 1
+        and after <= e * now + low
+        and 1 - now <= e * (1 - after)
+        and e * odds_now <= odds_after <= e**2 * odds_now
+    )
+
+
+@cache
+def keep_curve(epsilon: Fraction, delta: Fraction) -> KeepCurve:
+    """The largest lawful curve on the grid of 2^-128.
+
+    Each value is rounded down from bounds on the one already rounded, so rounding breaks nothing.
+
+    >>> curve = keep_curve(Fraction(3, 5), Fraction(1, 10**6))
+    >>> next(n for n in range(60) if curve.at(n) >= Fraction(95, 100))
+    26
+    """
+    longest = (-log_of(TOP_SHARE) - 2 * log_of(delta)) / float(epsilon)
+    if longest > LONGEST:
+        raise BadParameter(
+            f"at epsilon {float(epsilon):g} and delta {float(delta):g} a selection needs some "
+            f"{longest:,.0f} votes, more than {LONGEST:,}: use the stable histogram"
+        )
+    growth = _floor(exp_below(epsilon / 2), GROWTH_BITS)
+    e, low = growth**2, delta * (1 - TOP_SHARE)
+    keep = [Fraction(0), _floor(low, KEEP_BITS)]
+    while 1 - keep[-1] > delta * TOP_SHARE:
+        p = keep[-1]
+        best = min(e * p + low, 1 - (1 - p) / e, e**2 * p / (1 - p + e**2 * p))
+        keep.append(_floor(best, KEEP_BITS))
+        if keep[-1] <= p:
+            raise BadParameter(f"delta {float(delta)} is too small to select with")
+    return KeepCurve(epsilon, delta, growth, tuple(keep))
+
+
+def _floor(x: Fraction, bits: int) -> Fraction:
+    return Fraction((x.numerator << bits) // x.denominator, 1 << bits)
+
+
+class DrawnAndKept:
+    """Selects a key with many votes, from any domain, known or not; exactly, in integers.
+
+    Requires: one replaced example takes at most one vote from one key and gives at most one to
+    another. Promises: `select` is (epsilon, delta)-differentially private in the votes.
+
+    >>> from littlestone.privacy.noise import SystemNoise
+    >>> selector = DrawnAndKept(epsilon=1, delta=1e-6)
+    >>> selector.select({b"a": 400, b"b": 9}, SystemNoise(), release=0)
+    b'a'
+    >>> float(round(selector.law({b"a": 20, b"b": 6})[b"a"], 4))
+    0.9982
+    """
+
+    name = "drawn and kept"
+
+    def __init__(self, *, epsilon: Real, delta: Real) -> None:
+        self.cost = Cost(positive(epsilon, "epsilon"), probability(delta, "delta"))
+        self.curve = keep_curve(self.cost.epsilon, self.cost.delta)
+
+    def select(
+        self, votes: Mapping[bytes, int], noise: Noise, release: int, leave_out: bytes | None = None
+    ) -> bytes | None:
+        """One key, or None. `leave_out` must be public."""
+        levels = self._levels(votes, leave_out)
+        top = max(levels, default=0)
+        weights = {n: self._weight(n, top) for n in levels}
+        none = self._weight(0, top)
+        total = none + sum(weights[n] * len(keys) for n, keys in levels.items())
+        ticket = noise.uniform(total, ("drawn", release, 0)) - none
+        for n, keys in levels.items():
+            if 0 <= ticket < weights[n] * len(keys):
+                keep = self.curve.at(n)
+                yes = total * keep.numerator
+                no = weights[n] * (keep.denominator - keep.numerator)
+                kept = noise.uniform(yes + no, ("kept", release, 0)) < yes
+                return keys[ticket // weights[n]] if kept else None
+            ticket -= weights[n] * len(keys)
+        return None
+
+    def law(
+        self, votes: Mapping[bytes, int], leave_out: bytes | None = None
+    ) -> dict[bytes | None, Fraction]:
+        """The exact law of `select`, for plans and for enumeration. Private: it tells the votes."""
+        levels = self._levels(votes, leave_out)
+        top = max(levels, default=0)
+        total = self._weight(0, top) + sum(self._weight(n, top) * len(levels[n]) for n in levels)
+        named: dict[bytes | None, Fraction] = {}
+        for n, keys in levels.items():
+            rivals = Fraction(total, self._weight(n, top)) - 1
+            named |= dict.fromkeys(keys, 1 / (1 / self.curve.at(n) + rivals))
+        named[None] = 1 - sum(named.values(), Fraction(0))
+        return named
+
+    def _levels(
+        self, votes: Mapping[bytes, int], leave_out: bytes | None
+    ) -> dict[int, list[bytes]]:
+        """The keys by their number of votes: keys with as many votes weigh the same."""
+        ordered = sorted(present_keys(votes, leave_out), key=lambda key: (-votes[key], key))
+        return {n: list(keys) for n, keys in groupby(ordered, key=lambda key: votes[key])}
+
+    def _weight(self, n: int, top: int) -> int:
+        """The weight of n votes (of naming none, for 0) over the common denominator."""
+        up, down = self.curve.growth.numerator, self.curve.growth.denominator
+        return int((up - down) * up ** (n - 1) * down ** (top - n) if n else down**top)

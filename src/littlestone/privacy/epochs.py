@@ -1,0 +1,145 @@
+"""Epochs: the gate of the practical plan. A firing starts afresh, so epochs compose in parallel.
+
+The monitor is paid once, because each round is read in one of its epochs only (after Asi, Feldman,
+Koren and Talwar 2023). If the ballot, too, holds only rounds since the last firing, so is the
+selector: releases are unlimited and nothing is ever used up. Proofs: docs/guarantee.md.
+"""
+
+from collections.abc import Callable
+from typing import SupportsIndex
+
+from littlestone.privacy.above_threshold import MistakesMonitor
+from littlestone.privacy.accounting import Cost, Event, Unit, spent
+from littlestone.privacy.exact import BadParameter, Real, whole
+from littlestone.privacy.gate import STAY, Ballot, Decision, Gate, Selector
+from littlestone.privacy.noise import Noise
+from littlestone.privacy.spender import State
+
+
+class MistakesGate(Gate[Ballot]):
+    """Fires when the published rule makes too many mistakes, then asks the selector.
+
+    Requires: given the transcript, a replaced example changes the mistakes of one check by at most
+    one, and the ballot within the selector's terms. With `releases=None` the ballot must hold
+    rounds since the last firing only: *epochs all the way*, each with the whole budget, without
+    end. With a number, ballots may hold the whole stream, and that many selections add up.
+    Promises: the transcript is differentially private at `guarantee`.
+
+    `threshold(age, refusals)` is public by construction: it is told the rounds since the epoch
+    began and how often in a row the selector has said None, and nothing else.
+
+    >>> from littlestone.privacy import StableHistogram
+    >>> from littlestone.privacy.rehearsal import ScriptedNoise
+    >>> gate = MistakesGate(ScriptedNoise({}), epsilon=0.25, published=b"old", check_every=8,
+    ...                     selector=StableHistogram(epsilon=0.75, delta=1e-6),
+    ...                     threshold=lambda age, refusals: 12)
+    >>> gate.check(7, {b"new": 30})
+    Decision(fired=False, key=None)
+    >>> gate.check(7, {b"new": 60})
+    Decision(fired=True, key=b'new')
+    >>> print(gate.guarantee)
+    no privacy at all: the noise was ScriptedNoise(NOT PRIVATE)
+    """
+
+    def __init__(
+        self,
+        noise: Noise,
+        *,
+        epsilon: Real,
+        selector: Selector[Ballot],
+        threshold: Callable[[int, int], int],
+        published: bytes,
+        check_every: int = 1,
+        restart_every: int | None = None,
+        releases: int | None = None,
+        cap: int = 1,
+        one_sided: bool = True,
+        leave_out_published: bool = True,
+        unit: Unit = "event",
+    ) -> None:
+        super().__init__(noise, selector, published, leave_out_published, unit)
+        if unit == "event" and cap != 1:
+            raise BadParameter("a cap on a user's rounds needs unit='user'")
+        self._monitor = MistakesMonitor(noise, epsilon=epsilon, cap=cap, one_sided=one_sided)
+        self._threshold = threshold
+        self.check_every = whole(check_every, "check_every", least=1)
+        self.restart_every = _limit(restart_every, "restart_every")
+        self.releases = _limit(releases, "releases")
+        self.age = self.refusals = 0
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the published key is final. With epochs all the way it never is."""
+        return self.releases is not None and self.releases_made >= self.releases
+
+    def check(self, mistakes: SupportsIndex, ballot: Ballot) -> Decision:
+        """One scheduled look: mistakes of the last `check_every` rounds, and the ballot (private).
+
+        The decision is public. After a firing the caller restarts the rounds its ballot holds.
+        """
+        mistakes = whole(mistakes, "mistakes", least=0)
+        if mistakes > self.check_every:
+            raise BadParameter(f"{mistakes} mistakes in {self.check_every} rounds")
+        self._go_on()
+        if self.exhausted:
+            return STAY
+        age = self.age + self.check_every
+        fired = self._monitor.check(mistakes, self._threshold(age, self.refusals))
+        self.age = age
+        if fired:
+            return self._fire(ballot)
+        if self.restart_every is not None and self.age >= self.restart_every:
+            self._monitor.restart()
+            self.age = 0
+        return STAY
+
+    def _fire(self, ballot: Ballot) -> Decision:
+        self.age = 0
+        decision = self._release(ballot)
+        self.refusals = self.refusals + 1 if decision.key is None else 0
+        return decision
+
+    @property
+    def ledger(self) -> tuple[Event, ...]:
+        selector, parallel = self._selector, self.releases is None
+        return (
+            self._event("mistakes monitor", self._monitor.cost),
+            *(
+                self._event(selector.name, selector.cost, n if parallel else None)
+                for n in range(self.releases_made)
+            ),
+        )
+
+    @property
+    def spent(self) -> Cost:
+        return spent(self.ledger, touched=self._monitor.cap)
+
+    def _total(self) -> Cost:
+        selections = self._monitor.cap if self.releases is None else self.releases
+        return self._monitor.cost + self._selector.cost.times(selections)
+
+    def _promise(self) -> State:
+        return {
+            **super()._promise(),
+            "monitor": self._monitor._promise(),
+            "check_every": self.check_every,
+            "restart_every": self.restart_every,
+            "releases": self.releases,
+        }
+
+    def _live(self) -> State:
+        return {
+            **super()._live(),
+            "age": self.age,
+            "refusals": self.refusals,
+            "monitor": self._monitor.export(),
+        }
+
+    def _revive(self, live: State) -> None:
+        super()._revive(live)
+        self.age, self.refusals = live["age"], live["refusals"]
+        self._monitor.resume(live["monitor"])
+
+
+def _limit(value: int | None, name: str) -> int | None:
+    return None if value is None else whole(value, name, least=1)

@@ -1,0 +1,119 @@
+"""Exact numbers: what a person gives becomes a rational once, and is never rounded their way again.
+
+Promises: epsilon, delta and every noise scale are `Fraction`s; `exp` is only ever met between two
+rationals that enclose it; a float is made for a report alone, and rounded up.
+"""
+
+import math
+import operator
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+from typing import SupportsIndex, TypeAlias
+
+Real: TypeAlias = float | Fraction
+
+
+class BadParameter(ValueError):
+    """A parameter that cannot be honoured; raised before any noise is drawn."""
+
+
+def positive(value: Real, name: str) -> Fraction:
+    """The rational that `value` is exactly; it must be finite and above zero.
+
+    >>> positive(0.5, "epsilon")
+    Fraction(1, 2)
+    >>> positive(float("nan"), "epsilon")
+    Traceback (most recent call last):
+    littlestone.privacy.exact.BadParameter: epsilon must be a finite number above 0, not nan
+    """
+    exact = _rational(value)
+    if exact is None or exact <= 0:
+        raise BadParameter(f"{name} must be a finite number above 0, not {value}")
+    return exact
+
+
+def probability(value: Real, name: str) -> Fraction:
+    """The rational that `value` is exactly; it must lie strictly between 0 and 1.
+
+    >>> probability(Fraction(1, 10**6), "delta")
+    Fraction(1, 1000000)
+    >>> probability(0, "delta")
+    Traceback (most recent call last):
+    littlestone.privacy.exact.BadParameter: delta must lie strictly between 0 and 1, not 0
+    """
+    exact = _rational(value)
+    if exact is None or not 0 < exact < 1:
+        raise BadParameter(f"{name} must lie strictly between 0 and 1, not {value}")
+    return exact
+
+
+def whole(value: SupportsIndex, name: str, least: int | None = None) -> int:
+    """`value` as a Python integer: no floats, no booleans, nothing below `least`.
+
+    >>> whole(3, "releases", least=1)
+    3
+    >>> whole(0, "releases", least=1)
+    Traceback (most recent call last):
+    littlestone.privacy.exact.BadParameter: releases must be at least 1, not 0
+    """
+    try:
+        exact = operator.index(value)
+    except TypeError:
+        exact = None
+    if exact is None or isinstance(value, bool):
+        raise BadParameter(f"{name} must be a whole number, not {value!r}")
+    if least is not None and exact < least:
+        raise BadParameter(f"{name} must be at least {least}, not {exact}")
+    return exact
+
+
+def float_above(value: Fraction) -> float:
+    """The smallest float that is not below `value`.
+
+    >>> Fraction(float_above(Fraction(1, 10))) >= Fraction(1, 10)
+    True
+    """
+    try:
+        nearest = float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
+
+
+def log_of(x: Fraction) -> float:
+    """The logarithm, for guesses only; it does not overflow.
+
+    >>> round(log_of(Fraction(1, 10**500)), 3)
+    -1151.293
+    """
+    return math.log(x.numerator) - math.log(x.denominator)
+
+
+def enclose_exp(x: Fraction, digits: int) -> tuple[Decimal, Decimal]:
+    """Two decimals of `digits` digits with exp(x) between them.
+
+    >>> low, high = enclose_exp(Fraction(1), 6)
+    >>> str(low), str(high)
+    ('2.71827', '2.71829')
+    """
+    # Decimal.exp is correctly rounded, so the next numbers down and up enclose it.
+    low, high = context(digits, ROUND_FLOOR), context(digits, ROUND_CEILING)
+    below, above = low.exp(decimal_of(x, low)), high.exp(decimal_of(x, high))
+    return below.next_minus(low), above.next_plus(high)
+
+
+def decimal_of(x: Fraction, arithmetic: Context) -> Decimal:
+    """`x` to the digits of `arithmetic`, rounded its way."""
+    return arithmetic.divide(Decimal(x.numerator), Decimal(x.denominator))
+
+
+def context(digits: int, rounding: str) -> Context:
+    """Decimal arithmetic of `digits` digits with no practical limit on the exponent."""
+    return Context(prec=digits, rounding=rounding, Emin=MIN_EMIN, Emax=MAX_EMAX)
+
+
+def _rational(value: Real) -> Fraction | None:
+    """The exact rational behind an int, float or Fraction, or None."""
+    if isinstance(value, bool) or not isinstance(value, int | float | Fraction):
+        return None
+    return Fraction(value) if isinstance(value, Fraction) or math.isfinite(value) else None

@@ -1,0 +1,139 @@
+"""Exponential mechanism: a choice from a finite public list, by integer scores, exactly.
+
+Promises: index i is drawn with probability proportional to exp(epsilon score_i / (2 D)) and no
+other law: weights are enclosed between integers and refined until the drawn bits decide, so no
+rounding is left to attack. Candidates of equal score are one group, and a group is one weight.
+"""
+
+from collections.abc import Sequence
+from decimal import ROUND_FLOOR, Decimal
+from fractions import Fraction
+from itertools import count
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from littlestone.privacy.accounting import Cost
+from littlestone.privacy.exact import BadParameter, Real, context, enclose_exp, positive, whole
+from littlestone.privacy.noise import Noise
+
+Scores: TypeAlias = Sequence[int] | NDArray[np.integer[Any]]
+
+WORD = 64
+
+
+class ExponentialMechanism:
+    """Selects one of `candidates`, public and fixed, by scores that one example moves by D at most.
+
+    Requires: a replaced example changes each score by at most `sensitivity`.
+    Promises: `select` is epsilon-differentially private.
+
+    >>> from littlestone.privacy.rehearsal import ScriptedNoise
+    >>> mechanism = ExponentialMechanism([b"never", b"always"], epsilon=1)
+    >>> mechanism.select([-90, -3], ScriptedNoise({}), release=0)
+    b'always'
+    """
+
+    name = "exponential mechanism"
+
+    def __init__(self, candidates: Sequence[bytes], *, epsilon: Real, sensitivity: int = 1) -> None:
+        self._known = frozenset(candidates)
+        if not len(self._known) == len(candidates) > 0:
+            raise BadParameter("candidates must be a list of at least one key, without repeats")
+        self.candidates = tuple(candidates)
+        self.cost = Cost(positive(epsilon, "epsilon"))
+        self.sensitivity = whole(sensitivity, "sensitivity", least=1)
+
+    def select(
+        self, scores: Scores, noise: Noise, release: int, leave_out: bytes | None = None
+    ) -> bytes | None:
+        """One candidate, or None if all are left out. `leave_out` must be public."""
+        values, size = _integers(scores), len(self.candidates)
+        if len(values) != size:
+            raise BadParameter(f"{len(values)} scores for {size} candidates")
+        skipped = self.candidates.index(leave_out) if leave_out in self._known else size
+        if skipped < size:
+            values = np.delete(values, skipped)
+        if len(values) == 0:
+            return None
+        rate = self.cost.epsilon / (2 * self.sensitivity)
+        drawn = draw_by_score(values, rate, noise, release)
+        return self.candidates[drawn if drawn < skipped else drawn + 1]
+
+
+def draw_by_score(scores: Scores, rate: Fraction, noise: Noise, release: int) -> int:
+    """An index, drawn with probability proportional to exp(rate * score).
+
+    >>> from littlestone.privacy.rehearsal import SeededNoise
+    >>> draw_by_score([0, 50, 0], Fraction(1), SeededNoise(1), release=0)
+    1
+    """
+    values = _integers(scores)
+    levels, sizes = np.unique(values, return_counts=True)
+    gaps = [int(levels[-1]) - int(level) for level in levels[::-1]]
+    group = _draw_group(gaps, [int(n) for n in sizes[::-1]], rate, noise, release)
+    members = np.flatnonzero(values == levels[-1 - group])
+    return int(members[noise.uniform(len(members), ("member", release, 0))])
+
+
+def _draw_group(
+    gaps: list[int], sizes: list[int], rate: Fraction, noise: Noise, release: int
+) -> int:
+    """The group in which a uniform point of the total weight falls."""
+    bits = 0
+    for words in count(1):
+        bits = bits << WORD | noise.uniform(1 << WORD, ("group", release, words))
+        group = _group_at(bits, words * WORD, _weights(gaps, sizes, rate, 20 * words + 10))
+        if group is not None:
+            return group
+    raise AssertionError("unreachable")
+
+
+def _group_at(point: int, width: int, weights: list[tuple[int, int]]) -> int | None:
+    """Where [point, point + 1) / 2^width of the total falls, if the enclosures can tell."""
+    least = point * sum(low for low, _ in weights)
+    most = (point + 1) * sum(high for _, high in weights)
+    start_high = end_low = 0
+    for group, (low, high) in enumerate(weights):
+        end_low += low << width
+        if start_high <= least and most <= end_low:
+            return group
+        start_high += high << width
+    return None
+
+
+def _weights(
+    gaps: list[int], sizes: list[int], rate: Fraction, digits: int
+) -> list[tuple[int, int]]:
+    """Integers that enclose size * exp(-rate * gap) * 10^digits, the best group first.
+
+    Each is the one before times exp(-rate * step), rounded outwards; steps repeat, so exp is rare.
+    """
+    steps: dict[int, tuple[int, int]] = {}
+    weights: list[tuple[int, int]] = []
+    low = high = one = 10**digits
+    last = 0
+    for group, (gap, size) in enumerate(zip(gaps, sizes, strict=True)):
+        if low == 0:  # too faint for these digits, like all that follow: one bound for the lot
+            return [*weights, (0, sum(sizes[group:]) * high)]
+        if gap - last not in steps:
+            steps[gap - last] = _scaled(enclose_exp(rate * (last - gap), digits), digits)
+        step_low, step_high = steps[gap - last]
+        low, high, last = low * step_low // one, -(-high * step_high // one), gap
+        weights.append((size * low, size * high))
+    return weights
+
+
+def _scaled(enclosure: tuple[Decimal, Decimal], digits: int) -> tuple[int, int]:
+    """Integers that enclose 10^digits times an enclosure."""
+    low, high = (bound.scaleb(digits, context(digits, ROUND_FLOOR)) for bound in enclosure)
+    return int(low), int(high) + 1
+
+
+def _integers(scores: Scores) -> NDArray[np.integer[Any]]:
+    """The scores as an array, if they are integers and there is at least one."""
+    values = np.asarray(scores)
+    if values.ndim != 1 or len(values) == 0 or values.dtype.kind not in "iu":
+        raise BadParameter("scores must be a non-empty list of whole numbers of 64 bits")
+    return values

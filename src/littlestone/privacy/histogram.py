@@ -1,0 +1,121 @@
+"""Stable histogram: what to change to (Thm 5.1 of the paper). Votes in, a key or None out.
+
+A replaced example moves one vote from one key to another, an L1 distance of 2. Every key with a
+vote gets discrete Laplace noise of scale 2/epsilon, and the top noisy key is released if its noisy
+count reaches tau: the smallest tau >= 1 at which a lone vote gets through with probability at
+most delta, a^(tau-1)/(1+a) <= delta, where a = exp(-epsilon/2). Proof: docs/guarantee.md.
+"""
+
+import math
+from collections.abc import Mapping
+from decimal import ROUND_CEILING, ROUND_FLOOR
+from fractions import Fraction
+from functools import cache
+from itertools import count
+
+from littlestone.privacy.accounting import Cost
+from littlestone.privacy.exact import (
+    BadParameter,
+    Real,
+    context,
+    decimal_of,
+    enclose_exp,
+    log_of,
+    positive,
+    probability,
+    whole,
+)
+from littlestone.privacy.noise import Noise, noise_scale
+
+
+class StableHistogram:
+    """Selects the key with the most votes, with noise, from any domain, known or not.
+
+    Requires: one replaced example takes at most one vote from one key and gives at most one to
+    another. Promises: `select` is (epsilon, delta)-differentially private in the votes.
+
+    >>> from littlestone.privacy.rehearsal import ScriptedNoise
+    >>> histogram = StableHistogram(epsilon=1, delta=1e-6)
+    >>> histogram.threshold
+    28
+    >>> histogram.select({b"a": 40, b"b": 45}, ScriptedNoise({}), release=0)
+    b'b'
+    >>> histogram.select({b"a": 40, b"b": 45}, ScriptedNoise({}), release=0, leave_out=b"b")
+    b'a'
+    >>> histogram.select({b"a": 27}, ScriptedNoise({}), release=0) is None
+    True
+    """
+
+    name = "stable histogram"
+
+    def __init__(self, *, epsilon: Real, delta: Real) -> None:
+        self.cost = Cost(positive(epsilon, "epsilon"), probability(delta, "delta"))
+        self.scale = noise_scale(2 / self.cost.epsilon)
+        self.threshold = keep_threshold(self.scale, self.cost.delta)
+
+    def select(
+        self,
+        votes: Mapping[bytes, int],
+        noise: Noise,
+        release: int,
+        leave_out: bytes | None = None,
+    ) -> bytes | None:
+        """The top noisy key that reaches the threshold, or None. `leave_out` must be public.
+
+        Ties go to the key that comes first in the order of bytes. A key without votes is absent,
+        however it is spelt: an entry left at zero would tell that it once had a vote.
+        """
+        best, top = None, self.threshold - 1
+        for rank, key in enumerate(present_keys(votes, leave_out)):
+            noisy = votes[key] + noise.laplace(self.scale, ("histogram", release, rank))
+            if noisy > top:
+                best, top = key, noisy
+        return best
+
+
+def present_keys(votes: Mapping[bytes, int], leave_out: bytes | None) -> list[bytes]:
+    """The keys that have votes, in the order of their bytes.
+
+    >>> present_keys({b"b": 1, b"a": 2, b"c": 0, b"d": 3}, leave_out=b"d")
+    [b'a', b'b']
+    """
+    for key in votes:
+        if type(key) is not bytes:
+            raise BadParameter(f"a key must be bytes, not {key!r}")
+    return sorted(
+        key for key, n in votes.items() if whole(n, "votes", least=0) > 0 and key != leave_out
+    )
+
+
+@cache
+def keep_threshold(scale: Fraction, delta: Fraction) -> int:
+    """The smallest tau >= 1 with a^(tau-1)/(1+a) <= delta, a = exp(-1/scale); never off by one.
+
+    >>> keep_threshold(Fraction(2), Fraction(1, 10**6))
+    28
+    """
+    guess = -float(scale) * (log_of(delta) + math.log1p(math.exp(-1 / float(scale))))
+    below = max(0, math.floor(guess))
+    while below > 0 and _gets_through_rarely(below - 1, scale, delta):
+        below -= 1
+    while not _gets_through_rarely(below, scale, delta):
+        below += 1
+    return below + 1
+
+
+def _gets_through_rarely(n: int, scale: Fraction, delta: Fraction) -> bool:
+    """Whether a^n <= delta (1 + a), decided with as many digits as it takes.
+
+    It ends: a is transcendental (Lindemann), so the two sides are never equal.
+    """
+    for digits in count(40, 40):
+        down, up = context(digits, ROUND_FLOOR), context(digits, ROUND_CEILING)
+        left_low, left_high = enclose_exp(-n / scale, digits)
+        a_low, a_high = enclose_exp(-1 / scale, digits)
+        right_low = down.multiply(down.add(a_low, 1), decimal_of(delta, down))
+        right_high = up.multiply(up.add(a_high, 1), decimal_of(delta, up))
+        if left_high <= right_low:
+            return True
+        if left_low > right_high:
+            return False
+    raise AssertionError("unreachable")

@@ -1,0 +1,139 @@
+"""The one door to secret randomness: integers drawn exactly, by a rational scale.
+
+Promises: `laplace(scale)` has the discrete Laplace law P(k) = (1-a)/(1+a) a^|k| with
+a = exp(-1/scale), and `geometric(scale)` the one-sided law P(k) = (1-a) a^k on k >= 0, exactly.
+
+OpenDP samples with the algorithm of Canonne, Kamath and Steinke (2020), in integers. It takes its
+scale as a float and reads that float as the exact rational it is. So every scale is first raised
+to the next float (`noise_scale`), and the raised rational is what mechanisms account with: the
+noise is never smaller than claimed, and never other than claimed.
+"""
+
+import os
+import secrets
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from fractions import Fraction
+from functools import cache
+from typing import NoReturn, TypeAlias, cast
+
+from littlestone.privacy.exact import BadParameter, float_above
+
+Address: TypeAlias = tuple[str, int, int]
+"""Where a draw is used: purpose, number of the check or release, rank of the key."""
+
+LARGEST_SCALE = 2**48
+"""OpenDP saturates at 63 bits; at this scale that has probability below exp(-32000)."""
+
+BUFFER = 256
+
+
+def noise_scale(scale: Fraction) -> Fraction:
+    """The scale that is really used for `scale`: the next float, as an exact rational.
+
+    >>> noise_scale(Fraction(2))
+    Fraction(2, 1)
+    >>> noise_scale(Fraction(1, 10)) > Fraction(1, 10)
+    True
+    """
+    if not 0 < scale <= LARGEST_SCALE:
+        raise BadParameter(f"a noise scale must be above 0 and at most 2^48, not {float(scale):g}")
+    return Fraction(float_above(scale))
+
+
+class Noise(ABC):
+    """A source of noise. `private` says whether its draws may protect anyone."""
+
+    private = False
+
+    @abstractmethod
+    def laplace(self, scale: Fraction, at: Address) -> int:
+        """A discrete Laplace integer of this scale, for this address."""
+
+    @abstractmethod
+    def uniform(self, below: int, at: Address) -> int:
+        """An integer drawn uniformly from 0, 1, ..., below - 1."""
+
+    def geometric(self, scale: Fraction, at: Address) -> int:
+        """A one-sided integer, P(k) = (1-a) a^k: k and -k-1 of the Laplace law, folded together."""
+        two_sided = self.laplace(scale, at)
+        return two_sided if two_sided >= 0 else ~two_sided
+
+    def draw(self, scale: Fraction, at: Address, one_sided: bool) -> int:
+        """Noise that will be kept: the lift of a threshold."""
+        return self.geometric(scale, at) if one_sided else self.laplace(scale, at)
+
+    def reaches(self, margin: int, scale: Fraction, at: Address, one_sided: bool) -> bool:
+        """Whether fresh noise is at least `margin`: all that a sparse vector may ask of it.
+
+        The draw itself is not handed out, so it cannot be kept, compared twice or shown.
+        """
+        return self.draw(scale, at, one_sided) >= margin
+
+
+class SystemNoise(Noise):
+    """Noise from the operating system, through OpenDP, drawn ahead in vectors.
+
+    Unused draws live in memory only: they cannot be copied or pickled, and a forked child starts
+    with none, so that no two processes ever use the same one.
+
+    >>> SystemNoise()
+    SystemNoise()
+    >>> isinstance(SystemNoise().laplace(Fraction(2), ("doctest", 0, 0)), int)
+    True
+    """
+
+    private = True
+
+    def __init__(self) -> None:
+        self._ahead: dict[tuple[int, int], list[int]] = {}
+        _sources.add(self)
+
+    def __repr__(self) -> str:
+        return "SystemNoise()"
+
+    def laplace(self, scale: Fraction, at: Address) -> int:
+        ahead = self._ahead.setdefault(scale.as_integer_ratio(), [])
+        while True:
+            try:
+                return ahead.pop()
+            except IndexError:
+                ahead.extend(_laplace_vector(scale)([0] * BUFFER))
+
+    def uniform(self, below: int, at: Address) -> int:
+        return secrets.randbelow(below)
+
+    def forget(self) -> None:
+        """Drop every draw made ahead."""
+        self._ahead = {}
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError("secret noise cannot be copied or pickled: a draw must be used once only")
+
+
+@cache
+def _laplace_vector(scale: Fraction) -> Callable[[list[int]], list[int]]:
+    """OpenDP's measurement that adds this noise to every entry of a vector; loaded on first use."""
+    from opendp.domains import atom_domain, vector_domain
+    from opendp.measurements import make_laplace
+    from opendp.metrics import l1_distance
+    from opendp.mod import enable_features
+
+    as_float = float(scale)
+    if Fraction(as_float) != scale:
+        raise BadParameter(f"{scale} is not a float: pass it through noise_scale first")
+    enable_features("contrib")
+    space = vector_domain(atom_domain(T="i64")), l1_distance(T="i64")
+    return cast(Callable[[list[int]], list[int]], make_laplace(*space, scale=as_float))
+
+
+_sources: weakref.WeakSet[SystemNoise] = weakref.WeakSet()
+
+
+def _forget_in_child() -> None:
+    for source in list(_sources):
+        source.forget()
+
+
+os.register_at_fork(after_in_child=_forget_in_child)

@@ -1,0 +1,199 @@
+"""Exact enumeration: the law of real code, by walking through every draw it could make.
+
+Noise is integer, so a mechanism's output law can be *computed*: run it once for every branch of
+its noise and add up. Nothing here knows how a mechanism works. Three approximations, all harmless:
+kept noise is cut off at `width` (the mass beyond is left out, not moved), probabilities are floats,
+and equal states are merged between checks.
+"""
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from fractions import Fraction
+from functools import cache
+from typing import Protocol, TypeVar
+
+from littlestone.privacy.gate import Selector
+from littlestone.privacy.noise import Address, Noise
+from littlestone.privacy.spender import State
+
+T = TypeVar("T")
+Outcome = TypeVar("Outcome", bound=Hashable)
+Transcript = tuple[Hashable, ...]
+World = Callable[[Transcript], tuple[object, ...]]
+"""What the next check reads, given the transcript so far: worlds may react."""
+
+
+class Branching(Noise):
+    """Follows a given path of choices, then the first choice at every new fork."""
+
+    def __init__(self, path: Sequence[int], width: int) -> None:
+        self.path, self.width = path, width
+        self.taken: list[int] = []
+        self.forks: list[int] = []
+        self.probability = 1.0
+
+    def __repr__(self) -> str:
+        return "Branching(NOT PRIVATE)"
+
+    def choose(self, outcomes: Sequence[tuple[T, float]]) -> T:
+        depth = len(self.taken)
+        choice = self.path[depth] if depth < len(self.path) else 0
+        self.taken.append(choice)
+        self.forks.append(len(outcomes))
+        value, probability = outcomes[choice]
+        self.probability *= probability
+        return value
+
+    def laplace(self, scale: Fraction, at: Address) -> int:
+        return self.choose(laplace_law(scale, self.width))
+
+    def geometric(self, scale: Fraction, at: Address) -> int:
+        return self.choose(geometric_law(scale, self.width))
+
+    def uniform(self, below: int, at: Address) -> int:
+        return self.choose([(n, 1 / below) for n in range(below)])
+
+    def reaches(self, margin: int, scale: Fraction, at: Address, one_sided: bool) -> bool:
+        yes, no = (geometric_tail if one_sided else laplace_tail)(margin, scale)
+        return self.choose([(answer, p) for answer, p in ((True, yes), (False, no)) if p > 0])
+
+
+def law(run: Callable[[Branching], Outcome], width: int) -> dict[Outcome, float]:
+    """The probability of every outcome of `run`."""
+    total: defaultdict[Outcome, float] = defaultdict(float)
+    pending: list[list[int]] = [[]]
+    while pending:
+        path = pending.pop()
+        noise = Branching(path, width)
+        total[run(noise)] += noise.probability
+        for depth in range(len(path), len(noise.forks)):
+            pending.extend([*noise.taken[:depth], i] for i in range(1, noise.forks[depth]))
+    return dict(total)
+
+
+class Stepper(Protocol):
+    """A spender with the one verb."""
+
+    @property
+    def check(self) -> Callable[..., Hashable]: ...
+
+    def export(self) -> State: ...
+
+    def resume(self, state: State) -> None: ...
+
+
+def transcripts(
+    make: Callable[[Noise], Stepper],
+    world: World,
+    horizon: int,
+    width: int,
+    only: Transcript | None = None,
+) -> dict[Transcript, float]:
+    """The law of the transcript of `horizon` checks; or the probability of `only` one of them.
+
+    Between checks the spender is exported and resumed through JSON, so that equal states merge.
+    """
+    frontier: dict[Transcript, dict[str, float]] = {(): {"null": 1.0}}
+    for number in range(horizon):
+        after: defaultdict[Transcript, defaultdict[str, float]]
+        after = defaultdict(lambda: defaultdict(float))
+        for past, states in frontier.items():
+            inputs = world(past)
+            for state, weight in states.items():
+                for (answer, moved), p in law(_step(make, state, inputs), width).items():
+                    if only is None or answer == only[number]:
+                        after[(*past, answer)][moved] += weight * p
+        frontier = {past: dict(states) for past, states in after.items()}
+    return {past: sum(states.values()) for past, states in frontier.items()}
+
+
+def _step(
+    make: Callable[[Noise], Stepper], state: str, inputs: tuple[object, ...]
+) -> Callable[[Branching], tuple[Hashable, str]]:
+    def run(noise: Branching) -> tuple[Hashable, str]:
+        spender = make(noise)
+        if state != "null":
+            spender.resume(json.loads(state))
+        answer = spender.check(*inputs)
+        return answer, json.dumps(spender.export(), sort_keys=True)
+
+    return run
+
+
+class Enumerated:
+    """A selector whose law is computed once for every ballot, then chosen from in one step."""
+
+    def __init__(self, selector: Selector[Mapping[bytes, int]], width: int) -> None:
+        self.name, self.cost = selector.name, selector.cost
+        self._selector, self._width = selector, width
+        self._laws: dict[object, list[tuple[bytes | None, float]]] = {}
+
+    def select(
+        self,
+        ballot: Mapping[bytes, int],
+        noise: Noise,
+        release: int,
+        leave_out: bytes | None = None,
+    ) -> bytes | None:
+        assert isinstance(noise, Branching)
+        question = (tuple(ballot.items()), leave_out)
+        if question not in self._laws:
+            answers = law(
+                lambda n: self._selector.select(ballot, n, release, leave_out), self._width
+            )
+            self._laws[question] = list(answers.items())
+        return noise.choose(self._laws[question])
+
+
+def largest_loss(one: Mapping[T, float], other: Mapping[T, float]) -> float:
+    """The largest |ln P/Q| over outcomes: the epsilon of pure differential privacy."""
+    assert one or other, "no outcome was reached: nothing would be compared"
+    return max(abs(_log_ratio(one.get(o, 0.0), other.get(o, 0.0))) for o in {**one, **other})
+
+
+def _log_ratio(p: float, q: float) -> float:
+    assert p > 0 or q > 0, "too rare for floats: nothing would be compared"
+    return math.log(p / q) if p > 0 and q > 0 else math.inf
+
+
+def delta_at(epsilon: float, one: Mapping[T, float], other: Mapping[T, float]) -> float:
+    """The smallest delta, in both directions, that goes with `epsilon`."""
+    there = sum(max(0.0, p - math.exp(epsilon) * other.get(o, 0.0)) for o, p in one.items())
+    back = sum(max(0.0, q - math.exp(epsilon) * one.get(o, 0.0)) for o, q in other.items())
+    return max(there, back)
+
+
+@cache
+def laplace_mass(k: int, scale: Fraction) -> float:
+    return math.tanh(1 / (2 * scale)) * math.exp(-abs(k) / scale)
+
+
+@cache
+def laplace_law(scale: Fraction, width: int) -> list[tuple[int, float]]:
+    return [(k, laplace_mass(k, scale)) for k in range(-width, width + 1)]
+
+
+@cache
+def geometric_law(scale: Fraction, width: int) -> list[tuple[int, float]]:
+    a = math.exp(-1 / scale)
+    return [(k, (1 - a) * a**k) for k in range(width + 1)]
+
+
+@cache
+def laplace_tail(margin: int, scale: Fraction) -> tuple[float, float]:
+    """P(noise >= margin) and P(noise < margin), each without cancellation."""
+    a = math.exp(-1 / scale)
+    if margin >= 1:
+        return a**margin / (1 + a), 1 - a**margin / (1 + a)
+    return 1 - a ** (1 - margin) / (1 + a), a ** (1 - margin) / (1 + a)
+
+
+@cache
+def geometric_tail(margin: int, scale: Fraction) -> tuple[float, float]:
+    """P(noise >= margin) and P(noise < margin)."""
+    if margin <= 0:
+        return 1.0, 0.0
+    yes = math.exp(-margin / scale)
+    return yes, -math.expm1(-margin / scale)

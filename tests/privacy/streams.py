@@ -1,0 +1,71 @@
+"""The smallest learners that can drive a gate: rows in, what each check reads out."""
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import product
+
+from littlestone.privacy import Decision
+
+from .enumeration import Transcript, World
+
+OLD, A, B = b"o", b"a", b"b"
+Row = bytes | None
+"""A row is the key it speaks for; None is a null round."""
+Rows = Callable[[Transcript], Row]
+"""The row of the next round, given the transcript so far."""
+
+
+def of(rows: tuple[Row, ...]) -> Rows:
+    """Rows fixed in advance."""
+    return lambda past: rows[len(past)]
+
+
+def reacting(seed: int, replaced: int | None = None) -> Rows:
+    """Rows that depend on everything released before, the same but for the `replaced` round."""
+
+    def row(past: Transcript) -> Row:
+        world = "other" if len(past) == replaced else "one"
+        return random.Random(repr((seed, past, world))).choice([A, B, None])
+
+    return row
+
+
+def streams(horizon: int) -> list[tuple[Row, ...]]:
+    return list(product((A, B, None), repeat=horizon))
+
+
+def neighbours(rows: tuple[Row, ...]) -> Iterator[tuple[Row, ...]]:
+    for number, row in product(range(len(rows)), (A, B, None)):
+        yield (*rows[:number], row, *rows[number + 1 :])
+
+
+def epochs(rows: Rows, restarted: bool = True) -> World:
+    """A flat forest with a tree for each round: a row is a mistake unless published says so too.
+
+    `restarted=False` is a fault: the forest then keeps the rows of earlier epochs.
+    """
+
+    def world(past: Transcript) -> tuple[object, ...]:
+        published, since = OLD, 0
+        for number, decision in enumerate(past):
+            assert isinstance(decision, Decision)
+            published = decision.key or published
+            since = number + 1 if decision.fired and restarted else since
+        votes = Counter(row for n in range(since, len(past) + 1) if (row := rows(past[:n])))
+        row = rows(past)
+        return int(row is not None and row != published), dict(votes)
+
+    return world
+
+
+def forest(rows: Rows, trees: int = 2) -> World:
+    """Round n goes to tree n mod `trees`, which votes for its latest row, at first for OLD."""
+
+    def world(past: Transcript) -> tuple[object, ...]:
+        votes: list[Row] = [OLD] * trees
+        for n in range(len(past) + 1):
+            votes[n % trees] = rows(past[:n])
+        return (dict(Counter(vote for vote in votes if vote is not None)),)
+
+    return world

@@ -1,0 +1,333 @@
+"""Whole gates, enumerated: monitor and selector together, None answers, worlds that react."""
+
+import math
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from littlestone.privacy import (
+    BadParameter,
+    Decision,
+    DrawnAndKept,
+    ExponentialMechanism,
+    HistSparse,
+    MistakesGate,
+    Noise,
+    StableHistogram,
+)
+from littlestone.privacy.gate import STAY
+from littlestone.privacy.rehearsal import ScriptedNoise, SeededNoise
+
+from .enumeration import (
+    Branching,
+    Enumerated,
+    Stepper,
+    Transcript,
+    World,
+    delta_at,
+    largest_loss,
+    law,
+    transcripts,
+)
+from .streams import OLD, A, B, epochs, forest, neighbours, of, reacting, streams
+
+EPSILON_MONITOR, EPSILON_SELECTOR, DELTA = 2.0, 4.0, 0.1
+HISTOGRAM = Enumerated(StableHistogram(epsilon=EPSILON_SELECTOR, delta=DELTA), width=24)
+LONE = law(lambda noise: HISTOGRAM.select({A: 1}, noise, 0), width=24)[A]
+"""What the selector's delta comes to: the chance that a lone vote gets through."""
+
+
+def epochs_gate(noise: Noise, **plan: Any) -> MistakesGate[dict[bytes, int]]:
+    enumerated = isinstance(noise, Branching)
+    return MistakesGate(
+        noise,
+        epsilon=EPSILON_MONITOR,
+        selector=HISTOGRAM if enumerated else StableHistogram(epsilon=4, delta=0.1),
+        threshold=lambda age, refusals: 1 + age // 3 + refusals,
+        published=OLD,
+        **plan,
+    )
+
+
+def hist_sparse(noise: Noise, **plan: Any) -> HistSparse:
+    gate = HistSparse(
+        noise,
+        epsilon=8,
+        delta=0.4,
+        releases=2,
+        trees=2,
+        threshold=1,
+        published=OLD,
+        **plan,
+    )
+    gate._selector = _enumerated(gate)
+    return gate
+
+
+def _enumerated(gate: HistSparse) -> Enumerated:
+    """The gate's own histogram, its law computed once."""
+    cost = gate._selector.cost
+    if cost not in _laws:
+        _laws[cost] = Enumerated(StableHistogram(epsilon=cost.epsilon, delta=cost.delta), width=30)
+    return _laws[cost]
+
+
+_laws: dict[object, Enumerated] = {}
+
+
+def law_of(make: Callable[[Noise], Stepper], world: World, horizon: int) -> dict[Transcript, float]:
+    return transcripts(make, world, horizon, width=20)
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [{}, {"one_sided": False}, {"leave_out_published": False}, {"restart_every": 2}],
+    ids=lambda plan: "-".join(plan) or "plain",
+)
+def test_epochs_cost_one_epoch_for_every_small_stream(plan: dict[str, Any]) -> None:
+    def make(noise: Noise) -> MistakesGate[dict[bytes, int]]:
+        return epochs_gate(noise, **plan)
+
+    laws = {rows: law_of(make, epochs(of(rows)), 3) for rows in streams(3)}
+    worst = max(
+        delta_at(EPSILON_MONITOR + EPSILON_SELECTOR, laws[one], laws[other])
+        for one in laws
+        for other in neighbours(one)
+    )
+    assert 0.98 * LONE < worst <= LONE
+
+
+class FromLaw(DrawnAndKept):
+    """The selector with its exact law chosen from in one step."""
+
+    def select(
+        self, votes: Mapping[bytes, int], noise: Noise, release: int, leave_out: bytes | None = None
+    ) -> bytes | None:
+        assert isinstance(noise, Branching)
+        return noise.choose([(key, float(p)) for key, p in self.law(votes, leave_out).items()])
+
+
+def test_epochs_with_drawn_and_kept_cost_one_epoch_for_every_small_stream() -> None:
+    selector = FromLaw(epsilon=EPSILON_SELECTOR, delta=DELTA)
+
+    def make(noise: Noise) -> MistakesGate[Mapping[bytes, int]]:
+        return MistakesGate(
+            noise,
+            epsilon=EPSILON_MONITOR,
+            selector=selector,
+            threshold=lambda age, refusals: 1 + refusals,
+            published=OLD,
+        )
+
+    laws = {rows: law_of(make, epochs(of(rows)), 3) for rows in streams(3)}
+    worst = max(
+        delta_at(EPSILON_MONITOR + EPSILON_SELECTOR, laws[one], laws[other])
+        for one in laws
+        for other in neighbours(one)
+    )
+    assert 0.9 * DELTA < worst <= DELTA
+    for seed in range(20):
+        one = law_of(make, epochs(reacting(seed)), 3)
+        for replaced in range(3):
+            other = law_of(make, epochs(reacting(seed, replaced)), 3)
+            assert delta_at(EPSILON_MONITOR + EPSILON_SELECTOR, one, other) <= DELTA
+
+
+def test_no_probability_is_lost_on_the_way() -> None:
+    for rows in streams(2):
+        assert sum(law_of(epochs_gate, epochs(of(rows)), 2).values()) == pytest.approx(1, abs=1e-9)
+
+
+def test_epochs_hold_against_worlds_that_react() -> None:
+    for seed in range(20):
+        one = law_of(epochs_gate, epochs(reacting(seed)), 3)
+        for replaced in range(3):
+            other = law_of(epochs_gate, epochs(reacting(seed, replaced)), 3)
+            assert delta_at(EPSILON_MONITOR + EPSILON_SELECTOR, one, other) <= LONE
+
+
+@pytest.mark.parametrize("refreshed", [False, True])
+def test_hist_sparse_keeps_its_claim_for_every_small_stream(refreshed: bool) -> None:
+    make = partial(hist_sparse, refreshed=refreshed)
+    laws = {rows: law_of(make, forest(of(rows)), 3) for rows in streams(3)}
+    worst = max(delta_at(8, laws[one], laws[other]) for one in laws for other in neighbours(one))
+    assert 0.1 < worst <= 0.2
+
+
+@pytest.mark.parametrize("query", ["lost", "challenger"])
+def test_hist_sparse_holds_against_worlds_that_react(query: str) -> None:
+    make = partial(hist_sparse, query=query, leave_out_published=query == "lost")
+    for seed in range(6):
+        one = law_of(make, forest(reacting(seed)), 3)
+        for replaced in range(3):
+            other = law_of(make, forest(reacting(seed, replaced)), 3)
+            assert delta_at(8, one, other) <= 0.2
+
+
+LEAD = 60
+SURE = Enumerated(StableHistogram(epsilon=2, delta=0.01), width=100)
+TAU = StableHistogram(epsilon=2, delta=0.01).threshold
+
+
+@pytest.mark.parametrize("one_sided", [False, True])
+def test_one_round_can_cost_an_epoch_all_that_it_claims(one_sided: bool) -> None:
+    """Quiet checks pin the lift; the replaced round then fires the gate and wins the vote."""
+    make = partial(
+        MistakesGate,
+        epsilon=1,
+        selector=SURE,
+        threshold=lambda age, refusals: 0 if age <= 8 * 12 else 40,
+        published=OLD,
+        check_every=12,
+        one_sided=one_sided,
+    )
+    quiet: Transcript = (STAY,) * 8
+    only = (*quiet, Decision(True, A))
+
+    def world(new: int) -> World:
+        ballot = {A: 1 + new, B: TAU + LEAD - new}
+        return lambda past: (12 if not past else new if len(past) == 8 else 0, ballot)
+
+    one, other = (transcripts(make, world(n), 9, 60, only) for n in (1, 0))
+    assert 0.98 * 3 < largest_loss(one, other) <= 3 + 1e-9
+
+
+@pytest.mark.parametrize("releases", [1, 2])
+def test_one_round_can_cost_hist_sparse_all_that_it_claims(releases: int) -> None:
+    """The published key holds many votes and the gate fires all the same, for an underdog."""
+    epsilon = 4 * releases
+    histogram = StableHistogram(epsilon=2, delta=0.01)
+    selector = Enumerated(histogram, width=100)
+
+    def make(noise: Noise) -> HistSparse:
+        gate = HistSparse(
+            noise,
+            epsilon=epsilon,
+            delta=0.01 * releases,
+            releases=releases,
+            trees=1000,
+            threshold=960,
+            published=OLD,
+        )
+        assert gate._selector.cost == histogram.cost
+        gate._selector = selector
+        return gate
+
+    only = (*(STAY,) * 10, *(Decision(True, A if n % 2 == 0 else OLD) for n in range(releases)))
+
+    def world(shift: int) -> World:
+        def votes(past: Transcript) -> tuple[object, ...]:
+            if len(past) < 10:
+                return ({OLD: 2 - shift},)
+            held, underdog = (OLD, A) if len(past) == 10 else (A, OLD)
+            return ({held: TAU + LEAD + shift, underdog: 2 - shift},)
+
+        return votes
+
+    one, other = (transcripts(make, world(n), len(only), 140, only) for n in (0, 1))
+    assert 0.98 * epsilon < largest_loss(one, other) <= epsilon + 1e-9
+
+
+def test_the_last_firing_still_releases_and_then_it_serves_for_ever() -> None:
+    gate = HistSparse(
+        ScriptedNoise({}),
+        epsilon=1,
+        delta=1e-6,
+        releases=2,
+        trees=300,
+        threshold=150,
+        published=OLD,
+    )
+    assert gate.check({A: 300}) == Decision(True, A)
+    assert gate.check({A: 300}) == STAY
+    assert gate.check({B: 300}) == Decision(True, B)
+    assert gate.exhausted
+    assert gate.check({A: 300}) == STAY
+    assert gate.published == B
+
+
+def test_the_ledger_never_passes_the_promise() -> None:
+    gate = HistSparse(
+        SeededNoise(3), epsilon=1, delta=1e-6, releases=3, trees=9, threshold=0, published=OLD
+    )
+    for _ in range(2000):
+        gate.check({A: 9})
+    assert gate.exhausted
+    assert gate.spent == gate.cost == gate._total()
+
+
+@given(
+    seed=st.integers(0, 2**32),
+    stream=st.lists(st.integers(0, 5), max_size=40),
+    restart_every=st.sampled_from([None, 5, 15]),
+)
+def test_epochs_never_run_out(seed: int, stream: list[int], restart_every: int | None) -> None:
+    gate = MistakesGate(
+        SeededNoise(seed),
+        epsilon=1,
+        selector=StableHistogram(epsilon=2, delta=0.01),
+        threshold=lambda age, refusals: 5,
+        published=OLD,
+        check_every=5,
+        restart_every=restart_every,
+    )
+    for mistakes in stream:
+        gate.check(mistakes, {A: 20})
+    assert not gate.exhausted
+    assert gate.spent.epsilon == (3 if gate.releases_made else 1)
+    assert math.isinf(gate.guarantee.epsilon)
+
+
+def test_experts_pay_for_every_selection_and_the_monitor_once() -> None:
+    keys = [b"%d" % n for n in range(5)]
+    gate = MistakesGate(
+        ScriptedNoise({}),
+        epsilon=1,
+        selector=ExponentialMechanism(keys, epsilon=0.5),
+        threshold=lambda age, refusals: 1,
+        published=keys[0],
+        releases=4,
+    )
+    answers = [gate.check(1, [-9, -1, -5, -5, -5]).key for _ in range(6)]
+    assert answers == [b"1", b"2", b"1", b"2", None, None]
+    assert gate.exhausted
+    assert gate.spent == gate._total()
+    assert gate.spent.epsilon == 3
+
+
+def test_per_user_selections_add_up_to_the_cap() -> None:
+    gate = epochs_gate(SeededNoise(1), unit="user", cap=3)
+    spending = []
+    for _ in range(200):
+        gate.check(1, {A: 1})
+        spending.append(gate.spent.epsilon)
+    assert gate.releases_made > 3
+    assert spending == sorted(spending)
+    assert spending[-1] == gate._total().epsilon == EPSILON_MONITOR + 3 * EPSILON_SELECTOR
+    with pytest.raises(BadParameter):
+        epochs_gate(ScriptedNoise({}), cap=3)
+
+
+def test_the_threshold_hears_public_things_only() -> None:
+    heard: list[tuple[int, int]] = []
+
+    def threshold(age: int, refusals: int) -> int:
+        heard.append((age, refusals))
+        return 2
+
+    gate = MistakesGate(
+        ScriptedNoise({}),
+        epsilon=1,
+        selector=StableHistogram(epsilon=1, delta=1e-6),
+        threshold=threshold,
+        published=OLD,
+        check_every=4,
+        restart_every=12,
+    )
+    for mistakes in (0, 4, 4, 0, 0, 0, 0):
+        gate.check(mistakes, {A: 3})
+    assert heard == [(4, 0), (8, 0), (4, 1), (4, 2), (8, 2), (12, 2), (4, 2)]

@@ -1,0 +1,276 @@
+"""Spenders go forward only, a move is a move, and bad parameters are refused before any draw."""
+
+import copy
+import json
+import math
+import os
+import pickle
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from littlestone.privacy import (
+    AboveThreshold,
+    BadParameter,
+    ExponentialMechanism,
+    HistSparse,
+    MistakesGate,
+    MistakesMonitor,
+    Moved,
+    Noise,
+    Spender,
+    StableHistogram,
+    SystemNoise,
+)
+from littlestone.privacy.exact import float_above
+from littlestone.privacy.noise import Address
+from littlestone.privacy.rehearsal import ScriptedNoise, SeededNoise
+
+Votes = dict[bytes, int]
+
+
+def sparse(noise: Noise, **plan: Any) -> AboveThreshold:
+    return AboveThreshold(noise, **{"epsilon": 1, "releases": 3, **plan})
+
+
+def mistakes(noise: Noise, **plan: Any) -> MistakesMonitor:
+    return MistakesMonitor(noise, **{"epsilon": 1, **plan})
+
+
+def hist_sparse(noise: Noise, **plan: Any) -> HistSparse:
+    usual: dict[str, Any] = {"epsilon": 1, "delta": 1e-6, "releases": 3, "trees": 50}
+    usual |= {"threshold": 20, "published": b"old"}
+    return HistSparse(noise, **{**usual, **plan})
+
+
+def epochs(noise: Noise, **plan: Any) -> MistakesGate[Votes]:
+    usual: dict[str, Any] = {
+        "epsilon": 0.5,
+        "selector": StableHistogram(epsilon=0.5, delta=1e-6),
+        "threshold": lambda age, refusals: 20 + refusals,
+        "published": b"old",
+        "check_every": 8,
+        "restart_every": 64,
+    }
+    return MistakesGate(noise, **{**usual, **plan})
+
+
+SPENDERS: list[Callable[..., Spender]] = [sparse, mistakes, hist_sparse, epochs]
+STEPS: dict[Callable[..., Spender], Callable[[int], tuple[object, ...]]] = {
+    sparse: lambda n: (n, 9),
+    mistakes: lambda n: (n, 30),
+    hist_sparse: lambda n: ({b"old": 50 - 4 * n, b"new": 4 * n},),
+    epochs: lambda n: (n % 9, {b"new": 20 * n}),
+}
+
+
+def verb(spender: Spender) -> Callable[..., object]:
+    assert isinstance(spender, AboveThreshold | MistakesMonitor | HistSparse | MistakesGate)
+    return spender.check
+
+
+@pytest.mark.parametrize("make", SPENDERS)
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_spender_cannot_be_copied(
+    make: Callable[..., Spender], duplicate: Callable[[object], object]
+) -> None:
+    with pytest.raises(TypeError, match=r"second release|move"):
+        duplicate(make(SystemNoise()))
+
+
+@pytest.mark.parametrize("make", SPENDERS)
+@given(steps=st.lists(st.integers(0, 12), max_size=30), seed=st.integers(0, 99), data=st.data())
+def test_a_move_changes_nothing(
+    make: Callable[..., Spender], steps: list[int], seed: int, data: st.DataObject
+) -> None:
+    """Moved at any moment, through JSON, the transcript is the same."""
+    stays, moves = make(SeededNoise(seed)), make(SeededNoise(seed))
+    for step in steps:
+        if data.draw(st.booleans()):
+            state = json.loads(json.dumps(moves.export()))
+            moves = make(SeededNoise(seed))
+            moves.resume(state)
+        assert verb(stays)(*STEPS[make](step)) == verb(moves)(*STEPS[make](step))
+
+
+@pytest.mark.parametrize("make", SPENDERS)
+def test_the_exporter_is_dead(make: Callable[..., Spender]) -> None:
+    spender = make(SystemNoise())
+    verb(spender)(*STEPS[make](1))
+    spender.export()
+    with pytest.raises(Moved):
+        verb(spender)(*STEPS[make](1))
+    with pytest.raises(Moved):
+        spender.export()
+
+
+@pytest.mark.parametrize("make", SPENDERS)
+def test_a_fork_is_a_copy(make: Callable[..., Spender]) -> None:
+    spender = make(SystemNoise())
+    child = os.fork()
+    if child == 0:
+        try:
+            verb(spender)(*STEPS[make](1))
+        except Moved:
+            os._exit(7)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    verb(spender)(*STEPS[make](1))
+
+
+@pytest.mark.parametrize("make", SPENDERS)
+def test_the_live_lift_moves_and_draws_made_ahead_do_not(make: Callable[..., Spender]) -> None:
+    noise = SystemNoise()
+    spender = make(noise)
+    verb(spender)(*STEPS[make](0))
+    text = json.dumps(spender.export())
+    assert '"lift": ' in text
+    assert '"lift": null' not in text
+    assert len(text) < 1500
+    assert sum(map(len, noise._ahead.values())) > 100
+
+
+@pytest.mark.parametrize("make", SPENDERS)
+def test_a_state_moves_only_to_a_fresh_spender_with_the_same_promise(
+    make: Callable[..., Spender],
+) -> None:
+    state = make(SeededNoise(1)).export()
+    begun = make(SeededNoise(1))
+    verb(begun)(*STEPS[make](0))
+    with pytest.raises(BadParameter, match="not begun"):
+        begun.resume(state)
+    with pytest.raises(BadParameter, match="belongs to"):
+        make(SeededNoise(1), epsilon=2).resume(state)
+    with pytest.raises(BadParameter, match="belongs to"):
+        make(SystemNoise()).resume(state)
+    for other in SPENDERS:
+        if other is not make:
+            with pytest.raises(BadParameter, match="belongs to"):
+                other(SeededNoise(1)).resume(state)
+
+
+class Untouched(Noise):
+    """Fails the test if anything is drawn."""
+
+    def laplace(self, scale: Fraction, at: Address) -> int:
+        raise AssertionError("something was drawn")
+
+    def uniform(self, below: int, at: Address) -> int:
+        raise AssertionError("something was drawn")
+
+
+BAD_EPSILON = [0, -1, math.nan, math.inf, True, "1", None, 1j]
+BAD_COUNT = [0, -1, 1.5, True, "2", math.nan]
+
+
+@pytest.mark.parametrize("make", SPENDERS)
+@pytest.mark.parametrize("epsilon", BAD_EPSILON)
+def test_a_bad_epsilon_is_refused(make: Callable[..., Spender], epsilon: object) -> None:
+    with pytest.raises(BadParameter, match="epsilon"):
+        make(Untouched(), epsilon=epsilon)
+
+
+@pytest.mark.parametrize("delta", [0, 1, -1e-9, 1.5, math.nan, True, None])
+def test_a_bad_delta_is_refused(delta: float) -> None:
+    with pytest.raises(BadParameter, match="delta"):
+        hist_sparse(Untouched(), delta=delta)
+    with pytest.raises(BadParameter, match="delta"):
+        StableHistogram(epsilon=1, delta=delta)
+
+
+@pytest.mark.parametrize("count", BAD_COUNT)
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (sparse, "releases"),
+        (sparse, "sensitivity"),
+        (mistakes, "cap"),
+        (hist_sparse, "releases"),
+        (hist_sparse, "trees"),
+        (epochs, "check_every"),
+        (epochs, "restart_every"),
+        (epochs, "releases"),
+    ],
+)
+def test_a_bad_count_is_refused(make: Callable[..., Spender], name: str, count: object) -> None:
+    with pytest.raises(BadParameter, match=name):
+        make(Untouched(), **{name: count})
+
+
+@pytest.mark.parametrize(
+    ("make", "plan"),
+    [
+        (hist_sparse, {"published": "old"}),
+        (hist_sparse, {"query": "other"}),
+        (hist_sparse, {"unit": "person"}),
+        (hist_sparse, {"threshold": 1.5}),
+        (epochs, {"unit": "person"}),
+        (epochs, {"published": None}),
+    ],
+)
+def test_other_bad_parameters_are_refused(
+    make: Callable[..., Spender], plan: dict[str, Any]
+) -> None:
+    with pytest.raises(BadParameter):
+        make(Untouched(), **plan)
+
+
+@pytest.mark.parametrize(
+    ("make", "inputs"),
+    [
+        (sparse, (1.5, 3)),
+        (sparse, (math.nan, 3)),
+        (sparse, (True, 3)),
+        (sparse, (1, 3.0)),
+        (mistakes, (-1, 3)),
+        (mistakes, (0.5, 3)),
+        (hist_sparse, ({b"old": 1.5},)),
+        (epochs, (9, {})),
+        (epochs, (-1, {})),
+        (epochs, (1.0, {})),
+    ],
+)
+def test_a_bad_query_is_refused_before_anything_is_drawn(
+    make: Callable[..., Spender], inputs: tuple[object, ...]
+) -> None:
+    with pytest.raises(BadParameter):
+        verb(make(Untouched()))(*inputs)
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 100])
+@pytest.mark.parametrize("size", [0, 10**9])
+def test_extremes_work(epsilon: float, size: int) -> None:
+    noise = SystemNoise()
+    sparse(noise, epsilon=epsilon, releases=1000).check(size, threshold=size)
+    gate = epochs(noise, epsilon=epsilon, check_every=10**9)
+    gate.check(size, {b"new": size})
+    hist_sparse(noise, epsilon=epsilon, releases=10).check({b"old": size})
+    ExponentialMechanism([b"a", b"b"], epsilon=epsilon).select([size, -size], noise, 0)
+
+
+@given(st.fractions(min_value=Fraction(1, 10**30), max_value=10**30))
+def test_a_report_is_never_rounded_down(value: Fraction) -> None:
+    assert Fraction(float_above(value)) >= value
+    assert Fraction(math.nextafter(float_above(value), 0)) < value
+
+
+def test_a_guarantee_is_what_was_asked_for_and_no_less() -> None:
+    gate = hist_sparse(SystemNoise(), epsilon=0.1, delta=1e-9, releases=7)
+    assert (gate.guarantee.epsilon, gate.guarantee.delta) == (0.1, 1e-9)
+    assert str(gate.guarantee) == "(0.1, 1e-09)-differential privacy, replace-one, per event"
+
+
+def test_rehearsals_say_so_in_the_guarantee_and_in_the_ledger() -> None:
+    gate = hist_sparse(ScriptedNoise({}))
+    assert "NOT PRIVATE" in str(gate.guarantee)
+    assert all("NOT PRIVATE" in event.noise for event in gate.ledger)
+
+
+def test_the_rehearsal_is_not_within_reach_of_the_room() -> None:
+    import littlestone.privacy as room
+
+    assert not {"ScriptedNoise", "SeededNoise"} & set(vars(room))
