@@ -1,11 +1,14 @@
 """The classes that the contract suite runs on: every family, small enough to be searched whole."""
 
 import re
+from itertools import chain, combinations
 from pathlib import Path
 from typing import Any
 
 import littlestone as ls
 from littlestone.theory.classes import points_of
+from littlestone.theory.rows import value_of
+from littlestone.theory.values import encode
 
 COLUMNS = ["a", "b", "c"]
 ROWS = points_of(dict.fromkeys(COLUMNS, (0, 1, 2)))
@@ -36,11 +39,9 @@ def targets(cls: ls.HypothesisClass, points: list[object]) -> list[ls.Hypothesis
     elif isinstance(cls, ls.Rules):
         rules = [ls.NEVER, *(ls.one_of([v], c) for c in cls.columns for v in (0, 1, 2))]
     elif isinstance(cls, ls.Sets):
-        chosen = [
-            [v for i, v in enumerate(points) if mask >> i & 1] for mask in range(1 << len(points))
-        ]
-        values = [[v[cls.column] if isinstance(v, dict) else v for v in some] for some in chosen]
-        rules = [ls.one_of(some, cls.column) for some in values if len(some) <= cls.k]
+        values = {encode(v): v for v in (value_of(x, cls.column) for x in points)}.values()
+        some = chain.from_iterable(combinations(values, size) for size in range(cls.k + 1))
+        rules = [ls.one_of(chosen, cls.column) for chosen in some]
     else:
         rules = cls.skeleton()[0]
     return list({tuple(map(rule, points)): rule for rule in rules}.values())
@@ -76,6 +77,11 @@ CASES: dict[str, tuple[ls.HypothesisClass, list[object]]] = {
     "union of columns": (
         ls.Union(ls.Points("a"), ls.Thresholds(0, 2, 1, "b")),
         points_of({"a": (0, 1, 2), "b": (0, 1, 2)}),
+    ),
+    "union of a grid and points": (ls.Union(ls.Sets(2), ls.Intervals(0, 3)), [0, 1, 1.5, 2, 3]),
+    "union of votes": (
+        ls.Union(ls.Rules(COLUMNS, guess="majority"), ls.Points("a")),
+        ROWS,
     ),
     "contributed": (contributed(), ["SE", "NO", "FR", "IT", "US"]),
 }

@@ -4,6 +4,7 @@ import random
 from itertools import combinations, product
 from math import inf
 
+import numpy as np
 import pytest
 
 import littlestone as ls
@@ -201,8 +202,11 @@ def test_absurd_sizes_are_refused_with_a_size_that_works(monkeypatch: pytest.Mon
     with pytest.raises(ls.TooLarge, match="would work"):
         ls.Union(ls.Intervals(1, 1000), ls.Thresholds(1, 1000)).dimension  # noqa: B018
     with pytest.raises(ls.TooLarge, match="would work"):
-        ls.FiniteClass([[0] * 5000])
+        ls.FiniteClass(list(np.eye(2000, dtype=bool)))
+    with pytest.raises(ls.TooLarge, match="would work"):
+        ls.SOA(ls.Intervals(0, 10**6))
+    assert ls.Union(ls.Intervals(0, 10**5), ls.Thresholds(0, 5)).size == 5_000_150_009
     monkeypatch.setattr(shattering, "MAX_WORK", 1000)
     draw = random.Random(0)
-    with pytest.raises(ls.TooLarge, match="200 hypotheses on 20 points"):
+    with pytest.raises(ls.TooLarge, match="1,000 random hypotheses on 40 points would work"):
         ls.FiniteClass(random_rows(draw, 12, 400)).dimension  # noqa: B018

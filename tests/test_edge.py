@@ -40,6 +40,7 @@ def run() -> Run:
         ("intervals:hour:0:1:0.1", ls.Intervals(0, 1, 0.1, "hour")),
         ("conjunctions:new,vip", ls.Conjunctions(["new", "vip"])),
         (r"rules:a\,b,c\:d", ls.Rules(["a,b", "c:d"])),
+        (r"rules:a\\,b", ls.Rules(["a\\", "b"])),
         ("points:an odd name", ls.Points("an odd name")),
     ],
 )
@@ -65,7 +66,7 @@ def test_specifications(spec: str, cls: ls.HypothesisClass) -> None:
         ("thresholds:s:0:100:7", "7", "step 7 does not divide"),
         ("thresholds:s:0:100:0", "0", "step is above zero"),
         ("thresholds:s:9:1:1", "1", "ends before it begins"),
-        ("thresholds:s:0:nan:1", "nan", "hi is a finite number"),
+        ("thresholds:s:0:nan:1", "nan", "hi: nan is not a finite number"),
         ("table:", "", "expected table:FILE.csv"),
     ],
 )
@@ -89,6 +90,8 @@ def test_a_table_from_a_file(tmp_path: Path) -> None:
     assert cls == parse_spec(f"table:{path}")
     assert list(map(str, cls.hypotheses())) == ["merchant = 'A'", "never", "merchant in {'B', 'C'}"]
     assert cls.dimension == 1
+    path.write_bytes(b"\xef\xbb\xbf" + TABLE.replace("\n", "\r\n").encode())
+    assert ls.read_table(path) == cls, "with a byte order mark and DOS line ends"
 
 
 @pytest.mark.parametrize(
@@ -125,7 +128,7 @@ def test_dimension_for_people(run: Run) -> None:
     done = run("dimension", "thresholds:score:0:100:5", "--witness")
     assert done.returncode == 0
     assert "thresholds:score:0:100:5" in done.stdout
-    assert "Littlestone dimension     4" in done.stdout
+    assert "Littlestone dimension   4" in done.stdout
     assert done.stdout.count("└─ 1") == 15
 
 
@@ -145,6 +148,7 @@ def test_dimension_for_machines(run: Run) -> None:
         (["table:no such file.csv"], "error: no such file.csv: No such file or directory"),
         (["thresholds:x:0:1000000000000", "--witness"], "dimension 10 or less would work"),
         (["circles:x"], "unknown family"),
+        (["thresholds:x:0:" + "9" * 400], "is not a finite number"),
         ([], "SPEC"),
     ],
 )
@@ -154,6 +158,31 @@ def test_bad_input_is_a_sentence_and_code_2(run: Run, arguments: list[str], why:
     assert done.stdout == ""
     assert why in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_terminal_without_line_drawing_gets_its_tree() -> None:
+    code = "from littlestone.edge.cli import main; main()"
+    for verb in (["demo"], ["dimension", "points:m", "--witness"]):
+        done = subprocess.run(
+            [sys.executable, "-c", code, *verb],
+            capture_output=True,
+            env={"PYTHONIOENCODING": "ascii"},
+        )
+        assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_closed_pipe_is_no_error() -> None:
+    code = "from littlestone.edge.cli import main; main()"
+    verb = f"{sys.executable} -c '{code}' dimension thresholds:x:0:1000 --witness | head -n 1"
+    done = subprocess.run(["sh", "-c", verb], capture_output=True, text=True)
+    assert done.stdout.startswith("class")
+    assert done.stderr == ""
+
+
+def test_sizes_beyond_counting(run: Run) -> None:
+    spec = "conjunctions:" + ",".join(f"c{n}" for n in range(10_000))
+    assert "about 10^4771" in run("dimension", spec).stdout
+    assert json.loads(run("dimension", spec, "--json").stdout)["hypotheses"] is None
 
 
 def test_the_demo_tells_its_story(run: Run) -> None:

@@ -3,12 +3,15 @@
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import littlestone as ls
 from littlestone.theory.grids import Grid, shallowest
+
+untyped: Any = ls
 
 
 def test_decimal_grids_are_exact() -> None:
@@ -51,16 +54,26 @@ def test_missing_and_infinite_numbers_are_placed() -> None:
         (0, 10, 0, "step is above zero"),
         (0, 10, -1, "step is above zero"),
         (5, 1, 1, "ends before it begins"),
-        (0, math.inf, 1, "hi is a finite number"),
-        (math.nan, 1, 1, "lo is a finite number"),
-        ("0", 1, 1, "lo is a number"),
-        (False, 1, 1, "lo is a number"),
+        (0, math.inf, 1, "hi: inf is not a finite number"),
+        (math.nan, 1, 1, "lo: nan is not a finite number"),
+        (0, 10**400, 1, "hi: .* is not a finite number"),
+        ("0", 1, 1, "lo: '0' is not a number"),
+        (False, 1, 1, "lo: False is not a number"),
+        (2**53, 2**53 + 10, 0.5, "too fine for numbers of this size"),
+        (0, 1, 5e-324, "too fine for numbers of this size"),
     ],
 )
 @pytest.mark.parametrize("family", [ls.Thresholds, ls.Intervals])
 def test_grids_that_make_no_sense(family: Any, lo: Any, hi: Any, step: Any, why: str) -> None:
     with pytest.raises(ls.BadClass, match=why):
         family(lo, hi, step)
+
+
+def test_numbers_and_names_come_in_many_types() -> None:
+    assert untyped.Thresholds(np.float64(0), np.int64(1), np.float32(0.5)).grid == Grid(0, 1, 0.5)
+    assert untyped.Sets(np.int64(3)) == ls.Sets(3)
+    for names in (("a", "b"), np.array(["a", "b"]), {"a": 1, "b": 2}.keys(), iter("ab")):
+        assert untyped.Rules(names) == ls.Rules(["a", "b"])
 
 
 def test_one_point_is_a_grid() -> None:
@@ -88,9 +101,6 @@ def test_copies_with_different_intervals_guess_alike() -> None:
     assert len({(low + 15) // 2 for low in range(8)}) == 5
 
 
-untyped: Any = ls
-
-
 @pytest.mark.parametrize(
     ("build", "why"),
     [
@@ -115,7 +125,19 @@ untyped: Any = ls
         (lambda: untyped.FiniteClass([[0, 1]], ["a"]), "1 points are named and a row has 2 labels"),
         (lambda: untyped.FiniteClass([[0, 1]], ["a", "a"]), "point 'a' is named twice"),
         (lambda: untyped.FiniteClass([[0, 1]], vote="best"), "vote is 'soa'"),
+        (lambda: untyped.FiniteClass(5), "list of rows"),
+        (lambda: untyped.FiniteClass([[0, 1]], points=5), "list of values"),
+        (lambda: untyped.FiniteClass([[0, 1]], points=[[1], [2]]), "no canonical spelling"),
+        (lambda: untyped.Rules(None), "list of names"),
+        (lambda: untyped.Rules(5), "list of names"),
+        (lambda: untyped.Rules(iter(())), "at least one column"),
+        (lambda: untyped.Conjunctions(["a"], negation=2), "negation is True or False"),
         (lambda: untyped.Union(ls.Points()), "at least two classes"),
+        (lambda: untyped.Union(5, 6), "is not a hypothesis class"),
+        (lambda: untyped.Complement(3), "is not a hypothesis class"),
+        (lambda: untyped.SOA(3), "is not a hypothesis class"),
+        (lambda: untyped.SOA(ls.Points), "is not a hypothesis class"),
+        (lambda: untyped.dimension("points"), "is not a hypothesis class"),
     ],
 )
 def test_classes_that_make_no_sense(build: Any, why: str) -> None:

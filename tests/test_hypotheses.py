@@ -14,6 +14,8 @@ from littlestone.theory.hypothesis import Hypothesis
 from littlestone.theory.rows import Column
 from littlestone.theory.values import Mask, Plain
 
+untyped: Any = ls
+
 
 @pytest.mark.parametrize(
     ("rule", "sentence"),
@@ -30,7 +32,10 @@ from littlestone.theory.values import Mask, Plain
         (ls.at_least(2, [("a", 1), ("b", 2)]), "a = 1 and b = 2"),
         (ls.at_least(2, [("a", 1), ("b", 2), ("c", 3)]), "at least 2 of: a = 1, b = 2, c = 3"),
         (ls.negation(ls.one_of(["M"], "m")), "m != 'M'"),
-        (ls.negation(ls.between(3, 9, "hour")), "not (3 <= hour < 9)"),
+        (ls.negation(ls.between(3, 9, "hour")), "hour < 3 or hour >= 9"),
+        (ls.steps(True, [1, 2, 3], "h"), "h < 1 or 2 <= h < 3"),
+        (ls.steps(False, [1, 2, 3], "h"), "1 <= h < 2 or h >= 3"),
+        (ls.negation(ls.all_of([("a", True), ("b", True)])), "not (a and b)"),
         (ls.negation(ls.all_of([("a", True)])), "not a"),
     ],
 )
@@ -59,6 +64,8 @@ def test_rules_are_frozen_and_ordered_by_key() -> None:
     assert sorted(rules) == sorted(rules, key=lambda r: r.key)
     assert copy.deepcopy(rule) == rule
     assert rule != "x = 1"
+    with pytest.raises(TypeError):
+        _ = rule < 5
 
 
 @pytest.mark.parametrize(
@@ -76,8 +83,11 @@ def test_rules_are_frozen_and_ordered_by_key() -> None:
         {"kind": "one of", "values": {"tuple": []}, "column": None},
         {"kind": "one of", "values": {"tuple": [{"set": 1}]}, "column": None},
         {"kind": "one of", "values": {"tuple": [1]}, "column": 5},
-        {"kind": "range", "low": 70.0, "high": None, "column": None},
-        {"kind": "range", "low": {"float": "nan"}, "high": None, "column": None},
+        {"kind": "steps", "below": False, "cuts": {"tuple": [70.0]}, "column": None},
+        {"kind": "steps", "below": False, "cuts": {"tuple": []}, "column": None},
+        {"kind": "steps", "below": False, "cuts": {"tuple": [2, 1]}, "column": None},
+        {"kind": "steps", "below": False, "cuts": {"tuple": [{"float": "nan"}]}, "column": None},
+        {"kind": "steps", "below": False, "cuts": {"tuple": [10**400]}, "column": None},
         {"kind": "all", "literals": {"tuple": [{"tuple": ["a", 1]}]}},
         {"kind": "at least", "count": 1, "pairs": {"tuple": [{"tuple": ["a", 1]}]}},
         {"kind": "not", "rule": {"kind": "constant", "answer": True}},
@@ -110,6 +120,31 @@ class StartsWith(Hypothesis):
         return f"x starts with {self.prefix!r}"
 
 
+@pytest.mark.parametrize(
+    ("build", "why"),
+    [
+        (lambda: untyped.all_of([("a", "no")]), "a column and a truth value"),
+        (lambda: untyped.all_of([(None, True)]), "a column and a truth value"),
+        (lambda: untyped.at_least(1, [("a", 1), ("a", 2)]), "named twice"),
+        (lambda: untyped.steps(True, [2, 1]), "cuts rise"),
+        (lambda: untyped.one_of([1], 5), "named by a string"),
+    ],
+)
+def test_rules_that_make_no_sense(build: Any, why: str) -> None:
+    with pytest.raises(ls.BadClass, match=why):
+        build()
+
+
+def test_an_example_is_read_whole() -> None:
+    """No literal that already fails may hide a column that cannot be read."""
+    both = ls.all_of([("a", True), ("b", True)])
+    with pytest.raises(ls.BadExample, match="column 'b' holds 'yes'"):
+        both({"a": False, "b": "yes"})
+    with pytest.raises(TypeError):
+        untyped.at_least(1.5, [("a", 1), ("b", 1)])
+    assert ls.at_least(True, [("a", 1), ("b", 1)]) == ls.at_least(1, [("a", 1), ("b", 1)])
+
+
 def test_a_kind_of_ones_own() -> None:
     rule = StartsWith("ab")
     assert ls.rule_from_json(rule.to_json(), also={"starts with": StartsWith}) == rule
@@ -123,7 +158,12 @@ def test_a_kind_of_ones_own() -> None:
 NUMBERS = st.one_of(
     st.integers(-(2**70), 2**70), st.floats(), st.none(), st.integers(-5, 5), st.sampled_from([0.5])
 )
-CUTS = st.one_of(st.integers(-(2**60), 2**60), st.integers(-5, 5), st.floats(-5, 5))
+CUTS = st.one_of(
+    st.integers(-(2**60), 2**60),
+    st.integers(2**53 - 2, 2**53 + 2),
+    st.integers(-5, 5),
+    st.floats(-5, 5),
+)
 
 
 @given(st.lists(NUMBERS, max_size=10), CUTS)
@@ -141,6 +181,18 @@ def test_comparison_of_integer_arrays_is_exact(numbers: list[int], cut: float) -
     assert ls.between(cut, None).predict(array).tolist() == [n >= cut for n in numbers]
 
 
+@given(st.lists(st.floats(), max_size=10), CUTS)
+def test_comparison_of_float_arrays_is_exact(numbers: list[float], cut: float) -> None:
+    array = np.array(numbers, dtype=np.float64)
+    assert ls.between(cut, None).predict(array).tolist() == [n >= cut for n in numbers]
+
+
+@pytest.mark.parametrize("cut", [0, 1, 0.5, 2, 2**70])
+def test_comparison_of_truth_values(cut: float) -> None:
+    said = ls.between(cut, None).predict(np.array([False, True]))
+    assert said.tolist() == [cut <= 0, cut <= 1]
+
+
 def test_float32_is_compared_as_the_number_it_is() -> None:
     array = np.array([0.7, 0.3], dtype=np.float32)
     rule = ls.between(0.7, None)
@@ -155,10 +207,15 @@ def test_float32_is_compared_as_the_number_it_is() -> None:
         (ls.one_of([1], "a"), [1, 2], "not a row with column 'a'"),
         (ls.one_of([1], "a"), {"b": [1]}, "no column 'a' in the batch: it has 'b'"),
         (ls.one_of([1]), {"a": [1]}, "say which with column="),
+        (ls.NEVER, 7, "a batch of examples is an array or a list"),
+        (ls.NEVER, "text", "a batch of examples is an array or a list"),
+        (ls.between(1, None), np.array(["2026-01-01"], dtype="M8[ns]"), "no canonical spelling"),
+        (ls.between(1, None), [1, np.arange(2)], "row 1: .* no canonical spelling"),
+        (ls.all_of([("a", True), ("b", True)]), {"a": [0, 0], "b": [1, 7]}, "row 1: .*holds 7"),
         (ls.one_of([1]), 7, "a batch of examples is an array or a list"),
         (ls.one_of([1]), "text", "a batch of examples is an array or a list"),
         (ls.one_of([1]), np.zeros((2, 2)), "one dimension"),
-        (ls.all_of([("a", True)]), [{"a": "yes"}], "reads true or false"),
+        (ls.all_of([("a", True)]), [{"a": "yes"}], "reads 0 or 1"),
     ],
 )
 def test_batches_that_make_no_sense(rule: Hypothesis, X: Any, why: str) -> None:

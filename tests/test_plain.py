@@ -2,13 +2,14 @@
 
 import random
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
 
 import littlestone as ls
 import naive
-from classes import CASES, targets
+from classes import CASES, TABLE, targets
 from littlestone.lab.games import TreeAdversary, play
 
 
@@ -111,22 +112,139 @@ def test_a_point_that_only_one_label_fits() -> None:
     assert learner.predict_one(1)
 
 
-def test_a_bad_batch_changes_nothing() -> None:
-    learner = ls.SOA(ls.Thresholds(0, 100, 5, column="score"))
-    good = {"score": np.arange(100)}
-    learner.learn_many(good, np.arange(100) >= 70)
-    before = repr(learner), learner.rounds, learner.mistakes, list(learner.releases)
-    scores = [{"score": 0}, {"score": 99}, {"points": 1}]
-    for X, y, why in [
-        (good, np.full(100, 2), "row 0: label 2 is not 0 or 1"),
-        (good, [1], "100 examples and 1 labels"),
-        (scores, [1, 0, 1], "no column 'score'"),
-        ({"score": ["high"] * 3}, [0, 1, 1], "'high' is not a number"),
+LATE = {"score": [99] * 500 + ["high"]}
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "why"),
+    [
+        ({"score": np.arange(100)}, np.full(100, 2), "row 0: label 2 is not 0 or 1"),
+        ({"score": np.arange(100)}, [1], "100 examples and 1 labels"),
+        ([{"score": 0}, {"score": 99}, {"points": 1}], [1, 0, 1], "row 2: no column 'score'"),
+        (LATE, [0] * 501, "row 500: 'high' is not a number"),
         ({"score": [1, 2], "other": [1]}, [0, 1], "different lengths"),
-    ]:
-        with pytest.raises(ls.BadExample, match=why):
-            learner.learn_many(X, y)
-        assert (repr(learner), learner.rounds, learner.mistakes, learner.releases) == before
+        ({"points": [1]}, [1], "no column 'score' in the batch: it has 'points'"),
+        ([1, 2], [0, 1], "no column|not a row"),
+        (7, [0], "not a batch of rows|an array or a list"),
+    ],
+)
+def test_a_bad_batch_changes_nothing(X: Any, y: Any, why: str) -> None:
+    learner = ls.SOA(ls.Thresholds(0, 100, 5, column="score"))
+    learner.learn_many({"score": np.arange(100)}, np.arange(100) >= 70)
+    before = repr(learner), learner.rounds, learner.mistakes, learner.releases
+    with pytest.raises(ls.BadExample, match=why):
+        learner.learn_many(X, y)
+    assert (repr(learner), learner.rounds, learner.mistakes, learner.releases) == before
+
+
+def test_releases_say_from_which_round_a_rule_stood() -> None:
+    learner = ls.SOA(ls.Points())
+    for x, y in [("a", 0), ("b", 1), ("b", 1), ("c", 1)]:
+        learner.learn_one(x, y)
+    assert learner.releases == (
+        ls.Release(1, ls.NEVER),
+        ls.Release(3, ls.one_of(["b"])),
+        ls.Release(5, ls.one_of(["c"])),
+    )
+    table = ls.SOA(ls.FiniteClass([[0, 0], [0, 1]]))
+    for _ in range(5):
+        table.learn_one(0, 1)
+    assert (table.mistakes, len(table.releases)) == (5, 1), "the same rule is no release"
+
+
+@pytest.mark.parametrize("x", [{"z": 1}, [1, 2], "text", None, 7])
+def test_whether_a_row_can_be_read_does_not_depend_on_the_rule(x: object) -> None:
+    """A bad row is bad under `never` and under any other rule."""
+    learner = ls.SOA(ls.Rules(["a", "b"]))
+    for _ in range(2):
+        for verb in (lambda x: learner.learn_one(x, 0), learner.predict_one):
+            with pytest.raises(ls.BadExample):
+                verb(x)
+        with pytest.raises(ls.BadExample):
+            learner.learn_many([{"a": 1, "b": 2}, x], [0, 0])
+        assert learner.rounds in (0, 1)
+        learner.learn_one({"a": 1, "b": 2}, 1)
+
+
+@pytest.mark.parametrize("cls", [ls.FiniteClass(TABLE), ls.Complement(ls.FiniteClass(TABLE))])
+def test_points_off_the_table_are_refused_by_every_verb(cls: ls.HypothesisClass) -> None:
+    learner = ls.SOA(cls)
+    for verb in (
+        lambda: learner.predict_one("zz"),
+        lambda: learner.learn_one("zz", 0),
+        lambda: learner.predict_many([0, "zz"]),
+        lambda: learner.learn_many([0, "zz"], [0, 0]),
+    ):
+        with pytest.raises(ls.BadExample, match="'zz' is not a point of the table"):
+            verb()
+    assert learner.rounds == 0
+
+
+@pytest.mark.parametrize("make", [ls.SOA, ls.Halving])
+@pytest.mark.parametrize("family", [ls.Intervals, ls.Thresholds])
+def test_tables_of_a_grid_place_numbers_as_the_family_does(make: Any, family: Any) -> None:
+    draw = random.Random(2)
+    raw, placed = make(family(0, 10)), make(family(0, 10))
+    negated = make(ls.Complement(family(0, 10)))
+    for _ in range(200):
+        x = draw.choice([draw.uniform(-3, 13), float(draw.randint(0, 10)), None])
+        truth = x is not None and (x >= 4 if family is ls.Thresholds else 3 <= x < 8)
+        raw.learn_one(x, truth)
+        placed.learn_one(_placed(x), truth)
+        negated.learn_one(x, not truth)
+        assert raw.hypothesis == placed.hypothesis == ls.negation(negated.hypothesis)
+    assert str(raw.hypothesis) == ("x >= 4" if family is ls.Thresholds else "3 <= x < 8")
+
+
+def _placed(x: float | None) -> int:
+    return 0 if x is None else max(0, min(10, int(x // 1)))
+
+
+def test_ties_of_soa_go_to_the_larger_side_then_to_zero() -> None:
+    assert str(ls.SOA(ls.FiniteClass([[0], [1]])).hypothesis) == "never"
+    rows = [[1, 0, 0], [1, 1, 0], [1, 0, 1], [0, 0, 0], [0, 1, 1]]
+    assert ls.SOA(ls.FiniteClass(rows)).predict_one(0)
+
+
+class Labelled:
+    """A series as data frames have it: a position for slices, a label for single items."""
+
+    def __init__(self, values: list[object], labels: list[object]) -> None:
+        self._values, self._labels = values, labels
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return np.fromiter(self._values, dtype=object)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __getitem__(self, item: Any) -> Any:
+        return self._values[self._labels.index(item)]
+
+
+class Frame:
+    """A data frame that is iterated by column and names its columns as pyarrow does."""
+
+    def __init__(self, columns: dict[str, Labelled]) -> None:
+        self._columns, self.column_names = columns, list(columns)
+
+    def __getitem__(self, name: str) -> Labelled:
+        return self._columns[name]
+
+    def __iter__(self) -> Any:
+        return iter(self._columns.values())
+
+
+def test_series_and_frames_are_read_by_position() -> None:
+    series = Labelled([5, 1, 9, 3], labels=[3, 2, 1, 0])
+    learner = ls.SOA(ls.Points())
+    learner.learn_many(series, [1, 0, 0, 0])
+    assert str(learner.hypothesis) == "x = 5"
+    ruled = ls.SOA(ls.Rules(["a", "b"]))
+    ruled.learn_many(Frame({"a": series, "b": Labelled([0] * 4, list("wxyz"))}), [1, 0, 0, 0])
+    assert str(ruled.hypothesis) == "a = 5 and b = 0"
+    with pytest.raises(ls.BadExample, match="no column 'b' in the batch: it has 'a'"):
+        ruled.predict_many(Frame({"a": series}))
 
 
 def test_a_million_rows_in_one_call() -> None:
@@ -150,7 +268,7 @@ def test_structured_arrays_are_batches() -> None:
 def test_learners_without_an_optimal_table_refuse() -> None:
     with pytest.raises(ls.TooLarge, match="no end of hypotheses"):
         ls.Halving(ls.Points())
-    with pytest.raises(ls.BadClass, match="several columns"):
+    with pytest.raises(ls.BadClass, match="neither a table nor on one grid"):
         ls.Halving(ls.Conjunctions(["a", "b"]))
     with pytest.raises(ls.TooLarge, match="where every member is finite"):
         ls.SOA(ls.Union(ls.Points(), ls.Sets(2)))

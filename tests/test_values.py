@@ -10,7 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import littlestone as ls
-from littlestone.theory.values import among, decode, encode, from_json, plain, to_json
+from littlestone.theory.membership import among, readable
+from littlestone.theory.values import decode, encode, from_json, plain, to_json
 
 ATOMS = st.one_of(
     st.none(),
@@ -98,13 +99,26 @@ def test_spellings_of_one_value_make_one_rule() -> None:
 
 def test_the_order_of_arrival_never_shows() -> None:
     for values in ([1, True, "b", None, 2.5], [None, 2.5, "b", True, 1]):
-        assert str(ls.one_of(values)) == "x in {True, 2.5, 1, None, 'b'}"
+        assert str(ls.one_of(values)) == "x in {None, True, 2.5, 1, 'b'}"
+    assert str(ls.one_of([16, 2, 10, 1])) == "x in {1, 2, 10, 16}"
 
 
-@pytest.mark.parametrize("value", [[1], {1}, {}, object(), np.datetime64("2026-01-01"), 1j])
+ODD = [[1], {1}, {}, object(), np.datetime64("2026-01-01"), 1j, np.longdouble(1), np.arange(2)]
+
+
+@pytest.mark.parametrize("value", ODD, ids=lambda value: type(value).__name__)
 def test_values_without_a_spelling_are_refused(value: object) -> None:
     with pytest.raises(ls.BadExample, match="no canonical spelling"):
         encode(value)
+    column = np.fromiter(["a", value, 1], dtype=object)
+    assert readable(column).tolist() == [True, False, True]
+    with pytest.raises(ls.BadExample, match=r"row 1: .* no canonical spelling"):
+        ls.one_of([1]).predict(column)
+
+
+def test_a_number_too_long_to_print_is_refused() -> None:
+    with pytest.raises(ls.BadExample, match="4096 bits"):
+        ls.one_of([10**5000])
 
 
 def test_arrays_without_canonical_values_are_refused() -> None:
@@ -119,4 +133,7 @@ def test_near_misses_are_not_equal() -> None:
     assert among(np.array(["a"]), ["a\0"]).tolist() == [False]
     assert among(np.array([b"a"]), [b"a\0"]).tolist() == [False]
     assert among(np.array([True]), [1]).tolist() == [False]
+    text = np.array(["a", "a\0", None], dtype=np.dtypes.StringDType(na_object=None))
+    assert among(text, ["a\0"]).tolist() == [False, True, False]
+    assert among(text, [None]).tolist() == [False, False, True]
     assert among(np.array([2**53 + 1]), [float(2**53)]).tolist() == [False]

@@ -7,6 +7,7 @@ version = '4.2.1'
 
 from importlib.metadata import version
 
+from littlestone.edge.tables import read_table
 from littlestone.learning.plain import SOA, Halving
 from littlestone.learning.releases import Release
 from littlestone.theory.classes import DEAD, HypothesisClass, State, differ
@@ -29,6 +30,7 @@ from littlestone.theory.vocabulary import (
     negation,
     one_of,
     rule_from_json,
+    steps,
 )
 
 __version__ = version("littlestone")
@@ -65,7 +67,9 @@ __all__ = [
     "label",
     "negation",
     "one_of",
+    "read_table",
     "rule_from_json",
     "shattered_depth",
+    "steps",
     "witness",
 ]

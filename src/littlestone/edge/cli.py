@@ -4,14 +4,15 @@ Tables are for people, `--json` is for machines. Bad input is one sentence on st
 exit code 2, never a traceback.
 """
 
+import io
 import json
+import math
 import os
 import sys
 from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from littlestone import __version__
 from littlestone.edge import demo as tour
@@ -75,7 +76,7 @@ def dimension(
     found: dict[str, Any] = {
         "class": spec,
         "dimension": cls.dimension,
-        "hypotheses": cls.size,
+        "hypotheses": cls.size if (cls.size or 0) < 2**63 else None,
         "mistake_bound": cls.mistake_bound,
     }
     tree = shattered_tree(cls) if witness else None
@@ -86,17 +87,22 @@ def dimension(
 
 
 def _print_dimension(cls: HypothesisClass, found: dict[str, Any], tree: MistakeTree | None) -> None:
-    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-    size = "unbounded" if cls.size is None else f"{cls.size:,}"
-    table.add_row("class", found["class"])
-    table.add_row("Littlestone dimension", str(cls.dimension))
-    table.add_row("hypotheses", size)
-    table.add_row("our learner errs at most", f"{cls.mistake_bound} times")
     console = _console()
-    console.print(table)
+    lines = {
+        "class": found["class"],
+        "Littlestone dimension": cls.dimension,
+        "hypotheses": "unbounded" if cls.size is None else _count(cls.size),
+        "our learner's mistakes": f"at most {cls.mistake_bound}",
+    }
+    for name, value in lines.items():
+        console.print(f"{name:<24}{value}")
     if tree is not None:
         console.print("\nA shattered mistake tree (whatever the labels, a rule takes that path):\n")
         console.print(draw(tree))
+
+
+def _count(number: int) -> str:
+    return f"{number:,}" if number < 10**15 else f"about 10^{int(math.log10(number))}"
 
 
 def tree_to_json(tree: MistakeTree) -> dict[str, object]:
@@ -116,6 +122,9 @@ def demo() -> None:
 
 def main() -> None:
     """Run the command line; refusals become a sentence and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without line drawing shows ?
     try:
         app()
     except BrokenPipeError:

@@ -6,9 +6,16 @@
     thresholds:COLUMN:LO:HI[:STEP]    column >= cut, on a grid (STEP is 1 if left out)
     intervals:COLUMN:LO:HI[:STEP]     low <= column < high, on a grid
     conjunctions:COLUMN,COLUMN,...    ands of boolean columns, negated or not
-    table:FILE.csv                    any explicit class; see littlestone.edge.tables
+    table:FILE.csv                    any explicit class
 
-A backslash before a colon or a comma makes it part of a name.
+A table is a CSV file. Its first line names the column and the points, which are read as text; each
+further line is a hypothesis, its name and then 0 or 1 for each point:
+
+    merchant,A,B,C
+    only A,1,0,0
+    all but A,0,1,1
+
+A backslash before a colon, a comma or a backslash makes it part of a name.
 """
 
 import re
@@ -145,7 +152,7 @@ def _named(spec: str, part: _Part) -> str:
 
 def _split(text: str, mark: str, offset: int) -> list[_Part]:
     """The pieces between marks that no backslash precedes."""
-    ends = [m.start() for m in re.finditer(rf"(?<!\\){mark}", text)]
+    ends = [found.start() for found in re.finditer(rf"\\.|{mark}", text) if found[0] == mark]
     starts = [0, *(end + 1 for end in ends)]
     return [
         _Part(text[start:end], offset + start, offset + end)

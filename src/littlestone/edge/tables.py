@@ -36,7 +36,7 @@ def parse_table(lines: Iterable[str]) -> FiniteClass:
     reader = csv.reader(lines)
     header = next(reader, [])
     if len(header) < 2:
-        raise BadClass("line 1: expected a column name and at least one point, such as 'x,a,b,c'")
+        raise BadClass("line 1: expected a column name and points, with commas, such as 'x,a,b,c'")
     rows: dict[tuple[int, ...], int] = {}
     for cells in reader:
         if not cells:

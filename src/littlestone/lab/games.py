@@ -22,9 +22,9 @@ class Adversary(Protocol):
     def challenge(self, rule: Hypothesis) -> tuple[object, bool] | None: ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Round:
-    """What happened in one round. Private: it holds the example and its label."""
+    """What happened in one round. Private: it holds the example and its label, and never prints."""
 
     rule: Hypothesis
     x: object

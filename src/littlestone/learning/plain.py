@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from littlestone.learning.releases import Release
-from littlestone.theory.classes import HypothesisClass, State
+from littlestone.theory.classes import HypothesisClass, State, checked_class
 from littlestone.theory.combinations import Complement
 from littlestone.theory.errors import BadExample
-from littlestone.theory.finite import explicit
+from littlestone.theory.finite import FiniteClass, explicit
 from littlestone.theory.hypothesis import Hypothesis
-from littlestone.theory.rows import label, labels, row_at, row_count, rows_between
+from littlestone.theory.rows import Batch, as_batch, batch_length, label, labels, part_of, row_of
 from littlestone.theory.rules import Rules
 from littlestone.theory.values import Mask
 
@@ -27,12 +27,12 @@ class _Plain:
     from the latest example if a rule fits that."""
 
     def __init__(self, cls: HypothesisClass) -> None:
-        self.cls = cls
+        self.cls = checked_class(cls)
         self._state = cls.start()
         self._rule = self._rule_of(self._state)
+        self._releases = [Release(1, self._rule)]
         self.rounds = 0
         self.mistakes = 0
-        self.releases = [Release(1, self._rule)]
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.cls!r}): {self._rule} (not private)"
@@ -42,58 +42,77 @@ class _Plain:
         """The rule published for the next example."""
         return self._rule
 
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        """The rules published so far, each with the round from which it stood."""
+        return tuple(self._releases)
+
     def predict_one(self, x: object) -> bool:
         """What the published rule says of an example."""
+        self.cls.check(x)
         return self._rule(x)
 
     def predict_many(self, X: Any) -> Mask:
         """What the published rule says of a batch."""
-        return self.cls.predict(self._rule, X)
+        return self.cls.predict(self._rule, self._read(X))
 
     def learn_one(self, x: object, y: object) -> None:
-        """See one example's label."""
-        wrong = self._rule(x) != label(y)
-        if wrong:
-            self._correct(x, y)
-        self.rounds += 1
+        """See one example's label. A row that the class cannot read is refused."""
+        self.cls.check(x)
+        self._learn(x, label(y))
 
     def learn_many(self, X: Any, y: object) -> None:
-        """See a batch of labels, as if one after the other; a bad batch changes nothing."""
-        before = dict(vars(self), releases=list(self.releases))
-        try:
-            self._learn_many(X, labels(y))
-        except Exception:
-            vars(self).update(before)
-            raise
+        """See a batch of labels, as if one after the other; a bad batch changes nothing.
 
-    def _learn_many(self, X: Any, answers: Mask) -> None:
-        """Windows grow while the rule is right, so that a quiet stretch costs one evaluation."""
-        end = row_count(X)
+        Windows grow while the rule is right, so that a quiet stretch costs one evaluation.
+        """
+        batch, answers = self._read(X), labels(y)
+        end = batch_length(batch)
         if end != len(answers):
             raise BadExample(f"{end} examples and {len(answers)} labels")
         at, window = 0, _FIRST_WINDOW
         while at < end:
             stop = min(end, at + window)
-            said = self.cls.predict(self._rule, rows_between(X, at, stop))
+            said = self.cls.predict(self._rule, part_of(batch, slice(at, stop)))
             wrong = np.flatnonzero(said != answers[at:stop])
             if len(wrong):
                 stop = at + int(wrong[0])
                 self.rounds += stop - at
-                self.learn_one(row_at(X, stop), answers[stop])
+                self._learn(row_of(batch, stop), bool(answers[stop]))
                 at, window = stop + 1, _FIRST_WINDOW
             else:
                 self.rounds += stop - at
                 at, window = stop, 2 * window
 
-    def _correct(self, x: object, y: object) -> None:
+    def _read(self, X: Any) -> Batch:
+        """The batch as arrays, if the class can read every row of it."""
+        batch = as_batch(X)
+        unreadable = np.flatnonzero(~self.cls.readable(batch))
+        if len(unreadable):
+            row = int(unreadable[0])
+            try:
+                self.cls.check(row_of(batch, row))
+            except BadExample as error:
+                raise BadExample(error.sentence, row) from None
+            raise AssertionError(f"{self.cls!r} reads row {row} alone and not in a batch")
+        return batch
+
+    def _learn(self, x: object, y: bool) -> None:
+        if self._rule(x) != y:
+            self._correct(x, y)
+        self.rounds += 1
+
+    def _correct(self, x: object, y: bool) -> None:
         start = self.cls.start()
         tries = [self.cls.learn(self._state, x, y), start]
-        if self._rule_of(start)(x) != label(y):
+        if self._rule_of(start)(x) != y:
             tries.insert(1, self.cls.learn(start, x, y))
         self._state = next(state for state in tries if self.cls.hypothesis(state) is not None)
-        self._rule = self._rule_of(self._state)
         self.mistakes += 1
-        self.releases.append(Release(self.rounds + 2, self._rule))
+        rule = self._rule_of(self._state)
+        if rule != self._rule:
+            self._rule = rule
+            self._releases.append(Release(self.rounds + 2, rule))
 
     def _rule_of(self, state: State) -> Hypothesis:
         rule = self.cls.hypothesis(state)
@@ -105,7 +124,8 @@ class _Plain:
 class SOA(_Plain):
     """The Standard Optimal Algorithm: at most `dimension` mistakes when some rule fits.
 
-    Not private.
+    For tables, and for every family but unions and classes of your own whose learner makes more
+    mistakes than the dimension. Not private.
 
     >>> from littlestone.theory.thresholds import Thresholds
     >>> learner = SOA(Thresholds(0, 100, 5, column="score"))
@@ -121,18 +141,27 @@ class SOA(_Plain):
 
 def _optimal(cls: HypothesisClass) -> HypothesisClass:
     """The class with a learner whose bound is the dimension."""
-    match cls:
-        case Rules():
-            return replace(cls, guess="majority")
+    match checked_class(cls):
+        case Rules() as rules:
+            return replace(rules, guess="majority")
         case Complement(of):
             return Complement(_optimal(of))
+        case FiniteClass() as table:
+            return explicit(table, "soa")
     return cls if cls.mistake_bound == cls.dimension else explicit(cls, "soa")
+
+
+def _by_majority(cls: HypothesisClass) -> HypothesisClass:
+    """The class with the vote of all its rules as its learner."""
+    if isinstance(cls, Complement):
+        return Complement(_by_majority(cls.of))
+    return explicit(cls, "halving")
 
 
 class Halving(_Plain):
     """The majority of the rules that still fit: at most floor(log2 of their number) mistakes.
 
-    For finite classes over one column. Not private.
+    For tables and families on a grid. Not private.
 
     >>> from littlestone.theory.intervals import Intervals
     >>> Halving(Intervals(1, 8)).cls.mistake_bound
@@ -140,4 +169,4 @@ class Halving(_Plain):
     """
 
     def __init__(self, cls: HypothesisClass) -> None:
-        super().__init__(explicit(cls, "halving"))
+        super().__init__(_by_majority(cls))

@@ -6,14 +6,17 @@ on that example, so a mistake always changes its hypothesis. On a sample that no
 class fits, A answers None (the paper's bottom).
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, count, product
-from typing import Any, Protocol
+from itertools import chain, count, islice, pairwise, product
+from math import isfinite
+from typing import Any, Protocol, cast
 
-from littlestone.theory.errors import TooLarge
+import numpy as np
+
+from littlestone.theory.errors import BadClass, BadExample, TooLarge
 from littlestone.theory.hypothesis import Hypothesis
-from littlestone.theory.rows import Column
+from littlestone.theory.rows import Batch, Column, batch_length, row_of
 from littlestone.theory.values import Mask, Plain, encode
 
 
@@ -69,8 +72,19 @@ class HypothesisClass(Protocol):
         return rule.predict(X)
 
     def restart(self, rule: Hypothesis) -> State:
-        """A state that predicts as a published rule does; `start()` where a family has none."""
+        """A state that predicts as a published rule of the class does; where a family does not
+        offer one, or the rule is not its own, `start()`."""
         return self.start()
+
+    def check(self, x: object) -> None:
+        """Raise `BadExample` unless the class can read the example, whatever is published."""
+        self.learn(self.start(), x, True)
+
+    def readable(self, batch: Batch) -> Mask:
+        """Which rows of a batch pass `check`; families vectorise it."""
+        rows = range(batch_length(batch))
+        passed = (_passes(self, row_of(batch, row)) for row in rows)
+        return np.fromiter(passed, dtype=bool, count=len(rows))
 
     @property
     def size(self) -> int | None:
@@ -91,37 +105,83 @@ class HypothesisClass(Protocol):
         raise TooLarge(f"{self!r} does not say which finite part of it has its dimension")
 
 
-def points_of(domain: Mapping[Column, Iterable[Plain]]) -> list[object]:
+def _passes(cls: HypothesisClass, x: object) -> bool:
+    try:
+        cls.check(x)
+    except BadExample:
+        return False
+    return True
+
+
+def checked_class(cls: object) -> HypothesisClass:
+    """A hypothesis class, refused when it is something else."""
+    if HypothesisClass not in type(cls).__mro__:
+        raise BadClass(f"{cls!r} is not a hypothesis class, such as Points() or Rules(['a', 'b'])")
+    return cast(HypothesisClass, cls)
+
+
+Domain = Mapping[Column, Sequence[Plain]]
+
+
+def points_of(domain: Domain) -> list[object]:
     """Every example over a domain: values, or rows where it has columns.
 
-    >>> points_of({None: (1, 2)}), points_of({"a": (1, 2)}), points_of({})
-    ([1, 2], [{'a': 1}, {'a': 2}], [None])
+    >>> points_of({None: (1, 2)}), points_of({"a": (1, 2)})
+    ([1, 2], [{'a': 1}, {'a': 2}])
     """
-    if not domain or None in domain:
-        return list(domain.get(None, [None]))
-    return [dict(zip(domain, row, strict=True)) for row in product(*domain.values())]
+    return list(_points(domain))
 
 
-def differ(one: Hypothesis, other: Hypothesis) -> object:
+def _points(domain: Domain) -> Iterator[object]:
+    if None in domain:
+        return iter(domain[None])
+    return (dict(zip(domain, row, strict=True)) for row in product(*domain.values()))
+
+
+MOST_TRIED = 200_000
+
+
+def differ(one: Hypothesis, other: Hypothesis, column: Column = None) -> object:
     """An example on which two rules differ, searched over the values that they mention.
 
-    Requires: different rules. The search is over a product of columns, so a family whose rules
-    read many columns has its own way.
+    Requires: different rules. `column` is what the class reads where the rules mention nothing.
+    The search is over a product of columns, so families that read many have a way of their own.
 
-    >>> from littlestone.theory.vocabulary import ALWAYS, between, one_of
-    >>> differ(one_of(["a"], "c"), one_of(["a", "b"], "c")), differ(ALWAYS, between(3, None))
-    ({'c': 'b'}, None)
+    >>> from littlestone.theory.vocabulary import between, one_of
+    >>> differ(one_of(["a"], "c"), one_of(["a", "b"], "c")), differ(one_of([3]), between(3, 4))
+    ({'c': 'b'}, 3.5)
     """
     mentioned: dict[Column, dict[bytes, Plain]] = {}
-    for column, some in chain(one.mentions().items(), other.mentions().items()):
-        mentioned.setdefault(column, {}).update((encode(value), value) for value in some)
-    domain = {
-        column: (*found.values(), unlike(found.values())) for column, found in mentioned.items()
-    }
-    for x in points_of(domain):
-        if one(x) != other(x):
+    for name, some in chain(one.mentions().items(), other.mentions().items()):
+        mentioned.setdefault(name, {}).update((encode(value), value) for value in some)
+    domain = {name: probes(found.values()) for name, found in mentioned.items()}
+    for x in islice(_points(domain or {column: (0,)}), MOST_TRIED):
+        if tells_apart(x, one, other):
             return x
-    raise AssertionError(f"{one} and {other} agree on all that they mention")
+    raise TooLarge(f"found no example that tells {one} from {other}, of {MOST_TRIED:,} tried")
+
+
+def tells_apart(x: object, one: Hypothesis, other: Hypothesis) -> bool:
+    """Whether two rules can read an example and differ on it."""
+    try:
+        return one(x) != other(x)
+    except BadExample:
+        return False
+
+
+def probes(mentioned: Iterable[Plain]) -> list[Plain]:
+    """The values mentioned, and one in every gap that they leave.
+
+    >>> probes([3, 4]), probes(["a"])
+    ([3, 4, 3.5, 2, 5, 0], ['a', 0])
+    """
+    some = list(mentioned)
+    numbers = sorted(
+        v for v in some if isinstance(v, int | float) and not isinstance(v, bool) and isfinite(v)
+    )
+    gaps = [(low + high) / 2 for low, high in pairwise(numbers)]
+    ends = [numbers[0] - 1, numbers[-1] + 1] if numbers else []
+    return [*some, *gaps, *ends, unlike(some)]
 
 
 def unlike(some: Iterable[Plain]) -> int:

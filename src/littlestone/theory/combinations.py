@@ -10,15 +10,21 @@ from littlestone.theory.classes import (
     DEAD,
     HypothesisClass,
     State,
+    checked_class,
     differ,
     points_of,
+    tells_apart,
 )
 from littlestone.theory.errors import BadClass, TooLarge
-from littlestone.theory.hypothesis import Hypothesis
-from littlestone.theory.rows import Column, label
+from littlestone.theory.hypothesis import ALWAYS, NEVER, Hypothesis
+from littlestone.theory.membership import every
+from littlestone.theory.rows import Batch, Column, label
 from littlestone.theory.shattering import Shattering, refuse_absurd, tabulate
-from littlestone.theory.values import Plain, encode
+from littlestone.theory.values import Mask, Plain, encode
 from littlestone.theory.vocabulary import negation
+
+MOST_LISTED = 20_000
+"""The most rules of a union that are listed to count them."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +38,9 @@ class Complement(HypothesisClass):
     """
 
     of: HypothesisClass
+
+    def __post_init__(self) -> None:
+        checked_class(self.of)
 
     @property
     def dimension(self) -> int:
@@ -53,6 +62,12 @@ class Complement(HypothesisClass):
     def hypothesis(self, state: State) -> Hypothesis | None:
         rule = self.of.hypothesis(state)
         return None if rule is None else negation(rule)
+
+    def check(self, x: object) -> None:
+        self.of.check(x)
+
+    def readable(self, batch: Batch) -> Mask:
+        return self.of.readable(batch)
 
     def disagreement(self, one: Hypothesis, other: Hypothesis) -> object:
         return self.of.disagreement(negation(one), negation(other))
@@ -95,6 +110,8 @@ class Union(HypothesisClass):
     def __init__(self, *members: HypothesisClass) -> None:
         if len(members) < 2:
             raise BadClass("a union needs at least two classes")
+        for member in members:
+            checked_class(member)
         object.__setattr__(self, "members", members)
 
     @cached_property
@@ -123,15 +140,35 @@ class Union(HypothesisClass):
         return next((rule for rule in rules if rule is not None), None)
 
     def disagreement(self, one: Hypothesis, other: Hypothesis) -> object:
-        home = next((m for m in self.members if one in m and other in m), None)
-        return home.disagreement(one, other) if home else differ(one, other)
+        found = (member.disagreement(one, other) for member in self.members)
+        x = next((x for x in found if tells_apart(x, one, other)), None)
+        return self._filled(differ(one, other) if x is None else x)
+
+    def _filled(self, x: object) -> object:
+        """The example with every column that some member reads."""
+        if not isinstance(x, dict):
+            return x
+        rows = [member.disagreement(ALWAYS, NEVER) for member in self.members]
+        return {name: v for row in rows if isinstance(row, dict) for name, v in row.items()} | x
+
+    def check(self, x: object) -> None:
+        for member in self.members:
+            member.check(x)
+
+    def readable(self, batch: Batch) -> Mask:
+        return every(member.readable(batch) for member in self.members)
 
     def __contains__(self, rule: object) -> bool:
         return any(rule in member for member in self.members)
 
     @property
     def size(self) -> int | None:
-        return None if any(m.size is None for m in self.members) else len(set(self._listed()))
+        """A rule of two members counts once, where there are few enough to look."""
+        sizes = [member.size for member in self.members]
+        total = sum(size or 0 for size in sizes)
+        if None in sizes or total > MOST_LISTED:
+            return None if None in sizes else total
+        return len(set(self._listed()))
 
     def hypotheses(self) -> Iterator[Hypothesis]:
         return iter(dict.fromkeys(self._listed()))

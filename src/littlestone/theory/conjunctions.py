@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from itertools import chain, combinations, product
 
 from littlestone.theory.classes import DEAD, HypothesisClass, State
+from littlestone.theory.errors import BadClass
 from littlestone.theory.hypothesis import ALWAYS, NEVER, Hypothesis
-from littlestone.theory.rows import Column, checked_columns, label
-from littlestone.theory.values import Plain
-from littlestone.theory.vocabulary import All, Literal, all_of
+from littlestone.theory.membership import every
+from littlestone.theory.rows import Batch, Column, checked_columns, column_of, label
+from littlestone.theory.values import Mask, Plain
+from littlestone.theory.vocabulary import All, Literal, all_of, are_truths
 
 _Fits = frozenset[Literal]
 _ONLY_NEVER = State("only never is left")
@@ -35,6 +37,8 @@ class Conjunctions(HypothesisClass):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", checked_columns(self.columns))
+        if not isinstance(self.negation, bool):
+            raise BadClass(f"negation is True or False: {self.negation!r} is not", "negation")
 
     @property
     def size(self) -> int:
@@ -67,6 +71,9 @@ class Conjunctions(HypothesisClass):
         if state == DEAD:
             return None
         return NEVER if state == _ONLY_NEVER else all_of(state.content)
+
+    def readable(self, batch: Batch) -> Mask:
+        return every(are_truths(column_of(batch, name)) for name in self.columns)
 
     def disagreement(self, one: Hypothesis, other: Hypothesis) -> object:
         return self._only(one, other) or self._only(other, one)

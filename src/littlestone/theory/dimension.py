@@ -1,6 +1,6 @@
 """The Littlestone dimension of a class, and the shattered tree that proves it from below."""
 
-from littlestone.theory.classes import HypothesisClass
+from littlestone.theory.classes import HypothesisClass, checked_class
 from littlestone.theory.errors import TooLarge
 from littlestone.theory.shattering import Shattering, tabulate
 from littlestone.theory.trees import MistakeTree, paths, shattered_depth
@@ -15,7 +15,7 @@ def dimension(cls: HypothesisClass) -> int:
     >>> dimension(Thresholds(0, 100, 5))
     4
     """
-    return cls.dimension
+    return checked_class(cls).dimension
 
 
 def witness(cls: HypothesisClass) -> MistakeTree:
@@ -32,7 +32,7 @@ def witness(cls: HypothesisClass) -> MistakeTree:
            ├─ 0 ─ x = 2
            └─ 1 ─ x in {1, 2}
     """
-    depth = cls.dimension
+    depth = dimension(cls)
     if depth > DEEPEST:
         raise TooLarge(
             f"the shattered tree of depth {depth} has 2^{depth} leaves: "

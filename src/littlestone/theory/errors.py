@@ -5,7 +5,11 @@ Each error is a sentence that says what, where, and what to do.
 
 
 class BadExample(ValueError):
-    """A row or a label that the class cannot read."""
+    """A row or a label that the class cannot read; in a batch, `row` says which."""
+
+    def __init__(self, sentence: str, row: int | None = None) -> None:
+        super().__init__(sentence if row is None else f"row {row}: {sentence}")
+        self.sentence, self.row = sentence, row
 
 
 class BadClass(ValueError):

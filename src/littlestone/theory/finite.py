@@ -16,20 +16,33 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from littlestone.theory.classes import DEAD, HypothesisClass, State
+from littlestone.theory.classes import DEAD, HypothesisClass, State, checked_class
 from littlestone.theory.errors import BadClass, BadExample, TooLarge
+from littlestone.theory.grids import Grid, OnGrid
 from littlestone.theory.hypothesis import ALWAYS, Hypothesis
-from littlestone.theory.rows import Column, checked, column_of, example, label, value_of
-from littlestone.theory.shattering import Shattering, Table, refuse_absurd
-from littlestone.theory.values import Mask, Plain, among, encode, plain
-from littlestone.theory.vocabulary import one_of
+from littlestone.theory.membership import among, readable
+from littlestone.theory.numbers import readable_numbers
+from littlestone.theory.rows import (
+    Batch,
+    Column,
+    checked,
+    column_of,
+    example,
+    label,
+    labels,
+    value_of,
+)
+from littlestone.theory.shattering import Shattering, Table, bitmasks, refuse_absurd
+from littlestone.theory.values import Mask, Plain, encode, plain
+from littlestone.theory.vocabulary import one_of, steps
 
 Vote = Literal["soa", "halving", "first"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class FiniteClass(HypothesisClass):
     """The rows of a table of 0 and 1. `points` names its columns; by default they are 0, 1, 2, ...
+    With a `grid`, the points are the grid's, and any number is placed on it.
 
     >>> singles = FiniteClass([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
     >>> singles.dimension
@@ -42,22 +55,27 @@ class FiniteClass(HypothesisClass):
     points: Sequence[Any] | None = None
     column: Column = None
     vote: Vote = "soa"
+    grid: Grid | None = None
 
     def __post_init__(self) -> None:
         if self.vote not in get_args(Vote):
             raise BadClass(f"vote is 'soa', 'halving' or 'first': not {self.vote!r}")
         checked(self.column)
-        rows = tuple(_checked_row(row, number) for number, row in enumerate(self.rows))
-        if not rows or not rows[0]:
-            raise BadClass("the table is empty: it needs at least one row and one point")
-        refuse_absurd(len(rows), len(rows[0]))
-        _refuse_ragged(rows)
-        _refuse_twins(rows)
-        points = _checked_points(range(len(rows[0])) if self.points is None else self.points)
+        rows = _checked_rows(self.rows)
+        points = _checked_points(self._named(len(rows[0])))
         if len(points) != len(rows[0]):
             raise BadClass(f"{len(points)} points are named and a row has {len(rows[0])} labels")
         object.__setattr__(self, "rows", rows)
         object.__setattr__(self, "points", points)
+
+    def _named(self, width: int) -> Iterable[object]:
+        if self.grid is not None:
+            return [self.grid[index] for index in range(self.grid.count)]
+        return range(width) if self.points is None else self.points
+
+    def __repr__(self) -> str:
+        size = f"{len(self.rows):,} hypotheses on {len(self._points):,} points"
+        return f"FiniteClass({size}, column={self.column!r}, vote={self.vote!r})"
 
     @cached_property
     def _points(self) -> tuple[Plain, ...]:
@@ -74,10 +92,8 @@ class FiniteClass(HypothesisClass):
     @cached_property
     def table(self) -> Table:
         """The class as the exact procedure reads it."""
-        matrix = np.array(self.rows, dtype=bool)
-        ones = tuple(sum(1 << int(row) for row in np.flatnonzero(column)) for column in matrix.T)
         points = tuple(example(point, self.column) for point in self._points)
-        return Table(tuple(self.hypotheses()), points, ones)
+        return Table(tuple(self.hypotheses()), points, bitmasks(np.array(self.rows, dtype=bool)))
 
     @property
     def size(self) -> int:
@@ -85,34 +101,48 @@ class FiniteClass(HypothesisClass):
 
     @cached_property
     def dimension(self) -> int:
+        self._exact.refill()
         return self._exact.dimension(self.table.everything)
 
     @property
     def mistake_bound(self) -> int:
-        return {
-            "soa": lambda: self.dimension,
-            "halving": lambda: self.size.bit_length() - 1,
-            "first": lambda: self.size - 1,
-        }[self.vote]()
+        match self.vote:
+            case "soa":
+                return self.dimension
+            case "halving":
+                return self.size.bit_length() - 1
+            case "first":
+                return self.size - 1
 
     def start(self) -> State:
         return State(self.table.everything)
 
     def learn(self, state: State, x: object, y: object) -> State:
-        ones = self.table.ones[self._index(x)]
+        ones = self.table.ones[self._index(value_of(x, self.column))]
         left = (state.content or 0) & (ones if label(y) else ~ones)
         return State(left) if left else DEAD
 
-    def _index(self, x: object) -> int:
-        value = value_of(x, self.column)
+    def _index(self, value: object) -> int:
+        if self.grid is not None:
+            return self.grid.place(value)
         if encode(value) not in self._place:
             raise BadExample(f"{value!r} is not a point of the table")
         return self._place[encode(value)]
 
+    def readable(self, batch: Batch) -> Mask:
+        column = column_of(batch, self.column)
+        if self.grid is not None:
+            return readable_numbers(column)
+        found = readable(column)
+        if found.any():
+            found[found] = among(column[found], self._points)
+        return found
+
     def hypothesis(self, state: State) -> Hypothesis | None:
         if state == DEAD:
             return None
-        return self._said(self._elects(state.content, ones) for ones in self.table.ones)
+        self._exact.refill()
+        return self._said([self._elects(state.content, ones) for ones in self.table.ones])
 
     def _elects(self, space: int, ones: int) -> bool:
         if self.vote == "first":
@@ -125,26 +155,22 @@ class FiniteClass(HypothesisClass):
     def _weight(self, space: int) -> tuple[int, int]:
         return self._exact.dimension(space), space.bit_count()
 
-    def _said(self, answers: Iterable[object]) -> Hypothesis:
+    def _said(self, answers: Sequence[object]) -> Hypothesis:
+        """The rule that labels the points so."""
+        if self.grid is not None:
+            cuts = (self.grid[i] for i in range(1, len(answers)) if answers[i] != answers[i - 1])
+            return steps(bool(answers[0]), cuts, self.column)
         positive = [point for point, answer in zip(self._points, answers, strict=True) if answer]
-        return ALWAYS if len(positive) == len(self._points) else one_of(positive, self.column)
-
-    def predict(self, rule: Hypothesis, X: Any) -> Mask:
-        column = column_of(X, self.column)
-        known = among(column, self._points)
-        if not known.all():
-            row = int(np.flatnonzero(~known)[0])
-            raise BadExample(f"row {row}: {column[row]!r} is not a point of the table")
-        return rule.predict(X)
+        return ALWAYS if len(positive) == len(answers) else one_of(positive, self.column)
 
     def disagreement(self, one: Hypothesis, other: Hypothesis) -> object:
-        return next(point for point in self.table.points if one(point) != other(point))
+        return next((point for point in self.table.points if one(point) != other(point)), None)
 
     def __contains__(self, rule: object) -> bool:
         return rule in self.table.hypotheses
 
     def hypotheses(self) -> Iterator[Hypothesis]:
-        return map(self._said, self.rows)
+        return (self._said(tuple(row)) for row in self.rows)
 
     def domain(self) -> dict[Column, tuple[Plain, ...]]:
         return {self.column: self._points}
@@ -153,55 +179,65 @@ class FiniteClass(HypothesisClass):
         return list(self.table.hypotheses), list(self.table.points)
 
 
+def _checked_rows(rows: Iterable[Sequence[int] | Mask]) -> tuple[tuple[bool, ...], ...]:
+    """The rows as truth values: at least one, all of one length, no two alike."""
+    if isinstance(rows, str) or not isinstance(rows, Iterable):
+        raise BadClass(f"the table is a list of rows: {rows!r} is not one")
+    found: dict[tuple[bool, ...], int] = {}
+    for number, row in enumerate(rows):
+        checked_row = _checked_row(row, number)
+        width = len(next(iter(found), checked_row))
+        if len(checked_row) != width:
+            raise BadClass(f"row {number} has {len(checked_row)} labels and row 0 has {width}")
+        if checked_row in found:
+            raise BadClass(f"row {number} is the same hypothesis as row {found[checked_row]}")
+        found[checked_row] = number
+        refuse_absurd(len(found), width)
+    if not found or () in found:
+        raise BadClass("the table is empty: it needs at least one row and one point")
+    return tuple(found)
+
+
 def _checked_row(row: Sequence[int] | Mask, number: int) -> tuple[bool, ...]:
+    if isinstance(row, str) or not isinstance(row, Iterable):
+        raise BadClass(f"row {number} is not a list of 0 and 1: {row!r}")
     try:
-        return tuple(label(value) for value in row)
+        return tuple(labels(np.asarray(row)).tolist())
     except BadExample as error:
-        raise BadClass(f"row {number}: {error}") from None
-    except TypeError:
-        raise BadClass(f"row {number} is not a list of 0 and 1: {row!r}") from None
+        raise BadClass(f"row {number}: {error.sentence}") from None
 
 
-def _checked_points(points: Sequence[object]) -> tuple[Plain, ...]:
-    seen: set[bytes] = set()
+def _checked_points(points: Iterable[object]) -> tuple[Plain, ...]:
+    if not isinstance(points, Iterable):
+        raise BadClass(f"points are a list of values: {points!r} is not one")
+    seen: dict[bytes, Plain] = {}
     for point in points:
-        if encode(point) in seen:
+        try:
+            key = encode(point)
+        except BadExample as error:
+            raise BadClass(f"point {point!r}: {error}") from None
+        if key in seen:
             raise BadClass(f"point {point!r} is named twice")
-        seen.add(encode(point))
-    return tuple(map(plain, points))
+        seen[key] = plain(point)
+    return tuple(seen.values())
 
 
-def _refuse_ragged(rows: Sequence[Sequence[bool]]) -> None:
-    for number, row in enumerate(rows):
-        if len(row) != len(rows[0]):
-            raise BadClass(f"row {number} has {len(row)} labels and row 0 has {len(rows[0])}")
-
-
-def _refuse_twins(rows: Sequence[tuple[bool, ...]]) -> None:
-    seen: dict[tuple[bool, ...], int] = {}
-    for number, row in enumerate(rows):
-        if row in seen:
-            raise BadClass(f"row {number} is the same hypothesis as row {seen[row]}")
-        seen[row] = number
-
-
-def explicit(cls: HypothesisClass, vote: Vote = "soa") -> FiniteClass:
-    """A finite class over one column, written out as a table.
+def explicit(cls: HypothesisClass, vote: Vote) -> FiniteClass:
+    """A table, or a family on a grid, written out as a table with this vote.
 
     >>> from littlestone.theory.thresholds import Thresholds
-    >>> explicit(Thresholds(1, 3)).size
-    4
+    >>> explicit(Thresholds(1, 3), "halving")
+    FiniteClass(4 hypotheses on 3 points, column=None, vote='halving')
     """
+    checked_class(cls)
     if isinstance(cls, FiniteClass):
         return replace(cls, vote=vote)
     if cls.size is None:
         raise TooLarge(f"{cls!r} has no end of hypotheses: only a finite class can be written out")
-    domain = cls.domain()
-    if len(domain) != 1:
-        raise BadClass(f"{cls!r} reads several columns: only one column can be written out")
-    ((column, points),) = domain.items()
-    refuse_absurd(cls.size, len(points))
-    batch = np.fromiter(points, dtype=object)
-    rules = cls.hypotheses()
-    rows = [rule.predict(batch if column is None else {column: batch}) for rule in rules]
-    return FiniteClass(rows, points, column, vote)
+    if not isinstance(cls, OnGrid):
+        raise BadClass(f"{cls!r} is neither a table nor on one grid: it cannot be written out")
+    refuse_absurd(cls.size, cls.grid.count)
+    points = np.array([cls.grid[index] for index in range(cls.grid.count)])
+    batch = points if cls.column is None else {cls.column: points}
+    rows = [rule.predict(batch) for rule in cls.hypotheses()]
+    return FiniteClass(rows, column=cls.column, vote=vote, grid=cls.grid)

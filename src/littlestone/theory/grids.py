@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
-from littlestone.theory.errors import BadClass
-from littlestone.theory.numbers import Number, number_of, simplest
-from littlestone.theory.rows import Column, checked
-from littlestone.theory.values import Plain
+from littlestone.theory.errors import BadClass, BadExample
+from littlestone.theory.numbers import Number, number_of, readable_numbers, simplest
+from littlestone.theory.rows import Batch, Column, checked, column_of
+from littlestone.theory.values import Mask, Plain
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,10 @@ class Grid:
 
     def __post_init__(self) -> None:
         for name in ("lo", "hi", "step"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float):
-                raise BadClass(f"{name} is a number: {value!r} is not one", name)
-            if not math.isfinite(value):
-                raise BadClass(f"{name} is a finite number: {value!r} is not one", name)
+            try:
+                object.__setattr__(self, name, simplest(getattr(self, name)))
+            except BadExample as error:
+                raise BadClass(f"{name}: {error}", name) from None
         if self.step <= 0:
             raise BadClass(f"step is above zero: {self.step!r} is not", "step")
         if self.hi < self.lo:
@@ -51,6 +50,8 @@ class Grid:
                 f"and {self._reached(math.ceil(self._steps))}",
                 "step",
             )
+        if self.count > 1 and (self[0] == self[1] or self[-2] == self[-1]):
+            raise BadClass(f"step {self.step} is too fine for numbers of this size", "step")
 
     @cached_property
     def _steps(self) -> Fraction:
@@ -66,7 +67,7 @@ class Grid:
         return int(self._steps) + 1
 
     def __getitem__(self, index: int) -> Number:
-        return simplest(self._reached(index))
+        return simplest(self._reached(index if index >= 0 else index + self.count))
 
     def place(self, value: object) -> int:
         """The index of the point at which a number is placed."""
@@ -90,6 +91,10 @@ class OnGrid:
     def grid(self) -> Grid:
         """The points, and where other numbers are placed."""
         return Grid(self.lo, self.hi, self.step)
+
+    def readable(self, batch: Batch) -> Mask:
+        """Every number can be placed, and a missing one too."""
+        return readable_numbers(column_of(batch, self.column))
 
     def domain(self) -> dict[Column, tuple[Plain, ...]]:
         """The points, for the one column."""

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from littlestone.theory.rows import Column, row_count
+from littlestone.theory.rows import Column, as_batch, batch_length
 from littlestone.theory.values import Mask, Plain, encode, to_json
 
 
@@ -52,8 +52,8 @@ class Hypothesis(ABC):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Hypothesis) and self.key == other.key
 
-    def __lt__(self, other: "Hypothesis") -> bool:
-        return self.key < other.key
+    def __lt__(self, other: object) -> bool:
+        return self.key < other.key if isinstance(other, Hypothesis) else NotImplemented
 
     def __hash__(self) -> int:
         return hash(self.key)
@@ -83,7 +83,7 @@ class Constant(Hypothesis):
         return self.answer
 
     def predict(self, X: Any) -> Mask:
-        return np.full(row_count(X), self.answer)
+        return np.full(batch_length(as_batch(X)), self.answer)
 
     def mentions(self) -> dict[Column, tuple[Plain, ...]]:
         return {}

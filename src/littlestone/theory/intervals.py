@@ -9,9 +9,12 @@ floor(log2 s1) + floor(log2 s2) >= j - 1. The shortest such stick is
 
     M(2j) = 7 * 2^(j-2)   and   M(2j + 1) = 5 * 2^(j-1),    each rounded down.
 
-Long enough: 7u, u = 2^(j-2), is cut into 2u and 5u = M(2j - 1). 5u, u = 2^(j-1), into 2u and 3u;
-then 3u into u and 2u, a 2u into u and u, the other 2u into u/2 and 3u/2; there is a u beside that
-3u/2, the same situation at half the size with two more cuts done than asked.
+Long enough: cut 2j takes 7u, u = 2^(j-2), into 2u and 5u = M(2j - 1). Cut 2j + 1 takes 5u,
+u = 2^(j-1), into 2u and 3u, from which all of cuts 2j, ..., 1 can be made: cut 2j takes 3u into u
+and 2u, cut 2j - 1 a 2u into u and u, cut 2j - 2 the other 2u into u/2 and 3u/2. Beside that 3u/2
+lies a u: the same situation at half the size, from which cuts 2j - 2, ..., 1 can be made, and only
+2j - 3, ..., 1 are left to make. It ends at j = 1, u = 1, with cuts 2 and 1: 3 into 1 and 2, 2 into
+1 and 1.
 Not shorter: for 2j + 1, both pieces of a stick below 5u are below 3u, which the next cut needs. For
 2j, a stick below 7u gives pieces below 3u and 5u, the next cut divides the second into two pieces
 below 3u, and the one after needs 3u.
@@ -26,7 +29,7 @@ from littlestone.theory.classes import DEAD, HypothesisClass, State, differ, poi
 from littlestone.theory.grids import OnGrid, shallowest
 from littlestone.theory.hypothesis import ALWAYS, NEVER, Hypothesis
 from littlestone.theory.rows import label, value_of
-from littlestone.theory.vocabulary import Range, between
+from littlestone.theory.vocabulary import Steps, between
 
 
 class _Search(NamedTuple):
@@ -98,14 +101,15 @@ class Intervals(OnGrid, HypothesisClass):
         return between(low, high, self.column)
 
     def disagreement(self, one: Hypothesis, other: Hypothesis) -> object:
-        return differ(one, other)
+        return differ(one, other, self.column)
 
     def __contains__(self, rule: object) -> bool:
         match rule:
-            case Range(low, high, column):
-                cuts = [cut for cut in (low, high) if cut is not None]
+            case Steps(below, cuts, column):
                 on_grid = all(self.grid[self.grid.place(cut)] == cut for cut in cuts)
-                return on_grid and column == self.column and self.grid[0] not in cuts
+                one_piece = len(cuts) <= 2 - below
+                inside = self.grid[0] not in cuts
+                return on_grid and one_piece and inside and column == self.column
         return rule in (ALWAYS, NEVER)
 
     def hypotheses(self) -> Iterator[Hypothesis]:

@@ -13,9 +13,12 @@ import numpy.typing as npt
 
 from littlestone.theory.errors import BadExample
 from littlestone.theory.rows import each
-from littlestone.theory.values import Mask
+from littlestone.theory.values import Mask, plain
 
 Number = int | float
+
+
+LARGEST = float(np.finfo(np.float64).max)
 
 
 def simplest(cut: float) -> Number:
@@ -24,9 +27,12 @@ def simplest(cut: float) -> Number:
     >>> simplest(70.0), simplest(0.5)
     (70, 0.5)
     """
-    if not isinstance(cut, int | float | np.integer | np.floating) or not math.isfinite(cut):
-        raise BadExample(f"{cut!r} is not a finite number")
-    return int(cut) if cut == int(cut) else float(cut)
+    number = plain(cut)
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        raise BadExample(f"{cut!r} is not a number")
+    if not -LARGEST <= number <= LARGEST:
+        raise BadExample(f"{cut!r} is not a finite number that a computer can hold")
+    return int(number) if number == int(number) else number
 
 
 def number_of(value: object) -> Number:
@@ -35,13 +41,12 @@ def number_of(value: object) -> Number:
     >>> number_of(np.int8(3)), number_of(None)
     (3, -inf)
     """
-    if isinstance(value, np.generic):
-        value = value.item()
-    if value is None or value != value:
+    number = plain(value)
+    if number is None or number != number:
         return -math.inf
-    if not isinstance(value, int | float):
-        raise BadExample(f"{value!r} is not a number")
-    return value
+    if not isinstance(number, int | float):
+        raise BadExample(f"{number!r} is not a number")
+    return number
 
 
 def compare_all(column: npt.NDArray[Any], cut: Number) -> Mask:
@@ -53,8 +58,31 @@ def compare_all(column: npt.NDArray[Any], cut: Number) -> Mask:
     array([False,  True, False,  True])
     """
     kind = column.dtype.kind
-    if kind in "biu":
+    if kind == "b":
+        column, kind = column.astype(np.int8), "i"
+    if kind in "iu":
         return np.asarray(column >= math.ceil(cut))
-    if kind == "f":
-        return np.asarray(column.astype(np.float64, copy=False) >= cut)
+    if kind == "f" and column.dtype.itemsize <= 8:
+        return np.asarray(column.astype(np.float64, copy=False) >= _float_from(cut))
     return each(lambda value: number_of(value) >= cut, column)
+
+
+def _float_from(cut: Number) -> float:
+    """The smallest float that is not below the cut."""
+    nearest = float(cut)
+    return nearest if nearest >= cut else math.nextafter(nearest, math.inf)
+
+
+def readable_numbers(column: npt.NDArray[Any]) -> Mask:
+    """Which entries are numbers, or missing."""
+    if column.dtype.kind in "biuf" and column.dtype.itemsize <= 8:
+        return np.ones(len(column), dtype=bool)
+    return each(_is_number, column)
+
+
+def _is_number(value: object) -> bool:
+    try:
+        number_of(value)
+    except BadExample:
+        return False
+    return True

@@ -4,13 +4,14 @@ An example is a value, or a row (a mapping from column to value). A batch is an 
 values; or a mapping from column to array, a data frame, a structured array, or a list of rows.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from littlestone.theory.errors import BadClass, BadExample
+from littlestone.theory.values import plain
 
 Column = str | None
 """The column a family reads; None when the example is the value itself."""
@@ -23,21 +24,26 @@ def checked(column: Column) -> Column:
     raise BadClass(f"a column is named by a string: {column!r} is not one")
 
 
-def checked_columns(columns: Sequence[str]) -> tuple[str, ...]:
+def checked_columns(columns: Iterable[str]) -> tuple[str, ...]:
     """The names of several columns: at least one, none twice.
 
     >>> checked_columns(["version", "version"])
     Traceback (most recent call last):
     littlestone.theory.errors.BadClass: column 'version' is named twice
     """
-    if isinstance(columns, str) or not all(isinstance(name, str) and name for name in columns):
+    if isinstance(columns, str) or not isinstance(columns, Iterable):
         raise BadClass(f"columns are a list of names: {columns!r} is not one")
-    if not columns:
+    names = tuple(map(plain, columns))
+    if not names:
         raise BadClass("the class needs at least one column")
-    for name in columns:
-        if columns.count(name) > 1:
+    seen: dict[str, None] = {}
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise BadClass(f"columns are a list of names: {name!r} is not one")
+        if name in seen:
             raise BadClass(f"column {name!r} is named twice")
-    return tuple(columns)
+        seen[name] = None
+    return tuple(seen)
 
 
 def label(y: object) -> bool:
@@ -49,9 +55,9 @@ def label(y: object) -> bool:
     Traceback (most recent call last):
     littlestone.theory.errors.BadExample: label 2 is not 0 or 1
     """
-    if isinstance(y, bool | int | np.bool_ | np.integer) and y in (0, 1):
-        return bool(y)
-    if isinstance(y, float | np.floating) and y in (0.0, 1.0):
+    if isinstance(y, np.generic):
+        y = y.item()
+    if isinstance(y, int | float) and y in (0, 1):
         return bool(y)
     raise BadExample(f"label {y!r} is not 0 or 1")
 
@@ -63,14 +69,15 @@ def labels(y: object) -> npt.NDArray[np.bool_]:
     array([False,  True,  True])
     """
     array = column_of(y, None)
-    if array.dtype.kind == "b":
-        return array
-    if array.dtype.kind in "iuf":
-        bad = np.flatnonzero((array != 0) & (array != 1))
-        if len(bad):
-            raise BadExample(f"row {bad[0]}: label {array[bad[0]].item()!r} is not 0 or 1")
-        return array.astype(bool)
-    return each(label, array)
+    return zeros_and_ones(array) if array.dtype.kind in "biuf" else each(label, array)
+
+
+def zeros_and_ones(array: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """An array of numbers as truth values, if it holds nothing but 0 and 1."""
+    bad = np.flatnonzero((array != 0) & (array != 1))
+    if len(bad):
+        raise BadExample(f"label {array[bad[0]].item()!r} is not 0 or 1", int(bad[0]))
+    return array.astype(bool, copy=False)
 
 
 def each(says: Callable[[object], bool], column: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
@@ -80,7 +87,7 @@ def each(says: Callable[[object], bool], column: npt.NDArray[Any]) -> npt.NDArra
         try:
             answers[row] = says(value)
         except BadExample as error:
-            raise BadExample(f"row {row}: {error}") from None
+            raise BadExample(error.sentence, row) from None
     return answers
 
 
@@ -112,6 +119,61 @@ def example(value: object, column: Column) -> object:
     return value if column is None else {column: value}
 
 
+Batch = npt.NDArray[Any] | dict[str, npt.NDArray[Any]]
+"""Many examples: an array of values, or an array for each column, all of one length."""
+
+
+def as_batch(X: Any) -> Batch:
+    """A batch in any shape that a user may bring, as arrays: what learners slice and take from.
+
+    >>> as_batch([{"a": 1, "b": "x"}, {"a": 2, "b": "y"}])
+    {'a': array([1, 2], dtype=object), 'b': array(['x', 'y'], dtype=object)}
+    """
+    if isinstance(X, list | tuple) and X and isinstance(X[0], Mapping):
+        return {str(name): column_of(X, str(name)) for name in X[0]}
+    names = column_names(X)
+    if names is None:
+        return column_of(X, None)
+    columns = {name: column_of(X, name) for name in names}
+    if len({len(column) for column in columns.values()}) > 1:
+        lengths = {name: len(column) for name, column in columns.items()}
+        raise BadExample(f"the columns of the batch have different lengths: {lengths}")
+    return columns
+
+
+def batch_length(batch: Batch) -> int:
+    """How many examples a batch holds.
+
+    >>> batch_length(as_batch({"a": [1, 2, 3]}))
+    3
+    """
+    if isinstance(batch, dict):
+        return len(next(iter(batch.values()), ()))
+    return len(batch)
+
+
+def part_of(batch: Batch, rows: Any) -> Batch:
+    """Some rows of a batch: a slice, a mask, or indices.
+
+    >>> part_of(as_batch({"a": [1, 2, 3]}), slice(1, 3))
+    {'a': array([2, 3], dtype=object)}
+    """
+    if isinstance(batch, dict):
+        return {name: column[rows] for name, column in batch.items()}
+    return np.asarray(batch[rows])
+
+
+def row_of(batch: Batch, row: int) -> object:
+    """One example of a batch: a value, or a row.
+
+    >>> row_of(as_batch({"a": [1, 2, 3]}), 1), row_of(as_batch(["x", "y"]), 0)
+    ({'a': 2}, 'x')
+    """
+    if isinstance(batch, dict):
+        return {name: column[row] for name, column in batch.items()}
+    return batch[row]
+
+
 def column_of(X: Any, column: Column) -> npt.NDArray[Any]:
     """One column of a batch, as a one-dimensional array that keeps every value's own type.
 
@@ -122,74 +184,46 @@ def column_of(X: Any, column: Column) -> npt.NDArray[Any]:
     """
     if column is not None:
         X = _pick(X, column)
-    if isinstance(X, np.ndarray):
-        array = X
-    elif hasattr(X, "__array__"):
+    names = column_names(X)
+    if names is not None:
+        raise BadExample(f"the batch has columns {_listed(names)}: say which with column=")
+    if hasattr(X, "__array__"):
         array = np.asarray(X)
-    elif isinstance(X, Iterable) and not isinstance(X, str | bytes | Mapping):
+    elif isinstance(X, Iterable) and not isinstance(X, str | bytes):
         array = np.fromiter(X, dtype=object)
     else:
-        raise BadExample(
-            f"a batch of examples is an array or a list, not {type(X).__name__}"
-            + (f" with columns {_listed(X)}: say which with column=" if _has_columns(X) else "")
-        )
-    if array.ndim != 1 or array.dtype.names:
+        raise BadExample(f"a batch of examples is an array or a list, not {type(X).__name__}")
+    if array.ndim != 1:
         raise BadExample(f"a column has one dimension: this one has shape {array.shape}")
     return array
 
 
-def row_count(X: Any) -> int:
-    """How many examples a batch holds.
-
-    >>> row_count({"a": [1, 2, 3]}), row_count(["x", "y"])
-    (3, 2)
-    """
+def column_names(X: Any) -> list[str] | None:
+    """The columns of a mapping, a structured array, or a data frame; None where there are none."""
     if isinstance(X, Mapping):
-        counts = {len(values) for values in X.values()}
-        if len(counts) > 1:
-            raise BadExample(f"the columns of the batch have different lengths: {sorted(counts)}")
-        return counts.pop() if counts else 0
-    return len(X)
-
-
-def rows_between(X: Any, start: int, stop: int) -> Any:
-    """The part of a batch from row `start` up to row `stop`, in the batch's own shape.
-
-    >>> rows_between({"a": [1, 2, 3]}, 1, 3)
-    {'a': [2, 3]}
-    """
-    if isinstance(X, Mapping):
-        return {name: values[start:stop] for name, values in X.items()}
-    return X[start:stop]
-
-
-def row_at(X: Any, index: int) -> Any:
-    """One example of a batch: a value, or a row.
-
-    >>> row_at({"a": [1, 2, 3]}, 1), row_at(["x", "y"], 0)
-    ({'a': 2}, 'x')
-    """
-    names = X.dtype.names if isinstance(X, np.ndarray) else None
-    if names or _has_columns(X):
-        one = rows_between(X, index, index + 1)
-        return {str(name): column_of(one, name)[0] for name in names or one}
-    return X[index]
+        return list(X)
+    if isinstance(X, np.ndarray):
+        return list(X.dtype.names) if X.dtype.names else None
+    names = getattr(X, "column_names", None) or getattr(X, "columns", None)
+    return None if names is None else [str(name) for name in names]
 
 
 def _pick(X: Any, column: str) -> Any:
-    names = X.dtype.names if isinstance(X, np.ndarray) else None
-    if names or _has_columns(X):
-        known = names or (X.keys() if isinstance(X, Mapping) else X.columns)
-        if column not in known:
-            raise BadExample(f"no column {column!r} in the batch: it has {_listed(known)}")
+    names = column_names(X)
+    if names is not None:
+        if column not in names:
+            raise BadExample(f"no column {column!r} in the batch: it has {_listed(names)}")
         return X[column]
     if not isinstance(X, Iterable) or isinstance(X, str | bytes):
         raise BadExample(f"a {type(X).__name__} is not a batch of rows with column {column!r}")
-    return [value_of(x, column) for x in X]
+    return [_row_value(x, column, row) for row, x in enumerate(X)]
 
 
-def _has_columns(X: object) -> bool:
-    return isinstance(X, Mapping) or hasattr(X, "columns")
+def _row_value(x: object, column: str, row: int) -> object:
+    try:
+        return value_of(x, column)
+    except BadExample as error:
+        raise BadExample(error.sentence, row) from None
 
 
 def _listed(names: Iterable[object]) -> str:

@@ -12,8 +12,9 @@ from typing import Literal, NamedTuple, get_args
 from littlestone.theory.classes import DEAD, HypothesisClass, State, unlike
 from littlestone.theory.errors import BadClass
 from littlestone.theory.hypothesis import NEVER, Hypothesis
-from littlestone.theory.rows import checked_columns, label, value_of
-from littlestone.theory.values import decode, encode
+from littlestone.theory.membership import every, readable
+from littlestone.theory.rows import Batch, checked_columns, column_of, label, value_of
+from littlestone.theory.values import Mask, decode, encode
 from littlestone.theory.vocabulary import AtLeast, OneOf, Pair, at_least, one_of
 
 Guess = Literal["first", "majority"]
@@ -68,7 +69,7 @@ class Rules(HypothesisClass):
 
     def restart(self, rule: Hypothesis) -> State:
         match rule:
-            case OneOf((value,), str(column)):
+            case OneOf((value,), str(column)) if rule in self:
                 return State(_Known(claim=(column, encode(value))))
         return self.start()
 
@@ -78,18 +79,19 @@ class Rules(HypothesisClass):
             return DEAD
         candidates, _, refuted = state.content
         if candidates is None and not positive:
-            return State(_Known(refuted=refuted | row))
+            return State(_Known(refuted=refuted | set(row)))
         if candidates is None:
-            left = tuple(pair for pair in self._ordered(row) if pair not in refuted)
+            left = tuple(pair for pair in row if pair not in refuted)
         else:
             left = tuple(pair for pair in candidates if (pair in row) == positive)
         return State(_Known(left)) if left else DEAD
 
-    def _pairs(self, x: object) -> frozenset[_Keyed]:
-        return frozenset((name, encode(value_of(x, name))) for name in self.columns)
+    def _pairs(self, x: object) -> dict[_Keyed, None]:
+        """The pairs of a row, in the order of the columns."""
+        return dict.fromkeys((name, encode(value_of(x, name))) for name in self.columns)
 
-    def _ordered(self, row: frozenset[_Keyed]) -> list[_Keyed]:
-        return sorted(row, key=lambda pair: self.columns.index(pair[0]))
+    def readable(self, batch: Batch) -> Mask:
+        return every(readable(column_of(batch, name)) for name in self.columns)
 
     def hypothesis(self, state: State) -> Hypothesis | None:
         if state == DEAD:

@@ -12,8 +12,9 @@ from typing import NamedTuple
 from littlestone.theory.classes import DEAD, HypothesisClass, State, differ
 from littlestone.theory.errors import BadClass
 from littlestone.theory.hypothesis import NEVER, Hypothesis
-from littlestone.theory.rows import Column, checked, example, label, value_of
-from littlestone.theory.values import decode, encode
+from littlestone.theory.membership import readable
+from littlestone.theory.rows import Batch, Column, checked, column_of, example, label, value_of
+from littlestone.theory.values import Mask, decode, encode, plain
 from littlestone.theory.vocabulary import OneOf, one_of
 
 
@@ -43,8 +44,10 @@ class Sets(HypothesisClass):
     column: Column = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.k, int) or isinstance(self.k, bool) or self.k < 1:
+        k = plain(self.k)
+        if not isinstance(k, int) or isinstance(k, bool) or k < 1:
             raise BadClass(f"k is a whole number from 1 on: {self.k!r} is not", "k")
+        object.__setattr__(self, "k", k)
         checked(self.column)
 
     @property
@@ -59,7 +62,7 @@ class Sets(HypothesisClass):
         return State(_Known())
 
     def restart(self, rule: Hypothesis) -> State:
-        claims = rule.values if isinstance(rule, OneOf) else ()
+        claims = rule.values if isinstance(rule, OneOf) and rule in self else ()
         return State(_Known(claimed=frozenset(map(encode, claims))))
 
     def learn(self, state: State, x: object, y: object) -> State:
@@ -86,7 +89,10 @@ class Sets(HypothesisClass):
         return one_of(map(decode, known.shown | known.claimed), self.column)
 
     def disagreement(self, one: Hypothesis, other: Hypothesis) -> object:
-        return differ(one, other)
+        return differ(one, other, self.column)
+
+    def readable(self, batch: Batch) -> Mask:
+        return readable(column_of(batch, self.column))
 
     def __contains__(self, rule: object) -> bool:
         return rule == NEVER or (

@@ -8,17 +8,20 @@ lower and an upper bound; points that split alike are tried once.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from littlestone.theory.errors import TooLarge
 from littlestone.theory.hypothesis import Hypothesis
+from littlestone.theory.rows import as_batch
 from littlestone.theory.trees import Leaf, MistakeTree, Node
 
-MAX_HYPOTHESES = 1 << 14
-MAX_POINTS = 1 << 12
+MAX_CELLS = 2_000_000
+"""The largest table that is written out."""
+
 MAX_WORK = 20_000_000
+"""Words of bitmask read before a search gives up: some seconds."""
 
 
 @dataclass(frozen=True)
@@ -43,31 +46,33 @@ def tabulate(hypotheses: Sequence[Hypothesis], points: Sequence[object]) -> Tabl
     (2, 4)
     """
     refuse_absurd(len(hypotheses), len(points))
-    batch: Any = _columns(points)
+    batch = as_batch(list(points))
     rows = {rule.predict(batch).tobytes(): rule for rule in reversed(hypotheses)}
     matrix = np.array([np.frombuffer(row, dtype=bool) for row in rows]).reshape(len(rows), -1)
-    ones = (
-        int.from_bytes(np.packbits(column, bitorder="little").tobytes(), "little")
-        for column in matrix[::-1].T
-    )
-    return Table(tuple(rows.values())[::-1], tuple(points), tuple(ones))
+    return Table(tuple(rows.values())[::-1], tuple(points), bitmasks(matrix[::-1]))
 
 
-def _columns(points: Sequence[object]) -> Any:
-    """Rows as columns, so that rules evaluate them vectorised."""
-    rows = [point for point in points if isinstance(point, dict)]
-    if len(rows) < len(points) or not rows:
-        return points
-    return {name: np.fromiter((row[name] for row in rows), dtype=object) for name in rows[0]}
+def bitmasks(matrix: npt.NDArray[np.bool_]) -> tuple[int, ...]:
+    """Each column of a truth table as the bitmask of its true rows.
+
+    >>> bitmasks(np.array([[True, False], [True, True]]))
+    (3, 2)
+    """
+    packed = np.packbits(matrix.T, axis=1, bitorder="little")
+    return tuple(int.from_bytes(column.tobytes(), "little") for column in packed)
 
 
 def refuse_absurd(hypotheses: int, points: int) -> None:
     """Raise before the table is built, when it is too large to build."""
-    if hypotheses > MAX_HYPOTHESES or points > MAX_POINTS:
+    if hypotheses * points > MAX_CELLS:
         raise TooLarge(
-            f"{hypotheses:,} hypotheses on {points:,} points are too many to write out: "
-            f"{MAX_HYPOTHESES:,} hypotheses on {MAX_POINTS:,} points would work"
+            f"a table of {_size(hypotheses)} hypotheses on {_size(points)} points is too large to "
+            f"write out: {MAX_CELLS:,} cells, such as 10,000 on 200, would work"
         )
+
+
+def _size(number: int) -> str:
+    return f"{number:,}" if number < 10**18 else "more than 10^18"
 
 
 class Shattering:
@@ -88,7 +93,6 @@ class Shattering:
 
     def dimension(self, space: int) -> int:
         """The dimension of a version space; -1 when it is empty."""
-        self._work = 0
         depth = -1
         while self.at_least(space, depth + 1):
             depth += 1
@@ -125,13 +129,17 @@ class Shattering:
         return [(smaller, space ^ smaller, point) for _, smaller, point in best_first]
 
     def _spend(self) -> None:
-        self._work += len(self._splits)
+        words = 4 + len(self._table.hypotheses) // 64
+        self._work += len(self._splits) * words
         if self._work > MAX_WORK:
             raise TooLarge(
                 f"gave up on {len(self._table.hypotheses):,} hypotheses over {len(self._splits):,} "
-                "points after a few seconds: 200 hypotheses on 20 points work, more if they are "
-                "structured"
+                "points: 1,000 random hypotheses on 40 points would work, more if they are alike"
             )
+
+    def refill(self) -> None:
+        """Give the next questions a whole budget of work, together."""
+        self._work = 0
 
     def tree(self, space: int, depth: int) -> MistakeTree:
         """A mistake tree of this depth that the version space shatters.

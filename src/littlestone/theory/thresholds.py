@@ -14,7 +14,7 @@ from littlestone.theory.classes import DEAD, HypothesisClass, State
 from littlestone.theory.grids import OnGrid, shallowest
 from littlestone.theory.hypothesis import ALWAYS, NEVER, Hypothesis
 from littlestone.theory.rows import example, label, value_of
-from littlestone.theory.vocabulary import Range, between
+from littlestone.theory.vocabulary import Steps, between
 
 
 class _Search(NamedTuple):
@@ -54,7 +54,7 @@ class Thresholds(OnGrid, HypothesisClass):
         return State(_Search(0, self.size - 1))
 
     def restart(self, rule: Hypothesis) -> State:
-        return State(_Search(0, self.size - 1, self._index(rule)))
+        return State(_Search(0, self.size - 1, self._index(rule) if rule in self else None))
 
     def learn(self, state: State, x: object, y: object) -> State:
         index = self.grid.place(value_of(x, self.column))
@@ -81,12 +81,13 @@ class Thresholds(OnGrid, HypothesisClass):
 
     def _index(self, rule: Hypothesis) -> int:
         match rule:
-            case Range(low, None, _):
-                return self.grid.place(low)
+            case Steps(False, (cut,), _):
+                return self.grid.place(cut)
         return 0 if rule == ALWAYS else self.grid.count
 
     def disagreement(self, one: Hypothesis, other: Hypothesis) -> object:
-        return example(self.grid[min(self._index(one), self._index(other))], self.column)
+        first = min(self._index(one), self._index(other), self.grid.count - 1)
+        return example(self.grid[first], self.column)
 
     def __contains__(self, rule: object) -> bool:
         return isinstance(rule, Hypothesis) and self.rule(self._index(rule)) == rule

@@ -7,20 +7,23 @@ and JSON all derive from them: ``1``, ``True`` and ``1.0`` are three values, NaN
 ``0.0``.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from littlestone.theory.errors import BadExample
-from littlestone.theory.rows import each
 
 Mask = npt.NDArray[np.bool_]
 """What a rule says of a batch: one truth value a row."""
 
 Plain = None | bool | int | float | str | bytes | tuple[Any, ...]
 """The types a value has after `plain`."""
+
+
+LONGEST_INT = 4096
+"""Longer whole numbers could not be printed."""
 
 
 def plain(value: object) -> Plain:
@@ -34,6 +37,8 @@ def plain(value: object) -> Plain:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):
+        if value.bit_length() > LONGEST_INT:
+            raise BadExample(f"a whole number of more than {LONGEST_INT} bits is not a value")
         return int(value)
     if isinstance(value, float):
         return float(value) + 0.0
@@ -143,61 +148,3 @@ def from_json(data: object) -> Plain:
         case None | bool() | int() | float() | str():
             return data
     raise BadExample(f"{data!r} is not a value that littlestone wrote")
-
-
-def among(array: npt.NDArray[Any], values: Iterable[Plain]) -> Mask:
-    """Which entries are one of the values, by canonical equality, vectorised.
-
-    >>> among(np.array(["a", 1, True, None], dtype=object), [1, None])
-    array([False,  True, False,  True])
-    >>> among(np.array([0, 1, 2]), [1, True, 2.0])
-    array([False,  True, False])
-    """
-    values = tuple(values)
-    kind = array.dtype.kind
-    if kind == "O":
-        return _objects_among(array, values)
-    if kind not in _PYTHON_TYPE:
-        raise BadExample(
-            f"an array of {array.dtype} has no canonical values: convert it to strings or numbers"
-        )
-    same = [v for v in values if type(v) is _PYTHON_TYPE[kind] and _storable(v)]
-    if kind == "f":
-        array = array.astype(np.float64, copy=False)
-    mask = np.zeros(array.shape, dtype=bool)
-    if len(same) > _FEW and kind != "T":
-        mask |= np.isin(array, np.array(same, dtype=object if kind in "iu" else None))
-    else:
-        for value in same:
-            mask |= array == value
-    if any(v != v for v in same):
-        mask |= np.isnan(array)
-    return mask
-
-
-_PYTHON_TYPE = {"b": bool, "i": int, "u": int, "f": float, "U": str, "S": bytes, "T": str}
-_FEW = 8
-
-
-def _storable(value: Plain) -> bool:
-    """Fixed-width numpy text drops trailing NULs, so such a value is never an entry of one."""
-    return not (
-        (isinstance(value, str) and value.endswith("\0"))
-        or (isinstance(value, bytes) and value.endswith(b"\0"))
-    )
-
-
-def _objects_among(array: npt.NDArray[Any], values: tuple[Plain, ...]) -> Mask:
-    keys = {encode(v) for v in values}
-    if len(values) > _FEW or any(isinstance(value, tuple) for value in values):
-        return each(lambda value: encode(value) in keys, array)
-    mask = np.zeros(array.shape, dtype=bool)
-    for value in values:
-        box = np.empty((), dtype=object)
-        box[()] = value
-        equal: Mask = np.asarray(array != array if value != value else array == box, dtype=bool)
-        if not isinstance(value, str | bytes | None):
-            for i in np.flatnonzero(equal):
-                equal[i] = encode(array[i]) in keys
-        mask |= equal
-    return mask

@@ -5,9 +5,12 @@ builders return the one spelling of a function (no values at all is `NEVER`, not
 """
 
 import json
+import operator
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from operator import itemgetter
 from typing import Any
 
@@ -15,9 +18,20 @@ import numpy as np
 
 from littlestone.theory.errors import BadClass, BadExample
 from littlestone.theory.hypothesis import ALWAYS, NEVER, Constant, Hypothesis
+from littlestone.theory.membership import among
 from littlestone.theory.numbers import Number, compare_all, number_of, simplest
-from littlestone.theory.rows import Column, checked, column_of, each, row_count, value_of
-from littlestone.theory.values import Mask, Plain, among, encode, from_json, plain
+from littlestone.theory.rows import (
+    Column,
+    as_batch,
+    batch_length,
+    checked,
+    checked_columns,
+    column_of,
+    each,
+    label,
+    value_of,
+)
+from littlestone.theory.values import Mask, Plain, encode, from_json, plain
 
 
 def _name(column: Column) -> str:
@@ -52,10 +66,16 @@ class OneOf(Hypothesis):
         return self._written("!=", "not in")
 
     def _written(self, single: str, several: str) -> str:
-        listed = ", ".join(repr(value) for value in self.values)
+        listed = ", ".join(repr(value) for value in sorted(self.values, key=_reading_order))
         if len(self.values) == 1:
             return f"{_name(self.column)} {single} {listed}"
         return f"{_name(self.column)} {several} {{{listed}}}"
+
+
+def _reading_order(value: Plain) -> tuple[str, Any]:
+    """Values of one type together, numbers by size; the key's order is for machines."""
+    is_number = isinstance(value, int | float) and value == value
+    return type(value).__name__, value if is_number else encode(value)
 
 
 def one_of(values: Iterable[object], column: Column = None) -> Hypothesis:
@@ -71,38 +91,55 @@ def one_of(values: Iterable[object], column: Column = None) -> Hypothesis:
 
 
 @dataclass(frozen=True, eq=False)
-class Range(Hypothesis):
-    """`low <= column < high`; None is no limit. A missing number is below every limit."""
+class Steps(Hypothesis):
+    """A function of a number that changes its answer at each cut: `score >= 70`.
 
-    kind = "range"
-    low: Number | None
-    high: Number | None
+    `below` is its answer below the first cut. A missing number is below every cut.
+    """
+
+    kind = "steps"
+    below: bool
+    cuts: tuple[Number, ...]
     column: Column
 
     def __call__(self, x: object) -> bool:
-        number = number_of(value_of(x, self.column))
-        return (self.low is None or number >= self.low) and not (
-            self.high is not None and number >= self.high
-        )
+        passed = bisect_right(self.cuts, number_of(value_of(x, self.column)))
+        return self.below != bool(passed % 2)
 
     def predict(self, X: Any) -> Mask:
         column = column_of(X, self.column)
-        if self.low is None:
-            assert self.high is not None
-            return ~compare_all(column, self.high)
-        reached = compare_all(column, self.low)
-        return reached if self.high is None else reached & ~compare_all(column, self.high)
+        first, *others = self.cuts
+        said = compare_all(column, first)
+        for cut in others:
+            said ^= compare_all(column, cut)
+        return ~said if self.below else said
 
     def mentions(self) -> dict[Column, tuple[Plain, ...]]:
-        return {self.column: (None, *(cut for cut in (self.low, self.high) if cut is not None))}
+        return {self.column: self.cuts}
 
     def __str__(self) -> str:
-        name = _name(self.column)
-        if self.low is None:
-            return f"{name} < {self.high}"
-        return (
-            f"{name} >= {self.low}" if self.high is None else f"{self.low} <= {name} < {self.high}"
-        )
+        ends: list[Number | None] = [None] * self.below + [*self.cuts]
+        ends += [None] * (len(ends) % 2)
+        pairs = zip(ends[::2], ends[1::2], strict=True)
+        return " or ".join(_range(low, high, _name(self.column)) for low, high in pairs)
+
+
+def _range(low: Number | None, high: Number | None, name: str) -> str:
+    if low is None:
+        return f"{name} < {high}"
+    return f"{name} >= {low}" if high is None else f"{low} <= {name} < {high}"
+
+
+def steps(below: bool, cuts: Iterable[Number], column: Column = None) -> Hypothesis:
+    """The rule that answers `below` below the first cut and changes its mind at each cut.
+
+    >>> print(steps(False, [3, 9], "hour"), "|", steps(True, [3, 9], "hour"))
+    3 <= hour < 9 | hour < 3 or hour >= 9
+    """
+    found = tuple(simplest(cut) for cut in cuts)
+    if any(one >= other for one, other in pairwise(found)):
+        raise BadClass(f"cuts rise from one to the next: {found} do not")
+    return Steps(bool(below), found, checked(column)) if found else Constant(bool(below))
 
 
 def between(low: Number | None, high: Number | None, column: Column = None) -> Hypothesis:
@@ -111,12 +148,9 @@ def between(low: Number | None, high: Number | None, column: Column = None) -> H
     >>> print(between(70, None, "score"), "|", between(10, 20.5), "|", between(None, None))
     score >= 70 | 10 <= x < 20.5 | always
     """
-    low, high = (None if cut is None else simplest(cut) for cut in (low, high))
-    if low is None and high is None:
-        return ALWAYS
     if low is not None and high is not None and low >= high:
         return NEVER
-    return Range(low, high, checked(column))
+    return steps(low is None, [cut for cut in (low, high) if cut is not None], column)
 
 
 Literal = tuple[str, bool]
@@ -131,12 +165,13 @@ class All(Hypothesis):
     literals: tuple[Literal, ...]
 
     def __call__(self, x: object) -> bool:
-        return all(_truth(value_of(x, name), name) == wanted for name, wanted in self.literals)
+        holds = [_truth(value_of(x, name), name) == wanted for name, wanted in self.literals]
+        return all(holds)
 
     def predict(self, X: Any) -> Mask:
-        mask = np.ones(row_count(X), dtype=bool)
+        mask = np.ones(batch_length(as_batch(X)), dtype=bool)
         for name, wanted in self.literals:
-            mask &= _truths(column_of(X, name), name) == wanted
+            mask &= truths(column_of(X, name), name) == wanted
         return mask
 
     def mentions(self) -> dict[Column, tuple[Plain, ...]]:
@@ -152,22 +187,38 @@ def all_of(literals: Iterable[Literal]) -> Hypothesis:
     >>> print(all_of([("vip", False), ("new", True)]), "|", all_of([]))
     new and not vip | always
     """
-    distinct = sorted({(checked(name) or "", bool(wanted)) for name, wanted in literals})
+    distinct = sorted(set(map(_checked_literal, literals)))
     if len({name for name, _ in distinct}) < len(distinct):
         return NEVER
     return All(tuple(distinct)) if distinct else ALWAYS
 
 
+def _checked_literal(literal: Literal) -> Literal:
+    name, wanted = literal
+    if not isinstance(name, str) or not name or not isinstance(wanted, bool | np.bool_):
+        raise BadClass(f"a literal is a column and a truth value: {literal!r} is not one")
+    return name, bool(wanted)
+
+
 def _truth(value: object, name: str) -> bool:
-    if isinstance(value, bool | int | np.bool_ | np.integer) and value in (0, 1):
-        return bool(value)
-    raise BadExample(f"column {name!r} holds {value!r}: a conjunction reads true or false")
+    try:
+        return label(value)
+    except BadExample:
+        raise BadExample(f"column {name!r} holds {value!r}: a conjunction reads 0 or 1") from None
 
 
-def _truths(column: Any, name: str) -> Mask:
-    if column.dtype.kind == "b":
-        return np.asarray(column)
+def truths(column: Any, name: str) -> Mask:
+    """A boolean column of a batch: truth values, or 0 and 1."""
+    if column.dtype.kind in "biuf" and are_truths(column).all():
+        return np.asarray(column, dtype=bool)
     return each(lambda value: _truth(value, name), column)
+
+
+def are_truths(column: Any) -> Mask:
+    """Which entries are truth values, or 0 and 1."""
+    if column.dtype.kind in "biuf":
+        return np.asarray((column == 0) | (column == 1))
+    return each(lambda value: isinstance(value, int | float) and value in (0, 1), column)
 
 
 Pair = tuple[str, Plain]
@@ -208,11 +259,9 @@ def at_least(count: int, pairs: Iterable[tuple[str, object]]) -> Hypothesis:
     >>> print(at_least(1, [("a", 1)]), "|", at_least(2, [("b", 2), ("a", 1), ("c", None)]))
     a = 1 | at least 2 of: a = 1, b = 2, c = None
     """
-    distinct = sorted(
-        ((checked(name) or "", plain(value)) for name, value in pairs), key=itemgetter(0)
-    )
-    if len({name for name, _ in distinct}) < len(distinct):
-        raise BadClass(f"a column appears twice in {distinct}")
+    count = int(operator.index(count))
+    distinct = sorted(((name, plain(value)) for name, value in pairs), key=itemgetter(0))
+    checked_columns([name for name, _ in distinct] or ["none"])
     if count <= 0:
         return ALWAYS
     if count > len(distinct):
@@ -248,15 +297,15 @@ def negation(rule: Hypothesis) -> Hypothesis:
     >>> print(negation(one_of([1, 2])), "|", negation(between(70, None)), "|", negation(NEVER))
     x not in {1, 2} | x < 70 | always
     """
+    if not isinstance(rule, Hypothesis):
+        raise BadClass(f"{rule!r} is not a rule")
     match rule:
         case Constant(answer):
             return Constant(not answer)
         case Not(inner):
             return inner
-        case Range(low, None, column):
-            return between(None, low, column)
-        case Range(None, high, column):
-            return between(high, None, column)
+        case Steps(below, cuts, column):
+            return Steps(not below, cuts, column)
         case All(((name, wanted),)):
             return all_of([(name, not wanted)])
     return Not(rule)
@@ -267,11 +316,15 @@ Builder = Callable[..., Hypothesis]
 _BUILDERS: dict[str, Builder] = {
     Constant.kind: lambda answer: ALWAYS if answer is True else NEVER,
     OneOf.kind: one_of,
-    Range.kind: between,
+    Steps.kind: steps,
     All.kind: all_of,
     AtLeast.kind: at_least,
     Not.kind: negation,
 }
+
+
+def _is_rule(part: object) -> bool:
+    return isinstance(part, Mapping) and "kind" in part
 
 
 def rule_from_json(data: object, also: Mapping[str, Builder] | None = None) -> Hypothesis:
@@ -291,7 +344,7 @@ def rule_from_json(data: object, also: Mapping[str, Builder] | None = None) -> H
         raise wrong
     try:
         parts = {
-            name: rule_from_json(part, also) if name == "rule" else from_json(part)
+            name: rule_from_json(part, also) if _is_rule(part) else from_json(part)
             for name, part in data.items()
             if name != "kind"
         }
