@@ -76,6 +76,16 @@ def test_numbers_and_names_come_in_many_types() -> None:
         assert untyped.Rules(names) == ls.Rules(["a", "b"])
 
 
+def test_intervals_are_members_as_they_are_published() -> None:
+    hours = ls.Intervals(0, 7)
+    assert hours.mistake_bound == 7
+    assert ls.between(None, 3) in hours
+    assert ls.between(0, 3) not in hours, "it differs below the grid"
+    assert ls.steps(True, [2, 4]) not in hours
+    assert ls.steps(False, [2, 4, 6]) not in hours
+    assert ls.between(2.5, None) not in hours
+
+
 def test_one_point_is_a_grid() -> None:
     assert ls.Thresholds(7, 7).dimension == ls.Intervals(7, 7).dimension == 1
 

@@ -200,6 +200,29 @@ def _placed(x: float | None) -> int:
     return 0 if x is None else max(0, min(10, int(x // 1)))
 
 
+def test_soa_looks_at_dimensions_and_not_at_heads() -> None:
+    """Four rows that shatter two points against five that shatter one."""
+    shattered = [[1, a, b, *[0] * 5] for a in (0, 1) for b in (0, 1)]
+    singles = [[0, 0, 0, *(int(i == j) for j in range(5))] for i in range(5)]
+    cls = ls.FiniteClass(shattered + singles)
+    assert ls.SOA(cls).predict_one(0)
+    assert not ls.Halving(cls).predict_one(0)
+
+
+def test_the_first_row_left_is_published() -> None:
+    cls = ls.FiniteClass(TABLE, vote="first")
+    rules = list(cls.hypotheses())
+    assert cls.hypothesis(cls.start()) == rules[0]
+    assert cls.hypothesis(cls.learn(cls.start(), 2, 0)) == rules[1]
+    assert cls.hypothesis(cls.learn(cls.start(), 0, 1)) == rules[2]
+
+
+def test_claims_with_the_largest_keys_are_dropped_first() -> None:
+    cls = ls.Sets(3)
+    state = cls.learn(cls.restart(ls.one_of(["a", "b", "c"])), "x", 1)
+    assert str(cls.hypothesis(state)) == "x in {'a', 'b', 'x'}"
+
+
 def test_ties_of_soa_go_to_the_larger_side_then_to_zero() -> None:
     assert str(ls.SOA(ls.FiniteClass([[0], [1]])).hypothesis) == "never"
     rows = [[1, 0, 0], [1, 1, 0], [1, 0, 1], [0, 0, 0], [0, 1, 1]]

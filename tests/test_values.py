@@ -137,3 +137,5 @@ def test_near_misses_are_not_equal() -> None:
     assert among(text, ["a\0"]).tolist() == [False, True, False]
     assert among(text, [None]).tolist() == [False, False, True]
     assert among(np.array([2**53 + 1]), [float(2**53)]).tolist() == [False]
+    many = [*range(20), -1, 2**63]
+    assert among(np.array([2**63 - 1, 7]), many).tolist() == [False, True]

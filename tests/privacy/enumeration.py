@@ -127,7 +127,7 @@ class Enumerated:
 
     def __init__(self, selector: Selector[Mapping[bytes, int]], width: int) -> None:
         self.name, self.cost = selector.name, selector.cost
-        self._selector, self._width = selector, width
+        self._selector, self._width, self.promise = selector, width, selector.promise
         self._laws: dict[object, list[tuple[bytes | None, float]]] = {}
 
     def select(

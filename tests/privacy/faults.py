@@ -14,7 +14,7 @@ from littlestone.privacy import (
     StableHistogram,
 )
 from littlestone.privacy.gate import Decision
-from littlestone.privacy.histogram import present_keys
+from littlestone.privacy.histogram import counted
 
 Votes = Mapping[bytes, int]
 
@@ -50,6 +50,7 @@ class NoneIsNotCharged(HistSparse):
         decision = super().check(votes)
         if decision.fired and decision.key is None:
             self._monitor.firings -= 1
+            self.releases_made -= 1
         return decision
 
 
@@ -64,26 +65,26 @@ class PrintedAlgorithm2(HistSparse):
 class CountKeptAtFiring(MistakesMonitor):
     """The count is not zeroed when the monitor fires."""
 
-    def restart(self) -> None:
+    def _begin_epoch(self) -> None:
         kept = self._mistakes
-        super().restart()
+        super()._begin_epoch()
         self._mistakes = kept
 
 
 class LiftShared(MistakesMonitor):
     """One threshold draw serves all epochs."""
 
-    def restart(self) -> None:
+    def _begin_epoch(self) -> None:
         lift = self._lift
-        super().restart()
+        super()._begin_epoch()
         self._lift = lift
 
 
 class Clamped(MistakesMonitor):
     """A tolerance of five mistakes a check is taken off, and the count is clamped at zero."""
 
-    def _count(self, mistakes: int) -> None:
-        self._mistakes = max(0, self._mistakes + mistakes - 5)
+    def _counted(self, mistakes: int) -> int:
+        return max(0, self._mistakes + mistakes - 5)
 
 
 class NoQueryNoise(MistakesMonitor):
@@ -166,7 +167,7 @@ class TrueTopOfTheKept(StableHistogram):
     ) -> bytes | None:
         kept = [
             key
-            for rank, key in enumerate(present_keys(votes, leave_out))
+            for rank, key in enumerate(counted(votes, leave_out))
             if votes[key] + noise.laplace(self.scale, ("histogram", release, rank))
             >= self.threshold
         ]

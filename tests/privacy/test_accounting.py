@@ -129,3 +129,20 @@ def test_rehearsed_noise_guarantees_nothing() -> None:
     assert math.isinf(guarantee.epsilon)
     assert "no privacy at all" in str(guarantee)
     assert "SeededNoise(3, NOT PRIVATE)" in str(guarantee)
+
+
+def test_the_dearest_epsilon_and_the_dearest_delta_may_be_in_different_epochs() -> None:
+    costs = [Cost(Fraction(1), Fraction(1, 10)), Cost(Fraction(1, 2), Fraction(3, 10))]
+    events = [Event("selector", cost, epoch=n) for n, cost in enumerate(costs)]
+    assert spent(events) == Cost(Fraction(1), Fraction(3, 10))
+
+
+def test_costs_that_make_no_sense() -> None:
+    for epsilon, delta in ((-1, 0), (1, -1)):
+        with pytest.raises(BadParameter):
+            Cost(Fraction(epsilon), Fraction(delta))
+    with pytest.raises(BadParameter, match="touched"):
+        spent([Event("selector", Cost(Fraction(1)), epoch=1)], touched=-1)
+    for total in (Fraction(-1), Fraction(1), Fraction(2)):
+        with pytest.raises(BadParameter, match="delta"):
+            composed_epsilon(Cost(Fraction(1)), 2, total)

@@ -10,18 +10,22 @@ from fractions import Fraction
 from itertools import combinations_with_replacement, pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from littlestone.privacy import BadParameter, DrawnAndKept, SystemNoise
 from littlestone.privacy.drawn_and_kept import (
+    LONGEST,
     TOP_SHARE,
     KeepCurve,
     exp_below,
     is_lawful_step,
+    keep_bits,
     keep_curve,
 )
+from littlestone.privacy.exact import enclose_exp
 from littlestone.privacy.noise import Address
 from littlestone.privacy.rehearsal import ScriptedNoise, SeededNoise
 
@@ -143,7 +147,7 @@ def test_the_curve_is_lawful_largest_and_below_the_limit(epsilon: F, delta: F) -
     e, low = curve.growth**2, delta * (1 - TOP_SHARE)
     for now, after in pairwise(curve.keep[1:]):
         assert is_lawful_step(now, after, e, low)
-        assert not is_lawful_step(now, after + F(1, 1 << 128), e, low)
+        assert not is_lawful_step(now, after + F(1, 1 << keep_bits(epsilon, delta)), e, low)
     limit = F(0)
     for n in range(1, 12):
         limit = min(e * limit + delta, 1 - (1 - limit - delta) / e, F(1))
@@ -153,7 +157,7 @@ def test_the_curve_is_lawful_largest_and_below_the_limit(epsilon: F, delta: F) -
 def test_an_unlawful_curve_cannot_be_made() -> None:
     good = keep_curve(F(1), F(1, 100))
     for n in range(1, len(good.keep)):
-        for nudge in (F(1, 1 << 128), -good.keep[n] / 2):
+        for nudge in (F(1, 1 << keep_bits(F(1), F(1, 100))), -good.keep[n] / 2):
             keep = (*good.keep[:n], good.keep[n] + nudge, *good.keep[n + 1 :])
             with pytest.raises(BadParameter, match="keep-curve"):
                 KeepCurve(good.epsilon, good.delta, good.growth, keep)
@@ -164,6 +168,38 @@ def test_an_unlawful_curve_cannot_be_made() -> None:
         KeepCurve(good.epsilon, good.delta, good.growth + F(1, 1 << 23), good.keep)
 
 
+@pytest.mark.parametrize("epsilon", [F(1, 100), F(1, 2), 1, 5, 30, 88, 100, 256])
+@pytest.mark.parametrize("delta", [F(9, 10), F(1, 1000), F(1, 10**12), F(1, 10**30)])
+def test_curves_exist_at_the_extremes(epsilon: F, delta: F) -> None:
+    """Being made is being checked: a `KeepCurve` that breaks a condition raises."""
+    selector = DrawnAndKept(epsilon=epsilon, delta=delta)
+    assert selector.law({b"a": LONGEST})[b"a"] > F(99, 100)
+
+
+@pytest.mark.parametrize("x", [F(1, 1000), F(1, 4), 1, 2, F(7, 2), 15, 50, 128])
+def test_exp_below_is_below_and_close(x: F) -> None:
+    """Against the correctly rounded exponential of the standard library."""
+    low, high = enclose_exp(F(x), 40)
+    assert F(low) * (1 - F(1, 10**9)) < exp_below(F(x)) < F(high)
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint8, np.int8, np.uint32])
+def test_counts_of_fixed_width_do_not_wrap_around(kind: Any) -> None:
+    selector = DrawnAndKept(epsilon=1, delta=1e-6)
+    for votes in ({b"a": 33, b"b": 34}, {b"a": 120}, {b"a": 27, b"b": 1}):
+        narrow = {key: kind(n) for key, n in votes.items()}
+        assert selector.law(narrow) == selector.law(votes)
+        for seed in range(5):
+            noise = SeededNoise(seed)
+            assert selector.select(narrow, noise, 0) == selector.select(votes, noise, 0)
+
+
+def test_counts_are_cut_off_where_they_no_longer_matter() -> None:
+    selector = DrawnAndKept(epsilon=1, delta=1e-6)
+    assert selector.law({b"a": 10**9}) == selector.law({b"a": LONGEST})
+    assert selector.select({b"a": 10**9, b"b": 10**6}, SystemNoise(), 0) in (b"a", b"b")
+
+
 @pytest.mark.parametrize(
     ("epsilon", "delta", "why"),
     [
@@ -172,7 +208,8 @@ def test_an_unlawful_curve_cannot_be_made() -> None:
         (1, 0, "delta must lie strictly between 0 and 1"),
         (1, 1, "delta must lie strictly between 0 and 1"),
         (1e-6, 1e-6, "use the stable histogram"),
-        (1, F(1, 10**40), "delta .* is too small to select with"),
+        (300, 1e-6, "no protection"),
+        (10**400, 1e-6, "no protection"),
     ],
 )
 def test_parameters_that_cannot_be_honoured(epsilon: float, delta: float, why: str) -> None:

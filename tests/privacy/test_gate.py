@@ -19,6 +19,7 @@ from littlestone.privacy import (
     Noise,
     StableHistogram,
 )
+from littlestone.privacy.accounting import spent
 from littlestone.privacy.gate import STAY
 from littlestone.privacy.rehearsal import ScriptedNoise, SeededNoise
 
@@ -135,6 +136,33 @@ def test_epochs_with_drawn_and_kept_cost_one_epoch_for_every_small_stream() -> N
         for replaced in range(3):
             other = law_of(make, epochs(reacting(seed, replaced)), 3)
             assert delta_at(EPSILON_MONITOR + EPSILON_SELECTOR, one, other) <= DELTA
+
+
+@pytest.mark.parametrize("routed", [True, False])
+def test_users_must_reach_one_tree_within_an_epoch(routed: bool) -> None:
+    """Two rounds of one user in one epoch. Routed to one tree they move one vote, and the claim for
+    a cap of two holds; spread over two trees they move two, which is outside the selector's terms:
+    a planted fault of the caller, and it shows."""
+    delta = 1e-3
+    selector = FromLaw(epsilon=EPSILON_SELECTOR, delta=delta)
+
+    def make(noise: Noise) -> MistakesGate[Mapping[bytes, int]]:
+        return MistakesGate(
+            noise,
+            epsilon=EPSILON_MONITOR,
+            selector=selector,
+            threshold=lambda age, refusals: -40,
+            published=OLD,
+            check_every=2,
+            unit="user",
+            cap=2,
+        )
+
+    votes = {A: 1 if routed else 2}
+    one = law_of(make, lambda past: (2, votes) if not past else (0, {}), 2)
+    other = law_of(make, lambda past: (0, {}), 2)
+    found = delta_at(EPSILON_MONITOR + 2 * EPSILON_SELECTOR, one, other)
+    assert (found <= 2 * delta) == routed
 
 
 def test_no_probability_is_lost_on_the_way() -> None:
@@ -305,6 +333,7 @@ def test_per_user_selections_add_up_to_the_cap() -> None:
     for _ in range(200):
         gate.check(1, {A: 1})
         spending.append(gate.spent.epsilon)
+        assert gate.spent == spent(gate.ledger, touched=3)
     assert gate.releases_made > 3
     assert spending == sorted(spending)
     assert spending[-1] == gate._total().epsilon == EPSILON_MONITOR + 3 * EPSILON_SELECTOR

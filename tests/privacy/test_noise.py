@@ -4,6 +4,7 @@ import copy
 import math
 import os
 import pickle
+import secrets
 import statistics
 from collections import Counter
 from fractions import Fraction
@@ -160,3 +161,8 @@ def test_rehearsed_noise_depends_on_the_address_alone(
     noise.laplace(SCALE, ("elsewhere", 0, 0))
     assert noise.laplace(SCALE, at) == SeededNoise(seed).laplace(SCALE, at) == first
     assert 0 <= noise.uniform(7, at) < 7
+
+
+def test_uniform_integers_are_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(secrets, "randbelow", lambda below: below - 1)
+    assert SystemNoise().uniform(10, ("test", 0, 0)) == 9

@@ -5,10 +5,12 @@ import json
 import math
 import os
 import pickle
+import threading
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -274,3 +276,131 @@ def test_the_rehearsal_is_not_within_reach_of_the_room() -> None:
     import littlestone.privacy as room
 
     assert not {"ScriptedNoise", "SeededNoise"} & set(vars(room))
+
+
+@pytest.mark.parametrize("make", SPENDERS)
+def test_a_spender_takes_one_step_at_a_time(make: Callable[..., Spender]) -> None:
+    """While one thread is in a step, another is refused; and no firing is spent twice."""
+    entered, leave = threading.Event(), threading.Event()
+
+    class Slow(SeededNoise):
+        def laplace(self, scale: Fraction, at: Address) -> int:
+            entered.set()
+            leave.wait(10)
+            return super().laplace(scale, at)
+
+    spender = make(Slow(1))
+    thread = threading.Thread(target=lambda: verb(spender)(*STEPS[make](1)))
+    thread.start()
+    entered.wait(10)
+    with pytest.raises(Moved, match="one at a time"):
+        verb(spender)(*STEPS[make](1))
+    with pytest.raises(Moved, match="one at a time"):
+        spender.export()
+    leave.set()
+    thread.join()
+    verb(spender)(*STEPS[make](1))
+
+
+BROKEN: list[Callable[[dict[str, Any]], object]] = [
+    lambda state: state.pop("live"),
+    lambda state: state["live"].clear(),
+    lambda state: state["live"].update(lift=1.5, monitor={}),
+    lambda state: state["live"].update(checks=-1, monitor={}),
+    lambda state: state["live"].update(firings=-5, mistakes=-5, releases_made=-5),
+    lambda state: state["live"].update(firings=10**6, mistakes=0.5, releases_made=10**6, age=-1),
+]
+
+
+@pytest.mark.parametrize("make", SPENDERS)
+@pytest.mark.parametrize("breaks", BROKEN)
+def test_a_broken_state_leaves_a_dead_spender(
+    make: Callable[..., Spender], breaks: Callable[[dict[str, Any]], object]
+) -> None:
+    """Not a fresh budget."""
+    before = make(SeededNoise(1))
+    verb(before)(*STEPS[make](1))
+    state = json.loads(json.dumps(before.export()))
+    breaks(state)
+    after = make(SeededNoise(1))
+    with pytest.raises((BadParameter, KeyError)):
+        after.resume(state)
+    with pytest.raises(Moved):
+        verb(after)(*STEPS[make](1))
+
+
+def test_releases_and_firings_must_agree() -> None:
+    gate = hist_sparse(SeededNoise(1))
+    state = gate.export()
+    state["live"]["releases_made"] = 2
+    with pytest.raises(BadParameter, match="differently"):
+        hist_sparse(SeededNoise(1)).resume(state)
+
+
+def test_a_state_is_bound_to_its_selector() -> None:
+    def gate(keys: list[bytes], sensitivity: int) -> MistakesGate[Any]:
+        selector = ExponentialMechanism(keys, epsilon=1, sensitivity=sensitivity)
+        return epochs(SeededNoise(1), selector=selector, releases=3)
+
+    for other in (gate([b"a", b"b", b"c"], 3), gate([b"a", b"b"], 1)):
+        with pytest.raises(BadParameter, match="belongs to"):
+            other.resume(gate([b"a", b"b"], 3).export())
+
+
+def test_a_check_whose_noise_failed_can_be_tried_again() -> None:
+    class Failing(SeededNoise):
+        failures = 1
+
+        def laplace(self, scale: Fraction, at: Address) -> int:
+            if self.failures and at[0] == "query":
+                self.failures -= 1
+                raise OSError("no randomness")
+            return super().laplace(scale, at)
+
+    monitor = mistakes(Failing(1))
+    with pytest.raises(OSError, match="no randomness"):
+        monitor.check(1, threshold=100)
+    monitor.check(1, threshold=100)
+    assert monitor.export()["live"]["mistakes"] == 1
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint8, np.uint32])
+@pytest.mark.parametrize("query", ["lost", "challenger"])
+def test_votes_of_fixed_width_do_not_wrap_around(kind: Any, query: str) -> None:
+    narrow, wide = (hist_sparse(SeededNoise(3), query=query) for _ in range(2))
+    for n in range(40):
+        votes = {b"old": 40 - n, b"new": n}
+        assert narrow.check({key: kind(v) for key, v in votes.items()}) == wide.check(votes)
+
+
+def test_a_user_needs_a_cap() -> None:
+    with pytest.raises(BadParameter, match="cap"):
+        epochs(Untouched(), unit="user")
+    with pytest.raises(BadParameter, match="cap"):
+        epochs(Untouched(), cap=3)
+
+
+def test_noise_grows_with_what_a_user_or_a_query_can_move() -> None:
+    assert epochs(Untouched(), unit="user", cap=3)._monitor._scale == 6
+    assert hist_sparse(Untouched(), query="challenger")._monitor.sensitivity == 2
+    assert ExponentialMechanism([b"a"], epsilon=1, sensitivity=3).rate == Fraction(1, 6)
+
+
+def test_a_public_restart_draws_a_new_lift() -> None:
+    monitor = mistakes(ScriptedNoise({("threshold", 1, 0): 5}), one_sided=False)
+    assert not monitor.check(1, threshold=2)
+    monitor.restart()
+    assert not monitor.check(6, threshold=2), "the count begins anew, under a lift of 5"
+    assert monitor.check(1, threshold=2)
+
+
+def test_the_gate_restarts_its_monitor_whole() -> None:
+    noise = ScriptedNoise({("threshold", 1, 0): 50})
+    gate = epochs(noise, restart_every=8, one_sided=False, threshold=lambda age, refusals: 9)
+    assert [gate.check(8, {}).fired for _ in range(4)] == [False] * 4
+
+
+def test_extreme_numbers_get_a_sentence() -> None:
+    for epsilon in (Fraction(1, 10**400), 1e-320):
+        with pytest.raises(BadParameter):
+            sparse(Untouched(), epsilon=epsilon, releases=10**300)

@@ -11,7 +11,7 @@ from typing import SupportsIndex
 from littlestone.privacy.accounting import Cost
 from littlestone.privacy.exact import Real, positive, whole
 from littlestone.privacy.noise import Noise, noise_scale
-from littlestone.privacy.spender import Spender, State
+from littlestone.privacy.spender import Spender, State, lift_field, whole_field
 
 
 class AboveThreshold(Spender):
@@ -58,20 +58,18 @@ class AboveThreshold(Spender):
     def check(self, query: SupportsIndex, threshold: SupportsIndex) -> bool:
         """Whether the query, with noise, reaches the public threshold, with its lift."""
         query, threshold = whole(query, "a query"), whole(threshold, "a threshold")
-        self._go_on()
-        if self.exhausted:
-            return False
-        if self._lift is None:
-            at = ("threshold", self.firings, 0)
-            self._lift = self._noise.draw(self._lift_scale, at, self.one_sided)
-        margin = threshold + self._lift - query
-        fired = self._noise.reaches(
-            margin, self._query_scale, ("query", self.checks, 0), self.one_sided
-        )
-        self.checks += 1
-        if fired:
-            self._fire()
-        return fired
+        with self._step():
+            if self.exhausted:
+                return False
+            if self._lift is None:
+                at = ("threshold", self.firings, 0)
+                self._lift = self._noise.draw(self._lift_scale, at, self.one_sided)
+            margin, at = threshold + self._lift - query, ("query", self.checks, 0)
+            fired = self._noise.reaches(margin, self._query_scale, at, self.one_sided)
+            self.checks += 1
+            if fired:
+                self._fire()
+            return fired
 
     def _fire(self) -> None:
         self.firings += 1
@@ -101,15 +99,18 @@ class AboveThreshold(Spender):
         return {"checks": self.checks, "firings": self.firings, "lift": self._lift}
 
     def _revive(self, live: State) -> None:
-        self.checks, self.firings, self._lift = live["checks"], live["firings"], live["lift"]
+        self.checks = whole_field(live, "checks")
+        self.firings = whole_field(live, "firings", most=self.releases)
+        self._lift = lift_field(live)
 
 
 class MistakesMonitor(Spender):
     """Counts mistakes since its epoch began; pays epsilon once, however often it fires.
 
     Requires: given the answers so far, a replaced example changes the mistakes of one check by at
-    most one (of `cap` checks when a user has up to `cap` rounds). Promises: all answers, over all
-    epochs, are epsilon-differentially private. After Asi, Feldman, Koren and Talwar (2023).
+    most one (a user with up to `cap` rounds: by at most `cap` over all checks together).
+    Promises: all answers, over all epochs, are epsilon-differentially private. After Asi, Feldman,
+    Koren and Talwar (2023).
 
     An epoch ends at *every* firing, whatever is then selected, and at a public `restart`: the
     count goes back to zero and the lift is drawn afresh. So a round is read in one epoch only,
@@ -137,26 +138,30 @@ class MistakesMonitor(Spender):
     def check(self, mistakes: SupportsIndex, threshold: SupportsIndex) -> bool:
         """Whether this epoch's mistakes, `mistakes` new ones included, reach the threshold."""
         mistakes, threshold = whole(mistakes, "mistakes", least=0), whole(threshold, "a threshold")
-        self._go_on()
-        self._count(mistakes)
-        if self._lift is None:
-            at = ("threshold", self.epoch, 0)
-            self._lift = self._noise.draw(self._scale, at, self.one_sided)
-        margin = threshold + self._lift - self._mistakes
-        fired = self._noise.reaches(margin, self._scale, ("query", self.checks, 0), self.one_sided)
-        self.checks += 1
-        if fired:
-            self.restart()
-        return fired
+        with self._step():
+            counted = self._counted(mistakes)
+            if self._lift is None:
+                at = ("threshold", self.epoch, 0)
+                self._lift = self._noise.draw(self._scale, at, self.one_sided)
+            margin, at = threshold + self._lift - counted, ("query", self.checks, 0)
+            fired = self._noise.reaches(margin, self._scale, at, self.one_sided)
+            # Nothing is counted before its noise is drawn: a failed check can be tried again.
+            self._mistakes, self.checks = counted, self.checks + 1
+            if fired:
+                self._begin_epoch()
+            return fired
 
     def restart(self) -> None:
         """Begin a new epoch; free, when it happens on a public schedule."""
-        self._go_on()
+        with self._step():
+            self._begin_epoch()
+
+    def _begin_epoch(self) -> None:
         self.epoch += 1
         self._mistakes, self._lift = 0, None
 
-    def _count(self, mistakes: int) -> None:
-        self._mistakes += mistakes
+    def _counted(self, mistakes: int) -> int:
+        return self._mistakes + mistakes
 
     def _promise(self) -> State:
         return {
@@ -175,8 +180,8 @@ class MistakesMonitor(Spender):
         }
 
     def _revive(self, live: State) -> None:
-        self.checks, self.epoch = live["checks"], live["epoch"]
-        self._mistakes, self._lift = live["mistakes"], live["lift"]
+        self.checks, self.epoch = whole_field(live, "checks"), whole_field(live, "epoch")
+        self._mistakes, self._lift = whole_field(live, "mistakes"), lift_field(live)
 
 
 def _two_thirds_power(n: int) -> Fraction:

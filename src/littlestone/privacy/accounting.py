@@ -42,6 +42,14 @@ class Cost:
     epsilon: Fraction
     delta: Fraction = Fraction(0)
 
+    def __post_init__(self) -> None:
+        if self.epsilon < 0 or not self.delta >= 0:
+            raise BadParameter("a cost has epsilon and delta of at least 0")
+
+    def promise(self, name: str) -> dict[str, str]:
+        """The cost as the promise of the mechanism of this name."""
+        return {"name": name, "epsilon": str(self.epsilon), "delta": str(self.delta)}
+
     def __add__(self, other: "Cost") -> "Cost":
         return Cost(self.epsilon + other.epsilon, self.delta + other.delta)
 
@@ -103,6 +111,7 @@ def spent(events: Iterable[Event], touched: int = 1) -> Cost:
     >>> spent(monitor + selector)
     Cost(epsilon=Fraction(1, 1), delta=Fraction(0, 1))
     """
+    whole(touched, "touched", least=1)
     ordered = sorted(events, key=lambda event: event.mechanism)
     lanes = (list(lane) for _, lane in groupby(ordered, key=lambda event: event.mechanism))
     return sum((_lane_cost(lane, touched) for lane in lanes), NOTHING)
@@ -132,6 +141,8 @@ def composed_epsilon(cost: Cost, count: int, delta: Fraction) -> Fraction:
     4.775
     """
     count = whole(count, "count", least=1)
+    if not 0 <= delta < 1:
+        raise BadParameter(f"delta must be at least 0 and below 1, not {delta}")
     if cost.delta * count > delta:
         raise BadParameter(f"{count} releases cost more than delta = {float(delta):g} already")
     with localcontext(context(DIGITS, ROUND_HALF_EVEN)) as arithmetic:
@@ -175,10 +186,10 @@ def _masses(ratios: Iterable[Decimal]) -> list[Decimal]:
 
 
 def per_release(total: Cost, count: int) -> Cost:
-    """The largest equal cost, to nine digits, that `count` adaptive releases may have in `total`.
+    """An equal cost, solved to nine digits, that `count` adaptive releases may have in `total`.
 
-    Half of delta goes to the releases themselves and half to composing them, unless plain
-    division does better, as it does for few releases.
+    The largest with half of delta for the releases themselves and half for composing them, unless
+    plain division does better, as it does for few releases.
 
     >>> each = per_release(Cost(Fraction(1), Fraction(1, 10**6)), 1000)
     >>> round(float(each.epsilon), 5), float(each.delta)

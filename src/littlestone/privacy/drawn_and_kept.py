@@ -11,25 +11,27 @@ and falls by exp(epsilon) for two votes of lead. A moved vote costs a step of on
 the sum of both. Proof: docs/guarantee.md, Theorem 5.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from itertools import groupby, pairwise
+from itertools import pairwise
 
 from littlestone.privacy.accounting import Cost
 from littlestone.privacy.exact import BadParameter, Real, log_of, positive, probability
-from littlestone.privacy.histogram import present_keys
+from littlestone.privacy.histogram import counted
 from littlestone.privacy.noise import Noise
 
 GROWTH_BITS = 24
 """q is a multiple of 2^-24: at most 2^-23 of epsilon is lost, and powers of q stay short."""
 
-KEEP_BITS = 128
-"""A keep-probability is a multiple of 2^-128."""
+LARGEST_EPSILON = 256
+"""Beyond it an epsilon protects no one, and numbers get long."""
 
 LONGEST = 20_000
-"""The longest curve that is built; what needs more votes than this is refused at once."""
+"""The longest curve that is built. Counts are cut off here: that moves no count by more than the
+votes move, so it is free, and it bounds the time that a selection takes."""
 
 TOP_SHARE = Fraction(1, 1024)
 """The part of delta that is spent on reaching certainty; the rest is spent on the first vote."""
@@ -79,43 +81,49 @@ def exp_below(x: Fraction) -> Fraction:
     return total
 
 
-def is_lawful_step(now: Fraction, after: Fraction, e: Fraction, low: Fraction) -> bool:
-    """Conditions (1) to (4) on the keep-probabilities of n and n + 1 votes, with e = q^2."""
+def is_lawful_step(now: Fraction, after: Fraction, g: Fraction, low: Fraction) -> bool:
+    """Conditions (1) to (4) on the keep-probabilities of n and n + 1 votes, with g = q^2."""
     odds_now, odds_after = now * (1 - after), after * (1 - now)
     return (
         0 < now < after < 1
-        and after <= e * now + low
-        and 1 - now <= e * (1 - after)
-        and e * odds_now <= odds_after <= e**2 * odds_now
+        and after <= g * now + low
+        and 1 - now <= g * (1 - after)
+        and g * odds_now <= odds_after <= g**2 * odds_now
     )
 
 
 @cache
 def keep_curve(epsilon: Fraction, delta: Fraction) -> KeepCurve:
-    """The largest lawful curve on the grid of 2^-128.
+    """The largest lawful curve on a fine grid.
 
-    Each value is rounded down from bounds on the one already rounded, so rounding breaks nothing.
+    Each value is rounded down from bounds on the one already rounded. That is safe for (1), (2) and
+    (4); (3), the one lower bound, has slack that the grid is fine enough to leave.
 
     >>> curve = keep_curve(Fraction(3, 5), Fraction(1, 10**6))
     >>> next(n for n in range(60) if curve.at(n) >= Fraction(95, 100))
     26
     """
+    if epsilon > LARGEST_EPSILON:
+        raise BadParameter(f"an epsilon above {LARGEST_EPSILON} is no protection to select with")
     longest = (-log_of(TOP_SHARE) - 2 * log_of(delta)) / float(epsilon)
     if longest > LONGEST:
         raise BadParameter(
             f"at epsilon {float(epsilon):g} and delta {float(delta):g} a selection needs some "
             f"{longest:,.0f} votes, more than {LONGEST:,}: use the stable histogram"
         )
-    growth = _floor(exp_below(epsilon / 2), GROWTH_BITS)
-    e, low = growth**2, delta * (1 - TOP_SHARE)
-    keep = [Fraction(0), _floor(low, KEEP_BITS)]
+    growth, bits = _floor(exp_below(epsilon / 2), GROWTH_BITS), keep_bits(epsilon, delta)
+    g, low = growth**2, delta * (1 - TOP_SHARE)
+    keep = [Fraction(0), _floor(low, bits)]
     while 1 - keep[-1] > delta * TOP_SHARE:
         p = keep[-1]
-        best = min(e * p + low, 1 - (1 - p) / e, e**2 * p / (1 - p + e**2 * p))
-        keep.append(_floor(best, KEEP_BITS))
-        if keep[-1] <= p:
-            raise BadParameter(f"delta {float(delta)} is too small to select with")
+        best = min(g * p + low, 1 - (1 - p) / g, g**2 * p / (1 - p + g**2 * p))
+        keep.append(_floor(best, bits))
     return KeepCurve(epsilon, delta, growth, tuple(keep))
+
+
+def keep_bits(epsilon: Fraction, delta: Fraction) -> int:
+    """How fine the grid of keep-probabilities is: 2^-bits, far below delta and exp(-2 epsilon)."""
+    return 128 - 4 * math.floor(log_of(delta)) + 4 * math.ceil(epsilon)
 
 
 def _floor(x: Fraction, bits: int) -> Fraction:
@@ -162,6 +170,10 @@ class DrawnAndKept:
             ticket -= weights[n] * len(keys)
         return None
 
+    def promise(self) -> dict[str, str]:
+        """The public parameters on which the guarantee rests."""
+        return self.cost.promise(self.name)
+
     def law(
         self, votes: Mapping[bytes, int], leave_out: bytes | None = None
     ) -> dict[bytes | None, Fraction]:
@@ -180,8 +192,10 @@ class DrawnAndKept:
         self, votes: Mapping[bytes, int], leave_out: bytes | None
     ) -> dict[int, list[bytes]]:
         """The keys by their number of votes: keys with as many votes weigh the same."""
-        ordered = sorted(present_keys(votes, leave_out), key=lambda key: (-votes[key], key))
-        return {n: list(keys) for n, keys in groupby(ordered, key=lambda key: votes[key])}
+        levels: dict[int, list[bytes]] = {}
+        for key, count in counted(votes, leave_out).items():
+            levels.setdefault(min(count, LONGEST), []).append(key)
+        return dict(sorted(levels.items(), reverse=True))
 
     def _weight(self, n: int, top: int) -> int:
         """The weight of n votes (of naming none, for 0) over the common denominator."""

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from typing import SupportsIndex
 
 from littlestone.privacy.above_threshold import MistakesMonitor
-from littlestone.privacy.accounting import Cost, Event, Unit, spent
+from littlestone.privacy.accounting import Cost, Event, Unit
 from littlestone.privacy.exact import BadParameter, Real, whole
 from littlestone.privacy.gate import STAY, Ballot, Decision, Gate, Selector
 from littlestone.privacy.noise import Noise
-from littlestone.privacy.spender import State
+from littlestone.privacy.spender import State, whole_field
 
 
 class MistakesGate(Gate[Ballot]):
@@ -23,6 +23,8 @@ class MistakesGate(Gate[Ballot]):
     one, and the ballot within the selector's terms. With `releases=None` the ballot must hold
     rounds since the last firing only: *epochs all the way*, each with the whole budget, without
     end. With a number, ballots may hold the whole stream, and that many selections add up.
+    Per user: at most `cap` rounds a user over the whole stream, and the rounds that a user has in
+    one epoch reach one tree, so that they move one vote (for scores: a sensitivity of `cap`).
     Promises: the transcript is differentially private at `guarantee`.
 
     `threshold(age, refusals)` is public by construction: it is told the rounds since the epoch
@@ -52,15 +54,17 @@ class MistakesGate(Gate[Ballot]):
         check_every: int = 1,
         restart_every: int | None = None,
         releases: int | None = None,
-        cap: int = 1,
+        cap: int | None = None,
         one_sided: bool = True,
         leave_out_published: bool = True,
         unit: Unit = "event",
     ) -> None:
         super().__init__(noise, selector, published, leave_out_published, unit)
-        if unit == "event" and cap != 1:
-            raise BadParameter("a cap on a user's rounds needs unit='user'")
-        self._monitor = MistakesMonitor(noise, epsilon=epsilon, cap=cap, one_sided=one_sided)
+        if (unit == "user") != (cap is not None):
+            raise BadParameter("unit='user' needs a cap on a user's rounds, and only it has one")
+        self._monitor = MistakesMonitor(
+            noise, epsilon=epsilon, cap=1 if cap is None else cap, one_sided=one_sided
+        )
         self._threshold = threshold
         self.check_every = whole(check_every, "check_every", least=1)
         self.restart_every = _limit(restart_every, "restart_every")
@@ -80,18 +84,18 @@ class MistakesGate(Gate[Ballot]):
         mistakes = whole(mistakes, "mistakes", least=0)
         if mistakes > self.check_every:
             raise BadParameter(f"{mistakes} mistakes in {self.check_every} rounds")
-        self._go_on()
-        if self.exhausted:
+        with self._step():
+            if self.exhausted:
+                return STAY
+            age = self.age + self.check_every
+            fired = self._monitor.check(mistakes, self._threshold(age, self.refusals))
+            self.age = age
+            if fired:
+                return self._fire(ballot)
+            if self.restart_every is not None and self.age >= self.restart_every:
+                self._monitor.restart()
+                self.age = 0
             return STAY
-        age = self.age + self.check_every
-        fired = self._monitor.check(mistakes, self._threshold(age, self.refusals))
-        self.age = age
-        if fired:
-            return self._fire(ballot)
-        if self.restart_every is not None and self.age >= self.restart_every:
-            self._monitor.restart()
-            self.age = 0
-        return STAY
 
     def _fire(self, ballot: Ballot) -> Decision:
         self.age = 0
@@ -112,11 +116,18 @@ class MistakesGate(Gate[Ballot]):
 
     @property
     def spent(self) -> Cost:
-        return spent(self.ledger, touched=self._monitor.cap)
+        """What `spent(ledger, touched=cap)` adds up to, without writing the ledger out."""
+        return self._monitor.cost + self._selector.cost.times(
+            min(self.releases_made, self._selections)
+        )
 
     def _total(self) -> Cost:
-        selections = self._monitor.cap if self.releases is None else self.releases
-        return self._monitor.cost + self._selector.cost.times(selections)
+        return self._monitor.cost + self._selector.cost.times(self._selections)
+
+    @property
+    def _selections(self) -> int:
+        """How many selections one unit's rounds can reach."""
+        return self._monitor.cap if self.releases is None else self.releases
 
     def _promise(self) -> State:
         return {
@@ -137,7 +148,7 @@ class MistakesGate(Gate[Ballot]):
 
     def _revive(self, live: State) -> None:
         super()._revive(live)
-        self.age, self.refusals = live["age"], live["refusals"]
+        self.age, self.refusals = whole_field(live, "age"), whole_field(live, "refusals")
         self._monitor.resume(live["monitor"])
 
 

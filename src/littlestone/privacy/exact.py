@@ -116,4 +116,6 @@ def _rational(value: Real) -> Fraction | None:
     """The exact rational behind an int, float or Fraction, or None."""
     if isinstance(value, bool) or not isinstance(value, int | float | Fraction):
         return None
-    return Fraction(value) if isinstance(value, Fraction) or math.isfinite(value) else None
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return Fraction(value)

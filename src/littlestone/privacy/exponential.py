@@ -8,6 +8,7 @@ rounding is left to attack. Candidates of equal score are one group, and a group
 from collections.abc import Sequence
 from decimal import ROUND_FLOOR, Decimal
 from fractions import Fraction
+from hashlib import sha256
 from itertools import count
 from typing import Any, TypeAlias
 
@@ -44,6 +45,7 @@ class ExponentialMechanism:
         self.candidates = tuple(candidates)
         self.cost = Cost(positive(epsilon, "epsilon"))
         self.sensitivity = whole(sensitivity, "sensitivity", least=1)
+        self.rate = self.cost.epsilon / (2 * self.sensitivity)
 
     def select(
         self, scores: Scores, noise: Noise, release: int, leave_out: bytes | None = None
@@ -57,9 +59,14 @@ class ExponentialMechanism:
             values = np.delete(values, skipped)
         if len(values) == 0:
             return None
-        rate = self.cost.epsilon / (2 * self.sensitivity)
-        drawn = draw_by_score(values, rate, noise, release)
+        drawn = draw_by_score(values, self.rate, noise, release)
         return self.candidates[drawn if drawn < skipped else drawn + 1]
+
+    def promise(self) -> dict[str, str]:
+        """The public parameters on which the guarantee rests."""
+        digest = sha256(b"".join(len(key).to_bytes(8) + key for key in self.candidates))
+        extra = {"sensitivity": str(self.sensitivity), "candidates": digest.hexdigest()}
+        return self.cost.promise(self.name) | extra
 
 
 def draw_by_score(scores: Scores, rate: Fraction, noise: Noise, release: int) -> int:

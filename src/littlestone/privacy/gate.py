@@ -12,9 +12,9 @@ from typing import Generic, Literal, NamedTuple, Protocol, TypeVar
 from littlestone.privacy.above_threshold import AboveThreshold
 from littlestone.privacy.accounting import Cost, Event, Guarantee, Unit, spent
 from littlestone.privacy.exact import BadParameter, Real, positive, probability, whole
-from littlestone.privacy.histogram import StableHistogram
+from littlestone.privacy.histogram import StableHistogram, counted
 from littlestone.privacy.noise import Noise
-from littlestone.privacy.spender import Spender, State
+from littlestone.privacy.spender import Spender, State, whole_field
 
 Ballot = TypeVar("Ballot")
 BallotIn = TypeVar("BallotIn", contravariant=True)
@@ -30,6 +30,9 @@ class Selector(Protocol[BallotIn]):
         self, ballot: BallotIn, noise: Noise, release: int, leave_out: bytes | None = None
     ) -> bytes | None:
         """A key or None. `leave_out` is public."""
+
+    def promise(self) -> dict[str, str]:
+        """The public parameters on which the guarantee rests."""
 
 
 class Decision(NamedTuple):
@@ -96,9 +99,7 @@ class Gate(Spender, Generic[Ballot]):
 
     def _promise(self) -> State:
         return {
-            "selector": self._selector.name,
-            "epsilon": str(self._selector.cost.epsilon),
-            "delta": str(self._selector.cost.delta),
+            "selector": self._selector.promise(),
             "leave_out_published": self.leave_out_published,
             "unit": self.unit,
         }
@@ -108,7 +109,7 @@ class Gate(Spender, Generic[Ballot]):
 
     def _revive(self, live: State) -> None:
         self.published = bytes.fromhex(live["published"])
-        self.releases_made = live["releases_made"]
+        self.releases_made = whole_field(live, "releases_made")
 
 
 class HistSparse(Gate[Mapping[bytes, int]]):
@@ -174,12 +175,13 @@ class HistSparse(Gate[Mapping[bytes, int]]):
 
     def check(self, votes: Mapping[bytes, int]) -> Decision:
         """One scheduled look at the votes (private); the decision is public."""
-        self._go_on()
-        if self._monitor.check(self._lost(votes), self.threshold):
-            return self._release(votes)
-        return STAY
+        counts = counted(votes)
+        with self._step():
+            if self._monitor.check(self._lost(counts), self.threshold):
+                return self._release(counts)
+            return STAY
 
-    def _lost(self, votes: Mapping[bytes, int]) -> int:
+    def _lost(self, votes: dict[bytes, int]) -> int:
         held = votes.get(self.published, 0)
         if self.query == "lost":
             return self.trees - held
@@ -214,3 +216,5 @@ class HistSparse(Gate[Mapping[bytes, int]]):
     def _revive(self, live: State) -> None:
         super()._revive(live)
         self._monitor.resume(live["monitor"])
+        if self.releases_made != self._monitor.firings:
+            raise BadParameter("the state counts releases and firings differently")

@@ -66,25 +66,31 @@ class StableHistogram:
         however it is spelt: an entry left at zero would tell that it once had a vote.
         """
         best, top = None, self.threshold - 1
-        for rank, key in enumerate(present_keys(votes, leave_out)):
-            noisy = votes[key] + noise.laplace(self.scale, ("histogram", release, rank))
+        for rank, (key, n) in enumerate(counted(votes, leave_out).items()):
+            noisy = n + noise.laplace(self.scale, ("histogram", release, rank))
             if noisy > top:
                 best, top = key, noisy
         return best
 
+    def promise(self) -> dict[str, str]:
+        """The public parameters on which the guarantee rests."""
+        return self.cost.promise(self.name)
 
-def present_keys(votes: Mapping[bytes, int], leave_out: bytes | None) -> list[bytes]:
-    """The keys that have votes, in the order of their bytes.
 
-    >>> present_keys({b"b": 1, b"a": 2, b"c": 0, b"d": 3}, leave_out=b"d")
-    [b'a', b'b']
+def counted(votes: Mapping[bytes, int], leave_out: bytes | None = None) -> dict[bytes, int]:
+    """The keys that have votes, in the order of their bytes, with Python's own integers.
+
+    Counts of fixed width (numpy's) would wrap around in arithmetic; they are converted here, once,
+    and nothing else of this room reads a ballot.
+
+    >>> counted({b"b": 1, b"a": 2, b"c": 0, b"d": 3}, leave_out=b"d")
+    {b'a': 2, b'b': 1}
     """
     for key in votes:
         if type(key) is not bytes:
             raise BadParameter(f"a key must be bytes, not {key!r}")
-    return sorted(
-        key for key, n in votes.items() if whole(n, "votes", least=0) > 0 and key != leave_out
-    )
+    found = {key: whole(votes[key], "votes", least=0) for key in sorted(votes)}
+    return {key: n for key, n in found.items() if n > 0 and key != leave_out}
 
 
 @cache

@@ -11,7 +11,6 @@ noise is never smaller than claimed, and never other than claimed.
 
 import os
 import secrets
-import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from fractions import Fraction
@@ -38,7 +37,7 @@ def noise_scale(scale: Fraction) -> Fraction:
     True
     """
     if not 0 < scale <= LARGEST_SCALE:
-        raise BadParameter(f"a noise scale must be above 0 and at most 2^48, not {float(scale):g}")
+        raise BadParameter("a noise scale must be above 0 and at most 2^48: epsilon is too small")
     return Fraction(float_above(scale))
 
 
@@ -88,12 +87,14 @@ class SystemNoise(Noise):
 
     def __init__(self) -> None:
         self._ahead: dict[tuple[int, int], list[int]] = {}
-        _sources.add(self)
+        self._process = os.getpid()
 
     def __repr__(self) -> str:
         return "SystemNoise()"
 
     def laplace(self, scale: Fraction, at: Address) -> int:
+        if os.getpid() != self._process:
+            self._ahead, self._process = {}, os.getpid()
         ahead = self._ahead.setdefault(scale.as_integer_ratio(), [])
         while True:
             try:
@@ -103,10 +104,6 @@ class SystemNoise(Noise):
 
     def uniform(self, below: int, at: Address) -> int:
         return secrets.randbelow(below)
-
-    def forget(self) -> None:
-        """Drop every draw made ahead."""
-        self._ahead = {}
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError("secret noise cannot be copied or pickled: a draw must be used once only")
@@ -126,14 +123,3 @@ def _laplace_vector(scale: Fraction) -> Callable[[list[int]], list[int]]:
     enable_features("contrib")
     space = vector_domain(atom_domain(T="i64")), l1_distance(T="i64")
     return cast(Callable[[list[int]], list[int]], make_laplace(*space, scale=as_float))
-
-
-_sources: weakref.WeakSet[SystemNoise] = weakref.WeakSet()
-
-
-def _forget_in_child() -> None:
-    for source in list(_sources):
-        source.forget()
-
-
-os.register_at_fork(after_in_child=_forget_in_child)

@@ -1,22 +1,39 @@
 """Spenders: objects that go forward only, because stepping a copy again is a second release.
 
-Promises: a spender cannot be copied or pickled, and works in the process that made it only, because
-a fork is a copy. `export` hands its state over once, for a store to move (live threshold noise
-included, draws made ahead never), and leaves the exporter dead.
+Promises: a spender cannot be copied or pickled; it takes one step at a time, whatever the threads;
+and it works in the process that made it only, because a fork is a copy. `export` hands its state
+over, for a store to move (live threshold noise included, draws made ahead never), and leaves the
+exporter dead. That a state is resumed once only is the store's to see to: data can be copied.
 """
 
 import os
+import threading
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn, TypeAlias
 
-from littlestone.privacy.exact import BadParameter
+from littlestone.privacy.exact import BadParameter, whole
 
 State: TypeAlias = dict[str, Any]
 """Plain data that survives JSON. As sensitive as the stream: it holds live noise and counts."""
 
 
 class Moved(RuntimeError):
-    """The spender was exported or forked: its budget lives elsewhere."""
+    """The spender was exported, forked, or is taking a step elsewhere: this one may not go on."""
+
+
+def whole_field(live: State, name: str, least: int | None = 0, most: int | None = None) -> int:
+    """A whole number of an exported state, refused when it is missing or out of range."""
+    value = whole(live.get(name, "missing"), f"the state's {name}", least)
+    if most is not None and value > most:
+        raise BadParameter(f"the state's {name} is {value}, above {most}")
+    return value
+
+
+def lift_field(live: State) -> int | None:
+    """The live lift of an exported state, if one was drawn."""
+    return None if live.get("lift") is None else whole_field(live, "lift", least=None)
 
 
 class Spender(ABC):
@@ -27,12 +44,13 @@ class Spender(ABC):
 
     def __init__(self) -> None:
         self._home = os.getpid()
+        self._lock = threading.Lock()
 
     def export(self) -> State:
         """The whole state, handed over: after this, the present object refuses to work."""
-        self._go_on()
-        self._moved = True
-        return {"kind": type(self).__name__, "promise": self._promise(), "live": self._live()}
+        with self._step():
+            self._moved = True
+            return {"kind": type(self).__name__, "promise": self._promise(), "live": self._live()}
 
     def resume(self, state: State) -> None:
         """Take over an exported state. Only a fresh spender with the same promise may."""
@@ -42,16 +60,24 @@ class Spender(ABC):
         theirs = {name: state.get(name) for name in mine}
         if mine != theirs:
             raise BadParameter(f"the state belongs to {theirs}, not to {mine}")
-        self._begun = True
-        self._revive(state["live"])
+        self._begun = self._moved = True
+        self._revive(state.get("live", {}))
+        self._moved = False  # a state that cannot be read leaves a dead spender, not a fresh budget
 
-    def _go_on(self) -> None:
-        """Every verb starts here."""
+    @contextmanager
+    def _step(self) -> Iterator[None]:
+        """Every verb is one of these."""
         if self._moved:
             raise Moved("this spender was exported; only the place it moved to may go on")
         if os.getpid() != self._home:
             raise Moved("this spender belongs to another process; export it there, resume it here")
-        self._begun = True
+        if not self._lock.acquire(blocking=False):
+            raise Moved("another thread is in the middle of a step: a spender takes one at a time")
+        try:
+            self._begun = True
+            yield
+        finally:
+            self._lock.release()
 
     @abstractmethod
     def _promise(self) -> State:
