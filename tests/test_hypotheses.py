@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import littlestone as ls
@@ -181,6 +181,7 @@ def test_comparison_of_integer_arrays_is_exact(numbers: list[int], cut: float) -
     assert ls.between(cut, None).predict(array).tolist() == [n >= cut for n in numbers]
 
 
+@example([2.0**53, 2.0**53 + 2], 2**53 + 1)
 @given(st.lists(st.floats(), max_size=10), CUTS)
 def test_comparison_of_float_arrays_is_exact(numbers: list[float], cut: float) -> None:
     array = np.array(numbers, dtype=np.float64)

@@ -229,6 +229,23 @@ def test_ties_of_soa_go_to_the_larger_side_then_to_zero() -> None:
     assert ls.SOA(ls.FiniteClass(rows)).predict_one(0)
 
 
+class Honest:
+    """Shows what the rule gets right, then what it gets wrong."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def challenge(self, rule: ls.Hypothesis) -> tuple[object, bool] | None:
+        self.asked += 1
+        return (7, rule(7) != (self.asked == 2))
+
+
+def test_a_transcript_tells_mistakes_from_right_answers_and_does_not_print_them() -> None:
+    game = play(ls.SOA(ls.Points()), Honest(), rounds=3)
+    assert [turn.mistake for turn in game] == [False, True, False]
+    assert repr(game) == "[Round(private), Round(private), Round(private)]"
+
+
 class Labelled:
     """A series as data frames have it: a position for slices, a label for single items."""
 

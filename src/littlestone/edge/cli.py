@@ -7,7 +7,6 @@ exit code 2, never a traceback.
 import io
 import json
 import math
-import os
 import sys
 from typing import Annotated, Any, NoReturn
 
@@ -127,9 +126,6 @@ def main() -> None:
             stream.reconfigure(errors="replace")  # a terminal without line drawing shows ?
     try:
         app()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
     except OSError as error:
         _refuse(f"{error.filename}: {error.strerror}" if error.filename else str(error))
     except REFUSALS as error:

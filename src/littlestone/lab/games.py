@@ -30,6 +30,9 @@ class Round:
     x: object
     y: bool
 
+    def __repr__(self) -> str:
+        return "Round(private)"
+
     @property
     def mistake(self) -> bool:
         """Whether the published rule was wrong."""
