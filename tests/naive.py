@@ -1,7 +1,10 @@
 """Slow, obvious twins of the fast code, in the shape of the definitions. They are the oracles."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
+
+import littlestone as ls
+from littlestone.learning.coins import Purpose, coins
 
 Row = tuple[int, ...]
 Tree = tuple[int, "Tree", "Tree"] | None
@@ -51,3 +54,125 @@ def soa_label(rows: Sequence[Row], point: int) -> int | None:
     """Littlestone's rule: the label whose rows have the larger dimension; None on a tie."""
     zero, one = (dimension([row for row in rows if row[point] == answer]) for answer in (0, 1))
     return None if zero == one else int(one > zero)
+
+
+Example = tuple[object, bool]
+Coin = Callable[..., int]
+
+
+def addressed(seed: int) -> Coin:
+    """Coins by address, as the forest has them."""
+    return lambda purpose, *address: int(coins(seed, purpose, *address))
+
+
+def number(coin: int, size: int) -> int:
+    """A coin as a number below `size`."""
+    return (coin >> 32) * size >> 32
+
+
+class Forest:
+    """Algorithm 1 with the paper's lists: S_v for every vertex, V for the pertinent ones.
+
+    `coin` is a function of (purpose, address). A test hands it one that reads a stream instead.
+    """
+
+    def __init__(
+        self,
+        cls: ls.HypothesisClass,
+        leaves: Sequence[int],
+        coin: Coin,
+        root: str = "learns",
+        replant: bool = False,
+    ) -> None:
+        self.cls, self.leaves, self.coin, self.root = cls, leaves, coin, root
+        self.replant, self.epoch = replant, 0
+        self.published: ls.Hypothesis | None = None
+        self.plant()
+
+    def restart(self, published: ls.Hypothesis) -> None:
+        self.published, self.epoch = published, self.epoch + 1
+        self.plant()
+
+    def plant(self) -> None:
+        self.generation = [0] * len(self.leaves)
+        self.merges = [0] * len(self.leaves)
+        self.samples: list[dict[int, list[Example] | None]] = [self.bare(k) for k in self.leaves]
+        self.pertinent = [set(range(k, 2 * k)) for k in self.leaves]
+        self.voter = list(self.leaves)
+
+    def bare(self, leaves: int) -> dict[int, list[Example] | None]:
+        return {v: [] for v in range(leaves, 2 * leaves)}
+
+    def A(self, sample: list[Example] | None) -> ls.Hypothesis | None:  # noqa: N802
+        """The learner's rule after a whole sample; None on bottom and on what no rule fits."""
+        if sample is None:
+            return None
+        state, rule = self.cls.start(), self.cls.hypothesis(self.cls.start())
+        claim = False
+        if self.published is not None:
+            state = self.cls.restart(self.published)
+            claim = self.cls.hypothesis(state) != self.published
+            rule = self.published
+        for x, y in sample:
+            if rule is None:
+                return None
+            if rule(x) == y:
+                continue
+            if claim:
+                claim, state = False, self.cls.start()
+                rule = self.cls.hypothesis(state)
+                if rule is not None and rule(x) == y:
+                    continue
+            state = self.cls.learn(state, x, y)
+            rule = self.cls.hypothesis(state)
+        return rule
+
+    def votes(self) -> list[ls.Hypothesis | None]:
+        return [self.A(sample[v]) for sample, v in zip(self.samples, self.voter, strict=True)]
+
+    def step(self, x: object, y: bool, route: int) -> None:
+        """One round of Algorithm 1, after the prediction."""
+        i = number(self.coin(Purpose.TREE, route), len(self.leaves))
+        leaf = self.leaves[i] + number(self.coin(Purpose.LEAF, route), self.leaves[i])
+        samples, pertinent = self.samples[i], self.pertinent[i]
+        v1 = leaf
+        while v1 not in pertinent:
+            v1 //= 2
+        if v1 == 1 and self.root == "dies":
+            return
+        if samples[v1] is not None:
+            samples[v1] = [*(samples[v1] or []), (x, y)]
+        played = False
+        while (
+            v1 != 1
+            and v1 ^ 1 in pertinent
+            and (self.A(samples[v1]) != self.A(samples[v1 ^ 1]) or not self.A(samples[v1]))
+        ):
+            v1, played = self.parent(i, v1), True
+        if played:
+            if v1 == 1 and self.root == "dies":
+                samples[1] = None
+            pairs = sorted(v for v in pertinent if v % 2 == 0 and v + 1 in pertinent)
+            address = self.epoch, i, self.generation[i], self.merges[i]
+            chosen = number(self.coin(Purpose.CHOICE, *address), len(pairs)) if pairs else 0
+            self.voter[i] = pairs[chosen] if pairs else 1
+        if self.replant and pertinent == {1} and self.A(samples[1]) is None:
+            self.generation[i] += 1
+            self.merges[i] = 0
+            self.samples[i], self.voter[i] = self.bare(self.leaves[i]), self.leaves[i]
+            self.pertinent[i] = set(range(self.leaves[i], 2 * self.leaves[i]))
+
+    def parent(self, i: int, v1: int) -> int:
+        samples, up = self.samples[i], v1 // 2
+        one, other = samples[v1 & ~1], samples[v1 | 1]
+        first, second = self.A(one), self.A(other)
+        if first is None or second is None:
+            samples[up] = None
+        else:
+            x = self.cls.disagreement(first, second)
+            y = bool(self.coin(Purpose.GUESS, self.epoch, i, self.generation[i], up) >> 63)
+            samples[up] = [*((one if first(x) != y else other) or []), (x, y)]
+        self.pertinent[i] -= {v1, v1 ^ 1}
+        self.pertinent[i].add(up)
+        self.merges[i] += 1
+        return up

@@ -1,0 +1,281 @@
+"""The forest of Algorithm 1: many copies of one learner, each on its own share of the rounds.
+
+A round is routed to one tree and one of its leaves by a coin. A vertex that is *pertinent* holds a
+learner; at first these are the leaves. While two pertinent siblings hold the same rule they are a
+collision, and both go on learning. When one is surprised (its rule errs) and they no longer agree,
+they play: a point on which they differ gets a guessed label, and the one whom the guess contradicts
+learns it and moves up to their parent. A tree votes for the rule of a collision, chosen by coin.
+
+Promises: one replaced round changes the vote of at most one tree, at every round, whatever the
+labels, because a round is routed by (seed, round) or (seed, user) alone and every other coin is the
+tree's own. Between epochs it never looks at what is published; a restart is an event it is told of.
+
+Repairs to the print: siblings of which one has no rule (None) leave their parent without one; a
+root that is reached goes on learning and votes (`root="learns"`, so that a tree of one leaf is the
+natural small case) or is dead, as the paper has it (`root="dies"`); dead trees may be replanted,
+with fresh coins, which the paper does not do.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from littlestone.learning.coins import Purpose, below, coins
+from littlestone.theory.classes import HypothesisClass, State, checked_class
+from littlestone.theory.errors import BadClass
+from littlestone.theory.hypothesis import Hypothesis
+from littlestone.theory.rows import Batch, batch_length, part_of, row_of
+from littlestone.theory.values import Mask
+
+Indices = npt.NDArray[np.intp]
+Routes = npt.NDArray[np.integer[Any]]
+"""What decides where rows go: the number of the round, or of the user."""
+
+Root = Literal["learns", "dies"]
+
+FEW_RULES = 8
+"""With more rules than this in the forest, looking for suspects costs more than it saves."""
+
+ROOT = 1
+"""Vertices of a tree are numbered as in a heap: 1 is the root, 2v and 2v + 1 the children of v."""
+
+
+class Learner(NamedTuple):
+    """What a pertinent vertex holds. `state` is None while it only claims the published rule."""
+
+    state: State | None
+    rule: Hypothesis | None
+
+
+class VoteChange(NamedTuple):
+    """After row `row` of the batch, tree `tree` votes for `vote` (None: for nothing)."""
+
+    row: int
+    tree: int
+    vote: Hypothesis | None
+
+
+@dataclass
+class Tree:
+    """One tournament: its pertinent vertices, the one it votes with, and the coins it has used."""
+
+    leaves: int
+    pertinent: dict[int, Learner]
+    voter: int
+    merges: int = 0
+    generation: int = 0
+    owner: Indices = field(init=False)
+    """The pertinent vertex above each leaf."""
+
+    def __post_init__(self) -> None:
+        self.owner = np.arange(self.leaves, 2 * self.leaves)
+
+    @property
+    def vote(self) -> Hypothesis | None:
+        return self.pertinent[self.voter].rule
+
+
+class Forest:
+    """Trees over one class. Deterministic given its seed: a machine, not a spender.
+
+    >>> from littlestone.theory.rows import as_batch
+    >>> from littlestone.theory.sets import Points
+    >>> forest = Forest(Points(), leaves=[1] * 4, seed=7)
+    >>> rows, rounds = as_batch(["a", "b", "a"]), np.arange(3)
+    >>> for change in forest.learn(rows, np.array([True, False, True]), rounds):
+    ...     print(f"row {change.row}: tree {change.tree} votes {change.vote}")
+    row 0: tree 0 votes x = 'a'
+    row 2: tree 3 votes x = 'a'
+    """
+
+    def __init__(
+        self,
+        cls: HypothesisClass,
+        leaves: Sequence[int],
+        seed: int,
+        *,
+        root: Root = "learns",
+        replant: bool = False,
+    ) -> None:
+        for count in leaves:
+            if count < 1 or count & (count - 1):
+                raise BadClass(f"a tree has 1, 2, 4, ... leaves: {count} is not such a number")
+        if not leaves:
+            raise BadClass("a forest has at least one tree")
+        if root == "dies" and min(leaves) == 1:
+            raise BadClass("a tree of one leaf is all root: it needs root='learns'")
+        self.cls, self.seed, self.root, self.replant = checked_class(cls), seed, root, replant
+        self._leaves = np.array(leaves)
+        self.epoch = 0
+        self._begin(Learner(cls.start(), cls.hypothesis(cls.start())))
+
+    def restart(self, published: Hypothesis) -> None:
+        """Begin an epoch: every tree anew, from the published rule."""
+        state = self.cls.restart(published)
+        offered = self.cls.hypothesis(state) == published
+        self.epoch += 1
+        self._begin(Learner(state if offered else None, published))
+
+    def _begin(self, learner: Learner) -> None:
+        self._fresh = learner
+        self.trees = [self._planted(int(count)) for count in self._leaves]
+
+    def _planted(self, leaves: int) -> Tree:
+        return Tree(leaves, dict.fromkeys(range(leaves, 2 * leaves), self._fresh), voter=leaves)
+
+    def votes(self) -> Counter[Hypothesis]:
+        """How many trees vote for each rule. Private."""
+        return Counter(tree.vote for tree in self.trees if tree.vote is not None)
+
+    def routed(self, routes: Routes) -> tuple[Indices, Indices]:
+        """The tree and the leaf of each route: the number of a round, or of a user."""
+        tree = below(len(self.trees), coins(self.seed, Purpose.TREE, routes))
+        leaf = below(self._leaves[tree], coins(self.seed, Purpose.LEAF, routes))
+        return tree, leaf
+
+    def learn(self, batch: Batch, answers: Mask, routes: Routes) -> list[VoteChange]:
+        """Show the forest a batch; the changes of votes, in the order of the rows.
+
+        Only rows on which some rule of the forest errs can surprise anyone, and only the trees that
+        such a row reaches have to be walked through.
+        """
+        suspects = self._suspects(batch, answers)
+        if not len(suspects):
+            return []
+        touched = set(self.routed(routes[suspects])[0].tolist())
+        trees, leaves = self.routed(routes)
+        order = np.argsort(trees, kind="stable")
+        starts = np.searchsorted(trees[order], np.arange(len(self.trees) + 1))
+        changes: list[VoteChange] = []
+        for number in sorted(touched):
+            rows = order[starts[number] : starts[number + 1]]
+            changes += self._walk(number, rows, leaves[rows], batch, answers)
+        return sorted(changes)
+
+    def _suspects(self, batch: Batch, answers: Mask) -> Indices:
+        """The rows on which any rule that a pertinent vertex holds is wrong."""
+        rules, wrong = self._rules(), np.zeros(batch_length(batch), dtype=bool)
+        if len(rules) > FEW_RULES:
+            return np.arange(len(wrong))
+        for rule in rules:
+            wrong |= self.cls.predict(rule, batch) != answers
+        return np.flatnonzero(wrong)
+
+    def _rules(self) -> set[Hypothesis]:
+        learners = (learner for tree in self.trees for learner in tree.pertinent.values())
+        return {learner.rule for learner in learners if learner.rule is not None}
+
+    def _walk(
+        self,
+        number: int,
+        rows: Indices,
+        leaves: Indices,
+        batch: Batch,
+        answers: Mask,
+    ) -> Iterator[VoteChange]:
+        """One tree through its rows, from surprise to surprise."""
+        at = 0
+        while at < len(rows):
+            tree = self.trees[number]
+            found = self._next_surprise(tree, rows[at:], leaves[at:], batch, answers)
+            if found is None:
+                return
+            at += found
+            row, vertex = int(rows[at]), int(tree.owner[leaves[at]])
+            before = tree.vote
+            self._surprised(number, vertex, row_of(batch, row), bool(answers[row]))
+            after = self.trees[number].vote
+            if after != before:
+                yield VoteChange(row, number, after)
+            at += 1
+
+    def _next_surprise(
+        self,
+        tree: Tree,
+        rows: Indices,
+        leaves: Indices,
+        batch: Batch,
+        answers: Mask,
+    ) -> int | None:
+        """The first of the rows on which the vertex it reaches is wrong."""
+        vertices = tree.owner[leaves]
+        wrong = np.zeros(len(rows), dtype=bool)
+        for vertex, learner in tree.pertinent.items():
+            mine = np.flatnonzero(vertices == vertex)
+            if len(mine) and learner.rule is not None:
+                said = self.cls.predict(learner.rule, part_of(batch, rows[mine]))
+                wrong[mine] = said != answers[rows[mine]]
+        first = int(np.argmax(wrong))
+        return first if wrong[first] else None
+
+    def _surprised(self, number: int, vertex: int, x: object, y: bool) -> None:
+        tree = self.trees[number]
+        tree.pertinent[vertex] = self._taught(tree.pertinent[vertex], x, y)
+        played = False
+        while vertex != ROOT and _disagree(tree.pertinent, vertex):
+            vertex, played = self._play(number, tree, vertex), True
+        if vertex == ROOT and self.root == "dies" and played:
+            tree.pertinent[ROOT] = Learner(None, None)
+        if played:
+            tree.voter = self._chosen(number, tree)
+        if self.replant and tree.vote is None and set(tree.pertinent) == {ROOT}:
+            self.trees[number] = self._planted(tree.leaves)
+            self.trees[number].generation = tree.generation + 1
+
+    def _taught(self, learner: Learner, x: object, y: bool) -> Learner:
+        """The learner after a mistake. A mere claim gives way to a learner that starts here."""
+        if learner.state is None:
+            start = self.cls.start()
+            rule = self.cls.hypothesis(start)
+            if rule is None or rule(x) == y:
+                return Learner(start, rule)
+            learner = Learner(start, rule)
+        assert learner.state is not None
+        state = self.cls.learn(learner.state, x, y)
+        return Learner(state, self.cls.hypothesis(state))
+
+    def _play(self, number: int, tree: Tree, vertex: int) -> int:
+        """Two pertinent siblings that disagree give way to their parent."""
+        one, other = (tree.pertinent.pop(v) for v in (vertex & ~1, vertex | 1))
+        parent = vertex // 2
+        tree.pertinent[parent] = self._winner(one, other, self._guess(number, tree, parent))
+        tree.owner[_below(tree.leaves, parent)] = parent
+        tree.merges += 1
+        return parent
+
+    def _winner(self, one: Learner, other: Learner, guess: bool) -> Learner:
+        if one.rule is None or other.rule is None:
+            return Learner(None, None)
+        x = self.cls.disagreement(one.rule, other.rule)
+        return self._taught(one if one.rule(x) != guess else other, x, guess)
+
+    def _guess(self, number: int, tree: Tree, parent: int) -> bool:
+        address = self.epoch, number, tree.generation, parent
+        return bool(int(coins(self.seed, Purpose.GUESS, *address)) >> 63)
+
+    def _chosen(self, number: int, tree: Tree) -> int:
+        """A collision, by coin; where none is left, the root."""
+        pairs = sorted(v for v in tree.pertinent if v % 2 == 0 and v + 1 in tree.pertinent)
+        if not pairs:
+            return ROOT
+        address = self.epoch, number, tree.generation, tree.merges
+        return pairs[int(below(len(pairs), coins(self.seed, Purpose.CHOICE, *address)))]
+
+
+def _disagree(pertinent: dict[int, Learner], vertex: int) -> bool:
+    """Whether a vertex and its sibling are both pertinent and do not hold one and the same rule."""
+    sibling = pertinent.get(vertex ^ 1)
+    if sibling is None:
+        return False
+    rule = pertinent[vertex].rule
+    return rule is None or rule != sibling.rule
+
+
+def _below(leaves: int, vertex: int) -> slice:
+    """The leaves below a vertex."""
+    depth = leaves.bit_length() - vertex.bit_length()
+    return slice((vertex << depth) - leaves, ((vertex + 1) << depth) - leaves)
