@@ -58,7 +58,7 @@ class AboveThreshold(Spender):
     def check(self, query: SupportsIndex, threshold: SupportsIndex) -> bool:
         """Whether the query, with noise, reaches the public threshold, with its lift."""
         query, threshold = whole(query, "a query"), whole(threshold, "a threshold")
-        with self._step():
+        with self._step:
             if self.exhausted:
                 return False
             if self._lift is None:
@@ -138,7 +138,7 @@ class MistakesMonitor(Spender):
     def check(self, mistakes: SupportsIndex, threshold: SupportsIndex) -> bool:
         """Whether this epoch's mistakes, `mistakes` new ones included, reach the threshold."""
         mistakes, threshold = whole(mistakes, "mistakes", least=0), whole(threshold, "a threshold")
-        with self._step():
+        with self._step:
             counted = self._counted(mistakes)
             if self._lift is None:
                 at = ("threshold", self.epoch, 0)
@@ -153,7 +153,7 @@ class MistakesMonitor(Spender):
 
     def restart(self) -> None:
         """Begin a new epoch; free, when it happens on a public schedule."""
-        with self._step():
+        with self._step:
             self._begin_epoch()
 
     def _begin_epoch(self) -> None:

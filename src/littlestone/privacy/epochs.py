@@ -84,7 +84,7 @@ class MistakesGate(Gate[Ballot]):
         mistakes = whole(mistakes, "mistakes", least=0)
         if mistakes > self.check_every:
             raise BadParameter(f"{mistakes} mistakes in {self.check_every} rounds")
-        with self._step():
+        with self._step:
             if self.exhausted:
                 return STAY
             age = self.age + self.check_every

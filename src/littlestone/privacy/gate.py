@@ -176,7 +176,7 @@ class HistSparse(Gate[Mapping[bytes, int]]):
     def check(self, votes: Mapping[bytes, int]) -> Decision:
         """One scheduled look at the votes (private); the decision is public."""
         counts = counted(votes)
-        with self._step():
+        with self._step:
             if self._monitor.check(self._lost(counts), self.threshold):
                 return self._release(counts)
             return STAY

@@ -9,8 +9,6 @@ exporter dead. That a state is resumed once only is the store's to see to: data 
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, NoReturn, TypeAlias
 
 from littlestone.privacy.exact import BadParameter, whole
@@ -36,6 +34,27 @@ def lift_field(live: State) -> int | None:
     return None if live.get("lift") is None else whole_field(live, "lift", least=None)
 
 
+class _Step:
+    """Every verb of a spender is one: refused when moved, in another process, or under way."""
+
+    def __init__(self, spender: "Spender") -> None:
+        self._spender = spender
+        self._home = os.getpid()
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        if self._spender._moved:
+            raise Moved("this spender was exported; only the place it moved to may go on")
+        if os.getpid() != self._home:
+            raise Moved("this spender belongs to another process; export it there, resume it here")
+        if not self._lock.acquire(blocking=False):
+            raise Moved("another thread is in the middle of a step: a spender takes one at a time")
+        self._spender._begun = True
+
+    def __exit__(self, *problem: object) -> None:
+        self._lock.release()
+
+
 class Spender(ABC):
     """Forward only. Subclasses say what is promised (`_promise`) and what changes (`_live`)."""
 
@@ -43,12 +62,11 @@ class Spender(ABC):
     _begun = False
 
     def __init__(self) -> None:
-        self._home = os.getpid()
-        self._lock = threading.Lock()
+        self._step = _Step(self)
 
     def export(self) -> State:
         """The whole state, handed over: after this, the present object refuses to work."""
-        with self._step():
+        with self._step:
             self._moved = True
             return {"kind": type(self).__name__, "promise": self._promise(), "live": self._live()}
 
@@ -63,21 +81,6 @@ class Spender(ABC):
         self._begun = self._moved = True
         self._revive(state.get("live", {}))
         self._moved = False  # a state that cannot be read leaves a dead spender, not a fresh budget
-
-    @contextmanager
-    def _step(self) -> Iterator[None]:
-        """Every verb is one of these."""
-        if self._moved:
-            raise Moved("this spender was exported; only the place it moved to may go on")
-        if os.getpid() != self._home:
-            raise Moved("this spender belongs to another process; export it there, resume it here")
-        if not self._lock.acquire(blocking=False):
-            raise Moved("another thread is in the middle of a step: a spender takes one at a time")
-        try:
-            self._begun = True
-            yield
-        finally:
-            self._lock.release()
 
     @abstractmethod
     def _promise(self) -> State:
