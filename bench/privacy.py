@@ -40,15 +40,23 @@ def sparse_vector() -> object:
     return [monitor.check(0, threshold=10**6) for _ in range(CHECKS)]
 
 
-def mistakes_gate() -> object:
-    gate = MistakesGate(
+def quiet_gate() -> MistakesGate[dict[bytes, int]]:
+    return MistakesGate(
         SystemNoise(),
         epsilon=0.25,
         selector=StableHistogram(epsilon=0.75, delta=1e-6),
         threshold=lambda age, refusals: 10**6,
         published=b"old",
     )
+
+
+def mistakes_gate() -> object:
+    gate = quiet_gate()
     return [gate.check(0, {}) for _ in range(CHECKS)]
+
+
+def mistakes_run() -> object:
+    return quiet_gate().run([0] * CHECKS, lambda place: {})
 
 
 def releases(selector: Selector[dict[bytes, int]]) -> object:
@@ -62,6 +70,7 @@ def draws() -> Table:
     work: list[tuple[str, Callable[[], object], int]] = [
         ("sparse vector, a check", sparse_vector, CHECKS),
         ("mistakes gate, a check", mistakes_gate, CHECKS),
+        (f"mistakes gate, a check in a run of {CHECKS:,}", mistakes_run, CHECKS),
         (
             f"stable histogram of {KEYS:,} keys, a key",
             partial(releases, StableHistogram(epsilon=1, delta=1e-6)),

@@ -8,8 +8,10 @@ queries, hence in what they pay. Thresholds are public. Proofs: docs/guarantee.m
 from fractions import Fraction
 from typing import SupportsIndex
 
+import numpy as np
+
 from littlestone.privacy.accounting import Cost
-from littlestone.privacy.exact import Real, positive, whole
+from littlestone.privacy.exact import BadParameter, Numbers, Real, positive, whole, whole_numbers
 from littlestone.privacy.noise import Noise, noise_scale
 from littlestone.privacy.spender import Spender, State, lift_field, whole_field
 
@@ -148,6 +150,30 @@ class MistakesMonitor(Spender):
             # Nothing is counted before its noise is drawn: a failed check can be tried again.
             self._mistakes, self.checks = counted, self.checks + 1
             if fired:
+                self._begin_epoch()
+            return fired
+
+    def run(self, mistakes: Numbers, thresholds: Numbers) -> int | None:
+        """Checks in a row, up to the first that fires: its place, or None. Vectorised.
+
+        What is left after a firing was not read, and has to be shown again.
+        """
+        fresh = whole_numbers(mistakes, "mistakes", least=0)
+        limits = whole_numbers(thresholds, "thresholds")
+        if len(fresh) != len(limits):
+            raise BadParameter(f"{len(fresh)} checks and {len(limits)} thresholds")
+        if len(fresh) == 0:
+            return None
+        with self._step:
+            counted = self._mistakes + np.cumsum(fresh)
+            if self._lift is None:
+                at = ("threshold", self.epoch, 0)
+                self._lift = self._noise.draw(self._scale, at, self.one_sided)
+            margins = limits + self._lift - counted
+            fired = self._noise.first_reaching(margins, self._scale, self.checks, self.one_sided)
+            self.checks += len(fresh) if fired is None else fired + 1
+            self._mistakes = int(counted[-1])
+            if fired is not None:
                 self._begin_epoch()
             return fired
 

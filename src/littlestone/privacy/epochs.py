@@ -6,14 +6,23 @@ selector: releases are unlimited and nothing is ever used up. Proofs: docs/guara
 """
 
 from collections.abc import Callable
-from typing import SupportsIndex
+from typing import NamedTuple, SupportsIndex
+
+import numpy as np
 
 from littlestone.privacy.above_threshold import MistakesMonitor
 from littlestone.privacy.accounting import Cost, Event, Unit
-from littlestone.privacy.exact import BadParameter, Real, whole
+from littlestone.privacy.exact import BadParameter, Numbers, Real, whole, whole_numbers
 from littlestone.privacy.gate import STAY, Ballot, Decision, Gate, Selector
 from littlestone.privacy.noise import Noise
 from littlestone.privacy.spender import State, whole_field
+
+
+class Step(NamedTuple):
+    """How many checks a run made, and what the last one decided."""
+
+    checks: int
+    decision: Decision
 
 
 class MistakesGate(Gate[Ballot]):
@@ -92,10 +101,41 @@ class MistakesGate(Gate[Ballot]):
             self.age = age
             if fired:
                 return self._fire(ballot)
-            if self.restart_every is not None and self.age >= self.restart_every:
-                self._monitor.restart()
-                self.age = 0
+            self._restart_if_due()
             return STAY
+
+    def run(self, mistakes: Numbers, ballot: Callable[[int], Ballot]) -> Step:
+        """Checks in a row, up to the first that fires: as many calls of `check`, in one.
+
+        `ballot(place)` is asked for at the firing check only, with its place in the run.
+        """
+        counts = whole_numbers(mistakes, "mistakes", least=0)
+        if len(counts) and counts.max() > self.check_every:
+            raise BadParameter(f"{counts.max()} mistakes in {self.check_every} rounds")
+        with self._step:
+            done = 0
+            while done < len(counts) and not self.exhausted:
+                part = counts[done : done + self._until_restart()]
+                ages = self.age + self.check_every * np.arange(1, len(part) + 1)
+                limits = [self._threshold(age, self.refusals) for age in ages.tolist()]
+                fired = self._monitor.run(part, limits)
+                if fired is not None:
+                    return Step(done + fired + 1, self._fire(ballot(done + fired)))
+                done += len(part)
+                self.age += len(part) * self.check_every
+                self._restart_if_due()
+            return Step(len(counts), STAY)
+
+    def _until_restart(self) -> int:
+        """How many checks are left before the public restart."""
+        if self.restart_every is None:
+            return 1 << 62
+        return -(-(self.restart_every - self.age) // self.check_every)
+
+    def _restart_if_due(self) -> None:
+        if self.restart_every is not None and self.age >= self.restart_every:
+            self._monitor.restart()
+            self.age = 0
 
     def _fire(self, ballot: Ballot) -> Decision:
         self.age = 0

@@ -6,11 +6,19 @@ rationals that enclose it; a float is made for a report alone, and rounded up.
 
 import math
 import operator
+from collections.abc import Sequence
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
-from typing import SupportsIndex, TypeAlias
+from typing import Any, SupportsIndex, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 Real: TypeAlias = float | Fraction
+
+
+MOST = 1 << 40
+"""Numbers in a list stay within this, so that 64 bits hold their sums and any noise."""
 
 
 class BadParameter(ValueError):
@@ -65,6 +73,26 @@ def whole(value: SupportsIndex, name: str, least: int | None = None) -> int:
     if least is not None and exact < least:
         raise BadParameter(f"{name} must be at least {least}, not {exact}")
     return exact
+
+
+Numbers: TypeAlias = Sequence[int] | npt.NDArray[np.integer[Any]]
+"""Many whole numbers, as a person may give them."""
+
+
+def whole_numbers(values: Numbers, name: str, least: int | None = None) -> npt.NDArray[np.int64]:
+    """Many whole numbers, as 64-bit integers with room to add them up.
+
+    >>> whole_numbers([0, 3], "mistakes", least=0)
+    array([0, 3])
+    """
+    array = np.asarray(values)
+    if array.ndim != 1 or (array.dtype.kind not in "iu" and len(array)):
+        raise BadParameter(f"{name} must be a list of whole numbers")
+    if len(array) and (int(array.max()) > MOST or int(array.min()) < -MOST):
+        raise BadParameter(f"{name} must be within 2^40 of zero")
+    if least is not None and len(array) and int(array.min()) < least:
+        raise BadParameter(f"{name} must be at least {least}")
+    return array.astype(np.int64)
 
 
 def float_above(value: Fraction) -> float:

@@ -18,6 +18,7 @@ from functools import cache
 from typing import NoReturn, TypeAlias, cast
 
 from littlestone.privacy.exact import BadParameter, float_above
+from littlestone.privacy.tails import Margins, first_reaching
 
 Address: TypeAlias = tuple[str, int, int]
 """Where a draw is used: purpose, number of the check or release, rank of the key."""
@@ -70,6 +71,16 @@ class Noise(ABC):
         """
         return self.draw(scale, at, one_sided) >= margin
 
+    def first_reaching(
+        self, margins: Margins, scale: Fraction, check: int, one_sided: bool
+    ) -> int | None:
+        """Which of a run of checks, `check` the number of the first, is the first to reach its
+        margin: what `reaches` would answer, one after the other."""
+        for place, margin in enumerate(margins.tolist()):
+            if self.reaches(margin, scale, ("query", check + place, 0), one_sided):
+                return place
+        return None
+
 
 class SystemNoise(Noise):
     """Noise from the operating system, through OpenDP, drawn ahead in vectors.
@@ -104,6 +115,11 @@ class SystemNoise(Noise):
 
     def uniform(self, below: int, at: Address) -> int:
         return secrets.randbelow(below)
+
+    def first_reaching(
+        self, margins: Margins, scale: Fraction, check: int, one_sided: bool
+    ) -> int | None:
+        return first_reaching(margins, scale, one_sided, secrets.token_bytes)
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError("secret noise cannot be copied or pickled: a draw must be used once only")

@@ -1,0 +1,170 @@
+"""Runs of checks: the tails are enclosed, the bits decide as the noise would, runs equal checks."""
+
+from collections.abc import Callable
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from littlestone.privacy import (
+    BadParameter,
+    MistakesGate,
+    MistakesMonitor,
+    StableHistogram,
+    SystemNoise,
+)
+from littlestone.privacy.epochs import Step
+from littlestone.privacy.gate import STAY
+from littlestone.privacy.rehearsal import SeededNoise
+from littlestone.privacy.tails import WORD, bounds, first_reaching, tail
+
+from .enumeration import geometric_tail, laplace_tail
+
+SCALES = [Fraction(1, 3), Fraction(1), Fraction(7, 2), Fraction(40)]
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("one_sided", [False, True])
+def test_tails_are_enclosed_tightly(scale: Fraction, one_sided: bool) -> None:
+    twin = geometric_tail if one_sided else laplace_tail
+    for margin in range(-60, 61):
+        low, high = tail(margin, scale, one_sided, digits=30)
+        assert low <= high <= low + Fraction(1, 10**26)
+        assert float(low) == pytest.approx(twin(margin, scale)[0], rel=1e-12)
+        finer = tail(margin, scale, one_sided, digits=60)
+        assert low <= finer[0] <= finer[1] <= high
+        below, above = bounds(margin, scale, one_sided)
+        assert below <= low * 2**WORD <= high * 2**WORD <= above <= 2**WORD
+        assert above - below <= 2
+
+
+def bits(*words: int) -> Callable[[int], bytes]:
+    """Secret bytes from a script: first the words of the run, then those that refine."""
+    left = list(words)
+
+    def secret(count: int) -> bytes:
+        first = count // 8 == 1 and len(left) < len(words)
+        taken = [left.pop(0) for _ in range(count // 8)]
+        order: Any = "big" if first else "little"
+        return b"".join(word.to_bytes(8, order) for word in taken)
+
+    return secret
+
+
+@pytest.mark.parametrize("margin", [-3, 0, 1, 5, 30])
+@pytest.mark.parametrize("one_sided", [False, True])
+def test_a_word_decides_where_the_enclosure_can_tell(margin: int, one_sided: bool) -> None:
+    scale = Fraction(7, 2)
+    low, high = bounds(margin, scale, one_sided)
+    margins = np.array([margin])
+    for word, reached in ((0, True), (low - 1, True), (high, False), (2**WORD - 1, False)):
+        if 0 <= word < 2**WORD and not (one_sided and margin <= 0):
+            found = first_reaching(margins, scale, one_sided, bits(word))
+            assert (found == 0) == reached
+    if one_sided and margin <= 0:
+        assert first_reaching(margins, scale, one_sided, bits(2**WORD - 1)) == 0
+
+
+@pytest.mark.parametrize("margin", [1, 5, 30])
+def test_where_it_cannot_tell_more_bits_do(margin: int) -> None:
+    """The word that straddles the tail: its continuation, compared with 128 bits of the tail."""
+    scale, margins = Fraction(7, 2), np.array([margin])
+    low, high = bounds(margin, scale, one_sided=True)
+    assert high - low == 1, "one word is open"
+    exact, _ = tail(margin, scale, one_sided=True, digits=80)
+    turn = int(exact * 2 ** (2 * WORD)) - (low << WORD)
+    assert first_reaching(margins, scale, True, bits(low, turn - 1)) == 0
+    assert first_reaching(margins, scale, True, bits(low, turn + 1)) is None
+
+
+@pytest.mark.parametrize("one_sided", [False, True])
+@pytest.mark.parametrize(("factor", "accepted"), [(0.8, False), (1.0, True), (1.25, False)])
+def test_secret_runs_have_the_law(one_sided: bool, factor: float, accepted: bool) -> None:
+    """How often a margin of 4 is reached at scale 3, in 40,000 checks: accepted within six standard
+    deviations; noise of another scale would not be."""
+    noise, n = SystemNoise(), 40_000
+    margins, reached, start = np.full(n, 4), 0, 0
+    while start < n:
+        place = noise.first_reaching(margins[start:], Fraction(3), 0, one_sided)
+        reached, start = (reached, n) if place is None else (reached + 1, start + place + 1)
+    twin = geometric_tail if one_sided else laplace_tail
+    p = twin(4, Fraction(3) * Fraction(factor))[0]
+    assert (abs(reached - n * p) < 6 * (n * p * (1 - p)) ** 0.5) == accepted
+
+
+COUNTS = st.lists(st.integers(0, 8), max_size=50)
+
+
+@given(counts=COUNTS, seed=st.integers(0, 999), size=st.integers(1, 20), one_sided=st.booleans())
+def test_a_run_of_the_monitor_is_its_checks(
+    counts: list[int], seed: int, size: int, one_sided: bool
+) -> None:
+    one, other = (MistakesMonitor(SeededNoise(seed), epsilon=1, one_sided=one_sided) for _ in "ab")
+    singly = [one.check(count, threshold=20) for count in counts]
+    together: list[bool] = []
+    while len(together) < len(counts):
+        part = counts[len(together) : len(together) + size]
+        fired = other.run(part, [20] * len(part))
+        together += [False] * len(part) if fired is None else [*[False] * fired, True]
+    assert together == singly
+    assert one.export() == other.export()
+
+
+@given(
+    counts=COUNTS,
+    seed=st.integers(0, 999),
+    size=st.integers(1, 20),
+    restart_every=st.sampled_from([None, 8, 20, 100]),
+    releases=st.sampled_from([None, 2]),
+)
+def test_a_run_of_the_gate_is_its_checks(
+    counts: list[int], seed: int, size: int, restart_every: int | None, releases: int | None
+) -> None:
+    def gate() -> MistakesGate[Any]:
+        return MistakesGate(
+            SeededNoise(seed),
+            epsilon=1,
+            selector=StableHistogram(epsilon=2, delta=0.01),
+            threshold=lambda age, refusals: 12 + age // 20 + refusals,
+            published=b"o",
+            check_every=8,
+            restart_every=restart_every,
+            releases=releases,
+        )
+
+    def ballot(first: int, place: int) -> dict[bytes, int]:
+        return {b"a": first + place, b"b": 9}
+
+    one, other = gate(), gate()
+    singly = [one.check(count, ballot(n, 0)) for n, count in enumerate(counts)]
+    together: list[Any] = []
+    while len(together) < len(counts):
+        at = len(together)
+        done, decision = other.run(counts[at : at + size], partial(ballot, at))
+        together += [*[STAY] * (done - 1), decision]
+    assert together == singly
+    assert one.export() == other.export()
+
+
+def test_bad_runs_are_refused_and_empty_ones_are_nothing() -> None:
+    monitor = MistakesMonitor(SeededNoise(1), epsilon=1)
+    untyped: Any = monitor
+    for counts, limits in (([1.5], [3]), ([-1], [3]), ([1, 2], [3]), ([2**50], [3]), ([1], ["a"])):
+        with pytest.raises(BadParameter):
+            untyped.run(counts, limits)
+    assert monitor.run([], []) is None
+    assert monitor.checks == 0
+    gate = MistakesGate(
+        SeededNoise(1),
+        epsilon=1,
+        selector=StableHistogram(epsilon=2, delta=0.01),
+        threshold=lambda age, refusals: 12,
+        published=b"o",
+    )
+    assert gate.run([], lambda place: {}) == Step(0, STAY)
+    with pytest.raises(BadParameter, match="2 mistakes in 1 rounds"):
+        gate.run([0, 2], lambda place: {})
