@@ -18,6 +18,7 @@ from littlestone.theory.errors import BadClass, BadExample, TooLarge
 from littlestone.theory.finite import FiniteClass
 from littlestone.theory.hypothesis import ALWAYS, NEVER, Hypothesis
 from littlestone.theory.intervals import Intervals
+from littlestone.theory.reading import rule_from_json
 from littlestone.theory.rows import label
 from littlestone.theory.rules import Rules
 from littlestone.theory.sets import Points, Sets
@@ -29,7 +30,6 @@ from littlestone.theory.vocabulary import (
     between,
     negation,
     one_of,
-    rule_from_json,
     steps,
 )
 

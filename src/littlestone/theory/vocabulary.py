@@ -4,10 +4,9 @@ Build one with `one_of`, `between`, `all_of`, `at_least` or `negation`, never wi
 builders return the one spelling of a function (no values at all is `NEVER`, not an empty set).
 """
 
-import json
 import operator
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -31,7 +30,7 @@ from littlestone.theory.rows import (
     label,
     value_of,
 )
-from littlestone.theory.values import Mask, Plain, encode, from_json, plain
+from littlestone.theory.values import Mask, Plain, encode, plain
 
 
 def _name(column: Column) -> str:
@@ -309,48 +308,3 @@ def negation(rule: Hypothesis) -> Hypothesis:
         case All(((name, wanted),)):
             return all_of([(name, not wanted)])
     return Not(rule)
-
-
-Builder = Callable[..., Hypothesis]
-
-_BUILDERS: dict[str, Builder] = {
-    Constant.kind: lambda answer: ALWAYS if answer is True else NEVER,
-    OneOf.kind: one_of,
-    Steps.kind: steps,
-    All.kind: all_of,
-    AtLeast.kind: at_least,
-    Not.kind: negation,
-}
-
-
-def _is_rule(part: object) -> bool:
-    return isinstance(part, Mapping) and "kind" in part
-
-
-def rule_from_json(data: object, also: Mapping[str, Builder] | None = None) -> Hypothesis:
-    """The rule that `Hypothesis.to_json` wrote; `also` builds kinds of your own.
-
-    >>> rule_from_json(one_of([1.0, None]).to_json()) == one_of([None, 1.0])
-    True
-    >>> rule_from_json({"kind": "constant", "answer": 1})
-    Traceback (most recent call last):
-    littlestone.theory.errors.BadExample: {'kind': ...} is not a rule that littlestone wrote
-    """
-    wrong = BadExample(f"{data!r} is not a rule that littlestone wrote")
-    if not isinstance(data, Mapping):
-        raise wrong
-    build = {**_BUILDERS, **(also or {})}.get(str(data.get("kind")))
-    if build is None:
-        raise wrong
-    try:
-        parts = {
-            name: rule_from_json(part, also) if _is_rule(part) else from_json(part)
-            for name, part in data.items()
-            if name != "kind"
-        }
-        rule = build(**parts)
-        if json.dumps(rule.to_json(), sort_keys=True) == json.dumps(data, sort_keys=True):
-            return rule
-    except (TypeError, ValueError) as error:
-        raise wrong from error
-    raise wrong
