@@ -315,4 +315,7 @@ def test_learners_without_an_optimal_table_refuse() -> None:
 
 
 def test_they_say_that_they_are_not_private() -> None:
-    assert repr(ls.SOA(ls.Points())) == "SOA(Points(column=None)): never (not private)"
+    learner = ls.SOA(ls.Points())
+    assert repr(learner) == "SOA(Points(column=None)): never (not private)"
+    assert learner.guarantee.epsilon == float("inf")
+    assert str(learner.guarantee).startswith("no privacy at all")

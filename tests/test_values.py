@@ -1,6 +1,7 @@
 """Values have one spelling, and rules about them have one identity."""
 
 import json
+from collections import Counter
 from enum import IntEnum
 from typing import Any
 
@@ -139,3 +140,14 @@ def test_near_misses_are_not_equal() -> None:
     assert among(np.array([2**53 + 1]), [float(2**53)]).tolist() == [False]
     many = [*range(20), -1, 2**63]
     assert among(np.array([2**63 - 1, 7]), many).tolist() == [False, True]
+
+
+def test_keys_by_python_equality_would_tell_who_came_first() -> None:
+    """A planted fault: votes kept under `==`. The released spelling is that of the first record."""
+    records: list[object] = [1, True, 1.0]
+    by_equality = [Counter(order) for order in (records, records[::-1])]
+    assert by_equality[0] == by_equality[1], "the same votes, as Python sees them"
+    assert [repr(next(iter(votes))) for votes in by_equality] == ["1", "1.0"], "and they tell"
+    by_key = [Counter(ls.one_of([v]).key for v in order) for order in (records, records[::-1])]
+    assert sorted(by_key[0]) == sorted(by_key[1])
+    assert len(by_key[0]) == 3

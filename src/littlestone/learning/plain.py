@@ -4,12 +4,14 @@
 they publish follows the data at once, so it is not private at all.
 """
 
+import math
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from littlestone.learning.releases import Release
+from littlestone.privacy.accounting import Guarantee
 from littlestone.theory.classes import HypothesisClass, State, checked_class
 from littlestone.theory.combinations import Complement
 from littlestone.theory.errors import BadExample
@@ -46,6 +48,11 @@ class _Plain:
     def releases(self) -> tuple[Release, ...]:
         """The rules published so far, each with the round from which it stood."""
         return tuple(self._releases)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """None worth the name: epsilon is infinite."""
+        return Guarantee(math.inf, 1.0, noise="rules follow the data without noise")
 
     def predict_one(self, x: object) -> bool:
         """What the published rule says of an example."""

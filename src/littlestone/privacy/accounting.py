@@ -79,13 +79,13 @@ class Guarantee:
     def of(cls, cost: Cost, noise: Noise, unit: Unit = "event") -> "Guarantee":
         """The guarantee that `cost` amounts to when drawn from `noise`."""
         if not noise.private:
-            return cls(math.inf, 1.0, unit=unit, noise=repr(noise))
+            return cls(math.inf, 1.0, unit=unit, noise=f"the noise was {noise!r}")
         epsilon, delta = float_above(cost.epsilon), float_above(cost.delta)
         return cls(epsilon, delta, unit=unit, noise=repr(noise))
 
     def __str__(self) -> str:
         if math.isinf(self.epsilon):
-            return f"no privacy at all: the noise was {self.noise}"
+            return f"no privacy at all: {self.noise}"
         pair = f"({self.epsilon!r}, {self.delta!r})"
         return f"{pair}-differential privacy, {self.adjacency}, per {self.unit}"
 
