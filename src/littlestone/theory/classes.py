@@ -16,7 +16,7 @@ import numpy as np
 
 from littlestone.theory.errors import BadClass, BadExample, TooLarge
 from littlestone.theory.hypothesis import Hypothesis
-from littlestone.theory.rows import Batch, Column, batch_length, row_of
+from littlestone.theory.rows import Batch, Column, batch_length, passes, row_of
 from littlestone.theory.values import Mask, Plain, encode
 
 
@@ -83,7 +83,7 @@ class HypothesisClass(Protocol):
     def readable(self, batch: Batch) -> Mask:
         """Which rows of a batch pass `check`; families vectorise it."""
         rows = range(batch_length(batch))
-        passed = (_passes(self, row_of(batch, row)) for row in rows)
+        passed = (passes(self.check, row_of(batch, row)) for row in rows)
         return np.fromiter(passed, dtype=bool, count=len(rows))
 
     @property
@@ -103,14 +103,6 @@ class HypothesisClass(Protocol):
         """A small finite part with the dimension of the whole: hypotheses, and points to tell
         them apart. It is what a shattered tree is made from."""
         raise TooLarge(f"{self!r} does not say which finite part of it has its dimension")
-
-
-def _passes(cls: HypothesisClass, x: object) -> bool:
-    try:
-        cls.check(x)
-    except BadExample:
-        return False
-    return True
 
 
 def checked_class(cls: object) -> HypothesisClass:

@@ -1,6 +1,7 @@
 """Membership: which entries of a column are one of some values. Canonical, and vectorised."""
 
 from collections.abc import Iterable
+from functools import partial
 from types import NoneType
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from littlestone.theory.errors import BadExample
-from littlestone.theory.rows import each
+from littlestone.theory.rows import each, passes
 from littlestone.theory.values import Mask, Plain, encode
 
 _PYTHON_TYPE = {"b": bool, "i": int, "u": int, "f": float, "U": str, "S": bytes, "T": str}
@@ -55,20 +56,12 @@ def readable(array: npt.NDArray[Any]) -> Mask:
         return np.full(array.shape, _has_spelling(array.dtype))
     if set(map(type, array)) <= _SIMPLE:
         return np.ones(array.shape, dtype=bool)
-    return each(_is_readable, array)
+    return each(partial(passes, encode), array)
 
 
 def every(masks: Iterable[Mask]) -> Mask:
     """Where all of several masks hold."""
     return np.asarray(np.logical_and.reduce(list(masks)))
-
-
-def _is_readable(value: object) -> bool:
-    try:
-        encode(value)
-    except BadExample:
-        return False
-    return True
 
 
 def _has_spelling(dtype: np.dtype[Any]) -> bool:

@@ -6,13 +6,14 @@ every cut.
 """
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from littlestone.theory.errors import BadExample
-from littlestone.theory.rows import each
+from littlestone.theory.rows import each, passes
 from littlestone.theory.values import Mask, plain
 
 Number = int | float
@@ -77,12 +78,4 @@ def readable_numbers(column: npt.NDArray[Any]) -> Mask:
     """Which entries are numbers, or missing."""
     if column.dtype.kind in "biuf" and column.dtype.itemsize <= 8:
         return np.ones(len(column), dtype=bool)
-    return each(_is_number, column)
-
-
-def _is_number(value: object) -> bool:
-    try:
-        number_of(value)
-    except BadExample:
-        return False
-    return True
+    return each(partial(passes, number_of), column)

@@ -91,6 +91,19 @@ def each(says: Callable[[object], bool], column: npt.NDArray[Any]) -> npt.NDArra
     return answers
 
 
+def passes(read: Callable[[Any], object], value: object) -> bool:
+    """Whether a function can read a value.
+
+    >>> passes(label, 1), passes(label, "yes")
+    (True, False)
+    """
+    try:
+        read(value)
+    except BadExample:
+        return False
+    return True
+
+
 def value_of(x: object, column: Column) -> object:
     """The value that a family over `column` reads in example x.
 
