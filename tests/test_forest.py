@@ -1,6 +1,7 @@
 """The forest: equal to Algorithm 1 written with lists, and one-sensitive."""
 
 import random
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -51,6 +52,8 @@ def fast_votes(forest: Forest, stream: Stream, size: int, first: int = 0) -> Ite
                     votes[change.tree] = change.vote
             yield list(votes)
         assert votes == [tree.vote for tree in forest.trees]
+        assert forest.votes == Counter(vote for vote in votes if vote is not None)
+        assert set(forest.rules) == {rule for tree in forest.trees for rule in tree.rules}
 
 
 def slow_votes(forest: naive.Forest, stream: Stream, first: int = 0) -> Iterator[Votes]:

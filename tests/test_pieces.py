@@ -34,7 +34,7 @@ def played(cls: ls.HypothesisClass, stream: list[tuple[object, bool]], seed: int
         answers = np.array(ys)
         mistakes = int((rule.predict(as_batch(list(xs))) != answers).sum())
         forest.learn(as_batch(list(xs)), answers, np.arange(at, at + CHECK_EVERY))
-        votes = forest.votes()
+        votes = forest.votes
         decision = gate.check(mistakes, {vote.key: n for vote, n in votes.items()})
         if decision.fired:
             rule = next((vote for vote in votes if vote.key == decision.key), rule)

@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 
 from littlestone.privacy import (
     BadParameter,
+    DrawnAndKept,
+    HistSparse,
     MistakesGate,
     MistakesMonitor,
     StableHistogram,
     SystemNoise,
 )
-from littlestone.privacy.epochs import Step
+from littlestone.privacy.gate import Step
 from littlestone.privacy.gate import STAY
 from littlestone.privacy.rehearsal import SeededNoise
 from littlestone.privacy.tails import WORD, bounds, first_reaching, tail
@@ -145,6 +147,45 @@ def test_a_run_of_the_gate_is_its_checks(
     while len(together) < len(counts):
         at = len(together)
         done, decision = other.run(counts[at : at + size], partial(ballot, at))
+        together += [*[STAY] * (done - 1), decision]
+    assert together == singly
+    assert one.export() == other.export()
+
+
+@given(
+    lost=st.lists(st.integers(0, 60), max_size=50),
+    seed=st.integers(0, 999),
+    size=st.integers(1, 20),
+    refreshed=st.booleans(),
+    selector=st.sampled_from([StableHistogram, DrawnAndKept]),
+)
+def test_a_run_of_hist_sparse_is_its_checks(
+    lost: list[int], seed: int, size: int, refreshed: bool, selector: Any
+) -> None:
+    def gate() -> HistSparse:
+        return HistSparse(
+            SeededNoise(seed),
+            epsilon=4,
+            delta=0.01,
+            releases=3,
+            trees=60,
+            threshold=40,
+            published=b"o",
+            selector=selector,
+            refreshed=refreshed,
+        )
+
+    def votes(n: int, published: bytes) -> dict[bytes, int]:
+        return {b"a": lost[n] // 2, b"b": lost[n] // 3, published: 60 - lost[n]}
+
+    one, other = gate(), gate()
+    singly = [one.check(votes(n, one.published)) for n in range(len(lost))]
+    together: list[Any] = []
+    while len(together) < len(lost):
+        at = len(together)
+        done, decision = other.run(
+            lost[at : at + size], lambda place, at=at: votes(at + place, other.published)
+        )
         together += [*[STAY] * (done - 1), decision]
     assert together == singly
     assert one.export() == other.export()

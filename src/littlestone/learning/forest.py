@@ -17,7 +17,7 @@ with fresh coins, which the paper does not do.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -78,6 +78,11 @@ class Tree:
     def vote(self) -> Hypothesis | None:
         return self.pertinent[self.voter].rule
 
+    @property
+    def rules(self) -> list[Hypothesis]:
+        """What its pertinent vertices hold."""
+        return [held.rule for held in self.pertinent.values() if held.rule is not None]
+
 
 class Forest:
     """Trees over one class. Deterministic given its seed: a machine, not a spender.
@@ -123,13 +128,21 @@ class Forest:
     def _begin(self, learner: Learner) -> None:
         self._fresh = learner
         self.trees = [self._planted(int(count)) for count in self._leaves]
+        self._held = Counter(rule for tree in self.trees for rule in tree.rules)
+        self._votes = Counter(tree.vote for tree in self.trees if tree.vote is not None)
 
     def _planted(self, leaves: int) -> Tree:
         return Tree(leaves, dict.fromkeys(range(leaves, 2 * leaves), self._fresh), voter=leaves)
 
-    def votes(self) -> Counter[Hypothesis]:
+    @property
+    def votes(self) -> Mapping[Hypothesis, int]:
         """How many trees vote for each rule. Private."""
-        return Counter(tree.vote for tree in self.trees if tree.vote is not None)
+        return self._votes
+
+    @property
+    def rules(self) -> Collection[Hypothesis]:
+        """Every rule that a pertinent vertex holds: only a row on which one errs can surprise."""
+        return self._held.keys()
 
     def routed(self, routes: Routes) -> tuple[Indices, Indices]:
         """The tree and the leaf of each route: the number of a round, or of a user."""
@@ -158,16 +171,12 @@ class Forest:
 
     def _suspects(self, batch: Batch, answers: Mask) -> Indices:
         """The rows on which any rule that a pertinent vertex holds is wrong."""
-        rules, wrong = self._rules(), np.zeros(batch_length(batch), dtype=bool)
-        if len(rules) > FEW_RULES:
+        wrong = np.zeros(batch_length(batch), dtype=bool)
+        if len(self.rules) > FEW_RULES:
             return np.arange(len(wrong))
-        for rule in rules:
+        for rule in self.rules:
             wrong |= self.cls.predict(rule, batch) != answers
         return np.flatnonzero(wrong)
-
-    def _rules(self) -> set[Hypothesis]:
-        learners = (learner for tree in self.trees for learner in tree.pertinent.values())
-        return {learner.rule for learner in learners if learner.rule is not None}
 
     def _walk(
         self,
@@ -186,10 +195,12 @@ class Forest:
                 return
             at += found
             row, vertex = int(rows[at]), int(tree.owner[leaves[at]])
-            before = tree.vote
+            before, held = tree.vote, tree.rules
             self._surprised(number, vertex, row_of(batch, row), bool(answers[row]))
             after = self.trees[number].vote
+            _exchange(self._held, held, self.trees[number].rules)
             if after != before:
+                _exchange(self._votes, [before], [after])
                 yield VoteChange(row, number, after)
             at += 1
 
@@ -264,6 +275,20 @@ class Forest:
             return ROOT
         address = self.epoch, number, tree.generation, tree.merges
         return pairs[int(below(len(pairs), coins(self.seed, Purpose.CHOICE, *address)))]
+
+
+def _exchange(
+    counts: Counter[Hypothesis], out: Iterable[Hypothesis | None], into: Iterable[Hypothesis | None]
+) -> None:
+    """Take some rules out of a count and put others in; what has no votes left is not there."""
+    for rule in out:
+        if rule is not None:
+            counts[rule] -= 1
+            if not counts[rule]:
+                del counts[rule]
+    for rule in into:
+        if rule is not None:
+            counts[rule] += 1
 
 
 def _disagree(pertinent: dict[int, Learner], vertex: int) -> bool:

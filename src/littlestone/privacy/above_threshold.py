@@ -63,15 +63,37 @@ class AboveThreshold(Spender):
         with self._step:
             if self.exhausted:
                 return False
-            if self._lift is None:
-                at = ("threshold", self.firings, 0)
-                self._lift = self._noise.draw(self._lift_scale, at, self.one_sided)
-            margin, at = threshold + self._lift - query, ("query", self.checks, 0)
+            margin, at = threshold + self._lifted() - query, ("query", self.checks, 0)
             fired = self._noise.reaches(margin, self._query_scale, at, self.one_sided)
             self.checks += 1
             if fired:
                 self._fire()
             return fired
+
+    def run(self, queries: Numbers, threshold: SupportsIndex) -> int | None:
+        """Checks in a row, up to the first that fires: its place, or None. Vectorised.
+
+        What is left after a firing was not read, and has to be shown again.
+        """
+        counts, threshold = whole_numbers(queries, "queries"), whole(threshold, "a threshold")
+        with self._step:
+            if self.exhausted or not len(counts):
+                return None
+            margins = threshold + self._lifted() - counts
+            fired = self._noise.first_reaching(
+                margins, self._query_scale, self.checks, self.one_sided
+            )
+            self.checks += len(counts) if fired is None else fired + 1
+            if fired is not None:
+                self._fire()
+            return fired
+
+    def _lifted(self) -> int:
+        """The lift, drawn when it is first needed."""
+        if self._lift is None:
+            at = ("threshold", self.firings, 0)
+            self._lift = self._noise.draw(self._lift_scale, at, self.one_sided)
+        return self._lift
 
     def _fire(self) -> None:
         self.firings += 1
@@ -142,10 +164,7 @@ class MistakesMonitor(Spender):
         mistakes, threshold = whole(mistakes, "mistakes", least=0), whole(threshold, "a threshold")
         with self._step:
             counted = self._counted(mistakes)
-            if self._lift is None:
-                at = ("threshold", self.epoch, 0)
-                self._lift = self._noise.draw(self._scale, at, self.one_sided)
-            margin, at = threshold + self._lift - counted, ("query", self.checks, 0)
+            margin, at = threshold + self._lifted() - counted, ("query", self.checks, 0)
             fired = self._noise.reaches(margin, self._scale, at, self.one_sided)
             # Nothing is counted before its noise is drawn: a failed check can be tried again.
             self._mistakes, self.checks = counted, self.checks + 1
@@ -166,10 +185,7 @@ class MistakesMonitor(Spender):
             return None
         with self._step:
             counted = self._mistakes + np.cumsum(fresh)
-            if self._lift is None:
-                at = ("threshold", self.epoch, 0)
-                self._lift = self._noise.draw(self._scale, at, self.one_sided)
-            margins = limits + self._lift - counted
+            margins = limits + self._lifted() - counted
             fired = self._noise.first_reaching(margins, self._scale, self.checks, self.one_sided)
             self.checks += len(fresh) if fired is None else fired + 1
             self._mistakes = int(counted[-1])
@@ -181,6 +197,13 @@ class MistakesMonitor(Spender):
         """Begin a new epoch; free, when it happens on a public schedule."""
         with self._step:
             self._begin_epoch()
+
+    def _lifted(self) -> int:
+        """The lift of this epoch, drawn when it is first needed."""
+        if self._lift is None:
+            at = ("threshold", self.epoch, 0)
+            self._lift = self._noise.draw(self._scale, at, self.one_sided)
+        return self._lift
 
     def _begin_epoch(self) -> None:
         self.epoch += 1

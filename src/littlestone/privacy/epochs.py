@@ -6,23 +6,16 @@ selector: releases are unlimited and nothing is ever used up. Proofs: docs/guara
 """
 
 from collections.abc import Callable
-from typing import NamedTuple, SupportsIndex
+from typing import SupportsIndex
 
 import numpy as np
 
 from littlestone.privacy.above_threshold import MistakesMonitor
 from littlestone.privacy.accounting import Cost, Event, Unit
 from littlestone.privacy.exact import BadParameter, Numbers, Real, whole, whole_numbers
-from littlestone.privacy.gate import STAY, Ballot, Decision, Gate, Selector
+from littlestone.privacy.gate import STAY, Ballot, Decision, Gate, Selector, Step
 from littlestone.privacy.noise import Noise
 from littlestone.privacy.spender import State, whole_field
-
-
-class Step(NamedTuple):
-    """How many checks a run made, and what the last one decided."""
-
-    checks: int
-    decision: Decision
 
 
 class MistakesGate(Gate[Ballot]):
@@ -115,7 +108,7 @@ class MistakesGate(Gate[Ballot]):
         with self._step:
             done = 0
             while done < len(counts) and not self.exhausted:
-                part = counts[done : done + self._until_restart()]
+                part = counts[done : done + self.checks_to_restart]
                 ages = self.age + self.check_every * np.arange(1, len(part) + 1)
                 limits = [self._threshold(age, self.refusals) for age in ages.tolist()]
                 fired = self._monitor.run(part, limits)
@@ -126,7 +119,8 @@ class MistakesGate(Gate[Ballot]):
                 self._restart_if_due()
             return Step(len(counts), STAY)
 
-    def _until_restart(self) -> int:
+    @property
+    def checks_to_restart(self) -> int:
         """How many checks are left before the public restart."""
         if self.restart_every is None:
             return 1 << 62

@@ -6,12 +6,13 @@ is the transcript, and the transcript is all that is released. `HistSparse` is A
 """
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from littlestone.privacy.above_threshold import AboveThreshold
 from littlestone.privacy.accounting import Cost, Event, Guarantee, Unit, spent
-from littlestone.privacy.exact import BadParameter, Real, positive, probability, whole
+from littlestone.privacy.drawn_and_kept import DrawnAndKept
+from littlestone.privacy.exact import BadParameter, Numbers, Real, positive, probability, whole
 from littlestone.privacy.histogram import StableHistogram, counted
 from littlestone.privacy.noise import Noise
 from littlestone.privacy.spender import Spender, State, whole_field
@@ -43,6 +44,13 @@ class Decision(NamedTuple):
 
 
 STAY = Decision(False, None)
+
+
+class Step(NamedTuple):
+    """How many checks a run made, and what the last one decided."""
+
+    checks: int
+    decision: Decision
 
 
 class Gate(Spender, Generic[Ballot]):
@@ -145,6 +153,7 @@ class HistSparse(Gate[Mapping[bytes, int]]):
         threshold: int,
         published: bytes,
         query: Literal["lost", "challenger"] = "lost",
+        selector: type[StableHistogram] | type[DrawnAndKept] = StableHistogram,
         refreshed: bool = False,
         one_sided: bool = False,
         leave_out_published: bool = False,
@@ -157,8 +166,8 @@ class HistSparse(Gate[Mapping[bytes, int]]):
             raise BadParameter(f"the query is 'lost' or 'challenger', not {query!r}")
         self.query = query
         half = self.cost.epsilon / 2
-        selector = StableHistogram(epsilon=half / releases, delta=self.cost.delta / releases)
-        super().__init__(noise, selector, published, leave_out_published, unit)
+        chosen = selector(epsilon=half / releases, delta=self.cost.delta / releases)
+        super().__init__(noise, chosen, published, leave_out_published, unit)
         self._monitor = AboveThreshold(
             noise,
             epsilon=half,
@@ -180,6 +189,20 @@ class HistSparse(Gate[Mapping[bytes, int]]):
             if self._monitor.check(self._lost(counts), self.threshold):
                 return self._release(counts)
             return STAY
+
+    def run(self, lost: Numbers, ballot: Callable[[int], Mapping[bytes, int]]) -> Step:
+        """Checks in a row, up to the first that fires: as many calls of `check`, in one.
+
+        `lost` is the number of trees that do not vote for the published key, at each check;
+        `ballot(place)` is asked for the votes at the firing check only, with its place in the run.
+        """
+        if self.query != "lost":
+            raise BadParameter("a run of checks takes the votes lost: query='lost'")
+        with self._step:
+            fired = self._monitor.run(lost, self.threshold)
+            if fired is None:
+                return Step(len(lost), STAY)
+            return Step(fired + 1, self._release(counted(ballot(fired))))
 
     def _lost(self, votes: dict[bytes, int]) -> int:
         held = votes.get(self.published, 0)

@@ -55,7 +55,20 @@ class _Step:
         self._lock.release()
 
 
-class Spender(ABC):
+class ForwardOnly:
+    """Cannot be copied or pickled: whatever holds a spender says so itself, with a reason."""
+
+    def __copy__(self) -> NoReturn:
+        raise TypeError("a spender cannot be copied: stepping a copy is a second release")
+
+    def __deepcopy__(self, memo: object) -> NoReturn:
+        self.__copy__()
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError("a spender cannot be pickled: use export, which is a move")
+
+
+class Spender(ForwardOnly, ABC):
     """Forward only. Subclasses say what is promised (`_promise`) and what changes (`_live`)."""
 
     _moved = False
@@ -93,12 +106,3 @@ class Spender(ABC):
     @abstractmethod
     def _revive(self, live: State) -> None:
         """The inverse of `_live`."""
-
-    def __copy__(self) -> NoReturn:
-        raise TypeError("a spender cannot be copied: stepping a copy is a second release")
-
-    def __deepcopy__(self, memo: object) -> NoReturn:
-        self.__copy__()
-
-    def __reduce_ex__(self, protocol: object) -> NoReturn:
-        raise TypeError("a spender cannot be pickled: use export, which is a move")
