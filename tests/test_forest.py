@@ -53,6 +53,7 @@ def fast_votes(forest: Forest, stream: Stream, size: int, first: int = 0) -> Ite
             yield list(votes)
         assert votes == [tree.vote for tree in forest.trees]
         assert forest.votes == Counter(vote for vote in votes if vote is not None)
+        assert forest.ballot == {rule.key: votes for rule, votes in forest.votes.items()}
         assert set(forest.rules) == {rule for tree in forest.trees for rule in tree.rules}
 
 

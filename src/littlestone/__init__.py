@@ -8,7 +8,9 @@ version = '4.2.1'
 from importlib.metadata import version
 
 from littlestone.edge.tables import read_table
+from littlestone.learning.dpsoa import DPSOA
 from littlestone.learning.plain import SOA, Halving
+from littlestone.learning.plan import Plan, plan_from_json
 from littlestone.learning.releases import Release
 from littlestone.theory.classes import DEAD, HypothesisClass, State, differ
 from littlestone.theory.combinations import Complement, Union
@@ -38,6 +40,7 @@ __version__ = version("littlestone")
 __all__ = [
     "ALWAYS",
     "DEAD",
+    "DPSOA",
     "NEVER",
     "SOA",
     "BadClass",
@@ -50,6 +53,7 @@ __all__ = [
     "HypothesisClass",
     "Intervals",
     "MistakeTree",
+    "Plan",
     "Points",
     "Release",
     "Rules",
@@ -67,6 +71,7 @@ __all__ = [
     "label",
     "negation",
     "one_of",
+    "plan_from_json",
     "read_table",
     "rule_from_json",
     "shattered_depth",

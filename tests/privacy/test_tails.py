@@ -19,8 +19,7 @@ from littlestone.privacy import (
     StableHistogram,
     SystemNoise,
 )
-from littlestone.privacy.gate import Step
-from littlestone.privacy.gate import STAY
+from littlestone.privacy.gate import STAY, Step
 from littlestone.privacy.rehearsal import SeededNoise
 from littlestone.privacy.tails import WORD, bounds, first_reaching, tail
 
@@ -178,14 +177,15 @@ def test_a_run_of_hist_sparse_is_its_checks(
     def votes(n: int, published: bytes) -> dict[bytes, int]:
         return {b"a": lost[n] // 2, b"b": lost[n] // 3, published: 60 - lost[n]}
 
+    def later(first: int, place: int) -> dict[bytes, int]:
+        return votes(first + place, other.published)
+
     one, other = gate(), gate()
     singly = [one.check(votes(n, one.published)) for n in range(len(lost))]
     together: list[Any] = []
     while len(together) < len(lost):
         at = len(together)
-        done, decision = other.run(
-            lost[at : at + size], lambda place, at=at: votes(at + place, other.published)
-        )
+        done, decision = other.run(lost[at : at + size], partial(later, at))
         together += [*[STAY] * (done - 1), decision]
     assert together == singly
     assert one.export() == other.export()

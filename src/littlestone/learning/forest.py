@@ -129,15 +129,16 @@ class Forest:
         self._fresh = learner
         self.trees = [self._planted(int(count)) for count in self._leaves]
         self._held = Counter(rule for tree in self.trees for rule in tree.rules)
-        self._votes = Counter(tree.vote for tree in self.trees if tree.vote is not None)
+        self._voted = Counter(tree.vote for tree in self.trees if tree.vote is not None)
+        self.ballot = {rule.key: votes for rule, votes in self._voted.items()}
 
     def _planted(self, leaves: int) -> Tree:
         return Tree(leaves, dict.fromkeys(range(leaves, 2 * leaves), self._fresh), voter=leaves)
 
     @property
     def votes(self) -> Mapping[Hypothesis, int]:
-        """How many trees vote for each rule. Private."""
-        return self._votes
+        """How many trees vote for each rule; `ballot` is the same by key. Private."""
+        return self._voted
 
     @property
     def rules(self) -> Collection[Hypothesis]:
@@ -200,9 +201,18 @@ class Forest:
             after = self.trees[number].vote
             _exchange(self._held, held, self.trees[number].rules)
             if after != before:
-                _exchange(self._votes, [before], [after])
+                _exchange(self._voted, [before], [after])
+                self._recount(before, after)
                 yield VoteChange(row, number, after)
             at += 1
+
+    def _recount(self, *rules: Hypothesis | None) -> None:
+        """Bring the ballot up to date for some rules."""
+        for rule in rules:
+            if rule is not None and rule in self._voted:
+                self.ballot[rule.key] = self._voted[rule]
+            elif rule is not None:
+                del self.ballot[rule.key]
 
     def _next_surprise(
         self,

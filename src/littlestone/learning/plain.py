@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from littlestone.learning.releases import Release
+from littlestone.learning.rounds import readable_batch
 from littlestone.privacy.accounting import Guarantee
 from littlestone.theory.classes import HypothesisClass, State, checked_class
 from littlestone.theory.combinations import Complement
 from littlestone.theory.errors import BadExample
 from littlestone.theory.finite import FiniteClass, explicit
 from littlestone.theory.hypothesis import Hypothesis
-from littlestone.theory.rows import Batch, as_batch, batch_length, label, labels, part_of, row_of
+from littlestone.theory.rows import batch_length, label, labels, part_of, row_of
 from littlestone.theory.rules import Rules
 from littlestone.theory.values import Mask
 
@@ -61,7 +62,7 @@ class _Plain:
 
     def predict_many(self, X: Any) -> Mask:
         """What the published rule says of a batch."""
-        return self.cls.predict(self._rule, self._read(X))
+        return self.cls.predict(self._rule, readable_batch(self.cls, X))
 
     def learn_one(self, x: object, y: object) -> None:
         """See one example's label. A row that the class cannot read is refused."""
@@ -73,7 +74,7 @@ class _Plain:
 
         Windows grow while the rule is right, so that a quiet stretch costs one evaluation.
         """
-        batch, answers = self._read(X), labels(y)
+        batch, answers = readable_batch(self.cls, X), labels(y)
         end = batch_length(batch)
         if end != len(answers):
             raise BadExample(f"{end} examples and {len(answers)} labels")
@@ -90,19 +91,6 @@ class _Plain:
             else:
                 self.rounds += stop - at
                 at, window = stop, 2 * window
-
-    def _read(self, X: Any) -> Batch:
-        """The batch as arrays, if the class can read every row of it."""
-        batch = as_batch(X)
-        unreadable = np.flatnonzero(~self.cls.readable(batch))
-        if len(unreadable):
-            row = int(unreadable[0])
-            try:
-                self.cls.check(row_of(batch, row))
-            except BadExample as error:
-                raise BadExample(error.sentence, row) from None
-            raise AssertionError(f"{self.cls!r} reads row {row} alone and not in a batch")
-        return batch
 
     def _learn(self, x: object, y: bool) -> None:
         if self._rule(x) != y:

@@ -6,7 +6,7 @@ selector: releases are unlimited and nothing is ever used up. Proofs: docs/guara
 """
 
 from collections.abc import Callable
-from typing import SupportsIndex
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -30,7 +30,8 @@ class MistakesGate(Gate[Ballot]):
     Promises: the transcript is differentially private at `guarantee`.
 
     `threshold(age, refusals)` is public by construction: it is told the rounds since the epoch
-    began and how often in a row the selector has said None, and nothing else.
+    began (one number, or an array for a run of checks) and how often in a row the selector has
+    said None, and nothing else.
 
     >>> from littlestone.privacy import StableHistogram
     >>> from littlestone.privacy.rehearsal import ScriptedNoise
@@ -51,7 +52,7 @@ class MistakesGate(Gate[Ballot]):
         *,
         epsilon: Real,
         selector: Selector[Ballot],
-        threshold: Callable[[int, int], int],
+        threshold: Callable[[Any, int], Any],
         published: bytes,
         check_every: int = 1,
         restart_every: int | None = None,
@@ -110,7 +111,7 @@ class MistakesGate(Gate[Ballot]):
             while done < len(counts) and not self.exhausted:
                 part = counts[done : done + self.checks_to_restart]
                 ages = self.age + self.check_every * np.arange(1, len(part) + 1)
-                limits = [self._threshold(age, self.refusals) for age in ages.tolist()]
+                limits = np.broadcast_to(self._threshold(ages, self.refusals), ages.shape)
                 fired = self._monitor.run(part, limits)
                 if fired is not None:
                     return Step(done + fired + 1, self._fire(ballot(done + fired)))

@@ -4,12 +4,19 @@ These sources are functions of the address of a draw, so a run is the same for a
 any number of workers. Nothing in this room imports this module: only the lab and the tests may.
 """
 
-import math
 from collections.abc import Mapping
 from fractions import Fraction
+from functools import cache
 from hashlib import blake2b
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from littlestone.privacy.noise import Address, Noise
+from littlestone.privacy.tails import Margins
+
+Words: TypeAlias = npt.NDArray[np.uint64]
 
 
 class ScriptedNoise(Noise):
@@ -39,7 +46,7 @@ class SeededNoise(Noise):
     """The right laws (to a float's precision) from a seed that anyone may know.
 
     >>> SeededNoise(7).laplace(Fraction(10), ("query", 3, 0))
-    8
+    4
     >>> SeededNoise(7)
     SeededNoise(7, NOT PRIVATE)
     """
@@ -51,18 +58,46 @@ class SeededNoise(Noise):
         return f"SeededNoise({self.seed}, NOT PRIVATE)"
 
     def laplace(self, scale: Fraction, at: Address) -> int:
-        # The difference of two geometric integers of this scale has the Laplace law.
-        up, down = divmod(self._bits(at), 1 << 64)
-        return _geometric(up, scale) - _geometric(down, scale)
+        return int(self._laplaces(scale, at[0], np.array([at[1]]), at[2])[0])
 
     def uniform(self, below: int, at: Address) -> int:
-        return self._bits(at) * below >> 128
+        up, down = (int(words[0]) for words in self._words(at[0], np.array([at[1]]), at[2]))
+        return (up << 64 | down) * below >> 128
 
-    def _bits(self, at: Address) -> int:
-        """128 bits that depend on the seed and the address only."""
-        return int.from_bytes(blake2b(repr((self.seed, *at)).encode(), digest_size=16).digest())
+    def first_reaching(
+        self, margins: Margins, scale: Fraction, check: int, one_sided: bool
+    ) -> int | None:
+        numbers = np.arange(check, check + len(margins))
+        drawn = self._laplaces(scale, "query", numbers, 0)
+        if one_sided:
+            drawn = np.where(drawn >= 0, drawn, ~drawn)
+        reached = drawn >= margins
+        return int(np.argmax(reached)) if reached.any() else None
+
+    def _laplaces(self, scale: Fraction, purpose: str, numbers: Margins, rank: int) -> Margins:
+        """The difference of two geometric integers of this scale has the Laplace law."""
+        up, down = (
+            np.floor(-np.log((words + 1.0) / 2**64) * float(scale)).astype(np.int64)
+            for words in self._words(purpose, numbers, rank)
+        )
+        return np.asarray(up - down)
+
+    def _words(self, purpose: str, numbers: Margins, rank: int) -> tuple[Words, Words]:
+        """Twice 64 bits for each number, which depend on the seed and the address only."""
+        start = np.uint64(_start(self.seed, purpose, rank))
+        up = _mixed(start + _mixed(numbers.astype(np.uint64)))
+        return up, _mixed(up)
 
 
-def _geometric(bits: int, scale: Fraction) -> int:
-    """The geometric integer at the quantile that 64 bits stand for."""
-    return math.floor(-math.log((bits + 1) / 2**64) * float(scale))
+@cache
+def _start(seed: int, purpose: str, rank: int) -> int:
+    name = repr((seed, purpose, rank)).encode()
+    return int.from_bytes(blake2b(name, digest_size=8).digest())
+
+
+def _mixed(words: Words) -> Words:
+    """The finalizer of splitmix64: every bit depends on every bit."""
+    words = words + np.uint64(0x9E3779B97F4A7C15)
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return words ^ (words >> np.uint64(31))

@@ -126,3 +126,24 @@ def shallowest(low: int, high: int, size: int) -> int:
             start = middle + 1
         else:
             return middle
+
+
+def nearest(low: int, high: int, claim: int, size: int) -> int:
+    """The claim if it lies from `low` to `high`; else the shallowest node there that is in the
+    smallest subtree around the claim that reaches so far.
+
+    So a claim that was right about where to look, and wrong about the last step, costs that step
+    only. While subtrees around it prove empty they grow, one level at a time, and each is searched
+    down from its root: with d + 1 levels in all, at most (d + 1)(d + 2)/2 wrong guesses.
+
+    >>> nearest(3, 15, claim=2, size=16), nearest(4, 15, claim=2, size=16)
+    (3, 4)
+    """
+    subtrees, start, end = [(0, size - 1)], 0, size - 1
+    while (middle := start + (end - start + 1) // 2) != claim:
+        start, end = (start, middle - 1) if claim < middle else (middle + 1, end)
+        subtrees.append((start, end))
+    if low <= claim <= high:
+        return claim
+    reaching = ((max(s, low), min(e, high)) for s, e in reversed(subtrees))
+    return shallowest(*next(pair for pair in reaching if pair[0] <= pair[1]), size)

@@ -11,14 +11,14 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from littlestone.theory.classes import DEAD, HypothesisClass, State
-from littlestone.theory.grids import OnGrid, shallowest
+from littlestone.theory.grids import OnGrid, nearest, shallowest
 from littlestone.theory.hypothesis import ALWAYS, NEVER, Hypothesis
 from littlestone.theory.rows import example, label, value_of
 from littlestone.theory.vocabulary import Steps, between
 
 
 class _Search(NamedTuple):
-    """The cuts still possible, by index; and the cut a published rule claims, until a mistake."""
+    """The cuts still possible, by index; and the cut of a published rule, to search from."""
 
     low: int
     high: int
@@ -29,7 +29,8 @@ class _Search(NamedTuple):
 class Thresholds(OnGrid, HypothesisClass):
     """`column >= cut` for every cut on the grid from lo to hi, with `always` and `never`.
 
-    From `start` the learner makes at most `dimension` mistakes; from `restart(rule)` one more.
+    From `start` the learner makes at most `dimension` mistakes; from `restart(rule)`, where it
+    looks near the rule first, at most (dimension + 1)(dimension + 2)/2.
 
     >>> scores = Thresholds(0, 100, 5, column="score")
     >>> scores.dimension
@@ -60,18 +61,20 @@ class Thresholds(OnGrid, HypothesisClass):
         index = self.grid.place(value_of(x, self.column))
         if state == DEAD:
             return DEAD
-        low, high, _ = state.content
+        low, high, claim = state.content
         if label(y):
             high = min(high, index)
         else:
             low = max(low, index + 1)
-        return State(_Search(low, high)) if low <= high else DEAD
+        return State(_Search(low, high, claim)) if low <= high else DEAD
 
     def hypothesis(self, state: State) -> Hypothesis | None:
         if state == DEAD:
             return None
         low, high, claim = state.content
-        return self.rule(shallowest(low, high, self.size) if claim is None else claim)
+        if claim is None:
+            return self.rule(shallowest(low, high, self.size))
+        return self.rule(nearest(low, high, claim, self.size))
 
     def rule(self, index: int) -> Hypothesis:
         """The rule whose positives begin at a point of the grid, by index."""

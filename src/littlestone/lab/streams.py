@@ -1,0 +1,131 @@
+"""Synthetic streams: fixed by a seed, so that a figure can be printed again. They know the truth.
+
+A stream is columns, labels and the rule behind them. Unbounded vocabularies are Zipf distributed:
+value r of a column comes up in proportion to 1/(r + 1).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from littlestone.theory.hypothesis import Hypothesis
+from littlestone.theory.rows import Batch, part_of
+from littlestone.theory.thresholds import Thresholds
+from littlestone.theory.values import Mask
+from littlestone.theory.vocabulary import one_of
+
+Spacing = Literal["i.i.d.", "burst", "even"]
+SPACINGS: tuple[Spacing, ...] = ("i.i.d.", "burst", "even")
+VOCABULARY = 100_000
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Examples with labels, and the rule that the labels follow but for noise."""
+
+    batch: Batch
+    answers: Mask
+    truth: Hypothesis
+
+    def part(self, start: int, stop: int) -> "Stream":
+        """Some of its rounds."""
+        some = slice(start, stop)
+        return Stream(part_of(self.batch, some), self.answers[some], self.truth)
+
+    @property
+    def unavoidable(self) -> int:
+        """The mistakes of the rule behind it: the label noise."""
+        return int((self.truth.predict(self.batch) != self.answers).sum())
+
+
+def zipf(draw: np.random.Generator, count: int, size: int = VOCABULARY) -> npt.NDArray[np.int64]:
+    """Ranks from 0 on, by inverting the logarithm that the weights 1/(r + 1) sum up to.
+
+    >>> zipf(np.random.default_rng(7), 6)
+    array([ 1333, 30623,  7557,    12,    30, 23321])
+    """
+    ranks = np.exp(draw.random(count) * np.log(size)).astype(np.int64)
+    return np.asarray(np.minimum(ranks, size) - 1)
+
+
+def positions(
+    draw: np.random.Generator, rounds: int, rate: float, spacing: Spacing
+) -> npt.NDArray[np.intp]:
+    """The rounds of the positives."""
+    count = round(rounds * rate)
+    if spacing == "i.i.d.":
+        return np.flatnonzero(draw.random(rounds) < rate)
+    if spacing == "burst":
+        start = int(draw.integers(0, rounds - count + 1))
+        return np.arange(start, start + count)
+    return (np.arange(count) * rounds) // count
+
+
+def values(
+    seed: int,
+    rounds: int,
+    rate: float,
+    spacing: Spacing = "i.i.d.",
+    culprits: int = 1,
+    noise: float = 0.0,
+) -> Stream:
+    """One column of whole numbers; the positives are `culprits` values drawn by the seed."""
+    draw = np.random.default_rng(seed)
+    bad = draw.choice(np.arange(10, VOCABULARY), size=culprits, replace=False)
+    column = zipf(draw, rounds)
+    column[np.isin(column, bad)] = 0
+    at = positions(draw, rounds, rate, spacing)
+    column[at] = draw.choice(bad, size=len(at))
+    truth = one_of(bad.tolist())
+    return Stream(column, _noisy(draw, truth.predict(column), noise), truth)
+
+
+def rows(
+    seed: int,
+    rounds: int,
+    rate: float,
+    spacing: Spacing = "i.i.d.",
+    columns: Sequence[str] = ("a", "b", "c", "d", "e"),
+    correlated: bool = False,
+    noise: float = 0.0,
+) -> Stream:
+    """Several columns of strings; one value of one column causes the positives.
+
+    `correlated`: the column after the culprit's agrees with it nine times in ten.
+    """
+    draw = np.random.default_rng(seed)
+    where = int(draw.integers(0, len(columns)))
+    bad = int(draw.integers(10, VOCABULARY))
+    ranks = {name: zipf(draw, rounds) for name in columns}
+    culprit = ranks[columns[where]]
+    culprit[culprit == bad] = 0
+    culprit[positions(draw, rounds, rate, spacing)] = bad
+    if correlated:
+        follows = draw.random(rounds) < 0.9
+        beside = ranks[columns[(where + 1) % len(columns)]]
+        beside[follows] = culprit[follows]
+    truth = one_of([f"v{bad}"], columns[where])
+    answers = _noisy(draw, culprit == bad, noise)
+    return Stream({name: spelt(column) for name, column in ranks.items()}, answers, truth)
+
+
+def spelt(ranks: npt.NDArray[np.int64]) -> npt.NDArray[np.object_]:
+    """Ranks as strings, each a Python object made once."""
+    names = np.array([f"v{rank}" for rank in range(VOCABULARY)], dtype=object)
+    return np.asarray(names[ranks])
+
+
+def scores(seed: int, rounds: int, points: int, noise: float = 0.0) -> Stream:
+    """Uniform numbers from 1 to `points`, positive from a random cut on."""
+    draw = np.random.default_rng(seed)
+    cls = Thresholds(1, points)
+    truth = cls.rule(int(draw.integers(0, cls.size)))
+    column = draw.integers(1, points + 1, size=rounds)
+    return Stream(column, _noisy(draw, truth.predict(column), noise), truth)
+
+
+def _noisy(draw: np.random.Generator, answers: Mask, noise: float) -> Mask:
+    return np.asarray(answers ^ (draw.random(len(answers)) < noise)) if noise else answers

@@ -1,0 +1,274 @@
+"""DP-SOA: the private learner (Algorithm 1 with a gate), under a plan.
+
+Before each example it has a published rule; the whole sequence of published rules, and the rounds
+at which its gate fired, are differentially private at `guarantee`. Everything else it knows
+(mistakes, votes, null rounds) is private: it belongs to the data's holder.
+"""
+
+import secrets
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from littlestone.learning.choosing import missing_from
+from littlestone.learning.coins import number_of
+from littlestone.learning.forest import Forest
+from littlestone.learning.lasting import Lasting
+from littlestone.learning.plan import Plan
+from littlestone.learning.releases import Release
+from littlestone.learning.restarting import Restarting
+from littlestone.learning.rounds import (
+    BadRows,
+    errors,
+    readable_batch,
+    readable_rounds,
+    usable_rounds,
+    user_numbers,
+)
+from littlestone.learning.theorem import TheoremPlan
+from littlestone.learning.trace import TOP, Sample, Trace
+from littlestone.privacy.accounting import Cost, Event, Guarantee, Unit
+from littlestone.privacy.exact import BadParameter, Real
+from littlestone.privacy.gate import HistSparse
+from littlestone.privacy.noise import Noise, SystemNoise
+from littlestone.privacy.spender import ForwardOnly, Moved
+from littlestone.theory.classes import HypothesisClass, checked_class
+from littlestone.theory.errors import BadExample
+from littlestone.theory.hypothesis import Hypothesis
+from littlestone.theory.rows import as_batch, label
+from littlestone.theory.values import Mask, encode
+
+
+class DPSOA(ForwardOnly):
+    """The private online learner. Forward only: it cannot be copied or pickled.
+
+    Requires: nothing of the stream. Promises: `guarantee`, for every stream, also one chosen in
+    reaction to the rules published so far; the same rules however the rounds are batched.
+
+    `plan` defaults to `Plan.practical`. `unit="user"` protects all the rounds of a user together:
+    then every round comes with its user. `seed` fixes the forest's coins, which are not secret.
+
+    >>> from littlestone.theory.rules import Rules
+    >>> learner = DPSOA(Rules(["version", "country"]), epsilon=1, delta=1e-9, horizon=10_000)
+    >>> rows = {"version": ["4.2.1", "4.2.0"] * 1000, "country": ["SE", "NO", "FR", "DK"] * 500}
+    >>> learner.learn_many(rows, [1, 0] * 1000)
+    >>> print(learner.hypothesis)
+    version = '4.2.1'
+    >>> print(learner.guarantee)
+    (1.0, 1e-09)-differential privacy, replace-one, per event
+    """
+
+    def __init__(
+        self,
+        cls: HypothesisClass,
+        epsilon: Real | None = None,
+        delta: Real | None = None,
+        horizon: int | None = None,
+        *,
+        plan: Plan | TheoremPlan | None = None,
+        unit: Unit = "event",
+        cap: int | None = None,
+        tolerance: Real = 0,
+        seed: int | None = None,
+        noise: Noise | None = None,
+    ) -> None:
+        self.cls = checked_class(cls)
+        asked = {"epsilon": epsilon, "delta": delta, "horizon": horizon}
+        self.plan = _plan(cls, asked, plan, unit=unit, cap=cap, tolerance=tolerance)
+        self.seed = secrets.randbits(63) if seed is None else seed
+        _warn_of_delta(self.plan)
+        rule = cls.hypothesis(cls.start())
+        if rule is None:
+            raise BadParameter(f"{cls!r} has no rule before any example")
+        self._releases = [Release(1, rule)]
+        self._trace = Trace()
+        self.rounds = self.null_rounds = 0
+        self._shown: dict[int, int] = {}
+        self._busy = False
+        self._engine = self._begin(rule, SystemNoise() if noise is None else noise)
+
+    def _begin(self, rule: Hypothesis, noise: Noise) -> Restarting | Lasting:
+        plan = self.plan
+        forest = Forest(self.cls, plan.shapes, self.seed, root=plan.root, replant=plan.replant)
+        gate = plan.gate(noise, rule.key, lambda: missing_from(self.hypothesis, self.cls))
+        if isinstance(gate, HistSparse):
+            return Lasting(forest, gate, rule, plan.check_every, self._publish, self._watch)
+        return Restarting(forest, gate, rule, self._publish, self._watch)
+
+    @property
+    def hypothesis(self) -> Hypothesis:
+        """The rule published for the next example. Public."""
+        return self._engine.rule
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        """The rules published so far, each with the round from which it stood. Public."""
+        return tuple(self._releases)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What all that is published promises, however long the stream gets."""
+        return self._engine.gate.guarantee
+
+    @property
+    def ledger(self) -> tuple[Event, ...]:
+        """Every use of a mechanism so far. Public: it follows from the rounds of the firings."""
+        return self._engine.gate.ledger
+
+    @property
+    def spent(self) -> Cost:
+        """What the ledger adds up to: never more than the guarantee."""
+        return self._engine.gate.spent
+
+    @property
+    def final(self) -> str | None:
+        """Why the published rule will not change any more, if so. Public."""
+        if self.rounds >= self.plan.horizon:
+            return f"the horizon of {self.plan.horizon:,} rounds is reached: the last rule stands"
+        if self._engine.gate.exhausted:
+            return f"all {self.plan.releases} releases are used up: the last rule stands"
+        return None
+
+    @property
+    def mistakes(self) -> int:
+        """Mistakes of the published rules so far. Private."""
+        return self._engine.mistakes
+
+    @property
+    def votes(self) -> Mapping[Hypothesis, int]:
+        """How many trees vote for each rule. Private."""
+        return dict(self._engine.forest.votes)
+
+    @property
+    def trace(self) -> tuple[Sample, ...]:
+        """How mistakes and votes came about. Private."""
+        return self._trace.samples
+
+    def __repr__(self) -> str:
+        state = f"round {self.rounds:,}: {self.hypothesis}"
+        return f"DPSOA({self.cls!r}) at {state}; {self.final or self.guarantee}"
+
+    def predict_one(self, x: object) -> bool:
+        """What the published rule says of an example."""
+        return self._engine.rule(x)
+
+    def predict_many(self, X: Any) -> Mask:
+        """What the published rule says of a batch."""
+        return self.cls.predict(self._engine.rule, readable_batch(self.cls, X))
+
+    def learn_one(self, x: object, y: object, user: object = None) -> None:
+        """See one example's label.
+
+        A row that the class cannot read is refused, and nothing has happened: stopping there is
+        outside the guarantee. `skip_one` makes it a null round, which is inside.
+        """
+        self.cls.check(x)
+        self._one(x, label(y), self._route(user))
+
+    def skip_one(self, user: object = None) -> None:
+        """A null round: it uses up its number, and teaches nothing."""
+        self._one(None, None, self._route(user))
+
+    def _one(self, x: object, y: bool | None, route: int) -> None:
+        self._enter()
+        number = self.rounds
+        if not self._within_cap(route):
+            y = None
+        self.null_rounds += y is None
+        if number >= self.plan.horizon:
+            self._engine.mistakes += y is not None and self._engine.rule(x) != y
+        elif y is None:
+            self._engine.pass_one(number)
+        else:
+            self._engine.advance_one(number, x, y, route)
+        self.rounds = number + 1
+        self._busy = False
+
+    def learn_many(
+        self, X: Any, y: object, users: Any = None, *, bad_rows: BadRows = "refuse"
+    ) -> None:
+        """See a batch of labels, as if one after the other.
+
+        `bad_rows="refuse"`: a batch with a row or a label that cannot be read changes nothing, and
+        the refusal is outside the guarantee. `"null"`: such rows are null rounds, which is inside.
+        """
+        batch = as_batch(X)
+        usable, answers = readable_rounds(self.cls, batch, y, bad_rows)
+        self._need_users(users is not None)
+        routes = None if users is None else user_numbers(users, len(answers))
+        self._enter()
+        if routes is not None and self.plan.cap is not None:
+            usable = usable & np.fromiter(map(self._within_cap, routes.tolist()), dtype=bool)
+        rounds = usable_rounds(batch, answers, usable, self.rounds, routes)
+        end = self.rounds + len(answers)
+        stop = max(self.rounds, min(end, self.plan.horizon))
+        self._engine.advance(rounds, self.rounds, stop)
+        self._engine.mistakes += errors(self.cls, self.hypothesis, rounds.between(stop, end))
+        self.null_rounds += len(answers) - len(rounds.number)
+        self.rounds = end
+        self._busy = False
+
+    def _enter(self) -> None:
+        """One step at a time; one that was interrupted half-way is the last."""
+        if self._busy:
+            raise Moved(
+                "another step of this learner is under way, or one was interrupted half-way: it "
+                "still serves its rule, and learns no more"
+            )
+        self._busy = True
+
+    def _route(self, user: object) -> int:
+        """What sends a round to its tree: its own number, or its user's."""
+        self._need_users(user is not None)
+        return self.rounds if user is None else number_of(encode(user))
+
+    def _need_users(self, given: bool) -> None:
+        if given != (self.plan.unit == "user"):
+            needs = "needs the user of each round" if not given else "takes no users"
+            raise BadExample(f"a learner with unit={self.plan.unit!r} {needs}")
+
+    def _within_cap(self, route: int) -> bool:
+        """Whether a user has rounds left under the cap; who appears when is public."""
+        if self.plan.cap is None:
+            return True
+        self._shown[route] = self._shown.get(route, 0) + 1
+        return self._shown[route] <= self.plan.cap
+
+    def _publish(self, number: int, rule: Hypothesis) -> None:
+        self._releases.append(Release(number + 1, rule))
+
+    def _watch(self, number: int, votes: Mapping[Hypothesis, int], fired: bool) -> None:
+        top = sorted(votes.items(), key=lambda pair: (-pair[1], pair[0]))[:TOP]
+        self._trace.add(Sample(number, self.mistakes, tuple(top)), keep=fired)
+
+
+def _plan(
+    cls: HypothesisClass, asked: dict[str, Any], plan: Plan | TheoremPlan | None, **options: Any
+) -> Plan:
+    """The plan given, or the practical one for what was asked."""
+    if plan is None:
+        missing = [name for name, value in asked.items() if value is None]
+        if missing:
+            raise BadParameter(f"say {' and '.join(missing)}, or give a plan")
+        return Plan.practical(cls, **asked, **options)
+    if isinstance(plan, TheoremPlan):
+        raise BadParameter(plan.refusal())
+    asked |= {name: value for name, value in options.items() if value != DEFAULTS[name]}
+    for name, value in asked.items():
+        if value is not None and value != getattr(plan, name):
+            raise BadParameter(f"{name} is {value}, and {getattr(plan, name)} in the plan")
+    return plan
+
+
+DEFAULTS = {"unit": "event", "cap": None, "tolerance": 0}
+
+
+def _warn_of_delta(plan: Plan) -> None:
+    if plan.delta * 10 * plan.horizon > 1:
+        warnings.warn(
+            f"delta = {float(plan.delta):g} is above 1 / (10 x horizon) = "
+            f"{1 / (10 * plan.horizon):g}: that allows some record of the stream to be published",
+            stacklevel=3,
+        )

@@ -1,0 +1,369 @@
+"""Plans: every constant of a private learner, chosen before it sees any data.
+
+A plan is a frozen value. What it says of privacy is proved for every value of every field
+(docs/guarantee.md): a plan can be bad, it cannot be unsafe. What it says of mistakes is a hope, or
+a theorem, and it says which. How constants are chosen is in `choosing`; what the proof asks for,
+which nobody can run, in `theorem`.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from littlestone.learning.choosing import best, can_stall, fresh_start, lasting, news_of
+from littlestone.learning.forest import Root
+from littlestone.learning.prediction import Selection
+from littlestone.learning.schedule import Schedule
+from littlestone.learning.theorem import TheoremPlan
+from littlestone.privacy.accounting import Unit
+from littlestone.privacy.drawn_and_kept import DrawnAndKept
+from littlestone.privacy.epochs import MistakesGate
+from littlestone.privacy.exact import BadParameter, Real, positive, probability, whole
+from littlestone.privacy.gate import HistSparse
+from littlestone.privacy.histogram import StableHistogram
+from littlestone.privacy.noise import Noise
+from littlestone.theory.classes import HypothesisClass, checked_class
+
+MILLION = 10**6
+SELECTORS = {kind.name: kind for kind in (DrawnAndKept, StableHistogram)}
+VoteGate: TypeAlias = MistakesGate[Mapping[bytes, int]] | HistSparse
+
+
+class Line(NamedTuple):
+    """One line of a plan's table."""
+
+    what: str
+    value: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The constants of a learner. Make one with `Plan.practical` or `Plan.paper`.
+
+    `leaves` maps leaves a tree to the number of such trees. `thresholds` are in mistakes for the
+    mistakes monitor, in lost votes for the votes monitor: the n-th when n causes may be missing
+    from the published rule, so that votes may be split n ways. `releases` is None when unlimited.
+    """
+
+    name: str
+    made_for: str
+    epsilon: Fraction
+    delta: Fraction
+    horizon: int
+    unit: Unit
+    monitor: Literal["mistakes", "votes"]
+    epsilon_monitor: Fraction
+    thresholds: tuple[int, ...]
+    check_every: int
+    selector: str
+    leaves: Mapping[int, int]
+    root: Root = "learns"
+    replant: bool = False
+    tolerance: Fraction = Fraction(0)
+    restart_every: int | None = None
+    releases: int | None = None
+    cap: int | None = None
+    expected_mistakes: int | None = None
+    refusal: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, read in _EXACT.items():
+            object.__setattr__(self, name, read(getattr(self, name), name))
+        for name in ("horizon", "check_every"):
+            whole(getattr(self, name), name, least=1)
+        counts = tuple(whole(count, "a threshold", least=1) for count in self.thresholds)
+        object.__setattr__(self, "thresholds", counts)
+        if not counts:
+            raise BadParameter("a plan has at least one threshold")
+        if not 0 <= self.tolerance < 1:
+            raise BadParameter(f"tolerance is at least 0 and below 1, not {self.tolerance}")
+        if self.epsilon_monitor >= self.epsilon:
+            raise BadParameter("the monitor's epsilon leaves nothing for the selector")
+        if self.selector not in SELECTORS:
+            raise BadParameter(f"the selector is one of {list(SELECTORS)}, not {self.selector!r}")
+        object.__setattr__(self, "leaves", dict(sorted(self.leaves.items())))
+
+    @classmethod
+    def practical(
+        cls,
+        hypotheses: HypothesisClass,
+        epsilon: Real,
+        delta: Real,
+        horizon: int,
+        *,
+        unit: Unit = "event",
+        tolerance: Real = 0,
+        cap: int | None = None,
+        releases: int | None = None,
+    ) -> "Plan":
+        """Everything chosen to make few mistakes.
+
+        Per event, or per user with a `cap` on a user's rounds: epochs all the way, releases without
+        end. Per user without a cap: the votes monitor over one lasting forest, `releases` in all.
+
+        >>> from littlestone.theory.sets import Points
+        >>> plan = Plan.practical(Points(), epsilon=1, delta=1e-6, horizon=100_000)
+        >>> plan.trees, plan.thresholds, plan.check_every
+        (248, (43,), 4)
+        """
+        checked_class(hypotheses)
+        if unit == "user" and cap is None:
+            return cls._for_users(hypotheses, epsilon, delta, horizon, releases)
+        if releases is not None:
+            raise BadParameter("releases are unlimited here: only unit='user' without a cap counts")
+        tall, touched = can_stall(hypotheses), 1 if cap is None else whole(cap, "cap", least=1)
+        exact = positive(epsilon, "epsilon"), probability(delta, "delta")
+        news = news_of(hypotheses)
+        chosen = best(
+            float(exact[0]) / touched,
+            float(exact[1]) / touched,
+            news._replace(share=news.share / 2) if tall else news,
+        )
+        trees = min(chosen.trees, max(2, horizon))
+        return cls(
+            name="practical",
+            made_for=repr(hypotheses),
+            epsilon=exact[0],
+            delta=exact[1],
+            horizon=horizon,
+            unit=unit,
+            monitor="mistakes",
+            epsilon_monitor=exact[0] * chosen.split,
+            thresholds=chosen.thresholds,
+            check_every=chosen.check_every,
+            selector=chosen.selector.name,
+            leaves={1: trees - trees // 2, 4: trees // 2} if tall else {1: trees},
+            tolerance=Fraction(tolerance).limit_denominator(MILLION),
+            restart_every=fresh_start(chosen, tolerance),
+            cap=cap,
+            expected_mistakes=round(chosen.typical),
+            refusal=chosen.refusal,
+        )
+
+    @classmethod
+    def _for_users(
+        cls,
+        hypotheses: HypothesisClass,
+        epsilon: Real,
+        delta: Real,
+        horizon: int,
+        releases: int | None,
+    ) -> "Plan":
+        exact = positive(epsilon, "epsilon"), probability(delta, "delta")
+        count = hypotheses.dimension + 1 if releases is None else whole(releases, "releases", 1)
+        trees, threshold, check_every = lasting(
+            float(exact[0]), float(exact[1]), count, whole(horizon, "horizon", 1), DrawnAndKept
+        )
+        tall = can_stall(hypotheses)
+        return cls(
+            name="practical",
+            made_for=repr(hypotheses),
+            epsilon=exact[0],
+            delta=exact[1],
+            horizon=horizon,
+            unit="user",
+            monitor="votes",
+            epsilon_monitor=exact[0] / 2,
+            thresholds=(threshold,),
+            check_every=check_every,
+            selector=DrawnAndKept.name,
+            leaves={1: trees - trees // 2, 4: trees // 2} if tall else {1: trees},
+            replant=True,
+            releases=count,
+        )
+
+    @classmethod
+    def paper(
+        cls,
+        hypotheses: HypothesisClass,
+        epsilon: Real,
+        delta: Real,
+        horizon: int,
+        *,
+        trees: int | None = None,
+        releases: int | None = None,
+        eta: float = 1.0,
+        check_every: int = 1,
+    ) -> "Plan":
+        """Algorithms 1 and 2 with the repairs: trees of 2^(d+1) leaves, votes monitor, histogram.
+
+        `trees` (k2), `releases` (c) and `eta` are practical numbers, far below what the proof asks
+        for; a rule is dropped when less than 3 eta / 32 of the trees vote for it.
+        """
+        exact = positive(epsilon, "epsilon"), probability(delta, "delta")
+        leaves = 2 ** (checked_class(hypotheses).dimension + 1)
+        count = hypotheses.dimension + 1 if releases is None else whole(releases, "releases", 1)
+        half = float(exact[0]) / 2
+        votes = Selection(StableHistogram, half / count, float(exact[1]) / count).votes_for(0.99)
+        k2 = leaves * votes if trees is None else whole(trees, "trees", least=1)
+        return cls(
+            name="paper",
+            made_for=repr(hypotheses),
+            epsilon=exact[0],
+            delta=exact[1],
+            horizon=horizon,
+            unit="event",
+            monitor="votes",
+            epsilon_monitor=exact[0] / 2,
+            thresholds=(math.ceil(k2 * (1 - 3 * eta / 32)),),
+            check_every=check_every,
+            selector=StableHistogram.name,
+            leaves={leaves: k2},
+            root="dies",
+            releases=count,
+        )
+
+    @staticmethod
+    def theorem(
+        hypotheses: HypothesisClass, epsilon: Real, delta: Real, horizon: int
+    ) -> TheoremPlan:
+        """What the proof asks for. It can be printed; a learner refuses to run it."""
+        return TheoremPlan.of(checked_class(hypotheses).dimension, epsilon, delta, horizon)
+
+    @property
+    def trees(self) -> int:
+        """How many trees there are."""
+        return sum(self.leaves.values())
+
+    @property
+    def shapes(self) -> list[int]:
+        """The leaves of each tree, tree by tree."""
+        return [leaves for leaves, count in self.leaves.items() for _ in range(count)]
+
+    @property
+    def epsilon_selector(self) -> Fraction:
+        """What one selection may spend."""
+        touched = self.cap or 1 if self.releases is None else self.releases
+        return (self.epsilon - self.epsilon_monitor) / touched
+
+    @property
+    def delta_selector(self) -> Fraction:
+        """What one selection may spend."""
+        return self.delta / (self.cap or 1 if self.releases is None else self.releases)
+
+    def gate(self, noise: Noise, published: bytes, missing: Callable[[], int]) -> VoteGate:
+        """The gate that this plan describes, at its beginning. `missing` is public: how many causes
+        the rule that is published may lack."""
+        if self.monitor == "votes":
+            return self._votes_gate(noise, published)
+        rate = float(self.epsilon_monitor) / (self.cap or 1)
+        schedules = [
+            Schedule(base, rate, self.check_every, self.tolerance) for base in self.thresholds
+        ]
+
+        def threshold(age: Any, refusals: int) -> Any:
+            return schedules[min(missing(), len(schedules)) - 1](age, refusals)
+
+        return MistakesGate(
+            noise,
+            epsilon=self.epsilon_monitor,
+            selector=SELECTORS[self.selector](
+                epsilon=self.epsilon_selector, delta=self.delta_selector
+            ),
+            threshold=threshold,
+            published=published,
+            check_every=self.check_every,
+            restart_every=self.restart_every,
+            cap=self.cap,
+            unit=self.unit,
+        )
+
+    def _votes_gate(self, noise: Noise, published: bytes) -> HistSparse:
+        if self.releases is None or self.epsilon_monitor != self.epsilon / 2:
+            raise BadParameter("the votes monitor has half of epsilon and a number of releases")
+        return HistSparse(
+            noise,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            releases=self.releases,
+            trees=self.trees,
+            threshold=self.thresholds[-1],
+            published=published,
+            selector=SELECTORS[self.selector],
+            unit=self.unit,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan as JSON data; `plan_from_json` reads it back exactly."""
+        data = {field.name: getattr(self, field.name) for field in fields(self)}
+        data["leaves"] = {str(leaves): count for leaves, count in self.leaves.items()}
+        return {n: str(v) if isinstance(v, Fraction) else v for n, v in data.items()}
+
+    def lines(self) -> Iterator[Line]:
+        """The plan as a table: what is proved, where the budget goes, what is hoped."""
+        yield from self._proved()
+        yield from self._machinery()
+        yield from self._hoped()
+
+    def _proved(self) -> Iterator[Line]:
+        pair = f"epsilon {float(self.epsilon):g}, delta {float(self.delta):g}"
+        yield Line("privacy: proved", pair, f"replace-one, per {self.unit}; any stream")
+        yield Line(
+            "monitor's budget", f"epsilon {float(self.epsilon_monitor):.4g}", "once, for all rounds"
+        )
+        each = f"epsilon {float(self.epsilon_selector):.4g}, delta {float(self.delta_selector):.3g}"
+        if self.releases is not None:
+            why = f"each of {self.releases} releases: they add up"
+        elif self.cap is not None:
+            why = f"each; a user's rounds meet at most {self.cap}"
+        else:
+            why = "each epoch reads its own rounds: releases are unlimited"
+        yield Line("selector's budget", each, why)
+
+    def _machinery(self) -> Iterator[Line]:
+        shapes = ", ".join(f"{count:,} of {n}" for n, count in self.leaves.items())
+        yield Line("trees x leaves", shapes, "copies of the class's learner")
+        watched = "mistakes of the published rule" if self.monitor == "mistakes" else "lost votes"
+        limits = " / ".join(f"{count:,}" for count in self._few_thresholds())
+        yield Line("monitor", f"{watched} >= {limits}", "then ask the trees")
+        yield Line("selector", self.selector, f"needs about {self.votes_needed} votes")
+        yield Line("check every", f"{self.check_every:,} rounds", "a public schedule")
+        if self.tolerance:
+            yield Line("tolerance", f"{float(self.tolerance):.2%}", "mistakes that cause no change")
+        if self.restart_every is not None:
+            yield Line("fresh start every", f"{self.restart_every:,} rounds", "banks no credit")
+        if self.cap is not None:
+            yield Line("rounds a user", f"at most {self.cap}", "later ones are null rounds")
+        yield Line("horizon", f"{self.horizon:,} rounds", "then the last rule stands")
+
+    def _few_thresholds(self) -> list[int]:
+        """All of them, or the first and the last."""
+        several = list(self.thresholds)
+        return several if len(several) < 6 else [several[0], several[-1]]
+
+    def _hoped(self) -> Iterator[Line]:
+        if self.expected_mistakes is None:
+            yield Line("utility: heuristic", "no prediction", "measure it on synthetic streams")
+            return
+        yield Line(
+            "utility: heuristic",
+            f"about {self.expected_mistakes:,} mistakes a change of rule",
+            "when some rule of the class fits the stream",
+        )
+        yield Line("a firing in vain", f"{self.refusal:.1%}", "then it goes on collecting votes")
+
+    @property
+    def votes_needed(self) -> int:
+        """The votes with which a leader is named nineteen times in twenty."""
+        epsilon, delta = float(self.epsilon_selector), float(self.delta_selector)
+        return Selection(SELECTORS[self.selector], epsilon, delta).votes_for(0.95)
+
+    def __str__(self) -> str:
+        return "\n".join(f"{what:<20}{value:<48}{why}" for what, value, why in self.lines())
+
+
+_EXACT = {"epsilon": positive, "epsilon_monitor": positive, "delta": probability}
+
+
+def plan_from_json(data: Mapping[str, Any]) -> Plan:
+    """Read back what `Plan.to_json` wrote."""
+    known = {field.name for field in fields(Plan)}
+    if set(data) != known:
+        odd = ", ".join(sorted(set(data) ^ known))
+        raise BadParameter(f"this is not the JSON of a plan: look at {odd}")
+    exact = {n: Fraction(data[n]) for n in ("epsilon", "delta", "epsilon_monitor", "tolerance")}
+    leaves = {int(n): count for n, count in data["leaves"].items()}
+    return Plan(**{**data, **exact, "leaves": leaves, "thresholds": tuple(data["thresholds"])})

@@ -1,0 +1,160 @@
+"""What a plan may hope for: how many mistakes pass before the right rule is published.
+
+The formulas behind `Plan.practical`, for one epoch of a stream that some rule fits. Utility only:
+nothing here enters a privacy proof, so floats will do. Three questions, in the order they arise:
+
+1. *When does the monitor fire?* It compares mistakes plus fresh noise with a threshold plus a lift.
+   Given the lift, checks are independent, so the law of the mistakes at the firing is a product.
+2. *How many trees know by then?* M mistakes land in k trees at random; a tree that got `surprises`
+   of them votes for the right rule, if its news is that of the leader (`share` of them).
+3. *Is the leader named?* The selector's own law.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from littlestone.privacy.drawn_and_kept import DrawnAndKept
+from littlestone.privacy.histogram import StableHistogram
+
+Floats = npt.NDArray[np.float64]
+AnySelector = DrawnAndKept | StableHistogram
+
+NODES = np.array([-1.83, -1.1, -0.67, -0.32, 0.0, 0.32, 0.67, 1.1, 1.83])
+"""Normal quantiles in the middle of nine equal parts: votes vary about their mean."""
+
+PACES = (1, 16, 256, 4096)
+"""Rounds for one mistake, from a burst to a trickle: what a plan is judged on."""
+
+
+class News(NamedTuple):
+    """What it takes to make a tree vote right: surprises, and the share of them that tell the
+    leader, if up to `ways` causes compete."""
+
+    surprises: int
+    share: float
+    ways: int = 1
+
+
+def lift_law(epsilon: float, one_sided: bool, lifts: npt.NDArray[np.int64]) -> Floats:
+    """P(lift = k) for integer noise of scale 1/epsilon, one- or two-sided."""
+    a = math.exp(-epsilon)
+    if one_sided:
+        return np.where(lifts >= 0, (1 - a) * a ** np.maximum(lifts, 0), 0.0)
+    return np.asarray((1 - a) / (1 + a) * a ** np.abs(lifts))
+
+
+def reaching(margin: npt.NDArray[np.float64], epsilon: float, one_sided: bool) -> Floats:
+    """P(noise >= margin), a reading between the integers."""
+    a, up = math.exp(-epsilon), np.maximum(margin, 0)
+    if one_sided:
+        return np.asarray(a**up)
+    down = np.maximum(1 - margin, 0)
+    return np.where(margin > 0, a**up / (1 + a), 1 - a**down / (1 + a))
+
+
+class Firing(NamedTuple):
+    """The law of the mistakes at the firing: `chance[i]` for `mistakes[i]` of them."""
+
+    mistakes: Floats
+    chance: Floats
+
+    def quantile(self, level: float) -> float:
+        """The mistakes that are not exceeded with this probability."""
+        return float(self.mistakes[min(self._below(level), len(self.mistakes) - 1)])
+
+    def _below(self, level: float) -> int:
+        return int((np.cumsum(self.chance) < level).sum())
+
+
+def firing(
+    epsilon: float,
+    threshold: Callable[[npt.NDArray[np.int64]], npt.NDArray[np.int64]],
+    check_every: int,
+    pace: int,
+    one_sided: bool = True,
+) -> Firing:
+    """When a monitor fires if a mistake comes every `pace` rounds. `threshold` is told the ages.
+
+    >>> law = firing(0.3, lambda ages: np.full(len(ages), 40), check_every=1, pace=1)
+    >>> law.quantile(0.5), law.quantile(0.99)
+    (37.0, 50.0)
+    """
+    unit = max(1, round(1 / (50 * epsilon)))
+    step = max(unit, check_every // pace)
+    checks = step * pace / check_every
+    mistakes = np.arange(0, 4 * int(threshold(np.zeros(1, np.int64))[0]) + 40 / epsilon, step)
+    lifts = unit * np.arange(0 if one_sided else -14 / (epsilon * unit), 14 / (epsilon * unit))
+    limits = threshold((mistakes * pace).astype(np.int64)).astype(float)
+    fires = reaching(limits[:, None] + lifts - mistakes[:, None], epsilon, one_sided)
+    with np.errstate(divide="ignore"):
+        alive = np.exp(np.cumsum(checks * np.log1p(-np.minimum(fires, 1 - 1e-16)), axis=0))
+    weights = lift_law(epsilon, one_sided, lifts.astype(np.int64))
+    survival = alive @ (weights / weights.sum())
+    return Firing(mistakes, -np.diff(survival, prepend=1.0))
+
+
+def votes_law(mistakes: Floats, trees: int, news: News) -> tuple[Floats, Floats]:
+    """Mean and deviation of the leader's votes after so many mistakes: balls in bins.
+
+    >>> mean, _ = votes_law(np.array([50.0]), trees=400, news=News(1, 1.0))
+    >>> round(float(mean[0]))
+    47
+    """
+    j, load = news.surprises, mistakes / trees
+    masses = [np.exp(-load) * load**i / math.factorial(i) for i in range(j)]
+    told = 1 - np.sum(masses, axis=0)
+    mean = news.share * trees * told
+    bins = trees * np.maximum(told * (1 - told) - load * masses[-1] ** 2, 0)
+    return mean, np.sqrt(news.share**2 * bins + mean * (1 - news.share))
+
+
+@cache
+def _named(histogram: bool, epsilon: float, delta: float) -> tuple[Floats, Floats]:
+    """Votes, and the probability that a leader with so many, and no rival, is named."""
+    made: AnySelector = (StableHistogram if histogram else DrawnAndKept)(
+        epsilon=epsilon, delta=delta
+    )
+    most = math.ceil(4 * (1 - math.log(delta)) / epsilon) + 8
+    votes = np.unique(np.linspace(0, most, 160).astype(int))
+    if isinstance(made, StableHistogram):
+        margin = np.asarray(made.threshold - votes, dtype=float)
+        return votes.astype(float), reaching(margin, float(1 / made.scale), one_sided=False)
+    return votes.astype(float), np.array([made.alone(int(n)) for n in votes])
+
+
+@dataclass(frozen=True)
+class Selection:
+    """How a selector behaves, as a function of the leader's votes."""
+
+    selector: type[AnySelector]
+    epsilon: float
+    delta: float
+
+    def named(self, votes: Floats) -> Floats:
+        """The probability that a leader with so many votes is named."""
+        return np.interp(votes, *self._curve)
+
+    def votes_for(self, level: float) -> int:
+        """The votes with which it is named with this probability.
+
+        >>> Selection(DrawnAndKept, 0.6, 1e-6).votes_for(0.95)
+        26
+        """
+        votes, chances = self._curve
+        return math.ceil(np.interp(level, chances, votes))
+
+    @property
+    def _curve(self) -> tuple[Floats, Floats]:
+        return _named(self.selector is StableHistogram, self.epsilon, self.delta)
+
+    def refusal(self, law: Firing, trees: int, news: News) -> float:
+        """The probability that a firing names no one."""
+        mean, spread = votes_law(law.mistakes, trees, news)
+        named = np.mean([self.named(mean + node * spread) for node in NODES], axis=0)
+        return float(1 - law.chance @ named)

@@ -1,0 +1,117 @@
+"""The restarting forest: mistakes say when, fresh trees say what. Epochs all the way.
+
+At every firing the forest starts again from the published rule, so monitor and selector read the
+rounds of their own epoch only, and epochs compose in parallel (docs/guarantee.md, Theorem 7).
+
+Promises: what is published depends on the rounds, the coins and the noise, not on how the rounds
+were batched. Between checks nothing is published, so a batch is: evaluate the published rule,
+vectorised; let the gate run over the counts; show the forest what came before the firing.
+"""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from littlestone.learning.forest import Forest
+from littlestone.learning.rounds import Rounds
+from littlestone.privacy.epochs import MistakesGate
+from littlestone.theory.hypothesis import Hypothesis
+from littlestone.theory.rows import as_batch
+
+FIRST_WINDOW, LARGEST_WINDOW = 256, 1 << 16
+"""After a firing the next may be near: look ahead a little, then further and further."""
+
+Publish = Callable[[int, Hypothesis], None]
+"""Told the number of rounds before a rule, and the rule: the one line at which private becomes
+public is the decision of the gate; this passes it on."""
+
+Watch = Callable[[int, Mapping[Hypothesis, int], bool], None]
+"""Told, privately, the number of rounds so far, the votes, and whether the gate has fired."""
+
+
+class Restarting:
+    """A forest and a gate of epochs, moving through the rounds together."""
+
+    def __init__(
+        self,
+        forest: Forest,
+        gate: MistakesGate[Mapping[bytes, int]],
+        rule: Hypothesis,
+        publish: Publish,
+        watch: Watch,
+    ) -> None:
+        self.forest, self.gate, self.rule = forest, gate, rule
+        self.mistakes = 0
+        self._publish, self._watch = publish, watch
+        self._pending = 0
+        self._window = FIRST_WINDOW
+
+    def advance(self, rounds: Rounds, start: int, stop: int) -> None:
+        """Learn the rounds from `start` up to `stop`."""
+        every = self.gate.check_every
+        while start < stop:
+            restart = (start // every + self.gate.checks_to_restart) * every
+            start = self._stretch(rounds, start, min(stop, start + self._window, restart))
+
+    def _stretch(self, rounds: Rounds, start: int, stop: int) -> int:
+        """Learn up to `stop`, or up to the first firing: where it stopped."""
+        part, every = rounds.between(start, stop), self.gate.check_every
+        wrong = part.number[self.forest.cls.predict(self.rule, part.batch) != part.answers]
+        first, complete = start // every, stop // every - start // every
+        counts = np.bincount(wrong // every - first, minlength=complete + 1)
+        counts[0] += self._pending
+
+        def ballot(place: int) -> Mapping[bytes, int]:
+            self._show(part.between(start, (first + place + 1) * every))
+            return self.forest.ballot
+
+        step = self.gate.run(counts[:complete], ballot)
+        if step.decision.fired:
+            stop = (first + step.checks) * every
+            self.mistakes += int((wrong < stop).sum())
+            self._begin_epoch(stop, step.decision.key)
+            return stop
+        self.mistakes += len(wrong)
+        self._pending = int(counts[complete])
+        self._show(part)
+        self._watch(stop, self.forest.votes, False)
+        if complete:
+            self._restart_if_due()
+        self._window = min(2 * self._window, LARGEST_WINDOW)
+        return stop
+
+    def advance_one(self, number: int, x: object, y: bool, route: int) -> None:
+        """Learn one round: what `advance` does, without arrays unless a tree is surprised."""
+        if self.rule(x) != y:
+            self.mistakes += 1
+            self._pending += 1
+        if any(rule(x) != y for rule in self.forest.rules):
+            self.forest.learn(as_batch([x]), np.array([y]), np.array([route]))
+        self.pass_one(number)
+
+    def pass_one(self, number: int) -> None:
+        """The end of a round, null or not: look at the schedule."""
+        if (number + 1) % self.gate.check_every:
+            return
+        fired, key = self.gate.check(self._pending, self.forest.ballot)
+        if fired:
+            self._begin_epoch(number + 1, key)
+        else:
+            self._pending = 0
+            self._restart_if_due()
+
+    def _show(self, part: Rounds) -> None:
+        self.forest.learn(part.batch, part.answers, part.route)
+
+    def _restart_if_due(self) -> None:
+        """The public restart: the gate has made it, the forest follows."""
+        if self.gate.restart_every is not None and self.gate.age == 0:
+            self.forest.restart(self.rule)
+
+    def _begin_epoch(self, number: int, key: bytes | None) -> None:
+        self._watch(number, self.forest.votes, True)
+        if key is not None:
+            self.rule = next(rule for rule in self.forest.votes if rule.key == key)
+            self._publish(number, self.rule)
+        self.forest.restart(self.rule)
+        self._pending, self._window = 0, FIRST_WINDOW

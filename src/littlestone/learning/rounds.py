@@ -1,0 +1,130 @@
+"""Rounds: a stretch of the stream, ready to be learned.
+
+A null round, one without a usable example, uses up its number and nothing else: it is not here, and
+the rounds after it keep theirs. So neighbouring streams stay aligned.
+"""
+
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from littlestone.learning.coins import number_of
+from littlestone.theory.classes import HypothesisClass
+from littlestone.theory.errors import BadExample
+from littlestone.theory.hypothesis import Hypothesis
+from littlestone.theory.rows import (
+    Batch,
+    as_batch,
+    column_of,
+    each,
+    label,
+    labels,
+    part_of,
+    passes,
+    row_of,
+)
+from littlestone.theory.values import Mask, encode
+
+Numbers = npt.NDArray[np.integer[Any]]
+
+
+class Rounds(NamedTuple):
+    """Examples and labels, each with the number of its round and what routes it to a tree."""
+
+    batch: Batch
+    answers: Mask
+    number: Numbers
+    route: Numbers
+
+    def between(self, start: int, stop: int) -> "Rounds":
+        """The rounds from `start` up to, not including, `stop`."""
+        first, last = np.searchsorted(self.number, [start, stop])
+        if first == 0 and last == len(self.number):
+            return self
+        part = slice(int(first), int(last))
+        return Rounds(
+            part_of(self.batch, part), self.answers[part], self.number[part], self.route[part]
+        )
+
+
+BadRows = Literal["refuse", "null"]
+"""What becomes of rows that cannot be read: the batch is refused, or they are null rounds."""
+
+
+def readable_batch(cls: HypothesisClass, X: Any) -> Batch:
+    """A batch as arrays, if the class can read every row of it."""
+    batch = as_batch(X)
+    _refuse_unreadable(cls, batch, cls.readable(batch))
+    return batch
+
+
+def _refuse_unreadable(cls: HypothesisClass, batch: Batch, readable: Mask) -> None:
+    if readable.all():
+        return
+    row = int(np.argmin(readable))
+    try:
+        cls.check(row_of(batch, row))
+    except BadExample as error:
+        raise BadExample(error.sentence, row) from None
+    raise AssertionError(f"{cls!r} reads row {row} alone and not in a batch")
+
+
+def readable_rounds(
+    cls: HypothesisClass, batch: Batch, y: object, bad_rows: BadRows
+) -> tuple[Mask, Mask]:
+    """Which rows of a batch have an example, and the labels of those that have."""
+    if bad_rows not in get_args(BadRows):
+        raise BadExample(f"bad_rows is 'refuse' or 'null', not {bad_rows!r}")
+    given, readable = column_of(y, None), cls.readable(batch)
+    if len(given) != len(readable):
+        raise BadExample(f"{len(readable)} examples and {len(given)} labels")
+    if bad_rows == "refuse":
+        _refuse_unreadable(cls, batch, readable)
+        return readable, labels(given)
+    positive, negative = (_labelled(given, answer) for answer in (True, False))
+    return readable & (positive | negative), positive
+
+
+def _labelled(given: npt.NDArray[Any], answer: bool) -> Mask:
+    """Which labels are this answer; one that is no label at all is neither."""
+    if given.dtype.kind in "biuf":
+        return np.asarray(given == answer)
+    return each(lambda y: passes(label, y) and label(y) == answer, given)
+
+
+def errors(cls: HypothesisClass, rule: Hypothesis, rounds: Rounds) -> int:
+    """How many of the rounds a rule gets wrong."""
+    return int((cls.predict(rule, rounds.batch) != rounds.answers).sum())
+
+
+def usable_rounds(
+    batch: Batch, answers: Mask, usable: Mask, first: int, users: Numbers | None
+) -> Rounds:
+    """The rounds of a batch that have an example, numbered from `first`."""
+    number = np.arange(first, first + len(answers))
+    route = number if users is None else users
+    if usable.all():
+        return Rounds(batch, answers, number, route)
+    kept = np.flatnonzero(usable)
+    return Rounds(part_of(batch, kept), answers[kept], number[kept], route[kept])
+
+
+def user_numbers(users: Any, count: int) -> npt.NDArray[np.uint64]:
+    """The number that stands for each user of a batch, by the canonical bytes of its name.
+
+    >>> one, other, again = user_numbers(["alice", "bob", "alice"], 3)
+    >>> one == again != other
+    np.True_
+    """
+    names = column_of(users, None)
+    if len(names) != count:
+        raise BadExample(f"{count} examples and {len(names)} users")
+    known: dict[bytes, int] = {}
+    found = np.empty(count, dtype=np.uint64)
+    for row, name in enumerate(names.tolist()):
+        key = encode(name)
+        if key not in known:
+            known[key] = number_of(key)
+        found[row] = known[key]
+    return found

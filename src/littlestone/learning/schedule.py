@@ -1,0 +1,55 @@
+"""The schedule of thresholds: how many mistakes an epoch may make, by its age. Public.
+
+The base is raised by half after each refusal; by what is tolerated; and by the logarithm of the
+checks made for each mistake of the base, since each check is one more chance of a false alarm:
+
+    base + ceil(ln(1 + age / (check_every x base)) / rate) + floor(tolerance x age)
+
+The logarithm climbs by one at a few ages only, which are worked out once; so one age and an array
+of ages are answered in the same integers.
+"""
+
+import math
+from bisect import bisect_left
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+LARGEST_FACTOR = 8.0
+FURTHEST = 1 << 40
+"""No stream is longer."""
+
+
+class Schedule:
+    """A function of public things: the age of an epoch, and the refusals in a row before it.
+
+    >>> schedule = Schedule(base=40, rate=0.25, check_every=8)
+    >>> schedule(0, 0), schedule(10_000, 0), schedule(0, refusals=1)
+    (40, 54, 60)
+    >>> schedule(np.array([0, 10_000]), 0)
+    array([40, 54])
+    """
+
+    def __init__(
+        self, base: int, rate: float, check_every: int, tolerance: Fraction = Fraction(0)
+    ) -> None:
+        self.base, self.rate, self.check_every = base, rate, check_every
+        self._up, self._down = tolerance.as_integer_ratio()
+        self._climb = cache(self._climbs)
+
+    def __call__(self, age: Any, refusals: int) -> Any:
+        base, ages = self._climb(min(refusals, 64))
+        tolerated = age * self._up // self._down if self._up else 0
+        if isinstance(age, int):
+            return base + bisect_left(ages, age) + tolerated
+        return base + np.searchsorted(ages, age) + tolerated
+
+    def _climbs(self, refusals: int) -> tuple[int, list[int]]:
+        """The base after so many refusals, and the ages beyond which the logarithm has climbed."""
+        base = math.ceil(self.base * min(1.5**refusals, LARGEST_FACTOR))
+        ages: list[int] = []
+        while not ages or ages[-1] < FURTHEST:
+            ages.append(math.floor(self.check_every * base * math.expm1(self.rate * len(ages))))
+        return base, ages

@@ -1,0 +1,82 @@
+"""What the theorem asks for (Theorem 4.1, Lemmas 6.2 and 6.3, with the repairs of docs/paper.md).
+
+The numbers do not fit this world, so they are kept as powers of two. With d the dimension, T the
+horizon and beta = 1/T:
+
+    k1   = the least power of two with k1 >= 2^(d+1) and k1 >= 20      leaves
+    eta  = 2^(-4 k1 - 4) / k1                                          votes of a frequent rule
+    c    = 8 k1 / eta                                                  releases
+    k2   = the largest of                                              trees
+             2^(8 k1 + 6) k1^2 ln(5 T ln(k1) / beta)                   Lemma 6.2
+             16 c (ln T + ln(2 c / beta)) / (eps eta / 32)             the sparse vector, at eps/2
+             4/eta + ln(c / (eta^2 beta delta)) / (eta eps / (2 c))    the histogram, at eps/2c
+    mistakes <= 16 k1^2 k2 / eta + 3                                   Lemma 6.3
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+from littlestone.privacy.exact import Real, log_of, positive, probability, whole
+
+LN2 = math.log(2)
+
+
+@dataclass(frozen=True)
+class TheoremPlan:
+    """Constants for which mistakes are proved to be few; binary logarithms of all but the leaves.
+
+    >>> plan = TheoremPlan.of(dimension=1, epsilon=1, delta=1e-6, horizon=10**6)
+    >>> print(plan)
+    leaves    32
+    eta       2^-137.0
+    releases  2^145.0
+    trees     2^298.0
+    mistakes  2^449.0
+    """
+
+    dimension: int
+    epsilon: Fraction
+    delta: Fraction
+    horizon: int
+    leaves: int
+    eta: float
+    releases: float
+    trees: float
+    mistakes: float
+
+    @classmethod
+    def of(cls, dimension: int, epsilon: Real, delta: Real, horizon: int) -> "TheoremPlan":
+        """The constants for a class of this dimension."""
+        exact, small = positive(epsilon, "epsilon"), probability(delta, "delta")
+        horizon = whole(horizon, "horizon", least=2)
+        k1 = max(2 ** (dimension + 1), 32)
+        eta = -4 * k1 - 4 - math.log2(k1)
+        c = 3 + math.log2(k1) - eta
+        time, eps = math.log(horizon), log_of(exact) / LN2
+        frequent = 8 * k1 + 6 + 2 * math.log2(k1)
+        frequent += math.log2(math.log(5) + 2 * time + math.log(math.log(k1)))
+        sparse = 4 + c + math.log2(2 * time + (1 + c) * LN2) - (eps + eta - 5)
+        told = (c - 2 * eta) * LN2 + time - log_of(small)
+        histogram = 1 + c + math.log2(told) - (eta + eps)
+        k2 = max(frequent, sparse, histogram, 2 - eta)
+        mistakes = 4 + 2 * math.log2(k1) + k2 - eta
+        return cls(dimension, exact, small, horizon, k1, eta, c, k2, mistakes)
+
+    def lines(self) -> Iterator[tuple[str, str]]:
+        """The constants, by name."""
+        yield "leaves", f"{self.leaves:,}"
+        for name in ("eta", "releases", "trees", "mistakes"):
+            yield name, f"2^{getattr(self, name):,.1f}"
+
+    def refusal(self) -> str:
+        """Why nobody can run it."""
+        return (
+            f"the theorem asks for 2^{self.trees:,.0f} trees and bounds the mistakes by "
+            f"2^{self.mistakes:,.0f}, in {self.horizon:,} rounds: it cannot be run. "
+            "Take Plan.practical, or Plan.paper for the paper's shape with numbers that fit"
+        )
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name:<10}{value}" for name, value in self.lines())

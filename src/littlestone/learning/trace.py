@@ -1,0 +1,91 @@
+"""A trace: the bounded history of a run, for the data's holder to look at. Private.
+
+Promises: however long the stream, a trace holds at most `most` samples, spread over all of it, the
+first and the last among them. It is a machine: the same samples in, the same samples kept.
+"""
+
+from typing import NamedTuple
+
+from littlestone.theory.hypothesis import Hypothesis
+
+MOST = 2_000
+"""How many samples a trace holds, unless told otherwise."""
+
+TOP = 8
+"""How many rules a sample's votes list at most."""
+
+
+class Sample(NamedTuple):
+    """What the data's holder may look at after `round` rounds. Private, so it does not print.
+
+    `mistakes` are those of the published rules since the stream began; `votes` are the most voted
+    rules, most first, at most `TOP` of them.
+    """
+
+    round: int
+    mistakes: int
+    votes: tuple[tuple[Hypothesis, int], ...]
+
+    def __repr__(self) -> str:
+        return f"Sample(round={self.round}, private)"
+
+
+class _Entry(NamedTuple):
+    """A sample, whether it is to be kept, and how many of its sort came before it."""
+
+    sample: Sample
+    keep: bool
+    number: int
+
+
+class Trace:
+    """A history of at most `most` samples. When full, every second one is dropped, and from then on
+    every second one that comes; those marked `keep` are spared until they fill half of the room.
+
+    >>> trace = Trace(most=4)
+    >>> for number in range(10):
+    ...     trace.add(Sample(number, 0, ()), keep=number == 5)
+    >>> [sample.round for sample in trace.samples]
+    [0, 4, 5, 9]
+    """
+
+    def __init__(self, most: int = MOST) -> None:
+        if most < 4:
+            raise ValueError(f"A trace holds at least 4 samples: {most} is too few.")
+        self.most = most
+        self._entries: list[_Entry] = []
+        self._counts = {False: 0, True: 0}
+        self._strides = {False: 1, True: 1}
+
+    def __repr__(self) -> str:
+        return f"Trace(samples={len(self._entries)}, private)"
+
+    @property
+    def samples(self) -> tuple[Sample, ...]:
+        """What is kept, in order; the last one that came is always there."""
+        return tuple(entry.sample for entry in self._entries)
+
+    def add(self, sample: Sample, keep: bool = False) -> None:
+        """Note a sample; `keep` marks one worth keeping, such as a firing."""
+        if self._entries:
+            last = self._entries[-1]
+            if sample.round < last.sample.round:
+                raise ValueError(
+                    f"Samples come in order: round {sample.round} came after {last.sample.round}."
+                )
+            if not self._stays(last):
+                self._entries.pop()
+        self._entries.append(_Entry(sample, keep, self._counts[keep]))
+        self._counts[keep] += 1
+        while len(self._entries) > self.most:
+            self._thin()
+
+    def _stays(self, entry: _Entry) -> bool:
+        return entry.number % self._strides[entry.keep] == 0
+
+    def _thin(self) -> None:
+        self._strides[False] *= 2
+        if sum(entry.keep for entry in self._entries) > self.most // 2:
+            self._strides[True] *= 2
+        *others, last = self._entries
+        self._entries = [*filter(self._stays, others), last]

@@ -1,0 +1,71 @@
+"""Traces: bounded, spread over the whole stream, and the same for the same samples."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from littlestone.learning.trace import MOST, Sample, Trace
+from littlestone.theory.hypothesis import NEVER
+
+
+def filled(keeps: list[bool], most: int = MOST) -> Trace:
+    trace = Trace(most)
+    for number, keep in enumerate(keeps):
+        trace.add(Sample(number, 0, ()), keep)
+        assert len(trace.samples) <= most
+        assert trace.samples[-1].round == number
+    return trace
+
+
+def rounds(trace: Trace) -> list[int]:
+    return [sample.round for sample in trace.samples]
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=200), st.integers(4, 20))
+def test_bounded_in_order_and_with_both_ends(keeps: list[bool], most: int) -> None:
+    kept = rounds(filled(keeps, most))
+    assert kept == sorted(set(kept))
+    assert (kept[0], kept[-1]) == (0, len(keeps) - 1)
+    assert kept == rounds(filled(keeps, most))
+
+
+def test_a_short_history_is_whole() -> None:
+    assert rounds(filled([False] * MOST)) == list(range(MOST))
+
+
+def test_a_long_history_is_spread_over_all_of_it() -> None:
+    """Halving what is old again and again would leave nothing of the first half."""
+    gaps = {after - before for before, after in pairwise(rounds(filled([False] * 100_000, 100)))}
+    assert max(gaps) <= 2 * 100_000 // (100 // 2)
+    assert len(rounds(filled([False] * 100_000, 100))) > 100 // 2 - 2
+
+
+def test_firings_are_kept_while_there_is_room() -> None:
+    firings = set(range(0, 20_000, 500))
+    assert firings <= set(rounds(filled([number in firings for number in range(20_000)], 100)))
+
+
+def test_too_many_firings_are_thinned_evenly_too() -> None:
+    kept = rounds(filled([True] * 10_000, 100))
+    assert 49 <= len(kept) <= 100
+    assert max(after - before for before, after in pairwise(kept)) <= 2 * 10_000 // (100 // 2)
+
+
+def test_samples_come_in_order() -> None:
+    trace = filled([False] * 3)
+    with pytest.raises(ValueError, match="round 1 came after 2"):
+        trace.add(Sample(1, 0, ()))
+
+
+def test_a_trace_has_room() -> None:
+    with pytest.raises(ValueError, match="at least 4"):
+        Trace(3)
+
+
+def test_what_is_private_does_not_print() -> None:
+    trace = Trace()
+    trace.add(Sample(7, 123, ((NEVER, 45),)))
+    assert repr(trace) == "Trace(samples=1, private)"
+    assert repr(trace.samples) == "(Sample(round=7, private),)"
