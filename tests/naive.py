@@ -1,10 +1,14 @@
 """Slow, obvious twins of the fast code, in the shape of the definitions. They are the oracles."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 
 import littlestone as ls
+from littlestone.learning.choosing import missing_from
 from littlestone.learning.coins import Purpose, coins
+from littlestone.learning.rounds import user_number
+from littlestone.privacy import HistSparse, Noise
 
 Row = tuple[int, ...]
 Tree = tuple[int, "Tree", "Tree"] | None
@@ -176,3 +180,49 @@ class Forest:
         self.pertinent[i].add(up)
         self.merges[i] += 1
         return up
+
+
+class Learner:
+    """A private learner one round at a time: a naive forest, and the gate of a plan."""
+
+    def __init__(self, cls: ls.HypothesisClass, plan: ls.Plan, seed: int, noise: Noise) -> None:
+        self.cls, self.plan = cls, plan
+        self.forest = Forest(cls, plan.shapes, addressed(seed), plan.root, plan.replant)
+        rule = cls.hypothesis(cls.start())
+        assert rule is not None
+        self.rule, self.releases = rule, [(1, rule)]
+        self.gate = plan.gate(noise, rule.key, lambda: missing_from(self.rule, cls))
+        self.t = self.mistakes = self.recent = 0
+        self.shown: dict[int, int] = {}
+
+    def step(self, x: object, y: bool | None, user: object = None) -> None:
+        """One round; a null one has no label."""
+        route = self.t if user is None else user_number(user)
+        self.shown[route] = self.shown.get(route, 0) + 1
+        if self.plan.cap is not None and self.shown[route] > self.plan.cap:
+            y = None
+        if y is not None:
+            self.mistakes += self.rule(x) != y
+            self.recent += self.rule(x) != y
+            if self.t < self.plan.horizon:
+                self.forest.step(x, y, route)
+        self.t += 1
+        if self.t <= self.plan.horizon and self.t % self.plan.check_every == 0:
+            self.check()
+
+    def check(self) -> None:
+        votes = Counter(vote.key for vote in self.forest.votes() if vote is not None)
+        if isinstance(self.gate, HistSparse):
+            fired, key = self.gate.check(votes)
+        else:
+            fired, key = self.gate.check(self.recent, votes)
+        self.recent = 0
+        if key is not None:
+            rules = [vote for vote in self.forest.votes() if vote is not None and vote.key == key]
+            self.rule = rules[0]
+            self.releases.append((self.t + 1, self.rule))
+        if isinstance(self.gate, HistSparse):
+            return
+        restarted = self.gate.restart_every is not None and self.gate.age == 0
+        if fired or restarted:
+            self.forest.restart(self.rule)

@@ -85,12 +85,16 @@ def test_the_forest_is_algorithm_1(name: str, plan: str, noise: float) -> None:
         assert found == expected
 
 
-def test_many_rules_at_once_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The shortcut for few rules, and the way without it, give the same votes."""
+@pytest.mark.parametrize("many", [0.5, 2.0, 1000.0])
+def test_what_counts_as_common_changes_nothing(
+    many: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rules evaluated for all trees at once, and rules evaluated tree by tree: the same votes."""
     stream = stream_of("sets", 200, 0.3, seed=3)
-    few = list(fast_votes(Forest(ls.Sets(2), MIXED, 1), stream, 50))
-    monkeypatch.setattr("littlestone.learning.forest.FEW_RULES", 0)
-    assert list(fast_votes(Forest(ls.Sets(2), MIXED, 1), stream, 50)) == few
+    usual = list(fast_votes(Forest(ls.Sets(2), MIXED, 1), stream, 50))
+    monkeypatch.setattr("littlestone.learning.forest.MOST_COMMON", many)
+    monkeypatch.setattr("littlestone.learning.shown.AHEAD", 3)
+    assert list(fast_votes(Forest(ls.Sets(2), MIXED, 1), stream, 50)) == usual
 
 
 def most_changed(one: list[Votes], other: list[Votes]) -> int:

@@ -18,6 +18,7 @@ from littlestone.privacy.exact import BadParameter, Real
 from littlestone.privacy.histogram import StableHistogram
 from littlestone.theory.classes import HypothesisClass
 from littlestone.theory.combinations import Complement
+from littlestone.theory.errors import TooLarge
 from littlestone.theory.hypothesis import Hypothesis
 from littlestone.theory.rules import Rules
 from littlestone.theory.sets import Sets
@@ -33,8 +34,16 @@ IN_VAIN = 0.002
 SURE = 0.99
 EASY_SHARE = 8
 """Trees for each vote needed when one surprise makes a vote: few surprises land twice in a tree."""
-CREDIT = 4
+CREDIT = 8
 """Thresholds' worth of tolerated mistakes after which the count starts afresh."""
+
+
+def complexity(cls: HypothesisClass) -> int:
+    """The dimension; where that is not known, what bounds it: the mistakes of the learner."""
+    try:
+        return cls.dimension
+    except TooLarge:
+        return cls.mistake_bound
 
 
 def news_of(cls: HypothesisClass) -> News:
@@ -53,7 +62,7 @@ def news_of(cls: HypothesisClass) -> News:
             return News(min(2, len(columns)), 1.0)
         case Thresholds():
             return News(1, 0.5)
-    return News(max(1, min(cls.dimension, 3)), 0.5)
+    return News(max(1, min(complexity(cls), 3)), 0.5)
 
 
 def missing_from(rule: Hypothesis, cls: HypothesisClass) -> int:
@@ -80,7 +89,7 @@ def can_stall(cls: HypothesisClass) -> bool:
             return can_stall(of)
         case Sets() | Rules() | Thresholds():
             return False
-    return cls.dimension > 1
+    return complexity(cls) > 1
 
 
 @dataclass(frozen=True)

@@ -13,18 +13,20 @@ from typing import Any
 import numpy as np
 
 from littlestone.learning.choosing import missing_from
-from littlestone.learning.coins import number_of
 from littlestone.learning.forest import Forest
 from littlestone.learning.lasting import Lasting
 from littlestone.learning.plan import Plan
 from littlestone.learning.releases import Release
 from littlestone.learning.restarting import Restarting
 from littlestone.learning.rounds import (
+    NOBODY,
     BadRows,
+    Numbers,
     errors,
     readable_batch,
     readable_rounds,
     usable_rounds,
+    user_number,
     user_numbers,
 )
 from littlestone.learning.theorem import TheoremPlan
@@ -38,7 +40,7 @@ from littlestone.theory.classes import HypothesisClass, checked_class
 from littlestone.theory.errors import BadExample
 from littlestone.theory.hypothesis import Hypothesis
 from littlestone.theory.rows import as_batch, label
-from littlestone.theory.values import Mask, encode
+from littlestone.theory.values import Mask
 
 
 class DPSOA(ForwardOnly):
@@ -92,7 +94,8 @@ class DPSOA(ForwardOnly):
     def _begin(self, rule: Hypothesis, noise: Noise) -> Restarting | Lasting:
         plan = self.plan
         forest = Forest(self.cls, plan.shapes, self.seed, root=plan.root, replant=plan.replant)
-        gate = plan.gate(noise, rule.key, lambda: missing_from(self.hypothesis, self.cls))
+        self._missing = missing_from(rule, self.cls)
+        gate = plan.gate(noise, rule.key, lambda: self._missing)
         if isinstance(gate, HistSparse):
             return Lasting(forest, gate, rule, plan.check_every, self._publish, self._watch)
         return Restarting(forest, gate, rule, self._publish, self._watch)
@@ -169,20 +172,20 @@ class DPSOA(ForwardOnly):
 
     def skip_one(self, user: object = None) -> None:
         """A null round: it uses up its number, and teaches nothing."""
-        self._one(None, None, self._route(user))
+        self._one(None, None, user_number(user))
 
     def _one(self, x: object, y: bool | None, route: int) -> None:
         self._enter()
-        number = self.rounds
-        if not self._within_cap(route):
+        number, engine = self.rounds, self._engine
+        if self.plan.cap is not None and not self._within_cap(route):
             y = None
-        self.null_rounds += y is None
         if number >= self.plan.horizon:
-            self._engine.mistakes += y is not None and self._engine.rule(x) != y
-        elif y is None:
-            self._engine.pass_one(number)
+            engine.mistakes += y is not None and engine.rule(x) != y
+        elif y is not None:
+            engine.advance_one(number, x, y, route)
         else:
-            self._engine.advance_one(number, x, y, route)
+            engine.pass_one(number)
+        self.null_rounds += y is None
         self.rounds = number + 1
         self._busy = False
 
@@ -198,6 +201,8 @@ class DPSOA(ForwardOnly):
         usable, answers = readable_rounds(self.cls, batch, y, bad_rows)
         self._need_users(users is not None)
         routes = None if users is None else user_numbers(users, len(answers))
+        if routes is not None:
+            usable = usable & self._with_user(routes, bad_rows)
         self._enter()
         if routes is not None and self.plan.cap is not None:
             usable = usable & np.fromiter(map(self._within_cap, routes.tolist()), dtype=bool)
@@ -221,8 +226,17 @@ class DPSOA(ForwardOnly):
 
     def _route(self, user: object) -> int:
         """What sends a round to its tree: its own number, or its user's."""
+        if user is None and self.plan.unit == "event":
+            return self.rounds
         self._need_users(user is not None)
-        return self.rounds if user is None else number_of(encode(user))
+        return user_number(user)
+
+    def _with_user(self, routes: Numbers, bad_rows: BadRows) -> Mask:
+        """Which rounds have a user; one without is bad."""
+        known = np.asarray(routes != NOBODY)
+        if bad_rows == "refuse" and not known.all():
+            raise BadExample("the round has no user", int(np.argmin(known)))
+        return known
 
     def _need_users(self, given: bool) -> None:
         if given != (self.plan.unit == "user"):
@@ -231,13 +245,13 @@ class DPSOA(ForwardOnly):
 
     def _within_cap(self, route: int) -> bool:
         """Whether a user has rounds left under the cap; who appears when is public."""
-        if self.plan.cap is None:
-            return True
-        self._shown[route] = self._shown.get(route, 0) + 1
-        return self._shown[route] <= self.plan.cap
+        if route != NOBODY:
+            self._shown[route] = self._shown.get(route, 0) + 1
+        return self.plan.cap is None or self._shown.get(route, 0) <= self.plan.cap
 
     def _publish(self, number: int, rule: Hypothesis) -> None:
         self._releases.append(Release(number + 1, rule))
+        self._missing = missing_from(rule, self.cls)
 
     def _watch(self, number: int, votes: Mapping[Hypothesis, int], fired: bool) -> None:
         top = sorted(votes.items(), key=lambda pair: (-pair[1], pair[0]))[:TOP]

@@ -25,20 +25,20 @@ import numpy as np
 import numpy.typing as npt
 
 from littlestone.learning.coins import Purpose, below, coins
+from littlestone.learning.shown import Indices, Shown
 from littlestone.theory.classes import HypothesisClass, State, checked_class
 from littlestone.theory.errors import BadClass
 from littlestone.theory.hypothesis import Hypothesis
-from littlestone.theory.rows import Batch, batch_length, part_of, row_of
+from littlestone.theory.rows import Batch
 from littlestone.theory.values import Mask
 
-Indices = npt.NDArray[np.intp]
 Routes = npt.NDArray[np.integer[Any]]
 """What decides where rows go: the number of the round, or of the user."""
 
 Root = Literal["learns", "dies"]
 
-FEW_RULES = 8
-"""With more rules than this in the forest, looking for suspects costs more than it saves."""
+MOST_COMMON = 16
+"""A rule is common when at least one in so many vertices holds it."""
 
 ROOT = 1
 """Vertices of a tree are numbered as in a heap: 1 is the root, 2v and 2v + 1 the children of v."""
@@ -145,6 +145,11 @@ class Forest:
         """Every rule that a pertinent vertex holds: only a row on which one errs can surprise."""
         return self._held.keys()
 
+    def may_be_surprised(self, x: object, y: bool, right: Hypothesis) -> bool:
+        """Whether some rule of the forest errs on a row that `right` is known to get right."""
+        others = [rule for rule in self._held if rule is not right]
+        return bool(others) and any(rule(x) != y for rule in others)
+
     def routed(self, routes: Routes) -> tuple[Indices, Indices]:
         """The tree and the leaf of each route: the number of a round, or of a user."""
         tree = below(len(self.trees), coins(self.seed, Purpose.TREE, routes))
@@ -154,57 +159,58 @@ class Forest:
     def learn(self, batch: Batch, answers: Mask, routes: Routes) -> list[VoteChange]:
         """Show the forest a batch; the changes of votes, in the order of the rows.
 
-        Only rows on which some rule of the forest errs can surprise anyone, and only the trees that
-        such a row reaches have to be walked through.
+        Only the trees that may be surprised are walked through: those with a row on which a common
+        rule errs, and those that hold a rule that is not common.
         """
-        suspects = self._suspects(batch, answers)
-        if not len(suspects):
+        wrong = {rule: self.cls.predict(rule, batch) != answers for rule in self._common()}
+        touched: set[int] = set()
+        for mask in wrong.values():
+            touched |= set(self.routed(routes[mask])[0].tolist())
+        if len(wrong) < len(self._held):
+            touched |= self._uncommon(wrong)
+        if not touched:
             return []
-        touched = set(self.routed(routes[suspects])[0].tolist())
         trees, leaves = self.routed(routes)
-        order = np.argsort(trees, kind="stable")
-        starts = np.searchsorted(trees[order], np.arange(len(self.trees) + 1))
+        order = np.argsort(trees.astype(np.uint32), kind="stable")
+        starts = np.searchsorted(trees[order], np.arange(len(self.trees) + 1)).tolist()
+        shown = Shown(self.cls, batch, answers, order, wrong)
         changes: list[VoteChange] = []
         for number in sorted(touched):
-            rows = order[starts[number] : starts[number + 1]]
-            changes += self._walk(number, rows, leaves[rows], batch, answers)
+            begin, end = starts[number], starts[number + 1]
+            changes += self._walk(number, shown, leaves[order[begin:end]], begin)
         return sorted(changes)
 
-    def _suspects(self, batch: Batch, answers: Mask) -> Indices:
-        """The rows on which any rule that a pertinent vertex holds is wrong."""
-        wrong = np.zeros(batch_length(batch), dtype=bool)
-        if len(self.rules) > FEW_RULES:
-            return np.arange(len(wrong))
-        for rule in self.rules:
-            wrong |= self.cls.predict(rule, batch) != answers
-        return np.flatnonzero(wrong)
+    def _common(self) -> list[Hypothesis]:
+        """The rules that many vertices hold: worth an evaluation on every row."""
+        many = self._held.total() / MOST_COMMON
+        return [rule for rule, held in self._held.items() if held >= many]
 
-    def _walk(
-        self,
-        number: int,
-        rows: Indices,
-        leaves: Indices,
-        batch: Batch,
-        answers: Mask,
-    ) -> Iterator[VoteChange]:
-        """One tree through its rows, from surprise to surprise."""
-        at = 0
-        while at < len(rows):
+    def _uncommon(self, common: Collection[Hypothesis]) -> set[int]:
+        """The trees that hold some other rule."""
+        return {
+            number
+            for number, tree in enumerate(self.trees)
+            if any(rule not in common for rule in tree.rules)
+        }
+
+    def _walk(self, number: int, shown: Shown, leaves: Indices, begin: int) -> Iterator[VoteChange]:
+        """One tree through its rows, which are at the places from `begin` on: from surprise to
+        surprise."""
+        at, end = begin, begin + len(leaves)
+        while at < end:
             tree = self.trees[number]
-            found = self._next_surprise(tree, rows[at:], leaves[at:], batch, answers)
+            found = _next_surprise(tree, shown, leaves, begin, at)
             if found is None:
                 return
-            at += found
-            row, vertex = int(rows[at]), int(tree.owner[leaves[at]])
             before, held = tree.vote, tree.rules
-            self._surprised(number, vertex, row_of(batch, row), bool(answers[row]))
+            self._surprised(number, int(tree.owner[leaves[found - begin]]), *shown.example(found))
             after = self.trees[number].vote
             _exchange(self._held, held, self.trees[number].rules)
             if after != before:
                 _exchange(self._voted, [before], [after])
                 self._recount(before, after)
-                yield VoteChange(row, number, after)
-            at += 1
+                yield VoteChange(shown.row(found), number, after)
+            at = found + 1
 
     def _recount(self, *rules: Hypothesis | None) -> None:
         """Bring the ballot up to date for some rules."""
@@ -213,25 +219,6 @@ class Forest:
                 self.ballot[rule.key] = self._voted[rule]
             elif rule is not None:
                 del self.ballot[rule.key]
-
-    def _next_surprise(
-        self,
-        tree: Tree,
-        rows: Indices,
-        leaves: Indices,
-        batch: Batch,
-        answers: Mask,
-    ) -> int | None:
-        """The first of the rows on which the vertex it reaches is wrong."""
-        vertices = tree.owner[leaves]
-        wrong = np.zeros(len(rows), dtype=bool)
-        for vertex, learner in tree.pertinent.items():
-            mine = np.flatnonzero(vertices == vertex)
-            if len(mine) and learner.rule is not None:
-                said = self.cls.predict(learner.rule, part_of(batch, rows[mine]))
-                wrong[mine] = said != answers[rows[mine]]
-        first = int(np.argmax(wrong))
-        return first if wrong[first] else None
 
     def _surprised(self, number: int, vertex: int, x: object, y: bool) -> None:
         tree = self.trees[number]
@@ -285,6 +272,20 @@ class Forest:
             return ROOT
         address = self.epoch, number, tree.generation, tree.merges
         return pairs[int(below(len(pairs), coins(self.seed, Purpose.CHOICE, *address)))]
+
+
+def _next_surprise(tree: Tree, shown: Shown, leaves: Indices, begin: int, at: int) -> int | None:
+    """The first place from `at` on at which the vertex that the row reaches is wrong."""
+    end = begin + len(leaves)
+    if len(tree.pertinent) == 1:
+        return None if tree.vote is None else shown.next_error(tree.vote, at, end)
+    owners, wrong = tree.owner[leaves[at - begin :]], np.zeros(end - at, dtype=bool)
+    for vertex, learner in tree.pertinent.items():
+        mine = np.flatnonzero(owners == vertex)
+        if len(mine) and learner.rule is not None:
+            wrong[mine] = shown.errors(learner.rule, at + mine)
+    first = int(np.argmax(wrong))
+    return at + first if wrong[first] else None
 
 
 def _exchange(

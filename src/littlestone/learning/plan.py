@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from littlestone.learning.choosing import best, can_stall, fresh_start, lasting, news_of
+from littlestone.learning.choosing import best, can_stall, complexity, fresh_start, lasting, news_of
 from littlestone.learning.forest import Root
 from littlestone.learning.prediction import Selection
 from littlestone.learning.schedule import Schedule
@@ -27,6 +27,8 @@ from littlestone.privacy.noise import Noise
 from littlestone.theory.classes import HypothesisClass, checked_class
 
 MILLION = 10**6
+NOISY_SHARE = 0.75
+"""What noisy labels leave of the votes: a guess, checked by simulation."""
 SELECTORS = {kind.name: kind for kind in (DrawnAndKept, StableHistogram)}
 VoteGate: TypeAlias = MistakesGate[Mapping[bytes, int]] | HistSparse
 
@@ -117,11 +119,9 @@ class Plan:
         tall, touched = can_stall(hypotheses), 1 if cap is None else whole(cap, "cap", least=1)
         exact = positive(epsilon, "epsilon"), probability(delta, "delta")
         news = news_of(hypotheses)
-        chosen = best(
-            float(exact[0]) / touched,
-            float(exact[1]) / touched,
-            news._replace(share=news.share / 2) if tall else news,
-        )
+        share = news.share * (0.5 if tall else 1) * (NOISY_SHARE if tolerance else 1)
+        budget = float(exact[0]) / touched, float(exact[1]) / touched
+        chosen = best(*budget, news._replace(share=share))
         trees = min(chosen.trees, max(2, horizon))
         return cls(
             name="practical",
@@ -136,6 +136,7 @@ class Plan:
             check_every=chosen.check_every,
             selector=chosen.selector.name,
             leaves={1: trees - trees // 2, 4: trees // 2} if tall else {1: trees},
+            replant=bool(tolerance),
             tolerance=Fraction(tolerance).limit_denominator(MILLION),
             restart_every=fresh_start(chosen, tolerance),
             cap=cap,
@@ -153,7 +154,7 @@ class Plan:
         releases: int | None,
     ) -> "Plan":
         exact = positive(epsilon, "epsilon"), probability(delta, "delta")
-        count = hypotheses.dimension + 1 if releases is None else whole(releases, "releases", 1)
+        count = complexity(hypotheses) + 1 if releases is None else whole(releases, "releases", 1)
         trees, threshold, check_every = lasting(
             float(exact[0]), float(exact[1]), count, whole(horizon, "horizon", 1), DrawnAndKept
         )
@@ -194,8 +195,8 @@ class Plan:
         for; a rule is dropped when less than 3 eta / 32 of the trees vote for it.
         """
         exact = positive(epsilon, "epsilon"), probability(delta, "delta")
-        leaves = 2 ** (checked_class(hypotheses).dimension + 1)
-        count = hypotheses.dimension + 1 if releases is None else whole(releases, "releases", 1)
+        leaves = 2 ** (complexity(checked_class(hypotheses)) + 1)
+        count = complexity(hypotheses) + 1 if releases is None else whole(releases, "releases", 1)
         half = float(exact[0]) / 2
         votes = Selection(StableHistogram, half / count, float(exact[1]) / count).votes_for(0.99)
         k2 = leaves * votes if trees is None else whole(trees, "trees", least=1)
@@ -221,7 +222,7 @@ class Plan:
         hypotheses: HypothesisClass, epsilon: Real, delta: Real, horizon: int
     ) -> TheoremPlan:
         """What the proof asks for. It can be printed; a learner refuses to run it."""
-        return TheoremPlan.of(checked_class(hypotheses).dimension, epsilon, delta, horizon)
+        return TheoremPlan.of(complexity(checked_class(hypotheses)), epsilon, delta, horizon)
 
     @property
     def trees(self) -> int:

@@ -43,19 +43,20 @@ class Restarting:
         self.forest, self.gate, self.rule = forest, gate, rule
         self.mistakes = 0
         self._publish, self._watch = publish, watch
+        self._every = gate.check_every
         self._pending = 0
         self._window = FIRST_WINDOW
 
     def advance(self, rounds: Rounds, start: int, stop: int) -> None:
         """Learn the rounds from `start` up to `stop`."""
-        every = self.gate.check_every
+        every = self._every
         while start < stop:
             restart = (start // every + self.gate.checks_to_restart) * every
             start = self._stretch(rounds, start, min(stop, start + self._window, restart))
 
     def _stretch(self, rounds: Rounds, start: int, stop: int) -> int:
         """Learn up to `stop`, or up to the first firing: where it stopped."""
-        part, every = rounds.between(start, stop), self.gate.check_every
+        part, every = rounds.between(start, stop), self._every
         wrong = part.number[self.forest.cls.predict(self.rule, part.batch) != part.answers]
         first, complete = start // every, stop // every - start // every
         counts = np.bincount(wrong // every - first, minlength=complete + 1)
@@ -82,16 +83,18 @@ class Restarting:
 
     def advance_one(self, number: int, x: object, y: bool, route: int) -> None:
         """Learn one round: what `advance` does, without arrays unless a tree is surprised."""
-        if self.rule(x) != y:
+        wrong = self.rule(x) != y
+        if wrong:
             self.mistakes += 1
             self._pending += 1
-        if any(rule(x) != y for rule in self.forest.rules):
+        if wrong or self.forest.may_be_surprised(x, y, self.rule):
             self.forest.learn(as_batch([x]), np.array([y]), np.array([route]))
-        self.pass_one(number)
+        if not (number + 1) % self._every:
+            self.pass_one(number)
 
     def pass_one(self, number: int) -> None:
         """The end of a round, null or not: look at the schedule."""
-        if (number + 1) % self.gate.check_every:
+        if (number + 1) % self._every:
             return
         fired, key = self.gate.check(self._pending, self.forest.ballot)
         if fired:

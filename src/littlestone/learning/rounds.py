@@ -110,21 +110,37 @@ def usable_rounds(
     return Rounds(part_of(batch, kept), answers[kept], number[kept], route[kept])
 
 
-def user_numbers(users: Any, count: int) -> npt.NDArray[np.uint64]:
-    """The number that stands for each user of a batch, by the canonical bytes of its name.
+NOBODY = 0
+"""What routes a round without a user, which is a null round."""
 
-    >>> one, other, again = user_numbers(["alice", "bob", "alice"], 3)
-    >>> one == again != other
-    np.True_
+
+def user_number(user: object) -> int:
+    """The number that stands for a user, by the canonical bytes of its name; None is nobody.
+
+    >>> user_number("alice") == user_number("alice") != user_number("bob")
+    True
     """
+    return NOBODY if user is None else number_of(encode(user)) | 1
+
+
+def user_numbers(users: Any, count: int) -> npt.NDArray[np.uint64]:
+    """The number that stands for each user of a batch."""
     names = column_of(users, None)
     if len(names) != count:
         raise BadExample(f"{count} examples and {len(names)} users")
-    known: dict[bytes, int] = {}
+    known: dict[object, int] = {}
     found = np.empty(count, dtype=np.uint64)
     for row, name in enumerate(names.tolist()):
-        key = encode(name)
+        # 1, 1.0 and True are equal and are three users, so the type is part of what is looked up.
+        key = (type(name), name)
         if key not in known:
-            known[key] = number_of(key)
+            known[key] = _numbered(name, row)
         found[row] = known[key]
     return found
+
+
+def _numbered(name: object, row: int) -> int:
+    try:
+        return user_number(name)
+    except BadExample as error:
+        raise BadExample(error.sentence, row) from None

@@ -17,8 +17,10 @@ from fractions import Fraction
 from functools import cache
 from typing import NoReturn, TypeAlias, cast
 
+import numpy as np
+
 from littlestone.privacy.exact import BadParameter, float_above
-from littlestone.privacy.tails import Margins, first_reaching
+from littlestone.privacy.tails import Margins, first_reaching, reaches
 
 Address: TypeAlias = tuple[str, int, int]
 """Where a draw is used: purpose, number of the check or release, rank of the key."""
@@ -97,7 +99,12 @@ class SystemNoise(Noise):
     private = True
 
     def __init__(self) -> None:
+        self._forget()
+
+    def _forget(self) -> None:
+        """Drop every draw made ahead."""
         self._ahead: dict[tuple[int, int], list[int]] = {}
+        self._words: list[int] = []
         self._process = os.getpid()
 
     def __repr__(self) -> str:
@@ -105,7 +112,7 @@ class SystemNoise(Noise):
 
     def laplace(self, scale: Fraction, at: Address) -> int:
         if os.getpid() != self._process:
-            self._ahead, self._process = {}, os.getpid()
+            self._forget()
         ahead = self._ahead.setdefault(scale.as_integer_ratio(), [])
         while True:
             try:
@@ -115,6 +122,14 @@ class SystemNoise(Noise):
 
     def uniform(self, below: int, at: Address) -> int:
         return secrets.randbelow(below)
+
+    def reaches(self, margin: int, scale: Fraction, at: Address, one_sided: bool) -> bool:
+        """By a coin of the same law as the noise, which need not be drawn: see `tails`."""
+        if os.getpid() != self._process:
+            self._forget()
+        while not self._words:
+            self._words = np.frombuffer(secrets.token_bytes(8 * BUFFER), np.uint64).tolist()
+        return reaches(self._words.pop(), margin, scale, one_sided, secrets.token_bytes)
 
     def first_reaching(
         self, margins: Margins, scale: Fraction, check: int, one_sided: bool

@@ -13,8 +13,10 @@ from functools import cached_property
 
 from littlestone.theory.errors import BadClass, BadExample
 from littlestone.theory.numbers import Number, number_of, readable_numbers, simplest
-from littlestone.theory.rows import Batch, Column, checked, column_of
+from littlestone.theory.rows import Batch, Column, checked, column_of, value_of
 from littlestone.theory.values import Mask, Plain
+
+MOST_KEPT = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -69,9 +71,17 @@ class Grid:
     def __getitem__(self, index: int) -> Number:
         return simplest(self._reached(index if index >= 0 else index + self.count))
 
+    @cached_property
+    def _points(self) -> list[Number] | None:
+        """All points, where they are not too many to keep."""
+        return list(map(self._reached, range(self.count))) if self.count <= MOST_KEPT else None
+
     def place(self, value: object) -> int:
         """The index of the point at which a number is placed."""
-        return max(0, bisect_right(range(self.count), number_of(value), key=self._reached) - 1)
+        number = number_of(value)
+        if self._points is not None:
+            return max(0, bisect_right(self._points, number) - 1)
+        return max(0, bisect_right(range(self.count), number, key=self._reached) - 1)
 
 
 @dataclass(frozen=True)
@@ -91,6 +101,10 @@ class OnGrid:
     def grid(self) -> Grid:
         """The points, and where other numbers are placed."""
         return Grid(self.lo, self.hi, self.step)
+
+    def check(self, x: object) -> None:
+        """Raise `BadExample` unless the example holds a number, or none."""
+        number_of(value_of(x, self.column))
 
     def readable(self, batch: Batch) -> Mask:
         """Every number can be placed, and a missing one too."""

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from littlestone.theory.errors import BadExample
 from littlestone.theory.rows import each, passes
-from littlestone.theory.values import Mask, plain
+from littlestone.theory.values import SMALL, Mask, plain
 
 Number = int | float
 
@@ -42,6 +42,8 @@ def number_of(value: object) -> Number:
     >>> number_of(np.int8(3)), number_of(None)
     (3, -inf)
     """
+    if type(value) is float or (type(value) is int and -SMALL < value < SMALL):
+        return value if value == value else -math.inf
     number = plain(value)
     if number is None or number != number:
         return -math.inf

@@ -104,14 +104,19 @@ def passes(read: Callable[[Any], object], value: object) -> bool:
     return True
 
 
+_VALUES = {str, int, float}
+
+
 def value_of(x: object, column: Column) -> object:
     """The value that a family over `column` reads in example x.
 
     >>> value_of({"version": "4.2.1"}, "version"), value_of("4.2.1", None)
     ('4.2.1', '4.2.1')
     """
+    if type(x) is dict and column in x:
+        return x[column]
     if column is None:
-        if isinstance(x, Mapping):
+        if type(x) not in _VALUES and isinstance(x, Mapping):
             raise BadExample(
                 f"the example is a row with columns {_listed(x)}: say which with column="
             )

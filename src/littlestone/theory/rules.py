@@ -90,6 +90,10 @@ class Rules(HypothesisClass):
         """The pairs of a row, in the order of the columns."""
         return dict.fromkeys((name, encode(value_of(x, name))) for name in self.columns)
 
+    def check(self, x: object) -> None:
+        for name in self.columns:
+            encode(value_of(x, name))
+
     def readable(self, batch: Batch) -> Mask:
         return every(readable(column_of(batch, name)) for name in self.columns)
 

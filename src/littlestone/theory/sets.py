@@ -91,6 +91,9 @@ class Sets(HypothesisClass):
     def disagreement(self, one: Hypothesis, other: Hypothesis) -> object:
         return differ(one, other, self.column)
 
+    def check(self, x: object) -> None:
+        encode(value_of(x, self.column))
+
     def readable(self, batch: Batch) -> Mask:
         return readable(column_of(batch, self.column))
 

@@ -7,6 +7,7 @@ leaves can be.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -77,7 +78,16 @@ class Thresholds(OnGrid, HypothesisClass):
         return self.rule(nearest(low, high, claim, self.size))
 
     def rule(self, index: int) -> Hypothesis:
-        """The rule whose positives begin at a point of the grid, by index."""
+        """The rule whose positives begin at a point of the grid, by index; made once."""
+        if index not in self._made:
+            self._made[index] = self._make(index)
+        return self._made[index]
+
+    @cached_property
+    def _made(self) -> dict[int, Hypothesis]:
+        return {}
+
+    def _make(self, index: int) -> Hypothesis:
         if index == self.grid.count:
             return NEVER
         return between(self.grid[index], None, self.column) if index else ALWAYS

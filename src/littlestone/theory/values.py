@@ -8,7 +8,8 @@ and JSON all derive from them: ``1``, ``True`` and ``1.0`` are three values, NaN
 """
 
 from collections.abc import Iterator
-from typing import Any
+from types import NoneType
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,8 @@ Plain = None | bool | int | float | str | bytes | tuple[Any, ...]
 """The types a value has after `plain`."""
 
 
+_AS_IT_IS = {str, bytes, bool, NoneType}
+SMALL = 1 << 62
 LONGEST_INT = 4096
 """Longer whole numbers could not be printed."""
 
@@ -32,6 +35,8 @@ def plain(value: object) -> Plain:
     >>> plain(np.int64(7)), plain(-0.0), plain((np.str_("a"), None))
     (7, 0.0, ('a', None))
     """
+    if type(value) in _AS_IT_IS:
+        return cast(Plain, value)
     if isinstance(value, np.generic) and not isinstance(value, np.datetime64 | np.timedelta64):
         value = value.item()
     if value is None or isinstance(value, bool):
@@ -64,6 +69,10 @@ def encode(value: object) -> bytes:
     >>> encode(float("nan")) == encode(-float("nan"))
     True
     """
+    if type(value) is str:
+        return b"s" + value.encode("utf-8", "surrogatepass")
+    if type(value) is int and -SMALL < value < SMALL:
+        return b"i%x" % value
     match plain(value):
         case None:
             return b"n"

@@ -1,0 +1,109 @@
+"""DPSOA: equal to a twin that goes round by round; what its gate is shown is one-sensitive; and it
+behaves as its user would expect, also when things go wrong."""
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import littlestone as ls
+import naive
+from classes import CASES, targets
+from littlestone.learning.choosing import complexity
+from littlestone.privacy.rehearsal import SeededNoise
+from littlestone.theory.classes import HypothesisClass
+
+pytestmark = pytest.mark.filterwarnings("ignore:delta")
+
+Example = tuple[object, bool | None]
+USERS = ["ann", "bob", "cem", 1, True, 1.0]
+HORIZON, LENGTH = 120, 130
+
+
+def small(plan: ls.Plan, **changes: Any) -> ls.Plan:
+    """A plan that releases rules on short streams."""
+    return replace(plan, thresholds=(3,), check_every=3, **changes)
+
+
+PLANS: dict[str, Callable[[HypothesisClass], ls.Plan]] = {
+    "practical": lambda cls: ls.Plan.practical(cls, 12, 0.01, HORIZON),
+    "tolerant": lambda cls: small(
+        ls.Plan.practical(cls, 24, 0.1, HORIZON, tolerance=0.1), restart_every=20, leaves={1: 6}
+    ),
+    "paper": lambda cls: small(ls.Plan.paper(cls, 60, 0.1, HORIZON, trees=6, releases=2)),
+    "users": lambda cls: small(
+        ls.Plan.practical(cls, 200, 0.1, HORIZON, unit="user"), leaves={1: 3, 2: 3}
+    ),
+    "capped users": lambda cls: small(
+        ls.Plan.practical(cls, 400, 0.1, HORIZON, unit="user", cap=15), leaves={1: 5}
+    ),
+}
+
+
+def stream_of(name: str, noise: float, seed: int) -> list[Example]:
+    """A stream with a few null rounds."""
+    cls, points = CASES[name]
+    draw = random.Random(seed)
+    truth = draw.choice(targets(cls, points))
+    xs = [draw.choice(points) for _ in range(LENGTH)]
+    labelled = [(x, truth(x) != (draw.random() < noise)) for x in xs]
+    return [(x, None if draw.random() < 0.05 else y) for x, y in labelled]
+
+
+def users_of(plan: ls.Plan) -> list[object] | None:
+    draw = random.Random(1)
+    return [draw.choice(USERS) for _ in range(LENGTH)] if plan.unit == "user" else None
+
+
+def fed(learner: ls.DPSOA, stream: list[Example], users: list[object] | None, size: int) -> None:
+    """The stream in batches of a size; 0 is one by one."""
+    if size == 0:
+        for n, (x, y) in enumerate(stream):
+            who = {} if users is None else {"user": users[n]}
+            if y is None:
+                learner.skip_one(**who)
+            else:
+                assert learner.predict_one(x) == learner.hypothesis(x)
+                learner.learn_one(x, y, **who)
+        return
+    for at in range(0, len(stream), size):
+        xs, ys = zip(*stream[at : at + size], strict=True)
+        some = None if users is None else users[at : at + size]
+        learner.learn_many(list(xs), list(ys), some, bad_rows="null")
+
+
+@pytest.mark.parametrize("kind", PLANS)
+@pytest.mark.parametrize("name", CASES)
+def test_the_learner_is_its_twin_however_it_is_batched(name: str, kind: str) -> None:
+    cls, _ = CASES[name]
+    if kind == "paper" and complexity(cls) > 2:
+        pytest.skip("its trees have 2^(d+1) leaves: the twin would take minutes")
+    plan, stream = PLANS[kind](cls), stream_of(name, 0.1, seed=2)
+    users = users_of(plan)
+    twin = naive.Learner(cls, plan, 5, SeededNoise(3))
+    for n, (x, y) in enumerate(stream):
+        twin.step(x, y, *([] if users is None else [users[n]]))
+    for size in (0, 1, 7, LENGTH):
+        learner = ls.DPSOA(cls, plan=plan, seed=5, noise=SeededNoise(3))
+        fed(learner, stream, users, size)
+        assert list(learner.releases) == twin.releases
+        assert learner.mistakes == twin.mistakes
+        assert learner.ledger == twin.gate.ledger
+        assert learner.votes == Counter(v for v in twin.forest.votes() if v is not None)
+        assert learner.rounds == LENGTH
+
+
+def test_the_twins_do_publish() -> None:
+    """The test above has power: its plans release rules on its streams, all but the paper's."""
+    published: Counter[str] = Counter()
+    for kind, make in PLANS.items():
+        for name in ("points", "rules", "thresholds", "table"):
+            plan = make(CASES[name][0])
+            learner = ls.DPSOA(CASES[name][0], plan=plan, seed=5, noise=SeededNoise(3))
+            fed(learner, stream_of(name, 0.1, seed=2), users_of(plan), LENGTH)
+            published[kind] += len(learner.releases) - 1
+    assert set(published) == set(PLANS)
+    assert min(published.values()) > 0, published
