@@ -16,7 +16,7 @@ import numpy as np
 
 from littlestone.theory.errors import BadClass, BadExample, TooLarge
 from littlestone.theory.hypothesis import Hypothesis
-from littlestone.theory.rows import Batch, Column, batch_length, passes, row_of
+from littlestone.theory.rows import Batch, Column, Kind, batch_length, passes, row_of
 from littlestone.theory.values import Mask, Plain, encode
 
 
@@ -85,6 +85,12 @@ class HypothesisClass(Protocol):
         rows = range(batch_length(batch))
         passed = (passes(self.check, row_of(batch, row)) for row in rows)
         return np.fromiter(passed, dtype=bool, count=len(rows))
+
+    @property
+    def reads(self) -> Mapping[Column, Kind]:
+        """The columns that the class reads, and as what: for readers of text files, in which 7 may
+        be a number or a name. Empty when the class does not say."""
+        return {}
 
     @property
     def size(self) -> int | None:

@@ -1,6 +1,6 @@
 """Combinations: the complement of a class, and the union of several."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -18,7 +18,7 @@ from littlestone.theory.classes import (
 from littlestone.theory.errors import BadClass, TooLarge
 from littlestone.theory.hypothesis import ALWAYS, NEVER, Hypothesis
 from littlestone.theory.membership import every
-from littlestone.theory.rows import Batch, Column, label
+from littlestone.theory.rows import Batch, Column, Kind, label
 from littlestone.theory.shattering import Shattering, refuse_absurd, tabulate
 from littlestone.theory.values import Mask, Plain, encode
 from littlestone.theory.vocabulary import negation
@@ -68,6 +68,10 @@ class Complement(HypothesisClass):
 
     def readable(self, batch: Batch) -> Mask:
         return self.of.readable(batch)
+
+    @property
+    def reads(self) -> Mapping[Column, Kind]:
+        return self.of.reads
 
     def disagreement(self, one: Hypothesis, other: Hypothesis) -> object:
         return self.of.disagreement(negation(one), negation(other))
@@ -157,6 +161,18 @@ class Union(HypothesisClass):
 
     def readable(self, batch: Batch) -> Mask:
         return every(member.readable(batch) for member in self.members)
+
+    @property
+    def reads(self) -> Mapping[Column, Kind]:
+        """What the members read, unless one of them does not say; each column in one way."""
+        merged: dict[Column, Kind] = {}
+        for column, kind in chain.from_iterable(member.reads.items() for member in self.members):
+            if merged.setdefault(column, kind) != kind:
+                raise BadClass(
+                    f"column {column!r} is read as a {merged[column]} by one member of the union "
+                    f"and as a {kind} by another: a file is read in one way"
+                )
+        return merged if all(member.reads for member in self.members) else {}
 
     def __contains__(self, rule: object) -> bool:
         return any(rule in member for member in self.members)

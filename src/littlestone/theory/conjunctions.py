@@ -6,7 +6,7 @@ most, and that is the dimension. Without, it begins with all columns: n, and tha
 It is proper, and a copy's rule depends on its positives as a set, never on their order.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations, product
 
@@ -14,7 +14,7 @@ from littlestone.theory.classes import DEAD, HypothesisClass, State
 from littlestone.theory.errors import BadClass
 from littlestone.theory.hypothesis import ALWAYS, NEVER, Hypothesis
 from littlestone.theory.membership import every
-from littlestone.theory.rows import Batch, Column, checked_columns, column_of, label
+from littlestone.theory.rows import Batch, Column, Kind, checked_columns, column_of, label
 from littlestone.theory.values import Mask, Plain
 from littlestone.theory.vocabulary import All, Literal, all_of, are_truths
 
@@ -74,6 +74,10 @@ class Conjunctions(HypothesisClass):
 
     def readable(self, batch: Batch) -> Mask:
         return every(are_truths(column_of(batch, name)) for name in self.columns)
+
+    @property
+    def reads(self) -> Mapping[Column, Kind]:
+        return dict.fromkeys(self.columns, "truth")
 
     def disagreement(self, one: Hypothesis, other: Hypothesis) -> object:
         return self._only(one, other) or self._only(other, one)

@@ -9,7 +9,7 @@ The learner keeps the rows that fit what it was shown, as a bitmask, and votes:
   copies agree as soon as the same row comes first, sooner than votes over whole version spaces do.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, get_args
@@ -25,6 +25,7 @@ from littlestone.theory.numbers import readable_numbers
 from littlestone.theory.rows import (
     Batch,
     Column,
+    Kind,
     checked,
     column_of,
     example,
@@ -137,6 +138,10 @@ class FiniteClass(HypothesisClass):
         if found.any():
             found[found] = among(column[found], self._points)
         return found
+
+    @property
+    def reads(self) -> Mapping[Column, Kind]:
+        return {self.column: "value" if self.grid is None else "number"}
 
     def hypothesis(self, state: State) -> Hypothesis | None:
         if state == DEAD:

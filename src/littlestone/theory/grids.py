@@ -7,13 +7,14 @@ numbers, and no published sentence needs a footnote.
 
 import math
 from bisect import bisect_right
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
 from littlestone.theory.errors import BadClass, BadExample
 from littlestone.theory.numbers import Number, number_of, readable_numbers, simplest
-from littlestone.theory.rows import Batch, Column, checked, column_of, value_of
+from littlestone.theory.rows import Batch, Column, Kind, checked, column_of, value_of
 from littlestone.theory.values import Mask, Plain
 
 MOST_KEPT = 1 << 16
@@ -109,6 +110,11 @@ class OnGrid:
     def readable(self, batch: Batch) -> Mask:
         """Every number can be placed, and a missing one too."""
         return readable_numbers(column_of(batch, self.column))
+
+    @property
+    def reads(self) -> Mapping[Column, Kind]:
+        """Its one column, as numbers."""
+        return {self.column: "number"}
 
     def domain(self) -> dict[Column, tuple[Plain, ...]]:
         """The points, for the one column."""

@@ -5,7 +5,7 @@ values; or a mapping from column to array, a data frame, a structured array, or 
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,9 @@ from littlestone.theory.values import plain
 
 Column = str | None
 """The column a family reads; None when the example is the value itself."""
+
+Kind = Literal["value", "number", "truth"]
+"""How a family reads a column: any value as it stands, a number or a missing one, 0 or 1."""
 
 
 def checked(column: Column) -> Column:

@@ -5,7 +5,7 @@ dimension is 1 + floor(log2 n): each later mistake can be made to leave half of 
 the majority vote of the candidates leaves at most half at every mistake.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
@@ -13,7 +13,7 @@ from littlestone.theory.classes import DEAD, HypothesisClass, State, unlike
 from littlestone.theory.errors import BadClass
 from littlestone.theory.hypothesis import NEVER, Hypothesis
 from littlestone.theory.membership import every, readable
-from littlestone.theory.rows import Batch, checked_columns, column_of, label, value_of
+from littlestone.theory.rows import Batch, Column, Kind, checked_columns, column_of, label, value_of
 from littlestone.theory.values import Mask, decode, encode
 from littlestone.theory.vocabulary import AtLeast, OneOf, Pair, at_least, one_of
 
@@ -96,6 +96,10 @@ class Rules(HypothesisClass):
 
     def readable(self, batch: Batch) -> Mask:
         return every(readable(column_of(batch, name)) for name in self.columns)
+
+    @property
+    def reads(self) -> Mapping[Column, Kind]:
+        return dict.fromkeys(self.columns, "value")
 
     def hypothesis(self, state: State) -> Hypothesis | None:
         if state == DEAD:

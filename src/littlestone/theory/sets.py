@@ -5,6 +5,7 @@ most k mistakes, and k is the dimension (k distinct points are shattered by thei
 proper, and copies that were shown the same positives agree at once, in whatever order.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain, combinations
 from typing import NamedTuple
@@ -13,7 +14,16 @@ from littlestone.theory.classes import DEAD, HypothesisClass, State, differ
 from littlestone.theory.errors import BadClass
 from littlestone.theory.hypothesis import NEVER, Hypothesis
 from littlestone.theory.membership import readable
-from littlestone.theory.rows import Batch, Column, checked, column_of, example, label, value_of
+from littlestone.theory.rows import (
+    Batch,
+    Column,
+    Kind,
+    checked,
+    column_of,
+    example,
+    label,
+    value_of,
+)
 from littlestone.theory.values import Mask, decode, encode, plain
 from littlestone.theory.vocabulary import OneOf, one_of
 
@@ -96,6 +106,10 @@ class Sets(HypothesisClass):
 
     def readable(self, batch: Batch) -> Mask:
         return readable(column_of(batch, self.column))
+
+    @property
+    def reads(self) -> Mapping[Column, Kind]:
+        return {self.column: "value"}
 
     def __contains__(self, rule: object) -> bool:
         return rule == NEVER or (
