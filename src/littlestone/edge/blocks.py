@@ -1,0 +1,125 @@
+"""Blocks of a stream: what a reader hands out, whatever the format of the file.
+
+A row that cannot be read is a *null round*: its label is `NULL`, it keeps its place, and the rows
+after it keep theirs. So two files that differ in one row make two streams that differ in one round,
+which is what the guarantee is about. Why a round is null is private, and so is how many are.
+"""
+
+import difflib
+import reprlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from littlestone.theory.classes import HypothesisClass, checked_class
+from littlestone.theory.rows import Kind
+
+NULL = -1
+"""The label of a null round."""
+
+Array = npt.NDArray[Any]
+
+
+class BadStream(ValueError):
+    """A file that cannot be read as a stream; its text names the file, the line and the column."""
+
+
+class BadRow(NamedTuple):
+    """Why a round is null: private. `line` is where its record begins; in Parquet, its row."""
+
+    line: int
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some consecutive rows: an array for each column that the class reads, labels, users.
+
+    `labels` are 0, 1 or `NULL`. What the columns hold in a null round means nothing. `users` is
+    None when no column names them; the user of a null round is kept, or None where the row is too
+    broken to tell. `bad` tells about the first null rounds, `nulls` is how many there are.
+    """
+
+    columns: dict[str, Array]
+    labels: npt.NDArray[np.int8]
+    users: npt.NDArray[np.object_] | None
+    bad: tuple[BadRow, ...]
+    nulls: int
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be read: the class's columns with their kinds, the label, and perhaps the user."""
+
+    cls: HypothesisClass
+    kinds: dict[str, Kind]
+    label: str
+    user: str | None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every column, once."""
+        users = () if self.user is None else (self.user,)
+        return tuple(dict.fromkeys((*self.kinds, self.label, *users)))
+
+    def check_names(self, where: str, found: Iterable[str]) -> None:
+        """Raise `BadStream` unless the columns of the file hold every one that is wanted, once."""
+        names = list(found)
+        for name in self.names:
+            if name not in names:
+                close = difflib.get_close_matches(name, names, n=1)
+                hint = f" Did you mean {close[0]!r}?" if close else ""
+                raise BadStream(
+                    f"{where}: no column {name!r}, which {self._reader(name)}: "
+                    f"the file has {_listed(names)}.{hint}"
+                )
+            if names.count(name) > 1:
+                raise BadStream(f"{where}: column {name!r} is there twice: which of them to read?")
+
+    def _reader(self, name: str) -> str:
+        if name == self.label:
+            return "holds the label"
+        return "the class reads" if name in self.kinds else "holds the user"
+
+
+def wanted(cls: HypothesisClass, label: str, user: str | None) -> Wanted:
+    """What a class needs of a file, refused where a file could not give it.
+
+    >>> from littlestone.theory.rules import Rules
+    >>> wanted(Rules(["version", "country"]), "failed", "device").names
+    ('version', 'country', 'failed', 'device')
+    """
+    kinds = dict(checked_class(cls).reads)
+    named = {name: kind for name, kind in kinds.items() if name is not None}
+    if not kinds:
+        raise BadStream(f"{cls!r} does not say which columns it reads: give it a property `reads`")
+    if len(named) < len(kinds):
+        raise BadStream(
+            f"{cls!r} reads bare values, and a file has columns: say which with column="
+        )
+    if label in named:
+        raise BadStream(f"column {label!r} is the label: a class that reads it would only copy it")
+    if label == user:
+        raise BadStream(f"column {label!r} is named as the label and as the user: it can be one")
+    return Wanted(cls, named, label, user)
+
+
+def shown(cell: object) -> str:
+    """A cell in a sentence, not too long.
+
+    >>> shown("abc"), len(shown("long" * 1000))
+    ("'abc'", 30)
+    """
+    return reprlib.repr(cell)
+
+
+def _listed(names: list[str]) -> str:
+    most = 20
+    listed = ", ".join(map(repr, names[:most])) or "none"
+    return listed if len(names) <= most else f"{listed} and {len(names) - most} more"
