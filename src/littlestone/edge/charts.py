@@ -8,7 +8,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from littlestone.edge.markup import Markup, clipped, element
-from littlestone.edge.plane import CEILING, LEFT, RIGHT, Axis, Plane, Point, area, picture, steps
+from littlestone.edge.plane import (
+    CEILING,
+    LEFT,
+    RIGHT,
+    Axis,
+    Plane,
+    Point,
+    area,
+    picture,
+    slopes,
+    steps,
+)
 from littlestone.learning.releases import Release
 from littlestone.learning.trace import TOP, Sample
 from littlestone.theory.hypothesis import Hypothesis
@@ -48,8 +59,8 @@ def mistakes_chart(axis: Axis, samples: Sequence[Sample], releases: Sequence[Rel
     points = _points(plane, [x for x, _ in shown], [sample.mistakes for _, sample in shown])
     marks = [
         *_firings(plane, releases),
-        element("path", class_="under", d=area(points, plane.base)),
-        element("path", class_="curve", d=steps(points)),
+        element("path", class_="under", d=area(slopes(points), points, plane.base)),
+        element("path", class_="curve", d=slopes(points)),
         *(element("circle", class_="dot", cx=x, cy=y, r=3.5) for x, y in points[-1:]),
     ]
     return picture(plane, "mistakes", "Mistakes so far", _mistakes_in_words(samples), marks)
@@ -67,7 +78,8 @@ def votes_chart(
     xs, stacks = [x for x, _ in shown], [stacked(sample, palette) for _, sample in shown]
     for layer, rule in reversed([*enumerate([*palette, None])]):
         if any(stack[layer] > (layer and stack[layer - 1]) for stack in stacks):
-            around = area(_points(plane, xs, [stack[layer] for stack in stacks]), plane.base)
+            points = _points(plane, xs, [stack[layer] for stack in stacks])
+            around = area(steps(points), points, plane.base)
             title = element("title", "other rules" if rule is None else clipped(str(rule), LONGEST))
             layers.append(element("path", title, class_=colour_of(rule, palette), d=around))
     words, marks = _votes_in_words(samples, trees), [*_firings(plane, releases), *layers]

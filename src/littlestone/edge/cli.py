@@ -8,6 +8,8 @@ import io
 import json
 import math
 import sys
+from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -16,14 +18,27 @@ from rich.console import Console
 from littlestone import __version__
 from littlestone.edge import demo as tour
 from littlestone.edge import specs
+from littlestone.edge.blocks import BadStream
+from littlestone.edge.running import Task, plan_for, run
+from littlestone.edge.showing import print_outcome, print_plan, watching
+from littlestone.learning.plan import Plan
+from littlestone.privacy.exact import BadParameter
 from littlestone.theory.classes import HypothesisClass
 from littlestone.theory.dimension import witness as shattered_tree
 from littlestone.theory.errors import BadClass, BadExample, TooLarge
 from littlestone.theory.trees import Leaf, MistakeTree, draw
 from littlestone.theory.values import to_json
 
-REFUSALS = (specs.BadSpec, BadClass, BadExample, TooLarge)
+REFUSALS = (specs.BadSpec, BadClass, BadExample, BadParameter, BadStream, TooLarge)
 GRAMMAR = (specs.__doc__ or "").split("\n\n", 1)[1].replace("\n\n    ", "\n\n\b\n    ")
+
+
+class PlanKind(StrEnum):
+    """The plans that can be run."""
+
+    practical = "practical"
+    paper = "paper"
+
 
 app = typer.Typer(
     name="littlestone",
@@ -113,10 +128,114 @@ def tree_to_json(tree: MistakeTree) -> dict[str, object]:
     return {"point": row, "zero": tree_to_json(tree.zero), "one": tree_to_json(tree.one)}
 
 
+Spec = Annotated[
+    str,
+    typer.Option("--class", metavar="SPEC", help="The class of rules: see `dimension --help`."),
+]
+Epsilon = Annotated[float, typer.Option(help="The privacy budget: 1 is a usual choice.")]
+Delta = Annotated[float, typer.Option(help="Well below 1 / (10 x rounds).")]
+User = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="Protect all rounds of a user together.")
+]
+Cap = Annotated[
+    int | None, typer.Option(help="Rounds a user has at most; later ones are null rounds.")
+]
+Tolerance = Annotated[
+    float, typer.Option(help="The share of mistakes that should not cause a change of rule.")
+]
+PlanName = Annotated[PlanKind, typer.Option("--plan", help="What the constants are chosen for.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a machine.")]
+
+
+@app.command(
+    epilog="Example: littlestone learn events.csv --class rules:version,country --label failed "
+    "--epsilon 1 --delta 1e-7 --out releases.jsonl --report report.html"
+)
+def learn(
+    file: Annotated[
+        str, typer.Argument(help="CSV, TSV, JSON lines or Parquet, plain or .gz; - is stdin.")
+    ],
+    spec: Spec,
+    label: Annotated[str, typer.Option(metavar="COLUMN", help="The column of 0 and 1.")],
+    epsilon: Epsilon = 1.0,
+    delta: Delta = 1e-6,
+    horizon: Annotated[
+        int | None, typer.Option(help="Rounds to plan for; by default the rows of the file.")
+    ] = None,
+    user: User = None,
+    cap: Cap = None,
+    tolerance: Tolerance = 0.0,
+    plan: PlanName = PlanKind.practical,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the releases here, as JSON lines. Public.")
+    ] = None,
+    report: Annotated[Path | None, typer.Option(help="Write an HTML report here. Private.")] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Stop at a bad row, outside the guarantee.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite --out and --report.")] = False,
+    format_: Annotated[
+        str | None, typer.Option("--format", help="csv, tsv, jsonl or parquet; else by name.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Of the forest's coins, which are not secret.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Learn a rule from a stream of labelled rows, privately: before each row a rule is published.
+
+    A row that cannot be read becomes a null round and keeps its place. Releases are public; the
+    report, and what is printed under PRIVATE, belong to the data's holder. A second run on the same
+    data spends again.
+    """
+    task = Task(
+        file, spec, label, epsilon, delta, horizon, user, cap, tolerance, plan.value, seed, strict,
+        format_, out, report, force,
+    )  # fmt: skip
+    with watching(Console(stderr=True)) as watch:
+        outcome = run(task, watch)
+    if as_json:
+        both = {"public": outcome.public(), "private": outcome.private(), "notes": outcome.notes}
+        typer.echo(json.dumps(both, ensure_ascii=False))
+    else:
+        print_outcome(_console(), outcome)
+
+
+@app.command(epilog="Example: littlestone plan rules:version,country --delta 1e-7 --horizon 100000")
+def plan(
+    spec: Annotated[str, typer.Argument(metavar="SPEC", help="As in `dimension --help`.")],
+    horizon: Annotated[int, typer.Option(help="Rounds to plan for.")],
+    epsilon: Epsilon = 1.0,
+    delta: Delta = 1e-6,
+    per_user: Annotated[
+        bool, typer.Option("--user", help="Protect all rounds of a user together.")
+    ] = False,
+    cap: Cap = None,
+    tolerance: Tolerance = 0.0,
+    kind: PlanName = PlanKind.practical,
+    as_json: AsJson = False,
+) -> None:
+    """Every constant of a learner before it sees any data: what is proved, what is hoped, where the
+    budget goes, and what the paper's theorem would ask for."""
+    task = Task("", spec, "", epsilon, delta, horizon, "user" if per_user else None, cap, tolerance,
+                kind.value)  # fmt: skip
+    chosen = plan_for(task, horizon)
+    theorem = Plan.theorem(specs.parse_spec(spec), epsilon, delta, max(2, horizon))
+    if as_json:
+        asked = dict(theorem.lines())
+        typer.echo(json.dumps({"plan": chosen.to_json(), "theorem": asked}, ensure_ascii=False))
+    else:
+        print_plan(_console(), chosen, theorem)
+
+
 @app.command(epilog="Example: littlestone demo")
-def demo() -> None:
-    """A tour of what exists so far: a class, its dimension, its tree, and a game against it."""
-    tour.run(_console())
+def demo(
+    folder: Annotated[
+        Path, typer.Option("--out", help="Where to leave the events, releases and report.")
+    ] = Path("littlestone-demo"),
+) -> None:
+    """The whole story on a built-in stream of telemetry: a cause is found, privately."""
+    tour.run_demo(_console(), folder)
 
 
 def main() -> None:
@@ -126,6 +245,11 @@ def main() -> None:
             stream.reconfigure(errors="replace")  # a terminal without line drawing shows ?
     try:
         app()
+    except KeyboardInterrupt:
+        typer.echo(
+            "stopped: what was released so far stands, and running again spends again", err=True
+        )
+        sys.exit(130)
     except OSError as error:
         _refuse(f"{error.filename}: {error.strerror}" if error.filename else str(error))
     except REFUSALS as error:

@@ -1,58 +1,57 @@
-"""The demo: a short tour of the theory, in the terminal."""
+"""The demo: find what makes an app fail, from events nobody may publish."""
+
+from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
-from littlestone.lab.games import Round, TreeAdversary, play
-from littlestone.learning.plain import SOA
-from littlestone.theory.dimension import witness
+from littlestone.edge.running import Task, run
+from littlestone.edge.showing import print_outcome, print_plan, watching
+from littlestone.lab.telemetry import COLUMNS, NOISE, SHARE, write_events
+from littlestone.learning.plan import Plan
 from littlestone.theory.rules import Rules
-from littlestone.theory.trees import MistakeTree, describe, draw
 
-COLUMNS = ["version", "country", "device"]
+EVENTS = 300_000
+EPSILON, DELTA, TOLERANCE = 1.0, 1e-7, 0.01
 
 
-def run(console: Console) -> None:
-    """Print the tour."""
-    cls = Rules(COLUMNS)
-    tree = witness(cls)
-    console.rule("1. A class of rules")
+def run_demo(console: Console, folder: Path) -> None:
+    """Make the events, learn from them, leave everything in the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    events = folder / "events.csv"
+    console.rule("1. The stream")
+    start = write_events(events, EVENTS)
     console.print(
-        f"\nFailures have one cause: some value of {', '.join(COLUMNS)}. Each vocabulary is without"
-        "\nbounds, so there is no end of rules such as version = '4.2.1'. Yet the class is small:\n"
+        f"\n{EVENTS:,} events of an app, each with {', '.join(COLUMNS)}, and whether it"
+        f"\nfailed. From event {start:,} on a bad version is about, on {SHARE:.0%} of the devices;"
+        f" {NOISE:.0%} of the"
+        "\nlabels are wrong. Every event is somebody's: none may show in what is published.\n"
     )
-    console.print(f"    {cls!r}\n    Littlestone dimension {cls.dimension}\n")
-    console.rule("2. Its proof: a shattered mistake tree")
-    console.print(
-        "\nWhatever the labels on a path, some rule takes it. So an adversary can walk down"
-    )
-    console.print(f"and be wrong {cls.dimension} times for any learner.\n\n{draw(tree)}\n")
-    console.rule("3. A game: the best learner against that adversary")
-    _game(console, cls, tree)
-    console.print(
-        "\nSOA publishes what single examples tell it, so it is not private. The private learner,"
-        "\nwhich publishes rules like these under a guarantee, is what this project builds next."
-    )
-
-
-def _game(console: Console, cls: Rules, tree: MistakeTree) -> None:
-    adversary = TreeAdversary(tree)
-    game = play(SOA(cls), adversary, rounds=100)
+    spec = "rules:" + ",".join(COLUMNS)
+    console.rule("2. The plan, made before looking")
     console.print()
-    console.print(_transcript(game))
-    mistakes = sum(turn.mistake for turn in game)
-    console.print(f"\n{mistakes} mistakes, no fewer than the dimension and no more.")
-    console.print(f"A rule that fits all the examples: {adversary.truth}")
-
-
-def _transcript(game: list[Round]) -> Table:
-    table = Table("round", "published rule", "example", "label", "", box=None, padding=(0, 2, 0, 0))
-    for number, turn in enumerate(game, start=1):
-        table.add_row(
-            str(number),
-            str(turn.rule),
-            describe(turn.x),
-            str(int(turn.y)),
-            "mistake" if turn.mistake else "",
-        )
-    return table
+    plan = Plan.practical(Rules(COLUMNS), EPSILON, DELTA, EVENTS, tolerance=TOLERANCE)
+    print_plan(console, plan, Plan.theorem(Rules(COLUMNS), EPSILON, DELTA, EVENTS))
+    console.print()
+    console.rule("3. Learning: a rule is published before each event")
+    task = Task(
+        str(events),
+        spec,
+        "failed",
+        EPSILON,
+        DELTA,
+        tolerance=TOLERANCE,
+        out=folder / "releases.jsonl",
+        report=folder / "report.html",
+        force=True,
+    )
+    with watching(Console(stderr=True)) as watch:
+        outcome = run(task, watch)
+    console.print()
+    print_outcome(console, outcome)
+    console.print()
+    console.rule("4. Now yours")
+    console.print(
+        f"\nOpen {folder / 'report.html'} for the pictures. The same, as a command:\n\n"
+        f"    littlestone learn {events} --class {spec} --label failed \\\n"
+        f"        --epsilon {EPSILON:g} --delta {DELTA:g} --tolerance {TOLERANCE:g}\n"
+    )

@@ -117,9 +117,18 @@ def steps(points: Sequence[Point]) -> str:
     return "".join([*path, *(f"H{x:g}" for x, _ in points[-1:])])
 
 
-def area(points: Sequence[Point], base: float) -> str:
-    """The path around what lies between the steps and the base."""
-    return f"{steps(points)}V{base:g}H{points[0][0]:g}Z" if points else ""
+def slopes(points: Sequence[Point]) -> str:
+    """The path straight from value to value: for what grows between samples.
+
+    >>> slopes([(56, 90), (60, 90), (70, 40)])
+    'M56 90L60 90L70 40'
+    """
+    return "".join(f"{'L' if n else 'M'}{x:g} {y:g}" for n, (x, y) in enumerate(points))
+
+
+def area(path: str, points: Sequence[Point], base: float) -> str:
+    """The path around what lies between a path through the points and the base."""
+    return f"{path}V{base:g}H{points[0][0]:g}Z" if points else ""
 
 
 def ticks(end: int, most: int) -> list[int]:

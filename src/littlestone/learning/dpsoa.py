@@ -146,8 +146,10 @@ class DPSOA(ForwardOnly):
 
     @property
     def trace(self) -> tuple[Sample, ...]:
-        """How mistakes and votes came about. Private."""
-        return self._trace.samples
+        """How mistakes and votes came about, up to now. Private."""
+        now = self._sample(self.rounds, self._engine.forest.votes)
+        past = self._trace.samples
+        return past if past and past[-1].round == now.round else (*past, now)
 
     def __repr__(self) -> str:
         state = f"round {self.rounds:,}: {self.hypothesis}"
@@ -254,8 +256,11 @@ class DPSOA(ForwardOnly):
         self._missing = missing_from(rule, self.cls)
 
     def _watch(self, number: int, votes: Mapping[Hypothesis, int], fired: bool) -> None:
+        self._trace.add(self._sample(number, votes), keep=fired)
+
+    def _sample(self, number: int, votes: Mapping[Hypothesis, int]) -> Sample:
         top = sorted(votes.items(), key=lambda pair: (-pair[1], pair[0]))[:TOP]
-        self._trace.add(Sample(number, self.mistakes, tuple(top)), keep=fired)
+        return Sample(number, self.mistakes, tuple(top))
 
 
 def _plan(

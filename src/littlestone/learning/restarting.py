@@ -18,7 +18,7 @@ from littlestone.privacy.epochs import MistakesGate
 from littlestone.theory.hypothesis import Hypothesis
 from littlestone.theory.rows import as_batch
 
-FIRST_WINDOW, LARGEST_WINDOW = 256, 1 << 16
+FIRST_WINDOW, LARGEST_WINDOW = 256, 1 << 14
 """After a firing the next may be near: look ahead a little, then further and further."""
 
 Publish = Callable[[int, Hypothesis], None]

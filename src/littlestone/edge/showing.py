@@ -1,0 +1,101 @@
+"""What `learn` and `plan` show a person: a live line while it runs, tables when it is done."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
+from rich.table import Table
+from rich.text import Text
+
+from littlestone.edge.running import Outcome, ledger_rows
+from littlestone.learning.plan import Plan
+from littlestone.learning.theorem import TheoremPlan
+
+LONGEST_RULE = 48
+
+
+class _Rounds(ProgressColumn):
+    """Rounds so far, and rounds a second."""
+
+    def render(self, task: Task) -> Text:
+        speed = task.finished_speed or task.speed
+        rate = f"  {speed:,.0f} rounds/s" if speed else ""
+        return Text(f"{int(task.completed):,} rounds{rate}")
+
+
+@contextmanager
+def watching(console: Console) -> Iterator[Callable[[Outcome], None]]:
+    """A progress bar with the published rule and the budget; silent where nobody looks."""
+    columns = SpinnerColumn(), BarColumn(24), _Rounds(), TextColumn("{task.description}")
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        task = bar.add_task("", total=None)
+
+        def watch(outcome: Outcome) -> None:
+            learner = outcome.learner
+            spent = learner.spent
+            rule = Text(clipped(str(learner.hypothesis))).plain.replace("[", r"\[")
+            budget = f"epsilon {float(spent.epsilon):.3g} of {float(learner.plan.epsilon):.3g}"
+            bar.update(
+                task,
+                total=outcome.length,
+                completed=learner.rounds,
+                description=f"{rule}  ({budget})",
+            )
+
+        yield watch
+
+
+def clipped(sentence: str) -> str:
+    """A sentence that fits a line."""
+    return sentence if len(sentence) <= LONGEST_RULE else sentence[: LONGEST_RULE - 1] + "…"
+
+
+def print_outcome(console: Console, outcome: Outcome) -> None:
+    """The end of a run: what is public, then what is not."""
+    learner, task = outcome.learner, outcome.task
+    console.print("PUBLIC: the rules, and the rounds from which they stood")
+    table = _table("from round", "published rule")
+    for release in learner.releases[-20:]:
+        table.add_row(f"{release.round:,}", str(release.rule))
+    console.print(table)
+    if len(learner.releases) > 20:
+        console.print(f"  (the last 20 of {len(learner.releases):,})")
+    console.print(f"\n  {learner.guarantee}")
+    if task.out is not None:
+        console.print(f"  releases written to {task.out}")
+    console.print("\nPRIVATE: for the data's holder only")
+    share = f" ({learner.mistakes / learner.rounds:.3%})" if learner.rounds else ""
+    console.print(f"  {learner.mistakes:,} mistakes in {learner.rounds:,} rounds{share}")
+    if learner.null_rounds:
+        console.print(f"  {learner.null_rounds:,} null rounds: rows that could not be used")
+        for bad in outcome.bad_rows[:5]:
+            console.print(f"    line {bad.line:,}: {bad.sentence}")
+    for mechanism, times, each, adding in ledger_rows(learner):
+        console.print(f"  {mechanism} x {times}: {each}, {adding}")
+    if task.report is not None:
+        console.print(f"  report written to {task.report}")
+    for note in outcome.notes:
+        console.print(f"\nnote: {note}")
+
+
+def print_plan(console: Console, plan: Plan, theorem: TheoremPlan) -> None:
+    """A plan as a table, and what the theorem would ask for."""
+    table = _table("what", "value", "why")
+    for line in plan.lines():
+        table.add_row(*line)
+    console.print(table)
+    console.print("\nWhat the paper's proof would ask for (powers of two; nobody can run it):")
+    numbers = _table("what", "value")
+    for name, value in theorem.lines():
+        numbers.add_row(name, value)
+    console.print(numbers)
+
+
+def _table(*names: str) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 2), show_edge=False)
+    for name in names:
+        table.add_column(name, overflow="fold")
+    return table
