@@ -162,7 +162,7 @@ def test_bad_input_is_a_sentence_and_code_2(run: Run, arguments: list[str], why:
 
 def test_a_terminal_without_line_drawing_gets_its_tree() -> None:
     code = "from littlestone.edge.cli import main; main()"
-    for verb in (["demo"], ["dimension", "points:m", "--witness"]):
+    for verb in (["plan", "points:m", "--horizon", "9"], ["dimension", "points:m", "--witness"]):
         done = subprocess.run(
             [sys.executable, "-c", code, *verb],
             capture_output=True,
@@ -184,13 +184,7 @@ def test_sizes_beyond_counting(run: Run) -> None:
     assert json.loads(run("dimension", spec, "--json").stdout)["hypotheses"] is None
 
 
-def test_the_demo_tells_its_story(run: Run) -> None:
-    done = run("demo")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "2 mistakes, no fewer than the dimension and no more." in done.stdout
-
-
 def test_version_and_help(run: Run) -> None:
     assert run("--version").stdout == f"littlestone {ls.__version__}\n"
-    for verb in ("dimension", "demo"):
+    for verb in ("dimension", "learn", "plan", "demo"):
         assert "Example: littlestone" in run(verb, "--help").stdout

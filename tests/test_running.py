@@ -1,0 +1,247 @@
+"""`littlestone learn`, `plan` and `demo` as their user meets them."""
+
+import csv
+import gzip
+import json
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import littlestone as ls
+from littlestone.edge import running
+from littlestone.edge.running import Outcome, Task, run
+from littlestone.lab import telemetry
+from littlestone.privacy.rehearsal import SeededNoise
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+ROWS, CULPRIT = 3000, "M7"
+
+
+@pytest.fixture
+def command() -> Command:
+    def call(*arguments: object, text: str | None = None) -> subprocess.CompletedProcess[str]:
+        code = "from littlestone.edge.cli import main; main()"
+        return subprocess.run(
+            [sys.executable, "-c", code, *map(str, arguments)],
+            input=text,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            env={"PYTHONUTF8": "1", "COLUMNS": "100"},
+        )
+
+    return call
+
+
+def events() -> list[dict[str, Any]]:
+    """A stream with one culprit, and two users in turn."""
+    draw = np.random.default_rng(3)
+    merchants = draw.integers(0, 40, size=ROWS)
+    return [
+        {
+            "merchant": f"M{m}",
+            "amount": int(m) * 2,
+            "fraud": int(f"M{m}" == CULPRIT),
+            "who": n % 700,
+        }
+        for n, m in enumerate(merchants.tolist())
+    ]
+
+
+def as_csv(rows: list[dict[str, Any]]) -> str:
+    lines = [",".join(map(str, row.values())) for row in rows]
+    return "\n".join([",".join(rows[0]), *lines]) + "\n"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "events.csv"
+    path.write_text(as_csv(events()))
+    return path
+
+
+OPTIONS = ["--class", "points:merchant", "--label", "fraud", "--delta", "1e-6"]
+
+
+def test_a_file_in_releases_and_a_report_out(command: Command, file: Path) -> None:
+    out, report = file.with_name("releases.jsonl"), file.with_name("report.html")
+    done = command("learn", file, *OPTIONS, "--out", out, "--report", report)
+    assert done.returncode == 0, done.stderr
+    assert "merchant = 'M7'" in done.stdout
+    assert "(1.0, 1e-06)-differential privacy, replace-one, per event" in done.stdout
+    public, private = done.stdout.split("PRIVATE")
+    assert "mistakes" in private
+    assert "mistakes" not in public
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [line["sentence"] for line in lines] == ["never", "merchant = 'M7'"]
+    assert lines[0]["round"] == 1
+    assert ls.rule_from_json(lines[1]["rule"]) == ls.one_of(["M7"], "merchant")
+    assert set(lines[1]) == {"round", "sentence", "rule", "guarantee"}
+    assert stat.S_IMODE(report.stat().st_mode) == 0o600
+    page = report.read_text()
+    assert "Private" in page
+    assert "merchant = &#x27;M7&#x27;" in page or "merchant = 'M7'" in page
+
+
+def test_every_format_is_the_same_stream(
+    command: Command, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = events()
+    packed = file.with_suffix(".csv.gz")
+    packed.write_bytes(gzip.compress(file.read_bytes()))
+    lines = file.with_suffix(".jsonl")
+    lines.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    table = file.with_suffix(".parquet")
+    pq.write_table(pa.Table.from_pylist(rows), table)
+    found = []
+    for path in (file, packed, lines, table):
+        done = command("learn", path, *OPTIONS, "--json")
+        assert done.returncode == 0, done.stderr
+        found.append(json.loads(done.stdout))
+    piped = command("learn", "-", *OPTIONS, "--horizon", ROWS, "--json", text=file.read_text())
+    found.append(json.loads(piped.stdout))
+    for result in found:
+        assert result["public"]["rule"] == "merchant = 'M7'"
+        assert result["public"]["rounds"] == ROWS
+        assert result["private"]["null_rounds"] == 0
+        assert set(result) == {"public", "private", "notes"}
+
+
+def outcome(monkeypatch: pytest.MonkeyPatch, task: Task) -> Outcome:
+    """A run under noise that can be repeated."""
+    monkeypatch.setattr(running, "DPSOA", partial(ls.DPSOA, noise=SeededNoise(4)))
+    return run(task, lambda _: None)
+
+
+def test_a_bad_row_uses_up_its_round(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two files that differ in one row: the rest of the stream is where it was."""
+    lines = file.read_text().splitlines()
+    at = next(n for n, line in enumerate(lines) if n > 5 and line.split(",")[2] == "0")
+    spoilt = file.with_name("spoilt.csv")
+    spoilt.write_text("\n".join([*lines[:at], "rubbish", *lines[at + 1 :]]) + "\n")
+    whole, broken = (
+        outcome(monkeypatch, Task(str(path), "points:merchant", "fraud", 1, 1e-6, seed=1))
+        for path in (file, spoilt)
+    )
+    assert broken.learner.releases == whole.learner.releases
+    assert broken.learner.mistakes == whole.learner.mistakes
+    assert broken.learner.rounds == whole.learner.rounds == ROWS
+    assert broken.learner.null_rounds == 1
+    assert [bad.line for bad in broken.bad_rows] == [at + 1]
+    assert len(whole.learner.releases) == 2, "the runs compared do publish something"
+
+
+def test_a_bad_row_is_reported_privately_or_stops_a_strict_run(
+    command: Command, file: Path
+) -> None:
+    lines = file.read_text().splitlines()
+    file.write_text("\n".join([*lines[:40], "M1,2,maybe,1", *lines[41:]]) + "\n")
+    done = command("learn", file, *OPTIONS)
+    public, private = done.stdout.split("PRIVATE")
+    assert "1 null rounds" in private
+    assert "line 41" in private
+    assert "maybe" not in public
+    strict = command("learn", file, *OPTIONS, "--strict")
+    assert strict.returncode == 2
+    assert "line 41" in strict.stderr
+    assert "outside the privacy guarantee" in strict.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--class", "points:merchnt", "--label", "fraud"], "Did you mean 'merchant'?"),
+        (["--class", "points:merchant", "--label", "frauds"], "Did you mean 'fraud'?"),
+        (["--class", "pints:merchant", "--label", "fraud"], "unknown family"),
+        (["--class", "points:merchant", "--label", "fraud", "--epsilon", "0"], "epsilon must be"),
+        (["--class", "points:merchant", "--label", "fraud", "--delta", "1"], "delta must lie"),
+        (["--class", "points:merchant", "--label", "fraud", "--cap", "3"], "cap"),
+        (["--class", "points:merchant", "--label", "fraud", "--user", "whom"], "holds the user"),
+        (["--class", "points:merchant", "--label", "fraud", "--horizon", "0"], "horizon"),
+        (["--class", "points:merchant", "--label", "fraud", "--tolerance", "1"], "tolerance"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_is_written(
+    command: Command, file: Path, arguments: list[str], sentence: str
+) -> None:
+    out = file.with_name("releases.jsonl")
+    done = command("learn", file, *arguments, "--out", out)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not out.exists()
+
+
+def test_a_stream_of_unknown_length_needs_a_horizon(command: Command, file: Path) -> None:
+    done = command("learn", "-", *OPTIONS, text=file.read_text())
+    assert done.returncode == 2
+    assert "--horizon N" in done.stderr
+
+
+def test_files_are_not_overwritten_unless_forced(command: Command, file: Path) -> None:
+    out = file.with_name("releases.jsonl")
+    out.write_text("precious\n")
+    done = command("learn", file, *OPTIONS, "--out", out)
+    assert done.returncode == 2
+    assert "--force" in done.stderr
+    assert out.read_text() == "precious\n"
+    assert command("learn", file, *OPTIONS, "--out", out, "--force").returncode == 0
+    assert "precious" not in out.read_text()
+
+
+def test_past_the_horizon_the_last_rule_stands(command: Command, file: Path) -> None:
+    done = command("learn", file, *OPTIONS, "--horizon", "1000", "--json")
+    result = json.loads(done.stdout)
+    assert result["public"]["rounds"] == ROWS
+    assert "horizon of 1,000 rounds" in " ".join(result["notes"])
+    assert all(release["round"] <= 1001 for release in result["public"]["releases"])
+
+
+def test_users_are_protected_whole(command: Command, file: Path) -> None:
+    for more in ([], ["--cap", "5"]):
+        done = command("learn", file, *OPTIONS, "--user", "who", *more, "--json")
+        assert done.returncode == 0, done.stderr
+        assert "per user" in json.loads(done.stdout)["public"]["guarantee"]
+
+
+def test_a_large_delta_is_noted(command: Command, file: Path) -> None:
+    done = command("learn", file, *OPTIONS[:-1], "0.01")
+    assert "note: delta = 0.01 is above" in done.stdout
+    assert done.stderr == ""
+
+
+def test_a_plan_says_what_is_proved_and_what_is_hoped(command: Command) -> None:
+    done = command("plan", "rules:version,country", "--delta", "1e-7", "--horizon", "100000")
+    assert done.returncode == 0, done.stderr
+    for words in ("privacy: proved", "utility: heuristic", "2^298", "monitor's budget"):
+        assert words in done.stdout
+    data = json.loads(command("plan", "points:m", "--horizon", "1000", "--user", "--json").stdout)
+    assert ls.plan_from_json(data["plan"]).unit == "user"
+
+
+def test_the_demo_finds_the_culprit(command: Command, tmp_path: Path) -> None:
+    folder = tmp_path / "demo"
+    for _ in "ab":
+        done = command("demo", "--out", folder)
+        assert (done.returncode, done.stderr) == (0, "")
+    assert f"version = '{telemetry.CULPRIT}'" in done.stdout
+    assert {path.name for path in folder.iterdir()} == {
+        "events.csv",
+        "releases.jsonl",
+        "report.html",
+    }
+    with open(folder / "events.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 300_000
+    assert len({row["device"] for row in rows}) > 5_000
+    wrong = sum((row["version"] == telemetry.CULPRIT) != (row["failed"] == "1") for row in rows)
+    assert 0.008 < wrong / len(rows) < 0.012
