@@ -24,6 +24,7 @@ from littlestone.learning.dpsoa import DPSOA
 from littlestone.learning.plan import Plan
 from littlestone.learning.releases import Release
 from littlestone.privacy.accounting import Unit
+from littlestone.privacy.exact import BadParameter
 
 MOST_BAD_ROWS = 20
 FIRST_BLOCK, LARGEST_BLOCK = 4096, 65536
@@ -95,6 +96,10 @@ def plan_for(task: Task, horizon: int) -> Plan:
     """The plan that a task asks for."""
     cls = parse_spec(task.spec)
     unit: Unit = "event" if task.user is None else "user"
+    if task.cap is not None and task.user is None:
+        raise BadParameter("--cap limits the rounds of a user: say which column is the --user")
+    if task.plan == "paper" and (task.user is not None or task.tolerance):
+        raise BadParameter("the paper's plan knows no users and no tolerance: leave out --plan")
     if task.plan == "paper":
         return Plan.paper(cls, task.epsilon, task.delta, horizon)
     return Plan.practical(

@@ -345,6 +345,12 @@ class Plan:
             "when some rule of the class fits the stream",
         )
         yield Line("a firing in vain", f"{self.refusal:.1%}", "then it goes on collecting votes")
+        if self.expected_mistakes > self.horizon:
+            yield Line(
+                "vacuous",
+                "a change takes more mistakes than there are rounds",
+                "the first rule will stand: more rounds, or a larger epsilon",
+            )
 
     @property
     def votes_needed(self) -> int:
