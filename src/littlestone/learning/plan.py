@@ -10,13 +10,14 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from littlestone.learning.choosing import best, can_stall, complexity, fresh_start, lasting, news_of
 from littlestone.learning.forest import Root
 from littlestone.learning.prediction import Selection
 from littlestone.learning.schedule import Schedule
 from littlestone.learning.theorem import TheoremPlan
+from littlestone.learning.wording import Line, lines
 from littlestone.privacy.accounting import Unit
 from littlestone.privacy.drawn_and_kept import DrawnAndKept
 from littlestone.privacy.epochs import MistakesGate
@@ -31,14 +32,6 @@ NOISY_SHARE = 0.75
 """What noisy labels leave of the votes: a guess, checked by simulation."""
 SELECTORS = {kind.name: kind for kind in (DrawnAndKept, StableHistogram)}
 VoteGate: TypeAlias = MistakesGate[Mapping[bytes, int]] | HistSparse
-
-
-class Line(NamedTuple):
-    """One line of a plan's table."""
-
-    what: str
-    value: str
-    why: str
 
 
 @dataclass(frozen=True)
@@ -295,62 +288,7 @@ class Plan:
 
     def lines(self) -> Iterator[Line]:
         """The plan as a table: what is proved, where the budget goes, what is hoped."""
-        yield from self._proved()
-        yield from self._machinery()
-        yield from self._hoped()
-
-    def _proved(self) -> Iterator[Line]:
-        pair = f"epsilon {float(self.epsilon):g}, delta {float(self.delta):g}"
-        yield Line("privacy: proved", pair, f"replace-one, per {self.unit}; any stream")
-        yield Line(
-            "monitor's budget", f"epsilon {float(self.epsilon_monitor):.4g}", "once, for all rounds"
-        )
-        each = f"epsilon {float(self.epsilon_selector):.4g}, delta {float(self.delta_selector):.3g}"
-        if self.releases is not None:
-            why = f"each of {self.releases} releases: they add up"
-        elif self.cap is not None:
-            why = f"each; a user's rounds meet at most {self.cap}"
-        else:
-            why = "each epoch reads its own rounds: releases are unlimited"
-        yield Line("selector's budget", each, why)
-
-    def _machinery(self) -> Iterator[Line]:
-        shapes = ", ".join(f"{count:,} of {n}" for n, count in self.leaves.items())
-        yield Line("trees x leaves", shapes, "copies of the class's learner")
-        watched = "mistakes of the published rule" if self.monitor == "mistakes" else "lost votes"
-        limits = " / ".join(f"{count:,}" for count in self._few_thresholds())
-        yield Line("monitor", f"{watched} >= {limits}", "then ask the trees")
-        yield Line("selector", self.selector, f"needs about {self.votes_needed} votes")
-        yield Line("check every", f"{self.check_every:,} rounds", "a public schedule")
-        if self.tolerance:
-            yield Line("tolerance", f"{float(self.tolerance):.2%}", "mistakes that cause no change")
-        if self.restart_every is not None:
-            yield Line("fresh start every", f"{self.restart_every:,} rounds", "banks no credit")
-        if self.cap is not None:
-            yield Line("rounds a user", f"at most {self.cap}", "later ones are null rounds")
-        yield Line("horizon", f"{self.horizon:,} rounds", "then the last rule stands")
-
-    def _few_thresholds(self) -> list[int]:
-        """All of them, or the first and the last."""
-        several = list(self.thresholds)
-        return several if len(several) < 6 else [several[0], several[-1]]
-
-    def _hoped(self) -> Iterator[Line]:
-        if self.expected_mistakes is None:
-            yield Line("utility: heuristic", "no prediction", "measure it on synthetic streams")
-            return
-        yield Line(
-            "utility: heuristic",
-            f"about {self.expected_mistakes:,} mistakes a change of rule",
-            "when some rule of the class fits the stream",
-        )
-        yield Line("a firing in vain", f"{self.refusal:.1%}", "then it goes on collecting votes")
-        if self.expected_mistakes > self.horizon:
-            yield Line(
-                "vacuous",
-                "a change takes more mistakes than there are rounds",
-                "the first rule will stand: more rounds, or a larger epsilon",
-            )
+        return lines(self)
 
     @property
     def votes_needed(self) -> int:
