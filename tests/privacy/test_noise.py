@@ -121,6 +121,22 @@ def test_a_forked_child_starts_with_nothing() -> None:
     assert set(noise._ahead[wide.as_integer_ratio()]) == ahead
 
 
+def test_a_forked_child_shares_no_secret_words() -> None:
+    noise = SystemNoise()
+    noise.reaches(3, Fraction(2), ("query", 0, 0), one_sided=True)
+    ahead = set(noise._words)
+    assert len(ahead) == BUFFER - 1
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        noise.reaches(3, Fraction(2), ("query", 1, 0), one_sided=True)
+        os.write(writer, b"shared" if ahead & set(noise._words) else b"fresh")
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(reader, 16) == b"fresh"
+    assert set(noise._words) == ahead
+
+
 def test_two_forked_children_draw_different_noise() -> None:
     noise = SystemNoise()
     wide = Fraction(2**40)

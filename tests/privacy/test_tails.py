@@ -85,16 +85,30 @@ def test_where_it_cannot_tell_more_bits_do(margin: int) -> None:
 @pytest.mark.parametrize("one_sided", [False, True])
 @pytest.mark.parametrize(("factor", "accepted"), [(0.8, False), (1.0, True), (1.25, False)])
 def test_secret_runs_have_the_law(one_sided: bool, factor: float, accepted: bool) -> None:
-    """How often a margin of 4 is reached at scale 3, in 40,000 checks: accepted within six standard
-    deviations; noise of another scale would not be."""
+    """How often a margin of 4 is reached at scale 3, in 40,000 checks, in runs and one by one:
+    accepted within six standard deviations; noise of another scale would not be."""
     noise, n = SystemNoise(), 40_000
-    margins, reached, start = np.full(n, 4), 0, 0
+    margins, in_runs, start = np.full(n, 4), 0, 0
     while start < n:
         place = noise.first_reaching(margins[start:], Fraction(3), 0, one_sided)
-        reached, start = (reached, n) if place is None else (reached + 1, start + place + 1)
+        in_runs, start = (in_runs, n) if place is None else (in_runs + 1, start + place + 1)
+    singly = sum(noise.reaches(4, Fraction(3), ("query", t, 0), one_sided) for t in range(n))
     twin = geometric_tail if one_sided else laplace_tail
     p = twin(4, Fraction(3) * Fraction(factor))[0]
-    assert (abs(reached - n * p) < 6 * (n * p * (1 - p)) ** 0.5) == accepted
+    for reached in (in_runs, singly):
+        assert (abs(reached - n * p) < 6 * (n * p * (1 - p)) ** 0.5) == accepted
+
+
+@pytest.mark.parametrize(("margin", "ends"), [(10**12, (0, 1)), (46, (0, 1)), (44, None)])
+def test_a_tail_too_thin_for_a_word_is_not_written_out(
+    margin: int, ends: tuple[int, int] | None
+) -> None:
+    for one_sided in (False, True):
+        low, high = bounds(margin, Fraction(1), one_sided)
+        assert (low, high) == (ends or (low, high))
+        assert high - low <= 2
+    mirrored = bounds(1 - margin, Fraction(1), one_sided=False)
+    assert mirrored == tuple(2**WORD - end for end in (high, low)) or ends is None
 
 
 COUNTS = st.lists(st.integers(0, 8), max_size=50)

@@ -127,9 +127,16 @@ class SystemNoise(Noise):
         """By a coin of the same law as the noise, which need not be drawn: see `tails`."""
         if os.getpid() != self._process:
             self._forget()
-        while not self._words:
-            self._words = np.frombuffer(secrets.token_bytes(8 * BUFFER), np.uint64).tolist()
-        return reaches(self._words.pop(), margin, scale, one_sided, secrets.token_bytes)
+        return reaches(self._word(), margin, scale, one_sided, secrets.token_bytes)
+
+    def _word(self) -> int:
+        """64 secret bits, used once."""
+        while True:
+            try:
+                return self._words.pop()
+            except IndexError:
+                fresh = np.frombuffer(secrets.token_bytes(8 * BUFFER), np.uint64)
+                self._words.extend(fresh.tolist())
 
     def first_reaching(
         self, margins: Margins, scale: Fraction, check: int, one_sided: bool
