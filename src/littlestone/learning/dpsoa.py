@@ -15,7 +15,7 @@ import numpy as np
 from littlestone.learning.choosing import missing_from
 from littlestone.learning.forest import Forest
 from littlestone.learning.lasting import Lasting
-from littlestone.learning.plan import Plan
+from littlestone.learning.plan import Plan, tolerated
 from littlestone.learning.releases import Release
 from littlestone.learning.restarting import Restarting
 from littlestone.learning.rounds import (
@@ -39,7 +39,7 @@ from littlestone.privacy.spender import ForwardOnly, Moved
 from littlestone.theory.classes import HypothesisClass, checked_class
 from littlestone.theory.errors import BadExample
 from littlestone.theory.hypothesis import Hypothesis
-from littlestone.theory.rows import as_batch, label
+from littlestone.theory.rows import label
 from littlestone.theory.values import Mask
 
 
@@ -174,6 +174,8 @@ class DPSOA(ForwardOnly):
 
     def skip_one(self, user: object = None) -> None:
         """A null round: it uses up its number, and teaches nothing."""
+        if user is not None:
+            self._need_users(True)
         self._one(None, None, user_number(user))
 
     def _one(self, x: object, y: bool | None, route: int) -> None:
@@ -199,8 +201,7 @@ class DPSOA(ForwardOnly):
         `bad_rows="refuse"`: a batch with a row or a label that cannot be read changes nothing, and
         the refusal is outside the guarantee. `"null"`: such rows are null rounds, which is inside.
         """
-        batch = as_batch(X)
-        usable, answers = readable_rounds(self.cls, batch, y, bad_rows)
+        batch, usable, answers = readable_rounds(self.cls, X, y, bad_rows)
         self._need_users(users is not None)
         routes = None if users is None else user_numbers(users, len(answers))
         if routes is not None:
@@ -276,7 +277,8 @@ def _plan(
         raise BadParameter(plan.refusal())
     asked |= {name: value for name, value in options.items() if value != DEFAULTS[name]}
     for name, value in asked.items():
-        if value is not None and value != getattr(plan, name):
+        meant = tolerated(value) if name == "tolerance" else value
+        if value is not None and meant != getattr(plan, name):
             raise BadParameter(f"{name} is {value}, and {getattr(plan, name)} in the plan")
     return plan
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from littlestone.learning.choosing import best, can_stall, complexity, fresh_start, lasting, news_of
 from littlestone.learning.forest import Root
@@ -68,15 +68,24 @@ class Plan:
         for name, read in _EXACT.items():
             object.__setattr__(self, name, read(getattr(self, name), name))
         for name in ("horizon", "check_every"):
-            whole(getattr(self, name), name, least=1)
+            object.__setattr__(self, name, whole(getattr(self, name), name, least=1))
+        for name in ("restart_every", "releases", "cap"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, whole(getattr(self, name), name, least=1))
         counts = tuple(whole(count, "a threshold", least=1) for count in self.thresholds)
         object.__setattr__(self, "thresholds", counts)
         if not counts:
             raise BadParameter("a plan has at least one threshold")
-        if not 0 <= self.tolerance < 1:
-            raise BadParameter(f"tolerance is at least 0 and below 1, not {self.tolerance}")
+        tolerated(self.tolerance)
         if self.epsilon_monitor >= self.epsilon:
             raise BadParameter("the monitor's epsilon leaves nothing for the selector")
+        for name, known in (("unit", get_args(Unit)), ("monitor", ("mistakes", "votes"))):
+            if getattr(self, name) not in known:
+                raise BadParameter(f"the {name} is one of {known}, not {getattr(self, name)!r}")
+        if (self.monitor == "votes") != (self.releases is not None):
+            raise BadParameter("the votes monitor has a number of releases, and only it has one")
+        if (self.cap is not None) != (self.unit == "user" and self.monitor == "mistakes"):
+            raise BadParameter("the mistakes monitor has a cap per user, and only it has one")
         if self.selector not in SELECTORS:
             raise BadParameter(f"the selector is one of {list(SELECTORS)}, not {self.selector!r}")
         object.__setattr__(self, "leaves", dict(sorted(self.leaves.items())))
@@ -109,6 +118,7 @@ class Plan:
             return cls._for_users(hypotheses, epsilon, delta, horizon, releases)
         if releases is not None:
             raise BadParameter("releases are unlimited here: only unit='user' without a cap counts")
+        horizon, tolerance = whole(horizon, "horizon", least=1), tolerated(tolerance)
         tall, touched = can_stall(hypotheses), 1 if cap is None else whole(cap, "cap", least=1)
         exact = positive(epsilon, "epsilon"), probability(delta, "delta")
         news = news_of(hypotheses)
@@ -130,7 +140,7 @@ class Plan:
             selector=chosen.selector.name,
             leaves={1: trees - trees // 2, 4: trees // 2} if tall else {1: trees},
             replant=bool(tolerance),
-            tolerance=Fraction(tolerance).limit_denominator(MILLION),
+            tolerance=tolerance,
             restart_every=fresh_start(chosen, tolerance),
             cap=cap,
             expected_mistakes=round(chosen.typical),
@@ -298,6 +308,17 @@ class Plan:
 
     def __str__(self) -> str:
         return "\n".join(f"{what:<20}{value:<48}{why}" for what, value, why in self.lines())
+
+
+def tolerated(tolerance: Real) -> Fraction:
+    """A tolerance as the rational that a person means: 0.1 is a tenth."""
+    try:
+        exact = Fraction(tolerance).limit_denominator(MILLION)
+    except (TypeError, ValueError, OverflowError):
+        exact = Fraction(-1)
+    if not 0 <= exact < 1:
+        raise BadParameter(f"tolerance is at least 0 and below 1, not {tolerance}")
+    return exact
 
 
 _EXACT = {"epsilon": positive, "epsilon_monitor": positive, "delta": probability}

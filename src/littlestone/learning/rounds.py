@@ -4,6 +4,7 @@ A null round, one without a usable example, uses up its number and nothing else:
 the rounds after it keep theirs. So neighbouring streams stay aligned.
 """
 
+from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -71,19 +72,48 @@ def _refuse_unreadable(cls: HypothesisClass, batch: Batch, readable: Mask) -> No
 
 
 def readable_rounds(
-    cls: HypothesisClass, batch: Batch, y: object, bad_rows: BadRows
-) -> tuple[Mask, Mask]:
-    """Which rows of a batch have an example, and the labels of those that have."""
+    cls: HypothesisClass, X: Any, y: object, bad_rows: BadRows
+) -> tuple[Batch, Mask, Mask]:
+    """A batch, which of its rows have an example, and the labels of those that have."""
     if bad_rows not in get_args(BadRows):
         raise BadExample(f"bad_rows is 'refuse' or 'null', not {bad_rows!r}")
-    given, readable = column_of(y, None), cls.readable(batch)
+    batch, readable = _read(cls, X, bad_rows)
+    given = column_of(y, None)
     if len(given) != len(readable):
         raise BadExample(f"{len(readable)} examples and {len(given)} labels")
     if bad_rows == "refuse":
         _refuse_unreadable(cls, batch, readable)
-        return readable, labels(given)
+        return batch, readable, labels(given)
     positive, negative = (_labelled(given, answer) for answer in (True, False))
-    return readable & (positive | negative), positive
+    return batch, readable & (positive | negative), positive
+
+
+def _read(cls: HypothesisClass, X: Any, bad_rows: BadRows) -> tuple[Batch, Mask]:
+    """A batch, and which of its rows the class can read.
+
+    Rows that do not line up (one lacks a column, one is no row at all) make no batch. Where bad
+    rows are null rounds, they may not stand in the way of the others: each is read on its own.
+    """
+    try:
+        batch = as_batch(X)
+        return batch, cls.readable(batch)
+    except BadExample:
+        if bad_rows == "refuse" or not isinstance(X, list | tuple | np.ndarray):
+            raise
+    rows: list[Any] = list(X)
+    readable = np.array([passes(cls.check, x) for x in rows], dtype=bool)
+    good = [x for x, reads in zip(rows, readable, strict=True) if reads]
+    columns = [n for n in _columns(good[:1]) if all(n in _columns([x]) for x in good)]
+    stand_in: Any = good[0] if good else None
+    lined_up = [x if reads else stand_in for x, reads in zip(rows, readable, strict=True)]
+    if columns:
+        lined_up = [{name: x[name] for name in columns} for x in lined_up]
+    return as_batch(lined_up), readable
+
+
+def _columns(rows: list[Any]) -> Mapping[Any, object]:
+    """The columns of a row, if there is one and it has any."""
+    return rows[0] if rows and isinstance(rows[0], Mapping) else {}
 
 
 def _labelled(given: npt.NDArray[Any], answer: bool) -> Mask:
@@ -128,19 +158,19 @@ def user_numbers(users: Any, count: int) -> npt.NDArray[np.uint64]:
     names = column_of(users, None)
     if len(names) != count:
         raise BadExample(f"{count} examples and {len(names)} users")
-    known: dict[object, int] = {}
+    known: dict[bytes, int] = {encode(None): NOBODY}
     found = np.empty(count, dtype=np.uint64)
     for row, name in enumerate(names.tolist()):
-        # 1, 1.0 and True are equal and are three users, so the type is part of what is looked up.
-        key = (type(name), name)
-        if key not in known:
-            known[key] = _numbered(name, row)
-        found[row] = known[key]
+        # (1,), (1.0,) and (True,) are equal and are three users: they are told apart by spelling.
+        spelt = _spelt(name, row)
+        if spelt not in known:
+            known[spelt] = user_number(name)
+        found[row] = known[spelt]
     return found
 
 
-def _numbered(name: object, row: int) -> int:
+def _spelt(name: object, row: int) -> bytes:
     try:
-        return user_number(name)
+        return encode(name)
     except BadExample as error:
         raise BadExample(error.sentence, row) from None

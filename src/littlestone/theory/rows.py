@@ -116,7 +116,7 @@ def value_of(x: object, column: Column) -> object:
     >>> value_of({"version": "4.2.1"}, "version"), value_of("4.2.1", None)
     ('4.2.1', '4.2.1')
     """
-    if type(x) is dict and column in x:
+    if type(x) is dict and column is not None and column in x:
         return x[column]
     if column is None:
         if type(x) not in _VALUES and isinstance(x, Mapping):
@@ -151,7 +151,8 @@ def as_batch(X: Any) -> Batch:
     {'a': array([1, 2], dtype=object), 'b': array(['x', 'y'], dtype=object)}
     """
     if isinstance(X, list | tuple) and X and isinstance(X[0], Mapping):
-        return {str(name): column_of(X, str(name)) for name in X[0]}
+        # What a reader of CSV files has too much of is named None: no class reads that.
+        return {name: column_of(_picked(X, name), None) for name in X[0] if name is not None}
     names = column_names(X)
     if names is None:
         return column_of(X, None)
@@ -237,10 +238,14 @@ def _pick(X: Any, column: str) -> Any:
         return X[column]
     if not isinstance(X, Iterable) or isinstance(X, str | bytes):
         raise BadExample(f"a {type(X).__name__} is not a batch of rows with column {column!r}")
-    return [_row_value(x, column, row) for row, x in enumerate(X)]
+    return _picked(X, column)
 
 
-def _row_value(x: object, column: str, row: int) -> object:
+def _picked(rows: Iterable[object], column: Column) -> list[object]:
+    return [_row_value(x, column, row) for row, x in enumerate(rows)]
+
+
+def _row_value(x: object, column: Column, row: int) -> object:
     try:
         return value_of(x, column)
     except BadExample as error:
