@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import littlestone as ls
-from littlestone.theory.grids import Grid, shallowest
+from littlestone.theory.grids import Grid, nearest, shallowest
 
 untyped: Any = ls
 
@@ -153,3 +153,73 @@ def test_copies_with_different_intervals_guess_alike() -> None:
 def test_classes_that_make_no_sense(build: Any, why: str) -> None:
     with pytest.raises(ls.BadClass, match=why):
         build()
+
+
+def twin_of_nearest(low: int, high: int, claim: int, size: int) -> int:
+    """The search tree over range(size) as nested tuples, walked as the sentence says."""
+
+    def tree(start: int, end: int) -> list[list[int]]:
+        """The nodes from start to end, level by level."""
+        if start > end:
+            return []
+        middle = start + (end - start + 1) // 2
+        left, right = tree(start, middle - 1), tree(middle + 1, end)
+        deeper = max(len(left), len(right))
+        below = [
+            [*(left[n] if n < len(left) else []), *(right[n] if n < len(right) else [])]
+            for n in range(deeper)
+        ]
+        return [[middle], *below]
+
+    def subtrees(start: int, end: int) -> list[list[list[int]]]:
+        """Those around the claim, the smallest first."""
+        middle = start + (end - start + 1) // 2
+        if middle == claim:
+            return [tree(start, end)]
+        inner = subtrees(start, middle - 1) if claim < middle else subtrees(middle + 1, end)
+        return [*inner, tree(start, end)]
+
+    if low <= claim <= high:
+        return claim
+    for levels in subtrees(0, size - 1):
+        for level in levels:
+            for node in level:
+                if low <= node <= high:
+                    return node
+    raise AssertionError("the largest subtree is everything")
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 8, 13, 16, 17])
+def test_nearest_is_its_sentence(size: int) -> None:
+    for claim in range(size):
+        for low in range(size):
+            for high in range(low, size):
+                expected = twin_of_nearest(low, high, claim, size)
+                assert nearest(low, high, claim, size) == expected
+                assert low <= expected <= high
+
+
+@pytest.mark.parametrize("points", [1, 2, 3, 4, 7, 8, 15, 16, 31])
+def test_thresholds_restarted_anywhere_keep_their_bound(points: int) -> None:
+    """An adversary who tries every answer at every place, from every published rule."""
+    scores = ls.Thresholds(0, points - 1)
+    seen: dict[tuple[ls.State, ls.Hypothesis], int] = {}
+
+    def most(state: ls.State) -> int:
+        """The mistakes that can still be forced."""
+        rule = scores.hypothesis(state)
+        if rule is None:
+            return -1
+        if (state, rule) not in seen:
+            moves = (scores.learn(state, x, not rule(x)) for x in range(points))
+            seen[state, rule] = max(0, *(1 + most(after) for after in moves))
+        return seen[state, rule]
+
+    d, worst = scores.dimension, 0
+    for published in scores.hypotheses():
+        state = scores.restart(published)
+        assert scores.hypothesis(state) == published
+        worst = max(worst, most(state))
+    assert worst <= (d + 1) * (d + 2) // 2
+    assert most(scores.start()) == d
+    assert worst >= d

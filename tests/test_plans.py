@@ -1,0 +1,340 @@
+"""Plans: values that say what they promise, and predictions that hold when simulated."""
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError, replace
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import littlestone as ls
+from littlestone.learning.choosing import SPLITS, Choice, news_of
+from littlestone.learning.prediction import News, Selection, firing, votes_law
+from littlestone.learning.schedule import LARGEST_FACTOR, Schedule
+from littlestone.learning.theorem import TheoremPlan
+from littlestone.privacy import BadParameter, DrawnAndKept, MistakesMonitor, StableHistogram
+from littlestone.privacy.accounting import Cost
+from littlestone.privacy.exact import float_above
+from littlestone.privacy.rehearsal import SeededNoise
+
+pytestmark = pytest.mark.filterwarnings("ignore:delta")
+
+untyped: Any = ls.Plan
+POINTS = ls.Points()
+PLANS: dict[str, Callable[[], ls.Plan]] = {
+    "practical": lambda: ls.Plan.practical(POINTS, 1, 1e-6, 1000),
+    "tolerant": lambda: ls.Plan.practical(ls.Sets(3), 0.7, 1e-6, 1000, tolerance=0.1),
+    "tall": lambda: ls.Plan.practical(ls.Conjunctions(["a", "b"]), 2, 1e-9, 10**6),
+    "users": lambda: ls.Plan.practical(ls.Rules(["a", "b"]), 1, 1e-6, 1000, unit="user"),
+    "capped": lambda: ls.Plan.practical(POINTS, 2.2, 1e-7, 1000, unit="user", cap=3),
+    "paper": lambda: ls.Plan.paper(ls.Thresholds(0, 5), 1, 1e-6, 1000),
+    "numpy": lambda: untyped.practical(POINTS, np.float64(1), 1e-6, np.int64(10**6)),
+}
+
+
+@pytest.mark.parametrize("kind", PLANS)
+def test_json_round_trip(kind: str) -> None:
+    plan = PLANS[kind]()
+    again = ls.plan_from_json(json.loads(json.dumps(plan.to_json())))
+    assert again == plan
+    assert (again.shapes, str(again)) == (plan.shapes, str(plan))
+    assert [type(x) for x in (again.epsilon, again.delta, again.tolerance)] == [Fraction] * 3
+
+
+@pytest.mark.parametrize("kind", PLANS)
+def test_plans_are_frozen(kind: str) -> None:
+    plan: Any = PLANS[kind]()
+    with pytest.raises(FrozenInstanceError):
+        plan.epsilon = Fraction(2)
+
+
+@pytest.mark.parametrize("field", ["epsilon", "leaves", "refusal"])
+def test_json_of_something_else(field: str) -> None:
+    data = PLANS["practical"]().to_json()
+    with pytest.raises(BadParameter, match=f"not the JSON of a plan: look at colour, {field}"):
+        ls.plan_from_json({**{n: v for n, v in data.items() if n != field}, "colour": "red"})
+
+
+NAN, INF = math.nan, math.inf
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        *[({"epsilon": e}, "epsilon must be a finite number") for e in (0, -1, NAN, INF, None)],
+        *[({"delta": d}, "delta must lie strictly between") for d in (0, 1, -1, NAN, 2)],
+        *[({"horizon": t}, "horizon must be") for t in (0, -5, 1e6, None, "long", True)],
+        *[({"tolerance": t}, "tolerance is at least 0 and below 1") for t in (1, -1, NAN, INF)],
+        *[({"unit": "user", "cap": m}, "cap must be") for m in (0, -1, 1.5, "many")],
+        ({"cap": 3}, "has a cap per user, and only it"),
+        ({"releases": 3}, "releases are unlimited here"),
+        ({"unit": "user", "cap": 3, "releases": 3}, "releases are unlimited here"),
+        ({"unit": "user", "releases": 0}, "releases must be at least 1"),
+        ({"unit": "household"}, "the unit is one of"),
+    ],
+)
+def test_bad_parameters_get_a_sentence(options: dict[str, Any], why: str) -> None:
+    asked = {"epsilon": 1, "delta": 1e-6, "horizon": 1000, **options}
+    with pytest.raises(BadParameter, match=why):
+        untyped.practical(POINTS, **asked)
+    with pytest.raises((BadParameter, TypeError), match=f"{why}|releases|say "):
+        ls.DPSOA(POINTS, **asked)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"thresholds": ()}, "at least one threshold"),
+        ({"thresholds": (0,)}, "a threshold must be at least 1"),
+        ({"check_every": 0}, "check_every must be at least 1"),
+        ({"restart_every": 0}, "restart_every must be at least 1"),
+        ({"tolerance": Fraction(1)}, "tolerance is"),
+        ({"epsilon_monitor": Fraction(1)}, "leaves nothing for the selector"),
+        ({"selector": "best"}, "the selector is one of"),
+        ({"monitor": "luck"}, "the monitor is one of"),
+        ({"releases": 2}, "has a number of releases, and only it"),
+        ({"monitor": "votes"}, "has a number of releases, and only it"),
+        ({"unit": "user"}, "has a cap per user, and only it"),
+    ],
+)
+def test_bad_fields_get_a_sentence(changes: dict[str, Any], why: str) -> None:
+    with pytest.raises(BadParameter, match=why):
+        replace(PLANS["practical"](), **changes)
+
+
+# The promise.
+
+epsilons = st.one_of(
+    st.floats(0.2, 20), st.fractions(Fraction(1, 5), 20, max_denominator=30), st.integers(1, 20)
+)
+deltas = st.floats(1e-12, 0.01)
+
+
+@settings(max_examples=60)
+@given(epsilons, deltas, st.one_of(st.none(), st.integers(1, 9)), st.sampled_from(SPLITS))
+def test_epochs_promise_what_was_asked(
+    epsilon: Any, delta: float, cap: int | None, split: Fraction
+) -> None:
+    """Whatever is chosen for utility; the choice itself, which takes a while, is made up here."""
+    unit: Any = "event" if cap is None else "user"
+    selector = StableHistogram if epsilon / (cap or 1) < 1 else DrawnAndKept
+    choice = Choice(split, selector, 3, 5, (4,), 10.0, 12.0, 0.1)
+    with patch("littlestone.learning.plan.best", lambda *budget: choice):
+        learner = ls.DPSOA(POINTS, epsilon, delta, 100, unit=unit, cap=cap)
+    _promises(learner, Fraction(epsilon), Fraction(delta), selections=cap or 1)
+
+
+@settings(max_examples=10)
+@given(epsilons, deltas, st.integers(1, 5))
+def test_lasting_forests_promise_what_was_asked(epsilon: Any, delta: float, releases: int) -> None:
+    plan = ls.Plan.practical(POINTS, epsilon, delta, 100, unit="user", releases=releases)
+    plan = replace(plan, leaves={1: 4})
+    _promises(ls.DPSOA(POINTS, plan=plan), Fraction(epsilon), Fraction(delta), releases)
+    paper = ls.Plan.paper(POINTS, epsilon, delta, 100, releases=releases, trees=4)
+    _promises(ls.DPSOA(POINTS, plan=paper), Fraction(epsilon), Fraction(delta), releases)
+
+
+def _promises(learner: ls.DPSOA, epsilon: Fraction, delta: Fraction, selections: int) -> None:
+    plan, gate = learner.plan, learner._engine.gate
+    told = learner.guarantee
+    assert (told.epsilon, told.delta) == (float_above(epsilon), float_above(delta))
+    assert (told.unit, told.adjacency) == (plan.unit, "replace-one")
+    assert (plan.epsilon, plan.delta) == (epsilon, delta)
+    monitor, each = gate._monitor.cost, gate._selector.cost
+    assert monitor == Cost(plan.epsilon_monitor)
+    assert (each.epsilon, each.delta) == (plan.epsilon_selector, plan.delta_selector)
+    assert monitor.epsilon + selections * each.epsilon == epsilon
+    assert selections * each.delta == delta
+    scale = gate._monitor._scale if isinstance(gate._monitor, MistakesMonitor) else None
+    if scale is not None:
+        assert scale >= (plan.cap or 1) / plan.epsilon_monitor, "the noise is what is paid for"
+
+
+# The theorem.
+
+
+def exactly(dimension: int, epsilon: Fraction, delta: Fraction, horizon: int) -> dict[str, Decimal]:
+    """The constants of `theorem` as decimals of 700 digits; beta = 1/horizon."""
+    with localcontext(prec=700):
+        eps, small, time = (
+            Decimal(x.numerator) / Decimal(x.denominator)
+            for x in (epsilon, delta, Fraction(horizon))
+        )
+        k1 = next(2**n for n in range(20) if 2**n >= 2 ** (dimension + 1) and 2**n >= 20)
+        eta = 1 / (Decimal(2) ** (4 * k1 + 4) * k1)
+        c = 8 * k1 / eta
+        k2 = max(
+            Decimal(2) ** (8 * k1 + 6) * k1**2 * (5 * time * time * Decimal(k1).ln()).ln(),
+            16 * c * (time.ln() + (2 * c * time).ln()) / (eps * eta / 32),
+            4 / eta + (c * time / (eta * eta * small)).ln() / (eta * eps / (2 * c)),
+        )
+        return {
+            "eta": eta,
+            "releases": c,
+            "trees": k2,
+            "mistakes": 16 * k1**2 * k2 / eta + 3,
+            "leaves": Decimal(k1),
+        }
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 3, 5])
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "horizon"), [(1, 1e-6, 10**6), (0.1, 1e-12, 2), (30, 1e-3, 10**12)]
+)
+def test_the_theorem_asks_for_this(
+    dimension: int, epsilon: float, delta: float, horizon: int
+) -> None:
+    told = dict(TheoremPlan.of(dimension, epsilon, delta, horizon).lines())
+    sure = exactly(dimension, Fraction(epsilon), Fraction(delta), horizon)
+    assert told.pop("leaves") == f"{int(sure.pop('leaves')):,}"
+    for name, value in sure.items():
+        power = value.ln() / Decimal(2).ln()
+        assert abs(Decimal(told[name].removeprefix("2^").replace(",", "")) - power) < 0.0501
+
+
+@pytest.mark.parametrize("cls", [POINTS, ls.Sets(2), ls.Sets(3)])
+def test_the_theorem_is_refused(cls: ls.HypothesisClass) -> None:
+    plan = ls.Plan.theorem(cls, 1, 1e-6, 1000)
+    assert plan.dimension == cls.dimension
+    with pytest.raises(BadParameter, match=r"asks for 2\^\d+ trees .* cannot be run.*Plan.paper"):
+        ls.DPSOA(cls, plan=plan)
+
+
+@pytest.mark.parametrize("kind", PLANS)
+def test_the_table_says_what_is_proved_and_what_is_hoped(kind: str) -> None:
+    plan = PLANS[kind]()
+    table = {line.what: line for line in plan.lines()}
+    assert f"epsilon {float(plan.epsilon):g}" in table["privacy: proved"].value
+    assert f"per {plan.unit}" in table["privacy: proved"].why
+    assert f"{float(plan.epsilon_monitor):.4g}" in table["monitor's budget"].value
+    assert f"{float(plan.epsilon_selector):.4g}" in table["selector's budget"].value
+    hoped = "no prediction" if plan.monitor == "votes" else f"{plan.expected_mistakes:,} mistakes"
+    assert hoped in table["utility: heuristic"].value
+    assert ("rounds a user" in table) == (plan.cap is not None)
+    assert ("fresh start every" in table) == ("tolerance" in table) == bool(plan.tolerance)
+    assert all(line.what in str(plan) and line.value in str(plan) for line in table.values())
+
+
+# The schedule.
+
+schedules = st.builds(
+    Schedule,
+    st.integers(1, 500),
+    st.floats(0.01, 5),
+    st.integers(1, 100),
+    st.sampled_from([Fraction(0), Fraction(1, 10), Fraction(1, 3)]),
+)
+
+
+@settings(max_examples=60)
+@given(schedules, st.lists(st.integers(0, 10**7), min_size=2), st.integers(0, 9))
+def test_schedules(schedule: Schedule, ages: list[int], refusals: int) -> None:
+    """One age as an array of them; higher with age and refusals; and the formula."""
+    ages.sort()
+    limits = schedule(np.array(ages), refusals)
+    assert limits.tolist() == [schedule(age, refusals) for age in ages]
+    assert (np.diff(limits) >= 0).all()
+    assert all(schedule(age, refusals + 1) >= schedule(age, refusals) for age in ages)
+    base = math.ceil(schedule.base * min(1.5**refusals, LARGEST_FACTOR))
+    tolerance = Fraction(schedule._up, schedule._down)
+    for age in ages:
+        climb = math.log1p(age / (schedule.check_every * base)) / schedule.rate
+        least, most = math.ceil(climb - 1e-9), math.ceil(climb + 1e-9)
+        assert least <= schedule(age, refusals) - base - math.floor(tolerance * age) <= most
+
+
+# Predictions against simulation: wide enough not to flake, and an error of 15 % is caught.
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "threshold", "check_every", "pace"),
+    [(0.3, 40, 1, 1), (0.3, 40, 7, 1), (1.0, 20, 2, 16), (0.5, 30, 4, 4)],
+)
+def test_the_firing_law(epsilon: float, threshold: int, check_every: int, pace: int) -> None:
+    schedule = Schedule(threshold, epsilon, check_every)
+    law = firing(epsilon, lambda ages: schedule(ages, 0), check_every, pace)
+    assert law.chance.sum() == pytest.approx(1, abs=1e-6)
+    fired = []
+    rounds = np.arange(1, 400 * pace // check_every) * check_every
+    made = np.diff(rounds // pace, prepend=0)
+    for seed in range(600):
+        monitor = MistakesMonitor(SeededNoise(seed), epsilon=epsilon)
+        place = monitor.run(made, schedule(rounds, 0))
+        assert place is not None
+        fired.append(rounds[place] // pace)
+    mean = float(law.mistakes @ law.chance)
+    assert np.mean(fired) == pytest.approx(mean, rel=0.05, abs=0.5 * check_every / pace + 0.5)
+    assert np.std(fired) > 0
+    for level in (0.1, 0.5, 0.9):
+        slack = 0.08 * threshold + check_every / pace
+        assert np.quantile(fired, level) == pytest.approx(law.quantile(level), abs=slack)
+
+
+@pytest.mark.parametrize("news", [News(1, 1.0), News(1, 0.5), News(2, 1.0), News(3, 0.5)])
+@pytest.mark.parametrize(("mistakes", "trees"), [(60, 300), (200, 80)])
+def test_the_law_of_votes(news: News, mistakes: int, trees: int) -> None:
+    draw = np.random.default_rng(1)
+    load = draw.multinomial(mistakes, [1 / trees] * trees, size=4000)
+    votes = draw.binomial((load >= news.surprises).sum(axis=1), news.share)
+    mean, spread = votes_law(np.array([float(mistakes)]), trees, news)
+    assert votes.mean() == pytest.approx(mean[0], rel=0.05, abs=0.3)
+    assert votes.std() == pytest.approx(spread[0], rel=0.12, abs=0.15)
+
+
+@pytest.mark.parametrize("selector", [DrawnAndKept, StableHistogram])
+def test_the_law_of_a_named_leader(selector: type[DrawnAndKept] | type[StableHistogram]) -> None:
+    made, law = selector(epsilon=1, delta=1e-3), Selection(selector, 1.0, 1e-3)
+    for votes in (5, 8, 11, 14, 20):
+        named = sum(
+            made.select({b"a": votes}, SeededNoise(seed), release=0) == b"a" for seed in range(2000)
+        )
+        assert named / 2000 == pytest.approx(float(law.named(np.array(float(votes)))), abs=0.04)
+    for level in (0.5, 0.95):
+        least = law.votes_for(level)
+        assert float(law.named(np.array(least + 0.0))) >= level
+        assert float(law.named(np.array(least - 2.0))) < level
+
+
+def test_the_chance_of_a_firing_in_vain() -> None:
+    """Monitor, trees and selector together, at a threshold where refusals are common."""
+    trees, epsilon, threshold = 200, 0.5, 13
+    law = firing(epsilon, lambda ages: np.full(len(ages), threshold), 1, 1)
+    predicted = Selection(DrawnAndKept, 1.0, 1e-4).refusal(law, trees, News(1, 1.0))
+    selector, refused, draw = DrawnAndKept(epsilon=1, delta=1e-4), 0, np.random.default_rng(3)
+    for seed in range(1500):
+        noise = SeededNoise(seed)
+        place = MistakesMonitor(noise, epsilon=epsilon).run([1] * 300, [threshold] * 300)
+        assert place is not None
+        votes = len(set(draw.integers(trees, size=place + 1).tolist()))
+        refused += selector.select({b"a": votes}, noise, release=0) is None
+    assert 0.1 < predicted < 0.9
+    assert refused / 1500 == pytest.approx(predicted, rel=0.13)
+
+
+def test_what_a_practical_plan_expects() -> None:
+    """Points, a positive every few rounds: the mistakes before the right rule."""
+    plan = ls.Plan.practical(POINTS, 1, 1e-6, 20_000)
+    made: list[int] = []
+    for seed in range(40):
+        draw = np.random.default_rng(seed)
+        xs = draw.integers(0, 6, size=1200)
+        learner = ls.DPSOA(POINTS, plan=plan, seed=seed, noise=SeededNoise(seed))
+        learner.learn_many(xs, xs == 3)
+        assert learner.releases[-1].rule == ls.one_of([3])
+        made.append(learner.mistakes)
+    assert plan.expected_mistakes is not None
+    assert np.median(made) == pytest.approx(plan.expected_mistakes, rel=0.12)
+
+
+def test_news_of_a_class_of_your_own() -> None:
+    assert news_of(ls.Complement(ls.Sets(3))) == News(1, 1 / 3, ways=3)
+    assert news_of(ls.Rules(["a"])) == News(1, 1.0)
+    assert news_of(ls.Thresholds(0, 5)) == News(1, 0.5)
+    assert news_of(ls.Conjunctions(["a", "b", "c"])) == News(3, 0.5)
