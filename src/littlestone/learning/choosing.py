@@ -205,7 +205,7 @@ def lasting(
     half = epsilon / 2
     lift = half / (1 + (2 * releases) ** (2 / 3))
     scale = 2 * releases / (half - lift)
-    margin = scale * math.log(horizon / scale / IN_VAIN) + 3 / lift
+    margin = scale * math.log1p(horizon / scale / IN_VAIN) + 3 / lift
     votes = Selection(selector, half / releases, delta / releases).votes_for(SURE)
     trees = 4 * math.ceil(max(margin, votes))
     return LastingChoice(trees, trees // 2 + math.ceil(margin), max(1, round(scale)))

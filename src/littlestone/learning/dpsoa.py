@@ -248,9 +248,10 @@ class DPSOA(ForwardOnly):
 
     def _within_cap(self, route: int) -> bool:
         """Whether a user has rounds left under the cap; who appears when is public."""
-        if route != NOBODY:
-            self._shown[route] = self._shown.get(route, 0) + 1
-        return self.plan.cap is None or self._shown.get(route, 0) <= self.plan.cap
+        if self.plan.cap is None or route == NOBODY:
+            return True
+        self._shown[route] = self._shown.get(route, 0) + 1
+        return self._shown[route] <= self.plan.cap
 
     def _publish(self, number: int, rule: Hypothesis) -> None:
         self._releases.append(Release(number + 1, rule))

@@ -115,6 +115,8 @@ class Plan:
         """
         checked_class(hypotheses)
         if unit == "user" and cap is None:
+            if tolerated(tolerance):
+                raise BadParameter("a tolerance is of mistakes: per user it needs a cap on rounds")
             return cls._for_users(hypotheses, epsilon, delta, horizon, releases)
         if releases is not None:
             raise BadParameter("releases are unlimited here: only unit='user' without a cap counts")
