@@ -1,7 +1,8 @@
 """Synthetic streams: fixed by a seed, so that a figure can be printed again. They know the truth.
 
 A stream is columns, labels and the rule behind them. Unbounded vocabularies are Zipf distributed:
-value r of a column comes up in proportion to 1/(r + 1).
+value r of a column comes up in proportion to 1/(r + 1). A stream too long to hold at once comes in
+parts: the same seed means the same truth, and another `part` means other rounds.
 """
 
 from collections.abc import Sequence
@@ -71,10 +72,12 @@ def values(
     spacing: Spacing = "i.i.d.",
     culprits: int = 1,
     noise: float = 0.0,
+    part: int = 0,
 ) -> Stream:
     """One column of whole numbers; the positives are `culprits` values drawn by the seed."""
     draw = np.random.default_rng(seed)
     bad = draw.choice(np.arange(10, VOCABULARY), size=culprits, replace=False)
+    draw = _of_part(draw, part)
     column = zipf(draw, rounds)
     column[np.isin(column, bad)] = 0
     at = positions(draw, rounds, rate, spacing)
@@ -91,6 +94,7 @@ def rows(
     columns: Sequence[str] = ("a", "b", "c", "d", "e"),
     correlated: bool = False,
     noise: float = 0.0,
+    part: int = 0,
 ) -> Stream:
     """Several columns of strings; one value of one column causes the positives.
 
@@ -99,6 +103,7 @@ def rows(
     draw = np.random.default_rng(seed)
     where = int(draw.integers(0, len(columns)))
     bad = int(draw.integers(10, VOCABULARY))
+    draw = _of_part(draw, part)
     ranks = {name: zipf(draw, rounds) for name in columns}
     culprit = ranks[columns[where]]
     culprit[culprit == bad] = 0
@@ -118,13 +123,19 @@ def spelt(ranks: npt.NDArray[np.int64]) -> npt.NDArray[np.object_]:
     return np.asarray(names[ranks])
 
 
-def scores(seed: int, rounds: int, points: int, noise: float = 0.0) -> Stream:
+def scores(seed: int, rounds: int, points: int, noise: float = 0.0, part: int = 0) -> Stream:
     """Uniform numbers from 1 to `points`, positive from a random cut on."""
     draw = np.random.default_rng(seed)
     cls = Thresholds(1, points)
     truth = cls.rule(int(draw.integers(0, cls.size)))
+    draw = _of_part(draw, part)
     column = draw.integers(1, points + 1, size=rounds)
     return Stream(column, _noisy(draw, truth.predict(column), noise), truth)
+
+
+def _of_part(draw: np.random.Generator, part: int) -> np.random.Generator:
+    """What the rounds of a part are drawn from, once the truth is."""
+    return draw.spawn(part)[-1] if part else draw
 
 
 def _noisy(draw: np.random.Generator, answers: Mask, noise: float) -> Mask:

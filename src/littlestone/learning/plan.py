@@ -28,8 +28,9 @@ from littlestone.privacy.noise import Noise
 from littlestone.theory.classes import HypothesisClass, checked_class
 
 MILLION = 10**6
-NOISY_SHARE = 0.75
-"""What noisy labels leave of the votes: a guess, checked by simulation."""
+NOISY_SHARES = (0.75, 0.65, 0.55)
+"""What noisy labels leave of the votes, by the surprises that make one: guesses, the first two
+checked by simulation (2 % noise, 6 % positives)."""
 SELECTORS = {kind.name: kind for kind in (DrawnAndKept, StableHistogram)}
 VoteGate: TypeAlias = MistakesGate[Mapping[bytes, int]] | HistSparse
 
@@ -124,7 +125,8 @@ class Plan:
         tall, touched = can_stall(hypotheses), 1 if cap is None else whole(cap, "cap", least=1)
         exact = positive(epsilon, "epsilon"), probability(delta, "delta")
         news = news_of(hypotheses)
-        share = news.share * (0.5 if tall else 1) * (NOISY_SHARE if tolerance else 1)
+        noisy = NOISY_SHARES[news.surprises - 1] if tolerance else 1
+        share = news.share * (0.5 if tall else 1) * noisy
         budget = float(exact[0]) / touched, float(exact[1]) / touched
         chosen = best(*budget, news._replace(share=share))
         trees = min(chosen.trees, max(2, horizon))
