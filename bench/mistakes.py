@@ -59,7 +59,7 @@ Found = Mapping[Row, list[Tally]]
 
 def run() -> None:
     """Print plans, cases and summary."""
-    console = Console(highlight=False, width=100)
+    console = Console(highlight=False, width=120)
     cases = dict(_cases())
     for title, plan in _plans(cases).items():
         console.print(f"{title}\n{plan}\n", soft_wrap=True, markup=False)
