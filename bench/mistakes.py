@@ -111,7 +111,9 @@ def _plans(cases: Mapping[Row, Case]) -> dict[str, Plan]:
 
 
 def _table(found: Found) -> Table:
-    table = Table("class", "stream", "", title=TITLE, box=SIMPLE_HEAD)
+    table = Table(title=TITLE, box=SIMPLE_HEAD, collapse_padding=True)
+    for name in ("class", "stream", ""):
+        table.add_column(name, no_wrap=True)
     for delta in DELTAS:
         for name in (f"{_short(delta)}: median", "worst", "releases", "found"):
             table.add_column(name, justify="right")
