@@ -7,12 +7,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import littlestone as ls
 import naive
 from classes import CASES, targets
 from littlestone.learning.choosing import complexity
+from littlestone.learning.restarting import Restarting
 from littlestone.privacy.rehearsal import SeededNoise
 from littlestone.theory.classes import HypothesisClass
 
@@ -86,8 +88,8 @@ def test_the_learner_is_its_twin_however_it_is_batched(name: str, kind: str) -> 
     twin = naive.Learner(cls, plan, 5, SeededNoise(3))
     for n, (x, y) in enumerate(stream):
         twin.step(x, y, *([] if users is None else [users[n]]))
-    for size in (0, 1, 7, LENGTH):
-        learner = ls.DPSOA(cls, plan=plan, seed=5, noise=SeededNoise(3))
+    for size, watched in ((0, False), (1, True), (7, False), (LENGTH, True), (LENGTH, False)):
+        learner = ls.DPSOA(cls, plan=plan, seed=5, noise=SeededNoise(3), watched=watched)
         fed(learner, stream, users, size)
         assert list(learner.releases) == twin.releases
         assert learner.mistakes == twin.mistakes
@@ -107,3 +109,27 @@ def test_the_twins_do_publish() -> None:
             published[kind] += len(learner.releases) - 1
     assert set(published) == set(PLANS)
     assert min(published.values()) > 0, published
+
+
+def test_rounds_put_by_are_the_learners_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A caller may reuse its arrays; and rounds that wait are bounded."""
+    cls, plan = ls.Points(), PLANS["tolerant"](ls.Points())
+    learners = []
+    for reuse in (False, True):
+        learner = ls.DPSOA(cls, plan=plan, seed=5, noise=SeededNoise(3))
+        draw = np.random.default_rng(1)
+        buffer = np.zeros(10, dtype=int)
+        for _ in range(11):
+            buffer[:] = draw.integers(0, 3, size=10)
+            learner.learn_many(buffer if reuse else buffer.copy(), buffer == 1)
+        buffer[:] = 0
+        learners.append(learner)
+    assert learners[0].releases == learners[1].releases
+    assert learners[0].votes == learners[1].votes
+    monkeypatch.setattr("littlestone.learning.restarting.MOST_PUT_BY", 25)
+    bounded = ls.DPSOA(cls, plan=replace(plan, restart_every=10**6), seed=5, noise=SeededNoise(3))
+    for _ in range(11):
+        bounded.learn_many(np.zeros(10, dtype=int), np.zeros(10, dtype=int))
+        engine = bounded._engine
+        assert isinstance(engine, Restarting)
+        assert sum(len(part.number) for part in engine._put_by) <= 25

@@ -124,12 +124,14 @@ class Setting:
     size: int = 0
     """Rounds a batch; 0 is one by one."""
     fault: Fault | None = None
+    watched: bool = False
+    """Whether the forest is shown every round, also where rounds may be put by."""
 
 
 def world(setting: Setting, stream: Stream, transcript: Transcript | None = None) -> Shown:
     """What the gate is shown: under the script, or under the transcript of another world."""
     shown = Shown(setting.script if transcript is None else None, dict(transcript or {}))
-    learner = ls.DPSOA(setting.cls, plan=setting.plan, seed=setting.seed)
+    learner = ls.DPSOA(setting.cls, plan=setting.plan, seed=setting.seed, watched=setting.watched)
     gate: Any = learner._engine.gate
     gate._monitor = Monitor(shown, gate._monitor)
     gate._selector = Selector(shown, gate._selector)
@@ -462,8 +464,9 @@ LOOKING_BACK = [not_restarted, old_trees_kept, one_tree_kept]
 @pytest.mark.parametrize("size", [0, LENGTH])
 @pytest.mark.parametrize("kind", EPOCHS)
 def test_epochs_that_look_back_are_caught(kind: str, size: int) -> None:
-    setting = Setting(SETS, EPOCHS[kind], 0, {}, size=size)
+    setting = Setting(SETS, EPOCHS[kind], 0, {}, size=size, watched=True)
     assert clean(setting)
+    assert clean(replace(setting, watched=False))
     assert all(caught(replace(setting, fault=fault)) for fault in LOOKING_BACK)
 
 

@@ -133,7 +133,8 @@ def run(task: Task, watch: Callable[[Outcome], None]) -> Outcome:
         horizon = _horizon(task, rows.name, rows.length)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            learner = DPSOA(cls, plan=plan_for(task, horizon), seed=task.seed)
+            watched = task.report is not None
+            learner = DPSOA(cls, plan=plan_for(task, horizon), seed=task.seed, watched=watched)
         outcome = Outcome(task, learner, rows.length)
         outcome.notes += [str(warning.message) for warning in caught]
         with _releases_file(task.out) as file:

@@ -51,6 +51,8 @@ class DPSOA(ForwardOnly):
 
     `plan` defaults to `Plan.practical`. `unit="user"` protects all the rounds of a user together:
     then every round comes with its user. `seed` fixes the forest's coins, which are not secret.
+    `watched` keeps the votes of the trace up to date between firings, which takes time when labels
+    are noisy.
 
     >>> from littlestone.theory.rules import Rules
     >>> learner = DPSOA(Rules(["version", "country"]), epsilon=1, delta=1e-9, horizon=10_000)
@@ -75,6 +77,7 @@ class DPSOA(ForwardOnly):
         tolerance: Real = 0,
         seed: int | None = None,
         noise: Noise | None = None,
+        watched: bool = False,
     ) -> None:
         self.cls = checked_class(cls)
         asked = {"epsilon": epsilon, "delta": delta, "horizon": horizon}
@@ -89,16 +92,16 @@ class DPSOA(ForwardOnly):
         self.rounds = self.null_rounds = 0
         self._shown: dict[int, int] = {}
         self._busy = False
-        self._engine = self._begin(rule, SystemNoise() if noise is None else noise)
+        self._engine = self._begin(rule, SystemNoise() if noise is None else noise, watched)
 
-    def _begin(self, rule: Hypothesis, noise: Noise) -> Restarting | Lasting:
+    def _begin(self, rule: Hypothesis, noise: Noise, watched: bool) -> Restarting | Lasting:
         plan = self.plan
         forest = Forest(self.cls, plan.shapes, self.seed, root=plan.root, replant=plan.replant)
         self._missing = missing_from(rule, self.cls)
         gate = plan.gate(noise, rule.key, lambda: self._missing)
         if isinstance(gate, HistSparse):
             return Lasting(forest, gate, rule, plan.check_every, self._publish, self._watch)
-        return Restarting(forest, gate, rule, self._publish, self._watch)
+        return Restarting(forest, gate, rule, self._publish, self._watch, watched)
 
     @property
     def hypothesis(self) -> Hypothesis:

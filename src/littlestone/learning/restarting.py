@@ -6,6 +6,9 @@ rounds of their own epoch only, and epochs compose in parallel (docs/guarantee.m
 Promises: what is published depends on the rounds, the coins and the noise, not on how the rounds
 were batched. Between checks nothing is published, so a batch is: evaluate the published rule,
 vectorised; let the gate run over the counts; show the forest what came before the firing.
+
+The forest is read at firings only. Where a public restart may come first, rounds are put by and
+shown when somebody asks: most never are, and noisy labels cost next to nothing.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,6 +23,9 @@ from littlestone.theory.rows import as_batch
 
 FIRST_WINDOW, LARGEST_WINDOW = 256, 1 << 14
 """After a firing the next may be near: look ahead a little, then further and further."""
+
+MOST_PUT_BY = 1 << 18
+"""How many rounds may wait to be shown to the forest: memory does not grow with the stream."""
 
 Publish = Callable[[int, Hypothesis], None]
 """Told the number of rounds before a rule, and the rule: the one line at which private becomes
@@ -39,13 +45,24 @@ class Restarting:
         rule: Hypothesis,
         publish: Publish,
         watch: Watch,
+        watched: bool,
     ) -> None:
-        self.forest, self.gate, self.rule = forest, gate, rule
+        self._forest, self.gate, self.rule = forest, gate, rule
+        self._lazy = gate.restart_every is not None and not watched
+        self._put_by: list[Rounds] = []
         self.mistakes = 0
         self._publish, self._watch = publish, watch
         self._every = gate.check_every
         self._pending = 0
         self._window = FIRST_WINDOW
+
+    @property
+    def forest(self) -> Forest:
+        """The forest, after all rounds so far."""
+        for part in self._put_by:
+            self._forest.learn(part.batch, part.answers, part.route)
+        self._put_by.clear()
+        return self._forest
 
     def advance(self, rounds: Rounds, start: int, stop: int) -> None:
         """Learn the rounds from `start` up to `stop`."""
@@ -57,7 +74,7 @@ class Restarting:
     def _stretch(self, rounds: Rounds, start: int, stop: int) -> int:
         """Learn up to `stop`, or up to the first firing: where it stopped."""
         part, every = rounds.between(start, stop), self._every
-        wrong = part.number[self.forest.cls.predict(self.rule, part.batch) != part.answers]
+        wrong = part.number[self._forest.cls.predict(self.rule, part.batch) != part.answers]
         first, complete = start // every, stop // every - start // every
         counts = np.bincount(wrong // every - first, minlength=complete + 1)
         counts[0] += self._pending
@@ -75,7 +92,7 @@ class Restarting:
         self.mistakes += len(wrong)
         self._pending = int(counts[complete])
         self._show(part)
-        self._watch(stop, self.forest.votes, False)
+        self._watch(stop, {} if self._put_by else self._forest.votes, False)
         if complete:
             self._restart_if_due()
         self._window = min(2 * self._window, LARGEST_WINDOW)
@@ -88,7 +105,7 @@ class Restarting:
             self.mistakes += 1
             self._pending += 1
         if wrong or self.forest.may_be_surprised(x, y, self.rule):
-            self.forest.learn(as_batch([x]), np.array([y]), np.array([route]))
+            self._forest.learn(as_batch([x]), np.array([y]), np.array([route]))
         if not (number + 1) % self._every:
             self.pass_one(number)
 
@@ -104,12 +121,15 @@ class Restarting:
             self._restart_if_due()
 
     def _show(self, part: Rounds) -> None:
-        self.forest.learn(part.batch, part.answers, part.route)
+        self._put_by.append(part.copied() if self._lazy else part)
+        if not self._lazy or sum(len(some.number) for some in self._put_by) > MOST_PUT_BY:
+            _ = self.forest
 
     def _restart_if_due(self) -> None:
         """The public restart: the gate has made it, the forest follows."""
         if self.gate.restart_every is not None and self.gate.age == 0:
-            self.forest.restart(self.rule)
+            self._put_by.clear()
+            self._forest.restart(self.rule)
 
     def _begin_epoch(self, number: int, key: bytes | None) -> None:
         self._watch(number, self.forest.votes, True)

@@ -44,6 +44,13 @@ class Rounds(NamedTuple):
         if first == 0 and last == len(self.number):
             return self
         part = slice(int(first), int(last))
+        return self._taken(part)
+
+    def copied(self) -> "Rounds":
+        """The same rounds in arrays of their own, for keeping."""
+        return self._taken(np.arange(len(self.number)))
+
+    def _taken(self, part: Any) -> "Rounds":
         return Rounds(
             part_of(self.batch, part), self.answers[part], self.number[part], self.route[part]
         )
