@@ -15,6 +15,7 @@ import naive
 from classes import CASES, targets
 from littlestone.learning.coins import Purpose, below, coins, number_of
 from littlestone.learning.forest import Forest
+from littlestone.learning.shown import Shown
 from littlestone.theory.rows import as_batch
 
 Stream = list[tuple[object, bool]]
@@ -95,6 +96,26 @@ def test_what_counts_as_common_changes_nothing(
     monkeypatch.setattr("littlestone.learning.forest.MOST_COMMON", many)
     monkeypatch.setattr("littlestone.learning.shown.AHEAD", 3)
     assert list(fast_votes(Forest(ls.Sets(2), MIXED, 1), stream, 50)) == usual
+
+
+@pytest.mark.parametrize("ahead", [1, 2, 5, 64])
+def test_the_next_error_is_the_next_error(ahead: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rules that are common and rules that are not, from every place, with errors far between."""
+    monkeypatch.setattr("littlestone.learning.shown.AHEAD", ahead)
+    draw, rule = random.Random(ahead), ls.one_of([1])
+    for _ in range(20):
+        batch = as_batch([int(draw.random() < 0.04) for _ in range(150)])
+        order = np.array(draw.sample(range(150), 150))
+        wrong = rule.predict(batch)
+        rare, common = (
+            Shown(ls.Points(), batch, np.zeros(150, dtype=bool), order, known)
+            for known in ({}, {rule: wrong})
+        )
+        for start, stop in [(0, 150), (0, 0), *(sorted(draw.sample(range(151), 2)) for _ in "abc")]:
+            places = [place for place in range(start, stop) if wrong[order[place]]]
+            first = places[0] if places else None
+            assert rare.next_error(rule, start, stop) == first
+            assert common.next_error(rule, start, stop) == first
 
 
 def most_changed(one: list[Votes], other: list[Votes]) -> int:

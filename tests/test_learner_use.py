@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import littlestone as ls
 from classes import CASES
 from littlestone.learning.rounds import user_number, user_numbers
+from littlestone.learning.trace import Trace
 from littlestone.privacy import BadParameter
 from littlestone.privacy.rehearsal import SeededNoise
 from littlestone.privacy.spender import Moved
@@ -442,3 +443,18 @@ def test_any_class_any_plan_any_labels(name: str, kind: str, seed: int, size: in
     assert cost.delta <= plan.delta
     assert sum(learner.votes.values()) <= plan.trees
     assert learner.mistakes <= 80
+
+
+@ignoring
+@pytest.mark.parametrize("kind", ["small", "events"])
+def test_a_long_trace_keeps_the_firings(kind: str) -> None:
+    """One sample a batch, far more than a trace holds: the rounds of the firings are spared."""
+    learner: Any = ls.DPSOA(ls.Points(), plan=PLANS[kind], seed=1, noise=SeededNoise(1))
+    learner._trace = Trace(most=6)
+    for at in range(30):
+        learner.learn_many([7] * 3, [1] * 3)
+        assert learner.trace[-1].round == learner.rounds == 3 * at + 3
+    published = {release.round - 1 for release in learner.releases[1:]}
+    assert published
+    assert published <= {sample.round for sample in learner.trace}
+    assert learner.trace[-1].mistakes == learner.mistakes

@@ -21,7 +21,7 @@ from littlestone.learning.schedule import LARGEST_FACTOR, Schedule
 from littlestone.learning.theorem import TheoremPlan
 from littlestone.privacy import BadParameter, DrawnAndKept, MistakesMonitor, StableHistogram
 from littlestone.privacy.accounting import Cost
-from littlestone.privacy.exact import float_above
+from littlestone.privacy.exact import Real, float_above
 from littlestone.privacy.rehearsal import SeededNoise
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
@@ -186,11 +186,14 @@ def exactly(dimension: int, epsilon: Fraction, delta: Fraction, horizon: int) ->
 
 @pytest.mark.parametrize("dimension", [1, 2, 3, 5])
 @pytest.mark.parametrize(
-    ("epsilon", "delta", "horizon"), [(1, 1e-6, 10**6), (0.1, 1e-12, 2), (30, 1e-3, 10**12)]
+    ("epsilon", "delta", "horizon"),
+    [(1, 1e-6, 10**6), (0.1, 1e-12, 2), (10**9, 1e-3, 10**12), (1, Fraction(1, 10**70_000), 100)],
+    ids=["sparse vector", "short", "frequent", "histogram"],
 )
 def test_the_theorem_asks_for_this(
-    dimension: int, epsilon: float, delta: float, horizon: int
+    dimension: int, epsilon: float, delta: Real, horizon: int
 ) -> None:
+    """Each of the three demands on the trees is the largest in one of the cases."""
     told = dict(TheoremPlan.of(dimension, epsilon, delta, horizon).lines())
     sure = exactly(dimension, Fraction(epsilon), Fraction(delta), horizon)
     assert told.pop("leaves") == f"{int(sure.pop('leaves')):,}"
@@ -338,3 +341,43 @@ def test_news_of_a_class_of_your_own() -> None:
     assert news_of(ls.Rules(["a"])) == News(1, 1.0)
     assert news_of(ls.Thresholds(0, 5)) == News(1, 0.5)
     assert news_of(ls.Conjunctions(["a", "b", "c"])) == News(3, 0.5)
+
+
+def test_the_more_causes_are_missing_the_higher_the_threshold() -> None:
+    """Votes may be split as many ways as causes are missing from the published rule."""
+    plan = replace(PLANS["practical"](), thresholds=(10, 20, 30))
+    left = [1, 2, 3, 4]
+    gate: Any = plan.gate(SeededNoise(1), b"", lambda: left.pop(0))
+    assert [gate._threshold(0, 0) for _ in range(4)] == [10, 20, 30, 30]
+
+
+def test_a_cap_is_planned_for() -> None:
+    """With a cap of m all noise is m times as large: the plan is that of epsilon and delta / m."""
+    capped = ls.Plan.practical(POINTS, 6, 3e-6, 1000, unit="user", cap=3)
+    event = ls.Plan.practical(POINTS, 2, 1e-6, 1000)
+    assert (capped.thresholds, capped.check_every, capped.leaves) == (
+        event.thresholds,
+        event.check_every,
+        event.leaves,
+    )
+    gates: list[Any] = [p.gate(SeededNoise(1), b"", lambda: 1) for p in (capped, event)]
+    ages = np.arange(0, 100_000, 997)
+    assert (gates[0]._threshold(ages, 1) == gates[1]._threshold(ages, 1)).all()
+
+
+def test_credit_is_banked_for_a_while_only() -> None:
+    """A fresh start after as many rounds as tolerate eight thresholds' worth of mistakes."""
+    plan = ls.Plan.practical(POINTS, 1, 1e-6, 1000, tolerance=0.1)
+    assert plan.restart_every == math.ceil(8 * plan.thresholds[-1] / 0.1)
+    gate: Any = plan.gate(SeededNoise(1), b"", lambda: 1)
+    assert (gate.restart_every, gate.check_every) == (plan.restart_every, plan.check_every)
+    strict: Any = replace(plan, tolerance=Fraction(0)).gate(SeededNoise(1), b"", lambda: 1)
+    assert gate._threshold(1000, 0) - strict._threshold(1000, 0) == 100
+
+
+def test_a_lasting_rule_is_dropped_between_a_half_and_three_quarters() -> None:
+    """Not by noise while half of the trees vote for it; and a quarter is left for the next."""
+    for releases in (1, 2, 5):
+        plan = ls.Plan.practical(POINTS, 1, 1e-6, 10**5, unit="user", releases=releases)
+        assert plan.trees / 2 < plan.thresholds[0] <= 3 * plan.trees / 4 + 1
+        assert plan.trees >= 4 * plan.votes_needed
