@@ -1,82 +1,146 @@
-"""Games: a learner against an adversary, written down round by round."""
+"""Games: a learner against an adversary, written down.
 
-from dataclasses import dataclass
+Promises: a game against a stream is played in batches and is the game that round by round would be;
+against an adversary who looks, it is played round by round.
+"""
+
+import json
+from importlib.metadata import version
+from itertools import pairwise
+from time import perf_counter
 from typing import Any, Protocol
 
+from littlestone.lab.adversaries import Adaptive, Adversary
+from littlestone.lab.hindsight import best_mistakes
+from littlestone.lab.streams import Stream
+from littlestone.lab.transcripts import Point, Transcript
+from littlestone.learning.releases import Release
+from littlestone.privacy.accounting import Guarantee
+from littlestone.theory.classes import HypothesisClass
 from littlestone.theory.hypothesis import Hypothesis
-from littlestone.theory.trees import Leaf, MistakeTree
+
+GROWTH = 1.2
+"""The factor from one sample of a curve to the next, once they are far apart."""
 
 
 class Learner(Protocol):
     """What a game asks of a learner."""
 
+    cls: HypothesisClass
+    rounds: int
+
+    @property
+    def mistakes(self) -> int: ...
+
     @property
     def hypothesis(self) -> Hypothesis: ...
 
+    @property
+    def releases(self) -> tuple[Release, ...]: ...
+
+    @property
+    def guarantee(self) -> Guarantee: ...
+
     def learn_one(self, x: Any, y: Any) -> None: ...
 
-
-class Adversary(Protocol):
-    """Chooses each example after seeing the published rule; None ends the game."""
-
-    def challenge(self, rule: Hypothesis) -> tuple[object, bool] | None: ...
+    def learn_many(self, X: Any, y: Any) -> None: ...
 
 
-@dataclass(frozen=True, repr=False)
-class Round:
-    """What happened in one round. Private: it holds the example and its label, and never prints."""
+def marks(rounds: int) -> list[int]:
+    """The rounds at which a curve is sampled: all the early ones, then ever fewer, and the last.
 
-    rule: Hypothesis
-    x: object
-    y: bool
-
-    def __repr__(self) -> str:
-        return "Round(private)"
-
-    @property
-    def mistake(self) -> bool:
-        """Whether the published rule was wrong."""
-        return self.rule(self.x) != self.y
-
-
-class TreeAdversary:
-    """Walks down a mistake tree, always against the published rule.
-
-    Every round is a mistake and the play stays realizable, so no learner makes fewer mistakes than
-    the tree is deep. `truth` is a hypothesis that fits the whole play, known when it ends.
+    >>> marks(20)
+    [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 19, 20]
     """
-
-    def __init__(self, tree: MistakeTree) -> None:
-        self._tree = tree
-
-    @property
-    def truth(self) -> Hypothesis | None:
-        return self._tree.rule if isinstance(self._tree, Leaf) else None
-
-    def challenge(self, rule: Hypothesis) -> tuple[object, bool] | None:
-        if isinstance(self._tree, Leaf):
-            return None
-        x, y = self._tree.point, not rule(self._tree.point)
-        self._tree = self._tree.one if y else self._tree.zero
-        return x, y
+    found, at = list[int](), 1
+    while at < rounds:
+        found.append(at)
+        at = max(at + 1, int(at * GROWTH))
+    return [*found, rounds] if rounds else []
 
 
-def play(learner: Learner, adversary: Adversary, rounds: int) -> list[Round]:
-    """The transcript of a game of at most so many rounds.
+def play(
+    learner: Learner,
+    adversary: Adversary,
+    rounds: int,
+    *,
+    name: str = "",
+    opponent: str = "",
+    seed: int | None = None,
+) -> Transcript:
+    """The game of at most so many rounds; `name`, `opponent` and `seed` go into the transcript.
 
+    >>> from littlestone.lab.adversaries import halving
     >>> from littlestone.learning.plain import SOA
-    >>> from littlestone.theory.dimension import witness
     >>> from littlestone.theory.sets import Sets
-    >>> game = play(SOA(Sets(2)), TreeAdversary(witness(Sets(2))), rounds=10)
-    >>> [(round.x, round.y) for round in game]
-    [(2, True), (1, True)]
+    >>> play(SOA(Sets(2)), halving(Sets(2), 10, seed=1), rounds=10).curve[-1]
+    (10, 2)
     """
-    transcript: list[Round] = []
-    for _ in range(rounds):
-        rule = learner.hypothesis
-        move = adversary.challenge(rule)
+    start = perf_counter()
+    if isinstance(adversary, Stream):
+        curve = _batched(learner, adversary, rounds)
+    else:
+        curve = _one_by_one(learner, adversary, rounds)
+    seconds = perf_counter() - start
+    best, unavoidable = _references(learner.cls, adversary, learner.rounds)
+    return Transcript(
+        version=version("littlestone"),
+        learner=name or type(learner).__name__,
+        cls=repr(learner.cls),
+        plan=_plan_of(learner),
+        coins=getattr(learner, "seed", None),
+        adversary=opponent or type(adversary).__name__,
+        seed=seed,
+        rounds=learner.rounds,
+        curve=tuple(curve),
+        releases=learner.releases,
+        truth=adversary.truth,
+        best=best,
+        unavoidable=unavoidable,
+        guarantee=str(learner.guarantee),
+        seconds=seconds,
+    )
+
+
+def _plan_of(learner: Learner) -> dict[str, Any] | None:
+    """The constants of a learner that has a plan, as they come back from JSON."""
+    plan = getattr(learner, "plan", None)
+    if plan is None:
+        return None
+    data: dict[str, Any] = json.loads(json.dumps(plan.to_json()))
+    return data
+
+
+def _batched(learner: Learner, stream: Stream, rounds: int) -> list[Point]:
+    curve = list[Point]()
+    for start, stop in pairwise([0, *marks(min(rounds, len(stream)))]):
+        part = stream.part(start, stop)
+        learner.learn_many(part.batch, part.answers)
+        curve.append((stop, learner.mistakes))
+    return curve
+
+
+def _one_by_one(learner: Learner, adversary: Adaptive, rounds: int) -> list[Point]:
+    curve, sampled, done = list[Point](), set(marks(rounds)), 0
+    while done < rounds:
+        move = adversary.challenge(learner.hypothesis)
         if move is None:
             break
-        transcript.append(Round(rule, *move))
         learner.learn_one(*move)
-    return transcript
+        done += 1
+        if done in sampled:
+            curve.append((done, learner.mistakes))
+    if done and (not curve or curve[-1][0] < done):
+        curve.append((done, learner.mistakes))
+    return curve
+
+
+def _references(
+    cls: HypothesisClass, adversary: Adversary, rounds: int
+) -> tuple[int | None, int | None]:
+    """The mistakes of the best rule that never changes, and of the targets. An adversary who looks
+    is realizable: none."""
+    if not isinstance(adversary, Stream):
+        return 0, 0
+    played = adversary.part(0, rounds)
+    return best_mistakes(cls, played), played.unavoidable

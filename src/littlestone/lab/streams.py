@@ -6,7 +6,7 @@ parts: the same seed means the same truth, and another `part` means other rounds
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -25,21 +25,41 @@ VOCABULARY = 100_000
 
 @dataclass(frozen=True)
 class Stream:
-    """Examples with labels, and the rule that the labels follow but for noise."""
+    """Examples with labels, and the rule that the labels follow but for noise; None when nobody
+    knows. When the target changes on the way, from round `turn` (from 0) on it is `later`."""
 
     batch: Batch
     answers: Mask
-    truth: Hypothesis
+    truth: Hypothesis | None
+    later: Hypothesis | None = None
+    turn: int = 0
+
+    def __len__(self) -> int:
+        return len(self.answers)
 
     def part(self, start: int, stop: int) -> "Stream":
         """Some of its rounds."""
         some = slice(start, stop)
-        return Stream(part_of(self.batch, some), self.answers[some], self.truth)
+        return replace(
+            self,
+            batch=part_of(self.batch, some),
+            answers=self.answers[some],
+            turn=max(0, self.turn - start),
+        )
+
+    def errors(self, rule: Hypothesis) -> int:
+        """The mistakes of one rule that never changes."""
+        return int((rule.predict(self.batch) != self.answers).sum())
 
     @property
-    def unavoidable(self) -> int:
-        """The mistakes of the rule behind it: the label noise."""
-        return int((self.truth.predict(self.batch) != self.answers).sum())
+    def unavoidable(self) -> int | None:
+        """The mistakes of the rules behind it, each while it is the target: the label noise."""
+        if self.truth is None:
+            return None
+        if self.later is None:
+            return self.errors(self.truth)
+        before, after = self.part(0, self.turn), self.part(self.turn, len(self))
+        return before.errors(self.truth) + after.errors(self.later)
 
 
 def zipf(draw: np.random.Generator, count: int, size: int = VOCABULARY) -> npt.NDArray[np.int64]:

@@ -1,0 +1,174 @@
+"""Adversaries: who chooses the examples.
+
+An *oblivious* one is a `Stream`, fixed before the game. An *adaptive* one is asked before every
+round, and sees the published rule. Each is made by one function of (class, rounds, seed, noise) and
+has a name in `ADVERSARIES`. All but `noisy` and `drift` are realizable while noise is 0: a rule of
+the class fits everything they show.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from littlestone.lab.mirror import Mirror, TreeAdversary
+from littlestone.lab.streams import Stream
+from littlestone.lab.worlds import examples, target_of
+from littlestone.learning.plain import SOA
+from littlestone.privacy.exact import BadParameter
+from littlestone.theory.classes import HypothesisClass
+from littlestone.theory.dimension import witness
+from littlestone.theory.errors import BadClass, TooLarge
+from littlestone.theory.hypothesis import Hypothesis
+from littlestone.theory.rows import as_batch, part_of
+from littlestone.theory.values import Mask
+
+
+class Adaptive(Protocol):
+    """Chooses each example after seeing the published rule; None ends the game.
+
+    `truth` is a rule that fits all it has shown, once it is known.
+    """
+
+    @property
+    def truth(self) -> Hypothesis | None: ...
+
+    def challenge(self, rule: Hypothesis) -> tuple[object, bool] | None: ...
+
+
+Adversary = Stream | Adaptive
+Make = Callable[[HypothesisClass, int, int, float], Adversary]
+
+VARIETY = 256
+"""How many rounds of the stall stream differ from each other."""
+
+USUAL_NOISE = 0.02
+
+
+def iid(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> Stream:
+    """Independent examples of one target."""
+    draw = np.random.default_rng(seed)
+    target = target_of(cls, draw)
+    batch = examples(cls, target, draw, rounds)
+    return Stream(batch, _noisy(draw, target.predict(batch), noise), target)
+
+
+def noisy(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> Stream:
+    """As `iid`, with one label in fifty flipped, or as many as told."""
+    return iid(cls, rounds, seed, noise or USUAL_NOISE)
+
+
+def in_order(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> Stream:
+    """As `iid`, all negatives before all positives; numbers in ascending order."""
+    stream = iid(cls, rounds, seed)
+    keys: list[npt.NDArray[np.generic]] = [stream.answers]
+    first = next(iter(stream.batch.values())) if isinstance(stream.batch, dict) else stream.batch
+    if first.dtype.kind in "iuf":
+        keys.insert(0, first)
+    return _rearranged(stream, np.lexsort(keys), seed, noise)
+
+
+def burst(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> Stream:
+    """As `iid`, all positives in one burst at a random time."""
+    stream = iid(cls, rounds, seed)
+    quiet, loud = np.flatnonzero(~stream.answers), np.flatnonzero(stream.answers)
+    start = int(np.random.default_rng([seed, 1]).integers(len(quiet) + 1))
+    return _rearranged(stream, np.concatenate([quiet[:start], loud, quiet[start:]]), seed, noise)
+
+
+def halving(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> Stream:
+    """Down a path of the class's mistake tree, each point and label held for a block of rounds.
+
+    The path is the one on which the standard optimal algorithm errs at every point, so that it
+    makes `dimension` mistakes; without one for the class, a path drawn by the seed.
+    """
+    draw = np.random.default_rng(seed)
+    tree = TreeAdversary(witness(cls))
+    try:
+        soa: SOA | None = SOA(cls)
+    except (BadClass, TooLarge):
+        soa = None
+    points, answers = [], []
+    while (move := tree.step(draw) if soa is None else tree.challenge(soa.hypothesis)) is not None:
+        points.append(move[0])
+        answers.append(move[1])
+        if soa is not None:
+            soa.learn_one(*move)
+    if tree.truth is None or not points:
+        raise TooLarge(f"{cls!r} has one rule only: there is no path to walk")
+    blocks = np.arange(rounds) * len(points) // max(1, rounds)
+    labels = _noisy(draw, np.array(answers)[blocks], noise)
+    return Stream(part_of(as_batch(points), blocks), labels, tree.truth)
+
+
+def drift(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> Stream:
+    """Independent examples whose target changes half-way."""
+    draw = np.random.default_rng([seed, 2])
+    half = rounds // 2
+    before = iid(cls, half, seed)
+    later = next(rule for rule in iter(lambda: target_of(cls, draw), None) if rule != before.truth)
+    after = examples(cls, later, draw, rounds - half)
+    batch = (
+        {name: np.concatenate([before.batch[name], after[name]]) for name in after}
+        if isinstance(after, dict) and isinstance(before.batch, dict)
+        else np.concatenate([np.asarray(before.batch), np.asarray(after)])
+    )
+    answers = np.concatenate([before.answers, later.predict(after)])
+    return Stream(batch, _noisy(draw, answers, noise), before.truth, later, half)
+
+
+def stall(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> Stream:
+    """A variety of examples, then for ever one that the class's first rule gets wrong.
+
+    Copies of a learner that saw different parts of the variety may all be right on that one example
+    and yet hold different rules, none of which has the votes to be published.
+    """
+    stream = iid(cls, rounds, seed)
+    variety = min(VARIETY, rounds // 4)
+    start = cls.hypothesis(cls.start())
+    wrong = stream.answers if start is None else start.predict(stream.batch) != stream.answers
+    chosen = np.flatnonzero(wrong)
+    order = np.arange(rounds)
+    order[variety:] = chosen[0] if len(chosen) else 0
+    return _rearranged(stream, order, seed, noise)
+
+
+def mirror(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> Mirror:
+    """Shows what the published rule gets wrong, while a rule of the class can still fit."""
+    _no_noise("mirror", noise)
+    return Mirror(cls)
+
+
+def tree(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> TreeAdversary:
+    """Down the mistake tree against every published rule, a level a round; over in `dimension`."""
+    _no_noise("tree", noise)
+    return TreeAdversary(witness(cls))
+
+
+ADVERSARIES: dict[str, Make] = {
+    "iid": iid,
+    "noisy": noisy,
+    "sorted": in_order,
+    "burst": burst,
+    "halving": halving,
+    "drift": drift,
+    "stall": stall,
+    "mirror": mirror,
+    "tree": tree,
+}
+
+
+def _no_noise(name: str, noise: float) -> None:
+    if noise:
+        raise BadParameter(f"the {name} adversary keeps to one rule: it knows no label noise")
+
+
+def _rearranged(stream: Stream, order: npt.NDArray[np.intp], seed: int, noise: float) -> Stream:
+    answers = _noisy(np.random.default_rng([seed, 3]), stream.answers[order], noise)
+    return replace(stream, batch=part_of(stream.batch, order), answers=answers)
+
+
+def _noisy(draw: np.random.Generator, answers: Mask, noise: float) -> Mask:
+    return np.asarray(answers ^ (draw.random(len(answers)) < noise)) if noise else answers

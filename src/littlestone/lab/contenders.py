@@ -1,0 +1,79 @@
+"""Contenders: the learners that compete, by name.
+
+To enter one, write a function of `Terms` and add it to `CONTENDERS`: private experts, the adaptive
+learner and the naive baseline (`experts`, `adaptive`, `every-round`) belong here. One that cannot
+take a class raises `BadClass`, `TooLarge` or `BadParameter`: its sentence stands in its place.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from littlestone.lab.games import Learner
+from littlestone.learning.dpsoa import DPSOA
+from littlestone.learning.plain import SOA, Halving
+from littlestone.learning.plan import Plan
+from littlestone.privacy.exact import BadParameter
+from littlestone.privacy.noise import Noise
+from littlestone.theory.classes import HypothesisClass
+
+
+class Terms(NamedTuple):
+    """What every contender is told. `seed` is of the coins, which are not secret; noise is secret
+    unless a rehearsal says otherwise."""
+
+    cls: HypothesisClass
+    epsilon: float
+    delta: float
+    horizon: int
+    seed: int
+    tolerance: float
+    noise: Noise | None
+
+
+class Contender(NamedTuple):
+    """How to make one, whether it is private, and what it is."""
+
+    make: Callable[[Terms], Learner]
+    private: bool
+    what: str
+
+
+def _dpsoa(terms: Terms) -> Learner:
+    cls, epsilon, delta, horizon, seed, tolerance, noise = terms
+    plan = Plan.practical(cls, epsilon, delta, horizon, tolerance=tolerance)
+    return DPSOA(cls, plan=plan, seed=seed, noise=noise)
+
+
+def _paper(terms: Terms) -> Learner:
+    plan = Plan.paper(terms.cls, terms.epsilon, terms.delta, terms.horizon)
+    return DPSOA(terms.cls, plan=plan, seed=terms.seed, noise=terms.noise)
+
+
+CONTENDERS: dict[str, Contender] = {
+    "dpsoa": Contender(_dpsoa, True, "DP-SOA, the practical plan"),
+    "dpsoa-paper": Contender(_paper, True, "DP-SOA, the paper's shape with the repairs"),
+    "soa": Contender(lambda terms: SOA(terms.cls), False, "the optimal learner, not private"),
+    "halving": Contender(lambda terms: Halving(terms.cls), False, "majority vote, not private"),
+}
+
+
+def contender(
+    name: str,
+    cls: HypothesisClass,
+    epsilon: float,
+    delta: float,
+    horizon: int,
+    seed: int,
+    tolerance: float = 0.0,
+    noise: Noise | None = None,
+) -> Learner:
+    """A learner by its name.
+
+    >>> from littlestone.theory.sets import Points
+    >>> contender("soa", Points(), 1, 1e-6, 100, seed=7)
+    SOA(Points(column=None)): never (not private)
+    """
+    if name not in CONTENDERS:
+        raise BadParameter(f"no learner is called {name!r}: there are {', '.join(CONTENDERS)}")
+    terms = Terms(cls, epsilon, delta, horizon, seed, tolerance, noise)
+    return CONTENDERS[name].make(terms)
