@@ -17,7 +17,7 @@ from rich.console import Console
 
 from littlestone import __version__
 from littlestone.edge import demo as tour
-from littlestone.edge import specs
+from littlestone.edge import specs, versus
 from littlestone.edge.blocks import BadStream
 from littlestone.edge.running import Task, plan_for, run
 from littlestone.edge.showing import print_outcome, print_plan, watching
@@ -226,6 +226,9 @@ def plan(
         typer.echo(json.dumps({"plan": chosen.to_json(), "theorem": asked}, ensure_ascii=False))
     else:
         print_plan(_console(), chosen, theorem)
+
+
+app.command(epilog=versus.EXAMPLE)(versus.compare)
 
 
 @app.command(epilog="Example: littlestone demo")

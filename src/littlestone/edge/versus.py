@@ -1,0 +1,152 @@
+"""`littlestone compare`: arguments in, a comparison out."""
+
+import json
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from littlestone import __version__
+from littlestone.edge.comparing import Sweep
+from littlestone.edge.comparing import compare as run_sweep
+from littlestone.edge.comparison import (
+    notes,
+    print_comparison,
+    render,
+    spending,
+    write_figures,
+)
+from littlestone.edge.running import write_private
+from littlestone.lab.adversaries import ADVERSARIES
+from littlestone.lab.contenders import CONTENDERS
+from littlestone.lab.summary import lines
+from littlestone.lab.sweeps import Result
+from littlestone.privacy.exact import BadParameter
+
+EXAMPLE = (
+    "Example: littlestone compare --class points:merchant --learners dpsoa,soa "
+    "--streams iid,halving --rounds 10000,100000 --seeds 5 --html compare.html"
+)
+OBLIVIOUS = "iid,sorted,burst,halving"
+
+
+def compare(
+    specs: Annotated[
+        list[str],
+        typer.Option("--class", metavar="SPEC", help="As in `dimension --help`; may be repeated."),
+    ],
+    learners: Annotated[
+        str, typer.Option(help=f"Some of {', '.join(CONTENDERS)}, with commas.")
+    ] = "dpsoa,soa",
+    streams: Annotated[
+        str, typer.Option(help=f"Some of {', '.join(ADVERSARIES)}, with commas.")
+    ] = OBLIVIOUS,
+    rounds: Annotated[str, typer.Option(help="Rounds a game; several with commas.")] = "100000",
+    epsilon: Annotated[str, typer.Option(help="Privacy budget; several with commas.")] = "1",
+    delta: Annotated[float, typer.Option(help="Well below 1 / (10 x rounds).")] = 1e-6,
+    seeds: Annotated[int, typer.Option(help="Games of each learner on each stream.")] = 5,
+    noise: Annotated[float, typer.Option(help="The share of labels that is flipped.")] = 0.0,
+    tolerance: Annotated[
+        float, typer.Option(help="The share of mistakes that should not cause a change of rule.")
+    ] = 0.0,
+    file: Annotated[
+        str | None, typer.Option(help="Compare on this file, instead of made-up streams. PRIVATE.")
+    ] = None,
+    label: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The file's column of 0 and 1.")
+    ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(help="Append each finished game here, and skip those that are there."),
+    ] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a page with pictures here.")] = None,
+    figures: Annotated[
+        Path | None, typer.Option(help="Write the pictures as SVG files into this folder.")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes; all cores by default.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a machine.")] = False,
+) -> None:
+    """Learners side by side: on made-up streams that know the truth, or on a file of yours.
+
+    Noise is secret as always, so two runs differ. On a file every learner spends its epsilon: what
+    is printed then is private, for studying and not for publishing.
+    """
+    sweep = Sweep(
+        specs,
+        _words(learners),
+        _words(streams),
+        [int(number) for number in _numbers("--rounds", rounds, whole=True)],
+        _numbers("--epsilon", epsilon),
+        delta,
+        seeds,
+        noise,
+        tolerance,
+        file,
+        label,
+    )
+    with _watching(Console(stderr=True)) as watch:
+        results = run_sweep(sweep, resume=resume, workers=workers, watch=watch)
+    if html is not None:
+        page = render(sweep, results, shlex.join(["littlestone", *sys.argv[1:]]))
+        if file is not None:
+            write_private(html, page)
+        else:
+            html.write_text(page, encoding="utf-8")
+    drawn = [] if figures is None else write_figures(figures, results)
+    if as_json:
+        private = {"private": spending(sweep)} if file is not None else {}
+        data = {
+            **private,
+            "version": __version__,
+            "notes": notes(sweep),
+            "lines": [line.to_json() for line in lines(results)],
+            "results": [result.to_json() for result in results],
+        }
+        typer.echo(json.dumps(data, ensure_ascii=False))
+        return
+    console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+    print_comparison(console, sweep, results)
+    for path in [*([html] if html is not None else []), *drawn]:
+        console.print(f"written to {path}")
+
+
+def _words(text: str) -> list[str]:
+    return list(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
+
+
+def _numbers(option: str, text: str, whole: bool = False) -> list[float]:
+    try:
+        found = [float(word) for word in _words(text)]
+    except ValueError:
+        found = []
+    if not found or (whole and any(number != int(number) for number in found)):
+        kind = "whole numbers" if whole else "numbers"
+        raise BadParameter(f"{option} is one or more {kind} with commas between, not {text!r}")
+    return found
+
+
+@contextmanager
+def _watching(console: Console) -> Iterator[Callable[[int, int, Result | None], None]]:
+    """A progress bar; silent where nobody looks."""
+    columns = (
+        BarColumn(32),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[last]}"),
+    )
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        task = bar.add_task("", total=None, last="")
+
+        def watch(done: int, total: int, result: Result | None) -> None:
+            last = "" if result is None else f"{result.cell.learner}, {result.cell.stream[:30]}"
+            bar.update(task, completed=done, total=total, last=last.replace("[", r"\["))
+
+        yield watch
