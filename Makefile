@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: all demo test lint types law bench clean
+.PHONY: all demo test lint types law bench results clean
 all: lint types law test
 
 demo: .venv/core
@@ -24,6 +24,16 @@ law: .venv/dev
 
 bench: .venv/dev
 	$(BIN)/python -m bench
+
+# Reprints the tables of docs/results.md and draws its figures.
+results: .venv/dev
+	$(BIN)/littlestone compare --class points:x --learners dpsoa,dpsoa-paper,soa --streams iid,halving \
+		--rounds 1000,10000,100000 --seeds 10 --figures docs/figures/rounds
+	$(BIN)/littlestone compare --class points:x --learners dpsoa,soa --streams iid,burst,sorted,halving,mirror \
+		--rounds 1000000 --epsilon 0.5,1,2 --seeds 10 --figures docs/figures/epsilon
+	$(BIN)/littlestone compare --class thresholds:x:1:1 --class thresholds:x:1:3 --class thresholds:x:1:7 \
+		--class thresholds:x:1:15 --class thresholds:x:1:31 --learners dpsoa,soa,halving --streams iid,halving \
+		--rounds 100000 --seeds 10 --figures docs/figures/dimension
 
 clean:
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

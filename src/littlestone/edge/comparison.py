@@ -23,6 +23,7 @@ from littlestone.lab.summary import Line, lines
 from littlestone.lab.sweeps import FILE, Result
 
 COLUMNS = ("stream", "T", "epsilon", "learner", "median", "worst", "excess", "releases", "rounds/s")
+WIDEST = 120
 EXCESS = (
     "Mistakes over seeds: median and worst. Excess: the median over the mistakes of the best rule"
     " that never changes. Releases: changes of rule, median."
@@ -66,10 +67,10 @@ def print_comparison(console: Console, sweep: Sweep, results: Sequence[Result]) 
         table = Table(box=None, padding=(0, 1, 0, 0), show_edge=False)
         for name in COLUMNS:
             side: JustifyMethod = "left" if name in ("stream", "learner") else "right"
-            table.add_column(name, justify=side, no_wrap=True, overflow="ignore")
+            table.add_column(name, justify=side, no_wrap=True)
         for line in of_class:
             table.add_row(*cells(line))
-        console.print(table)
+        console.print(table, width=WIDEST)
         for said in troubles(of_class):
             console.print(f"  {said}")
         console.print()
