@@ -2,7 +2,17 @@
 
 import sys
 
-from bench import memory, mistakes, monitors, paper_plan, privacy, selectors, speed, theory
+from bench import (
+    agreement,
+    memory,
+    mistakes,
+    monitors,
+    paper_plan,
+    privacy,
+    selectors,
+    speed,
+    theory,
+)
 
 PARTS = {
     "theory": theory.run,
@@ -13,6 +23,7 @@ PARTS = {
     "paper_plan": paper_plan.run,
     "speed": speed.run,
     "memory": memory.run,
+    "agreement": agreement.run,
 }
 
 
