@@ -199,6 +199,7 @@ def test_a_users_file_is_private(command: Command, tmp_path: Path) -> None:
         (["--noise", "1"], "--noise is at least 0 and below 1, not 1"),
         (["--delta", "0"], "--delta is between 0 and 1, not 0"),
         (["--file", "x.csv"], "--file and --label go together"),
+        (["--file", "x", "--label", "y", "--figures", "f"], "--figures are for publishing"),
         (["--file", "-", "--label", "y", "--resume", "r"], "only a file that can be read again"),
     ],
 )

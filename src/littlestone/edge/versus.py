@@ -90,6 +90,10 @@ def compare(
         file,
         label,
     )
+    if file is not None and figures is not None:
+        raise BadParameter(
+            "--figures are for publishing, and what a --file shows is private: take --html"
+        )
     with _watching(Console(stderr=True)) as watch:
         results = run_sweep(sweep, resume=resume, workers=workers, watch=watch)
     if html is not None:
