@@ -28,9 +28,9 @@ bench: .venv/dev
 # Reprints the tables of docs/results.md and draws its figures.
 results: .venv/dev
 	$(BIN)/littlestone compare --class points:x --learners dpsoa,dpsoa-paper,soa --streams iid,halving \
-		--rounds 1000,10000,100000 --seeds 10 --figures docs/figures/rounds
+		--rounds 1000,10000,100000 --seeds 5 --figures docs/figures/rounds
 	$(BIN)/littlestone compare --class points:x --learners dpsoa,soa --streams iid,halving \
-		--rounds 1000000 --epsilon 0.5,1,2 --seeds 10 --figures docs/figures/epsilon
+		--rounds 100000 --epsilon 0.5,1,2 --seeds 5 --figures docs/figures/epsilon
 	$(BIN)/littlestone compare --class thresholds:x:1:1 --class thresholds:x:1:3 --class thresholds:x:1:7 \
 		--class thresholds:x:1:15 --class thresholds:x:1:31 --learners dpsoa,soa --streams iid,halving,mirror \
 		--rounds 20000 --seeds 5 --figures docs/figures/dimension

@@ -158,7 +158,7 @@ def test_a_comparison_on_made_up_streams(command: Command, tmp_path: Path) -> No
     assert "http" not in text.replace("http://www.w3.org/2000/svg", "").replace("http-equiv", "")
     assert "<script" not in text
     names = {path.name for path in folder.iterdir()}
-    assert {"t-1.svg", "T-1.svg", "d-1.svg"} <= names
+    assert {"rounds-1.svg", "horizon-1.svg", "dimension-1.svg"} <= names
 
 
 def test_a_users_file_is_private(command: Command, tmp_path: Path) -> None:

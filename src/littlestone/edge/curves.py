@@ -119,7 +119,7 @@ def _marks(curve: Curve, scales: _Scales) -> Iterator[Markup]:
     points = [(scales.x(x), scales.y(y)) for x, y in curve.points]
     title = element("title", curve.name)
     yield element("path", title, class_=f"line {curve.style}-line", d=slopes(points))
-    if len(points) <= 12 and curve.style.startswith("c"):
+    if len(points) <= 12 and curve.style != "floor":
         for x, y in points:
             yield element("circle", class_=curve.style, cx=x, cy=y, r=3)
 

@@ -12,6 +12,7 @@ from littlestone.lab.summary import LOWER_BOUND, Line, grouped, lines, median_cu
 from littlestone.lab.sweeps import Result
 
 FLOOR = "the dimension: what the best learner without privacy needs at worst"
+FILES = {"T": "horizon", "epsilon": "epsilon", "d": "dimension"}
 BOUND = "lower bound for concentrated private learners, d = 1"
 
 
@@ -38,7 +39,7 @@ def _against_t(results: Sequence[Result], palette: dict[str, str]) -> Iterator[C
         curves.append(Curve(FLOOR, "floor", [(1, dimension), (longest, dimension)]))
         curves += _bound(epsilon, delta, longest)
         title = f"Mistakes so far, {spec}, {_named(stream)}, epsilon {epsilon:g} (median)"
-        yield Chart(f"t-{number}", title, "rounds", curves)
+        yield Chart(f"rounds-{number}", title, "rounds", curves)
 
 
 def _bound(epsilon: float, delta: float, longest: int) -> list[Curve]:
@@ -72,7 +73,7 @@ def _against_others(
             if len(at) > 1:
                 curves = [*_by_learner(group, place, palette), *_references(name, group, at, delta)]
                 title = f"Mistakes against {name}, {_setting(name, group[0])} (median)"
-                yield Chart(f"{name}-{number}", title, across, curves, log, at)
+                yield Chart(f"{FILES[name]}-{number}", title, across, curves, log, at)
 
 
 def _setting(name: str, line: Line) -> str:
