@@ -26,7 +26,7 @@ COLUMNS = ("stream", "T", "epsilon", "learner", "median", "worst", "excess", "re
 WIDEST = 120
 EXCESS = (
     "Mistakes over seeds: median and worst. Excess: the median over the mistakes of the best rule"
-    " that never changes. Releases: changes of rule, median."
+    " that never changes. Releases: those after the first rule, median."
 )
 
 
