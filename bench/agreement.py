@@ -8,7 +8,7 @@ from littlestone.lab.adversaries import ADVERSARIES
 from littlestone.lab.agreement import least_share, supported
 from littlestone.lab.streams import Stream
 
-TREES, ROUNDS, SEEDS = 400, 20_000, range(1, 4)
+TREES, ROUNDS, SEEDS = 400, 100_000, range(1, 4)
 
 
 def run() -> None:
@@ -24,5 +24,5 @@ def run() -> None:
                 stream = ADVERSARIES[name](cls, ROUNDS, seed, 0.0)
                 if isinstance(stream, Stream):
                     least = min(least, least_share(cls, stream, leaves, TREES, seed))
-            table.add_row(spec, name, str(leaves), f"{least:.3f}", f"2^{supported(leaves):.0f}")
+            table.add_row(spec, name, str(leaves), f"{least:.4f}", f"2^{supported(leaves):.0f}")
     Console(highlight=False, emoji=False, width=100).print(table)
