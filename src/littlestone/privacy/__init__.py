@@ -19,6 +19,7 @@ from littlestone.privacy.epochs import MistakesGate
 from littlestone.privacy.exact import BadParameter
 from littlestone.privacy.exponential import ExponentialMechanism
 from littlestone.privacy.gate import Decision, HistSparse, Selector
+from littlestone.privacy.generations import GenerationsGate
 from littlestone.privacy.histogram import StableHistogram
 from littlestone.privacy.noise import Noise, SystemNoise
 from littlestone.privacy.spender import Moved, Spender
@@ -31,6 +32,7 @@ __all__ = [
     "DrawnAndKept",
     "Event",
     "ExponentialMechanism",
+    "GenerationsGate",
     "Guarantee",
     "HistSparse",
     "MistakesGate",
