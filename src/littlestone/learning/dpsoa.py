@@ -16,26 +16,21 @@ from littlestone.learning.choosing import missing_from
 from littlestone.learning.forest import Forest
 from littlestone.learning.lasting import Lasting
 from littlestone.learning.plan import Plan, tolerated
-from littlestone.learning.releases import Release
+from littlestone.learning.private import PrivateLearner
 from littlestone.learning.restarting import Restarting
 from littlestone.learning.rounds import (
     NOBODY,
     BadRows,
     Numbers,
-    errors,
-    readable_batch,
     readable_rounds,
-    usable_rounds,
     user_number,
     user_numbers,
 )
 from littlestone.learning.theorem import TheoremPlan
-from littlestone.learning.trace import TOP, Sample, Trace
-from littlestone.privacy.accounting import Cost, Event, Guarantee, Unit
+from littlestone.privacy.accounting import Unit
 from littlestone.privacy.exact import BadParameter, Real
 from littlestone.privacy.gate import HistSparse
 from littlestone.privacy.noise import Noise, SystemNoise
-from littlestone.privacy.spender import ForwardOnly, Moved
 from littlestone.theory.classes import HypothesisClass, checked_class
 from littlestone.theory.errors import BadExample
 from littlestone.theory.hypothesis import Hypothesis
@@ -43,7 +38,7 @@ from littlestone.theory.rows import label
 from littlestone.theory.values import Mask
 
 
-class DPSOA(ForwardOnly):
+class DPSOA(PrivateLearner):
     """The private online learner. Forward only: it cannot be copied or pickled.
 
     Requires: nothing of the stream. Promises: `guarantee`, for every stream, also one chosen in
@@ -79,7 +74,7 @@ class DPSOA(ForwardOnly):
         noise: Noise | None = None,
         watched: bool = False,
     ) -> None:
-        self.cls = checked_class(cls)
+        checked_class(cls)
         asked = {"epsilon": epsilon, "delta": delta, "horizon": horizon}
         self.plan = _plan(cls, asked, plan, unit=unit, cap=cap, tolerance=tolerance)
         self.seed = secrets.randbits(63) if seed is None else seed
@@ -87,14 +82,13 @@ class DPSOA(ForwardOnly):
         rule = cls.hypothesis(cls.start())
         if rule is None:
             raise BadParameter(f"{cls!r} has no rule before any example")
-        self._releases = [Release(1, rule)]
-        self._trace = Trace()
-        self.rounds = self.null_rounds = 0
+        super().__init__(cls, rule, self.plan.horizon)
         self._shown: dict[int, int] = {}
-        self._busy = False
         self._engine = self._begin(rule, SystemNoise() if noise is None else noise, watched)
 
-    def _begin(self, rule: Hypothesis, noise: Noise, watched: bool) -> Restarting | Lasting:
+    def _begin(
+        self, rule: Hypothesis, noise: Noise, watched: bool
+    ) -> Restarting[Mapping[bytes, int]] | Lasting:
         plan = self.plan
         forest = Forest(self.cls, plan.shapes, self.seed, root=plan.root, replant=plan.replant)
         self._missing = missing_from(rule, self.cls)
@@ -104,67 +98,9 @@ class DPSOA(ForwardOnly):
         return Restarting(forest, gate, rule, self._publish, self._watch, watched)
 
     @property
-    def hypothesis(self) -> Hypothesis:
-        """The rule published for the next example. Public."""
-        return self._engine.rule
-
-    @property
-    def releases(self) -> tuple[Release, ...]:
-        """The rules published so far, each with the round from which it stood. Public."""
-        return tuple(self._releases)
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What all that is published promises, however long the stream gets."""
-        return self._engine.gate.guarantee
-
-    @property
-    def ledger(self) -> tuple[Event, ...]:
-        """Every use of a mechanism so far. Public: it follows from the rounds of the firings."""
-        return self._engine.gate.ledger
-
-    @property
-    def spent(self) -> Cost:
-        """What the ledger adds up to: never more than the guarantee."""
-        return self._engine.gate.spent
-
-    @property
-    def final(self) -> str | None:
-        """Why the published rule will not change any more, if so. Public."""
-        if self.rounds >= self.plan.horizon:
-            return f"the horizon of {self.plan.horizon:,} rounds is reached: the last rule stands"
-        if self._engine.gate.exhausted:
-            return f"all {self.plan.releases} releases are used up: the last rule stands"
-        return None
-
-    @property
-    def mistakes(self) -> int:
-        """Mistakes of the published rules so far. Private."""
-        return self._engine.mistakes
-
-    @property
     def votes(self) -> Mapping[Hypothesis, int]:
         """How many trees vote for each rule. Private."""
         return dict(self._engine.forest.votes)
-
-    @property
-    def trace(self) -> tuple[Sample, ...]:
-        """How mistakes and votes came about, up to now. Private."""
-        now = self._sample(self.rounds, self._engine.forest.votes)
-        past = self._trace.samples
-        return past if past and past[-1].round == now.round else (*past, now)
-
-    def __repr__(self) -> str:
-        state = f"round {self.rounds:,}: {self.hypothesis}"
-        return f"DPSOA({self.cls!r}) at {state}; {self.final or self.guarantee}"
-
-    def predict_one(self, x: object) -> bool:
-        """What the published rule says of an example."""
-        return self._engine.rule(x)
-
-    def predict_many(self, X: Any) -> Mask:
-        """What the published rule says of a batch."""
-        return self.cls.predict(self._engine.rule, readable_batch(self.cls, X))
 
     def learn_one(self, x: object, y: object, user: object = None) -> None:
         """See one example's label.
@@ -183,18 +119,9 @@ class DPSOA(ForwardOnly):
 
     def _one(self, x: object, y: bool | None, route: int) -> None:
         self._enter()
-        number, engine = self.rounds, self._engine
         if self.plan.cap is not None and not self._within_cap(route):
             y = None
-        if number >= self.plan.horizon:
-            engine.mistakes += y is not None and engine.rule(x) != y
-        elif y is not None:
-            engine.advance_one(number, x, y, route)
-        else:
-            engine.pass_one(number)
-        self.null_rounds += y is None
-        self.rounds = number + 1
-        self._busy = False
+        self._pass(x, y, route)
 
     def learn_many(
         self, X: Any, y: object, users: Any = None, *, bad_rows: BadRows = "refuse"
@@ -212,23 +139,7 @@ class DPSOA(ForwardOnly):
         self._enter()
         if routes is not None and self.plan.cap is not None:
             usable = usable & np.fromiter(map(self._within_cap, routes.tolist()), dtype=bool)
-        rounds = usable_rounds(batch, answers, usable, self.rounds, routes)
-        end = self.rounds + len(answers)
-        stop = max(self.rounds, min(end, self.plan.horizon))
-        self._engine.advance(rounds, self.rounds, stop)
-        self._engine.mistakes += errors(self.cls, self.hypothesis, rounds.between(stop, end))
-        self.null_rounds += len(answers) - len(rounds.number)
-        self.rounds = end
-        self._busy = False
-
-    def _enter(self) -> None:
-        """One step at a time; one that was interrupted half-way is the last."""
-        if self._busy:
-            raise Moved(
-                "another step of this learner is under way, or one was interrupted half-way: it "
-                "still serves its rule, and learns no more"
-            )
-        self._busy = True
+        self._pass_many(batch, answers, usable, routes)
 
     def _route(self, user: object) -> int:
         """What sends a round to its tree: its own number, or its user's."""
@@ -257,15 +168,8 @@ class DPSOA(ForwardOnly):
         return self._shown[route] <= self.plan.cap
 
     def _publish(self, number: int, rule: Hypothesis) -> None:
-        self._releases.append(Release(number + 1, rule))
+        super()._publish(number, rule)
         self._missing = missing_from(rule, self.cls)
-
-    def _watch(self, number: int, votes: Mapping[Hypothesis, int], fired: bool) -> None:
-        self._trace.add(self._sample(number, votes), keep=fired)
-
-    def _sample(self, number: int, votes: Mapping[Hypothesis, int]) -> Sample:
-        top = sorted(votes.items(), key=lambda pair: (-pair[1], pair[0]))[:TOP]
-        return Sample(number, self.mistakes, tuple(top))
 
 
 def _plan(

@@ -140,6 +140,10 @@ class Forest:
         """How many trees vote for each rule; `ballot` is the same by key. Private."""
         return self._voted
 
+    def named(self, key: bytes) -> Hypothesis:
+        """The rule of a key that some tree votes for."""
+        return next(rule for rule in self._voted if rule.key == key)
+
     @property
     def rules(self) -> Collection[Hypothesis]:
         """Every rule that a pertinent vertex holds: only a row on which one errs can surprise."""

@@ -12,14 +12,17 @@ shown when somebody asks: most never are, and noisy labels cost next to nothing.
 """
 
 from collections.abc import Callable, Mapping
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
-from littlestone.learning.forest import Forest
-from littlestone.learning.rounds import Rounds
+from littlestone.learning.rounds import Numbers, Rounds
 from littlestone.privacy.epochs import MistakesGate
+from littlestone.privacy.gate import Ballot, Decision
+from littlestone.theory.classes import HypothesisClass
 from littlestone.theory.hypothesis import Hypothesis
-from littlestone.theory.rows import as_batch
+from littlestone.theory.rows import Batch, as_batch
+from littlestone.theory.values import Mask
 
 FIRST_WINDOW, LARGEST_WINDOW = 256, 1 << 14
 """After a firing the next may be near: look ahead a little, then further and further."""
@@ -35,13 +38,42 @@ Watch = Callable[[int, Mapping[Hypothesis, int], bool], None]
 """Told, privately, the number of rounds so far, the votes, and whether the gate has fired."""
 
 
-class Restarting:
-    """A forest and a gate of epochs, moving through the rounds together."""
+BallotOut = TypeVar("BallotOut", covariant=True)
+
+
+class Memory(Protocol[BallotOut]):
+    """What an epoch remembers of its rounds: a forest, or the mistakes of every rule. Private."""
+
+    cls: HypothesisClass
+
+    @property
+    def ballot(self) -> BallotOut:
+        """What the selector is asked with."""
+
+    @property
+    def votes(self) -> Mapping[Hypothesis, int]:
+        """What the data's holder may look at."""
+
+    def learn(self, batch: Batch, answers: Mask, routes: Numbers) -> object:
+        """Take some rounds in."""
+
+    def may_be_surprised(self, x: object, y: bool, right: Hypothesis) -> bool:
+        """Whether an example that the rule `right` gets right could matter."""
+
+    def named(self, key: bytes) -> Hypothesis:
+        """The rule of a key that the selector named."""
+
+    def restart(self, published: Hypothesis) -> None:
+        """Forget all rounds."""
+
+
+class Restarting(Generic[Ballot]):
+    """A memory and a gate of epochs, moving through the rounds together."""
 
     def __init__(
         self,
-        forest: Forest,
-        gate: MistakesGate[Mapping[bytes, int]],
+        forest: Memory[Ballot],
+        gate: MistakesGate[Ballot],
         rule: Hypothesis,
         publish: Publish,
         watch: Watch,
@@ -57,7 +89,7 @@ class Restarting:
         self._window = FIRST_WINDOW
 
     @property
-    def forest(self) -> Forest:
+    def forest(self) -> Memory[Ballot]:
         """The forest, after all rounds so far."""
         for part in self._put_by:
             self._forest.learn(part.batch, part.answers, part.route)
@@ -79,7 +111,7 @@ class Restarting:
         counts = np.bincount(wrong // every - first, minlength=complete + 1)
         counts[0] += self._pending
 
-        def ballot(place: int) -> Mapping[bytes, int]:
+        def ballot(place: int) -> Ballot:
             self._show(part.between(start, (first + place + 1) * every))
             return self.forest.ballot
 
@@ -113,12 +145,16 @@ class Restarting:
         """The end of a round, null or not: look at the schedule."""
         if (number + 1) % self._every:
             return
-        fired, key = self.gate.check(self._pending, self.forest.ballot)
+        fired, key = self._look()
         if fired:
             self._begin_epoch(number + 1, key)
         else:
             self._pending = 0
             self._restart_if_due()
+
+    def _look(self) -> Decision:
+        """One check, of the mistakes since the last."""
+        return self.gate.check(self._pending, self.forest.ballot)
 
     def _show(self, part: Rounds) -> None:
         self._put_by.append(part.copied() if self._lazy else part)
@@ -133,8 +169,13 @@ class Restarting:
 
     def _begin_epoch(self, number: int, key: bytes | None) -> None:
         self._watch(number, self.forest.votes, True)
-        if key is not None:
-            self.rule = next(rule for rule in self.forest.votes if rule.key == key)
-            self._publish(number, self.rule)
-        self.forest.restart(self.rule)
+        rule = self.rule if key is None else self.forest.named(key)
+        if rule != self.rule:
+            self.rule = rule
+            self._publish(number, rule)
+        self._forget()
         self._pending, self._window = 0, FIRST_WINDOW
+
+    def _forget(self) -> None:
+        """A new epoch begins, from the published rule."""
+        self.forest.restart(self.rule)

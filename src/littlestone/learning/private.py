@@ -1,0 +1,141 @@
+"""What private learners share: one step at a time, what is published, and where the stream is.
+
+Promises: before each example there is a published rule; past the horizon the last one stands; a
+null round uses up its number; a step that was interrupted half-way is the last.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from littlestone.learning.lasting import Lasting
+from littlestone.learning.releases import Release
+from littlestone.learning.restarting import Restarting
+from littlestone.learning.rounds import Numbers, errors, readable_batch, usable_rounds
+from littlestone.learning.trace import TOP, Sample, Trace
+from littlestone.privacy.accounting import Cost, Event, Guarantee
+from littlestone.privacy.spender import ForwardOnly, Moved
+from littlestone.theory.classes import HypothesisClass
+from littlestone.theory.hypothesis import Hypothesis
+from littlestone.theory.rows import Batch
+from littlestone.theory.values import Mask
+
+
+class PrivateLearner(ForwardOnly):
+    """A learner whose published rules are differentially private. Forward only.
+
+    A learner of this kind brings its `_engine`, which moves through the rounds, holds the gate and
+    tells `_publish` and `_watch`.
+    """
+
+    _engine: Restarting[Any] | Lasting
+
+    def __init__(self, cls: HypothesisClass, rule: Hypothesis, horizon: int) -> None:
+        self.cls, self._horizon = cls, horizon
+        self._releases = [Release(1, rule)]
+        self._trace = Trace()
+        self.rounds = self.null_rounds = 0
+        self._busy = False
+
+    @property
+    def hypothesis(self) -> Hypothesis:
+        """The rule published for the next example. Public."""
+        return self._engine.rule
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        """The rules published so far, each with the round from which it stood. Public."""
+        return tuple(self._releases)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What all that is published promises, however long the stream gets."""
+        return self._engine.gate.guarantee
+
+    @property
+    def ledger(self) -> tuple[Event, ...]:
+        """Every use of a mechanism so far. Public: it follows from the rounds of the firings."""
+        return self._engine.gate.ledger
+
+    @property
+    def spent(self) -> Cost:
+        """What the ledger adds up to: never more than the guarantee."""
+        return self._engine.gate.spent
+
+    @property
+    def final(self) -> str | None:
+        """Why the published rule will not change any more, if so. Public."""
+        if self.rounds >= self._horizon:
+            return f"the horizon of {self._horizon:,} rounds is reached: the last rule stands"
+        gate = self._engine.gate
+        if gate.exhausted:
+            return f"all {gate.releases_made} releases are used up: the last rule stands"
+        return None
+
+    @property
+    def mistakes(self) -> int:
+        """Mistakes of the published rules so far. Private."""
+        return self._engine.mistakes
+
+    @property
+    def trace(self) -> tuple[Sample, ...]:
+        """How mistakes and votes came about, up to now. Private."""
+        now = self._sample(self.rounds, self._engine.forest.votes)
+        past = self._trace.samples
+        return past if past and past[-1].round == now.round else (*past, now)
+
+    def __repr__(self) -> str:
+        state = f"round {self.rounds:,}: {self.hypothesis}"
+        return f"{type(self).__name__}({self.cls!r}) at {state}; {self.final or self.guarantee}"
+
+    def predict_one(self, x: object) -> bool:
+        """What the published rule says of an example."""
+        return self._engine.rule(x)
+
+    def predict_many(self, X: Any) -> Mask:
+        """What the published rule says of a batch."""
+        return self.cls.predict(self._engine.rule, readable_batch(self.cls, X))
+
+    def _enter(self) -> None:
+        """One step at a time; one that was interrupted half-way is the last."""
+        if self._busy:
+            raise Moved(
+                "another step of this learner is under way, or one was interrupted half-way: it "
+                "still serves its rule, and learns no more"
+            )
+        self._busy = True
+
+    def _pass(self, x: object, y: bool | None, route: int) -> None:
+        """One round of a step that has been entered; a null one has no label."""
+        number, engine = self.rounds, self._engine
+        if number >= self._horizon:
+            engine.mistakes += y is not None and engine.rule(x) != y
+        elif y is not None:
+            engine.advance_one(number, x, y, route)
+        else:
+            engine.pass_one(number)
+        self.null_rounds += y is None
+        self.rounds = number + 1
+        self._busy = False
+
+    def _pass_many(
+        self, batch: Batch, answers: Mask, usable: Mask, routes: Numbers | None = None
+    ) -> None:
+        """The rounds of a step that has been entered; those not usable are null rounds."""
+        rounds = usable_rounds(batch, answers, usable, self.rounds, routes)
+        end = self.rounds + len(answers)
+        stop = max(self.rounds, min(end, self._horizon))
+        self._engine.advance(rounds, self.rounds, stop)
+        self._engine.mistakes += errors(self.cls, self.hypothesis, rounds.between(stop, end))
+        self.null_rounds += len(answers) - len(rounds.number)
+        self.rounds = end
+        self._busy = False
+
+    def _publish(self, number: int, rule: Hypothesis) -> None:
+        self._releases.append(Release(number + 1, rule))
+
+    def _watch(self, number: int, votes: Mapping[Hypothesis, int], fired: bool) -> None:
+        self._trace.add(self._sample(number, votes), keep=fired)
+
+    def _sample(self, number: int, votes: Mapping[Hypothesis, int]) -> Sample:
+        top = sorted(votes.items(), key=lambda pair: (-pair[1], pair[0]))[:TOP]
+        return Sample(number, self.mistakes, tuple(top))
