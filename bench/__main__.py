@@ -4,6 +4,7 @@ import sys
 
 from bench import (
     agreement,
+    experts,
     memory,
     mistakes,
     monitors,
@@ -21,9 +22,10 @@ PARTS = {
     "monitors": monitors.run,
     "mistakes": mistakes.run,
     "paper_plan": paper_plan.run,
+    "experts": experts.run,
+    "agreement": agreement.run,
     "speed": speed.run,
     "memory": memory.run,
-    "agreement": agreement.run,
 }
 
 

@@ -9,9 +9,11 @@ from importlib.metadata import version
 
 from littlestone.edge.tables import read_table
 from littlestone.learning.dpsoa import DPSOA
+from littlestone.learning.experts import PrivateExperts
 from littlestone.learning.plain import SOA, Halving
 from littlestone.learning.plan import Plan, plan_from_json
 from littlestone.learning.releases import Release
+from littlestone.learning.weighing import ExpertsPlan
 from littlestone.theory.classes import DEAD, HypothesisClass, State, differ
 from littlestone.theory.combinations import Complement, Union
 from littlestone.theory.conjunctions import Conjunctions
@@ -47,6 +49,7 @@ __all__ = [
     "BadExample",
     "Complement",
     "Conjunctions",
+    "ExpertsPlan",
     "FiniteClass",
     "Halving",
     "Hypothesis",
@@ -55,6 +58,7 @@ __all__ = [
     "MistakeTree",
     "Plan",
     "Points",
+    "PrivateExperts",
     "Release",
     "Rules",
     "Sets",

@@ -26,6 +26,7 @@ class Purpose(IntEnum):
     LEAF = 2
     GUESS = 3
     CHOICE = 4
+    FIRST = 5
 
 
 def coins(seed: int, purpose: Purpose, *address: Any) -> Coins:

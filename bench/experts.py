@@ -1,0 +1,71 @@
+"""Private experts on thresholds: mistakes per bit of dimension, epsilon 1. Aim: at most 35."""
+
+from collections.abc import Callable
+from statistics import median
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import littlestone as ls
+from littlestone.lab.streams import Stream, scores
+from littlestone.learning.experts import FirstRule
+from littlestone.privacy.rehearsal import SeededNoise
+
+DIMENSIONS = (2, 4, 10)
+HORIZONS = (10**5, 10**6, 10**7)
+SEEDS = 20
+
+
+def run() -> None:
+    """Print the table."""
+    title = f"PrivateExperts on thresholds, epsilon 1, {SEEDS} seeds: mistakes per bit"
+    table = Table("stream", "d", "T", "first rule", "median", "worst", "releases", title=title)
+    for name, make in STREAMS.items():
+        for d in DIMENSIONS:
+            for horizon in HORIZONS:
+                for first in FIRST[: 1 if horizon > HORIZONS[0] else 2]:
+                    table.add_row(
+                        name, str(d), f"{horizon:,}", first, *cells(make, d, horizon, first)
+                    )
+    Console(highlight=False, width=100).print(table)
+
+
+def cells(
+    make: Callable[[int, int, int], Stream], d: int, horizon: int, first: FirstRule
+) -> tuple[str, str, str]:
+    """Median and worst mistakes per bit, and the releases in the median."""
+    found = [one(make(seed, horizon, d), horizon, d, first, seed) for seed in range(SEEDS)]
+    mistakes = [count / d for count, _ in found]
+    releases = median(count for _, count in found)
+    return f"{median(mistakes):.1f}", f"{max(mistakes):.1f}", f"{releases:.0f}"
+
+
+def one(stream: Stream, horizon: int, d: int, first: FirstRule, seed: int) -> tuple[int, int]:
+    """The mistakes of one run, and its releases."""
+    cls = ls.Thresholds(1, 2**d - 1)
+    noise = SeededNoise(seed)
+    learner = ls.PrivateExperts(cls, 1, horizon, first=first, seed=seed, noise=noise)
+    learner.learn_many(stream.batch, stream.answers)
+    return learner.mistakes, len(learner.releases) - 1
+
+
+def halving(seed: int, horizon: int, d: int) -> Stream:
+    """Oblivious: along the target's path in the balanced search tree, each bit held for T/d."""
+    cls = ls.Thresholds(1, 2**d - 1)
+    target = int(np.random.default_rng(seed).integers(0, cls.size))
+    low, high, path = 0, cls.size - 1, list[int]()
+    while low < high:
+        middle = (low + high) // 2
+        path.append(middle)
+        low, high = (low, middle) if target <= middle else (middle + 1, high)
+    column = 1 + np.repeat(path, horizon // d)
+    truth = cls.rule(target)
+    return Stream(column, truth.predict(column), truth)
+
+
+STREAMS: dict[str, Callable[[int, int, int], Stream]] = {
+    "halving": halving,
+    "uniform i.i.d.": lambda seed, horizon, d: scores(seed, horizon, 2**d - 1),
+}
+FIRST: tuple[FirstRule, ...] = ("drawn", "own")

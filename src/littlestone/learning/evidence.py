@@ -1,0 +1,242 @@
+"""Evidence: the mistakes that every rule of a finite class would have made. Private.
+
+A replaced round moves the mistakes of each rule by one at most, so they are scores for the
+exponential mechanism (Theorem 6, sensitivity 1). What is kept is one number a point of the domain:
+negative labels less positive ones. Then a rule's mistakes are all positives plus what is kept at
+the points that it says yes to: a prefix sum for thresholds and intervals, a table for the rest.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from math import isqrt, prod
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from littlestone.learning.placing import NOWHERE, Placing, batch_of
+from littlestone.learning.rounds import Numbers
+from littlestone.theory.classes import HypothesisClass, checked_class
+from littlestone.theory.combinations import Complement
+from littlestone.theory.errors import TooLarge
+from littlestone.theory.hypothesis import Hypothesis
+from littlestone.theory.intervals import Intervals
+from littlestone.theory.rows import Batch
+from littlestone.theory.thresholds import Thresholds
+from littlestone.theory.values import Mask
+from littlestone.theory.vocabulary import negation
+
+Counts: TypeAlias = npt.NDArray[np.int64]
+
+MOST_RULES = 4_000_000
+MOST_CELLS = 200_000_000
+"""The largest table, in bytes."""
+
+
+def index_key(index: int) -> bytes:
+    """The key of a rule in the draw: its place in the public order of the class.
+
+    >>> index_key(258)
+    b'\\x00\\x00\\x00\\x00\\x00\\x00\\x01\\x02'
+    """
+    return index.to_bytes(8)
+
+
+class Evidence(ABC):
+    """The mistakes of every rule of a finite class on the rounds since it was last cleared."""
+
+    def __init__(self, cls: HypothesisClass) -> None:
+        self.cls = cls
+        self._place = Placing(cls)
+        self._net = np.zeros(self._place.points, dtype=np.int64)
+        self._positives = 0
+
+    def __repr__(self) -> str:
+        return f"Evidence({self.cls!r}, private)"
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """How many rules there are."""
+
+    @abstractmethod
+    def rule(self, index: int) -> Hypothesis:
+        """A rule, by its place in the public order."""
+
+    @abstractmethod
+    def _summed(self) -> Counts:
+        """For each rule, what is kept at the points that it says yes to."""
+
+    @property
+    def mistakes(self) -> Counts:
+        """The mistakes of each rule, in the public order."""
+        return self._positives + self._summed()
+
+    @property
+    def ballot(self) -> Counts:
+        """The scores of all rules: fewer mistakes, a higher score."""
+        return -self.mistakes
+
+    @property
+    def votes(self) -> Mapping[Hypothesis, int]:
+        """No one votes here."""
+        return {}
+
+    def learn(self, batch: Batch, answers: Mask, routes: Numbers) -> None:
+        """Count some rounds."""
+        places = self._place(batch)
+        told = places != NOWHERE
+        np.add.at(self._net, places[told], np.where(answers[told], -1, 1))
+        self._positives += int(answers[told].sum())
+
+    def may_be_surprised(self, x: object, y: bool, right: Hypothesis) -> bool:
+        """Every example counts, for some rule or other."""
+        return True
+
+    def named(self, key: bytes) -> Hypothesis:
+        """The rule of a key in the draw."""
+        return self.rule(int.from_bytes(key))
+
+    def restart(self, published: Hypothesis) -> None:
+        """Forget all rounds."""
+        self._net[:] = 0
+        self._positives = 0
+
+
+class _OnThresholds(Evidence):
+    """Rule i says yes from point i on."""
+
+    cls: Thresholds
+
+    @property
+    def size(self) -> int:
+        return self.cls.size
+
+    def rule(self, index: int) -> Hypothesis:
+        return self.cls.rule(index)
+
+    def _summed(self) -> Counts:
+        from_here = np.zeros(self.size, dtype=np.int64)
+        from_here[:-1] = np.cumsum(self._net[::-1])[::-1]
+        return from_here
+
+
+class _OnIntervals(Evidence):
+    """Rule 0 never says yes; then come the intervals by their last point, then by their first."""
+
+    cls: Intervals
+
+    @property
+    def size(self) -> int:
+        return self.cls.size
+
+    def rule(self, index: int) -> Hypothesis:
+        if index == 0:
+            return next(self.cls.hypotheses())
+        last = (isqrt(8 * (index - 1) + 1) - 1) // 2
+        return self.cls.rule(index - 1 - last * (last + 1) // 2, last)
+
+    def _summed(self) -> Counts:
+        before = np.concatenate([[0], np.cumsum(self._net)])
+        inside = before[1:, None] - before[None, :-1]
+        return np.concatenate([[0], inside[np.tri(len(inside), dtype=bool)]])
+
+
+class _OnTable(Evidence):
+    """Every rule evaluated at every point, once."""
+
+    def __init__(self, cls: HypothesisClass) -> None:
+        super().__init__(cls)
+        self._rules = list(cls.hypotheses())
+        points = batch_of(self._place.domain)
+        said = np.empty((len(self._rules), self._place.points), dtype=np.uint8)
+        for row, rule in zip(said, self._rules, strict=True):
+            row[:] = cls.predict(rule, points)
+        self._says = np.ascontiguousarray(said.T)
+
+    @property
+    def size(self) -> int:
+        return len(self._rules)
+
+    def rule(self, index: int) -> Hypothesis:
+        return self._rules[index]
+
+    def _summed(self) -> Counts:
+        total = np.zeros(self.size, dtype=np.int64)
+        for point in np.flatnonzero(self._net):
+            total += self._net[point] * self._says[point]
+        return total
+
+
+class _OfComplement(Evidence):
+    """The negations of a class err where the class errs on the labels exchanged."""
+
+    def __init__(self, cls: Complement) -> None:
+        self.cls = cls
+        self._of = evidence(cls.of)
+
+    @property
+    def size(self) -> int:
+        return self._of.size
+
+    def rule(self, index: int) -> Hypothesis:
+        return negation(self._of.rule(index))
+
+    @property
+    def mistakes(self) -> Counts:
+        return self._of.mistakes
+
+    def _summed(self) -> Counts:
+        return self._of._summed()
+
+    def learn(self, batch: Batch, answers: Mask, routes: Numbers) -> None:
+        self._of.learn(batch, ~answers, routes)
+
+    def restart(self, published: Hypothesis) -> None:
+        self._of.restart(published)
+
+
+def evidence(cls: HypothesisClass) -> Evidence:
+    """The evidence on a finite class, empty as yet.
+
+    >>> found = evidence(Thresholds(1, 3))
+    >>> found.learn(np.array([1, 2, 3, 3]), np.array([False, True, True, True]), np.arange(4))
+    >>> found.mistakes, print(found.rule(1))
+    x >= 2
+    (array([1, 0, 1, 3]), None)
+    """
+    refusal = why_not(checked_class(cls))
+    if refusal is not None:
+        raise TooLarge(refusal)
+    match cls:
+        case Thresholds():
+            return _OnThresholds(cls)
+        case Intervals():
+            return _OnIntervals(cls)
+        case Complement():
+            return _OfComplement(cls)
+    return _OnTable(cls)
+
+
+def why_not(cls: HypothesisClass) -> str | None:
+    """Why the mistakes of every rule cannot be kept, if so: a sentence for the person.
+
+    >>> from littlestone.theory.sets import Points
+    >>> print(why_not(Points()))
+    PrivateExperts draws from a list of all rules, and Points(column=None) has no end of them: ...
+    """
+    if cls.size is None:
+        sentence = f"PrivateExperts draws from a list of all rules, and {cls!r} has no end of them"
+    elif cls.size > MOST_RULES:
+        sentence = f"PrivateExperts weighs at most {MOST_RULES:,} rules: {cls!r} has {cls.size:,}"
+    elif isinstance(cls, Complement):
+        return why_not(cls.of)
+    elif isinstance(cls, Thresholds | Intervals):
+        return None
+    else:
+        points = prod(len(values) for values in cls.domain().values())
+        if cls.size * points <= MOST_CELLS:
+            return None
+        table = f"{cls.size:,} rules x {points:,} points"
+        sentence = f"a table of {table} is above {MOST_CELLS:,} cells, the most that is written out"
+    return f"{sentence}: use DPSOA, which asks for no list"

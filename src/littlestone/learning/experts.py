@@ -1,0 +1,178 @@
+"""Private experts: a rule drawn from a finite public class, when the last one has erred too often.
+
+After Asi, Feldman, Koren and Talwar (2023), with generations (docs/guarantee.md, Theorem 10): the
+mistakes monitor says when, the exponential mechanism over all rules says what. There is no delta,
+and nothing is ever used up.
+"""
+
+import secrets
+from typing import Any, Literal
+
+from littlestone.learning.coins import Purpose, below, coins
+from littlestone.learning.evidence import Evidence, evidence, index_key
+from littlestone.learning.private import PrivateLearner
+from littlestone.learning.restarting import Publish, Restarting, Watch
+from littlestone.learning.rounds import BadRows, readable_rounds
+from littlestone.learning.weighing import ExpertsPlan
+from littlestone.privacy.exact import BadParameter, Real
+from littlestone.privacy.exponential import ExponentialMechanism, Scores
+from littlestone.privacy.gate import Decision
+from littlestone.privacy.generations import GenerationsGate
+from littlestone.privacy.noise import Noise, SystemNoise
+from littlestone.theory.classes import HypothesisClass, checked_class
+from littlestone.theory.hypothesis import Hypothesis
+from littlestone.theory.rows import as_batch, label
+
+FIRST = b"first"
+"""The key of the first rule, which no draw has named."""
+
+FirstRule = Literal["drawn", "own"]
+
+
+class PrivateExperts(PrivateLearner):
+    """The private learner for finite classes. Forward only: it cannot be copied or pickled.
+
+    Requires: nothing of the stream. Promises: `guarantee`, which is (epsilon, 0), for every
+    stream, also one chosen in reaction to the rules published so far; the same rules however the
+    rounds are batched. `plan` defaults to `ExpertsPlan.practical`. `seed` fixes the first rule,
+    which is drawn from coins that are not secret; with `first="own"` it is the class's own. Neither
+    makes fewer mistakes on the whole (`make bench`, "experts"); a drawn one cannot be aimed at.
+
+    >>> from littlestone.theory.thresholds import Thresholds
+    >>> learner = PrivateExperts(Thresholds(0, 100, column="score"), epsilon=8, horizon=10_000)
+    >>> learner.learn_many({"score": [40, 90, 60, 80] * 1000}, [0, 1, 0, 1] * 1000)
+    >>> learner.predict_one({"score": 90}), learner.predict_one({"score": 40})
+    (True, False)
+    >>> print(learner.guarantee)
+    (8.0, 0.0)-differential privacy, replace-one, per event
+    """
+
+    def __init__(
+        self,
+        cls: HypothesisClass,
+        epsilon: Real | None = None,
+        horizon: int | None = None,
+        *,
+        plan: ExpertsPlan | None = None,
+        tolerance: Real = 0,
+        first: FirstRule = "drawn",
+        seed: int | None = None,
+        noise: Noise | None = None,
+    ) -> None:
+        memory = evidence(checked_class(cls))
+        self.plan = _plan(cls, epsilon, horizon, plan, tolerance)
+        self.seed = secrets.randbits(63) if seed is None else seed
+        rule = _first_rule(memory, first, self.seed)
+        super().__init__(cls, rule, self.plan.horizon)
+        gate = _gate(self.plan, memory.size, SystemNoise() if noise is None else noise)
+        self._engine = Weighing(memory, gate, rule, self._publish, self._watch)
+
+    def learn_one(self, x: object, y: object) -> None:
+        """See one example's label.
+
+        A row that the class cannot read is refused, and nothing has happened: stopping there is
+        outside the guarantee. `skip_one` makes it a null round, which is inside.
+        """
+        self.cls.check(x)
+        answer = label(y)
+        self._enter()
+        self._pass(x, answer, self.rounds)
+
+    def skip_one(self) -> None:
+        """A null round: it uses up its number, and teaches nothing."""
+        self._enter()
+        self._pass(None, None, self.rounds)
+
+    def learn_many(self, X: Any, y: object, *, bad_rows: BadRows = "refuse") -> None:
+        """See a batch of labels, as if one after the other.
+
+        `bad_rows="refuse"`: a batch with a row or a label that cannot be read changes nothing, and
+        the refusal is outside the guarantee. `"null"`: such rows are null rounds, which is inside.
+        """
+        batch = as_batch(X)
+        usable, answers = readable_rounds(self.cls, batch, y, bad_rows)
+        self._enter()
+        self._pass_many(batch, answers, usable)
+
+
+class Weighing(Restarting[Scores]):
+    """The evidence on a class and the gate of generations, moving through the rounds together."""
+
+    gate: GenerationsGate[Scores]
+
+    def __init__(
+        self,
+        forest: Evidence,
+        gate: GenerationsGate[Scores],
+        rule: Hypothesis,
+        publish: Publish,
+        watch: Watch,
+    ) -> None:
+        super().__init__(forest, gate, rule, publish, watch)
+        self._generation = gate.generation
+
+    def _look(self) -> Decision:
+        """One check; all rules are weighed at a firing only."""
+        return self.gate.run([self._pending], lambda place: self.forest.ballot).decision
+
+    def _forget(self) -> None:
+        """A new epoch begins; what is remembered goes with its generation."""
+        if self.gate.generation != self._generation:
+            self._generation = self.gate.generation
+            self.forest.restart(self.rule)
+
+    def _restart_if_due(self) -> None:
+        """A public restart is the monitor's own: the generation goes on."""
+
+
+def _plan(
+    cls: HypothesisClass,
+    epsilon: Real | None,
+    horizon: int | None,
+    plan: ExpertsPlan | None,
+    tolerance: Real,
+) -> ExpertsPlan:
+    """The plan given, or the practical one for what was asked."""
+    if plan is None:
+        if epsilon is None or horizon is None:
+            raise BadParameter("say epsilon and horizon, or give a plan")
+        return ExpertsPlan.practical(cls, epsilon, horizon, tolerance=tolerance)
+    asked = {"epsilon": epsilon, "horizon": horizon, "tolerance": tolerance or None}
+    for name, value in asked.items():
+        if value is not None and value != getattr(plan, name):
+            raise BadParameter(f"{name} is {value}, and {getattr(plan, name)} in the plan")
+    return plan
+
+
+def _first_rule(memory: Evidence, first: FirstRule, seed: int) -> Hypothesis:
+    """The rule before any example: no data, hence no cost."""
+    if first not in ("drawn", "own"):
+        raise BadParameter(f"first is 'drawn' or 'own', not {first!r}")
+    own = memory.cls.hypothesis(memory.cls.start())
+    if first == "own" and own is not None:
+        return own
+    return memory.rule(int(below(memory.size, coins(seed, Purpose.FIRST))))
+
+
+def _gate(plan: ExpertsPlan, size: int, noise: Noise) -> GenerationsGate[Scores]:
+    keys = [index_key(index) for index in range(size)]
+    whole_budget = plan.epsilon_selector
+    alone, shared = plan.schedules()
+
+    def threshold(age: Any, refusals: int) -> Any:
+        """By the number of the generation, which is public."""
+        return (alone if gate.generation < plan.singles else shared)(age, refusals)
+
+    gate: GenerationsGate[Scores] = GenerationsGate(
+        noise,
+        epsilon=plan.epsilon_monitor,
+        alone=ExponentialMechanism(keys, epsilon=whole_budget),
+        singles=plan.singles,
+        shared=ExponentialMechanism(keys, epsilon=whole_budget / plan.releases),
+        releases=plan.releases,
+        threshold=threshold,
+        published=FIRST,
+        check_every=plan.check_every,
+        restart_every=plan.restart_every,
+    )
+    return gate

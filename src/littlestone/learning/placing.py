@@ -1,0 +1,165 @@
+"""Placing: at which point of a finite domain a row lies. Vectorised, and public of nature.
+
+A number lies at the largest point not above it; below all of them, or missing, at the first
+(`theory/grids.py`). A truth value, or any other value, lies at the point with its canonical bytes.
+A row that lies nowhere gets `NOWHERE`: it tells the rules of the class not apart.
+"""
+
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from littlestone.theory.classes import HypothesisClass
+from littlestone.theory.errors import BadClass
+from littlestone.theory.grids import Grid, OnGrid
+from littlestone.theory.numbers import Number, number_of
+from littlestone.theory.rows import Batch, Column, Kind, column_of
+from littlestone.theory.values import Plain, encode
+from littlestone.theory.vocabulary import truths
+
+Indices = npt.NDArray[np.int64]
+Place = Callable[[npt.NDArray[Any]], Indices]
+NOWHERE = -1
+EXACT = 1 << 53
+"""Whole numbers up to this are floats."""
+
+
+class Placing:
+    """Places rows at the points of a class's domain, which are in the order of `points_of`.
+
+    >>> from littlestone.theory.conjunctions import Conjunctions
+    >>> placing = Placing(Conjunctions(["a", "b"]))
+    >>> placing.domain
+    {'a': (False, True), 'b': (False, True)}
+    >>> placing({"a": np.array([0, 1]), "b": np.array([True, False])})
+    array([1, 2])
+    """
+
+    def __init__(self, cls: HypothesisClass) -> None:
+        self.domain: dict[Column, tuple[Plain, ...]] = {}
+        self._columns: list[tuple[Column, int, Place]] = []
+        if isinstance(cls, OnGrid):
+            self._columns = [(cls.column, cls.grid.count, _numbers(_points(cls.grid)))]
+            return
+        kinds = _kinds(cls)
+        for column, values in cls.domain().items():
+            if kinds.get(column, "value") == "number":
+                values = tuple(sorted(values, key=number_of))
+            self.domain[column] = values
+            place = _place(values, kinds.get(column, "value"), column)
+            self._columns.append((column, len(values), place))
+
+    @property
+    def points(self) -> int:
+        """How many points there are."""
+        sizes = [size for _, size, _ in self._columns]
+        return int(np.prod(sizes, dtype=object))
+
+    def __call__(self, batch: Batch) -> Indices:
+        index: Indices | None = None
+        for column, size, place in self._columns:
+            found = place(column_of(batch, column))
+            nowhere = found == NOWHERE
+            if index is not None:
+                nowhere |= index == NOWHERE
+                found = index * size + found
+            found[nowhere] = NOWHERE
+            index = found
+        if index is None:
+            raise AssertionError("a domain has at least one column")
+        return index
+
+
+def _kinds(cls: HypothesisClass) -> Mapping[Column, Kind]:
+    """How each column is read; where members of a union differ, by its canonical bytes."""
+    try:
+        return cls.reads
+    except BadClass:
+        return {}
+
+
+def _place(values: tuple[Plain, ...], kind: Kind, column: Column) -> Place:
+    if kind == "number":
+        return _numbers(np.array([number_of(value) for value in values], dtype=object))
+    keys = {encode(value): index for index, value in enumerate(values)}
+    if kind == "truth":
+        answers = np.array([keys.get(encode(truth), NOWHERE) for truth in (False, True)])
+        return lambda array: answers[truths(array, str(column)).astype(np.intp)]
+    return lambda array: _values(array, keys)
+
+
+def _values(array: npt.NDArray[Any], keys: Mapping[bytes, int]) -> Indices:
+    """Where each value lies, each different one looked up once."""
+    if array.dtype.kind in "biufUS":
+        some, inverse = np.unique(array, return_inverse=True)
+        found = [keys.get(encode(value), NOWHERE) for value in some]
+        return np.array(found, dtype=np.int64)[inverse]
+    known: dict[object, int] = {}
+    places = np.empty(len(array), dtype=np.int64)
+    for row, value in enumerate(array.tolist()):
+        # 1, 1.0 and True are equal and are three values, so the type is part of what is looked up.
+        key = (type(value), value)
+        if key not in known:
+            known[key] = keys.get(encode(value), NOWHERE)
+        places[row] = known[key]
+    return places
+
+
+def _numbers(points: npt.NDArray[Any]) -> Place:
+    """Places numbers among ascending points, exactly."""
+    listed: list[Number] = points.tolist()
+    if all(isinstance(point, float) or abs(point) <= EXACT for point in (listed[0], listed[-1])):
+        floats = points.astype(np.float64)
+    else:
+        floats = None
+
+    def place(array: npt.NDArray[Any]) -> Indices:
+        if floats is None or array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
+            one_by_one = [bisect_right(listed, number_of(value)) - 1 for value in array]
+            return np.maximum(np.array(one_by_one, dtype=np.int64), 0)
+        numbers = array.astype(np.float64)
+        found = np.searchsorted(floats, numbers, side="right") - 1
+        return np.asarray(np.where(np.isnan(numbers), 0, np.maximum(found, 0)))
+
+    return place
+
+
+def _points(grid: Grid) -> npt.NDArray[Any]:
+    """The points of a grid, all at once where floats can say them exactly.
+
+    Over a common denominator they are whole numbers, and the quotient of two whole numbers that are
+    floats is the float nearest to it: what the grid says, one point at a time.
+    """
+    lo, hi, step = (Fraction(repr(end)) for end in (grid.lo, grid.hi, grid.step))
+    below = math.lcm(lo.denominator, step.denominator)
+    if any(abs(number) * below > EXACT for number in (lo, hi, Fraction(1))):
+        return np.array([grid[index] for index in range(grid.count)], dtype=object)
+    above = int(lo * below) + int(step * below) * np.arange(grid.count)
+    return above if below == 1 else above / below
+
+
+def batch_of(domain: Mapping[Column, tuple[Plain, ...]]) -> Batch:
+    """Every example over a domain, as arrays of the plainest type that holds them."""
+    sizes = [len(values) for values in domain.values()]
+    places = np.indices(sizes).reshape(len(sizes), -1)
+    columns = {
+        column: _array(values)[place]
+        for (column, values), place in zip(domain.items(), places, strict=True)
+    }
+    if None in columns:
+        return columns[None]
+    return {str(column): array for column, array in columns.items()}
+
+
+def _array(values: tuple[Plain, ...]) -> npt.NDArray[Any]:
+    """Some values as an array that keeps every value's own type."""
+    if {type(value) for value in values} == {bool}:
+        return np.array(values, dtype=bool)
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array

@@ -1,0 +1,166 @@
+"""The constants of private experts, chosen before any data: what to weigh, when, and how often.
+
+Privacy holds for every value of every field (docs/guarantee.md, Theorem 10). Utility is a
+heuristic: a rule is drawn with weight exp(-epsilon_h mistakes / 2), so a firing is worth its
+release when the rules that erred with the published one are outweighed by the rules that did not.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from typing import Any
+
+from littlestone.learning.choosing import CREDIT, complexity
+from littlestone.learning.schedule import Schedule
+from littlestone.learning.wording import Line
+from littlestone.privacy.exact import BadParameter, Real, positive, whole
+from littlestone.theory.classes import HypothesisClass, checked_class
+from littlestone.theory.errors import TooLarge
+
+SPLIT = Fraction(1, 2)
+"""The monitor's share of epsilon."""
+MISLED = 0.1
+"""How often a release may fall among the rules that erred with the one it replaces."""
+MARGIN = 1.5
+"""What noise takes off a threshold, in units of its scale: about half of all firings come with
+fewer mistakes than are wanted when they come as slowly as they can, and far fewer in a burst."""
+
+
+@dataclass(frozen=True)
+class ExpertsPlan:
+    """The constants of `PrivateExperts`. Make one with `ExpertsPlan.practical`.
+
+    The first `singles` generations make one release each; every later one makes `releases`, whose
+    draws share the budget, so that each waits for `shared_threshold` mistakes.
+
+    >>> from littlestone.theory.thresholds import Thresholds
+    >>> plan = ExpertsPlan.practical(Thresholds(1, 1000), epsilon=1, horizon=100_000)
+    >>> plan.singles, plan.releases
+    (24, 12)
+    """
+
+    made_for: str
+    epsilon: Fraction
+    horizon: int
+    epsilon_monitor: Fraction
+    threshold: int
+    check_every: int
+    singles: int
+    releases: int
+    shared_threshold: int
+    tolerance: Fraction = Fraction(0)
+    restart_every: int | None = None
+    expected_mistakes: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("epsilon", "epsilon_monitor"):
+            object.__setattr__(self, name, positive(getattr(self, name), name))
+        for name in ("horizon", "threshold", "check_every", "releases", "shared_threshold"):
+            whole(getattr(self, name), name, least=1)
+        whole(self.singles, "singles", least=0)
+        if not 0 <= self.tolerance < 1:
+            raise BadParameter(f"tolerance is at least 0 and below 1, not {self.tolerance}")
+        if self.epsilon_monitor >= self.epsilon:
+            raise BadParameter("the monitor's epsilon leaves nothing for the draws")
+
+    @classmethod
+    def practical(
+        cls, hypotheses: HypothesisClass, epsilon: Real, horizon: int, *, tolerance: Real = 0
+    ) -> "ExpertsPlan":
+        """Everything chosen to make few mistakes, from the size of the class and its dimension."""
+        exact = positive(epsilon, "epsilon")
+        size = checked_class(hypotheses).size
+        if size is None:
+            raise TooLarge(f"{hypotheses!r} has no end of rules to weigh: use DPSOA")
+        rate, rest = float(exact * SPLIT), float(exact * (1 - SPLIT))
+        bits = max(1, math.ceil(math.log2(size)))
+        releases, spread = bits + 2, math.log(size) / max(1, min(complexity(hypotheses), bits))
+        check_every = max(1, round(2 / rate))
+        threshold, shared = (
+            mistakes_wanted(each, spread) + round(MARGIN / rate) for each in (rest, rest / releases)
+        )
+        exact_tolerance = Fraction(tolerance).limit_denominator(10**6)
+        return cls(
+            made_for=repr(hypotheses),
+            epsilon=exact,
+            horizon=horizon,
+            epsilon_monitor=exact * SPLIT,
+            threshold=threshold,
+            check_every=check_every,
+            singles=2 * bits + 4,
+            releases=releases,
+            shared_threshold=shared,
+            tolerance=exact_tolerance,
+            restart_every=(
+                math.ceil(CREDIT * threshold / float(tolerance)) if exact_tolerance else None
+            ),
+            expected_mistakes=threshold + math.ceil(1 / (2 * rate)),
+        )
+
+    @property
+    def epsilon_selector(self) -> Fraction:
+        """What all draws of one generation may spend together."""
+        return self.epsilon - self.epsilon_monitor
+
+    def schedules(self) -> tuple[Schedule, Schedule]:
+        """The mistakes at which the monitor fires, by the age of the epoch: in a generation of one
+        release, and in one that shares its budget."""
+        rate = float(self.epsilon_monitor)
+        alone, shared = (
+            Schedule(base, rate, self.check_every, self.tolerance)
+            for base in (self.threshold, self.shared_threshold)
+        )
+        return alone, shared
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan as JSON data."""
+        data = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {n: str(v) if isinstance(v, Fraction) else v for n, v in data.items()}
+
+    def lines(self) -> Iterator[Line]:
+        """The plan as a table: what is proved, where the budget goes, what is hoped."""
+        yield Line(
+            "privacy: proved",
+            f"epsilon {float(self.epsilon):g}, delta 0",
+            "replace-one, per event; any stream",
+        )
+        yield Line(
+            "monitor's budget", f"epsilon {float(self.epsilon_monitor):.4g}", "once, for all rounds"
+        )
+        yield Line(
+            "draws' budget",
+            f"epsilon {float(self.epsilon_selector):.4g} a generation",
+            "each generation reads its own rounds: releases are unlimited",
+        )
+        yield Line(
+            "generations",
+            f"{self.singles} of one release, then of {self.releases}",
+            "a generation remembers; the next begins afresh",
+        )
+        limits = f"{self.threshold:,} / {self.shared_threshold:,}"
+        yield Line("monitor", f"mistakes of the rule >= {limits}", "then draw a rule")
+        yield Line("check every", f"{self.check_every:,} rounds", "a public schedule")
+        if self.tolerance:
+            yield Line("tolerance", f"{float(self.tolerance):.2%}", "mistakes that cause no change")
+        if self.restart_every is not None:
+            yield Line("fresh start every", f"{self.restart_every:,} rounds", "banks no credit")
+        yield Line("horizon", f"{self.horizon:,} rounds", "then the last rule stands")
+        yield Line(
+            "utility: heuristic",
+            f"about {self.expected_mistakes or 0:,} mistakes a change of rule",
+            "when some rule of the class fits the stream",
+        )
+
+    def __str__(self) -> str:
+        return "\n".join(f"{what:<20}{value:<48}{why}" for what, value, why in self.lines())
+
+
+def mistakes_wanted(epsilon: float, spread: float) -> int:
+    """The mistakes after which the rules that made them are outweighed by those that did not, if
+    there are exp(spread) of the former for one of the latter: a bit's worth for a search.
+
+    >>> mistakes_wanted(0.5, math.log(2)), mistakes_wanted(0.5, math.log(1000))
+    (12, 37)
+    """
+    return math.ceil(2 / epsilon * (spread - math.log(MISLED)))

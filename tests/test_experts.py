@@ -1,0 +1,298 @@
+"""PrivateExperts: equal to a twin that goes round by round; one round moves a score by one; and it
+behaves as its user would expect."""
+
+import copy
+import math
+import pickle
+import random
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import littlestone as ls
+from classes import CASES, targets
+from littlestone.learning.evidence import evidence, why_not
+from littlestone.learning.experts import FIRST, _gate
+from littlestone.learning.placing import Placing, batch_of
+from littlestone.learning.prediction import firing
+from littlestone.learning.weighing import mistakes_wanted
+from littlestone.privacy.accounting import spent
+from littlestone.privacy.rehearsal import SeededNoise
+from littlestone.privacy.spender import Moved
+from littlestone.theory.classes import HypothesisClass, points_of
+from littlestone.theory.rows import as_batch, row_of
+
+Example = tuple[object, bool | None]
+HORIZON, LENGTH = 240, 260
+FINITE = [name for name, (cls, _) in CASES.items() if cls.size is not None]
+
+
+def plan_for(cls: HypothesisClass, **changes: Any) -> ls.ExpertsPlan:
+    """A plan that goes through many generations on short streams."""
+    plan = ls.ExpertsPlan.practical(cls, 6, HORIZON)
+    return replace(
+        plan, threshold=1, shared_threshold=2, check_every=3, singles=2, releases=2, **changes
+    )
+
+
+PLANS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "tolerant": {"tolerance": Fraction(1, 30), "restart_every": 20},
+}
+
+
+def stream_of(name: str, noise: float, seed: int) -> list[Example]:
+    """A stream that changes its target half-way, with a few null rounds."""
+    cls, points = CASES[name]
+    draw = random.Random(seed)
+    truths = draw.choices(targets(cls, points), k=2)
+    xs = [draw.choice(points) for _ in range(LENGTH)]
+    rules = [truths[2 * n // LENGTH] for n in range(LENGTH)]
+    labelled = [(x, rule(x) != (draw.random() < noise)) for x, rule in zip(xs, rules, strict=True)]
+    return [(x, None if draw.random() < 0.05 else y) for x, y in labelled]
+
+
+class Twin:
+    """Private experts in the plainest way: every rule asked about every round of a generation."""
+
+    def __init__(self, cls: HypothesisClass, plan: ls.ExpertsPlan, seed: int, noise: Any) -> None:
+        self.rules = list(cls.hypotheses())
+        self.plan = plan
+        self.gate = _gate(plan, len(self.rules), noise)
+        self.rule = ls.PrivateExperts(cls, plan=plan, seed=seed).hypothesis
+        self.releases = [(1, self.rule)]
+        self.shown: list[tuple[object, bool]] = []
+        self.t = self.mistakes = self.recent = 0
+
+    def step(self, x: object, y: bool | None) -> None:
+        if y is not None:
+            self.mistakes += self.rule(x) != y
+            self.recent += self.rule(x) != y
+            self.shown.append((x, y))
+        self.t += 1
+        if self.t > self.plan.horizon or self.t % self.plan.check_every:
+            return
+        scores = [-sum(rule(x) != y for x, y in self.shown) for rule in self.rules]
+        generation = self.gate.generation
+        _, key = self.gate.check(self.recent, scores)
+        self.recent = 0
+        if self.gate.generation != generation:
+            self.shown = []
+        if key is not None and self.rules[int.from_bytes(key)] != self.rule:
+            self.rule = self.rules[int.from_bytes(key)]
+            self.releases.append((self.t + 1, self.rule))
+
+
+def fed(learner: ls.PrivateExperts, stream: list[Example], size: int) -> None:
+    """The stream in batches of a size; 0 is one by one."""
+    if size == 0:
+        for x, y in stream:
+            if y is None:
+                learner.skip_one()
+            else:
+                assert learner.predict_one(x) == learner.hypothesis(x)
+                learner.learn_one(x, y)
+        return
+    for at in range(0, len(stream), size):
+        xs, ys = zip(*stream[at : at + size], strict=True)
+        learner.learn_many(list(xs), list(ys), bad_rows="null")
+
+
+@pytest.mark.parametrize("kind", PLANS)
+@pytest.mark.parametrize("name", FINITE)
+def test_the_learner_is_its_twin_however_it_is_batched(name: str, kind: str) -> None:
+    cls, _ = CASES[name]
+    plan, stream = plan_for(cls, **PLANS[kind]), stream_of(name, 0.3, seed=2)
+    twin = Twin(cls, plan, 5, SeededNoise(3))
+    for x, y in stream:
+        twin.step(x, y)
+    assert twin.gate.generation > plan.singles + 1, "the twin has not come to later generations"
+    for size in (0, 1, 7, LENGTH):
+        learner = ls.PrivateExperts(cls, plan=plan, seed=5, noise=SeededNoise(3))
+        fed(learner, stream, size)
+        assert list(learner.releases) == twin.releases
+        assert learner.mistakes == twin.mistakes
+        assert learner.ledger == twin.gate.ledger
+        assert learner.spent == spent(learner.ledger)
+        assert learner.rounds == LENGTH
+        assert learner.null_rounds == sum(y is None for _, y in stream)
+
+
+@pytest.mark.parametrize("name", FINITE)
+def test_evidence_counts_the_mistakes_of_every_rule(name: str) -> None:
+    cls, points = CASES[name]
+    found, draw = evidence(cls), random.Random(1)
+    rules = list(cls.hypotheses())
+    assert [found.rule(n) for n in range(found.size)] == rules
+    shown: list[tuple[object, bool]] = []
+    for _ in range(4):
+        some = [(draw.choice(points), draw.random() < 0.5) for _ in range(9)]
+        batch = as_batch([x for x, _ in some])
+        found.learn(batch, np.array([y for _, y in some]), np.arange(9))
+        shown += some
+        assert found.mistakes.tolist() == [sum(r(x) != y for x, y in shown) for r in rules]
+    found.restart(rules[0])
+    assert not found.mistakes.any()
+
+
+@pytest.mark.parametrize("name", FINITE)
+def test_a_replaced_round_moves_every_score_by_one_at_most(name: str) -> None:
+    cls, points = CASES[name]
+    for one in points:
+        for other in points:
+            scores = []
+            for x, y in ((one, True), (other, False)):
+                found = evidence(cls)
+                found.learn(as_batch([x]), np.array([y]), np.arange(1))
+                scores.append(found.mistakes)
+            assert np.abs(scores[0] - scores[1]).max() <= 1
+
+
+@given(st.lists(st.sampled_from([-7, 0, 0.25, 1, 2.5, 3, 1e300, None, float("nan"), True])))
+def test_numbers_are_placed_as_their_grid_does(values: list[Any]) -> None:
+    for cls in (
+        ls.Thresholds(0, 3),
+        ls.Thresholds(0, 3, 0.25),
+        ls.Thresholds(-0.3, 2.5, 0.1),
+        ls.Thresholds(-(2**60), 2**60, 2**58),
+    ):
+        placing = Placing(cls)
+        column = np.array([*values, 0], dtype=object)
+        wanted = [cls.grid.place(value) for value in column]
+        assert placing(column).tolist() == wanted
+        floats = np.array([np.nan if v is None else float(v) for v in column])
+        assert placing(floats).tolist() == wanted
+        ints = np.array([0, 1, 2, 2**62, -5])
+        assert placing(ints).tolist() == [cls.grid.place(value) for value in ints]
+
+
+def test_a_row_that_lies_nowhere_tells_nothing() -> None:
+    class Half(ls.FiniteClass):
+        def domain(self) -> Any:
+            return {None: self._points[:2]}
+
+    found = evidence(Half([[0, 1, 0], [1, 0, 1]]))
+    found.learn(np.array([2, 0]), np.array([True, True]), np.arange(2))
+    assert found.mistakes.tolist() == [1, 0]
+
+
+def test_the_guarantee_is_pure() -> None:
+    learner = ls.PrivateExperts(ls.Thresholds(1, 9), epsilon=0.7, horizon=50)
+    assert (learner.guarantee.epsilon, learner.guarantee.delta) == (0.7, 0.0)
+    learner.learn_many([1, 9] * 400, [1, 0] * 400)
+    assert (learner.guarantee.epsilon, learner.guarantee.delta) == (0.7, 0.0)
+    assert learner.spent.epsilon <= Fraction(0.7)
+    assert learner.final == "the horizon of 50 rounds is reached: the last rule stands"
+
+
+def test_it_learns_and_forgets_a_stream_that_changes() -> None:
+    cls = ls.Thresholds(1, 100, column="score")
+    learner = ls.PrivateExperts(cls, 1, 40_000, seed=1, noise=SeededNoise(1))
+    draw = np.random.default_rng(1)
+    scores = draw.integers(1, 101, 40_000)
+    cut = np.where(np.arange(40_000) < 20_000, 30, 80)
+    learner.learn_many({"score": scores}, scores >= cut)
+    assert learner.mistakes < 400
+    assert 70 <= int(str(learner.hypothesis).split()[-1]) <= 90
+
+
+@pytest.mark.parametrize(
+    "cls", [ls.Points(), ls.Rules(["a", "b"]), ls.Union(ls.Points(), ls.Sets(2))]
+)
+def test_a_class_without_end_gets_a_sentence_that_names_the_learner_to_use(cls: Any) -> None:
+    with pytest.raises(ls.TooLarge, match="DPSOA"):
+        ls.PrivateExperts(cls, 1, 100)
+
+
+def test_a_table_too_large_to_write_out_gets_a_sentence() -> None:
+    large = ls.Conjunctions([f"c{n}" for n in range(12)])
+    assert "cells" in str(why_not(large))
+    with pytest.raises(ls.TooLarge, match="4,000,000 rules"):
+        ls.PrivateExperts(ls.Intervals(1, 5_000), 1, 100)
+
+
+def test_a_million_cuts_are_weighed_without_a_table() -> None:
+    cls = ls.Thresholds(1, 10**6)
+    learner = ls.PrivateExperts(cls, 4, 50_000, seed=1, noise=SeededNoise(1))
+    scores = np.random.default_rng(1).integers(1, 10**6 + 1, 50_000)
+    learner.learn_many(scores, scores >= 300_000)
+    cut = int(str(learner.hypothesis).split()[-1])
+    assert abs(cut - 300_000) < 20_000
+
+
+def test_it_goes_forward_only_and_an_interrupted_one_learns_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    learner = ls.PrivateExperts(ls.Thresholds(1, 9), 1, 100)
+    with pytest.raises(TypeError):
+        copy.deepcopy(learner)
+    with pytest.raises(TypeError):
+        pickle.dumps(learner)
+    monkeypatch.setattr(learner._engine, "advance", None)
+    with pytest.raises(TypeError):
+        learner.learn_many([1] * 50, [1] * 50)
+    with pytest.raises(Moved):
+        learner.learn_one(1, 1)
+    with pytest.raises(Moved):
+        learner.skip_one()
+    assert learner.predict_many([1, 9]).shape == (2,)
+
+
+def test_a_bad_batch_changes_nothing_and_what_is_asked_twice_must_agree() -> None:
+    learner = ls.PrivateExperts(ls.Thresholds(1, 9), 1, 100)
+    with pytest.raises(ls.BadExample):
+        learner.learn_many([1, "x"], [0, 1])
+    with pytest.raises(ls.BadExample):
+        learner.learn_one("x", 1)
+    assert learner.rounds == 0
+    with pytest.raises(ValueError, match="in the plan"):
+        ls.PrivateExperts(ls.Thresholds(1, 9), 2, plan=learner.plan)
+    with pytest.raises(ValueError, match="say epsilon and horizon"):
+        ls.PrivateExperts(ls.Thresholds(1, 9), 2)
+    with pytest.raises(ValueError, match="first is"):
+        ls.PrivateExperts(ls.Thresholds(1, 9), 2, 9, first=cast(Any, "best"))
+
+
+def test_the_first_rule_is_the_seeds_or_the_classes_own() -> None:
+    cls = ls.Thresholds(1, 1000)
+    drawn = {ls.PrivateExperts(cls, 1, 9, seed=n).hypothesis for n in range(20)}
+    assert len(drawn) > 15
+    assert all(rule in cls for rule in drawn)
+    own = ls.PrivateExperts(cls, 1, 9, first="own")
+    assert own.hypothesis == cls.hypothesis(cls.start())
+    assert own._engine.gate.published == FIRST
+
+
+def test_points_are_in_the_order_of_the_domain() -> None:
+    cls = ls.Conjunctions(["a", "b", "c"])
+    placing = Placing(cls)
+    rows = points_of(placing.domain)
+    assert placing(as_batch(rows)).tolist() == list(range(8))
+
+
+def test_the_points_of_a_domain_are_the_same_one_by_one_and_at_once() -> None:
+    for name in FINITE:
+        placing = Placing(CASES[name][0])
+        if placing.domain:
+            rows, batch = points_of(placing.domain), batch_of(placing.domain)
+            assert [row_of(batch, n) for n in range(len(rows))] == rows
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1, 4])
+def test_the_margin_is_what_the_noise_takes_off(epsilon: float) -> None:
+    """In a burst few firings come too early; in a trickle no more than about half of them."""
+    plan = ls.ExpertsPlan.practical(ls.Thresholds(1, 1023), epsilon, 10**6)
+    rate, wanted = float(plan.epsilon_monitor), mistakes_wanted(epsilon / 2, math.log(2))
+    early = []
+    for pace in (1, 4096):
+        thresholds = partial(plan.schedules()[0], refusals=0)
+        law = firing(rate, thresholds, plan.check_every, pace)
+        early.append(float(law.chance[law.mistakes < wanted].sum()))
+    assert early[0] < 0.3
+    assert early[1] < 0.7
