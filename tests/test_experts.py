@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import littlestone as ls
 from classes import CASES, targets
 from littlestone.learning.evidence import evidence, why_not
-from littlestone.learning.experts import FIRST, _gate
+from littlestone.learning.experts import _gate
 from littlestone.learning.placing import Placing, batch_of
 from littlestone.learning.prediction import firing
 from littlestone.learning.weighing import mistakes_wanted
@@ -266,7 +266,6 @@ def test_the_first_rule_is_the_seeds_or_the_classes_own() -> None:
     assert all(rule in cls for rule in drawn)
     own = ls.PrivateExperts(cls, 1, 9, first="own")
     assert own.hypothesis == cls.hypothesis(cls.start())
-    assert own._engine.gate.published == FIRST
 
 
 def test_points_are_in_the_order_of_the_domain() -> None:

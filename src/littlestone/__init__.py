@@ -8,6 +8,7 @@ version = '4.2.1'
 from importlib.metadata import version
 
 from littlestone.edge.tables import read_table
+from littlestone.learning.adaptive import AdaptiveDPSOA, EveryRound, EveryRoundPlan
 from littlestone.learning.dpsoa import DPSOA
 from littlestone.learning.experts import PrivateExperts
 from littlestone.learning.plain import SOA, Halving
@@ -45,10 +46,13 @@ __all__ = [
     "DPSOA",
     "NEVER",
     "SOA",
+    "AdaptiveDPSOA",
     "BadClass",
     "BadExample",
     "Complement",
     "Conjunctions",
+    "EveryRound",
+    "EveryRoundPlan",
     "ExpertsPlan",
     "FiniteClass",
     "Halving",

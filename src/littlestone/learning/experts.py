@@ -10,9 +10,8 @@ from typing import Any, Literal
 
 from littlestone.learning.coins import Purpose, below, coins
 from littlestone.learning.evidence import Evidence, evidence, index_key
-from littlestone.learning.private import PrivateLearner
+from littlestone.learning.private import EventLearner
 from littlestone.learning.restarting import Publish, Restarting, Watch
-from littlestone.learning.rounds import BadRows, readable_rounds
 from littlestone.learning.weighing import ExpertsPlan
 from littlestone.privacy.exact import BadParameter, Real
 from littlestone.privacy.exponential import ExponentialMechanism, Scores
@@ -21,7 +20,6 @@ from littlestone.privacy.generations import GenerationsGate
 from littlestone.privacy.noise import Noise, SystemNoise
 from littlestone.theory.classes import HypothesisClass, checked_class
 from littlestone.theory.hypothesis import Hypothesis
-from littlestone.theory.rows import as_batch, label
 
 FIRST = b"first"
 """The key of the first rule, which no draw has named."""
@@ -29,7 +27,7 @@ FIRST = b"first"
 FirstRule = Literal["drawn", "own"]
 
 
-class PrivateExperts(PrivateLearner):
+class PrivateExperts(EventLearner):
     """The private learner for finite classes. Forward only: it cannot be copied or pickled.
 
     Requires: nothing of the stream. Promises: `guarantee`, which is (epsilon, 0), for every
@@ -66,33 +64,6 @@ class PrivateExperts(PrivateLearner):
         super().__init__(cls, rule, self.plan.horizon)
         gate = _gate(self.plan, memory.size, SystemNoise() if noise is None else noise)
         self._engine = Weighing(memory, gate, rule, self._publish, self._watch)
-
-    def learn_one(self, x: object, y: object) -> None:
-        """See one example's label.
-
-        A row that the class cannot read is refused, and nothing has happened: stopping there is
-        outside the guarantee. `skip_one` makes it a null round, which is inside.
-        """
-        self.cls.check(x)
-        answer = label(y)
-        self._enter()
-        self._pass(x, answer, self.rounds)
-
-    def skip_one(self) -> None:
-        """A null round: it uses up its number, and teaches nothing."""
-        self._enter()
-        self._pass(None, None, self.rounds)
-
-    def learn_many(self, X: Any, y: object, *, bad_rows: BadRows = "refuse") -> None:
-        """See a batch of labels, as if one after the other.
-
-        `bad_rows="refuse"`: a batch with a row or a label that cannot be read changes nothing, and
-        the refusal is outside the guarantee. `"null"`: such rows are null rounds, which is inside.
-        """
-        batch = as_batch(X)
-        usable, answers = readable_rounds(self.cls, batch, y, bad_rows)
-        self._enter()
-        self._pass_many(batch, answers, usable)
 
 
 class Weighing(Restarting[Scores]):

@@ -5,19 +5,72 @@ null round uses up its number; a step that was interrupted half-way is the last.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
-from littlestone.learning.lasting import Lasting
 from littlestone.learning.releases import Release
-from littlestone.learning.restarting import Restarting
-from littlestone.learning.rounds import Numbers, errors, readable_batch, usable_rounds
+from littlestone.learning.rounds import (
+    BadRows,
+    Numbers,
+    Rounds,
+    errors,
+    readable_batch,
+    readable_rounds,
+    usable_rounds,
+)
 from littlestone.learning.trace import TOP, Sample, Trace
 from littlestone.privacy.accounting import Cost, Event, Guarantee
 from littlestone.privacy.spender import ForwardOnly, Moved
 from littlestone.theory.classes import HypothesisClass
 from littlestone.theory.hypothesis import Hypothesis
-from littlestone.theory.rows import Batch
+from littlestone.theory.rows import Batch, as_batch, label
 from littlestone.theory.values import Mask
+
+
+class HasVotes(Protocol):
+    """What an engine learns with, as far as the trace knows it."""
+
+    @property
+    def votes(self) -> Mapping[Hypothesis, int]: ...
+
+
+class HasGate(Protocol):
+    """A gate, as far as a learner tells of it."""
+
+    releases_made: int
+
+    @property
+    def guarantee(self) -> Guarantee: ...
+
+    @property
+    def ledger(self) -> tuple[Event, ...]: ...
+
+    @property
+    def spent(self) -> Cost: ...
+
+    @property
+    def exhausted(self) -> bool: ...
+
+
+class Engine(Protocol):
+    """What moves through the rounds: a gate, what is learned with, and the published rule."""
+
+    rule: Hypothesis
+    mistakes: int
+
+    @property
+    def gate(self) -> HasGate: ...
+
+    @property
+    def forest(self) -> HasVotes: ...
+
+    def advance(self, rounds: Rounds, start: int, stop: int) -> None:
+        """Learn the rounds from `start` up to `stop`."""
+
+    def advance_one(self, number: int, x: object, y: bool, route: int) -> None:
+        """Learn one round."""
+
+    def pass_one(self, number: int) -> None:
+        """The end of a null round."""
 
 
 class PrivateLearner(ForwardOnly):
@@ -27,7 +80,7 @@ class PrivateLearner(ForwardOnly):
     tells `_publish` and `_watch`.
     """
 
-    _engine: Restarting[Any] | Lasting
+    _engine: Engine
 
     def __init__(self, cls: HypothesisClass, rule: Hypothesis, horizon: int) -> None:
         self.cls, self._horizon = cls, horizon
@@ -139,3 +192,34 @@ class PrivateLearner(ForwardOnly):
     def _sample(self, number: int, votes: Mapping[Hypothesis, int]) -> Sample:
         top = sorted(votes.items(), key=lambda pair: (-pair[1], pair[0]))[:TOP]
         return Sample(number, self.mistakes, tuple(top))
+
+
+class EventLearner(PrivateLearner):
+    """A private learner that protects one round, whoever it belongs to."""
+
+    def learn_one(self, x: object, y: object) -> None:
+        """See one example's label.
+
+        A row that the class cannot read is refused, and nothing has happened: stopping there is
+        outside the guarantee. `skip_one` makes it a null round, which is inside.
+        """
+        self.cls.check(x)
+        answer = label(y)
+        self._enter()
+        self._pass(x, answer, self.rounds)
+
+    def skip_one(self) -> None:
+        """A null round: it uses up its number, and teaches nothing."""
+        self._enter()
+        self._pass(None, None, self.rounds)
+
+    def learn_many(self, X: Any, y: object, *, bad_rows: BadRows = "refuse") -> None:
+        """See a batch of labels, as if one after the other.
+
+        `bad_rows="refuse"`: a batch with a row or a label that cannot be read changes nothing, and
+        the refusal is outside the guarantee. `"null"`: such rows are null rounds, which is inside.
+        """
+        batch = as_batch(X)
+        usable, answers = readable_rounds(self.cls, batch, y, bad_rows)
+        self._enter()
+        self._pass_many(batch, answers, usable)

@@ -16,6 +16,7 @@ from littlestone.privacy.accounting import (
 )
 from littlestone.privacy.drawn_and_kept import DrawnAndKept
 from littlestone.privacy.epochs import MistakesGate
+from littlestone.privacy.every_check import EveryCheck
 from littlestone.privacy.exact import BadParameter
 from littlestone.privacy.exponential import ExponentialMechanism
 from littlestone.privacy.gate import Decision, HistSparse, Selector
@@ -31,6 +32,7 @@ __all__ = [
     "Decision",
     "DrawnAndKept",
     "Event",
+    "EveryCheck",
     "ExponentialMechanism",
     "GenerationsGate",
     "Guarantee",

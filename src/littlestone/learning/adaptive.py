@@ -1,0 +1,207 @@
+"""The adaptive learner (Theorem 4.2): a release at every round. O(t) a round, so O(T^2) in all.
+
+At each round a fresh forest is planted on the whole prefix and a stable histogram of its votes is
+released, so that a stream which reacts to what is published meets coins that it has not seen. All
+releases read the whole stream, so all of them add up; at epsilon 1 that is vacuous for any stream
+that can be run, and the plan says so. Where only privacy against such a stream matters, note that
+`DPSOA` and `PrivateExperts` are private against it too.
+"""
+
+import math
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from littlestone.learning.prediction import Selection
+from littlestone.learning.prefix import Prefix
+from littlestone.learning.private import EventLearner
+from littlestone.learning.restarting import Publish, Watch
+from littlestone.learning.rounds import Rounds
+from littlestone.learning.wording import Line
+from littlestone.privacy.accounting import Cost, per_release
+from littlestone.privacy.every_check import EveryCheck
+from littlestone.privacy.exact import BadParameter, Real, positive, probability, whole
+from littlestone.privacy.histogram import StableHistogram
+from littlestone.privacy.noise import Noise, SystemNoise
+from littlestone.theory.classes import HypothesisClass, checked_class
+from littlestone.theory.hypothesis import Hypothesis
+from littlestone.theory.rows import as_batch
+
+SURE = 0.99
+TREES_A_VOTE = 2
+"""Trees for each vote that a release needs."""
+
+
+@dataclass(frozen=True)
+class EveryRoundPlan:
+    """The constants of a learner that releases at every round.
+
+    `first` is the first round after which it asks its trees; before it too few rounds have come
+    to make the votes that a release needs, whatever they are, so the schedule is public.
+
+    >>> plan = EveryRoundPlan.of(epsilon=20, delta=1e-6, horizon=1000)
+    >>> plan.votes_needed, plan.vacuous
+    (491, False)
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+    horizon: int
+    trees: int
+    first: int
+    votes_needed: int
+
+    def __post_init__(self) -> None:
+        for name in ("horizon", "trees", "first"):
+            whole(getattr(self, name), name, least=1)
+
+    @classmethod
+    def of(
+        cls, epsilon: Real, delta: Real, horizon: int, *, trees: int | None = None
+    ) -> "EveryRoundPlan":
+        """Trees enough for the votes that a release needs when `horizon` releases are made."""
+        total = Cost(positive(epsilon, "epsilon"), probability(delta, "delta"))
+        each = per_release(total, whole(horizon, "horizon", least=1))
+        votes = Selection(StableHistogram, float(each.epsilon), float(each.delta)).votes_for(SURE)
+        count = TREES_A_VOTE * votes if trees is None else trees
+        return cls(total.epsilon, total.delta, horizon, count, max(1, votes // 2), votes)
+
+    @property
+    def vacuous(self) -> bool:
+        """Whether the votes needed are more than the rounds there are: one round, one vote."""
+        return self.votes_needed >= self.horizon
+
+    @property
+    def not_vacuous_from(self) -> int:
+        """About the horizon from which on votes can be made: they grow as the root of it."""
+        grows = self.votes_needed / math.sqrt(self.horizon)
+        return math.ceil(grows**2)
+
+    def lines(self) -> Iterator[Line]:
+        """The plan as a table."""
+        pair = f"epsilon {float(self.epsilon):g}, delta {float(self.delta):g}"
+        yield Line("privacy: proved", pair, "replace-one, per event; any stream")
+        yield Line("releases", f"{self.horizon:,}", "one a round: they add up")
+        yield Line("trees", f"{self.trees:,} of one leaf", "planted afresh at every round")
+        yield Line("votes a release needs", f"{self.votes_needed:,}", "for 99 %")
+        yield Line("asks from round", f"{self.first:,}", "earlier there cannot be the votes")
+        yield Line("horizon", f"{self.horizon:,} rounds", "then the last rule stands")
+        if self.vacuous:
+            yield Line(
+                "vacuous",
+                "a release needs more votes than there are rounds",
+                f"the first rule will stand: from about {self.not_vacuous_from:,} rounds on, or a "
+                "larger epsilon, or DPSOA",
+            )
+        else:
+            yield Line("utility: heuristic", "no prediction", "measure it on synthetic streams")
+
+    def __str__(self) -> str:
+        return "\n".join(f"{what:<24}{value:<48}{why}" for what, value, why in self.lines())
+
+
+class EveryRoundEngine:
+    """Voters and a gate that asks them at every round, moving through the rounds together."""
+
+    def __init__(
+        self,
+        cls: HypothesisClass,
+        forest: Prefix,
+        gate: EveryCheck,
+        rule: Hypothesis,
+        first: int,
+        publish: Publish,
+        watch: Watch,
+    ) -> None:
+        self.forest, self.gate, self.rule = forest, gate, rule
+        self.mistakes = 0
+        self._cls, self._first, self._publish, self._watch = cls, first, publish, watch
+
+    def advance(self, rounds: Rounds, start: int, stop: int) -> None:
+        """Learn the rounds from `start` up to `stop`, one after the other."""
+        for number in range(start, stop):
+            one = rounds.between(number, number + 1)
+            if len(one.number):
+                self._learn(one)
+            self.pass_one(number)
+
+    def advance_one(self, number: int, x: object, y: bool, route: int) -> None:
+        """Learn one round."""
+        self._learn(Rounds(as_batch([x]), np.array([y]), np.array([number]), np.array([route])))
+        self.pass_one(number)
+
+    def _learn(self, one: Rounds) -> None:
+        self.mistakes += int((self._cls.predict(self.rule, one.batch) != one.answers).sum())
+        self.forest.learn(one.batch, one.answers, one.number)
+
+    def pass_one(self, number: int) -> None:
+        """The end of a round, null or not: ask the trees."""
+        if number + 1 < self._first or self.gate.exhausted:
+            return
+        _, key = self.gate.check(self.forest.ballot(number))
+        rule = self.rule if key is None else self.forest.named(key)
+        changed = rule != self.rule
+        if changed:
+            self.rule = rule
+            self._publish(number + 1, rule)
+        self._watch(number + 1, self.forest.votes, changed)
+
+
+class AdaptiveDPSOA(EventLearner):
+    """The learner of Theorem 4.2. O(t) a round: for streams of some 10^4 rounds. Forward only.
+
+    Requires: nothing of the stream. Promises: `guarantee`, for every stream, also one chosen in
+    reaction; the same rules however the rounds are batched. `plan.vacuous` says whether epsilon is
+    too small for a release to name anything but the first rule.
+
+    >>> from littlestone.theory.sets import Points
+    >>> learner = AdaptiveDPSOA(Points(), epsilon=90, delta=1e-3, horizon=200)
+    >>> learner.learn_many(["a", "b"] * 100, [1, 0] * 100)
+    >>> print(learner.hypothesis, "|", learner.guarantee)
+    x = 'a' | (90.0, 0.001)-differential privacy, replace-one, per event
+    """
+
+    fresh = True
+
+    def __init__(
+        self,
+        cls: HypothesisClass,
+        epsilon: Real,
+        delta: Real,
+        horizon: int,
+        *,
+        trees: int | None = None,
+        seed: int | None = None,
+        noise: Noise | None = None,
+    ) -> None:
+        checked_class(cls)
+        self.plan = EveryRoundPlan.of(epsilon, delta, horizon, trees=trees)
+        self.seed = secrets.randbits(63) if seed is None else seed
+        rule = cls.hypothesis(cls.start())
+        if rule is None:
+            raise BadParameter(f"{cls!r} has no rule before any example")
+        super().__init__(cls, rule, horizon)
+        gate = EveryCheck(
+            SystemNoise() if noise is None else noise,
+            epsilon=self.plan.epsilon,
+            delta=self.plan.delta,
+            releases=horizon,
+            published=rule.key,
+        )
+        forest = Prefix(cls, self.plan.trees, self.seed, fresh=self.fresh)
+        self._engine = EveryRoundEngine(
+            cls, forest, gate, rule, self.plan.first, self._publish, self._watch
+        )
+
+
+class EveryRound(AdaptiveDPSOA):
+    """The naive private baseline: the same, from one forest whose coins never change.
+
+    Private all the same, as the proof fixes the coins; what it lacks is the promise of few
+    mistakes against a stream that reacts.
+    """
+
+    fresh = False

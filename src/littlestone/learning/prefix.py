@@ -1,0 +1,125 @@
+"""The prefix: a fresh flat forest over all rounds so far, whenever it is asked (Theorem 4.2).
+
+Every ballot plants its trees anew, with coins of its own, and replays the whole prefix: O(t) a
+ballot. It is replayed for all trees at once: trees in the same state look for their next error in
+one vectorised pass, so the work follows the number of different states and of errors, not of trees.
+
+Promises: given the coins, a replaced round moves at most one vote of each ballot, as a round
+reaches one tree of each forest.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from littlestone.learning.coins import Purpose, below, coins
+from littlestone.learning.rounds import Numbers
+from littlestone.theory.classes import HypothesisClass, State
+from littlestone.theory.hypothesis import Hypothesis
+from littlestone.theory.rows import Batch, part_of, row_of
+from littlestone.theory.values import Mask
+
+
+class Prefix:
+    """All rounds so far, and the votes of a forest planted on them. A machine; private."""
+
+    def __init__(self, cls: HypothesisClass, trees: int, seed: int, *, fresh: bool = True) -> None:
+        self.cls, self.trees, self.seed, self.fresh = cls, trees, seed, fresh
+        self._parts: list[tuple[Batch, Mask, Numbers]] = []
+        self._votes: Counter[Hypothesis] = Counter()
+
+    def __repr__(self) -> str:
+        return f"Prefix({self.cls!r}, private)"
+
+    def learn(self, batch: Batch, answers: Mask, numbers: Numbers) -> None:
+        """Take some rounds in, each with its number."""
+        self._parts.append((batch, answers, numbers))
+
+    def ballot(self, planted: int) -> Mapping[bytes, int]:
+        """The votes of forest number `planted`, by key; unless fresh, all have the same coins."""
+        if not self._parts:
+            self._votes = Counter({_rule(self.cls, self.cls.start()): self.trees})
+        else:
+            batch, answers, numbers = self._joined()
+            address = planted if self.fresh else 0
+            routes = below(self.trees, coins(self.seed, Purpose.TREE, address, numbers))
+            self._votes = replayed(self.cls, batch, answers, routes, self.trees)
+        return {rule.key: votes for rule, votes in self._votes.items()}
+
+    @property
+    def votes(self) -> Mapping[Hypothesis, int]:
+        """The votes of the forest planted last. Private."""
+        return self._votes
+
+    def named(self, key: bytes) -> Hypothesis:
+        """The rule of a key that some tree voted for."""
+        return next(rule for rule in self._votes if rule.key == key)
+
+    def _joined(self) -> tuple[Batch, Mask, Numbers]:
+        if len(self._parts) > 1:
+            batches, answers, numbers = zip(*self._parts, strict=True)
+            joined = _concatenated(batches), np.concatenate(answers), np.concatenate(numbers)
+            self._parts = [joined]
+        return self._parts[0]
+
+
+def _concatenated(batches: Any) -> Batch:
+    """Batches in a row; where their types differ, as objects, so that 1 and 1.0 stay two values."""
+    if isinstance(batches[0], dict):
+        return {name: _column([batch[name] for batch in batches]) for name in batches[0]}
+    return _column(batches)
+
+
+def _column(arrays: Any) -> npt.NDArray[Any]:
+    if len({array.dtype for array in arrays}) > 1:
+        arrays = [array.astype(object) for array in arrays]
+    return np.concatenate(arrays)
+
+
+def replayed(
+    cls: HypothesisClass, batch: Batch, answers: Mask, routes: Any, trees: int
+) -> Counter[Hypothesis]:
+    """The votes of flat trees that were shown some rounds, each round to one tree.
+
+    >>> from littlestone.theory.sets import Points
+    >>> found = replayed(Points(), np.array([7, 3, 7]), np.array([True, False, True]), [0, 1, 2], 4)
+    >>> {str(rule): votes for rule, votes in found.items()}
+    {'never': 2, 'x = 7': 2}
+    """
+    order = np.argsort(routes, kind="stable")
+    shown, labels = part_of(batch, order), answers[order]
+    ends = np.cumsum(np.bincount(routes, minlength=trees))
+    at = np.concatenate([[0], ends[:-1]])
+    groups: dict[State, list[int]] = {cls.start(): list(range(trees))}
+    votes: Counter[Hypothesis] = Counter()
+    while groups:
+        state, some = groups.popitem()
+        members = np.array(some)
+        rule = cls.hypothesis(state)
+        if rule is None:
+            continue
+        error = _next_errors(cls.predict(rule, shown) != labels)[at[members]]
+        erring = error < ends[members]
+        if not erring.all():
+            votes[rule] += int((~erring).sum())
+        for tree, row in zip(members[erring].tolist(), error[erring].tolist(), strict=True):
+            after = cls.learn(state, row_of(shown, row), bool(labels[row]))
+            groups.setdefault(after, []).append(tree)
+            at[tree] = row + 1
+    return votes
+
+
+def _next_errors(wrong: Mask) -> Any:
+    """For each place, and the one behind the last, the first error from there on."""
+    places = np.where(wrong, np.arange(len(wrong)), len(wrong))
+    return np.append(np.minimum.accumulate(places[::-1])[::-1], len(wrong))
+
+
+def _rule(cls: HypothesisClass, state: State) -> Hypothesis:
+    rule = cls.hypothesis(state)
+    if rule is None:
+        raise AssertionError(f"{cls!r} has no rule before any example")
+    return rule
