@@ -13,6 +13,7 @@ from littlestone.learning.dpsoa import DPSOA
 from littlestone.learning.experts import PrivateExperts
 from littlestone.learning.plain import SOA, Halving
 from littlestone.learning.plan import Plan, plan_from_json
+from littlestone.learning.recommend import Recommendation, recommend
 from littlestone.learning.releases import Release
 from littlestone.learning.weighing import ExpertsPlan
 from littlestone.theory.classes import DEAD, HypothesisClass, State, differ
@@ -63,6 +64,7 @@ __all__ = [
     "Plan",
     "Points",
     "PrivateExperts",
+    "Recommendation",
     "Release",
     "Rules",
     "Sets",
@@ -81,6 +83,7 @@ __all__ = [
     "one_of",
     "plan_from_json",
     "read_table",
+    "recommend",
     "rule_from_json",
     "shattered_depth",
     "steps",

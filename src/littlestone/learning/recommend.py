@@ -1,0 +1,73 @@
+"""Which learner: decided by the class and the budget, never by the stream, so it costs nothing."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from littlestone.learning.dpsoa import DPSOA
+from littlestone.learning.evidence import why_not
+from littlestone.learning.experts import PrivateExperts
+from littlestone.privacy.accounting import Unit
+from littlestone.privacy.exact import Real, positive, probability, whole
+from littlestone.theory.classes import HypothesisClass, checked_class
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """A learner by name, why in two sentences, and `make`, which makes one."""
+
+    learner_name: str
+    why: str
+    make: Callable[[], DPSOA | PrivateExperts] = field(repr=False, compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.learner_name}: {self.why}"
+
+
+def recommend(
+    cls: HypothesisClass,
+    epsilon: Real,
+    delta: Real,
+    horizon: int,
+    unit: Unit = "event",
+    tolerance: Real = 0,
+) -> Recommendation:
+    """The learner to use for a class and a budget.
+
+    >>> from littlestone.theory.sets import Points
+    >>> from littlestone.theory.thresholds import Thresholds
+    >>> recommend(Thresholds(1, 100), 1, 1e-6, 10**6).learner_name
+    'PrivateExperts'
+    >>> print(recommend(Points(), 1, 1e-6, 10**6))
+    DPSOA: Points(column=None) has no end of rules, so they cannot all be weighed. DPSOA lets ...
+    """
+    size = checked_class(cls).size
+    positive(epsilon, "epsilon")
+    probability(delta, "delta")
+    whole(horizon, "horizon", least=1)
+
+    def forest() -> DPSOA:
+        return DPSOA(cls, epsilon, delta, horizon, unit=unit, tolerance=tolerance)
+
+    def experts() -> PrivateExperts:
+        return PrivateExperts(cls, epsilon, horizon, tolerance=tolerance)
+
+    votes = "DPSOA lets copies of the class's own learner vote, and spends delta to name a rule."
+    if unit == "user":
+        return Recommendation(
+            "DPSOA",
+            "All the rounds of a user are protected together, which a forest routed by user does "
+            "without a limit on them. Experts would need a cap and noise to match.",
+            forest,
+        )
+    if size is None:
+        why = f"{cls!r} has no end of rules, so they cannot all be weighed."
+        return Recommendation("DPSOA", f"{why} {votes}", forest)
+    if why_not(cls) is not None:
+        why = f"{cls!r} has {size:,} rules, too many to weigh one by one."
+        return Recommendation("DPSOA", f"{why} {votes}", forest)
+    return Recommendation(
+        "PrivateExperts",
+        f"All {size:,} rules of {cls!r} can be weighed by their mistakes, which needs few of them "
+        "and no delta. Copies that vote would first have to agree.",
+        experts,
+    )

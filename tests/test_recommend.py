@@ -1,0 +1,36 @@
+"""Recommendations: by class and budget alone, and what is recommended can be made."""
+
+import pytest
+
+import littlestone as ls
+from classes import CASES
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_finite_class_gets_experts_and_any_other_a_forest(name: str) -> None:
+    cls, points = CASES[name]
+    found = ls.recommend(cls, 1, 1e-6, 1000)
+    assert found.learner_name == ("DPSOA" if cls.size is None else "PrivateExperts")
+    assert found.why.count(". ") == 1
+    learner = found.make()
+    assert type(learner).__name__ == found.learner_name
+    learner.learn_one(points[0], 1)
+    assert learner.guarantee.epsilon == 1.0
+
+
+def test_users_and_classes_too_large_get_a_forest() -> None:
+    users = ls.recommend(ls.Thresholds(1, 9), 1, 1e-6, 1000, unit="user")
+    assert users.learner_name == "DPSOA"
+    assert users.make().guarantee.unit == "user"
+    large = ls.recommend(ls.Conjunctions([f"c{n}" for n in range(12)]), 1, 1e-6, 1000)
+    assert large.learner_name == "DPSOA"
+    assert "531,442 rules" in large.why
+
+
+def test_a_tolerance_is_passed_on_and_bad_budgets_are_refused() -> None:
+    made = ls.recommend(ls.Thresholds(1, 9), 1, 1e-6, 1000, tolerance=0.05).make()
+    assert float(made.plan.tolerance) == 0.05
+    with pytest.raises(ValueError, match="epsilon"):
+        ls.recommend(ls.Thresholds(1, 9), 0, 1e-6, 1000)
+    with pytest.raises(ValueError, match="delta"):
+        ls.recommend(ls.Thresholds(1, 9), 1, 0, 1000)
