@@ -3,6 +3,7 @@
 import sys
 
 from bench import (
+    adaptive,
     agreement,
     experts,
     memory,
@@ -23,6 +24,7 @@ PARTS = {
     "mistakes": mistakes.run,
     "paper_plan": paper_plan.run,
     "experts": experts.run,
+    "adaptive": adaptive.run,
     "agreement": agreement.run,
     "speed": speed.run,
     "memory": memory.run,

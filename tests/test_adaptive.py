@@ -8,7 +8,7 @@ import pytest
 
 import littlestone as ls
 from classes import CASES, targets
-from littlestone.learning.prefix import Prefix, replayed
+from littlestone.learning.prefix import Learned, Prefix, replayed
 from littlestone.privacy.rehearsal import SeededNoise
 from littlestone.theory.rows import as_batch
 
@@ -40,7 +40,7 @@ def test_all_trees_at_once_are_the_trees_one_by_one(name: str) -> None:
             wanted.update([] if last is None else [last])
         batch = as_batch([x for x, _ in stream])
         answers = np.array([y for _, y in stream])
-        assert replayed(cls, batch, answers, routes, TREES) == wanted
+        assert replayed(Learned(cls), batch, answers, np.arange(60), routes, TREES) == wanted
 
 
 @pytest.mark.parametrize("name", ["points", "rules", "thresholds"])

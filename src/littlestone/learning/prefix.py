@@ -2,7 +2,7 @@
 
 Every ballot plants its trees anew, with coins of its own, and replays the whole prefix: O(t) a
 ballot. It is replayed for all trees at once: trees in the same state look for their next error in
-one vectorised pass, so the work follows the number of different states and of errors, not of trees.
+one vectorised pass, and what an example makes of a state is worked out once for all forests.
 
 Promises: given the coins, a replaced round moves at most one vote of each ballot, as a round
 reaches one tree of each forest.
@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from littlestone.learning.coins import Purpose, below, coins
 from littlestone.learning.rounds import Numbers
-from littlestone.theory.classes import HypothesisClass, State
+from littlestone.theory.classes import HypothesisClass
 from littlestone.theory.hypothesis import Hypothesis
 from littlestone.theory.rows import Batch, part_of, row_of
 from littlestone.theory.values import Mask
@@ -30,6 +30,7 @@ class Prefix:
         self.cls, self.trees, self.seed, self.fresh = cls, trees, seed, fresh
         self._parts: list[tuple[Batch, Mask, Numbers]] = []
         self._votes: Counter[Hypothesis] = Counter()
+        self._learned = Learned(cls)
 
     def __repr__(self) -> str:
         return f"Prefix({self.cls!r}, private)"
@@ -41,12 +42,13 @@ class Prefix:
     def ballot(self, planted: int) -> Mapping[bytes, int]:
         """The votes of forest number `planted`, by key; unless fresh, all have the same coins."""
         if not self._parts:
-            self._votes = Counter({_rule(self.cls, self.cls.start()): self.trees})
+            first = self.cls.hypothesis(self.cls.start())
+            self._votes = Counter() if first is None else Counter({first: self.trees})
         else:
             batch, answers, numbers = self._joined()
             address = planted if self.fresh else 0
             routes = below(self.trees, coins(self.seed, Purpose.TREE, address, numbers))
-            self._votes = replayed(self.cls, batch, answers, routes, self.trees)
+            self._votes = replayed(self._learned, batch, answers, numbers, routes, self.trees)
         return {rule.key: votes for rule, votes in self._votes.items()}
 
     @property
@@ -79,36 +81,71 @@ def _column(arrays: Any) -> npt.NDArray[Any]:
     return np.concatenate(arrays)
 
 
+class Learned:
+    """What the class's learner makes of an example in a state, worked out once for all forests.
+
+    States are numbered as they come up; 0 is the start. `after(state, row)` keys a row by its
+    round, which has one example for good.
+    """
+
+    def __init__(self, cls: HypothesisClass) -> None:
+        self.cls = cls
+        self.states, self._numbers = [cls.start()], {cls.start(): 0}
+        self.rules = [cls.hypothesis(cls.start())]
+        self._after: list[dict[int, int]] = [{}]
+
+    def known(self, state: int) -> dict[int, int]:
+        """The states after some rounds, as far as they have been worked out."""
+        return self._after[state]
+
+    def learn(self, state: int, number: int, x: object, y: bool) -> int:
+        """The state after round `number`, which holds (x, y)."""
+        after = self.cls.learn(self.states[state], x, y)
+        if after not in self._numbers:
+            self._numbers[after] = len(self.states)
+            self.states.append(after)
+            self.rules.append(self.cls.hypothesis(after))
+            self._after.append({})
+        self._after[state][number] = self._numbers[after]
+        return self._numbers[after]
+
+
 def replayed(
-    cls: HypothesisClass, batch: Batch, answers: Mask, routes: Any, trees: int
+    learned: Learned, batch: Batch, answers: Mask, numbers: Numbers, routes: Any, trees: int
 ) -> Counter[Hypothesis]:
     """The votes of flat trees that were shown some rounds, each round to one tree.
 
     >>> from littlestone.theory.sets import Points
-    >>> found = replayed(Points(), np.array([7, 3, 7]), np.array([True, False, True]), [0, 1, 2], 4)
+    >>> batch, answers = np.array([7, 3, 7]), np.array([True, False, True])
+    >>> found = replayed(Learned(Points()), batch, answers, np.arange(3), [0, 1, 2], 4)
     >>> {str(rule): votes for rule, votes in found.items()}
     {'never': 2, 'x = 7': 2}
     """
     order = np.argsort(routes, kind="stable")
-    shown, labels = part_of(batch, order), answers[order]
+    shown, labels, rounds = part_of(batch, order), answers[order], numbers[order]
     ends = np.cumsum(np.bincount(routes, minlength=trees))
     at = np.concatenate([[0], ends[:-1]])
-    groups: dict[State, list[int]] = {cls.start(): list(range(trees))}
+    groups: dict[int, list[int]] = {0: list(range(trees))}
     votes: Counter[Hypothesis] = Counter()
     while groups:
         state, some = groups.popitem()
-        members = np.array(some)
-        rule = cls.hypothesis(state)
+        rule, members = learned.rules[state], np.array(some)
         if rule is None:
             continue
-        error = _next_errors(cls.predict(rule, shown) != labels)[at[members]]
+        error = _next_errors(learned.cls.predict(rule, shown) != labels)[at[members]]
         erring = error < ends[members]
         if not erring.all():
             votes[rule] += int((~erring).sum())
-        for tree, row in zip(members[erring].tolist(), error[erring].tolist(), strict=True):
-            after = cls.learn(state, row_of(shown, row), bool(labels[row]))
+        surprised, rows = members[erring], error[erring]
+        at[surprised] = rows + 1
+        known = learned.known(state)
+        for tree, row, number in zip(
+            surprised.tolist(), rows.tolist(), rounds[rows].tolist(), strict=True
+        ):
+            after = known.get(number)
+            if after is None:
+                after = learned.learn(state, number, row_of(shown, row), bool(labels[row]))
             groups.setdefault(after, []).append(tree)
-            at[tree] = row + 1
     return votes
 
 
@@ -116,10 +153,3 @@ def _next_errors(wrong: Mask) -> Any:
     """For each place, and the one behind the last, the first error from there on."""
     places = np.where(wrong, np.arange(len(wrong)), len(wrong))
     return np.append(np.minimum.accumulate(places[::-1])[::-1], len(wrong))
-
-
-def _rule(cls: HypothesisClass, state: State) -> Hypothesis:
-    rule = cls.hypothesis(state)
-    if rule is None:
-        raise AssertionError(f"{cls!r} has no rule before any example")
-    return rule
