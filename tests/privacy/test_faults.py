@@ -7,11 +7,7 @@ from itertools import product
 
 import pytest
 
-from littlestone.privacy import Decision, MistakesGate, MistakesMonitor, Noise, StableHistogram
-from littlestone.privacy.gate import STAY
-
-from . import faults
-from .enumeration import (
+from littlestone.lab.enumeration import (
     Enumerated,
     Stepper,
     Transcript,
@@ -21,7 +17,11 @@ from .enumeration import (
     law,
     transcripts,
 )
-from .streams import OLD, A, B, epochs, neighbours, of, streams
+from littlestone.lab.small_streams import OLD, A, B, epochs, neighbours, of, streams
+from littlestone.privacy import Decision, MistakesGate, MistakesMonitor, Noise, StableHistogram
+from littlestone.privacy.gate import STAY
+
+from . import faults
 
 Pair = tuple[World, World]
 

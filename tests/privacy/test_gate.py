@@ -9,6 +9,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from littlestone.lab.enumeration import (
+    Branching,
+    Enumerated,
+    Stepper,
+    Transcript,
+    World,
+    delta_at,
+    largest_loss,
+    law,
+    transcripts,
+)
+from littlestone.lab.small_streams import (
+    OLD,
+    A,
+    B,
+    epochs,
+    forest,
+    neighbours,
+    of,
+    reacting,
+    streams,
+)
 from littlestone.privacy import (
     BadParameter,
     Decision,
@@ -22,19 +44,6 @@ from littlestone.privacy import (
 from littlestone.privacy.accounting import spent
 from littlestone.privacy.gate import STAY
 from littlestone.privacy.rehearsal import ScriptedNoise, SeededNoise
-
-from .enumeration import (
-    Branching,
-    Enumerated,
-    Stepper,
-    Transcript,
-    World,
-    delta_at,
-    largest_loss,
-    law,
-    transcripts,
-)
-from .streams import OLD, A, B, epochs, forest, neighbours, of, reacting, streams
 
 EPSILON_MONITOR, EPSILON_SELECTOR, DELTA = 2.0, 4.0, 0.1
 HISTOGRAM = Enumerated(StableHistogram(epsilon=EPSILON_SELECTOR, delta=DELTA), width=24)

@@ -13,11 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from littlestone.lab.enumeration import geometric_tail, laplace_mass
 from littlestone.privacy import BadParameter, Noise, SystemNoise
 from littlestone.privacy.noise import BUFFER, LARGEST_SCALE, noise_scale
 from littlestone.privacy.rehearsal import ScriptedNoise, SeededNoise
-
-from .enumeration import geometric_tail, laplace_mass
 
 DRAWS = 20_000
 SCALE = Fraction(10)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from littlestone.lab.enumeration import geometric_tail, laplace_tail
 from littlestone.privacy import (
     BadParameter,
     DrawnAndKept,
@@ -22,8 +23,6 @@ from littlestone.privacy import (
 from littlestone.privacy.gate import STAY, Step
 from littlestone.privacy.rehearsal import SeededNoise
 from littlestone.privacy.tails import WORD, bounds, first_reaching, tail
-
-from .enumeration import geometric_tail, laplace_tail
 
 SCALES = [Fraction(1, 3), Fraction(1), Fraction(7, 2), Fraction(40)]
 

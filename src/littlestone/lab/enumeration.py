@@ -3,7 +3,7 @@
 Noise is integer, so a mechanism's output law can be *computed*: run it once for every branch of
 its noise and add up. Nothing here knows how a mechanism works. Three approximations, all harmless:
 kept noise is cut off at `width` (the mass beyond is left out, not moved), probabilities are floats,
-and equal states are merged between checks.
+and equal states are merged between checks. `littlestone audit` runs it on a plan.
 """
 
 import json
@@ -12,8 +12,15 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, cast
 
+from littlestone.lab.undecided import (
+    Draw,
+    Number,
+    Undecided,
+    laplace_mass_between,
+    uniform_mass,
+)
 from littlestone.privacy.gate import Selector
 from littlestone.privacy.noise import Address, Noise
 from littlestone.privacy.spender import State
@@ -32,12 +39,12 @@ class Branching(Noise):
         self.path, self.width = path, width
         self.taken: list[int] = []
         self.forks: list[int] = []
-        self.probability = 1.0
+        self.probability: Number = Fraction(1)
 
     def __repr__(self) -> str:
         return "Branching(NOT PRIVATE)"
 
-    def choose(self, outcomes: Sequence[tuple[T, float]]) -> T:
+    def choose(self, outcomes: Sequence[tuple[T, Number]]) -> T:
         depth = len(self.taken)
         choice = self.path[depth] if depth < len(self.path) else 0
         self.taken.append(choice)
@@ -60,16 +67,30 @@ class Branching(Noise):
         return self.choose([(answer, p) for answer, p in ((True, yes), (False, no)) if p > 0])
 
 
-def law(run: Callable[[Branching], Outcome], width: int) -> dict[Outcome, float]:
+class Asking(Branching):
+    """Draws that stay undecided, and fork only where the code asks: for selectors, which compare
+    and forget. A monitor keeps its lift, so it needs `Branching`."""
+
+    def laplace(self, scale: Fraction, at: Address) -> int:
+        draw = Draw(self, laplace_mass_between(scale), None, None, self.width)
+        return cast(int, Undecided(draw))
+
+    def uniform(self, below: int, at: Address) -> int:
+        return cast(int, Undecided(Draw(self, uniform_mass(below), 0, below - 1, self.width)))
+
+
+def law(
+    run: Callable[[Branching], Outcome], width: int, noise: type[Branching] = Branching
+) -> dict[Outcome, float]:
     """The probability of every outcome of `run`."""
     total: defaultdict[Outcome, float] = defaultdict(float)
     pending: list[list[int]] = [[]]
     while pending:
         path = pending.pop()
-        noise = Branching(path, width)
-        total[run(noise)] += noise.probability
-        for depth in range(len(path), len(noise.forks)):
-            pending.extend([*noise.taken[:depth], i] for i in range(1, noise.forks[depth]))
+        branch = noise(path, width)
+        total[run(branch)] += float(branch.probability)
+        for depth in range(len(path), len(branch.forks)):
+            pending.extend([*branch.taken[:depth], i] for i in range(1, branch.forks[depth]))
     return dict(total)
 
 
@@ -137,11 +158,12 @@ class Enumerated:
         release: int,
         leave_out: bytes | None = None,
     ) -> bytes | None:
-        assert isinstance(noise, Branching)
+        if not isinstance(noise, Branching):
+            raise TypeError("an enumerated selector is for enumeration: it protects no one")
         question = (tuple(ballot.items()), leave_out)
         if question not in self._laws:
             answers = law(
-                lambda n: self._selector.select(ballot, n, release, leave_out), self._width
+                lambda n: self._selector.select(ballot, n, release, leave_out), self._width, Asking
             )
             self._laws[question] = list(answers.items())
         return noise.choose(self._laws[question])
@@ -149,12 +171,14 @@ class Enumerated:
 
 def largest_loss(one: Mapping[T, float], other: Mapping[T, float]) -> float:
     """The largest |ln P/Q| over outcomes: the epsilon of pure differential privacy."""
-    assert one or other, "no outcome was reached: nothing would be compared"
+    if not one and not other:
+        raise ArithmeticError("no outcome was reached: nothing would be compared")
     return max(abs(_log_ratio(one.get(o, 0.0), other.get(o, 0.0))) for o in {**one, **other})
 
 
 def _log_ratio(p: float, q: float) -> float:
-    assert p > 0 or q > 0, "too rare for floats: nothing would be compared"
+    if p == q == 0:
+        raise ArithmeticError("too rare for floats: nothing would be compared")
     return math.log(p / q) if p > 0 and q > 0 else math.inf
 
 
@@ -165,18 +189,44 @@ def delta_at(epsilon: float, one: Mapping[T, float], other: Mapping[T, float]) -
     return max(there, back)
 
 
+def epsilon_at(delta: float, one: Mapping[T, float], other: Mapping[T, float]) -> float:
+    """The smallest epsilon, in both directions, that goes with `delta`.
+
+    Outcomes by their ratio, the largest first: the sets that matter are the beginnings, and each
+    asks for ln((P - delta) / Q).
+
+    >>> round(epsilon_at(0.1, {"a": 0.5, "b": 0.5}, {"a": 0.2, "b": 0.8}), 4)  # ln(0.4 / 0.2)
+    0.6931
+    """
+    return max(_one_way(delta, one, other), _one_way(delta, other, one), 0.0)
+
+
+def _one_way(delta: float, one: Mapping[T, float], other: Mapping[T, float]) -> float:
+    pairs = [(p, other.get(o, 0.0)) for o, p in one.items() if p > 0]
+    pairs.sort(key=lambda pair: pair[1] / pair[0])
+    p = q = worst = 0.0
+    for more_p, more_q in pairs:
+        p, q = p + more_p, q + more_q
+        if p > delta:
+            worst = max(worst, math.log((p - delta) / q) if q > 0 else math.inf)
+    return worst
+
+
 @cache
 def laplace_mass(k: int, scale: Fraction) -> float:
+    """P(noise = k)."""
     return math.tanh(1 / (2 * scale)) * math.exp(-abs(k) / scale)
 
 
 @cache
 def laplace_law(scale: Fraction, width: int) -> list[tuple[int, float]]:
+    """Every value up to the width, with its probability."""
     return [(k, laplace_mass(k, scale)) for k in range(-width, width + 1)]
 
 
 @cache
 def geometric_law(scale: Fraction, width: int) -> list[tuple[int, float]]:
+    """Every value up to the width, with its probability."""
     a = math.exp(-1 / scale)
     return [(k, (1 - a) * a**k) for k in range(width + 1)]
 

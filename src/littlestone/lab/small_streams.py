@@ -5,9 +5,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import product
 
+from littlestone.lab.enumeration import Transcript, World
 from littlestone.privacy import Decision
-
-from .enumeration import Transcript, World
 
 OLD, A, B = b"o", b"a", b"b"
 Row = bytes | None

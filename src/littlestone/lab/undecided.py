@@ -1,0 +1,155 @@
+"""Undecided integers: a draw that forks only as far as the code under enumeration asks.
+
+A uniform integer below 10^40, or Laplace noise without a cut-off, cannot be walked through value by
+value. But code asks few things of a draw: is it above this? which part of the range is it in? Here
+every such question is one fork, and narrows the draw for all later questions. What cannot be asked
+by comparing (arithmetic with another draw, or a use as an index) forks over the values that are
+left; anything else is a TypeError, never a wrong law.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
+Number = Fraction | float
+
+
+class Chooser(Protocol):
+    """Takes one of several outcomes by their probabilities, and remembers it as a fork."""
+
+    def choose(self, outcomes: Sequence[tuple[T, Number]]) -> T: ...
+
+
+class Draw:
+    """An integer known to lie in [low, high]; `mass(low, high)` is its law. Ends may be None."""
+
+    def __init__(
+        self,
+        chooser: Chooser,
+        mass: Callable[[int | None, int | None], Number],
+        low: int | None,
+        high: int | None,
+        width: int,
+    ) -> None:
+        self._chooser, self._mass, self._width = chooser, mass, width
+        self.low, self.high = low, high
+
+    def reaches(self, margin: int) -> bool:
+        """Whether it is at least `margin`: decided already, or a fork."""
+        if self.low is not None and self.low >= margin:
+            return True
+        if self.high is not None and self.high < margin:
+            return False
+        whole = self._mass(self.low, self.high)
+        parts = [
+            (True, self._mass(margin, self.high) / whole),
+            (False, self._mass(self.low, margin - 1) / whole),
+        ]
+        yes = self._chooser.choose([(answer, p) for answer, p in parts if p > 0])
+        self.low, self.high = (margin, self.high) if yes else (self.low, margin - 1)
+        return yes
+
+    def quotient(self, offset: int, by: int) -> int:
+        """(draw + offset) // by: a fork over the quotients that are left."""
+        if self.low is None or self.high is None:
+            raise TypeError("an unbounded draw has no finite number of quotients")
+        first, last = (self.low + offset) // by, (self.high + offset) // by
+        parts = {q: (q * by - offset, q * by - offset + by - 1) for q in range(first, last + 1)}
+        return self._forked(parts)
+
+    def value(self) -> int:
+        """The integer itself: a fork over all that are left; an open end is cut at the width."""
+        low = min(0, self.high or 0) - self._width if self.low is None else self.low
+        high = max(0, low) + self._width if self.high is None else self.high
+        return self._forked({k: (k, k) for k in range(low, high + 1)})
+
+    def _forked(self, parts: dict[int, tuple[int, int]]) -> int:
+        whole = self._mass(self.low, self.high)
+        within = {n: (self._above(low), self._below(high)) for n, (low, high) in parts.items()}
+        masses = [(name, self._mass(*ends) / whole) for name, ends in within.items()]
+        name = self._chooser.choose([(name, p) for name, p in masses if p > 0])
+        self.low, self.high = within[name]
+        return name
+
+    def _above(self, end: int) -> int:
+        return end if self.low is None else max(self.low, end)
+
+    def _below(self, end: int) -> int:
+        return end if self.high is None else min(self.high, end)
+
+
+class Undecided:
+    """A draw plus a known number: what mechanisms add, compare and divide."""
+
+    __slots__ = ("_draw", "_offset")
+
+    def __init__(self, draw: Draw, offset: int = 0) -> None:
+        self._draw, self._offset = draw, offset
+
+    def __index__(self) -> int:
+        return self._draw.value() + self._offset
+
+    def __add__(self, other: int) -> "Undecided":
+        return Undecided(self._draw, self._offset + _decided(other))
+
+    __radd__ = __add__
+
+    def __sub__(self, other: int) -> "Undecided":
+        return Undecided(self._draw, self._offset - _decided(other))
+
+    def __floordiv__(self, by: int) -> int:
+        return self._draw.quotient(self._offset, by)
+
+    def __ge__(self, other: int) -> bool:
+        return self._draw.reaches(_decided(other) - self._offset)
+
+    def __gt__(self, other: int) -> bool:
+        return self._draw.reaches(_decided(other) + 1 - self._offset)
+
+    def __lt__(self, other: int) -> bool:
+        return not self >= other
+
+    def __le__(self, other: int) -> bool:
+        return not self > other
+
+    def __hash__(self) -> int:
+        raise TypeError("an undecided integer cannot be a key")
+
+
+def _decided(other: int) -> int:
+    """A known number; another draw is decided first."""
+    return other.__index__()
+
+
+def uniform_mass(below: int) -> Callable[[int | None, int | None], Number]:
+    """The law of a uniform integer of [0, below), exactly."""
+
+    def mass(low: int | None, high: int | None) -> Number:
+        return Fraction((below - 1 if high is None else high) - (low or 0) + 1, below)
+
+    return mass
+
+
+def laplace_mass_between(scale: Fraction) -> Callable[[int | None, int | None], Number]:
+    """The mass of [low, high] under the discrete Laplace law, without cancellation."""
+    rate = 1 / float(scale)
+    both = 1 + math.exp(-rate)
+
+    def upper(low: int, high: int | None) -> float:
+        """Of [low, high] with low >= 0."""
+        if high is None:
+            return math.exp(-rate * low) / both
+        return math.exp(-rate * low) * -math.expm1(-rate * (high - low + 1)) / both
+
+    def mass(low: int | None, high: int | None) -> Number:
+        total = 0.0
+        if high is None or high >= 0:
+            total += upper(max(low or 0, 0), high)
+        if low is None or low < 0:
+            near = 1 if high is None else max(1, -high)
+            total += upper(near, None if low is None else -low)
+        return total
+
+    return mass
