@@ -143,8 +143,8 @@ class TiesByEntry(StableHistogram):
             key: n + noise.laplace(self.scale, ("histogram", release, rank))
             for rank, (key, n) in enumerate(votes.items())
         }
-        best = max(noisy, key=lambda key: noisy[key])
-        return best if noisy[best] >= self.threshold else None
+        best = max(noisy, key=lambda key: noisy[key], default=None)
+        return best if best is not None and noisy[best] >= self.threshold else None
 
 
 class EmptyKeysStay(StableHistogram):

@@ -10,6 +10,7 @@ left; anything else is a TypeError, never a wrong law.
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import cache, lru_cache
 from typing import Protocol, TypeVar
 
 T = TypeVar("T")
@@ -61,9 +62,9 @@ class Draw:
 
     def value(self) -> int:
         """The integer itself: a fork over all that are left; an open end is cut at the width."""
-        low = min(0, self.high or 0) - self._width if self.low is None else self.low
-        high = max(0, low) + self._width if self.high is None else self.high
-        return self._forked({k: (k, k) for k in range(low, high + 1)})
+        value = self._chooser.choose(_values(self._mass, self.low, self.high, self._width))
+        self.low = self.high = value
+        return value
 
     def _forked(self, parts: dict[int, tuple[int, int]]) -> int:
         whole = self._mass(self.low, self.high)
@@ -123,6 +124,18 @@ def _decided(other: int) -> int:
     return other.__index__()
 
 
+@lru_cache(maxsize=1024)
+def _values(
+    mass: Callable[[int | None, int | None], Number], low: int | None, high: int | None, width: int
+) -> list[tuple[int, Number]]:
+    """The values that are left, with their probabilities; an open end is cut at the width."""
+    first = min(0, high or 0) - width if low is None else low
+    last = max(0, first) + width if high is None else high
+    whole = mass(low, high)
+    masses = ((value, mass(value, value) / whole) for value in range(first, last + 1))
+    return [(value, p) for value, p in masses if p > 0]
+
+
 def uniform_mass(below: int) -> Callable[[int | None, int | None], Number]:
     """The law of a uniform integer of [0, below), exactly."""
 
@@ -132,6 +145,7 @@ def uniform_mass(below: int) -> Callable[[int | None, int | None], Number]:
     return mass
 
 
+@cache
 def laplace_mass_between(scale: Fraction) -> Callable[[int | None, int | None], Number]:
     """The mass of [low, high] under the discrete Laplace law, without cancellation."""
     rate = 1 / float(scale)

@@ -1,0 +1,220 @@
+"""What a whole gate really costs, and every mechanism of a plan: enumerated, against the claim.
+
+`enumerated(plan)` takes the plan's own monitor, selector and gate, with its epsilons, its delta and
+its noise. Counts that only utility depends on (thresholds, trees, the schedule) are scaled down,
+and so is noise too wide to walk through; what was changed is said.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cache
+
+from littlestone.lab.enumeration import Enumerated, Stepper, Transcript, World, transcripts
+from littlestone.lab.mechanisms import (
+    Finding,
+    Laws,
+    Make,
+    Votes,
+    at_one,
+    mistakes_monitor,
+    selection,
+    sparse_vector,
+    sure_votes,
+    worst,
+)
+from littlestone.lab.small_streams import OLD, A, B, epochs, forest, neighbours, of, streams
+from littlestone.learning.plan import Plan, VoteGate
+from littlestone.privacy.above_threshold import AboveThreshold
+from littlestone.privacy.accounting import Cost
+from littlestone.privacy.gate import STAY, Decision, HistSparse, Selector
+from littlestone.privacy.noise import Noise
+from littlestone.privacy.rehearsal import ScriptedNoise
+
+WIDEST = 24
+"""The widest noise that is walked through: beyond it, a larger epsilon is enumerated instead."""
+
+SHORT = 12
+"""How many scales of a lift are walked through where whole gates meet all small streams."""
+
+MOST_FIRINGS = 6
+
+
+@dataclass(frozen=True)
+class Enumeration:
+    """What was found for a plan, and what was not enumerated as it stands."""
+
+    plan: Plan
+    findings: tuple[Finding, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def kept(self) -> bool:
+        """Whether every claim holds on every family."""
+        return all(finding.kept for finding in self.findings)
+
+
+def epochs_gate(
+    make: Make, claim: Cost, scale: Fraction, selector: Selector[Votes]
+) -> Iterator[Finding]:
+    """A gate of epochs, Theorem 7, that checks each round; `scale` is that of its monitor."""
+    name, unit = "epochs gate", math.ceil(scale)
+    length = 3 if unit <= 2 else 2
+    laws = {
+        rows: transcripts(make, epochs(of(rows)), length, SHORT * unit) for rows in streams(length)
+    }
+    small = ((laws[one], laws[other]) for one in laws for other in neighbours(one))
+    yield worst(name, f"{len(laws)} streams of {length} rounds", claim, small)
+    sure = sure_votes(selector)
+    lead = 100 * math.ceil(2 / selector.cost.epsilon)
+    fired: Transcript = (Decision(True, A),)
+    ballots = {A: sure + 1, B: sure + lead}, {B: sure + lead + 1, A: sure}
+    nones: Transcript = (Decision(True, None),) * 4
+    pairs = [
+        _laws(make, (_showing(1, ballots[0]), _showing(0, ballots[1])), fired, 60 * unit),
+        _laws(make, (_showing(1, {}), _showing(0, {})), nones, 60 * unit),
+    ]
+    yield at_one(name, "one round fires it and wins", claim, pairs)
+
+
+def votes_gate(
+    make: Callable[[Noise, int, int], Stepper],
+    claim: Cost,
+    releases: int,
+    scales: tuple[Fraction, Fraction],
+    selector: Selector[Votes],
+) -> Iterator[Finding]:
+    """The gate of Algorithm 2, Theorem 7; `make(noise, trees, threshold)` makes one."""
+    lift, query = (math.ceil(scale) for scale in scales)
+    high = 14 * query
+    sure = sure_votes(selector)
+    held = max(28 * query, sure + 100 * math.ceil(2 / selector.cost.epsilon))
+    trees = 10 * held
+    threshold = trees - 2 - high
+    won = (Decision(True, A if n % 2 == 0 else OLD) for n in range(releases))
+    pairs: list[Laws] = []
+    for firings in (tuple(won), (Decision(True, None),) * (releases + 5)):
+        only: Transcript = (*(STAY,) * 10, *firings)
+        under = sure if firings[0].key else 0
+        worlds = _losing(held, under, 0), _losing(held, under, 1)
+        pairs.append(_laws(lambda n: make(n, trees, threshold), worlds, only, high + 20 * lift))
+    yield at_one("votes gate", f"quiet checks, then {releases} underdogs", claim, pairs)
+    length = 3 if lift <= 2 else 2
+    laws = {
+        rows: transcripts(lambda n: make(n, 2, 1), forest(of(rows)), length, SHORT * lift)
+        for rows in streams(length)
+    }
+    small = ((laws[one], laws[other]) for one in laws for other in neighbours(one))
+    yield worst("votes gate", f"{len(laws)} streams of {length} rounds", claim, small)
+
+
+def _laws(make: Make, worlds: tuple[World, World], only: Transcript, width: int) -> Laws:
+    one, other = (transcripts(make, world, len(only), width, only) for world in worlds)
+    return one, other
+
+
+def _showing(mistakes: int, ballot: dict[bytes, int]) -> World:
+    """Mistakes at the first check, none later, and always this ballot."""
+    return lambda past: (0 if past else mistakes, ballot)
+
+
+def _losing(held: int, under: int, shift: int) -> World:
+    """Ten checks at which the published key has next to no votes; then it holds many, against an
+    underdog. `shift` is the one vote in which worlds differ."""
+
+    def world(past: Transcript) -> tuple[object, ...]:
+        if len(past) < 10:
+            return ({OLD: 2 - shift},)
+        favourite, other = (OLD, A) if under == 0 or len(past) % 2 == 0 else (A, OLD)
+        ballot = {favourite: held + shift}
+        return (ballot | {other: under + 1 - shift} if under else ballot,)
+
+    return world
+
+
+def enumerated(plan: Plan, watch: Callable[[Finding], None] = lambda finding: None) -> Enumeration:
+    """Every mechanism of a plan, enumerated; `watch` is told each finding as it comes.
+
+    >>> from littlestone.theory.sets import Points
+    >>> found = enumerated(Plan.practical(Points(), epsilon=8, delta=1e-6, horizon=1000))
+    >>> found.kept, min(finding.share for finding in found.findings) > 0.5
+    (True, True)
+    """
+    small, notes = scaled_down(plan)
+    findings: list[Finding] = []
+    for finding in _findings(small):
+        findings.append(finding)
+        watch(finding)
+    return Enumeration(plan, tuple(findings), tuple(notes))
+
+
+def scaled_down(plan: Plan) -> tuple[Plan, list[str]]:
+    """The plan with counts that can be enumerated, and what was changed."""
+    small = replace(plan, thresholds=(1,), check_every=1, restart_every=None, tolerance=Fraction(0))
+    thresholds = ", ".join(map(str, plan.thresholds))
+    notes = [
+        f"gates enumerated with a threshold of 1 (the plan's: {thresholds}) and a check each round "
+        f"(the plan's: every {plan.check_every}): neither enters a proof"
+    ]
+    if (plan.releases or 0) > MOST_FIRINGS:
+        small = replace(small, releases=MOST_FIRINGS)
+        notes.append(
+            f"{plan.releases} releases are not enumerated at this size: {MOST_FIRINGS} were, with "
+            f"the same epsilon"
+        )
+    widest = max(_scales(small))
+    if widest > WIDEST:
+        factor = math.ceil(widest / WIDEST)
+        notes.append(
+            f"noise of scale {math.ceil(widest):,} is not enumerated at this size: the same code "
+            f"was, at {factor:,} times the plan's epsilon"
+        )
+        small = replace(
+            small, epsilon=plan.epsilon * factor, epsilon_monitor=plan.epsilon_monitor * factor
+        )
+    return small, notes
+
+
+def _gate(plan: Plan, noise: Noise) -> VoteGate:
+    return plan.gate(noise, OLD, lambda: 1)
+
+
+def _scales(plan: Plan) -> tuple[Fraction, ...]:
+    """The scales of the noise: of lift and query, or of the mistakes monitor; of the selector."""
+    monitor = _gate(plan, ScriptedNoise({}))._monitor
+    if isinstance(monitor, AboveThreshold):
+        return monitor._lift_scale, monitor._query_scale, 2 / plan.epsilon_selector
+    return monitor._scale, 2 / plan.epsilon_selector
+
+
+def _findings(plan: Plan) -> Iterator[Finding]:
+    gate, scales = _gate(plan, ScriptedNoise({})), _scales(plan)
+    chosen, claim = gate._selector, Cost(plan.epsilon, plan.delta)
+    selector = Enumerated(chosen, width=sure_votes(chosen) + 200 * math.ceil(scales[-1]))
+
+    @cache
+    def sized(trees: int, threshold: int) -> Plan:
+        return replace(plan, leaves={1: trees}, thresholds=(threshold,))
+
+    def make(noise: Noise, trees: int = 1, threshold: int = 1) -> VoteGate:
+        made = _gate(sized(trees, threshold), noise)
+        made._selector = selector
+        return made
+
+    if isinstance(gate, HistSparse):
+        both = scales[0], scales[1]
+        yield from sparse_vector(
+            lambda noise: _monitor(plan, noise), plan.epsilon_monitor, gate.releases, both
+        )
+        yield from selection(chosen, Cost(plan.epsilon_selector, plan.delta_selector))
+        yield from votes_gate(make, claim, gate.releases, both, chosen)
+    else:
+        cap = plan.cap or 1
+        yield from mistakes_monitor(lambda noise: _monitor(plan, noise), plan.epsilon_monitor, cap)
+        yield from selection(chosen, Cost(plan.epsilon_selector, plan.delta_selector))
+        yield from epochs_gate(make, claim, scales[0], chosen)
+
+
+def _monitor(plan: Plan, noise: Noise) -> Stepper:
+    return _gate(plan, noise)._monitor

@@ -1,0 +1,227 @@
+"""What a mechanism really costs: its law on families of small neighbours, against its claim.
+
+Each function runs the code it is given (the real one, or a faulty twin) on all small neighbours and
+on the extremal families of docs/guarantee.md, which come close to the claim, so that too little
+noise cannot hide. Counts are in units of the noise, so any epsilon can be judged. Whole gates, and
+plans, are in `gates`.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+from typing import TypeAlias, TypeVar
+
+from littlestone.lab.enumeration import (
+    Enumerated,
+    Stepper,
+    Transcript,
+    World,
+    delta_at,
+    epsilon_at,
+    largest_loss,
+    law,
+    transcripts,
+)
+from littlestone.lab.small_streams import A, B
+from littlestone.privacy.accounting import Cost
+from littlestone.privacy.drawn_and_kept import DrawnAndKept
+from littlestone.privacy.gate import Selector
+from littlestone.privacy.histogram import StableHistogram
+from littlestone.privacy.noise import Noise
+
+Votes: TypeAlias = Mapping[bytes, int]
+Make: TypeAlias = Callable[[Noise], Stepper]
+Outcome = TypeVar("Outcome")
+Pair: TypeAlias = tuple[Mapping[Outcome, float], Mapping[Outcome, float]]
+Laws: TypeAlias = Pair[Transcript]
+
+CUT = 18
+"""How many scales of a lift are walked through on small families: e^-18 is left out."""
+
+ROUNDING = 1e-6, 1e-13
+"""What floats may add to a computed loss: a share of the claim, and to a delta an amount."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The dearest pair of neighbours of a family: what it costs, what was claimed.
+
+    `epsilon` is what goes with the claimed delta, `delta` what goes with the claimed epsilon.
+    """
+
+    mechanism: str
+    family: str
+    claim: Cost
+    epsilon: float
+    delta: float
+
+    @property
+    def share(self) -> float:
+        """The larger share of the claim that was reached."""
+        shares = [self.epsilon / float(self.claim.epsilon)]
+        if self.claim.delta:
+            shares.append(self.delta / float(self.claim.delta))
+        return max(shares)
+
+    @property
+    def kept(self) -> bool:
+        """Whether the claim holds on this family, to the precision of floats."""
+        share, amount = ROUNDING
+        if self.epsilon <= float(self.claim.epsilon) * (1 + share):
+            return True
+        return self.claim.delta > 0 and self.delta <= float(self.claim.delta) * (1 + share) + amount
+
+
+def worst(mechanism: str, family: str, claim: Cost, pairs: Iterable[Pair[Outcome]]) -> Finding:
+    """The finding over pairs of laws."""
+    epsilon = delta = 0.0
+    for one, other in pairs:
+        epsilon = max(epsilon, epsilon_at(float(claim.delta), one, other))
+        delta = max(delta, delta_at(float(claim.epsilon), one, other))
+    return Finding(mechanism, family, claim, epsilon, delta)
+
+
+def at_one(mechanism: str, family: str, claim: Cost, laws: Iterable[Laws]) -> Finding:
+    """The loss at single transcripts of inputs on which delta plays no part: pure epsilon."""
+    losses = [largest_loss(*pair) for pair in laws if pair[0] or pair[1]]
+    return Finding(mechanism, family, Cost(claim.epsilon), max(losses, default=0.0), 0.0)
+
+
+def mistakes_monitor(make: Make, epsilon: Fraction, cap: int = 1) -> Iterator[Finding]:
+    """The monitor of Theorem 3, with a user of `cap` rounds."""
+    name, claim, unit = "mistakes monitor", Cost(epsilon), math.ceil(cap / epsilon)
+    length = 5 if unit == 1 else 3
+    laws = {
+        counts: transcripts(make, counting(counts, [1] * length), length, CUT * unit)
+        for counts in product((0, 1), repeat=length)
+    }
+    small = (
+        (laws[one], laws[other])
+        for one, other in product(laws, laws)
+        if sum(x != y for x, y in zip(one, other, strict=True)) <= cap
+    )
+    yield worst(name, f"{len(laws)} streams of {length} checks", claim, small)
+    high, far = 12 * unit, 40 * unit
+    quiet = (False,) * 12
+    extremal: list[tuple[Transcript, list[int], list[int], int]] = [
+        (quiet, [high] + [0] * 11, [0] * 12, 0),
+        ((*quiet, True), [high] + [0] * 12, [0] * 12 + [far], 12),
+        ((True,) * 3, [0] * 3, [far] * 3, 0),
+        ((*quiet, True, True, True), [high] + [0] * 14, [0] * 12 + [high + far] * 3, 0),
+        (
+            (*(False,) * 14, True),
+            [10 * unit, *[5 * unit] * 11, 0, 0, 0],
+            [0] * 14 + [60 * unit],
+            0,
+        ),
+    ]
+    pairs = (
+        _shifted(make, only, counts, thresholds, place, cap, sum(counts) + 20 * unit)
+        for only, counts, thresholds, place in extremal
+    )
+    yield at_one(name, "a shift up, a shift down, then firings", claim, pairs)
+
+
+def sparse_vector(
+    make: Make,
+    epsilon: Fraction,
+    releases: int,
+    scales: tuple[Fraction, Fraction],
+    refreshed: bool = False,
+) -> Iterator[Finding]:
+    """The sparse vector of Theorem 2, on queries that move by one; `scales` are those of its lift
+    and its query noise."""
+    name, claim = "sparse vector", Cost(epsilon)
+    lift, query = (math.ceil(scale) for scale in scales)
+    length = 3 if lift <= 2 else 2
+    worlds = list(product((0, 1, 2), repeat=length))
+    laws = {w: transcripts(make, counting(w, [1] * 3), length, CUT * lift) for w in worlds}
+    small = (
+        (laws[one], laws[other])
+        for one, other in product(worlds, worlds)
+        if all(abs(x - y) <= 1 for x, y in zip(one, other, strict=True))
+    )
+    yield worst(name, f"{len(worlds)} streams of {length} queries", claim, small)
+    high, quiet = 14 * query, (False,) * 10
+    only = (*quiet, True) * releases if refreshed else quiet + (True,) * releases
+    one, other = (
+        transcripts(
+            make,
+            counting([-high - s if fired else high + s for fired in only], [0] * len(only)),
+            len(only),
+            high + 20 * lift,
+            only,
+        )
+        for s in (0, 1)
+    )
+    yield at_one(name, f"high noes, then {releases} low firings", claim, [(one, other)])
+
+
+def selection(selector: Selector[Votes], claim: Cost) -> Iterator[Finding]:
+    """A selector of one key by votes, Theorems 4 and 5, at its own epsilon and delta."""
+    unit = math.ceil(2 / claim.epsilon)
+    lead = 100 * unit
+    sure = sure_votes(selector)
+    laws = _Laws(Enumerated(selector, width=sure + 2 * lead))
+    counts = list(product(range(4), repeat=2))
+    ballots = [({A: a, B: b}, {A: c, B: d}) for a, b in counts for c, d in counts
+               if abs(a - c) <= 1 and abs(b - d) <= 1 and abs(a + b - c - d) <= 1]  # fmt: skip
+    gone: list[tuple[dict[bytes, int], dict[bytes, int]]] = [({A: 0, B: 0}, {})]
+    small = (laws.pair(one, other) for one, other in [*ballots, *gone])
+    yield worst(selector.name, "2 keys, up to 3 votes", claim, small)
+    steps = sorted({-1, 0, 1, *(unit * n for n in (1, 2, 3, 5, 8, 12, 18, 24, 30))})
+    leads = [
+        ({A: n + 1, B: n + step}, {B: n + step + 1, A: n})
+        for n in (1, sure)
+        for step in steps
+        if n + step >= 1
+    ]
+    yield worst(
+        selector.name, f"leads up to {30 * unit}", claim, (laws.pair(*pair) for pair in leads)
+    )
+    under = laws.pair({A: sure + 1, B: sure + lead}, {B: sure + lead + 1, A: sure})
+    only_a: list[Laws] = [({("a",): under[0][A]}, {("a",): under[1][A]})]
+    yield at_one(selector.name, f"an underdog wins by {lead}", claim, only_a)
+
+
+def sure_votes(selector: object) -> int:
+    """So many votes that delta plays no part any more."""
+    if isinstance(selector, DrawnAndKept):
+        return len(selector.curve.keep)
+    return selector.threshold if isinstance(selector, StableHistogram) else 1
+
+
+def counting(counts: Sequence[int], thresholds: Sequence[int]) -> World:
+    """A world that shows a monitor these counts, at these thresholds."""
+    return lambda past: (counts[len(past)], thresholds[len(past)])
+
+
+def _shifted(
+    make: Make,
+    only: Transcript,
+    counts: list[int],
+    thresholds: list[int],
+    place: int,
+    shift: int,
+    width: int,
+) -> Laws:
+    """The probability of one transcript, without and with a shift at one check."""
+    other = [n + shift * (at == place) for at, n in enumerate(counts)]
+    worlds = counting(counts, thresholds), counting(other, thresholds)
+    one, two = (transcripts(make, world, len(only), width, only) for world in worlds)
+    return one, two
+
+
+class _Laws:
+    """The laws of a selector's answers, each computed once."""
+
+    def __init__(self, selector: Enumerated) -> None:
+        self._selector = selector
+
+    def pair(self, one: dict[bytes, int], other: dict[bytes, int]) -> Pair[bytes | None]:
+        return self._of(one), self._of(other)
+
+    def _of(self, ballot: dict[bytes, int]) -> dict[bytes | None, float]:
+        return law(lambda noise: self._selector.select(ballot, noise, 0), 0)
