@@ -57,10 +57,10 @@ def print_outcome(console: Console, outcome: Outcome) -> None:
     """The end of a run: what is public, then what is not."""
     learner, task = outcome.learner, outcome.task
     console.print("PUBLIC: the rules, and the rounds from which they stood")
-    table = _table("from round", "published rule")
+    rules = table("from round", "published rule")
     for release in learner.releases[-20:]:
-        table.add_row(f"{release.round:,}", str(release.rule))
-    console.print(table)
+        rules.add_row(f"{release.round:,}", str(release.rule))
+    console.print(rules)
     if len(learner.releases) > 20:
         console.print(f"  (the last 20 of {len(learner.releases):,})")
     console.print(f"\n  {learner.guarantee}")
@@ -83,19 +83,20 @@ def print_outcome(console: Console, outcome: Outcome) -> None:
 
 def print_plan(console: Console, plan: Plan, theorem: TheoremPlan) -> None:
     """A plan as a table, and what the theorem would ask for."""
-    table = _table("what", "value", "why")
+    constants = table("what", "value", "why")
     for line in plan.lines():
-        table.add_row(*line)
-    console.print(table)
+        constants.add_row(*line)
+    console.print(constants)
     console.print("\nWhat the paper's proof would ask for (powers of two; nobody can run it):")
-    numbers = _table("what", "value")
+    numbers = table("what", "value")
     for name, value in theorem.lines():
         numbers.add_row(name, value)
     console.print(numbers)
 
 
-def _table(*names: str) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 2), show_edge=False)
+def table(*names: str) -> Table:
+    """An open table with these columns."""
+    made = Table(box=None, padding=(0, 2, 0, 2), show_edge=False)
     for name in names:
-        table.add_column(name, overflow="fold")
-    return table
+        made.add_column(name, overflow="fold")
+    return made

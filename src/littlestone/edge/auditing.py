@@ -1,0 +1,165 @@
+"""What `audit` does and shows: the plan enumerated, then a learner run on neighbouring streams."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+
+from littlestone.edge.readers import open_rows
+from littlestone.edge.showing import table
+from littlestone.lab.audits import Audit, Neighbours, Row, audit
+from littlestone.lab.gates import Enumeration, enumerated
+from littlestone.lab.mechanisms import Finding
+from littlestone.lab.neighbours import LearnerName, Subject, built_in, with_a_null_round
+from littlestone.learning.plan import Plan
+from littlestone.privacy.exact import BadParameter
+from littlestone.theory.classes import HypothesisClass
+
+CONFIDENCE = 0.95
+MOST_ROWS = 20_000
+Watch = Callable[[str, int | None, int | None], None]
+"""Told what is being done, of how many runs, and how many were made."""
+
+
+@dataclass(frozen=True)
+class Audited:
+    """What an audit found. The audits of a person's own file are private, the rest is not."""
+
+    enumeration: Enumeration
+    audits: tuple[Audit, ...]
+    private: bool
+    learner: str
+
+    @property
+    def kept(self) -> bool:
+        """Whether nothing was refuted."""
+        return self.enumeration.kept and not any(audit.convicts for audit in self.audits)
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, as JSON data."""
+        return {
+            "plan": self.enumeration.plan.to_json(),
+            "enumerated": [finding_to_json(f) for f in self.enumeration.findings],
+            "notes": list(self.enumeration.notes),
+            "learner": self.learner,
+            "private" if self.private else "runs": [audit_to_json(a) for a in self.audits],
+            "kept": self.kept,
+        }
+
+
+def finding_to_json(finding: Finding) -> dict[str, Any]:
+    """A finding as JSON data."""
+    return {
+        "mechanism": finding.mechanism,
+        "family": finding.family,
+        "claim": {"epsilon": float(finding.claim.epsilon), "delta": float(finding.claim.delta)},
+        "computed": {"epsilon": finding.epsilon, "delta": finding.delta},
+        "share": finding.share,
+        "kept": finding.kept,
+    }
+
+
+def audit_to_json(found: Audit) -> dict[str, Any]:
+    """An audit as JSON data; infinities are null."""
+    data = {name: getattr(found, name) for name in found.__dataclass_fields__}
+    bound = found.bound if found.bound > 0 else 0.0
+    return data | {"bound": bound, "verdict": found.verdict}
+
+
+def run_audit(
+    cls: HypothesisClass, plan: Plan, *, learner: LearnerName, runs: int, seed: int,
+    rows: list[Row] | None, watch: Watch,
+) -> Audited:  # fmt: skip
+    """Enumerate a plan, then audit a learner under it; `runs` of 0 leave that out."""
+    if runs and plan.unit == "user":
+        raise BadParameter("a learner per user is enumerated, not run: add --runs 0")
+    pairs: list[Neighbours] = []
+    if runs:
+        pairs = built_in(cls, plan) if rows is None else [with_a_null_round(cls, rows)]
+    enumeration = enumerated(plan, lambda finding: watch(finding.mechanism, None, None))
+    audits = [
+        audit(
+            Subject(learner, cls, plan, seed),
+            pair,
+            claimed=float(plan.epsilon),
+            delta=float(plan.delta),
+            runs=runs,
+            confidence=1 - (1 - CONFIDENCE) / len(pairs),
+            watch=partial(watch, pair.what, 2 * runs),
+        )
+        for pair in pairs
+    ]
+    return Audited(enumeration, tuple(audits), rows is not None, learner)
+
+
+def read_rows(source: str, cls: HypothesisClass, label: str | None) -> list[Row]:
+    """A file as rows to audit on; one that cannot be read is a null round."""
+    if label is None:
+        raise BadParameter("say which column of the file is the --label")
+    rows: list[Row] = []
+    with open_rows(source, cls, label=label) as blocks:
+        for block in blocks:
+            names, columns = list(block.columns), [c.tolist() for c in block.columns.values()]
+            for values, answer in zip(zip(*columns, strict=True), block.labels, strict=True):
+                row = dict(zip(names, values, strict=True))
+                rows.append((row, bool(answer)) if answer >= 0 else (None, None))
+            if len(rows) > MOST_ROWS:
+                raise BadParameter(
+                    f"{source} has more than {MOST_ROWS:,} rows: audit on a part of it"
+                )
+    return rows
+
+
+@contextmanager
+def progress(console: Console) -> Iterator[Watch]:
+    """A progress bar; silent where nobody looks."""
+    columns = SpinnerColumn(), BarColumn(24), MofNCompleteColumn(), TextColumn("{task.description}")
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        task = bar.add_task("", total=None)
+
+        def watch(what: str, total: int | None, done: int | None) -> None:
+            bar.update(task, completed=done, total=total, description=what)
+
+        yield watch
+
+
+def print_audit(console: Console, found: Audited) -> None:
+    """The findings as tables, each with a verdict."""
+    console.print("COMPUTED: the output law of the plan's own code, on families of neighbours")
+    exact = table("mechanism", "family", "claim", "largest", "share", "verdict")
+    for f in found.enumeration.findings:
+        verdict = "kept" if f.kept else "VIOLATION"
+        exact.add_row(f.mechanism, f.family, *_amounts(f), f"{f.share:.4f}", verdict)
+    console.print(exact)
+    for note in found.enumeration.notes:
+        console.print(f"  note: {note}")
+    if found.audits:
+        _print_runs(console, found)
+
+
+def _print_runs(console: Console, found: Audited) -> None:
+    whose = "PRIVATE: for the data's holder only. " if found.private else ""
+    console.print(f"\n{whose}RUN: {found.learner} on two neighbouring streams")
+    for a in found.audits:
+        console.print(f"\n  {a.what}; {a.runs:,} runs in each world, after as many to choose")
+        console.print(f"  {'the event':<20}{a.event}")
+        console.print(f"  {'how often':<20}{a.likely:,} in one world, {a.unlikely:,} in the other")
+        console.print(f"  {'epsilon':<20}at least {max(a.bound, 0):.3g}, {a.confidence:.1%} sure")
+        console.print(f"  {'claimed':<20}({a.claimed:.4g}, {a.delta:.3g})")
+        console.print(f"  {'verdict':<20}{a.verdict}")
+    if found.learner == "soa":
+        console.print("\n  note: SOA promises no privacy; it is here as a leak that must be found")
+
+
+def _amounts(finding: Finding) -> tuple[str, str]:
+    """Claim and computed: epsilon; and where there is a delta, the delta at that epsilon."""
+    epsilon, delta = float(finding.claim.epsilon), float(finding.claim.delta)
+    if not delta:
+        return f"{epsilon:.4g}", f"{finding.epsilon:.4g}"
+    return f"{epsilon:.4g}, {delta:.3g}", f"{finding.epsilon:.4g}, {finding.delta:.3g}"

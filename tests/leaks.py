@@ -1,0 +1,60 @@
+"""Learners that leak, for the audit to find: the real one with one thing spoilt."""
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import littlestone as ls
+from littlestone.privacy import StableHistogram, SystemNoise
+from littlestone.privacy.noise import Address
+from littlestone.privacy.tails import Margins
+
+SMALL = replace(
+    ls.Plan.practical(ls.Points(), 2, 0.001, 10),
+    thresholds=(1,),
+    check_every=1,
+    epsilon_monitor=Fraction(9, 5),
+    selector=StableHistogram.name,
+    leaves={1: 4},
+)
+"""A few checks, few trees, a large epsilon: small enough for an audit to have power."""
+
+SMALLER = replace(SMALL, epsilon=Fraction(1), epsilon_monitor=Fraction(9, 10))
+
+
+class HalvedNoise(SystemNoise):
+    """Half of all the noise."""
+
+    def laplace(self, scale: Fraction, at: Address) -> int:
+        return super().laplace(scale / 2, at)
+
+    def reaches(self, margin: int, scale: Fraction, at: Address, one_sided: bool) -> bool:
+        return super().reaches(margin, scale / 2, at, one_sided)
+
+    def first_reaching(
+        self, margins: Margins, scale: Fraction, check: int, one_sided: bool
+    ) -> int | None:
+        return super().first_reaching(margins, scale / 2, check, one_sided)
+
+
+@dataclass(frozen=True)
+class WithHalvedNoise:
+    """Makes a learner whose noise is halved."""
+
+    plan: ls.Plan = SMALL
+
+    def __call__(self) -> ls.DPSOA:
+        return ls.DPSOA(ls.Points(), plan=self.plan, seed=0, noise=HalvedNoise())
+
+
+@dataclass(frozen=True)
+class KeepingSingleVotes:
+    """Makes a learner whose histogram keeps single votes."""
+
+    plan: ls.Plan = SMALLER
+
+    def __call__(self) -> ls.DPSOA:
+        learner = ls.DPSOA(ls.Points(), plan=self.plan, seed=0)
+        histogram = learner._engine.gate._selector
+        assert isinstance(histogram, StableHistogram)
+        histogram.threshold = 1
+        return learner
