@@ -122,10 +122,12 @@ def _floor(contest: Contest, plan: Plan) -> None:
     """Draw the tree of each round, gather by it, evaluate one rule: what every forest that looks at
     every round has to do at least."""
     forest, held = Forest(contest.cls, plan.shapes, seed=7), np.zeros(plan.trees, dtype=bool)
+    rule = contest.stream.truth
+    assert rule is not None
     for start in range(0, plan.horizon, BLOCK):
         part = contest.stream.part(start, start + BLOCK)
         trees, _ = forest.routed(np.arange(start, start + len(part.answers)))
-        wrong = contest.cls.predict(part.truth, part.batch) != part.answers
+        wrong = contest.cls.predict(rule, part.batch) != part.answers
         np.count_nonzero(held[trees] | wrong)
 
 

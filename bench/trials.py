@@ -81,7 +81,7 @@ def _tried(case: Case, seed: int) -> Iterator[Outcome]:
     unavoidable, horizon = 0, case.plans[0].horizon
     for part, start in enumerate(range(0, horizon, PART)):
         stream = case.stream(seed, min(PART, horizon - start), part=part)
-        unavoidable += stream.unavoidable
+        unavoidable += stream.unavoidable or 0
         for learner in learners:
             learner.learn_many(stream.batch, stream.answers)
     for learner in learners:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any, cast
 
 import littlestone as ls
 from littlestone.privacy import StableHistogram, SystemNoise
@@ -54,7 +55,7 @@ class KeepingSingleVotes:
 
     def __call__(self) -> ls.DPSOA:
         learner = ls.DPSOA(ls.Points(), plan=self.plan, seed=0)
-        histogram = learner._engine.gate._selector
+        histogram = cast(Any, learner._engine.gate)._selector
         assert isinstance(histogram, StableHistogram)
         histogram.threshold = 1
         return learner

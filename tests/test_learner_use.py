@@ -54,7 +54,7 @@ def learner_of(
 
 def state(learner: ls.DPSOA) -> tuple[object, ...]:
     """All that a refused batch must leave alone."""
-    forest = learner._engine.forest
+    forest: Any = learner._engine.forest
     return (
         learner.rounds,
         learner.null_rounds,

@@ -4,11 +4,10 @@ from fractions import Fraction
 
 import pytest
 
+from littlestone.lab.enumeration import Enumerated, delta_at, transcripts
+from littlestone.lab.small_streams import OLD, A, forest, neighbours, of, reacting, streams
 from littlestone.privacy import EveryCheck, Noise, StableHistogram, composed_epsilon
 from littlestone.privacy.rehearsal import SeededNoise
-
-from .enumeration import Enumerated, delta_at, transcripts
-from .streams import OLD, A, forest, neighbours, of, reacting, streams
 
 EPSILON, DELTA, RELEASES = 8, 0.3, 3
 _laws: dict[object, Enumerated] = {}

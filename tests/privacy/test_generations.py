@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from littlestone.lab.enumeration import Branching, Transcript, World, largest_loss, transcripts
+from littlestone.lab.small_streams import A, B, Row, Rows, neighbours, of, reacting, streams
 from littlestone.privacy import BadParameter, Decision, ExponentialMechanism, GenerationsGate, Noise
 from littlestone.privacy.accounting import spent
 from littlestone.privacy.exponential import Scores
 from littlestone.privacy.gate import STAY
 from littlestone.privacy.rehearsal import ScriptedNoise, SeededNoise
 
-from .enumeration import Branching, Transcript, World, largest_loss, transcripts
-from .streams import A, B, Row, Rows, neighbours, of, reacting, streams
 from .test_exponential import law_of
 
 KEYS = (A, B)

@@ -79,7 +79,7 @@ class Weighing(Restarting[Scores]):
         publish: Publish,
         watch: Watch,
     ) -> None:
-        super().__init__(forest, gate, rule, publish, watch)
+        super().__init__(forest, gate, rule, publish, watch, watched=True)
         self._generation = gate.generation
 
     def _look(self) -> Decision:

@@ -22,7 +22,7 @@ from littlestone.privacy.accounting import Cost, Event, Guarantee
 from littlestone.privacy.spender import ForwardOnly, Moved
 from littlestone.theory.classes import HypothesisClass
 from littlestone.theory.hypothesis import Hypothesis
-from littlestone.theory.rows import Batch, as_batch, label
+from littlestone.theory.rows import Batch, label
 from littlestone.theory.values import Mask
 
 
@@ -219,7 +219,6 @@ class EventLearner(PrivateLearner):
         `bad_rows="refuse"`: a batch with a row or a label that cannot be read changes nothing, and
         the refusal is outside the guarantee. `"null"`: such rows are null rounds, which is inside.
         """
-        batch = as_batch(X)
-        usable, answers = readable_rounds(self.cls, batch, y, bad_rows)
+        batch, usable, answers = readable_rounds(self.cls, X, y, bad_rows)
         self._enter()
         self._pass_many(batch, answers, usable)
