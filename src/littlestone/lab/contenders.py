@@ -1,17 +1,19 @@
 """Contenders: the learners that compete, by name.
 
-To enter one, write a function of `Terms` and add it to `CONTENDERS`: private experts, the adaptive
-learner and the naive baseline (`experts`, `adaptive`, `every-round`) belong here. One that cannot
-take a class raises `BadClass`, `TooLarge` or `BadParameter`: its sentence stands in its place.
+To enter one, write a function of `Terms` and add it to `CONTENDERS`. One that cannot take a class
+raises `BadClass`, `TooLarge` or `BadParameter`: its sentence stands in its place.
 """
 
 from collections.abc import Callable
 from typing import NamedTuple
 
 from littlestone.lab.games import Learner
+from littlestone.learning.adaptive import AdaptiveDPSOA
 from littlestone.learning.dpsoa import DPSOA
+from littlestone.learning.experts import PrivateExperts
 from littlestone.learning.plain import SOA, Halving
 from littlestone.learning.plan import Plan
+from littlestone.learning.recommend import recommend
 from littlestone.privacy.exact import BadParameter
 from littlestone.privacy.noise import Noise
 from littlestone.theory.classes import HypothesisClass
@@ -49,9 +51,35 @@ def _paper(terms: Terms) -> Learner:
     return DPSOA(terms.cls, plan=plan, seed=terms.seed, noise=terms.noise)
 
 
+def _experts(terms: Terms) -> Learner:
+    return PrivateExperts(
+        terms.cls,
+        terms.epsilon,
+        terms.horizon,
+        tolerance=terms.tolerance,
+        seed=terms.seed,
+        noise=terms.noise,
+    )
+
+
+def _auto(terms: Terms) -> Learner:
+    """What `recommend` would take, told the class and the budget only."""
+    cls, epsilon, delta, horizon = terms[:4]
+    chosen = recommend(cls, epsilon, delta, horizon, tolerance=terms.tolerance)
+    return (_experts if chosen.learner_name == "PrivateExperts" else _dpsoa)(terms)
+
+
+def _adaptive(terms: Terms) -> Learner:
+    cls, epsilon, delta, horizon, seed, _, noise = terms
+    return AdaptiveDPSOA(cls, epsilon, delta, horizon, seed=seed, noise=noise)
+
+
 CONTENDERS: dict[str, Contender] = {
+    "auto": Contender(_auto, True, "what `recommend` takes for the class and the budget"),
     "dpsoa": Contender(_dpsoa, True, "DP-SOA, the practical plan"),
     "dpsoa-paper": Contender(_paper, True, "DP-SOA, the paper's shape with the repairs"),
+    "experts": Contender(_experts, True, "private experts, for finite classes"),
+    "adaptive": Contender(_adaptive, True, "a release at every round (Theorem 4.2)"),
     "soa": Contender(lambda terms: SOA(terms.cls), False, "the optimal learner, not private"),
     "halving": Contender(lambda terms: Halving(terms.cls), False, "majority vote, not private"),
 }

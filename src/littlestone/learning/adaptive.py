@@ -10,8 +10,9 @@ that can be run, and the plan says so. Where only privacy against such a stream 
 import math
 import secrets
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -79,6 +80,11 @@ class EveryRoundPlan:
         """About the horizon from which on votes can be made: they grow as the root of it."""
         grows = self.votes_needed / math.sqrt(self.horizon)
         return math.ceil(grows**2)
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan as JSON data."""
+        data = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {n: str(v) if isinstance(v, Fraction) else v for n, v in data.items()}
 
     def lines(self) -> Iterator[Line]:
         """The plan as a table."""
