@@ -134,13 +134,7 @@ def _losing(held: int, under: int, shift: int) -> World:
 
 
 def enumerated(plan: Plan, watch: Callable[[Finding], None] = lambda finding: None) -> Enumeration:
-    """Every mechanism of a plan, enumerated; `watch` is told each finding as it comes.
-
-    >>> from littlestone.theory.sets import Points
-    >>> found = enumerated(Plan.practical(Points(), epsilon=8, delta=1e-6, horizon=1000))
-    >>> found.kept, min(finding.share for finding in found.findings) > 0.5
-    (True, True)
-    """
+    """Every mechanism of a plan, enumerated; `watch` is told each finding as it comes."""
     small, notes = scaled_down(plan)
     findings: list[Finding] = []
     for finding in _findings(small):
@@ -150,7 +144,13 @@ def enumerated(plan: Plan, watch: Callable[[Finding], None] = lambda finding: No
 
 
 def scaled_down(plan: Plan) -> tuple[Plan, list[str]]:
-    """The plan with counts that can be enumerated, and what was changed."""
+    """The plan with counts that can be enumerated, and what was changed.
+
+    >>> from littlestone.theory.sets import Points
+    >>> small, notes = scaled_down(Plan.practical(Points(), epsilon=8, delta=1e-6, horizon=1000))
+    >>> small.epsilon, small.thresholds
+    (Fraction(8, 1), (1,))
+    """
     small = replace(plan, thresholds=(1,), check_every=1, restart_every=None, tolerance=Fraction(0))
     thresholds = ", ".join(map(str, plan.thresholds))
     notes = [
