@@ -371,6 +371,21 @@ def _of(
     return [there if _same(name, user) else here for name, here, there in pairs]
 
 
+@pytest.mark.parametrize("plan", [*EPOCHS.values(), *CAPPED.values(), *LASTING.values()])
+@settings(max_examples=12)
+@given(st.data(), st.sampled_from(["sets", "thresholds", "union"]), scripts, seeds)
+def test_what_is_shown_does_not_depend_on_batches(
+    plan: ls.Plan, data: st.DataObject, name: str, script: Script, seed: int
+) -> None:
+    """Every count, every threshold, every ballot: nothing of a later round is in them."""
+    cls, points = CASES[name]
+    who = data.draw(st.lists(st.sampled_from(USERS), min_size=LENGTH, max_size=LENGTH))
+    setting = Setting(cls, plan, seed, script, who if plan.unit == "user" else None)
+    rows = fixed(data.draw(streams(points)))
+    assert world(setting, rows) == world(replace(setting, size=7), rows)
+    assert world(setting, rows) == world(replace(setting, size=LENGTH), rows)
+
+
 # Planted faults: searched for a violation, and it must be found; without the fault, none is.
 
 

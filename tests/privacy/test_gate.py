@@ -369,3 +369,6 @@ def test_the_threshold_hears_public_things_only() -> None:
     for mistakes in (0, 4, 4, 0, 0, 0, 0):
         gate.check(mistakes, {A: 3})
     assert heard == [(4, 0), (8, 0), (4, 1), (4, 2), (8, 2), (12, 2), (4, 2)]
+    assert gate.check(4, {A: 90}).key == A
+    gate.check(0, {})
+    assert heard[-2:] == [(8, 2), (4, 0)], "a rule that is named ends the refusals"
