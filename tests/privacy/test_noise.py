@@ -8,6 +8,7 @@ import secrets
 import statistics
 from collections import Counter
 from fractions import Fraction
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -17,6 +18,7 @@ from littlestone.lab.enumeration import geometric_tail, laplace_mass
 from littlestone.privacy import BadParameter, Noise, SystemNoise
 from littlestone.privacy.noise import BUFFER, LARGEST_SCALE, noise_scale
 from littlestone.privacy.rehearsal import ScriptedNoise, SeededNoise
+from littlestone.privacy.tails import tail
 
 DRAWS = 20_000
 SCALE = Fraction(10)
@@ -181,3 +183,26 @@ def test_rehearsed_noise_depends_on_the_address_alone(
 def test_uniform_integers_are_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(secrets, "randbelow", lambda below: below - 1)
     assert SystemNoise().uniform(10, ("test", 0, 0)) == 9
+
+
+def test_a_coin_is_used_once() -> None:
+    """Checks one at a time: fresh coins each, of the law of the noise."""
+    noise, scale = SystemNoise(), Fraction(2)
+    for one_sided in (True, False):
+        low, _ = tail(1, scale, one_sided, digits=20)
+        answers = [noise.reaches(1, scale, ("query", n, 0), one_sided) for n in range(20_000)]
+        assert abs(sum(answers) / 20_000 - float(low)) < 0.02
+        changes = sum(one != other for one, other in pairwise(answers))
+        assert abs(changes / 20_000 - 2 * float(low * (1 - low))) < 0.02
+
+
+def test_a_forked_child_has_none_of_its_parents_coins() -> None:
+    noise = SystemNoise()
+    noise.reaches(1, Fraction(2), ("query", 0, 0), True)
+    held = list(noise._words)
+    assert held
+    child = os.fork()
+    if child == 0:
+        noise.reaches(1, Fraction(2), ("query", 1, 0), True)
+        os._exit(int(bool(set(held) & set(noise._words))))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
