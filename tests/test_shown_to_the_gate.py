@@ -497,7 +497,7 @@ def test_a_cap_that_does_not_hold_is_caught(cap: int, size: int) -> None:
 def test_users_routed_by_round_are_caught(plan: ls.Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     setting = Setting(SETS, plan, 0, {}, size=24)
     assert clean(setting, per_user=True)
-    monkeypatch.setattr("littlestone.learning.dpsoa.usable_rounds", routed_by_round)
+    monkeypatch.setattr("littlestone.learning.private.usable_rounds", routed_by_round)
     assert caught(setting, per_user=True)
 
 
@@ -509,7 +509,7 @@ def test_null_rounds_that_shift_others_are_caught(
 ) -> None:
     setting = Setting(SETS, plan, 0, {}, size=24)
     assert clean(setting)
-    monkeypatch.setattr("littlestone.learning.dpsoa.usable_rounds", routed_by_place)
+    monkeypatch.setattr("littlestone.learning.private.usable_rounds", routed_by_place)
     assert caught(setting)
 
 

@@ -151,8 +151,9 @@ class Forest:
 
     def may_be_surprised(self, x: object, y: bool, right: Hypothesis) -> bool:
         """Whether some rule of the forest errs on a row that `right` is known to get right."""
-        others = [rule for rule in self._held if rule is not right]
-        return bool(others) and any(rule(x) != y for rule in others)
+        if len(self._held) == 1 and right in self._held:
+            return False
+        return any(rule(x) != y for rule in self._held if rule is not right)
 
     def routed(self, routes: Routes) -> tuple[Indices, Indices]:
         """The tree and the leaf of each route: the number of a round, or of a user."""

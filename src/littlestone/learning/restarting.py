@@ -136,8 +136,9 @@ class Restarting(Generic[Ballot]):
         if wrong:
             self.mistakes += 1
             self._pending += 1
-        if wrong or self.forest.may_be_surprised(x, y, self.rule):
-            self._forest.learn(as_batch([x]), np.array([y]), np.array([route]))
+        forest = self.forest if self._put_by else self._forest
+        if wrong or forest.may_be_surprised(x, y, self.rule):
+            forest.learn(as_batch([x]), np.array([y]), np.array([route]))
         if not (number + 1) % self._every:
             self.pass_one(number)
 
