@@ -189,7 +189,7 @@ def test_a_users_file_is_private(command: Command, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--learners", "soa,oracle"], "no learner is called 'oracle': there are dpsoa"),
+        (["--learners", "soa,oracle"], "no learner is called 'oracle': there are auto, dpsoa"),
         (["--streams", "calm"], "no stream is called 'calm': there are iid"),
         (["--rounds", "many"], "--rounds is one or more whole numbers with commas between"),
         (["--rounds", "1.5"], "--rounds is one or more whole numbers with commas between"),
