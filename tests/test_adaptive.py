@@ -10,7 +10,9 @@ import littlestone as ls
 from classes import CASES, targets
 from littlestone.learning.prefix import Learned, Prefix, replayed
 from littlestone.privacy.rehearsal import SeededNoise
+from littlestone.theory.classes import HypothesisClass, State, differ
 from littlestone.theory.rows import as_batch
+from littlestone.theory.vocabulary import one_of
 
 TREES = 5
 
@@ -58,6 +60,36 @@ def test_a_replaced_round_moves_one_vote_of_each_ballot(name: str) -> None:
         for one, other in zip(*ballots, strict=True):
             assert (one - other).total() <= 1
             assert (other - one).total() <= 1
+
+
+class LastSurprise(HypothesisClass):
+    """Says yes to the example that surprised it last, whose spelling it keeps as it came."""
+
+    dimension = mistake_bound = 1
+
+    def start(self) -> State:
+        return State(())
+
+    def learn(self, state: State, x: object, y: object) -> State:
+        return State((x,))
+
+    def hypothesis(self, state: State) -> ls.Hypothesis | None:
+        return one_of(state.content)
+
+    def disagreement(self, one: ls.Hypothesis, other: ls.Hypothesis) -> object:
+        return differ(one, other)
+
+    def __contains__(self, rule: object) -> bool:
+        return True
+
+
+def test_states_that_are_equal_and_spelled_differently_are_not_one() -> None:
+    spellings = np.empty(3, dtype=object)
+    spellings[:] = [1, True, 1.0]
+    answers = np.ones(3, dtype=bool)
+    found = replayed(Learned(LastSurprise()), spellings, answers, np.arange(3), np.arange(3), 3)
+    assert found == Counter(one_of([x]) for x in (1, True, 1.0))
+    assert len(found) == 3
 
 
 @pytest.mark.parametrize("kind", [ls.AdaptiveDPSOA, ls.EveryRound])

@@ -172,6 +172,15 @@ def test_numbers_are_placed_as_their_grid_does(values: list[Any]) -> None:
         assert placing(ints).tolist() == [cls.grid.place(value) for value in ints]
 
 
+def test_equal_tuples_of_different_values_lie_at_points_of_their_own() -> None:
+    spellings: list[Any] = [(1,), (True,), (1.0,)]
+    placing = Placing(ls.FiniteClass([[0, 1, 0], [1, 0, 0]], points=spellings))
+    for order in ([0, 1, 2], [1, 2, 0], [2, 0, 1]):
+        column = np.empty(3, dtype=object)
+        column[:] = [spellings[place] for place in order]
+        assert placing(column).tolist() == order
+
+
 def test_a_row_that_lies_nowhere_tells_nothing() -> None:
     class Half(ls.FiniteClass):
         def domain(self) -> Any:

@@ -8,20 +8,19 @@ that can be run, and the plan says so. Where only privacy against such a stream 
 """
 
 import math
-import secrets
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
+from littlestone.learning.coins import fresh_seed
 from littlestone.learning.prediction import Selection
 from littlestone.learning.prefix import Prefix
 from littlestone.learning.private import EventLearner
 from littlestone.learning.restarting import Publish, Watch
 from littlestone.learning.rounds import Rounds
-from littlestone.learning.wording import Line
+from littlestone.learning.wording import Line, Planned
 from littlestone.privacy.accounting import Cost, per_release
 from littlestone.privacy.every_check import EveryCheck
 from littlestone.privacy.exact import BadParameter, Real, positive, probability, whole
@@ -37,7 +36,7 @@ TREES_A_VOTE = 2
 
 
 @dataclass(frozen=True)
-class EveryRoundPlan:
+class EveryRoundPlan(Planned):
     """The constants of a learner that releases at every round.
 
     `first` is the first round after which it asks its trees; before it too few rounds have come
@@ -81,11 +80,6 @@ class EveryRoundPlan:
         grows = self.votes_needed / math.sqrt(self.horizon)
         return math.ceil(grows**2)
 
-    def to_json(self) -> dict[str, Any]:
-        """The plan as JSON data."""
-        data = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {n: str(v) if isinstance(v, Fraction) else v for n, v in data.items()}
-
     def lines(self) -> Iterator[Line]:
         """The plan as a table."""
         pair = f"epsilon {float(self.epsilon):g}, delta {float(self.delta):g}"
@@ -104,9 +98,6 @@ class EveryRoundPlan:
             )
         else:
             yield Line("utility: heuristic", "no prediction", "measure it on synthetic streams")
-
-    def __str__(self) -> str:
-        return "\n".join(f"{what:<24}{value:<48}{why}" for what, value, why in self.lines())
 
 
 class EveryRoundEngine:
@@ -185,7 +176,7 @@ class AdaptiveDPSOA(EventLearner):
     ) -> None:
         checked_class(cls)
         self.plan = EveryRoundPlan.of(epsilon, delta, horizon, trees=trees)
-        self.seed = secrets.randbits(63) if seed is None else seed
+        self.seed = fresh_seed() if seed is None else seed
         rule = cls.hypothesis(cls.start())
         if rule is None:
             raise BadParameter(f"{cls!r} has no rule before any example")

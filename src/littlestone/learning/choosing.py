@@ -11,8 +11,19 @@ from fractions import Fraction
 from functools import cache, partial
 from typing import NamedTuple
 
-from littlestone.learning.prediction import PACES, AnySelector, Firing, News, Selection, firing
+import numpy as np
+
+from littlestone.learning.prediction import (
+    PACES,
+    AnySelector,
+    Firing,
+    News,
+    Selection,
+    firing,
+    untold,
+)
 from littlestone.learning.schedule import Schedule
+from littlestone.privacy.above_threshold import kept_lift_scales
 from littlestone.privacy.drawn_and_kept import DrawnAndKept
 from littlestone.privacy.exact import BadParameter, Real
 from littlestone.privacy.histogram import StableHistogram
@@ -166,21 +177,15 @@ def _trees(votes: int, news: News) -> int:
     mistakes for each vote, load / P(Poisson(load) >= surprises), fewest."""
     if news.surprises == 1:
         return math.ceil(EASY_SHARE * votes / news.share)
-    loads = [0.1 * n for n in range(1, 80)]
-    told = {load: 1 - _poisson_below(news.surprises, load) for load in loads}
-    load = min(loads, key=lambda load: load / told[load])
-    return math.ceil(1.25 * votes / (told[load] * news.share))
+    loads = np.arange(1, 80, dtype=np.float64) / 10
+    told = 1 - np.sum(untold(loads, news.surprises), axis=0)
+    best_told = float(told[np.argmin(loads / told)])
+    return math.ceil(1.25 * votes / (best_told * news.share))
 
 
-def _poisson_below(count: int, load: float) -> float:
-    return math.exp(-load) * sum(load**i / math.factorial(i) for i in range(count))
-
-
-def fresh_start(found: Choice, tolerance: Real) -> int | None:
+def fresh_start(threshold: int, tolerance: Real) -> int | None:
     """When to forget tolerated mistakes that were not made."""
-    if not tolerance:
-        return None
-    return math.ceil(CREDIT * found.thresholds[-1] / float(tolerance))
+    return math.ceil(CREDIT * threshold / float(tolerance)) if tolerance else None
 
 
 class LastingChoice(NamedTuple):
@@ -203,9 +208,8 @@ def lasting(
     772
     """
     half = epsilon / 2
-    lift = half / (1 + (2 * releases) ** (2 / 3))
-    scale = 2 * releases / (half - lift)
-    margin = scale * math.log1p(horizon / scale / IN_VAIN) + 3 / lift
+    lift, scale = map(float, kept_lift_scales(Fraction(half), releases))
+    margin = scale * math.log1p(horizon / scale / IN_VAIN) + 3 * lift
     votes = Selection(selector, half / releases, delta / releases).votes_for(SURE)
     trees = 4 * math.ceil(max(margin, votes))
     return LastingChoice(trees, trees // 2 + math.ceil(margin), max(1, round(scale)))

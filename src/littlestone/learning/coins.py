@@ -11,6 +11,7 @@ These coins are not secret: the privacy proof fixes them (Lemma 6.1). Secret noi
 
 from enum import IntEnum
 from hashlib import blake2b
+from random import SystemRandom
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,11 @@ def below(size: Any, drawn: Coins) -> npt.NDArray[np.intp]:
     """
     high = drawn >> np.uint64(32)
     return np.asarray((high * np.asarray(size).astype(np.uint64)) >> np.uint64(32)).astype(np.intp)
+
+
+def fresh_seed() -> int:
+    """A seed that nobody chose, and that everybody may know."""
+    return SystemRandom().getrandbits(63)
 
 
 def number_of(name: bytes) -> int:

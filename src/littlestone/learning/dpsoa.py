@@ -5,7 +5,6 @@ at which its gate fired, are differentially private at `guarantee`. Everything e
 (mistakes, votes, null rounds) is private: it belongs to the data's holder.
 """
 
-import secrets
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -13,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from littlestone.learning.choosing import missing_from
+from littlestone.learning.coins import fresh_seed
 from littlestone.learning.forest import Forest
 from littlestone.learning.lasting import Lasting
-from littlestone.learning.plan import Plan, tolerated
+from littlestone.learning.plan import Plan
 from littlestone.learning.private import PrivateLearner
 from littlestone.learning.restarting import Restarting
 from littlestone.learning.rounds import (
@@ -26,6 +26,7 @@ from littlestone.learning.rounds import (
     user_number,
     user_numbers,
 )
+from littlestone.learning.schedule import tolerated
 from littlestone.learning.theorem import TheoremPlan
 from littlestone.privacy.accounting import Unit
 from littlestone.privacy.exact import BadParameter, Real
@@ -77,7 +78,7 @@ class DPSOA(PrivateLearner):
         checked_class(cls)
         asked = {"epsilon": epsilon, "delta": delta, "horizon": horizon}
         self.plan = _plan(cls, asked, plan, unit=unit, cap=cap, tolerance=tolerance)
-        self.seed = secrets.randbits(63) if seed is None else seed
+        self.seed = fresh_seed() if seed is None else seed
         _warn_of_delta(self.plan)
         rule = cls.hypothesis(cls.start())
         if rule is None:

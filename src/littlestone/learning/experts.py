@@ -5,10 +5,9 @@ mistakes monitor says when, the exponential mechanism over all rules says what. 
 and nothing is ever used up.
 """
 
-import secrets
 from typing import Any, Literal
 
-from littlestone.learning.coins import Purpose, below, coins
+from littlestone.learning.coins import Purpose, below, coins, fresh_seed
 from littlestone.learning.evidence import Evidence, evidence, index_key
 from littlestone.learning.private import EventLearner
 from littlestone.learning.restarting import Publish, Restarting, Watch
@@ -59,7 +58,7 @@ class PrivateExperts(EventLearner):
     ) -> None:
         memory = evidence(checked_class(cls))
         self.plan = _plan(cls, epsilon, horizon, plan, tolerance)
-        self.seed = secrets.randbits(63) if seed is None else seed
+        self.seed = fresh_seed() if seed is None else seed
         rule = _first_rule(memory, first, self.seed)
         super().__init__(cls, rule, self.plan.horizon)
         gate = _gate(self.plan, memory.size, SystemNoise() if noise is None else noise)

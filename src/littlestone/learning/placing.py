@@ -94,20 +94,12 @@ def _place(values: tuple[Plain, ...], kind: Kind, column: Column) -> Place:
 
 
 def _values(array: npt.NDArray[Any], keys: Mapping[bytes, int]) -> Indices:
-    """Where each value lies, each different one looked up once."""
+    """Where each value lies. Values are told apart by their canonical bytes: (1,) == (True,)."""
     if array.dtype.kind in "biufUS":
         some, inverse = np.unique(array, return_inverse=True)
         found = [keys.get(encode(value), NOWHERE) for value in some]
         return np.array(found, dtype=np.int64)[inverse]
-    known: dict[object, int] = {}
-    places = np.empty(len(array), dtype=np.int64)
-    for row, value in enumerate(array.tolist()):
-        # 1, 1.0 and True are equal and are three values, so the type is part of what is looked up.
-        key = (type(value), value)
-        if key not in known:
-            known[key] = keys.get(encode(value), NOWHERE)
-        places[row] = known[key]
-    return places
+    return np.array([keys.get(encode(value), NOWHERE) for value in array.tolist()], dtype=np.int64)
 
 
 def _numbers(points: npt.NDArray[Any]) -> Place:

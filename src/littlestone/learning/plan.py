@@ -8,16 +8,16 @@ which nobody can run, in `theorem`.
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias, get_args
 
 from littlestone.learning.choosing import best, can_stall, complexity, fresh_start, lasting, news_of
 from littlestone.learning.forest import Root
 from littlestone.learning.prediction import Selection
-from littlestone.learning.schedule import Schedule
+from littlestone.learning.schedule import Schedule, tolerated
 from littlestone.learning.theorem import TheoremPlan
-from littlestone.learning.wording import Line, lines
+from littlestone.learning.wording import Line, Planned, lines
 from littlestone.privacy.accounting import Unit
 from littlestone.privacy.drawn_and_kept import DrawnAndKept
 from littlestone.privacy.epochs import MistakesGate
@@ -27,7 +27,6 @@ from littlestone.privacy.histogram import StableHistogram
 from littlestone.privacy.noise import Noise
 from littlestone.theory.classes import HypothesisClass, checked_class
 
-MILLION = 10**6
 NOISY_SHARES = (0.75, 0.65, 0.55)
 """What noisy labels leave of the votes, by the surprises that make one: guesses, the first two
 checked by simulation (2 % noise, 6 % positives)."""
@@ -36,7 +35,7 @@ VoteGate: TypeAlias = MistakesGate[Mapping[bytes, int]] | HistSparse
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(Planned):
     """The constants of a learner. Make one with `Plan.practical` or `Plan.paper`.
 
     `leaves` maps leaves a tree to the number of such trees. `thresholds` are in mistakes for the
@@ -55,7 +54,7 @@ class Plan:
     thresholds: tuple[int, ...]
     check_every: int
     selector: str
-    leaves: Mapping[int, int]
+    leaves: Mapping[int, int] = field(hash=False)
     root: Root = "learns"
     replant: bool = False
     tolerance: Fraction = Fraction(0)
@@ -121,31 +120,27 @@ class Plan:
             return cls._for_users(hypotheses, epsilon, delta, horizon, releases)
         if releases is not None:
             raise BadParameter("releases are unlimited here: only unit='user' without a cap counts")
-        horizon, tolerance = whole(horizon, "horizon", least=1), tolerated(tolerance)
-        tall, touched = can_stall(hypotheses), 1 if cap is None else whole(cap, "cap", least=1)
-        exact = positive(epsilon, "epsilon"), probability(delta, "delta")
+        tolerance, touched = tolerated(tolerance), 1 if cap is None else whole(cap, "cap", least=1)
+        asked = _asked(hypotheses, epsilon, delta, horizon)
         news = news_of(hypotheses)
         noisy = NOISY_SHARES[news.surprises - 1] if tolerance else 1
-        share = news.share * (0.5 if tall else 1) * noisy
-        budget = float(exact[0]) / touched, float(exact[1]) / touched
+        share = news.share * (0.5 if can_stall(hypotheses) else 1) * noisy
+        budget = float(asked["epsilon"]) / touched, float(asked["delta"]) / touched
         chosen = best(*budget, news._replace(share=share))
-        trees = min(chosen.trees, max(2, horizon))
+        trees = min(chosen.trees, max(2, asked["horizon"]))
         return cls(
             name="practical",
-            made_for=repr(hypotheses),
-            epsilon=exact[0],
-            delta=exact[1],
-            horizon=horizon,
+            **asked,
             unit=unit,
             monitor="mistakes",
-            epsilon_monitor=exact[0] * chosen.split,
+            epsilon_monitor=asked["epsilon"] * chosen.split,
             thresholds=chosen.thresholds,
             check_every=chosen.check_every,
             selector=chosen.selector.name,
-            leaves={1: trees - trees // 2, 4: trees // 2} if tall else {1: trees},
+            leaves=_shapes(trees, hypotheses),
             replant=bool(tolerance),
             tolerance=tolerance,
-            restart_every=fresh_start(chosen, tolerance),
+            restart_every=fresh_start(chosen.thresholds[-1], tolerance),
             cap=cap,
             expected_mistakes=round(chosen.typical),
             refusal=chosen.refusal,
@@ -160,25 +155,20 @@ class Plan:
         horizon: int,
         releases: int | None,
     ) -> "Plan":
-        exact = positive(epsilon, "epsilon"), probability(delta, "delta")
-        count = complexity(hypotheses) + 1 if releases is None else whole(releases, "releases", 1)
-        trees, threshold, check_every = lasting(
-            float(exact[0]), float(exact[1]), count, whole(horizon, "horizon", 1), DrawnAndKept
-        )
-        tall = can_stall(hypotheses)
+        asked = _asked(hypotheses, epsilon, delta, horizon)
+        count = _releases(hypotheses, releases)
+        budget = float(asked["epsilon"]), float(asked["delta"])
+        trees, threshold, check_every = lasting(*budget, count, asked["horizon"], DrawnAndKept)
         return cls(
             name="practical",
-            made_for=repr(hypotheses),
-            epsilon=exact[0],
-            delta=exact[1],
-            horizon=horizon,
+            **asked,
             unit="user",
             monitor="votes",
-            epsilon_monitor=exact[0] / 2,
+            epsilon_monitor=asked["epsilon"] / 2,
             thresholds=(threshold,),
             check_every=check_every,
             selector=DrawnAndKept.name,
-            leaves={1: trees - trees // 2, 4: trees // 2} if tall else {1: trees},
+            leaves=_shapes(trees, hypotheses),
             replant=True,
             releases=count,
         )
@@ -201,21 +191,17 @@ class Plan:
         `trees` (k2), `releases` (c) and `eta` are practical numbers, far below what the proof asks
         for; a rule is dropped when less than 3 eta / 32 of the trees vote for it.
         """
-        exact = positive(epsilon, "epsilon"), probability(delta, "delta")
-        leaves = 2 ** (complexity(checked_class(hypotheses)) + 1)
-        count = complexity(hypotheses) + 1 if releases is None else whole(releases, "releases", 1)
-        half = float(exact[0]) / 2
-        votes = Selection(StableHistogram, half / count, float(exact[1]) / count).votes_for(0.99)
+        asked = _asked(checked_class(hypotheses), epsilon, delta, horizon)
+        leaves, count = 2 ** (complexity(hypotheses) + 1), _releases(hypotheses, releases)
+        each = float(asked["epsilon"]) / 2 / count, float(asked["delta"]) / count
+        votes = Selection(StableHistogram, *each).votes_for(0.99)
         k2 = leaves * votes if trees is None else whole(trees, "trees", least=1)
         return cls(
             name="paper",
-            made_for=repr(hypotheses),
-            epsilon=exact[0],
-            delta=exact[1],
-            horizon=horizon,
+            **asked,
             unit="event",
             monitor="votes",
-            epsilon_monitor=exact[0] / 2,
+            epsilon_monitor=asked["epsilon"] / 2,
             thresholds=(math.ceil(k2 * (1 - 3 * eta / 32)),),
             check_every=check_every,
             selector=StableHistogram.name,
@@ -296,9 +282,8 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """The plan as JSON data; `plan_from_json` reads it back exactly."""
-        data = {field.name: getattr(self, field.name) for field in fields(self)}
-        data["leaves"] = {str(leaves): count for leaves, count in self.leaves.items()}
-        return {n: str(v) if isinstance(v, Fraction) else v for n, v in data.items()}
+        leaves = {str(leaves): count for leaves, count in self.leaves.items()}
+        return super().to_json() | {"leaves": leaves}
 
     def lines(self) -> Iterator[Line]:
         """The plan as a table: what is proved, where the budget goes, what is hoped."""
@@ -310,19 +295,25 @@ class Plan:
         epsilon, delta = float(self.epsilon_selector), float(self.delta_selector)
         return Selection(SELECTORS[self.selector], epsilon, delta).votes_for(0.95)
 
-    def __str__(self) -> str:
-        return "\n".join(f"{what:<20}{value:<48}{why}" for what, value, why in self.lines())
+
+def _asked(cls: HypothesisClass, epsilon: Real, delta: Real, horizon: int) -> dict[str, Any]:
+    """What a person asks of any plan, checked."""
+    return {
+        "made_for": repr(cls),
+        "epsilon": positive(epsilon, "epsilon"),
+        "delta": probability(delta, "delta"),
+        "horizon": whole(horizon, "horizon", least=1),
+    }
 
 
-def tolerated(tolerance: Real) -> Fraction:
-    """A tolerance as the rational that a person means: 0.1 is a tenth."""
-    try:
-        exact = Fraction(tolerance).limit_denominator(MILLION)
-    except (TypeError, ValueError, OverflowError):
-        exact = Fraction(-1)
-    if not 0 <= exact < 1:
-        raise BadParameter(f"tolerance is at least 0 and below 1, not {tolerance}")
-    return exact
+def _releases(cls: HypothesisClass, releases: int | None) -> int:
+    """How many releases a lasting forest has: one for each mistake it cannot avoid, and one."""
+    return complexity(cls) + 1 if releases is None else whole(releases, "releases", least=1)
+
+
+def _shapes(trees: int, cls: HypothesisClass) -> dict[int, int]:
+    """Flat trees; where copies may stall, half of them taller."""
+    return {1: trees - trees // 2, 4: trees // 2} if can_stall(cls) else {1: trees}
 
 
 _EXACT = {"epsilon": positive, "epsilon_monitor": positive, "delta": probability}

@@ -99,6 +99,11 @@ def firing(
     return Firing(mistakes, -np.diff(survival, prepend=1.0))
 
 
+def untold(load: Floats, surprises: int) -> list[Floats]:
+    """P(a tree got exactly i surprises), for each i that is too few, at so many a tree: Poisson."""
+    return [np.exp(-load) * load**i / math.factorial(i) for i in range(surprises)]
+
+
 def votes_law(mistakes: Floats, trees: int, news: News) -> tuple[Floats, Floats]:
     """Mean and deviation of the leader's votes after so many mistakes: balls in bins.
 
@@ -106,8 +111,8 @@ def votes_law(mistakes: Floats, trees: int, news: News) -> tuple[Floats, Floats]
     >>> round(float(mean[0]))
     47
     """
-    j, load = news.surprises, mistakes / trees
-    masses = [np.exp(-load) * load**i / math.factorial(i) for i in range(j)]
+    load = mistakes / trees
+    masses = untold(load, news.surprises)
     told = 1 - np.sum(masses, axis=0)
     mean = news.share * trees * told
     bins = trees * np.maximum(told * (1 - told) - load * masses[-1] ** 2, 0)

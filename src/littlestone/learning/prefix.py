@@ -8,6 +8,7 @@ Promises: given the coins, a replaced round moves at most one vote of each ballo
 reaches one tree of each forest.
 """
 
+import pickle
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -84,13 +85,14 @@ def _column(arrays: Any) -> npt.NDArray[Any]:
 class Learned:
     """What the class's learner makes of an example in a state, worked out once for all forests.
 
-    States are numbered as they come up; 0 is the start. `after(state, row)` keys a row by its
-    round, which has one example for good.
+    States are numbered as they come up; 0 is the start. A round has one example for good, so its
+    number stands for it. States are told apart by their bytes: a class may keep values as they
+    came, and 1 == True, so that equal states may lead to different rules.
     """
 
     def __init__(self, cls: HypothesisClass) -> None:
         self.cls = cls
-        self.states, self._numbers = [cls.start()], {cls.start(): 0}
+        self.states, self._numbers = [cls.start()], {pickle.dumps(cls.start()): 0}
         self.rules = [cls.hypothesis(cls.start())]
         self._after: list[dict[int, int]] = [{}]
 
@@ -101,13 +103,14 @@ class Learned:
     def learn(self, state: int, number: int, x: object, y: bool) -> int:
         """The state after round `number`, which holds (x, y)."""
         after = self.cls.learn(self.states[state], x, y)
-        if after not in self._numbers:
-            self._numbers[after] = len(self.states)
+        spelled = pickle.dumps(after)
+        if spelled not in self._numbers:
+            self._numbers[spelled] = len(self.states)
             self.states.append(after)
             self.rules.append(self.cls.hypothesis(after))
             self._after.append({})
-        self._after[state][number] = self._numbers[after]
-        return self._numbers[after]
+        self._after[state][number] = self._numbers[spelled]
+        return self._numbers[spelled]
 
 
 def replayed(

@@ -17,6 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from littlestone.privacy.exact import BadParameter, Real
+
+MILLION = 10**6
 LARGEST_FACTOR = 8.0
 FURTHEST = 1 << 40
 """No stream is longer."""
@@ -53,3 +56,14 @@ class Schedule:
         while not ages or ages[-1] < FURTHEST:
             ages.append(math.floor(self.check_every * base * math.expm1(self.rate * len(ages))))
         return base, ages
+
+
+def tolerated(tolerance: Real) -> Fraction:
+    """A tolerance as the rational that a person means: 0.1 is a tenth."""
+    try:
+        exact = Fraction(tolerance).limit_denominator(MILLION)
+    except (TypeError, ValueError, OverflowError):
+        exact = Fraction(-1)
+    if not 0 <= exact < 1:
+        raise BadParameter(f"tolerance is at least 0 and below 1, not {tolerance}")
+    return exact

@@ -7,13 +7,12 @@ release when the rules that erred with the published one are outweighed by the r
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
-from littlestone.learning.choosing import CREDIT, complexity
-from littlestone.learning.schedule import Schedule
-from littlestone.learning.wording import Line
+from littlestone.learning.choosing import complexity, fresh_start
+from littlestone.learning.schedule import Schedule, tolerated
+from littlestone.learning.wording import Line, Planned
 from littlestone.privacy.exact import BadParameter, Real, positive, whole
 from littlestone.theory.classes import HypothesisClass, checked_class
 from littlestone.theory.errors import TooLarge
@@ -28,7 +27,7 @@ fewer mistakes than are wanted when they come as slowly as they can, and far few
 
 
 @dataclass(frozen=True)
-class ExpertsPlan:
+class ExpertsPlan(Planned):
     """The constants of `PrivateExperts`. Make one with `ExpertsPlan.practical`.
 
     The first `singles` generations make one release each; every later one makes `releases`, whose
@@ -59,8 +58,7 @@ class ExpertsPlan:
         for name in ("horizon", "threshold", "check_every", "releases", "shared_threshold"):
             whole(getattr(self, name), name, least=1)
         whole(self.singles, "singles", least=0)
-        if not 0 <= self.tolerance < 1:
-            raise BadParameter(f"tolerance is at least 0 and below 1, not {self.tolerance}")
+        tolerated(self.tolerance)
         if self.epsilon_monitor >= self.epsilon:
             raise BadParameter("the monitor's epsilon leaves nothing for the draws")
 
@@ -80,7 +78,6 @@ class ExpertsPlan:
         threshold, shared = (
             mistakes_wanted(each, spread) + round(MARGIN / rate) for each in (rest, rest / releases)
         )
-        exact_tolerance = Fraction(tolerance).limit_denominator(10**6)
         return cls(
             made_for=repr(hypotheses),
             epsilon=exact,
@@ -91,10 +88,8 @@ class ExpertsPlan:
             singles=2 * bits + 4,
             releases=releases,
             shared_threshold=shared,
-            tolerance=exact_tolerance,
-            restart_every=(
-                math.ceil(CREDIT * threshold / float(tolerance)) if exact_tolerance else None
-            ),
+            tolerance=tolerated(tolerance),
+            restart_every=fresh_start(threshold, tolerated(tolerance)),
             expected_mistakes=threshold + math.ceil(1 / (2 * rate)),
         )
 
@@ -112,11 +107,6 @@ class ExpertsPlan:
             for base in (self.threshold, self.shared_threshold)
         )
         return alone, shared
-
-    def to_json(self) -> dict[str, Any]:
-        """The plan as JSON data."""
-        data = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {n: str(v) if isinstance(v, Fraction) else v for n, v in data.items()}
 
     def lines(self) -> Iterator[Line]:
         """The plan as a table: what is proved, where the budget goes, what is hoped."""
@@ -151,9 +141,6 @@ class ExpertsPlan:
             f"about {self.expected_mistakes or 0:,} mistakes a change of rule",
             "when some rule of the class fits the stream",
         )
-
-    def __str__(self) -> str:
-        return "\n".join(f"{what:<20}{value:<48}{why}" for what, value, why in self.lines())
 
 
 def mistakes_wanted(epsilon: float, spread: float) -> int:

@@ -1,7 +1,10 @@
 """A plan in words: what is proved, where the budget goes, what is hoped."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import Field, fields
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 if TYPE_CHECKING:
     from littlestone.learning.plan import Plan
@@ -13,6 +16,24 @@ class Line(NamedTuple):
     what: str
     value: str
     why: str
+
+
+class Planned(ABC):
+    """What every plan, a frozen dataclass, can do: be a table, a text, and JSON data."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    @abstractmethod
+    def lines(self) -> Iterator[Line]:
+        """The plan as a table: what is proved, where the budget goes, what is hoped."""
+
+    def __str__(self) -> str:
+        return "\n".join(f"{what:<24}{value:<48}{why}" for what, value, why in self.lines())
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan as JSON data; fractions are text, and exact."""
+        data = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {n: str(v) if isinstance(v, Fraction) else v for n, v in data.items()}
 
 
 def lines(plan: "Plan") -> Iterator[Line]:

@@ -106,8 +106,7 @@ class AboveThreshold(Spender):
         if self.refreshed:
             each = epsilon / self.releases
             return 2 * reach / each, 4 * reach / each
-        lift = epsilon / (1 + _two_thirds_power(2 * self.releases))
-        return reach / lift, 2 * self.releases * reach / (epsilon - lift)
+        return kept_lift_scales(epsilon, self.releases, reach)
 
     def _promise(self) -> State:
         return {
@@ -231,6 +230,14 @@ class MistakesMonitor(Spender):
     def _revive(self, live: State) -> None:
         self.checks, self.epoch = whole_field(live, "checks"), whole_field(live, "epoch")
         self._mistakes, self._lift = whole_field(live, "mistakes"), lift_field(live)
+
+
+def kept_lift_scales(
+    epsilon: Fraction, releases: int, reach: Fraction = Fraction(1)
+) -> tuple[Fraction, Fraction]:
+    """Scales of the lift and of the query noise when one lift serves all releases."""
+    lift = epsilon / (1 + _two_thirds_power(2 * releases))
+    return reach / lift, 2 * releases * reach / (epsilon - lift)
 
 
 def _two_thirds_power(n: int) -> Fraction:
