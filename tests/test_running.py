@@ -17,8 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import littlestone as ls
-from littlestone.edge import running
-from littlestone.edge.running import Outcome, Task, run
+from littlestone.edge import tasks
+from littlestone.edge.running import Outcome, run
+from littlestone.edge.tasks import Task
 from littlestone.lab import telemetry
 from littlestone.privacy.rehearsal import SeededNoise
 
@@ -116,9 +117,60 @@ def test_every_format_is_the_same_stream(
         assert set(result) == {"public", "private", "notes"}
 
 
+@pytest.mark.parametrize(
+    ("options", "learner", "guarantee"),
+    [
+        (["--class", "points:merchant"], "DPSOA", "(1.0, 1e-06)"),
+        (["--class", "thresholds:amount:0:80"], "PrivateExperts", "(1.0, 0.0)"),
+        (["--class", "thresholds:amount:0:80", "--learner", "dpsoa"], "DPSOA", "(1.0, 1e-06)"),
+        (["--class", "thresholds:amount:0:80", "--user", "who"], "DPSOA", "(1.0, 1e-06)"),
+        (["--class", "thresholds:amount:0:80", "--plan", "paper"], "DPSOA", "(1.0, 1e-06)"),
+    ],
+)
+def test_the_learner_follows_from_class_budget_and_unit(
+    command: Command, file: Path, options: list[str], learner: str, guarantee: str
+) -> None:
+    report = file.with_name("report.html")
+    done = command("learn", file, *options, "--label", "fraud", "--json", "--report", report)
+    assert done.returncode == 0, done.stderr
+    public = json.loads(done.stdout)["public"]
+    assert public["learner"] == learner
+    assert public["guarantee"].startswith(guarantee)
+    assert public["why"] in done.stdout
+    assert public["rounds"] == ROWS
+    assert ("Votes of" in report.read_text()) == (learner == "DPSOA")
+
+
+def test_a_learner_that_cannot_change_its_rule_says_so(command: Command, file: Path) -> None:
+    done = command("learn", file, *OPTIONS, "--learner", "adaptive", "--horizon", 300)
+    assert done.returncode == 0, done.stderr
+    assert "note: a release needs more votes than there are rounds" in done.stdout
+    planned = command("plan", "points:merchant", "--horizon", 300, "--learner", "adaptive")
+    assert "vacuous" in planned.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--learner", "experts", "--user", "who"], "experts protects events, not users"),
+        (["--learner", "adaptive", "--tolerance", "0.1"], "adaptive knows no tolerance"),
+        (["--learner", "experts", "--plan", "paper"], "the paper's plan is for dpsoa"),
+        (["--learner", "experts"], "has no end of rules"),
+        (["--learner", "oracle"], "is not one of 'auto', 'dpsoa'"),
+    ],
+)
+def test_a_learner_that_does_not_fit_is_refused(
+    command: Command, file: Path, options: list[str], sentence: str
+) -> None:
+    done = command("learn", file, *OPTIONS, *options)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def outcome(monkeypatch: pytest.MonkeyPatch, task: Task) -> Outcome:
     """A run under noise that can be repeated."""
-    monkeypatch.setattr(running, "DPSOA", partial(ls.DPSOA, noise=SeededNoise(4)))
+    monkeypatch.setattr(tasks, "DPSOA", partial(ls.DPSOA, noise=SeededNoise(4)))
     return run(task, lambda _: None)
 
 

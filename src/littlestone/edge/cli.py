@@ -8,7 +8,6 @@ import io
 import json
 import math
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -20,8 +19,10 @@ from littlestone.edge import demo as tour
 from littlestone.edge import specs, versus
 from littlestone.edge.auditing import print_audit, progress, read_rows, run_audit
 from littlestone.edge.blocks import BadStream
-from littlestone.edge.running import Task, plan_for, run
+from littlestone.edge.running import run
 from littlestone.edge.showing import print_outcome, print_plan, watching
+from littlestone.edge.tasks import LearnerName, PlanName, Task, chosen_for
+from littlestone.lab.neighbours import LearnerName as Audited
 from littlestone.learning.plan import Plan
 from littlestone.privacy.exact import BadParameter
 from littlestone.theory.classes import HypothesisClass
@@ -32,20 +33,6 @@ from littlestone.theory.values import to_json
 
 REFUSALS = (specs.BadSpec, BadClass, BadExample, BadParameter, BadStream, TooLarge)
 GRAMMAR = (specs.__doc__ or "").split("\n\n", 1)[1].replace("\n\n    ", "\n\n\b\n    ")
-
-
-class PlanKind(StrEnum):
-    """The plans that can be run."""
-
-    practical = "practical"
-    paper = "paper"
-
-
-class LearnerKind(StrEnum):
-    """The learners that can be audited."""
-
-    dpsoa = "dpsoa"
-    soa = "soa"
 
 
 app = typer.Typer(
@@ -151,7 +138,10 @@ Cap = Annotated[
 Tolerance = Annotated[
     float, typer.Option(help="The share of mistakes that should not cause a change of rule.")
 ]
-PlanName = Annotated[PlanKind, typer.Option("--plan", help="What the constants are chosen for.")]
+WhichPlan = Annotated[PlanName, typer.Option("--plan", help="What the constants are chosen for.")]
+WhichLearner = Annotated[
+    LearnerName, typer.Option(help="By default what the class, budget and unit recommend.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a machine.")]
 
 
@@ -173,7 +163,8 @@ def learn(
     user: User = None,
     cap: Cap = None,
     tolerance: Tolerance = 0.0,
-    plan: PlanName = PlanKind.practical,
+    learner: WhichLearner = "auto",
+    plan: WhichPlan = "practical",
     out: Annotated[
         Path | None, typer.Option(help="Write the releases here, as JSON lines. Public.")
     ] = None,
@@ -197,8 +188,8 @@ def learn(
     data spends again.
     """
     task = Task(
-        file, spec, label, epsilon, delta, horizon, user, cap, tolerance, plan.value, seed, strict,
-        format_, out, report, force,
+        file, spec, label, epsilon, delta, horizon, user, cap, tolerance, learner, plan, seed,
+        strict, format_, out, report, force,
     )  # fmt: skip
     with watching(Console(stderr=True)) as watch:
         outcome = run(task, watch)
@@ -220,18 +211,20 @@ def plan(
     ] = False,
     cap: Cap = None,
     tolerance: Tolerance = 0.0,
-    kind: PlanName = PlanKind.practical,
+    learner: WhichLearner = "auto",
+    kind: WhichPlan = "practical",
     as_json: AsJson = False,
 ) -> None:
     """Every constant of a learner before it sees any data: what is proved, what is hoped, where the
     budget goes, and what the paper's theorem would ask for."""
     task = Task("", spec, "", epsilon, delta, horizon, "user" if per_user else None, cap, tolerance,
-                kind.value)  # fmt: skip
-    chosen = plan_for(task, horizon)
+                learner, kind)  # fmt: skip
+    chosen = chosen_for(task, horizon)
     theorem = Plan.theorem(specs.parse_spec(spec), epsilon, delta, max(2, horizon))
     if as_json:
         asked = dict(theorem.lines())
-        typer.echo(json.dumps({"plan": chosen.to_json(), "theorem": asked}, ensure_ascii=False))
+        found = {"learner": chosen.learner_name, "why": chosen.why, "plan": chosen.plan.to_json()}
+        typer.echo(json.dumps(found | {"theorem": asked}, ensure_ascii=False))
     else:
         print_plan(_console(), chosen, theorem)
 
@@ -250,10 +243,10 @@ def audit(
     ] = False,
     cap: Cap = None,
     tolerance: Tolerance = 0.0,
-    kind: PlanName = PlanKind.practical,
+    kind: WhichPlan = "practical",
     learner: Annotated[
-        LearnerKind, typer.Option(help="Which to run; soa has no privacy, and must be caught.")
-    ] = LearnerKind.dpsoa,
+        Audited, typer.Option(help="Which to run; soa has no privacy, and must be caught.")
+    ] = "dpsoa",
     runs: Annotated[int, typer.Option(help="Runs in each of two worlds; 0 for none.")] = 1000,
     seed: Annotated[int, typer.Option(help="Of the forest's coins, which are not secret.")] = 0,
     file: Annotated[
@@ -270,12 +263,13 @@ def audit(
     """
     cls = specs.parse_spec(spec)
     task = Task("", spec, "", epsilon, delta, horizon, "user" if per_user else None, cap, tolerance,
-                kind.value)  # fmt: skip
-    chosen = plan_for(task, horizon)
+                "dpsoa", kind)  # fmt: skip
+    chosen = chosen_for(task, horizon).plan
+    assert isinstance(chosen, Plan)
     rows = None if file is None else read_rows(file, cls, label)
     with progress(Console(stderr=True)) as watch:
         found = run_audit(
-            cls, chosen, learner=learner.value, runs=runs, seed=seed, rows=rows, watch=watch
+            cls, chosen, learner=learner, runs=runs, seed=seed, rows=rows, watch=watch
         )
     if as_json:
         typer.echo(json.dumps(found.to_json(), ensure_ascii=False))

@@ -4,8 +4,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from littlestone.edge.running import Task, run
+from littlestone.edge.running import run
 from littlestone.edge.showing import print_outcome, print_plan, watching
+from littlestone.edge.tasks import Task, chosen_for
 from littlestone.lab.telemetry import COLUMNS, NOISE, SHARE, write_events
 from littlestone.learning.plan import Plan
 from littlestone.theory.rules import Rules
@@ -29,10 +30,6 @@ def run_demo(console: Console, folder: Path) -> None:
     spec = "rules:" + ",".join(COLUMNS)
     console.rule("2. The plan, made before looking")
     console.print()
-    plan = Plan.practical(Rules(COLUMNS), EPSILON, DELTA, EVENTS, tolerance=TOLERANCE)
-    print_plan(console, plan, Plan.theorem(Rules(COLUMNS), EPSILON, DELTA, EVENTS))
-    console.print()
-    console.rule("3. Learning: a rule is published before each event")
     task = Task(
         str(events),
         spec,
@@ -44,6 +41,10 @@ def run_demo(console: Console, folder: Path) -> None:
         report=folder / "report.html",
         force=True,
     )
+    theorem = Plan.theorem(Rules(COLUMNS), EPSILON, DELTA, EVENTS)
+    print_plan(console, chosen_for(task, EVENTS), theorem)
+    console.print()
+    console.rule("3. Learning: a rule is published before each event")
     with watching(Console(stderr=True)) as watch:
         outcome = run(task, watch)
     console.print()

@@ -16,40 +16,18 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import littlestone
-from littlestone.edge.blocks import BadRow, BadStream
-from littlestone.edge.readers import open_rows
+from littlestone.edge.blocks import BadRow, BadStream, Block
+from littlestone.edge.readers import Rows, open_rows
 from littlestone.edge.report import Report, render
 from littlestone.edge.specs import parse_spec
+from littlestone.edge.tasks import AnyLearner, Chosen, Task, chosen_for
 from littlestone.learning.dpsoa import DPSOA
-from littlestone.learning.plan import Plan
+from littlestone.learning.experts import PrivateExperts
 from littlestone.learning.releases import Release
-from littlestone.privacy.accounting import Unit
-from littlestone.privacy.exact import BadParameter
+from littlestone.theory.classes import HypothesisClass
 
 MOST_BAD_ROWS = 20
 FIRST_BLOCK, LARGEST_BLOCK = 4096, 65536
-
-
-@dataclass(frozen=True)
-class Task:
-    """What a person asked for."""
-
-    source: str
-    spec: str
-    label: str
-    epsilon: float
-    delta: float
-    horizon: int | None = None
-    user: str | None = None
-    cap: int | None = None
-    tolerance: float = 0.0
-    plan: str = "practical"
-    seed: int | None = None
-    strict: bool = False
-    format: str | None = None
-    out: Path | None = None
-    report: Path | None = None
-    force: bool = False
 
 
 @dataclass
@@ -57,7 +35,8 @@ class Outcome:
     """How a run went. `learner.hypothesis` and `learner.releases` are public, the rest private."""
 
     task: Task
-    learner: DPSOA
+    chosen: Chosen
+    learner: AnyLearner
     length: int | None
     bad_rows: list[BadRow] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -66,6 +45,8 @@ class Outcome:
         """What may be published, as JSON data."""
         learner = self.learner
         return {
+            "learner": self.chosen.learner_name,
+            "why": self.chosen.why,
             "guarantee": str(learner.guarantee),
             "rule": str(learner.hypothesis),
             "releases": [release_to_json(release) for release in learner.releases],
@@ -92,27 +73,6 @@ def release_to_json(release: Release) -> dict[str, Any]:
     return {"round": release.round, "sentence": str(rule), "rule": rule.to_json()}
 
 
-def plan_for(task: Task, horizon: int) -> Plan:
-    """The plan that a task asks for."""
-    cls = parse_spec(task.spec)
-    unit: Unit = "event" if task.user is None else "user"
-    if task.cap is not None and task.user is None:
-        raise BadParameter("--cap limits the rounds of a user: say which column is the --user")
-    if task.plan == "paper" and (task.user is not None or task.tolerance):
-        raise BadParameter("the paper's plan knows no users and no tolerance: leave out --plan")
-    if task.plan == "paper":
-        return Plan.paper(cls, task.epsilon, task.delta, horizon)
-    return Plan.practical(
-        cls,
-        task.epsilon,
-        task.delta,
-        horizon,
-        unit=unit,
-        cap=task.cap,
-        tolerance=task.tolerance,
-    )
-
-
 def run(task: Task, watch: Callable[[Outcome], None]) -> Outcome:
     """Do what a task asks; `watch` is told how it goes after every block."""
     cls = parse_spec(task.spec)
@@ -130,33 +90,51 @@ def run(task: Task, watch: Callable[[Outcome], None]) -> Outcome:
         format=task.format,
         block_rows=LARGEST_BLOCK,
     ) as rows:
-        horizon = _horizon(task, rows.name, rows.length)
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            watched = task.report is not None
-            learner = DPSOA(cls, plan=plan_for(task, horizon), seed=task.seed, watched=watched)
-        outcome = Outcome(task, learner, rows.length)
-        outcome.notes += [str(warning.message) for warning in caught]
+        outcome = _begun(task, cls, rows.length, _horizon(task, rows.name, rows.length))
         with _releases_file(task.out) as file:
-            written = 0
-            for block in rows:
-                for start, stop in _parts(len(block), learner.rounds):
-                    learner.learn_many(
-                        {name: column[start:stop] for name, column in block.columns.items()},
-                        block.labels[start:stop],
-                        None if block.users is None else block.users[start:stop],
-                        bad_rows="null",
-                    )
-                    written = _write_new(file, learner, written)
-                    watch(outcome)
-                room = MOST_BAD_ROWS - len(outcome.bad_rows)
-                outcome.bad_rows += block.bad[:room]
-            _write_new(file, learner, written)
-    if learner.final is not None and learner.rounds > horizon:
+            _learn_all(outcome, rows, file, watch)
+    learner = outcome.learner
+    if learner.final is not None and learner.rounds > outcome.chosen.plan.horizon:
         outcome.notes.append(learner.final)
     if task.report is not None:
         write_private(task.report, render(report_of(outcome)))
     return outcome
+
+
+def _begun(task: Task, cls: HypothesisClass, length: int | None, horizon: int) -> Outcome:
+    """The learner before its first row, and what there is to say of it."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        chosen = chosen_for(task, horizon)
+        learner = chosen.make(cls, task.seed, watched=task.report is not None)
+    notes = [str(warning.message) for warning in caught]
+    notes += [f"{value}: {why}" for what, value, why in chosen.plan.lines() if what == "vacuous"]
+    return Outcome(task, chosen, learner, length, notes=notes)
+
+
+def _learn_all(
+    outcome: Outcome, rows: Rows, file: TextIO | None, watch: Callable[[Outcome], None]
+) -> None:
+    """Every row, and every release into its file before the next row is read."""
+    learner = outcome.learner
+    written = _write_new(file, learner, 0)
+    for block in rows:
+        for start, stop in _parts(len(block), learner.rounds):
+            _learn(learner, block, start, stop)
+            written = _write_new(file, learner, written)
+            watch(outcome)
+        room = MOST_BAD_ROWS - len(outcome.bad_rows)
+        outcome.bad_rows += block.bad[:room]
+
+
+def _learn(learner: AnyLearner, block: Block, start: int, stop: int) -> None:
+    columns = {name: column[start:stop] for name, column in block.columns.items()}
+    labels = block.labels[start:stop]
+    if isinstance(learner, DPSOA):
+        users = None if block.users is None else block.users[start:stop]
+        learner.learn_many(columns, labels, users, bad_rows="null")
+    else:
+        learner.learn_many(columns, labels, bad_rows="null")
 
 
 def _horizon(task: Task, name: str, length: int | None) -> int:
@@ -188,7 +166,7 @@ def _releases_file(path: Path | None) -> Iterator[TextIO | None]:
         yield file
 
 
-def _write_new(file: TextIO | None, learner: DPSOA, written: int) -> int:
+def _write_new(file: TextIO | None, learner: AnyLearner, written: int) -> int:
     """Append the releases that are not in the file yet; how many are in it then."""
     releases = learner.releases
     if file is not None and len(releases) > written:
@@ -218,7 +196,7 @@ def report_of(outcome: Outcome) -> Report:
         rounds=learner.rounds,
         null_rounds=learner.null_rounds,
         bad_rows=outcome.private()["bad_rows"],
-        trees=learner.plan.trees,
+        trees=0 if isinstance(learner, PrivateExperts) else learner.plan.trees,
         releases=learner.releases,
         samples=learner.trace,
         plan=list(learner.plan.lines()),
@@ -227,7 +205,8 @@ def report_of(outcome: Outcome) -> Report:
         provenance={
             "littlestone": littlestone.__version__,
             "class": repr(learner.cls),
-            "plan": learner.plan.name,
+            "learner": f"{outcome.chosen.learner_name}: {outcome.chosen.why}",
+            "plan": task.plan,
             "seed of the coins (not secret)": str(learner.seed),
         },
     )
@@ -239,15 +218,16 @@ def _adding(adds: bool, cap: int | None) -> str:
     return "disjoint epochs: counts once" if cap is None else f"counts for at most {cap} epochs"
 
 
-def ledger_rows(learner: DPSOA) -> list[tuple[str, str, str, str]]:
+def ledger_rows(learner: AnyLearner) -> list[tuple[str, str, str, str]]:
     """The ledger by mechanism: how often used, at what cost each, how that adds up."""
+    cap = learner.plan.cap if isinstance(learner, DPSOA) else None
     uses = Counter((event.mechanism, event.cost, event.epoch is None) for event in learner.ledger)
     return [
         (
             mechanism,
             f"{count:,}",
             f"epsilon {float(cost.epsilon):.4g}, delta {float(cost.delta):.3g}",
-            _adding(adds, learner.plan.cap),
+            _adding(adds, cap),
         )
         for (mechanism, cost, adds), count in uses.items()
     ]

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from littlestone.edge.running import Outcome, ledger_rows
-from littlestone.learning.plan import Plan
+from littlestone.edge.tasks import Chosen
 from littlestone.learning.theorem import TheoremPlan
 
 LONGEST_RULE = 48
@@ -64,6 +64,7 @@ def print_outcome(console: Console, outcome: Outcome) -> None:
     if len(learner.releases) > 20:
         console.print(f"  (the last 20 of {len(learner.releases):,})")
     console.print(f"\n  {learner.guarantee}")
+    console.print(f"  by {outcome.chosen.learner_name}. {outcome.chosen.why}")
     if task.out is not None:
         console.print(f"  releases written to {task.out}")
     console.print("\nPRIVATE: for the data's holder only")
@@ -81,10 +82,11 @@ def print_outcome(console: Console, outcome: Outcome) -> None:
         console.print(f"\nnote: {note}")
 
 
-def print_plan(console: Console, plan: Plan, theorem: TheoremPlan) -> None:
+def print_plan(console: Console, chosen: Chosen, theorem: TheoremPlan) -> None:
     """A plan as a table, and what the theorem would ask for."""
+    console.print(f"{chosen.learner_name}. {chosen.why}\n")
     constants = table("what", "value", "why")
-    for line in plan.lines():
+    for line in chosen.plan.lines():
         constants.add_row(*line)
     console.print(constants)
     console.print("\nWhat the paper's proof would ask for (powers of two; nobody can run it):")

@@ -1,0 +1,113 @@
+"""A task: what a person asked of a stream, and the learner that will do it.
+
+The learner follows from the class, the budget and the unit alone, never from the stream: choosing
+it costs nothing.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple, TypeAlias
+
+from littlestone.edge.specs import parse_spec
+from littlestone.learning.adaptive import AdaptiveDPSOA, EveryRoundPlan
+from littlestone.learning.dpsoa import DPSOA
+from littlestone.learning.experts import PrivateExperts
+from littlestone.learning.plan import Plan
+from littlestone.learning.recommend import recommend
+from littlestone.learning.weighing import ExpertsPlan
+from littlestone.privacy.accounting import Unit
+from littlestone.privacy.exact import BadParameter
+from littlestone.theory.classes import HypothesisClass
+
+LearnerName = Literal["auto", "dpsoa", "experts", "adaptive"]
+PlanName = Literal["practical", "paper"]
+AnyLearner: TypeAlias = DPSOA | PrivateExperts | AdaptiveDPSOA
+AnyPlan: TypeAlias = Plan | ExpertsPlan | EveryRoundPlan
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a person asked for."""
+
+    source: str
+    spec: str
+    label: str
+    epsilon: float
+    delta: float
+    horizon: int | None = None
+    user: str | None = None
+    cap: int | None = None
+    tolerance: float = 0.0
+    learner: LearnerName = "auto"
+    plan: PlanName = "practical"
+    seed: int | None = None
+    strict: bool = False
+    format: str | None = None
+    out: Path | None = None
+    report: Path | None = None
+    force: bool = False
+
+    @property
+    def unit(self) -> Unit:
+        """What is protected whole."""
+        return "event" if self.user is None else "user"
+
+
+class Chosen(NamedTuple):
+    """A plan, and why the learner that it is for."""
+
+    plan: AnyPlan
+    why: str
+
+    @property
+    def learner_name(self) -> str:
+        """The learner that the plan is for."""
+        match self.plan:
+            case Plan():
+                return DPSOA.__name__
+            case ExpertsPlan():
+                return PrivateExperts.__name__
+        return AdaptiveDPSOA.__name__
+
+    def make(self, cls: HypothesisClass, seed: int | None, watched: bool = False) -> AnyLearner:
+        """The learner, before its first round."""
+        match self.plan:
+            case Plan():
+                return DPSOA(cls, plan=self.plan, seed=seed, watched=watched)
+            case ExpertsPlan():
+                return PrivateExperts(cls, plan=self.plan, seed=seed)
+        epsilon, delta, horizon = self.plan.epsilon, self.plan.delta, self.plan.horizon
+        return AdaptiveDPSOA(cls, epsilon, delta, horizon, trees=self.plan.trees, seed=seed)
+
+
+def chosen_for(task: Task, horizon: int) -> Chosen:
+    """The learner and the plan for a task."""
+    _refuse_what_does_not_fit(task)
+    cls, budget = parse_spec(task.spec), (task.epsilon, task.delta, horizon)
+    if task.plan == "paper":
+        return Chosen(Plan.paper(cls, *budget), "The paper's plan is DPSOA's.")
+    name, why = task.learner, "It was asked for."
+    if name == "auto":
+        found = recommend(cls, *budget, unit=task.unit, tolerance=task.tolerance)
+        name = "experts" if found.learner_name == PrivateExperts.__name__ else "dpsoa"
+        why = found.why
+    if name == "experts":
+        plan = ExpertsPlan.practical(cls, task.epsilon, horizon, tolerance=task.tolerance)
+        return Chosen(plan, why)
+    if name == "adaptive":
+        return Chosen(EveryRoundPlan.of(*budget), why)
+    forest = Plan.practical(cls, *budget, unit=task.unit, cap=task.cap, tolerance=task.tolerance)
+    return Chosen(forest, why)
+
+
+def _refuse_what_does_not_fit(task: Task) -> None:
+    if task.cap is not None and task.user is None:
+        raise BadParameter("--cap limits the rounds of a user: say which column is the --user")
+    if task.plan == "paper" and (task.user is not None or task.tolerance):
+        raise BadParameter("the paper's plan knows no users and no tolerance: leave out --plan")
+    if task.plan == "paper" and task.learner not in ("auto", "dpsoa"):
+        raise BadParameter(f"the paper's plan is for dpsoa: leave out --learner {task.learner}")
+    if task.learner in ("experts", "adaptive") and task.user is not None:
+        raise BadParameter(f"{task.learner} protects events, not users: leave out --learner")
+    if task.learner == "adaptive" and task.tolerance:
+        raise BadParameter("adaptive knows no tolerance: leave out --tolerance or --learner")
