@@ -20,6 +20,7 @@ from littlestone.learning.prefix import Prefix
 from littlestone.learning.private import EventLearner
 from littlestone.learning.restarting import Publish, Watch
 from littlestone.learning.rounds import Rounds
+from littlestone.learning.saving import Live
 from littlestone.learning.wording import Line, Planned
 from littlestone.privacy.accounting import Cost, per_release
 from littlestone.privacy.every_check import EveryCheck
@@ -116,6 +117,14 @@ class EveryRoundEngine:
         self.forest, self.gate, self.rule = forest, gate, rule
         self.mistakes = 0
         self._cls, self._first, self._publish, self._watch = cls, first, publish, watch
+
+    def live(self) -> Live:
+        """What is needed to go on, beside the gate, the rule and the prefix."""
+        return {"mistakes": self.mistakes}
+
+    def revive(self, live: Live, rule: Hypothesis) -> None:
+        """Go on from where another was saved; gate and prefix are revived already."""
+        self.mistakes, self.rule = live["mistakes"], rule
 
     def advance(self, rounds: Rounds, start: int, stop: int) -> None:
         """Learn the rounds from `start` up to `stop`, one after the other."""

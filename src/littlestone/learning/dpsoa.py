@@ -85,6 +85,7 @@ class DPSOA(PrivateLearner):
             raise BadParameter(f"{cls!r} has no rule before any example")
         super().__init__(cls, rule, self.plan.horizon)
         self._shown: dict[int, int] = {}
+        self._unsaved: set[int] = set()
         self._engine = self._begin(rule, SystemNoise() if noise is None else noise, watched)
 
     def _begin(
@@ -166,7 +167,17 @@ class DPSOA(PrivateLearner):
         if self.plan.cap is None or route == NOBODY:
             return True
         self._shown[route] = self._shown.get(route, 0) + 1
+        self._unsaved.add(route)
         return self._shown[route] <= self.plan.cap
+
+    def _unsaved_users(self) -> Mapping[int, int]:
+        found = {route: self._shown[route] for route in sorted(self._unsaved)}
+        self._unsaved = set()
+        return found
+
+    def _revive_users(self, users: Mapping[int, int]) -> None:
+        self._shown = dict(users)
+        self._missing = missing_from(self.hypothesis, self.cls)
 
     def _publish(self, number: int, rule: Hypothesis) -> None:
         super()._publish(number, rule)

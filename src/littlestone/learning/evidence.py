@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from littlestone.learning.placing import NOWHERE, Placing, batch_of
 from littlestone.learning.rounds import Numbers
+from littlestone.learning.saving import Live, Unsaved
 from littlestone.theory.classes import HypothesisClass, checked_class
 from littlestone.theory.combinations import Complement
 from littlestone.theory.errors import TooLarge
@@ -28,6 +29,8 @@ from littlestone.theory.vocabulary import negation
 
 Counts: TypeAlias = npt.NDArray[np.int64]
 
+PAGE = 512
+"""Counts that are saved together."""
 MOST_RULES = 4_000_000
 MOST_CELLS = 200_000_000
 """The largest table, in bytes."""
@@ -50,6 +53,7 @@ class Evidence(ABC):
         self._place = Placing(cls)
         self._net = np.zeros(self._place.points, dtype=np.int64)
         self._positives = 0
+        self._cleared, self._changed = True, set[int]()
 
     def __repr__(self) -> str:
         return f"Evidence({self.cls!r}, private)"
@@ -87,6 +91,7 @@ class Evidence(ABC):
         places = self._place(batch)
         told = places != NOWHERE
         np.add.at(self._net, places[told], np.where(answers[told], -1, 1))
+        self._changed |= set(np.unique(places[told] // PAGE).tolist())
         self._positives += int(answers[told].sum())
 
     def may_be_surprised(self, x: object, y: bool, right: Hypothesis) -> bool:
@@ -101,6 +106,27 @@ class Evidence(ABC):
         """Forget all rounds."""
         self._net[:] = 0
         self._positives = 0
+        self._cleared, self._changed = True, set()
+
+    def live(self) -> Live:
+        """The positives: they count for rules that say yes nowhere."""
+        return {"positives": self._positives}
+
+    def unsaved(self) -> Unsaved:
+        """The pages of counts that have changed since this was asked last."""
+        parts = {page: self._page(page).astype("<i8").tobytes() for page in sorted(self._changed)}
+        found = Unsaved(self._cleared, parts)
+        self._cleared, self._changed = False, set()
+        return found
+
+    def revive(self, live: Live, parts: Mapping[int, bytes]) -> None:
+        """Take the counts that were saved."""
+        self._positives, self._cleared = live["positives"], False
+        for page, part in parts.items():
+            self._page(page)[:] = np.frombuffer(part, "<i8")
+
+    def _page(self, page: int) -> Counts:
+        return self._net[page * PAGE : (page + 1) * PAGE]
 
 
 class _OnThresholds(Evidence):
@@ -194,6 +220,15 @@ class _OfComplement(Evidence):
 
     def restart(self, published: Hypothesis) -> None:
         self._of.restart(published)
+
+    def live(self) -> Live:
+        return self._of.live()
+
+    def unsaved(self) -> Unsaved:
+        return self._of.unsaved()
+
+    def revive(self, live: Live, parts: Mapping[int, bytes]) -> None:
+        self._of.revive(live, parts)
 
 
 def evidence(cls: HypothesisClass) -> Evidence:

@@ -11,6 +11,7 @@ from littlestone.learning.coins import Purpose, below, coins, fresh_seed
 from littlestone.learning.evidence import Evidence, evidence, index_key
 from littlestone.learning.private import EventLearner
 from littlestone.learning.restarting import Publish, Restarting, Watch
+from littlestone.learning.saving import Live
 from littlestone.learning.weighing import ExpertsPlan
 from littlestone.privacy.exact import BadParameter, Real
 from littlestone.privacy.exponential import ExponentialMechanism, Scores
@@ -80,6 +81,10 @@ class Weighing(Restarting[Scores]):
     ) -> None:
         super().__init__(forest, gate, rule, publish, watch, watched=True)
         self._generation = gate.generation
+
+    def revive(self, live: Live, rule: Hypothesis) -> None:
+        super().revive(live, rule)
+        self._generation = self.gate.generation
 
     def _look(self) -> Decision:
         """One check; all rules are weighed at a firing only."""

@@ -25,12 +25,14 @@ import numpy as np
 import numpy.typing as npt
 
 from littlestone.learning.coins import Purpose, below, coins
+from littlestone.learning.saving import Live, Unsaved
 from littlestone.learning.shown import Indices, Shown
 from littlestone.theory.classes import HypothesisClass, State, checked_class
 from littlestone.theory.errors import BadClass
 from littlestone.theory.hypothesis import Hypothesis
-from littlestone.theory.rows import Batch
-from littlestone.theory.values import Mask
+from littlestone.theory.reading import rule_from_json
+from littlestone.theory.rows import Batch, packed, unpacked
+from littlestone.theory.values import Mask, decode, encode
 
 Routes = npt.NDArray[np.integer[Any]]
 """What decides where rows go: the number of the round, or of the user."""
@@ -45,10 +47,18 @@ ROOT = 1
 
 
 class Learner(NamedTuple):
-    """What a pertinent vertex holds. `state` is None while it only claims the published rule."""
+    """What a pertinent vertex holds. `state` is None while it only claims the published rule.
+
+    `taught` is all it learned since it was fresh, in order, which makes it what it is; None when it
+    is dead.
+    """
 
     state: State | None
     rule: Hypothesis | None
+    taught: tuple[tuple[object, bool], ...] | None = ()
+
+
+DEAD = Learner(None, None, None)
 
 
 class VoteChange(NamedTuple):
@@ -116,18 +126,23 @@ class Forest:
         self.cls, self.seed, self.root, self.replant = checked_class(cls), seed, root, replant
         self._leaves = np.array(leaves)
         self.epoch = 0
+        self._from: Hypothesis | None = None
         self._begin(Learner(cls.start(), cls.hypothesis(cls.start())))
 
     def restart(self, published: Hypothesis) -> None:
         """Begin an epoch: every tree anew, from the published rule."""
         state = self.cls.restart(published)
         offered = self.cls.hypothesis(state) == published
-        self.epoch += 1
+        self.epoch, self._from = self.epoch + 1, published
         self._begin(Learner(state if offered else None, published))
 
     def _begin(self, learner: Learner) -> None:
         self._fresh = learner
         self.trees = [self._planted(int(count)) for count in self._leaves]
+        self._cleared, self._changed = True, set[int]()
+        self._count()
+
+    def _count(self) -> None:
         self._held = Counter(rule for tree in self.trees for rule in tree.rules)
         self._voted = Counter(tree.vote for tree in self.trees if tree.vote is not None)
         self.ballot = {rule.key: votes for rule, votes in self._voted.items()}
@@ -208,6 +223,7 @@ class Forest:
             if found is None:
                 return
             before, held = tree.vote, tree.rules
+            self._changed.add(number)
             self._surprised(number, int(tree.owner[leaves[found - begin]]), *shown.example(found))
             after = self.trees[number].vote
             _exchange(self._held, held, self.trees[number].rules)
@@ -232,7 +248,7 @@ class Forest:
         while vertex != ROOT and _disagree(tree.pertinent, vertex):
             vertex, played = self._play(number, tree, vertex), True
         if vertex == ROOT and self.root == "dies" and played:
-            tree.pertinent[ROOT] = Learner(None, None)
+            tree.pertinent[ROOT] = DEAD
         if played:
             tree.voter = self._chosen(number, tree)
         if self.replant and tree.vote is None and set(tree.pertinent) == {ROOT}:
@@ -241,15 +257,49 @@ class Forest:
 
     def _taught(self, learner: Learner, x: object, y: bool) -> Learner:
         """The learner after a mistake. A mere claim gives way to a learner that starts here."""
-        if learner.state is None:
-            start = self.cls.start()
-            rule = self.cls.hypothesis(start)
+        taught = (*(learner.taught or ()), (x, y))
+        state, rule = learner.state, learner.rule
+        if state is None:
+            state = self.cls.start()
+            rule = self.cls.hypothesis(state)
             if rule is None or rule(x) == y:
-                return Learner(start, rule)
-            learner = Learner(start, rule)
-        assert learner.state is not None
-        state = self.cls.learn(learner.state, x, y)
-        return Learner(state, self.cls.hypothesis(state))
+                return Learner(state, rule, taught)
+        state = self.cls.learn(state, x, y)
+        return Learner(state, self.cls.hypothesis(state), taught)
+
+    def live(self) -> Live:
+        """The epoch, and the rule that it began with."""
+        return {"epoch": self.epoch, "from": None if self._from is None else self._from.to_json()}
+
+    def unsaved(self) -> Unsaved:
+        """The trees that have learned something since this was asked last."""
+        parts = {number: _written(self.trees[number]) for number in sorted(self._changed)}
+        found = Unsaved(self._cleared, parts)
+        self._cleared, self._changed = False, set()
+        return found
+
+    def revive(self, live: Live, parts: Mapping[int, bytes]) -> None:
+        """Grow the trees that were saved, each from what it was taught."""
+        if live["from"] is not None:
+            self.restart(rule_from_json(live["from"]))
+        self.epoch = live["epoch"]
+        for number, part in parts.items():
+            self.trees[number] = self._read(self.trees[number].leaves, part)
+        self._cleared = False
+        self._count()
+
+    def _read(self, leaves: int, part: bytes) -> Tree:
+        """The tree that `_written` wrote."""
+        written: Any = decode(part)
+        voter, merges, generation, *held = written
+        tree = Tree(leaves, {}, voter, merges, generation)
+        for vertex, lessons in held:
+            learner = DEAD if lessons is None else self._fresh
+            for x, y in lessons or ():
+                learner = self._taught(learner, unpacked(x), y)
+            tree.pertinent[vertex] = learner
+            tree.owner[_below(leaves, vertex)] = vertex
+        return tree
 
     def _play(self, number: int, tree: Tree, vertex: int) -> int:
         """Two pertinent siblings that disagree give way to their parent."""
@@ -262,7 +312,7 @@ class Forest:
 
     def _winner(self, one: Learner, other: Learner, guess: bool) -> Learner:
         if one.rule is None or other.rule is None:
-            return Learner(None, None)
+            return DEAD
         x = self.cls.disagreement(one.rule, other.rule)
         return self._taught(one if one.rule(x) != guess else other, x, guess)
 
@@ -277,6 +327,14 @@ class Forest:
             return ROOT
         address = self.epoch, number, tree.generation, tree.merges
         return pairs[int(below(len(pairs), coins(self.seed, Purpose.CHOICE, *address)))]
+
+
+def _written(tree: Tree) -> bytes:
+    held = []
+    for vertex, (_, _, taught) in tree.pertinent.items():
+        lessons = None if taught is None else tuple((packed(x), y) for x, y in taught)
+        held.append((vertex, lessons))
+    return encode((tree.voter, tree.merges, tree.generation, *held))
 
 
 def _next_surprise(tree: Tree, shown: Shown, leaves: Indices, begin: int, at: int) -> int | None:

@@ -15,6 +15,7 @@ import numpy as np
 from littlestone.learning.forest import Forest, VoteChange
 from littlestone.learning.restarting import LARGEST_WINDOW, Publish, Watch
 from littlestone.learning.rounds import Numbers, Rounds, errors
+from littlestone.learning.saving import Live
 from littlestone.privacy.gate import HistSparse
 from littlestone.theory.hypothesis import Hypothesis
 from littlestone.theory.rows import as_batch
@@ -37,6 +38,15 @@ class Lasting:
         self._every = check_every
         self._publish, self._watch = publish, watch
         self._votes = [tree.vote for tree in forest.trees]
+
+    def live(self) -> Live:
+        """What is needed to go on, beside the gate, the rule and the forest."""
+        return {"mistakes": self.mistakes}
+
+    def revive(self, live: Live, rule: Hypothesis) -> None:
+        """Go on from where another was saved; gate and forest are revived already."""
+        self.mistakes, self.rule = live["mistakes"], rule
+        self._votes = [tree.vote for tree in self.forest.trees]
 
     def advance(self, rounds: Rounds, start: int, stop: int) -> None:
         """Learn the rounds from `start` up to `stop`."""

@@ -18,10 +18,11 @@ import numpy.typing as npt
 
 from littlestone.learning.coins import Purpose, below, coins
 from littlestone.learning.rounds import Numbers
+from littlestone.learning.saving import Live, Unsaved
 from littlestone.theory.classes import HypothesisClass
 from littlestone.theory.hypothesis import Hypothesis
-from littlestone.theory.rows import Batch, part_of, row_of
-from littlestone.theory.values import Mask
+from littlestone.theory.rows import Batch, as_batch, packed, part_of, row_of, unpacked
+from littlestone.theory.values import Mask, decode, encode
 
 
 class Prefix:
@@ -32,6 +33,8 @@ class Prefix:
         self._parts: list[tuple[Batch, Mask, Numbers]] = []
         self._votes: Counter[Hypothesis] = Counter()
         self._learned = Learned(cls)
+        self._new: list[tuple[Batch, Mask, Numbers]] = []
+        self._saved = 0
 
     def __repr__(self) -> str:
         return f"Prefix({self.cls!r}, private)"
@@ -39,6 +42,7 @@ class Prefix:
     def learn(self, batch: Batch, answers: Mask, numbers: Numbers) -> None:
         """Take some rounds in, each with its number."""
         self._parts.append((batch, answers, numbers))
+        self._new.append((batch, answers, numbers))
 
     def ballot(self, planted: int) -> Mapping[bytes, int]:
         """The votes of forest number `planted`, by key; unless fresh, all have the same coins."""
@@ -60,6 +64,32 @@ class Prefix:
     def named(self, key: bytes) -> Hypothesis:
         """The rule of a key that some tree voted for."""
         return next(rule for rule in self._votes if rule.key == key)
+
+    def live(self) -> Live:
+        """Nothing but rounds, which are in parts."""
+        return {}
+
+    def unsaved(self) -> Unsaved:
+        """The rounds that came since this was asked last, as one part."""
+        rows = [
+            (packed(row_of(batch, row)), bool(answers[row]), int(numbers[row]))
+            for batch, answers, numbers in self._new
+            for row in range(len(answers))
+        ]
+        self._new = []
+        if not rows:
+            return Unsaved(False, {})
+        self._saved += 1
+        return Unsaved(False, {self._saved: encode(tuple(rows))})
+
+    def revive(self, live: Live, parts: Mapping[int, bytes]) -> None:
+        """Take in the rounds that were saved."""
+        for number in sorted(parts):
+            rows: Any = decode(parts[number])
+            xs, answers, numbers = zip(*rows, strict=True)
+            self.learn(as_batch(list(map(unpacked, xs))), np.array(answers), np.array(numbers))
+            self._saved = number
+        self._new = []
 
     def _joined(self) -> tuple[Batch, Mask, Numbers]:
         if len(self._parts) > 1:

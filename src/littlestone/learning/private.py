@@ -4,7 +4,7 @@ Promises: before each example there is a published rule; past the horizon the la
 null round uses up its number; a step that was interrupted half-way is the last.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from littlestone.learning.releases import Release
@@ -17,17 +17,19 @@ from littlestone.learning.rounds import (
     readable_rounds,
     usable_rounds,
 )
+from littlestone.learning.saving import Live, Saved, Saving
 from littlestone.learning.trace import TOP, Sample, Trace
 from littlestone.privacy.accounting import Cost, Event, Guarantee
-from littlestone.privacy.spender import ForwardOnly, Moved
+from littlestone.privacy.exact import BadParameter
+from littlestone.privacy.spender import ForwardOnly, Moved, State
 from littlestone.theory.classes import HypothesisClass
 from littlestone.theory.hypothesis import Hypothesis
 from littlestone.theory.rows import Batch, label
 from littlestone.theory.values import Mask
 
 
-class HasVotes(Protocol):
-    """What an engine learns with, as far as the trace knows it."""
+class HasVotes(Saving, Protocol):
+    """What an engine learns with, as far as a learner tells of it."""
 
     @property
     def votes(self) -> Mapping[Hypothesis, int]: ...
@@ -50,6 +52,10 @@ class HasGate(Protocol):
     @property
     def exhausted(self) -> bool: ...
 
+    def checkpoint(self, keep: Callable[[State], None]) -> None: ...
+
+    def resume(self, state: State) -> None: ...
+
 
 class Engine(Protocol):
     """What moves through the rounds: a gate, what is learned with, and the published rule."""
@@ -71,6 +77,12 @@ class Engine(Protocol):
 
     def pass_one(self, number: int) -> None:
         """The end of a null round."""
+
+    def live(self) -> Live:
+        """What is needed to go on, beside the gate, the rule and what is learned with."""
+
+    def revive(self, live: Live, rule: Hypothesis) -> None:
+        """Go on from where another was saved."""
 
 
 class PrivateLearner(ForwardOnly):
@@ -147,6 +159,50 @@ class PrivateLearner(ForwardOnly):
     def predict_many(self, X: Any) -> Mask:
         """What the published rule says of a batch."""
         return self.cls.predict(self._engine.rule, readable_batch(self.cls, X))
+
+    def checkpoint(self, keep: Callable[[Saved], None]) -> None:
+        """Have the learner kept as data, for a store; then go on. If `keep` fails, this one learns
+        no more: nobody knows whether it was kept."""
+        self._enter()
+        engine = self._engine
+
+        def with_gate(gate: State) -> None:
+            live: Live = {
+                "rounds": self.rounds,
+                "null_rounds": self.null_rounds,
+                "gate": gate,
+                "engine": engine.live(),
+                "memory": engine.forest.live(),
+                "trace": self._trace.live(),
+            }
+            memory, trace = engine.forest.unsaved(), self._trace.entries
+            keep(Saved(live, memory, self._unsaved_users(), self.releases, trace))
+
+        engine.gate.checkpoint(with_gate)
+        self._busy = False
+
+    def resume(self, saved: Saved) -> None:
+        """Go on from where another was kept. Only a learner that has not begun may, with the same
+        class, plan and seed. That a state is resumed once only is the store's to see to."""
+        if self.rounds or self._busy:
+            raise BadParameter("only a learner that has not begun can resume")
+        self._enter()
+        live, engine = saved.live, self._engine
+        engine.gate.resume(live["gate"])
+        engine.forest.revive(live["memory"], saved.memory.parts)
+        engine.revive(live["engine"], saved.releases[-1].rule)
+        self._releases = list(saved.releases)
+        self._trace.revive(live["trace"], saved.trace)
+        self.rounds, self.null_rounds = live["rounds"], live["null_rounds"]
+        self._revive_users(saved.users)
+        self._busy = False
+
+    def _unsaved_users(self) -> Mapping[int, int]:
+        """The users whose count has changed since this was asked last."""
+        return {}
+
+    def _revive_users(self, users: Mapping[int, int]) -> None:
+        """Take the counts that were saved."""
 
     def _enter(self) -> None:
         """One step at a time; one that was interrupted half-way is the last."""

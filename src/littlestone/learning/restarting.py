@@ -17,6 +17,7 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 
 from littlestone.learning.rounds import Numbers, Rounds
+from littlestone.learning.saving import Live, Saving
 from littlestone.privacy.epochs import MistakesGate
 from littlestone.privacy.gate import Ballot, Decision
 from littlestone.theory.classes import HypothesisClass
@@ -41,7 +42,7 @@ Watch = Callable[[int, Mapping[Hypothesis, int], bool], None]
 BallotOut = TypeVar("BallotOut", covariant=True)
 
 
-class Memory(Protocol[BallotOut]):
+class Memory(Saving, Protocol[BallotOut]):
     """What an epoch remembers of its rounds: a forest, or the mistakes of every rule. Private."""
 
     cls: HypothesisClass
@@ -95,6 +96,14 @@ class Restarting(Generic[Ballot]):
             self._forest.learn(part.batch, part.answers, part.route)
         self._put_by.clear()
         return self._forest
+
+    def live(self) -> Live:
+        """What is needed to go on, beside the gate, the rule and the memory."""
+        return {"mistakes": self.mistakes, "pending": self._pending}
+
+    def revive(self, live: Live, rule: Hypothesis) -> None:
+        """Go on from where another was saved; gate and memory are revived already."""
+        self.mistakes, self._pending, self.rule = live["mistakes"], live["pending"], rule
 
     def advance(self, rounds: Rounds, start: int, stop: int) -> None:
         """Learn the rounds from `start` up to `stop`."""

@@ -4,6 +4,7 @@ Promises: however long the stream, a trace holds at most `most` samples, spread 
 first and the last among them. It is a machine: the same samples in, the same samples kept.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from littlestone.theory.hypothesis import Hypothesis
@@ -30,7 +31,7 @@ class Sample(NamedTuple):
         return f"Sample(round={self.round}, private)"
 
 
-class _Entry(NamedTuple):
+class Entry(NamedTuple):
     """A sample, whether it is to be kept, and how many of its sort came before it."""
 
     sample: Sample
@@ -53,7 +54,7 @@ class Trace:
         if most < 4:
             raise ValueError(f"A trace holds at least 4 samples: {most} is too few.")
         self.most = most
-        self._entries: list[_Entry] = []
+        self._entries: list[Entry] = []
         self._counts = {False: 0, True: 0}
         self._strides = {False: 1, True: 1}
 
@@ -65,6 +66,21 @@ class Trace:
         """What is kept, in order; the last one that came is always there."""
         return tuple(entry.sample for entry in self._entries)
 
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """What is kept, for saving."""
+        return tuple(self._entries)
+
+    def live(self) -> dict[str, list[int]]:
+        """What is needed to go on, beside the entries."""
+        return {"counts": [*self._counts.values()], "strides": [*self._strides.values()]}
+
+    def revive(self, live: dict[str, list[int]], entries: Iterable[Entry]) -> None:
+        """Become the trace that was saved."""
+        self._entries = list(entries)
+        self._counts = dict(zip((False, True), live["counts"], strict=True))
+        self._strides = dict(zip((False, True), live["strides"], strict=True))
+
     def add(self, sample: Sample, keep: bool = False) -> None:
         """Note a sample; `keep` marks one worth keeping, such as a firing."""
         if self._entries:
@@ -75,12 +91,12 @@ class Trace:
                 )
             if not self._stays(last):
                 self._entries.pop()
-        self._entries.append(_Entry(sample, keep, self._counts[keep]))
+        self._entries.append(Entry(sample, keep, self._counts[keep]))
         self._counts[keep] += 1
         while len(self._entries) > self.most:
             self._thin()
 
-    def _stays(self, entry: _Entry) -> bool:
+    def _stays(self, entry: Entry) -> bool:
         return entry.number % self._strides[entry.keep] == 0
 
     def _thin(self) -> None:

@@ -178,7 +178,7 @@ class MistakesGate(Gate[Ballot]):
             **super()._live(),
             "age": self.age,
             "refusals": self.refusals,
-            "monitor": self._monitor.export(),
+            "monitor": self._monitor._state(),
         }
 
     def _revive(self, live: State) -> None:

@@ -234,7 +234,7 @@ class HistSparse(Gate[Mapping[bytes, int]]):
         }
 
     def _live(self) -> State:
-        return {**super()._live(), "monitor": self._monitor.export()}
+        return {**super()._live(), "monitor": self._monitor._state()}
 
     def _revive(self, live: State) -> None:
         super()._revive(live)

@@ -3,12 +3,15 @@
 Promises: a spender cannot be copied or pickled; it takes one step at a time, whatever the threads;
 and it works in the process that made it only, because a fork is a copy. `export` hands its state
 over, for a store to move (live threshold noise included, draws made ahead never), and leaves the
-exporter dead. That a state is resumed once only is the store's to see to: data can be copied.
+exporter dead. `checkpoint` has its state kept and goes on, or, if keeping fails, is dead too. That
+a state is resumed once only is the store's to see to: data can be copied.
 """
 
 import os
 import threading
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any, NoReturn, TypeAlias
 
 from littlestone.privacy.exact import BadParameter, whole
@@ -81,19 +84,35 @@ class Spender(ForwardOnly, ABC):
         """The whole state, handed over: after this, the present object refuses to work."""
         with self._step:
             self._moved = True
-            return {"kind": type(self).__name__, "promise": self._promise(), "live": self._live()}
+            return self._state()
+
+    def checkpoint(self, keep: Callable[[State], None]) -> None:
+        """Have the state kept, then go on. If `keep` fails, nobody knows which state will be
+        resumed, so this object goes no further."""
+        with self._step:
+            self._moved = True
+            keep(self._state())
+            self._moved = False
 
     def resume(self, state: State) -> None:
         """Take over an exported state. Only a fresh spender with the same promise may."""
         if self._begun or self._moved:
             raise BadParameter("only a spender that has not begun can resume a state")
-        mine = {"kind": type(self).__name__, "promise": self._promise()}
+        mine = {"kind": type(self).__name__, "promise": self._promised}
         theirs = {name: state.get(name) for name in mine}
         if mine != theirs:
             raise BadParameter(f"the state belongs to {theirs}, not to {mine}")
         self._begun = self._moved = True
         self._revive(state.get("live", {}))
         self._moved = False  # a state that cannot be read leaves a dead spender, not a fresh budget
+
+    def _state(self) -> State:
+        return {"kind": type(self).__name__, "promise": self._promised, "live": self._live()}
+
+    @cached_property
+    def _promised(self) -> State:
+        """It never changes, and may take a while to write."""
+        return self._promise()
 
     @abstractmethod
     def _promise(self) -> State:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from littlestone.theory.errors import BadClass, BadExample
-from littlestone.theory.values import plain
+from littlestone.theory.values import Plain, plain
 
 Column = str | None
 """The column a family reads; None when the example is the value itself."""
@@ -105,6 +105,27 @@ def passes(read: Callable[[Any], object], value: object) -> bool:
     except BadExample:
         return False
     return True
+
+
+def packed(x: object) -> Plain:
+    """An example as one value, which has canonical bytes.
+
+    >>> packed({"b": np.int64(1), "a": "x"}), packed(7.0)
+    (('row', 'b', 1, 'a', 'x'), ('value', 7.0))
+    """
+    if not isinstance(x, Mapping):
+        return "value", plain(x)
+    return "row", *(part for name, value in x.items() for part in (plain(name), plain(value)))
+
+
+def unpacked(value: tuple[Any, ...]) -> object:
+    """The example that `packed` packed.
+
+    >>> unpacked(("row", "b", 1, "a", "x")), unpacked(("value", 7.0))
+    ({'b': 1, 'a': 'x'}, 7.0)
+    """
+    kind, *parts = value
+    return parts[0] if kind == "value" else dict(zip(parts[::2], parts[1::2], strict=True))
 
 
 _VALUES = {str, int, float}

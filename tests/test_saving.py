@@ -1,0 +1,162 @@
+"""Saving: a learner that moves to a new object after every batch is the learner that stayed."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import littlestone as ls
+from classes import CASES
+from littlestone.learning.saving import Saved, Unsaved
+from littlestone.privacy.exact import BadParameter
+from littlestone.privacy.rehearsal import SeededNoise
+from littlestone.privacy.spender import Moved
+from test_dpsoa import PLANS, Example, stream_of, users_of
+from test_experts import plan_for
+
+pytestmark = pytest.mark.filterwarnings("ignore:delta")
+
+Learner = ls.DPSOA | ls.PrivateExperts | ls.AdaptiveDPSOA
+
+
+class Shelf:
+    """Keeps a learner as a store would: parts by number, everything else as JSON."""
+
+    def __init__(self) -> None:
+        self.parts: dict[int, bytes] = {}
+        self.users: dict[int, int] = {}
+        self.written = 0
+
+    def keep(self, saved: Saved) -> None:
+        if saved.memory.cleared:
+            self.parts.clear()
+        self.parts |= saved.memory.parts
+        self.users |= saved.users
+        self.written += len(saved.memory.parts)
+        self.rest = saved._replace(live=json.loads(json.dumps(saved.live)))
+
+    @property
+    def whole(self) -> Saved:
+        return self.rest._replace(memory=Unsaved(True, dict(self.parts)), users=dict(self.users))
+
+
+def fed(learner: Learner, stream: list[Example], users: list[object] | None) -> None:
+    xs, ys = zip(*stream, strict=True)
+    who = {} if users is None else {"users": users}
+    learner.learn_many(list(xs), list(ys), bad_rows="null", **who)
+
+
+def moved(make: Callable[[], Learner], stream: list[Example], users: Any, size: int) -> Learner:
+    """Fed in batches; after each the learner is kept, thrown away and resumed."""
+    shelf, learner = Shelf(), make()
+    for at in range(0, len(stream), size):
+        fed(learner, stream[at : at + size], None if users is None else users[at : at + size])
+        learner.checkpoint(shelf.keep)
+        learner = make()
+        learner.resume(shelf.whole)
+    return learner
+
+
+def same(make: Callable[[], Learner], stream: list[Example], users: Any = None) -> Learner:
+    stayed = make()
+    fed(stayed, stream, users)
+    for size in (1, 7, 50):
+        went = moved(make, stream, users, size)
+        for name in ("releases", "mistakes", "null_rounds", "rounds", "ledger", "spent", "final"):
+            assert getattr(went, name) == getattr(stayed, name), name
+        one, other = Shelf(), Shelf()
+        went.checkpoint(one.keep)
+        stayed.checkpoint(other.keep)
+        for name in ("rounds", "null_rounds", "gate", "engine", "memory"):
+            assert one.rest.live[name] == other.rest.live[name], name
+        assert went.trace[-1] == stayed.trace[-1]
+    return stayed
+
+
+@pytest.mark.parametrize("kind", [kind for kind in PLANS if kind != "paper"])
+@pytest.mark.parametrize("name", CASES)
+def test_a_forest_that_moves_is_the_forest_that_stayed(name: str, kind: str) -> None:
+    cls, _ = CASES[name]
+    plan = PLANS[kind](cls)
+    stream = stream_of(name, 0.1, seed=2)
+    same(lambda: ls.DPSOA(cls, plan=plan, seed=5, noise=SeededNoise(3)), stream, users_of(plan))
+
+
+def test_a_paper_forest_that_moves_is_the_forest_that_stayed() -> None:
+    cls, _ = CASES["points"]
+    plan = PLANS["paper"](cls)
+    stream = stream_of("points", 0.1, seed=2)
+    same(lambda: ls.DPSOA(cls, plan=plan, seed=5, noise=SeededNoise(3)), stream)
+
+
+@pytest.mark.parametrize("name", [name for name, (cls, _) in CASES.items() if cls.size is not None])
+def test_experts_that_move_are_the_experts_that_stayed(name: str) -> None:
+    cls, _ = CASES[name]
+    plan, stream = plan_for(cls), stream_of(name, 0.2, seed=3)
+    stayed = same(lambda: ls.PrivateExperts(cls, plan=plan, seed=5, noise=SeededNoise(3)), stream)
+    assert len(stayed.releases) > 2
+
+
+@pytest.mark.parametrize("kind", [ls.AdaptiveDPSOA, ls.EveryRound])
+def test_a_release_at_every_round_moves_too(kind: type[ls.AdaptiveDPSOA]) -> None:
+    stream: list[Example] = [(x, x == "a") for x in ["a", 1, True] * 40]
+    stayed = same(lambda: kind(ls.Points(), 90, 0.01, 120, seed=1, noise=SeededNoise(2)), stream)
+    assert len(stayed.releases) > 1
+
+
+def test_a_batch_saves_what_it_touched() -> None:
+    plan = ls.Plan.practical(ls.Points(), 1, 1e-9, 10_000)
+    learner, shelf = ls.DPSOA(ls.Points(), plan=plan, seed=1), Shelf()
+    learner.learn_many(["a"] * 5, [1] * 5)
+    learner.checkpoint(shelf.keep)
+    assert 0 < shelf.written <= 5
+    learner.learn_many(["b"] * 100, [0] * 100)
+    learner.checkpoint(shelf.keep)
+    assert shelf.written <= 5
+
+
+def test_a_learner_that_could_not_be_kept_learns_no_more() -> None:
+    learner = ls.DPSOA(ls.Points(), 1, 1e-9, 100)
+    learner.learn_one("a", 1)
+
+    def full(saved: Saved) -> None:
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        learner.checkpoint(full)
+    with pytest.raises(Moved):
+        learner.learn_one("a", 1)
+    with pytest.raises(Moved):
+        learner.checkpoint(full)
+    with pytest.raises(Moved, match="exported"):
+        learner._engine.gate.checkpoint(lambda state: None)
+
+
+def test_only_a_fresh_learner_of_the_same_promise_resumes() -> None:
+    shelf = Shelf()
+    learner = ls.DPSOA(ls.Points(), 1, 1e-9, 100)
+    learner.learn_one("a", 1)
+    learner.checkpoint(shelf.keep)
+    with pytest.raises(BadParameter, match="not begun"):
+        learner.resume(shelf.whole)
+    for other in (ls.DPSOA(ls.Points(), 2, 1e-9, 100), ls.DPSOA(ls.Points(), 1, 1e-8, 100)):
+        with pytest.raises(BadParameter, match="the state belongs to"):
+            other.resume(shelf.whole)
+        with pytest.raises(Moved):
+            other.learn_one("a", 1)
+
+
+def test_what_is_saved_holds_no_noise_that_was_not_used() -> None:
+    """A resumed learner draws its own: two that resume one state part ways."""
+    shelf = Shelf()
+    learner = ls.DPSOA(ls.Points(), 1, 1e-9, 10_000, seed=1)
+    learner.learn_many(["a"] * 40, [1] * 40)
+    learner.checkpoint(shelf.keep)
+    rounds = set()
+    for _ in range(12):
+        again = ls.DPSOA(ls.Points(), 1, 1e-9, 10_000, seed=1)
+        again.resume(shelf.whole)
+        again.learn_many(["a"] * 200, [1] * 200)
+        rounds.add(again.releases[1].round)
+    assert len(rounds) > 1
