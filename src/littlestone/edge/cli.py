@@ -223,8 +223,7 @@ def plan(
     theorem = Plan.theorem(specs.parse_spec(spec), epsilon, delta, max(2, horizon))
     if as_json:
         asked = dict(theorem.lines())
-        found = {"learner": chosen.learner_name, "why": chosen.why, "plan": chosen.plan.to_json()}
-        typer.echo(json.dumps(found | {"theorem": asked}, ensure_ascii=False))
+        typer.echo(json.dumps(chosen.to_json() | {"theorem": asked}, ensure_ascii=False))
     else:
         print_plan(_console(), chosen, theorem)
 

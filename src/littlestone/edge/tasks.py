@@ -4,19 +4,23 @@ The learner follows from the class, the budget and the unit alone, never from th
 it costs nothing.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from littlestone.edge.specs import parse_spec
 from littlestone.learning.adaptive import AdaptiveDPSOA, EveryRoundPlan
 from littlestone.learning.dpsoa import DPSOA
 from littlestone.learning.experts import PrivateExperts
-from littlestone.learning.plan import Plan
+from littlestone.learning.plan import Plan, plan_from_json
 from littlestone.learning.recommend import recommend
 from littlestone.learning.weighing import ExpertsPlan
+from littlestone.learning.wording import planned_from_json
 from littlestone.privacy.accounting import Unit
 from littlestone.privacy.exact import BadParameter
+from littlestone.privacy.noise import Noise
 from littlestone.theory.classes import HypothesisClass
 
 LearnerName = Literal["auto", "dpsoa", "experts", "adaptive"]
@@ -69,15 +73,40 @@ class Chosen(NamedTuple):
                 return PrivateExperts.__name__
         return AdaptiveDPSOA.__name__
 
-    def make(self, cls: HypothesisClass, seed: int | None, watched: bool = False) -> AnyLearner:
+    def make(
+        self,
+        cls: HypothesisClass,
+        seed: int | None,
+        *,
+        watched: bool = False,
+        noise: Noise | None = None,
+    ) -> AnyLearner:
         """The learner, before its first round."""
         match self.plan:
-            case Plan():
-                return DPSOA(cls, plan=self.plan, seed=seed, watched=watched)
-            case ExpertsPlan():
-                return PrivateExperts(cls, plan=self.plan, seed=seed)
-        epsilon, delta, horizon = self.plan.epsilon, self.plan.delta, self.plan.horizon
-        return AdaptiveDPSOA(cls, epsilon, delta, horizon, trees=self.plan.trees, seed=seed)
+            case Plan() as plan:
+                return DPSOA(cls, plan=plan, seed=seed, watched=watched, noise=noise)
+            case ExpertsPlan() as plan:
+                return PrivateExperts(cls, plan=plan, seed=seed, noise=noise)
+            case EveryRoundPlan(epsilon, delta, horizon, trees):
+                return AdaptiveDPSOA(
+                    cls, epsilon, delta, horizon, trees=trees, seed=seed, noise=noise
+                )
+
+    def to_json(self) -> dict[str, Any]:
+        """The choice as JSON data."""
+        return {"learner": self.learner_name, "why": self.why, "plan": self.plan.to_json()}
+
+
+def chosen_from_json(data: Mapping[str, Any]) -> Chosen:
+    """Read back what `Chosen.to_json` wrote."""
+    kinds: dict[str, Callable[[Mapping[str, Any]], AnyPlan]] = {
+        DPSOA.__name__: plan_from_json,
+        PrivateExperts.__name__: partial(planned_from_json, ExpertsPlan),
+        AdaptiveDPSOA.__name__: partial(planned_from_json, EveryRoundPlan),
+    }
+    if data["learner"] not in kinds:
+        raise BadParameter(f"no learner is called {data['learner']!r}: there are {list(kinds)}")
+    return Chosen(kinds[data["learner"]](data["plan"]), data["why"])
 
 
 def chosen_for(task: Task, horizon: int) -> Chosen:

@@ -1,10 +1,12 @@
 """A plan in words: what is proved, where the budget goes, what is hoped."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import Field, fields
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
+
+from littlestone.privacy.exact import BadParameter
 
 if TYPE_CHECKING:
     from littlestone.learning.plan import Plan
@@ -34,6 +36,18 @@ class Planned(ABC):
         """The plan as JSON data; fractions are text, and exact."""
         data = {field.name: getattr(self, field.name) for field in fields(self)}
         return {n: str(v) if isinstance(v, Fraction) else v for n, v in data.items()}
+
+
+AnyPlanned = TypeVar("AnyPlanned", bound=Planned)
+
+
+def planned_from_json(kind: type[AnyPlanned], data: Mapping[str, Any]) -> AnyPlanned:
+    """Read back what `to_json` wrote, for a plan of that kind."""
+    exact = {field.name: field.type is Fraction for field in fields(kind)}
+    if set(data) != set(exact):
+        odd = ", ".join(sorted(set(data) ^ set(exact)))
+        raise BadParameter(f"this is not the JSON of a plan: look at {odd}")
+    return kind(**{n: Fraction(data[n]) if exact[n] else data[n] for n in exact})
 
 
 def lines(plan: "Plan") -> Iterator[Line]:
