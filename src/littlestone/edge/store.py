@@ -1,0 +1,287 @@
+"""The store: one SQLite file is one learner. As sensitive as the data, so mode 0600.
+
+Promises: a batch is one transaction, and on disk before anything of it is published, so that a
+process may die at any instruction and nothing is released twice with different noise. Opening is a
+move: whoever held the file before fails at its next commit. A batch whose key is known is answered
+as it was, and learned once. What the file alone cannot tell is that it is an old copy, put back: a
+witness outside it can.
+"""
+
+import json
+import os
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from littlestone.edge.blocks import Block
+from littlestone.edge.shelf import SCHEMA, load, write
+from littlestone.edge.specs import parse_spec
+from littlestone.edge.tasks import AnyLearner, Chosen, Task, chosen_from_json
+from littlestone.learning.coins import fresh_seed
+from littlestone.learning.dpsoa import DPSOA
+from littlestone.learning.releases import Release
+from littlestone.learning.saving import Saved
+from littlestone.privacy.noise import Noise
+from littlestone.privacy.spender import ForwardOnly, Moved
+
+APPLICATION, VERSION = 0x4C53746E, 1
+MOST_KEYS = 100_000
+"""How many batches are remembered by their keys."""
+PATIENCE = 5.0
+"""Seconds to wait for another process that is writing."""
+
+
+class BadStore(ValueError):
+    """A file that is no store, or not the one that is meant."""
+
+
+class Taken(Moved):
+    """Somebody else has opened the file for writing since."""
+
+
+class Receipt(NamedTuple):
+    """What became of a batch: its rounds are `first` and so on; `again` if it was known already."""
+
+    first: int
+    rounds: int
+    nulls: int
+    again: bool = False
+
+
+class Published(NamedTuple):
+    """The public side after the last commit."""
+
+    rounds: int
+    releases: tuple[Release, ...]
+    guarantee: str
+    spent: str
+    final: str | None
+
+
+@dataclass(frozen=True)
+class About:
+    """How the learner was begun. It never changes."""
+
+    spec: str
+    label: str
+    user: str | None
+    chosen: Chosen
+    seed: int
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON data."""
+        written = {"spec": self.spec, "label": self.label, "user": self.user, "seed": self.seed}
+        return written | {"chosen": self.chosen.to_json()}
+
+
+def about_from_json(data: Mapping[str, Any]) -> About:
+    """Read back what `About.to_json` wrote."""
+    return About(**{**data, "chosen": chosen_from_json(data["chosen"])})
+
+
+class Store(ForwardOnly):
+    """A learner that survives. Make one with `create` or `open_store`."""
+
+    def __init__(
+        self, path: Path, db: sqlite3.Connection, about: About, noise: Noise | None
+    ) -> None:
+        self.path, self.about, self._db = path, about, db
+        self.cls = parse_spec(about.spec)
+        self.learner: AnyLearner = about.chosen.make(
+            self.cls, about.seed, watched=True, noise=noise
+        )
+        self.generation = 0
+        self.published = self._public()
+
+    def _public(self) -> Published:
+        learner, spent = self.learner, self.learner.spent
+        said = f"epsilon {float(spent.epsilon):.4g}, delta {float(spent.delta):.3g}"
+        return Published(
+            learner.rounds, learner.releases, str(learner.guarantee), said, learner.final
+        )
+
+    def known(self, key: str, digest: bytes) -> Receipt | None:
+        """The receipt of a batch with this key, if there was one; refused if it held other rows."""
+        row = self._db.execute(
+            "SELECT digest, first, rounds, nulls FROM batches WHERE key = ?", [key]
+        ).fetchone()
+        if row is None:
+            return None
+        if row[0] != digest:
+            raise BadStore(f"the key {key!r} was used for other rows: choose a new key for a batch")
+        return Receipt(row[1], row[2], row[3], again=True)
+
+    def learn(
+        self,
+        block: Block,
+        *,
+        key: str | None = None,
+        digest: bytes = b"",
+        also: Callable[[sqlite3.Connection], None] = lambda db: None,
+    ) -> Receipt:
+        """Learn a block of rows in one transaction; what is published afterwards is on disk.
+
+        Rows that are null rounds already stay null rounds. `also` writes along with it.
+        """
+        with self._transaction():
+            known = None if key is None else self.known(key, digest)
+            if known is not None:
+                return known
+            first, nulls = self.learner.rounds + 1, self.learner.null_rounds
+            _learn(self.learner, block)
+            receipt = Receipt(first, len(block), self.learner.null_rounds - nulls)
+            if key is not None:
+                self._remember(key, digest, receipt)
+            also(self._db)
+            self._commit()
+        return receipt
+
+    def _commit(self) -> None:
+        """Write the learner and commit; only then is anything published."""
+
+        def keep(saved: Saved) -> None:
+            write(self._db, saved, self.learner.ledger)
+            self._db.execute("COMMIT")
+
+        self.learner.checkpoint(keep)
+        self.published = self._public()
+
+    def _remember(self, key: str, digest: bytes, receipt: Receipt) -> None:
+        values = key, digest, receipt.first, receipt.rounds, receipt.nulls
+        self._db.execute(
+            "INSERT INTO batches (key, digest, first, rounds, nulls) VALUES (?, ?, ?, ?, ?)", values
+        )
+        self._db.execute(
+            "DELETE FROM batches WHERE id <= (SELECT max(id) FROM batches) - ?", [MOST_KEYS]
+        )
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """What is not committed inside is undone. Refused when the file was opened elsewhere."""
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            if _generation(self._db) != self.generation:
+                raise Taken(
+                    f"{self.path} was opened for writing by another process: this one may not go "
+                    "on, as two would release twice"
+                )
+            yield
+        finally:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+
+    def _move_in(self) -> None:
+        """Take the file over from whoever held it, and go on from where it is."""
+        self._db.execute("BEGIN IMMEDIATE")
+        self._db.execute("UPDATE about SET value = value + 1 WHERE name = 'generation'")
+        self._db.execute("COMMIT")
+        self.generation = _generation(self._db)
+        with self._transaction():
+            if self._db.execute("SELECT count(*) FROM live").fetchone()[0]:
+                self.learner.resume(load(self._db))
+                self.published = self._public()
+            else:
+                self._commit()
+
+    def close(self) -> None:
+        """Let go of the file. What was committed is there."""
+        self._db.close()
+
+    def __enter__(self) -> "Store":
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self.close()
+
+
+def _learn(learner: AnyLearner, block: Block) -> None:
+    if isinstance(learner, DPSOA):
+        learner.learn_many(block.columns, block.labels, block.users, bad_rows="null")
+    else:
+        learner.learn_many(block.columns, block.labels, bad_rows="null")
+
+
+def create(path: Path, task: Task, chosen: Chosen, *, noise: Noise | None = None) -> Store:
+    """A new store, with a learner that has not begun. Refused where there is a file already."""
+    seed = fresh_seed() if task.seed is None else task.seed
+    about = About(task.spec, task.label, task.user, chosen, seed)
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.unlink(missing_ok=True)
+    os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    try:
+        _lay_out(draft, about)
+        os.link(draft, path)  # whole or not at all, and never over another file
+    finally:
+        draft.unlink()
+    return open_store(path, noise=noise)
+
+
+def _lay_out(path: Path, about: About) -> None:
+    """The tables of a store, and how its learner is to begin."""
+    with closing(_connected(path, "rw")) as db:
+        db.execute("BEGIN IMMEDIATE")
+        db.execute(f"PRAGMA application_id = {APPLICATION}")
+        db.execute(f"PRAGMA user_version = {VERSION}")
+        for statement in SCHEMA.split(";"):
+            db.execute(statement)
+        rows = {"generation": "0", "begun": json.dumps(about.to_json())}
+        db.executemany("INSERT INTO about VALUES (?, ?)", rows.items())
+        db.execute("COMMIT")
+
+
+def open_store(path: Path, *, noise: Noise | None = None) -> Store:
+    """Open a store for writing: a move. Whoever held it may not commit any more."""
+    db = _connected(path, "rw")
+    try:
+        about = _checked(path, db)
+        os.chmod(path, 0o600)
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = FULL")
+        store = Store(path, db, about, noise)
+        store._move_in()
+    except BaseException:
+        db.close()
+        raise
+    return store
+
+
+def _connected(path: Path, mode: str) -> sqlite3.Connection:
+    """A connection that begins and ends transactions when told, and works in any one thread."""
+    try:
+        return sqlite3.connect(
+            f"{path.absolute().as_uri()}?mode={mode}",
+            uri=True,
+            isolation_level=None,
+            timeout=PATIENCE,
+            check_same_thread=False,
+        )
+    except sqlite3.OperationalError as error:
+        raise BadStore(f"{path}: {error}") from None
+
+
+def _checked(path: Path, db: sqlite3.Connection) -> About:
+    """How the learner of a file was begun, if it is one of ours and whole."""
+    try:
+        application, version = (
+            db.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("application_id", "user_version")
+        )
+        if application != APPLICATION:
+            raise BadStore(f"{path} is a SQLite file, but not a learner of littlestone")
+        if version != VERSION:
+            raise BadStore(f"{path} has schema {version}, and this littlestone reads {VERSION}")
+        (found,) = db.execute("PRAGMA quick_check(1)").fetchone()
+        if found != "ok":
+            raise BadStore(f"{path} is damaged ({found}): put back a copy, and see docs/limits.md")
+        (begun,) = db.execute("SELECT value FROM about WHERE name = 'begun'").fetchone()
+    except sqlite3.DatabaseError as error:
+        raise BadStore(f"{path} is not a learner of littlestone: {error}") from None
+    return about_from_json(json.loads(begun))
+
+
+def _generation(db: sqlite3.Connection) -> int:
+    (value,) = db.execute("SELECT value FROM about WHERE name = 'generation'").fetchone()
+    return int(value)
