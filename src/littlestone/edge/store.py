@@ -10,16 +10,16 @@ witness outside it can.
 import json
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from littlestone.edge.about import About, BadStore, about_from_json
 from littlestone.edge.blocks import Block
 from littlestone.edge.shelf import SCHEMA, load, write
 from littlestone.edge.specs import parse_spec
-from littlestone.edge.tasks import AnyLearner, Chosen, Task, chosen_from_json
+from littlestone.edge.tasks import AnyLearner, Chosen, Task
 from littlestone.learning.coins import fresh_seed
 from littlestone.learning.dpsoa import DPSOA
 from littlestone.learning.releases import Release
@@ -32,10 +32,6 @@ MOST_KEYS = 100_000
 """How many batches are remembered by their keys."""
 PATIENCE = 5.0
 """Seconds to wait for another process that is writing."""
-
-
-class BadStore(ValueError):
-    """A file that is no store, or not the one that is meant."""
 
 
 class Taken(Moved):
@@ -51,6 +47,14 @@ class Receipt(NamedTuple):
     again: bool = False
 
 
+class Source(NamedTuple):
+    """How many rows of a file have been learned, and a checksum of their labels."""
+
+    name: str
+    rows: int
+    check_sum: int
+
+
 class Published(NamedTuple):
     """The public side after the last commit."""
 
@@ -59,27 +63,6 @@ class Published(NamedTuple):
     guarantee: str
     spent: str
     final: str | None
-
-
-@dataclass(frozen=True)
-class About:
-    """How the learner was begun. It never changes."""
-
-    spec: str
-    label: str
-    user: str | None
-    chosen: Chosen
-    seed: int
-
-    def to_json(self) -> dict[str, Any]:
-        """As JSON data."""
-        written = {"spec": self.spec, "label": self.label, "user": self.user, "seed": self.seed}
-        return written | {"chosen": self.chosen.to_json()}
-
-
-def about_from_json(data: Mapping[str, Any]) -> About:
-    """Read back what `About.to_json` wrote."""
-    return About(**{**data, "chosen": chosen_from_json(data["chosen"])})
 
 
 class Store(ForwardOnly):
@@ -120,11 +103,11 @@ class Store(ForwardOnly):
         *,
         key: str | None = None,
         digest: bytes = b"",
-        also: Callable[[sqlite3.Connection], None] = lambda db: None,
+        source: Source | None = None,
     ) -> Receipt:
         """Learn a block of rows in one transaction; what is published afterwards is on disk.
 
-        Rows that are null rounds already stay null rounds. `also` writes along with it.
+        Rows that are null rounds already stay null rounds. `source` is how far a file is read then.
         """
         with self._transaction():
             known = None if key is None else self.known(key, digest)
@@ -135,7 +118,8 @@ class Store(ForwardOnly):
             receipt = Receipt(first, len(block), self.learner.null_rounds - nulls)
             if key is not None:
                 self._remember(key, digest, receipt)
-            also(self._db)
+            if source is not None:
+                self._db.execute("INSERT OR REPLACE INTO sources VALUES (?, ?, ?)", source)
             self._commit()
         return receipt
 
@@ -144,10 +128,18 @@ class Store(ForwardOnly):
 
         def keep(saved: Saved) -> None:
             write(self._db, saved, self.learner.ledger)
+            public = self._public()
+            told = json.dumps(public._replace(releases=())._asdict())
+            self._db.execute("INSERT OR REPLACE INTO about VALUES ('public', ?)", [told])
             self._db.execute("COMMIT")
+            self.published = public
 
         self.learner.checkpoint(keep)
-        self.published = self._public()
+
+    def taken_from(self, name: str) -> Source:
+        """How far a file has been learned."""
+        row = self._db.execute("SELECT * FROM sources WHERE name = ?", [name]).fetchone()
+        return Source(name, 0, 0) if row is None else Source(*row)
 
     def _remember(self, key: str, digest: bytes, receipt: Receipt) -> None:
         values = key, digest, receipt.first, receipt.rounds, receipt.nulls
@@ -207,7 +199,8 @@ def _learn(learner: AnyLearner, block: Block) -> None:
 def create(path: Path, task: Task, chosen: Chosen, *, noise: Noise | None = None) -> Store:
     """A new store, with a learner that has not begun. Refused where there is a file already."""
     seed = fresh_seed() if task.seed is None else task.seed
-    about = About(task.spec, task.label, task.user, chosen, seed)
+    terms = task.terms | {"horizon": chosen.plan.horizon}
+    about = About(terms, chosen, seed)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     draft.unlink(missing_ok=True)
     os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
@@ -246,6 +239,30 @@ def open_store(path: Path, *, noise: Noise | None = None) -> Store:
         db.close()
         raise
     return store
+
+
+class Shown(NamedTuple):
+    """What can be read of a store while another process writes it. `saved` is private."""
+
+    about: About
+    published: Published
+    saved: Saved
+    generation: int
+    sources: tuple[Source, ...]
+
+
+def read_store(path: Path) -> Shown:
+    """Look into a store without taking it over."""
+    with closing(_connected(path, "ro")) as db:
+        about = _checked(path, db)
+        db.execute("BEGIN")
+        row = db.execute("SELECT value FROM about WHERE name = 'public'").fetchone()
+        if row is None:
+            raise BadStore(f"{path} has never been opened for writing: there is nothing in it")
+        saved = load(db)
+        published = Published(**{**json.loads(row[0]), "releases": saved.releases})
+        sources = tuple(Source(*source) for source in db.execute("SELECT * FROM sources"))
+        return Shown(about, published, saved, _generation(db), sources)
 
 
 def _connected(path: Path, mode: str) -> sqlite3.Connection:

@@ -25,6 +25,9 @@ from littlestone.theory.classes import HypothesisClass
 
 LearnerName = Literal["auto", "dpsoa", "experts", "adaptive"]
 PlanName = Literal["practical", "paper"]
+TERMS = (
+    "spec", "label", "epsilon", "delta", "horizon", "user", "cap", "tolerance", "learner", "plan"
+)  # fmt: skip
 AnyLearner: TypeAlias = DPSOA | PrivateExperts | AdaptiveDPSOA
 AnyPlan: TypeAlias = Plan | ExpertsPlan | EveryRoundPlan
 
@@ -50,6 +53,13 @@ class Task:
     out: Path | None = None
     report: Path | None = None
     force: bool = False
+    db: Path | None = None
+    given: frozenset[str] = frozenset()
+
+    @property
+    def terms(self) -> dict[str, Any]:
+        """What a learner is begun with, which never changes afterwards."""
+        return {name: getattr(self, name) for name in TERMS}
 
     @property
     def unit(self) -> Unit:
