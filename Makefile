@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: all demo test lint types law bench results clean
+.PHONY: all demo test lint types law bench soak results clean
 all: lint types law test
 
 demo: .venv/core
@@ -24,6 +24,10 @@ law: .venv/dev
 
 bench: .venv/dev
 	$(BIN)/python -m bench
+
+# Kills the learner 200 times at random moments, under load, and checks that nothing is lost or doubled.
+soak: .venv/dev
+	PYTHONPATH=tests $(BIN)/python -m soak 200
 
 # Reprints the tables of docs/results.md and draws its figures.
 results: .venv/dev

@@ -18,7 +18,8 @@ import pytest
 
 import littlestone as ls
 from littlestone.edge import tasks
-from littlestone.edge.running import Outcome, run
+from littlestone.edge.outcome import Outcome
+from littlestone.edge.running import run
 from littlestone.edge.tasks import Task
 from littlestone.lab import telemetry
 from littlestone.privacy.rehearsal import SeededNoise

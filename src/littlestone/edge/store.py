@@ -10,7 +10,7 @@ witness outside it can.
 import json
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -19,9 +19,8 @@ from littlestone.edge.about import About, BadStore, about_from_json
 from littlestone.edge.blocks import Block
 from littlestone.edge.shelf import SCHEMA, load, write
 from littlestone.edge.specs import parse_spec
-from littlestone.edge.tasks import AnyLearner, Chosen, Task
+from littlestone.edge.tasks import AnyLearner, Chosen, Task, learn_block
 from littlestone.learning.coins import fresh_seed
-from littlestone.learning.dpsoa import DPSOA
 from littlestone.learning.releases import Release
 from littlestone.learning.saving import Saved
 from littlestone.privacy.noise import Noise
@@ -48,11 +47,11 @@ class Receipt(NamedTuple):
 
 
 class Source(NamedTuple):
-    """How many rows of a file have been learned, and a checksum of their labels."""
+    """How many rows of a file have been learned, and the checksums of what they held."""
 
     name: str
-    rows: int
-    check_sum: int
+    rows: int = 0
+    check_sums: str = ""
 
 
 class Published(NamedTuple):
@@ -113,20 +112,29 @@ class Store(ForwardOnly):
             known = None if key is None else self.known(key, digest)
             if known is not None:
                 return known
+            if self.learner.rounds != self.published.rounds:
+                raise BadStore(f"{self.path}: a batch was cut short: open the file again")
             first, nulls = self.learner.rounds + 1, self.learner.null_rounds
-            _learn(self.learner, block)
+            learn_block(self.learner, block)
             receipt = Receipt(first, len(block), self.learner.null_rounds - nulls)
-            if key is not None:
-                self._remember(key, digest, receipt)
-            if source is not None:
-                self._db.execute("INSERT OR REPLACE INTO sources VALUES (?, ?, ?)", source)
-            self._commit()
+
+            def remember() -> None:
+                if key is not None:
+                    self._remember(key, digest, receipt)
+                if source is not None:
+                    self._db.execute("INSERT OR REPLACE INTO sources VALUES (?, ?, ?)", source)
+
+            self._commit(remember)
         return receipt
 
-    def _commit(self) -> None:
-        """Write the learner and commit; only then is anything published."""
+    def _commit(self, also: Callable[[], None] = lambda: None) -> None:
+        """Write the learner and commit; only then is anything published.
+
+        All that can fail is inside `keep`: a learner that was not kept learns no more.
+        """
 
         def keep(saved: Saved) -> None:
+            also()
             write(self._db, saved, self.learner.ledger)
             public = self._public()
             told = json.dumps(public._replace(releases=())._asdict())
@@ -139,7 +147,7 @@ class Store(ForwardOnly):
     def taken_from(self, name: str) -> Source:
         """How far a file has been learned."""
         row = self._db.execute("SELECT * FROM sources WHERE name = ?", [name]).fetchone()
-        return Source(name, 0, 0) if row is None else Source(*row)
+        return Source(name) if row is None else Source(*row)
 
     def _remember(self, key: str, digest: bytes, receipt: Receipt) -> None:
         values = key, digest, receipt.first, receipt.rounds, receipt.nulls
@@ -153,14 +161,19 @@ class Store(ForwardOnly):
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         """What is not committed inside is undone. Refused when the file was opened elsewhere."""
-        self._db.execute("BEGIN IMMEDIATE")
         try:
+            self._db.execute("BEGIN IMMEDIATE")
             if _generation(self._db) != self.generation:
                 raise Taken(
                     f"{self.path} was opened for writing by another process: this one may not go "
                     "on, as two would release twice"
                 )
             yield
+        except sqlite3.Error as error:
+            raise BadStore(
+                f"{self.path}: {error}. What was committed before is safe, and nothing of this "
+                "batch is published: mend that, and open the file again"
+            ) from error
         finally:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
@@ -187,13 +200,6 @@ class Store(ForwardOnly):
 
     def __exit__(self, *problem: object) -> None:
         self.close()
-
-
-def _learn(learner: AnyLearner, block: Block) -> None:
-    if isinstance(learner, DPSOA):
-        learner.learn_many(block.columns, block.labels, block.users, bad_rows="null")
-    else:
-        learner.learn_many(block.columns, block.labels, bad_rows="null")
 
 
 def create(path: Path, task: Task, chosen: Chosen, *, noise: Noise | None = None) -> Store:

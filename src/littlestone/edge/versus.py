@@ -22,7 +22,7 @@ from littlestone.edge.comparison import (
     spending,
     write_figures,
 )
-from littlestone.edge.running import write_private
+from littlestone.edge.outcome import write_private
 from littlestone.lab.adversaries import ADVERSARIES
 from littlestone.lab.contenders import CONTENDERS
 from littlestone.lab.summary import lines
