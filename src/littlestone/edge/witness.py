@@ -17,7 +17,8 @@ from littlestone.learning.releases import Release
 def release_to_json(release: Release) -> dict[str, Any]:
     """A release as JSON data: the round from which it stands, the rule as a sentence and as data.
 
-    >>> release_to_json(Release(1, littlestone.NEVER))
+    >>> from littlestone.theory.hypothesis import NEVER
+    >>> release_to_json(Release(1, NEVER))
     {'round': 1, 'sentence': 'never', 'rule': {'kind': 'constant', 'answer': False}}
     """
     rule = release.rule
