@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from statistics import median
 
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 import littlestone as ls
+from littlestone.lab.adversaries import halving
 from littlestone.lab.streams import Stream, scores
 from littlestone.learning.experts import FirstRule
 from littlestone.privacy.rehearsal import SeededNoise
@@ -50,22 +50,8 @@ def one(stream: Stream, horizon: int, d: int, first: FirstRule, seed: int) -> tu
     return learner.mistakes, len(learner.releases) - 1
 
 
-def halving(seed: int, horizon: int, d: int) -> Stream:
-    """Oblivious: along the target's path in the balanced search tree, each bit held for T/d."""
-    cls = ls.Thresholds(1, 2**d - 1)
-    target = int(np.random.default_rng(seed).integers(0, cls.size))
-    low, high, path = 0, cls.size - 1, list[int]()
-    while low < high:
-        middle = (low + high) // 2
-        path.append(middle)
-        low, high = (low, middle) if target <= middle else (middle + 1, high)
-    column = 1 + np.repeat(path, horizon // d)
-    truth = cls.rule(target)
-    return Stream(column, truth.predict(column), truth)
-
-
 STREAMS: dict[str, Callable[[int, int, int], Stream]] = {
-    "halving": halving,
+    "halving": lambda seed, horizon, d: halving(ls.Thresholds(1, 2**d - 1), horizon, seed),
     "uniform i.i.d.": lambda seed, horizon, d: scores(seed, horizon, 2**d - 1),
 }
 FIRST: tuple[FirstRule, ...] = ("drawn", "own")

@@ -50,10 +50,6 @@ def stream(name: str, cls: ls.HypothesisClass, rounds: int, seed: int, noise: fl
 @pytest.mark.parametrize("name", OBLIVIOUS)
 def test_a_stream_can_be_read_and_fits_the_rule_it_names(name: str, family: str) -> None:
     cls = CLASSES[family]
-    if name == "halving" and family == "union of columns":
-        with pytest.raises(ls.TooLarge, match="dimension of a union"):
-            stream(name, cls, 400, 1)
-        return
     for seed in range(3):
         made = stream(name, cls, 400, seed)
         assert len(made) == len(made.answers) == 400
@@ -99,12 +95,12 @@ def test_streams_have_their_shapes() -> None:
 
 @pytest.mark.parametrize("family", ["points", "sets", "rules", "thresholds", "intervals", "table"])
 @pytest.mark.parametrize("rounds", [10, 300])
-def test_halving_forces_soa_to_the_dimension(family: str, rounds: int) -> None:
+def test_halving_costs_soa_no_more_than_the_dimension(family: str, rounds: int) -> None:
     cls = CLASSES[family]
-    made = halving(cls, rounds, seed=1)
-    assert play(ls.SOA(cls), made, rounds).mistakes == cls.dimension
-    held = [made.answers[n] == made.answers[n + 1] for n in range(rounds - 1)]
-    assert sum(not same for same in held) <= cls.dimension
+    games = [play(ls.SOA(cls), halving(cls, rounds, seed), rounds).mistakes for seed in range(9)]
+    assert 0 < max(games) <= cls.dimension
+    if family in ("points", "sets"):
+        assert min(games) == cls.dimension
 
 
 class Recorder:
