@@ -13,7 +13,7 @@ from typing import Any
 
 from littlestone.learning.choosing import CREDIT, complexity
 from littlestone.learning.schedule import Schedule
-from littlestone.learning.wording import Line
+from littlestone.learning.wording import VACUOUS, Line
 from littlestone.privacy.exact import BadParameter, Real, positive, whole
 from littlestone.theory.classes import HypothesisClass, checked_class
 from littlestone.theory.errors import TooLarge
@@ -103,6 +103,11 @@ class ExpertsPlan:
         """What all draws of one generation may spend together."""
         return self.epsilon - self.epsilon_monitor
 
+    @property
+    def vacuous(self) -> bool:
+        """Whether a change of rule would take more mistakes than there are rounds."""
+        return self.expected_mistakes is not None and self.expected_mistakes > self.horizon
+
     def schedules(self) -> tuple[Schedule, Schedule]:
         """The mistakes at which the monitor fires, by the age of the epoch: in a generation of one
         release, and in one that shares its budget."""
@@ -151,6 +156,8 @@ class ExpertsPlan:
             f"about {self.expected_mistakes or 0:,} mistakes a change of rule",
             "when some rule of the class fits the stream",
         )
+        if self.vacuous:
+            yield VACUOUS
 
     def __str__(self) -> str:
         return "\n".join(f"{what:<20}{value:<48}{why}" for what, value, why in self.lines())

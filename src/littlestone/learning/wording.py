@@ -15,6 +15,13 @@ class Line(NamedTuple):
     why: str
 
 
+VACUOUS = Line(
+    "vacuous",
+    "a change takes more mistakes than there are rounds",
+    "the first rule will stand: more rounds, or a larger epsilon",
+)
+
+
 def lines(plan: "Plan") -> Iterator[Line]:
     """A plan as a table: what is proved, where the budget goes, what is hoped."""
     yield from _proved(plan)
@@ -70,9 +77,5 @@ def _hoped(plan: "Plan") -> Iterator[Line]:
         "when some rule of the class fits the stream",
     )
     yield Line("a firing in vain", f"{plan.refusal:.1%}", "then it goes on collecting votes")
-    if plan.expected_mistakes > plan.horizon:
-        yield Line(
-            "vacuous",
-            "a change takes more mistakes than there are rounds",
-            "the first rule will stand: more rounds, or a larger epsilon",
-        )
+    if plan.vacuous:
+        yield VACUOUS
