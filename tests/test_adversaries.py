@@ -166,7 +166,7 @@ def test_the_mirror_catches_a_learner_that_never_changes_every_time() -> None:
 @pytest.mark.parametrize("name", [*OBLIVIOUS])
 @pytest.mark.parametrize("player", sorted(CONTENDERS))
 def test_a_game_in_batches_is_the_game_round_by_round(name: str, player: str) -> None:
-    slow = player in ("dpsoa-paper", "adaptive")
+    slow = player in ("dpsoa-paper", "adaptive", "every-round")
     cls, rounds = (ls.Points(), 150) if slow else (ls.Thresholds(1, 7), 1500)
     made = stream(name, cls, rounds, 6)
     one, other = (contender(player, cls, 8, 1e-4, rounds, 9, noise=SeededNoise(4)) for _ in "ab")
@@ -213,7 +213,7 @@ def test_random_plans_streams_and_labels_break_nothing(seed: int) -> None:
     noise = draw.choice([0.0, 0.05, 0.5]) if opponent in OBLIVIOUS else 0.0
     adversary: Adversary = ADVERSARIES[opponent](cls, rounds, seed, noise)
     for player in CONTENDERS:
-        if player == "adaptive" or (player == "dpsoa-paper" and cls.dimension > 1):
+        if player in ("adaptive", "every-round") or (player == "dpsoa-paper" and cls.dimension > 1):
             continue  # slow; tests/test_adaptive.py and tests/test_dpsoa.py have them
         asked: dict[str, Any] = {"tolerance": draw.choice([0, 0.1])}
         epsilon, delta = draw.choice([4, 8]), draw.choice([1e-6, 1e-4])

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from littlestone.lab.games import Learner
-from littlestone.learning.adaptive import AdaptiveDPSOA
+from littlestone.learning.adaptive import AdaptiveDPSOA, EveryRound
 from littlestone.learning.dpsoa import DPSOA
 from littlestone.learning.experts import PrivateExperts
 from littlestone.learning.plain import SOA, Halving
@@ -74,12 +74,18 @@ def _adaptive(terms: Terms) -> Learner:
     return AdaptiveDPSOA(cls, epsilon, delta, horizon, seed=seed, noise=noise)
 
 
+def _every_round(terms: Terms) -> Learner:
+    cls, epsilon, delta, horizon, seed, _, noise = terms
+    return EveryRound(cls, epsilon, delta, horizon, seed=seed, noise=noise)
+
+
 CONTENDERS: dict[str, Contender] = {
     "auto": Contender(_auto, True, "what `recommend` takes for the class and the budget"),
     "dpsoa": Contender(_dpsoa, True, "DP-SOA, the practical plan"),
     "dpsoa-paper": Contender(_paper, True, "DP-SOA, the paper's shape with the repairs"),
     "experts": Contender(_experts, True, "private experts, for finite classes"),
     "adaptive": Contender(_adaptive, True, "a release at every round (Theorem 4.2)"),
+    "every-round": Contender(_every_round, True, "the same with one forest, the naive baseline"),
     "soa": Contender(lambda terms: SOA(terms.cls), False, "the optimal learner, not private"),
     "halving": Contender(lambda terms: Halving(terms.cls), False, "majority vote, not private"),
 }
@@ -105,3 +111,13 @@ def contender(
         raise BadParameter(f"no learner is called {name!r}: there are {', '.join(CONTENDERS)}")
     terms = Terms(cls, epsilon, delta, horizon, seed, tolerance, noise)
     return CONTENDERS[name].make(terms)
+
+
+def is_vacuous(learner: Learner) -> bool:
+    """Whether a learner's plan says that its first rule will stand, whatever comes.
+
+    >>> from littlestone.theory.sets import Points
+    >>> is_vacuous(contender("adaptive", Points(), 1, 1e-6, 100, seed=7))
+    True
+    """
+    return bool(getattr(getattr(learner, "plan", None), "vacuous", False))
