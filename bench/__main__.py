@@ -5,6 +5,7 @@ import sys
 from bench import (
     adaptive,
     agreement,
+    auto,
     experts,
     memory,
     mistakes,
@@ -25,6 +26,7 @@ PARTS = {
     "paper_plan": paper_plan.run,
     "experts": experts.run,
     "adaptive": adaptive.run,
+    "auto": auto.run,
     "agreement": agreement.run,
     "speed": speed.run,
     "memory": memory.run,

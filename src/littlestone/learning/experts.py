@@ -2,12 +2,13 @@
 
 After Asi, Feldman, Koren and Talwar (2023), with generations (docs/guarantee.md, Theorem 10): the
 mistakes monitor says when, the exponential mechanism over all rules says what. There is no delta,
-and nothing is ever used up.
+and nothing is ever used up. What it forgets of the data, what it published still tells (`belief`).
 """
 
 import secrets
 from typing import Any, Literal
 
+from littlestone.learning.belief import Belief
 from littlestone.learning.coins import Purpose, below, coins
 from littlestone.learning.evidence import Evidence, evidence, index_key
 from littlestone.learning.private import EventLearner
@@ -81,13 +82,19 @@ class Weighing(Restarting[Scores]):
     ) -> None:
         super().__init__(forest, gate, rule, publish, watch, watched=True)
         self._generation = gate.generation
+        self._evidence, self._belief, self._stood = forest, Belief(forest.size), rule
 
     def _look(self) -> Decision:
         """One check; all rules are weighed at a firing only."""
         return self.gate.run([self._pending], lambda place: self.forest.ballot).decision
 
     def _forget(self) -> None:
-        """A new epoch begins; what is remembered goes with its generation."""
+        """A new epoch begins; what is remembered goes with its generation. What was published is
+        believed for longer."""
+        if self.rule != self._stood:
+            self._belief.drop(self._evidence.siding(self._stood, self.rule))
+            self._stood = self.rule
+        self._evidence.penalised = self._belief.penalties(self.gate.next_cost.epsilon / 2)
         if self.gate.generation != self._generation:
             self._generation = self.gate.generation
             self.forest.restart(self.rule)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any
 
+from littlestone.learning.belief import MISLED
 from littlestone.learning.choosing import CREDIT, complexity
 from littlestone.learning.schedule import Schedule
 from littlestone.learning.wording import VACUOUS, Line
@@ -20,8 +21,6 @@ from littlestone.theory.errors import TooLarge
 
 SPLIT = Fraction(1, 2)
 """The monitor's share of epsilon."""
-MISLED = 0.1
-"""How often a release may fall among the rules that erred with the one it replaces."""
 MARGIN = 1.5
 """What noise takes off a threshold, in units of its scale: about half of all firings come with
 fewer mistakes than are wanted when they come as slowly as they can, and far fewer in a burst."""
@@ -32,12 +31,13 @@ class ExpertsPlan:
     """The constants of `PrivateExperts`. Make one with `ExpertsPlan.practical`.
 
     The first `singles` generations make one release each; every later one makes `releases`, whose
-    draws share the budget, so that each waits for `shared_threshold` mistakes.
+    draws share the budget, so that each waits for `shared_threshold` mistakes. The practical plan
+    has singles only: what they forget, `belief` knows from the rules that were published.
 
     >>> from littlestone.theory.thresholds import Thresholds
     >>> plan = ExpertsPlan.practical(Thresholds(1, 1000), epsilon=1, horizon=100_000)
-    >>> plan.singles, plan.releases
-    (24, 12)
+    >>> plan.threshold, plan.singles
+    (16, 100000)
     """
 
     made_for: str
@@ -88,7 +88,7 @@ class ExpertsPlan:
             epsilon_monitor=exact * SPLIT,
             threshold=threshold,
             check_every=check_every,
-            singles=2 * bits + 4,
+            singles=horizon,
             releases=releases,
             shared_threshold=shared,
             tolerance=exact_tolerance,
@@ -138,12 +138,14 @@ class ExpertsPlan:
             f"epsilon {float(self.epsilon_selector):.4g} a generation",
             "each generation reads its own rounds: releases are unlimited",
         )
-        yield Line(
-            "generations",
-            f"{self.singles} of one release, then of {self.releases}",
-            "a generation remembers; the next begins afresh",
-        )
-        limits = f"{self.threshold:,} / {self.shared_threshold:,}"
+        limits = f"{self.threshold:,}"
+        if self.singles < self.horizon:
+            yield Line(
+                "generations",
+                f"{self.singles} of one release, then of {self.releases}",
+                "a generation remembers; the next begins afresh",
+            )
+            limits += f" / {self.shared_threshold:,}"
         yield Line("monitor", f"mistakes of the rule >= {limits}", "then draw a rule")
         yield Line("check every", f"{self.check_every:,} rounds", "a public schedule")
         if self.tolerance:
