@@ -37,7 +37,7 @@ FILE = "file"
 
 
 class Case(NamedTuple):
-    """A class and a stream; the share of labels that is flipped, and what a person would tolerate."""
+    """A class and a stream; the share of labels flipped, and what a person would tolerate."""
 
     spec: str
     stream: str

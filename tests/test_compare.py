@@ -79,6 +79,23 @@ def test_every_cell_is_done_exactly_once_also_after_a_crash(
     assert here == []
 
 
+def missing_or_twice(sweep: Sweep, results: list[Result]) -> bool:
+    """Whether the results are not those of the sweep's cells, each once, all seeds in each line."""
+    whole = [cell.key for cell in sweep.cells()] == [result.cell.key for result in results]
+    return not whole or any(line.seeds != sweep.seeds for line in lines(results))
+
+
+@pytest.mark.usefixtures("here")
+def test_planted_a_comparison_that_drops_or_repeats_a_seed_is_found() -> None:
+    results = comparing.compare(SMALL)
+    assert not missing_or_twice(SMALL, results)
+    assert missing_or_twice(SMALL, results[:-1])
+    assert missing_or_twice(SMALL, [*results[:-1], results[0]])
+    assert missing_or_twice(SMALL, [*results, results[0]])
+    one_seed = [result for result in results if result.cell.seed == 1]
+    assert missing_or_twice(SMALL, one_seed)
+
+
 def test_a_stopped_sweep_keeps_what_is_done(here: list[Cell], tmp_path: Path) -> None:
     path = tmp_path / "sweep.jsonl"
 

@@ -1,6 +1,6 @@
 """Halving's path is a path of a mistake tree that the class shatters, around the target."""
 
-from itertools import combinations
+from itertools import combinations, groupby
 
 import numpy as np
 import pytest
@@ -10,10 +10,11 @@ from classes import TABLE
 from littlestone.lab.adversaries import halving
 from littlestone.lab.descent import Labelled, path_of
 from littlestone.lab.games import play
+from littlestone.lab.streams import Stream
 from littlestone.lab.worlds import target_of
 from littlestone.theory.classes import points_of
 from littlestone.theory.intervals import fewest_points
-from littlestone.theory.rows import row_of
+from littlestone.theory.rows import part_of, row_of
 from littlestone.theory.shattering import Shattering, tabulate
 
 ABC = ["a", "b", "c"]
@@ -114,9 +115,25 @@ def test_the_tree_is_not_written_out(cls: ls.HypothesisClass) -> None:
         assert made.truth is not None
         assert made.truth in cls
         assert made.unavoidable == 0
-        blocks = [row_of(made.batch, 40 * n) for n in range(cls.dimension)]
-        assert len({repr(x) for x in blocks}) == cls.dimension
-        assert all(row_of(made.batch, 40 * n + 39) == x for n, x in enumerate(blocks))
+        assert held(made, 40) == [40] * cls.dimension
+
+
+def held(made: Stream, block: int) -> list[int]:
+    """For how many rounds each point is held in a row; a point that comes back has come twice."""
+    points = [repr(row_of(made.batch, n)) for n in range(len(made))]
+    assert len(points) % block == 0
+    runs = [len(list(run)) for _, run in groupby(points)]
+    return runs if len(runs) == len(set(points)) else []
+
+
+def test_planted_a_halving_that_skips_or_repeats_a_block_is_found() -> None:
+    cls = ls.Thresholds(1, 2**6 - 1)
+    made = halving(cls, 240, seed=5)
+    assert held(made, 40) == [40] * 6
+    assert held(made.part(0, 200), 40) != [40] * 6
+    order = np.concatenate([np.arange(200), np.arange(40)])
+    again = Stream(part_of(made.batch, order), made.answers[order], made.truth)
+    assert held(again, 40) != [40] * 6
 
 
 @pytest.mark.parametrize("deepest", range(1, 14))
