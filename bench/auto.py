@@ -33,6 +33,8 @@ from littlestone.privacy.rehearsal import SeededNoise
 
 EPSILON, DELTA, SEEDS, AIM = 1.0, 1e-6, range(7), 2.0
 LEARNERS = ("auto", "dpsoa", "dpsoa-paper", "experts")
+PAPER_FITS = 2
+"""The dimension up to which the paper's shape is tried: above, it plants millions of leaves."""
 FILE = "file"
 
 
@@ -41,7 +43,7 @@ class Case(NamedTuple):
 
     spec: str
     stream: str
-    rounds: int = 50_000
+    rounds: int = 20_000
     noise: float = 0.0
     tolerance: float = 0.0
 
@@ -54,17 +56,17 @@ SUITE = (
     Case(POINTS, "burst"),
     Case(POINTS, "halving"),
     Case(POINTS, "drift"),
-    Case(POINTS, "mirror", 20_000),
+    Case(POINTS, "mirror"),
     Case(SETS, "sorted"),
     Case(SETS, "halving"),
     Case(RULES, "iid"),
     Case(RULES, "noisy", tolerance=0.02),
     Case(RULES, "stall"),
-    Case(RULES, "mirror", 20_000),
+    Case(RULES, "mirror"),
     Case("thresholds:x:1:3", "halving"),
     Case(FEW, "iid"),
     Case(FEW, "noisy", tolerance=0.02),
-    Case(FEW, "mirror", 20_000),
+    Case(FEW, "mirror"),
     Case(FEW, "tree"),
     Case(MANY, "iid"),
     Case(MANY, "burst"),
@@ -72,11 +74,11 @@ SUITE = (
     Case(MANY, "halving"),
     Case(MANY, "halving", noise=0.05, tolerance=0.05),
     Case(MANY, "drift"),
-    Case(MANY, "mirror", 20_000),
+    Case(MANY, "mirror"),
     Case(BOTH, "iid"),
     Case(BOTH, "stall"),
     Case(BOTH, "halving"),
-    Case(BOTH, "mirror", 20_000),
+    Case(BOTH, "mirror"),
     Case(ANDS, "iid"),
     Case(ANDS, "halving"),
     Case(ANDS, "noisy", tolerance=0.02),
@@ -104,7 +106,7 @@ class Row(NamedTuple):
 
 def run() -> None:
     """Print the table, and the worst of it."""
-    asked = [(case, name) for case in SUITE for name in LEARNERS]
+    asked = [(case, name) for case in SUITE for name in LEARNERS if _fits(case, name)]
     console = Console(stderr=True)
     with get_context("spawn").Pool(PROCESSES) as pool:
         answers = pool.imap(_excess, asked)
@@ -116,6 +118,10 @@ def run() -> None:
         f"worst: {worst.case.spec} on {worst.case.stream}, {worst.ratio:.2f} times {worst.best};"
         f" the aim of {AIM:g} is {'met' if worst.ratio <= AIM else 'NOT met'}"
     )
+
+
+def _fits(case: Case, name: str) -> bool:
+    return name != "dpsoa-paper" or parse_spec(case.spec).dimension <= PAPER_FITS
 
 
 def _row(case: Case, asked: Sequence[tuple[Case, str]], found: Sequence[float | None]) -> Row:

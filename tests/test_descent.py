@@ -106,7 +106,7 @@ def near(cls: ls.HypothesisClass, target: ls.Hypothesis) -> list[ls.Hypothesis]:
         ls.Conjunctions([f"c{n}" for n in range(19)]),
         ls.Rules([f"c{n}" for n in range(600)]),
     ],
-    ids=str,
+    ids=lambda cls: type(cls).__name__,
 )
 def test_the_tree_is_not_written_out(cls: ls.HypothesisClass) -> None:
     """Deep ones take no longer: a tree of 2^20 leaves would not come back."""
