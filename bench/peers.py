@@ -67,7 +67,7 @@ def run() -> None:
         table.add_column(f"{spec}\n{name}", justify="right")
     for name, private, cells in _lines():
         table.add_row(name, private, *cells)
-    Console(highlight=False, width=120).print(table)
+    Console(highlight=False, emoji=False, width=120).print(table)
     print("* vacuous by its own plan: its first rule stands")
 
 

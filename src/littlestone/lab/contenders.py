@@ -10,10 +10,10 @@ from typing import NamedTuple
 from littlestone.lab.games import Learner
 from littlestone.learning.adaptive import AdaptiveDPSOA, EveryRound
 from littlestone.learning.dpsoa import DPSOA
-from littlestone.learning.experts import PrivateExperts
+from littlestone.learning.experts import FirstRule, PrivateExperts
 from littlestone.learning.plain import SOA, Halving
 from littlestone.learning.plan import Plan
-from littlestone.learning.recommend import recommend
+from littlestone.learning.recommend import FIRST, recommend
 from littlestone.privacy.exact import BadParameter
 from littlestone.privacy.noise import Noise
 from littlestone.theory.classes import HypothesisClass
@@ -51,12 +51,13 @@ def _paper(terms: Terms) -> Learner:
     return DPSOA(terms.cls, plan=plan, seed=terms.seed, noise=terms.noise)
 
 
-def _experts(terms: Terms) -> Learner:
+def _experts(terms: Terms, first: FirstRule = "drawn") -> Learner:
     return PrivateExperts(
         terms.cls,
         terms.epsilon,
         terms.horizon,
         tolerance=terms.tolerance,
+        first=first,
         seed=terms.seed,
         noise=terms.noise,
     )
@@ -66,7 +67,8 @@ def _auto(terms: Terms) -> Learner:
     """What `recommend` would take, told the class and the budget only."""
     cls, epsilon, delta, horizon = terms[:4]
     chosen = recommend(cls, epsilon, delta, horizon, tolerance=terms.tolerance)
-    return (_experts if chosen.learner_name == "PrivateExperts" else _dpsoa)(terms)
+    experts = chosen.learner_name == "PrivateExperts"
+    return _experts(terms, FIRST) if experts else _dpsoa(terms)
 
 
 def _adaptive(terms: Terms) -> Learner:
