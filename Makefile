@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: all demo test lint types law bench soak results figures clean
+.PHONY: all demo test lint types law bench soak results figures docs clean
 all: lint types law test
 
 demo: .venv/core
@@ -47,6 +47,10 @@ results: .venv/dev
 		--rounds 1000,2000,5000,10000,20000 --epsilon 20 --seeds 3 --figures docs/figures/adaptive
 	$(COMPARE) --class points:x --learners adaptive,every-round,dpsoa --streams halving --rounds 10000 --seeds 3
 	$(BIN)/python -m bench auto peers agreement
+
+# docs/cli.md and docs/api.md, from --help and from the docstrings.
+docs: .venv/dev
+	$(BIN)/python docs/generate.py
 
 # The pictures of docs/theory.md.
 figures: .venv/dev
