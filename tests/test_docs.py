@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
 from generate import PAGES
 
 ROOT = Path(__file__).parents[1]
