@@ -68,3 +68,33 @@ def forest(rows: Rows, trees: int = 2) -> World:
         return (dict(Counter(vote for vote in votes if vote is not None)),)
 
     return world
+
+
+def generation_of(firings: int, singles: int, releases: int) -> int:
+    """The generation that a release belongs to, the slow and obvious way (Theorem 10)."""
+    return firings if firings < singles else singles + (firings - singles) // releases
+
+
+def experts(rows: Rows, singles: int = 1, releases: int = 2, restarted: bool = True) -> World:
+    """Two rules; a row speaks for one of them, and the other errs on it.
+
+    `restarted=False` is a fault: scores then count all rounds, those of earlier generations too.
+    """
+
+    def world(past: Transcript) -> tuple[object, ...]:
+        published, since, firings = A, 0, 0
+        for number, decision in enumerate(past):
+            assert isinstance(decision, Decision)
+            published = decision.key or published
+            if decision.fired:
+                firings += 1
+                before, after = (
+                    generation_of(n, singles, releases) for n in (firings - 1, firings)
+                )
+                since = number + 1 if before != after and restarted else since
+        shown: list[Row] = [rows(past[:n]) for n in range(since, len(past) + 1)]
+        scores = tuple(-sum(row not in (key, None) for row in shown) for key in (A, B))
+        row = rows(past)
+        return int(row is not None and row != published), scores
+
+    return world
