@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -98,3 +99,19 @@ def test_the_plan_says_that_epsilon_one_is_vacuous() -> None:
     assert "vacuous" in str(learner.plan)
     assert (learner.guarantee.epsilon, learner.guarantee.delta) == (1.0, 1e-6)
     assert not ls.EveryRoundPlan.of(20, 1e-6, 1000).vacuous
+
+
+def test_batches_may_come_as_columns_as_rows_and_with_columns_to_spare() -> None:
+    """Found by the fuzz: the prefix took every batch for one of the shape of its first."""
+    rows: list[Any] = [{"m": "a", "n": 1}, {"m": "b"}, {"m": "a"}, {"m": "a", "z": 2}]
+    alone = ls.AdaptiveDPSOA(ls.Points("m"), 60, 0.01, 6, seed=1, noise=SeededNoise(1))
+    mixed = ls.AdaptiveDPSOA(ls.Points("m"), 60, 0.01, 6, seed=1, noise=SeededNoise(1))
+    for row in rows:
+        alone.learn_one(row, row["m"] == "a")
+    as_objects = np.empty(2, dtype=object)
+    as_objects[:] = rows[:2]
+    mixed.learn_many(as_objects, [1, 0])
+    mixed.learn_many(rows[2:3], [1])
+    mixed.learn_many({"m": ["a"], "z": [2]}, [1])
+    assert alone.releases == mixed.releases
+    assert alone._engine.forest.votes == mixed._engine.forest.votes

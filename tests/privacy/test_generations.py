@@ -21,6 +21,7 @@ from littlestone.privacy.rehearsal import ScriptedNoise, SeededNoise
 
 BUDGET = Fraction(1), Fraction(2)
 
+
 class OneReleaseTooMany(GenerationsGate[Scores]):
     """A fault: a generation goes on for one release more than its budget was divided by."""
 

@@ -6,7 +6,7 @@ measured: the same learner with twice the epsilon is audited too, on the same st
 the same claim. Where that one would mostly get away, the audit says so.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from littlestone.lab.bounds import epsilon_bound, power
@@ -54,13 +54,21 @@ class Audit:
     @property
     def verdict(self) -> str:
         """The outcome in a sentence."""
-        least = f"at least {max(0.0, self.bound):.3g}, claimed {self.claimed:.3g}"
-        if self.convicts:
-            return f"VIOLATION: {least}"
-        seen = f"twice the epsilon would be seen with probability {self.power:.2g}"
-        if self.power < ENOUGH_POWER:
-            return f"not detectable at this size: {least}; {seen}"
-        return f"no violation found: {least}; {seen}"
+        return verdict([self])
+
+
+def verdict(audits: Sequence[Audit]) -> str:
+    """The outcome of several pairs in a sentence: the highest bound, the greatest power. Their
+    confidences have to be such that all bounds hold together."""
+    highest = max(audits, key=lambda audit: audit.bound)
+    most = max(audit.power for audit in audits)
+    least = f"at least {max(0.0, highest.bound):.3g}, claimed {highest.claimed:.3g}"
+    if highest.convicts:
+        return f"VIOLATION: {least}"
+    seen = f"twice the epsilon would be seen with probability {most:.2g}"
+    if most < ENOUGH_POWER:
+        return f"not detectable at this size: {least}; {seen}"
+    return f"no violation found: {least}; {seen}"
 
 
 def audit(
@@ -82,13 +90,11 @@ def audit(
     """
     if runs < 4:
         raise BadParameter(f"an audit needs at least 4 runs in each world, not {runs}")
-    found = measured(make, pair, delta, runs, confidence, workers, watch)
+    found = measured(make, pair, delta, runs, workers, watch)
     bound = epsilon_bound(found.likely, found.unlikely, found.runs, delta, confidence)
     twice, seen = None, 0.0
     if control is not None:
-        twice = measured(
-            control, pair, delta, runs, confidence, workers, lambda done: watch(2 * runs + done)
-        )
+        twice = measured(control, pair, delta, runs, workers, lambda done: watch(2 * runs + done))
         seen = power(*twice.rates, twice.runs, claimed, delta, confidence)
     return Audit(pair.what, found, twice, bound, claimed, delta, confidence, seen)
 
@@ -98,7 +104,6 @@ def measured(
     pair: Neighbours,
     delta: float,
     runs: int,
-    confidence: float,
     workers: int | None,
     watch: Callable[[int], None],
 ) -> Measured:
@@ -108,6 +113,6 @@ def measured(
     ordering, cutting = (
         (one[part], other[part]) for part in (slice(quarter), slice(quarter, half))
     )
-    event = best_event(ordering, cutting, delta, confidence)
+    event = best_event(ordering, cutting, delta)
     likely, unlikely = event.counts((one[half:], other[half:]))
     return Measured(str(event), runs - half, likely, unlikely)

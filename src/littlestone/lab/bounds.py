@@ -85,7 +85,7 @@ def roughly(likely: int, unlikely: int, runs: int, delta: float, confidence: flo
     """About `epsilon_bound`, at once (Wilson's intervals): for choosing among many events.
 
     >>> round(roughly(900, 100, 1000, delta=0.0, confidence=0.95), 2)
-    2.0
+    1.99
     """
     z = NormalDist().inv_cdf((1 + confidence) / 2)
     p, q = _wilson(likely, runs, -z), _wilson(unlikely, runs, z)
@@ -98,9 +98,7 @@ def _wilson(count: int, runs: int, z: float) -> float:
     return max(0.0, (rate + square / 2 + spread) / (1 + square))
 
 
-def power(
-    p: float, q: float, runs: int, claimed: float, delta: float, confidence: float
-) -> float:
+def power(p: float, q: float, runs: int, claimed: float, delta: float, confidence: float) -> float:
     """How probably an event of probabilities p and q in the two worlds refutes a claim.
 
     The count of the less likely world takes nine values, each about as probable; for each of them
@@ -131,3 +129,13 @@ def _needed(rate: float, runs: int, miss: float) -> int:
         else:
             most = middle
     return least
+
+
+def separation(p: float, q: float, claimed: float) -> float:
+    """How far p is above what the claim allows, in deviations of one run.
+
+    >>> separation(0.5, 0.05, claimed=1) > separation(0.9, 0.3, claimed=1) > 0
+    True
+    """
+    allowed = math.exp(claimed)
+    return (p - allowed * q) / math.sqrt(p + allowed * allowed * q) if p + q else 0.0

@@ -23,6 +23,8 @@ View: TypeAlias = Callable[[Seen], str]
 PARTS = (1, 2, 4, 8, 16, 64)
 """Into how many parts, each about as likely, the rounds of a firing are divided."""
 SHOWN = 3
+CHOOSING = 0.95
+"""The confidence at which events are compared. It enters no bound."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +47,11 @@ class Event:
         return f"{said}; or {more} more" if more > 0 else said
 
 
-def best_event(ordering: Worlds, cutting: Worlds, delta: float, confidence: float) -> Event:
+def best_event(ordering: Worlds, cutting: Worlds, delta: float) -> Event:
     """The event that would convict most: sorted by some runs, cut where others find best."""
 
     def worth(found: tuple[Event, int, int]) -> float:
-        return roughly(found[1], found[2], len(cutting[0]), delta, confidence)
+        return roughly(found[1], found[2], len(cutting[0]), delta, CHOOSING)
 
     candidates = [
         found
@@ -68,7 +70,9 @@ def _beginnings(
     known = sorted({*likely, *unlikely})
     order = sorted(known, key=lambda o: -(likely[o] + 0.5) / (unlikely[o] + 0.5))
     more, less = _counted(view, turned, cutting)
-    totals = zip(accumulate(more[o] for o in order), accumulate(less[o] for o in order), strict=True)
+    totals = zip(
+        accumulate(more[o] for o in order), accumulate(less[o] for o in order), strict=True
+    )
     for length, (p, q) in enumerate(totals, start=1):
         yield Event(view, tuple(order[:length]), turned), p, q
 
@@ -130,7 +134,9 @@ def _yes(seen: Seen) -> int:
 
 def _divided(values: Sequence[int], parts: int) -> tuple[int, ...]:
     """The ends of so many parts, each about as likely."""
-    return tuple(sorted({values[len(values) * n // parts] for n in range(1, parts)} if values else ()))
+    return tuple(
+        sorted({values[len(values) * n // parts] for n in range(1, parts)} if values else ())
+    )
 
 
 def _when(number: int, ends: tuple[int, ...], unit: str = "round") -> str:
@@ -142,4 +148,6 @@ def _when(number: int, ends: tuple[int, ...], unit: str = "round") -> str:
     after = ends[part - 1] + 1
     if part == len(ends):
         return f"from {unit} {after:,} on"
-    return f"at {unit} {after:,}" if after == ends[part] else f"at {unit}s {after:,} to {ends[part]:,}"
+    return (
+        f"at {unit} {after:,}" if after == ends[part] else f"at {unit}s {after:,} to {ends[part]:,}"
+    )

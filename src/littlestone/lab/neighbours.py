@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from littlestone.lab.runs import NULL, Neighbours, Row
-from littlestone.lab.subjects import twice, votes_at_the_rim
+from littlestone.lab.subjects import votes_at_the_rim
 from littlestone.learning.forest import Forest, Routes
 from littlestone.learning.plan import Plan
 from littlestone.learning.rounds import user_numbers
@@ -30,22 +30,24 @@ KINDS = 16
 LONGEST = 2000
 
 
-def built_in(cls: HypothesisClass, plan: Plan, seed: int) -> list[Neighbours]:
-    """Neighbours for a class, a plan and its coins: votes on the rim of the plan, on that of twice
-    its epsilon, and a vote that stands alone.
+def for_forests(cls: HypothesisClass, plan: Plan, seed: int) -> list[Neighbours]:
+    """Neighbours for a class, a plan and its coins: votes on the rim of twice its epsilon, on its own, and
+    a vote that stands alone.
 
     >>> from littlestone.theory.sets import Points
     >>> plan = Plan.practical(Points(), epsilon=8, delta=1e-6, horizon=100)
-    >>> for pair in built_in(Points(), plan, seed=0):
+    >>> for pair in for_forests(Points(), plan, seed=0):
     ...     print(pair.what, len(pair.one))
+    the label of round 1 is turned round: one of 2 votes 7
+    the label of round 1 is turned round: one of 4 votes 7
+    the label of round 1 is turned round: a vote that stands alone 7
     """
     surprises = list(islice(surprises_of(cls, first_rule(cls)), KINDS))
     if not surprises:
         raise BadParameter(f"{cls!r} has no example that its first rule gets wrong")
-    doubled = twice(plan)
-    assert isinstance(doubled, Plan)
-    rims = sorted({1, votes_at_the_rim(plan), votes_at_the_rim(doubled)}, reverse=True)
-    streams = {votes: _Played(cls, plan, seed, surprises, votes).stream() for votes in rims}
+    rims = dict.fromkeys([votes_at_the_rim(plan, times=2), votes_at_the_rim(plan), 1])
+    reached = (votes for votes in rims if votes <= plan.trees)
+    streams = {votes: _Played(cls, plan, seed, surprises, votes).stream() for votes in reached}
     pairs = [
         Neighbours(_what(at, votes), stream, turned(stream, at), plan.check_every)
         for votes, stream in streams.items()
@@ -95,7 +97,7 @@ class _Played:
         rate = float(plan.epsilon_monitor) / (plan.cap or 1)
         allowed = Schedule(plan.thresholds[0], rate, every, plan.tolerance)
         age = max(every, len(self.rows) + -len(self.rows) % every)
-        return self.mistakes >= allowed(age, 0)
+        return bool(self.mistakes >= allowed(age, 0))
 
     def _next(self) -> Row:
         """The leading surprise up to the votes that are wanted; then one that leaves them alone,
@@ -197,9 +199,8 @@ def _next(x: Any) -> Any:
     return x + "'" if isinstance(x, str) else x + 1
 
 
-def with_a_null_round(cls: HypothesisClass, rows: Sequence[Row], every: int = 1) -> Neighbours:
+def with_a_null_round(rule: Hypothesis, rows: Sequence[Row], every: int = 1) -> Neighbours:
     """A stream, and the same without its first example that the first rule gets wrong."""
-    rule = first_rule(cls)
     wrong = (n for n, (x, y) in enumerate(rows) if y is not None and rule(x) != y)
     at = next(wrong, None)
     if at is None:

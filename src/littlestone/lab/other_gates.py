@@ -58,9 +58,7 @@ def gate_of_two(
     )
 
 
-def small_generations(
-    monitor: Fraction, selector: Fraction, singles: int, rounds: int
-) -> Finding:
+def small_generations(monitor: Fraction, selector: Fraction, singles: int, rounds: int) -> Finding:
     """Every stream of so many rounds, for two rules."""
     width = CUT * math.ceil(1 / monitor)
     laws = {
@@ -154,7 +152,11 @@ def experts_findings(plan: ExpertsPlan) -> Iterator[Finding]:
 def every_check_findings(plan: EveryRoundPlan) -> Iterator[Finding]:
     """The histogram of one release, and a few releases of the gate that add up."""
     each = EveryCheck(
-        ScriptedNoise({}), epsilon=plan.epsilon, delta=plan.delta, releases=plan.horizon, published=OLD
+        ScriptedNoise({}),
+        epsilon=plan.epsilon,
+        delta=plan.delta,
+        releases=plan.horizon,
+        published=OLD,
     ).each
     yield from selection(StableHistogram(epsilon=each.epsilon, delta=each.delta), each)
     yield every_check(plan.epsilon, plan.delta, min(FEW, plan.horizon))
@@ -162,7 +164,9 @@ def every_check_findings(plan: EveryRoundPlan) -> Iterator[Finding]:
 
 def every_check(epsilon: Fraction, delta: Fraction, releases: int) -> Finding:
     """All small streams, a release at each round."""
-    first = EveryCheck(ScriptedNoise({}), epsilon=epsilon, delta=delta, releases=releases, published=OLD)
+    first = EveryCheck(
+        ScriptedNoise({}), epsilon=epsilon, delta=delta, releases=releases, published=OLD
+    )
     histogram = StableHistogram(epsilon=first.each.epsilon, delta=first.each.delta)
     width = CUT * 3 * math.ceil(histogram.scale)
     selector = Enumerated(histogram, width)
@@ -178,4 +182,3 @@ def every_check(epsilon: Fraction, delta: Fraction, releases: int) -> Finding:
     pairs = ((laws[one], laws[other]) for one in laws for other in neighbours(one))
     family = f"{len(laws)} streams of {releases} rounds"
     return worst("every check", family, Cost(epsilon, delta), pairs)
-

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from littlestone.lab.bounds import separation
 from littlestone.lab.neighbours import first_rule, surprises_of, turned
 from littlestone.lab.runs import NULL, Neighbours, Row
 from littlestone.learning.adaptive import EveryRoundPlan
@@ -30,7 +31,7 @@ LONGEST = 400
 
 
 class Mix(NamedTuple):
-    """A stream whose first row is the replaced one, and how well its draw tells two worlds apart."""
+    """A stream whose first row is the replaced one, and how well it tells two worlds apart."""
 
     merit: float
     stream: tuple[Row, ...]
@@ -67,7 +68,8 @@ def _mixes(memory: Evidence, plan: ExpertsPlan, rows: Sequence[Row]) -> Iterator
         stream = (row, *(row,) * alike, *(other,) * (count - 1 - alike))
         right = _mistakes_of(memory, [row]) == 0
         p, q = (
-            _drawn(_mistakes_of(memory, world), rate, right) for world in (stream, turned(stream, 0))
+            _drawn(_mistakes_of(memory, world), rate, right)
+            for world in (stream, turned(stream, 0))
         )
         yield Mix(separation(fires * p, holds * q, claimed), stream)
 
@@ -88,22 +90,10 @@ def _mistakes_of(memory: Evidence, rows: Sequence[Row]) -> npt.NDArray[np.int64]
     return memory.mistakes.copy()
 
 
-def _drawn(
-    mistakes: npt.NDArray[np.int64], rate: float, right: npt.NDArray[np.bool_]
-) -> float:
+def _drawn(mistakes: npt.NDArray[np.int64], rate: float, right: npt.NDArray[np.bool_]) -> float:
     """The probability that one of the rules that are `right` is drawn, at twice the epsilon."""
     weights = np.exp(-rate * (mistakes - mistakes.min()))
     return float(weights[right].sum() / weights.sum())
-
-
-def separation(p: float, q: float, claimed: float) -> float:
-    """How far p is above what the claim allows, in deviations of one run.
-
-    >>> separation(0.5, 0.05, claimed=1) > separation(0.9, 0.3, claimed=1) > 0
-    True
-    """
-    allowed = math.exp(claimed)
-    return (p - allowed * q) / math.sqrt(p + allowed * allowed * q) if p + q else 0.0
 
 
 def for_every_round(cls: HypothesisClass, plan: EveryRoundPlan) -> list[Neighbours]:
