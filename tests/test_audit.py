@@ -42,6 +42,16 @@ def test_halved_noise_is_found() -> None:
     assert found.verdict.startswith("VIOLATION: at least")
 
 
+def test_half_the_noise_of_all_mechanisms_is_found_on_a_small_plan() -> None:
+    """What `--small` makes of a plan; the learner draws as one with twice the epsilon does."""
+    subject, pair = forest(ls.Plan.practical(ls.Points(), 2, 0.001, 1000))
+    assert subject.control is not None
+    found = of(subject.control, pair)
+    assert found.convicts, found
+    assert "fired" in found.found.event
+    assert "published" in found.found.event
+
+
 @pytest.mark.parametrize("plan", [SMALLER, FEW_TREES], ids=["by hand", "--small"])
 def test_a_histogram_that_keeps_single_votes_is_found(plan: AnyPlan) -> None:
     assert isinstance(plan, Plan)

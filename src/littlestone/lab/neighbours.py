@@ -31,8 +31,8 @@ LONGEST = 2000
 
 
 def for_forests(cls: HypothesisClass, plan: Plan, seed: int) -> list[Neighbours]:
-    """Neighbours for a class, a plan and its coins: votes on the rim of twice its epsilon, on its
-    own, and a vote that stands alone.
+    """Neighbours for a class, a plan and its coins: votes on the rim of twice its epsilon, votes on
+    its own, and a vote that stands alone.
 
     >>> from littlestone.theory.sets import Points
     >>> plan = Plan.practical(Points(), epsilon=8, delta=1e-6, horizon=100)
