@@ -9,6 +9,7 @@ witness outside it can.
 
 import json
 import os
+import secrets
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -151,11 +152,12 @@ class Store(ForwardOnly):
         )
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        """What is not committed inside is undone. Refused when the file was opened elsewhere."""
+    def _transaction(self, moving: bool = False) -> Iterator[None]:
+        """What is not committed inside is undone. Refused when the file was opened elsewhere, but
+        for a move."""
         self._db.execute("BEGIN IMMEDIATE")
         try:
-            if _generation(self._db) != self.generation:
+            if not moving and _generation(self._db) != self.generation:
                 raise Taken(
                     f"{self.path} was opened for writing by another process: this one may not go "
                     "on, as two would release twice"
@@ -165,11 +167,20 @@ class Store(ForwardOnly):
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
 
-    def _move_in(self) -> None:
+    @property
+    def key(self) -> bytes:
+        """A secret that stays with the learner, wherever its file goes: marks that are made with it
+        can be told from forged ones."""
+        (value,) = self._db.execute("SELECT value FROM about WHERE name = 'key'").fetchone()
+        return bytes.fromhex(value)
+
+    def _move_in(self, after: int | None) -> None:
         """Take the file over from whoever held it, and go on from where it is."""
-        self._db.execute("BEGIN IMMEDIATE")
-        self._db.execute("UPDATE about SET value = value + 1 WHERE name = 'generation'")
-        self._db.execute("COMMIT")
+        if after is not None:
+            self.generation = after
+        with self._transaction(moving=after is None):
+            self._db.execute("UPDATE about SET value = value + 1 WHERE name = 'generation'")
+            self._db.execute("COMMIT")
         self.generation = _generation(self._db)
         with self._transaction():
             if self._db.execute("SELECT count(*) FROM live").fetchone()[0]:
@@ -220,13 +231,18 @@ def _lay_out(path: Path, about: About) -> None:
         db.execute(f"PRAGMA user_version = {VERSION}")
         for statement in SCHEMA.split(";"):
             db.execute(statement)
-        rows = {"generation": "0", "begun": json.dumps(about.to_json())}
+        begun = json.dumps(about.to_json())
+        rows = {"generation": "0", "begun": begun, "key": secrets.token_hex(32)}
         db.executemany("INSERT INTO about VALUES (?, ?)", rows.items())
         db.execute("COMMIT")
 
 
-def open_store(path: Path, *, noise: Noise | None = None) -> Store:
-    """Open a store for writing: a move. Whoever held it may not commit any more."""
+def open_store(path: Path, *, noise: Noise | None = None, after: int | None = None) -> Store:
+    """Open a store for writing: a move. Whoever held it may not commit any more.
+
+    With `after`, only from the holder of that generation: whoever lost a connection may go on, but
+    not take the file back from another.
+    """
     db = _connected(path, "rw")
     try:
         about = _checked(path, db)
@@ -234,7 +250,7 @@ def open_store(path: Path, *, noise: Noise | None = None) -> Store:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
         store = Store(path, db, about, noise)
-        store._move_in()
+        store._move_in(after)
     except BaseException:
         db.close()
         raise
