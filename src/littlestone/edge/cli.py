@@ -16,7 +16,7 @@ from rich.console import Console
 
 from littlestone import __version__
 from littlestone.edge import demo as tour
-from littlestone.edge import specs, versus
+from littlestone.edge import serving, specs, versus
 from littlestone.edge.auditing import print_audit, progress, read_rows, run_audit
 from littlestone.edge.blocks import BadStream
 from littlestone.edge.running import run
@@ -229,6 +229,7 @@ def plan(
 
 
 app.command(epilog=versus.EXAMPLE)(versus.compare)
+app.command(epilog=serving.EXAMPLE)(serving.serve)
 
 
 @app.command(epilog="Example: littlestone audit points:merchant --epsilon 8 --horizon 1000")
