@@ -124,6 +124,8 @@ def json_numbers(cells: Cells) -> Read:
 
     >>> json_numbers([7, 1.5, None, "7", True])
     (array([7. , 1.5, nan, nan, nan]), [3, 4])
+    >>> json_numbers([10**400, -(10**400)])
+    (array([ inf, -inf]), [])
     """
     if set(map(type, cells)) <= {int, float}:
         return _numbers(cells, _from_json)
@@ -158,7 +160,7 @@ def _from_json(cell: object) -> float | None:
     try:
         return float(cell)
     except OverflowError:
-        return math.copysign(math.inf, cell)
+        return math.inf if cell > 0 else -math.inf
 
 
 def truths(cells: Cells) -> Read:
