@@ -116,6 +116,7 @@ def running(
     limits: Limits | None = None,
     reopen: Callable[[Path, int], Store] | None = None,
     store: Store | None = None,
+    port: int = 0,
 ) -> Iterator[Running]:
     """A service on a file, begun if it is not there; stopped gracefully at the end."""
     app = make_app(
@@ -125,7 +126,7 @@ def running(
         reopen=reopen,
     )
     server = server_for(app, logs=QUIET)
-    with bound("127.0.0.1", 0) as listening:
+    with bound("127.0.0.1", port) as listening:
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()

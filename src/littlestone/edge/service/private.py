@@ -134,7 +134,7 @@ def _thinned(found: tuple[Sample, ...], most: int) -> list[Sample]:
     """At most so many, spread evenly, the last among them.
 
     >>> [sample.round for sample in _thinned(tuple(Sample(n, 0, ()) for n in range(10)), 4)]
-    [2, 4, 7, 9]
+    [1, 4, 6, 9]
     """
     if most >= len(found):
         return list(found)

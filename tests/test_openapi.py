@@ -1,0 +1,67 @@
+"""The service against its own description: whatever fits it, or does not, is answered as it says.
+
+Schemathesis makes the requests; the service is real.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+import requests
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from littlestone.edge.tasks import Task
+from running_service import Running, running
+
+TASK = Task("", "thresholds:score:0:100:5", "bad", 1.0, 1e-9, 100_000, user="who")
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_schema_conformance,
+]
+ROLES = {"/rounds": "feeder", "/private/trace": "operator"}
+ROUTES = [
+    ("GET", "/hypothesis"), ("GET", "/releases"), ("GET", "/guarantee"), ("GET", "/healthz"),
+    ("POST", "/predict"), ("POST", "/rounds"), ("GET", "/private/trace"),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with running(tmp_path_factory.mktemp("openapi") / "run.db", task=TASK) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[requests.Session]:
+    with requests.Session() as found:
+        yield found
+
+
+@pytest.mark.parametrize("kind", ["positive", "negative"])
+@pytest.mark.parametrize(("verb", "path"), ROUTES)
+def test_every_route_answers_as_described(
+    served: Running, session: requests.Session, verb: str, path: str, kind: str
+) -> None:
+    schema = schemathesis.openapi.from_url(f"{served.url}/openapi.json")
+    mode = schemathesis.GenerationMode(kind)
+    operation = schema[path][verb]
+
+    @given(case=operation.as_strategy(generation_mode=mode))
+    @settings(
+        max_examples=40,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    def answered(case: schemathesis.Case) -> None:
+        response = case.call(session=session, headers=bearing(ROLES.get(path)), timeout=60)
+        case.validate_response(response, checks=CHECKS)
+
+    answered()
