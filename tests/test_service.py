@@ -619,7 +619,7 @@ def test_events_tell_of_releases_and_rounds_after_they_are_on_disk(tmp_path: Pat
         name, mark, data = next(found)
         assert (name, data["rounds"], data["releases"]) == ("rounds", 0, 1)
         sentence = served.taught()
-        seen = []
+        seen: list[tuple[str, str, Any]] = []
         while not seen or seen[-1][0] != "release":
             seen.append(next(found))
         assert seen[-1][2]["sentence"] == sentence
