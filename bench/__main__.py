@@ -12,6 +12,7 @@ from bench import (
     paper_plan,
     privacy,
     selectors,
+    service,
     speed,
     theory,
 )
@@ -28,6 +29,7 @@ PARTS = {
     "agreement": agreement.run,
     "speed": speed.run,
     "memory": memory.run,
+    "service": service.run,
 }
 
 

@@ -78,8 +78,8 @@ def server_for(app: FastAPI, *, logs: dict[str, Any] | None = None) -> Server:
 
 def bound(host: str, port: int) -> socket.socket:
     """A socket that listens; the port is chosen by the system if it is 0."""
-    family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    found = socket.socket(family, kind)
+    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    found = socket.socket(family, kind, protocol)  # asyncio asks TCP not to wait if it is named
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind(address)
