@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import stat
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from littlestone.edge.store import read_store
 
@@ -242,6 +244,23 @@ def test_it_listens_to_this_machine_unless_told_otherwise(tmp_path: Path) -> Non
     with process(tmp_path, "--host", "0.0.0.0") as served:
         _, _, errors = served.stop()
     assert "TLS" in errors
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here")
+def test_the_tour_of_the_documentation_runs(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[1] / "docs" / "service.md").read_text()
+    tour = text.split("```sh")[1].split("```")[0]
+    with process(tmp_path, *BEGIN) as served:
+        script = tour.replace("127.0.0.1:8000", served.client.base_url.netloc.decode())
+        done = subprocess.run(
+            ["bash", "-euc", script], cwd=tmp_path, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert '"first": 3, "rounds": 2, "null_rounds": 1' in done.stdout
+        assert '"predictions": [false]' in done.stdout
+        assert "event: rounds" in done.stdout
+        assert '"mistakes": 2' in done.stdout
+        served.stop()
 
 
 def test_a_log_line_holds_no_query(tmp_path: Path) -> None:
