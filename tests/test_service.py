@@ -13,17 +13,19 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from littlestone.edge.blocks import wanted
+from littlestone.edge.about import BadStore
+from littlestone.edge.blocks import Block, wanted
 from littlestone.edge.readers import open_rows
 from littlestone.edge.service.bodies import Form, block_of
 from littlestone.edge.service.limits import Limits
 from littlestone.edge.service.refusals import Refused
 from littlestone.edge.service.roles import Role
-from littlestone.edge.store import Store, open_store, read_store
+from littlestone.edge.store import Batch, Receipt, Store, open_store, read_store
 from littlestone.edge.tasks import Task
 from littlestone.theory.sets import Points
 from littlestone.theory.thresholds import Thresholds
@@ -149,6 +151,61 @@ def test_many_retries_at_once_are_one_batch(tmp_path: Path) -> None:
             thread.join()
         assert sorted(answer["again"] for answer in answers) == [False] + [True] * 7
         assert served.get("/healthz").json()["rounds"] == 9
+
+
+def test_batches_that_wait_are_committed_together_and_answered_apart(tmp_path: Path) -> None:
+    with begun(tmp_path / "run.db") as store:
+        before = store._db.total_changes
+        columns = {"merchant": np.array(["a", "b"], dtype=object)}
+        block = Block(columns, np.array([1, 0], dtype=np.int8), None, (), 0)
+        found = store.learn_all(
+            [Batch(block, "a"), Batch(block, "a"), Batch(block, "a", b"other"), Batch(block)]
+        )
+        assert found[:2] == [Receipt(1, 2, 0), Receipt(1, 2, 0, again=True)]
+        assert isinstance(found[2], BadStore)
+        assert found[3] == Receipt(3, 2, 0)
+        assert store.published.rounds == read_store(store.path).published.rounds == 4
+        assert store._db.total_changes > before
+        assert store.learn_all([Batch(block, "a")]) == [Receipt(1, 2, 0, again=True)]
+
+
+@pytest.mark.parametrize("committed", [False, True], ids=["before the commit", "after it"])
+def test_a_batch_that_spoils_a_commit_is_tried_apart_and_never_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, committed: bool
+) -> None:
+    """Three batches wait while a first is learned; the one with three rows makes them fail."""
+    learn, first, go_on = Store.learn_all, threading.Event(), threading.Event()
+
+    def failing(self: Store, batches: list[Batch]) -> Any:
+        if not first.is_set():
+            first.set()
+            assert go_on.wait(60)
+        spoilt = any(len(batch.block) == 3 for batch in batches)
+        if spoilt and not committed:
+            raise sqlite3.OperationalError("spoilt")
+        found = learn(self, batches)
+        if spoilt:
+            raise sqlite3.OperationalError("nobody knows whether it was written")
+        return found
+
+    monkeypatch.setattr(Store, "learn_all", failing)
+    store = begun(tmp_path / "run.db")
+    with running(tmp_path / "run.db", store=store) as served:
+        writer = served.service.writer
+        wants = served.service.wanted
+        blocks = [
+            block_of(json.dumps(events(size)).encode(), "json", wants, Limits())
+            for size in (1, 2, 3, 4)
+        ]
+        answers = [writer.learn(blocks[0], None, b"")]
+        assert first.wait(60)
+        answers += [writer.learn(block, None, b"") for block in blocks[1:]]
+        go_on.set()
+        done = [answer.exception(60) is None for answer in answers]
+        assert done == ([True, False, False, False] if committed else [True, True, False, True])
+        rounds = read_store(served.path).published.rounds
+        assert rounds == (1 + 2 + 3 + 4 if committed else 1 + 2 + 4)
+        assert served.get("/healthz").json()["rounds"] == rounds
 
 
 def test_a_batch_comes_as_json_or_as_lines(served: Running) -> None:
@@ -293,14 +350,14 @@ def test_asking_too_often_is_told_when_to_come_back(tmp_path: Path) -> None:
 
 def test_a_full_queue_is_told_to_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begin, go_on = threading.Event(), threading.Event()
-    learn = Store.learn
+    learn = Store.learn_all
 
     def slowly(self: Store, *given: Any, **more: Any) -> Any:
         begin.set()
         assert go_on.wait(60)
         return learn(self, *given, **more)
 
-    monkeypatch.setattr(Store, "learn", slowly)
+    monkeypatch.setattr(Store, "learn_all", slowly)
     with running(tmp_path / "run.db", limits=Limits(queue=1, rate=1e6)) as served:
         answers: list[httpx.Response] = []
         thread = threading.Thread(target=lambda: answers.append(served.feed(events(2), key="a")))

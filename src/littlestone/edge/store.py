@@ -11,7 +11,7 @@ import json
 import os
 import secrets
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -46,6 +46,14 @@ class Receipt(NamedTuple):
     rounds: int
     nulls: int
     again: bool = False
+
+
+class Batch(NamedTuple):
+    """Rows to be learned, the key that names them, and a digest that tells them from others."""
+
+    block: Block
+    key: str | None = None
+    digest: bytes = b""
 
 
 class Source(NamedTuple):
@@ -111,17 +119,42 @@ class Store(ForwardOnly):
         Rows that are null rounds already stay null rounds. `source` is how far a file is read then.
         """
         with self._transaction():
-            known = None if key is None else self.known(key, digest)
-            if known is not None:
-                return known
-            first, nulls = self.learner.rounds + 1, self.learner.null_rounds
-            _learn(self.learner, block)
-            receipt = Receipt(first, len(block), self.learner.null_rounds - nulls)
-            if key is not None:
-                self._remember(key, digest, receipt)
+            receipt = self._take(Batch(block, key, digest))
+            if receipt.again:
+                return receipt
             if source is not None:
                 self._db.execute("INSERT OR REPLACE INTO sources VALUES (?, ?, ?)", source)
             self._commit()
+        return receipt
+
+    def learn_all(self, batches: Iterable[Batch]) -> list[Receipt | BadStore]:
+        """Learn several batches in one transaction, as if one after the other.
+
+        A batch whose key was used for other rows gets its refusal, and the others their receipts.
+        """
+        with self._transaction():
+            found = [self._tried(batch) for batch in batches]
+            if any(isinstance(one, Receipt) and not one.again for one in found):
+                self._commit()
+        return found
+
+    def _tried(self, batch: Batch) -> Receipt | BadStore:
+        try:
+            return self._take(batch)
+        except BadStore as error:
+            return error
+
+    def _take(self, batch: Batch) -> Receipt:
+        """Learn a batch, to be committed; or the receipt of the one that its key names."""
+        block, key, digest = batch
+        known = None if key is None else self.known(key, digest)
+        if known is not None:
+            return known
+        first, nulls = self.learner.rounds + 1, self.learner.null_rounds
+        _learn(self.learner, block)
+        receipt = Receipt(first, len(block), self.learner.null_rounds - nulls)
+        if key is not None:
+            self._remember(key, digest, receipt)
         return receipt
 
     def _commit(self) -> None:

@@ -1,25 +1,30 @@
 """The writer: the one thread that uses the store, and a queue in front of it.
 
-Promises: what is answered is on disk; what is published was on disk before. When a commit fails the
+Promises: what is answered is on disk; what is published was on disk before. Batches that wait are
+committed together: a disk takes as long for one as for several. When a commit fails the
 learner in memory is dead, and the store is opened again from the last commit. When somebody else
 has opened the file, or it has turned out to be an old copy, nothing is written any more, for good.
 """
 
-import queue
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from threading import Lock, Thread
+from threading import Condition, Thread
 from typing import Any, NamedTuple, TypeVar
 
 from littlestone.edge.about import BadStore
 from littlestone.edge.blocks import Block
 from littlestone.edge.service.refusals import Refused, unavailable
-from littlestone.edge.store import Published, Receipt, Store, Taken
+from littlestone.edge.store import Batch, Published, Receipt, Store, Taken
+from littlestone.edge.tasks import AnyLearner
 from littlestone.privacy.accounting import Cost
 
 T = TypeVar("T")
 RETRY = 5
 """Seconds after which to try again what failed."""
+
+TOGETHER = 32
+"""The most batches of one commit."""
 
 FAILED = "what was sent could not be written: none of it is learned. Try again, with the same key"
 TAKEN = "another process has opened the file of this learner: this one writes no more, for good"
@@ -34,7 +39,9 @@ class Public(NamedTuple):
 
 
 class _Work(NamedTuple):
-    job: Callable[[Store], Any]
+    """A batch to learn, or a look at the learner."""
+
+    what: Batch | Callable[[AnyLearner], Any]
     answer: "Future[Any]"
 
 
@@ -52,8 +59,8 @@ class Writer:
         self._store: Store | None = store
         self._generation = store.generation
         self._reopen, self._publish = reopen, publish
-        self._stopped, self._lock = False, Lock()
-        self._queue: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
+        self._stopped, self._ready = False, Condition()
+        self._waiting: deque[_Work] = deque()
         self._thread = Thread(target=self._run, name="writer", daemon=True)
         self.over: str | None = None
         """Why nothing is written any more, for good."""
@@ -66,9 +73,9 @@ class Writer:
 
     def stop(self) -> None:
         """Finish what is queued, let go of the store, and end."""
-        with self._lock:
+        with self._ready:
             self._stopped = True
-            self._queue.put(None)
+            self._ready.notify()
         self._thread.join()
 
     def end(self, why: str) -> None:
@@ -77,48 +84,76 @@ class Writer:
 
     def learn(self, block: Block, key: str | None, digest: bytes) -> "Future[Receipt]":
         """Have a block learned. The receipt is for what is on disk."""
+        return self._put(Batch(block, key, digest))
 
-        def job(store: Store) -> Receipt:
-            if self.over is not None:
-                raise unavailable(self.over)
-            receipt = store.learn(block, key=key, digest=digest)
-            self._publish(Public(store.published, store.learner.spent))
-            return receipt
+    def look(self, see: Callable[[AnyLearner], T]) -> "Future[T]":
+        """Look at the learner between two commits."""
+        return self._put(see)
 
-        return self._put(job)
-
-    def look(self, see: Callable[[Any], T]) -> "Future[T]":
-        """Look at the learner between two batches."""
-        return self._put(lambda store: see(store.learner))
-
-    def _put(self, job: Callable[[Store], T]) -> "Future[T]":
-        answer: Future[T] = Future()
-        with self._lock:
+    def _put(self, what: Batch | Callable[[AnyLearner], Any]) -> "Future[Any]":
+        answer: Future[Any] = Future()
+        with self._ready:
             if not self._stopped:
-                self._queue.put(_Work(job, answer))
+                self._waiting.append(_Work(what, answer))
+                self._ready.notify()
                 return answer
         answer.set_exception(unavailable(STOPPING))
         return answer
 
     def _run(self) -> None:
-        while (work := self._queue.get()) is not None:
-            if work.answer.set_running_or_notify_cancel():
-                self._do(work)
+        while works := self._next():
+            begun = [work for work in works if work.answer.set_running_or_notify_cancel()]
+            if begun:
+                self._do(begun)
         if self._store is not None:
             self._store.close()
 
-    def _do(self, work: _Work) -> None:
+    def _next(self) -> list[_Work]:
+        """What is to be done now: a look, or the batches that wait. Nothing at the end."""
+        with self._ready:
+            self._ready.wait_for(lambda: self._waiting or self._stopped)
+            works: list[_Work] = []
+            while self._waiting and len(works) < TOGETHER:
+                if works and not _are_batches(works[0], self._waiting[0]):
+                    break
+                works.append(self._waiting.popleft())
+            return works
+
+    def _do(self, works: list[_Work]) -> None:
+        before = None if self._store is None else self._store.published.rounds
         try:
-            work.answer.set_result(work.job(self._opened()))
+            found = self._done(works)
         except Exception as error:
-            work.answer.set_exception(self._told(error))
+            refusal = self._told(error)
+            store = self._store
+            if len(works) > 1 and store is not None and store.published.rounds == before:
+                for work in works:  # one of them may have spoilt it for the others
+                    self._do([work])
+                return
+            found = [refusal] * len(works)
+        for work, one in zip(works, found, strict=True):
+            if isinstance(one, BadStore):
+                work.answer.set_exception(Refused(409, str(one)))
+            elif isinstance(one, Refused):
+                work.answer.set_exception(one)
+            else:
+                work.answer.set_result(one)
+
+    def _done(self, works: list[_Work]) -> list[Any]:
+        store = self._opened()
+        batches = [work.what for work in works if isinstance(work.what, Batch)]
+        if not batches:
+            return [work.what(store.learner) for work in works if not isinstance(work.what, Batch)]
+        if self.over is not None:
+            raise unavailable(self.over)
+        found = store.learn_all(batches)
+        self._publish(Public(store.published, store.learner.spent))
+        return list(found)
 
     def _told(self, error: Exception) -> Refused:
         """What a client hears of a failure; the store is made whole again if it can be."""
         if isinstance(error, Refused):
             return error
-        if isinstance(error, BadStore):
-            return Refused(409, str(error))
         self._drop()
         if isinstance(error, Taken):
             self.end(TAKEN)
@@ -152,3 +187,7 @@ class Writer:
         self._store, self._generation, self.trouble = store, store.generation, None
         self._publish(Public(store.published, store.learner.spent))
         return store
+
+
+def _are_batches(*works: _Work) -> bool:
+    return all(isinstance(work.what, Batch) for work in works)
