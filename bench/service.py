@@ -29,8 +29,9 @@ from rich.table import Table
 
 from bench.clock import seconds
 
-AIM, CLIENTS, TRIES, READS = 0.5, 4, 7, 2000
+AIM, MANY, TRIES, READS = 0.5, 4, 7, 2000
 SIZES = ((1, 200), (100, 200), (1_000, 80), (10_000, 16))
+WAYS = (("json", 1), ("json", MANY), ("x-ndjson", MANY))
 BEGIN = (
     "--class", "rules:version,country,device", "--label", "failed", "--delta", "1e-9",
     "--horizon", "100000000", "--port", "0", "--rate", "1000000",
@@ -44,20 +45,31 @@ class Peer(NamedTuple):
     headers: dict[str, str]
 
 
+class Load(NamedTuple):
+    """So many batches of a size, of a kind, over several connections."""
+
+    size: int
+    batches: int
+    kind: str
+    clients: int
+
+
 def run() -> None:
     """Print the tables."""
     table = Table(
-        "batch", "as", title=f"Rows acknowledged a second, {CLIENTS} clients, of which ratios count"
+        "batch", "as", "clients", title="Rows acknowledged a second, of which the ratios count"
     )
     for name in ("service", "bare route", "ratio", "aim", "ok"):
         table.add_column(name, justify="right")
     with _service() as service, _bare() as bare:
-        for (size, batches), kind in itertools.product(SIZES, ("json", "x-ndjson")):
-            ours, theirs, ratio = _compared(service, bare, size, batches, kind)
+        for (size, batches), (kind, clients) in itertools.product(SIZES, WAYS):
+            load = Load(size, batches, kind, clients)
+            ours, theirs, ratio = _compared(service, bare, load)
             ok = "yes" if ratio >= AIM else "NO"
             table.add_row(
-                f"{size:,}", kind, f"{ours:,.0f}", f"{theirs:,.0f}", f"{ratio:.2f}", f">= {AIM}", ok
-            )
+                f"{size:,}", kind, str(clients), f"{ours:,.0f}", f"{theirs:,.0f}", f"{ratio:.2f}",
+                f">= {AIM}", ok,
+            )  # fmt: skip
         console = Console(highlight=False, width=100)
         console.print(table)
         waits = Table("written meanwhile", "p50", "p99", title="GET /hypothesis, milliseconds")
@@ -69,15 +81,13 @@ def run() -> None:
         console.print(waits)
 
 
-def _compared(
-    service: Peer, bare: Peer, size: int, batches: int, kind: str
-) -> tuple[float, float, float]:
+def _compared(service: Peer, bare: Peer, load: Load) -> tuple[float, float, float]:
     """Rows a second of both and their ratio, medians of runs in turn: a disk has its moods."""
+    rows = load.size * load.batches
     speeds = [
-        [size * batches / seconds(partial(_feed, peer, size, batches, kind), 1)
-         for peer in (service, bare)]
+        [rows / seconds(partial(_feed, peer, load), 1) for peer in (service, bare)]
         for _ in range(TRIES)
-    ]  # fmt: skip
+    ]
     ours, theirs = (median(found) for found in zip(*speeds, strict=True))
     return ours, theirs, median(one / other for one, other in speeds)
 
@@ -135,13 +145,11 @@ def _body(size: int, kind: str, seed: int) -> bytes:
 _keys = itertools.count()
 
 
-def _feed(peer: Peer, size: int, batches: int, kind: str) -> None:
+def _feed(peer: Peer, load: Load) -> None:
     """Send batches over several connections, and wait for every receipt."""
-    body = _body(size, kind, size)
-    each = [
-        threading.Thread(target=_send, args=(peer, body, kind, batches // CLIENTS))
-        for _ in range(CLIENTS)
-    ]
+    body = _body(load.size, load.kind, load.size)
+    given = peer, body, load.kind, load.batches // load.clients
+    each = [threading.Thread(target=_send, args=given) for _ in range(load.clients)]
     for thread in each:
         thread.start()
     for thread in each:
