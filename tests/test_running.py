@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import littlestone as ls
-from littlestone.edge import tasks
-from littlestone.edge.running import Outcome, run
-from littlestone.edge.tasks import Task
+from littlestone.edge.outcome import Outcome
+from littlestone.edge.running import run
+from littlestone.edge.tasks import Chosen, Task
 from littlestone.lab import telemetry
 from littlestone.privacy.rehearsal import SeededNoise
 
@@ -170,7 +170,8 @@ def test_a_learner_that_does_not_fit_is_refused(
 
 def outcome(monkeypatch: pytest.MonkeyPatch, task: Task) -> Outcome:
     """A run under noise that can be repeated."""
-    monkeypatch.setattr(tasks, "DPSOA", partial(ls.DPSOA, noise=SeededNoise(4)))
+    make = partial(Chosen.make, noise=SeededNoise(4))
+    monkeypatch.setattr(Chosen, "make", lambda *args, **named: make(*args, **named))
     return run(task, lambda _: None)
 
 

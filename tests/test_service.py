@@ -18,14 +18,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from littlestone.edge.about import BadStore
 from littlestone.edge.blocks import Block, wanted
 from littlestone.edge.readers import open_rows
 from littlestone.edge.service.bodies import Form, block_of
 from littlestone.edge.service.limits import Limits
 from littlestone.edge.service.refusals import Refused
 from littlestone.edge.service.roles import Role
-from littlestone.edge.store import Batch, Receipt, Store, open_store, read_store
+from littlestone.edge.store import Batch, OtherRows, Receipt, Store, open_store, read_store
 from littlestone.edge.tasks import Task
 from littlestone.theory.sets import Points
 from littlestone.theory.thresholds import Thresholds
@@ -162,7 +161,7 @@ def test_batches_that_wait_are_committed_together_and_answered_apart(tmp_path: P
             [Batch(block, "a"), Batch(block, "a"), Batch(block, "a", b"other"), Batch(block)]
         )
         assert found[:2] == [Receipt(1, 2, 0), Receipt(1, 2, 0, again=True)]
-        assert isinstance(found[2], BadStore)
+        assert isinstance(found[2], OtherRows)
         assert found[3] == Receipt(3, 2, 0)
         assert store.published.rounds == read_store(store.path).published.rounds == 4
         assert store._db.total_changes > before

@@ -52,6 +52,17 @@ class Block:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def part(self, start: int, stop: int) -> "Block":
+        """Some of the rows. What is told about bad rows stays with the whole."""
+        some = slice(start, stop)
+        return Block(
+            {name: column[some] for name, column in self.columns.items()},
+            self.labels[some],
+            None if self.users is None else self.users[some],
+            (),
+            int((self.labels[some] == NULL).sum()),
+        )
+
 
 @dataclass(frozen=True)
 class Wanted:

@@ -16,22 +16,26 @@ from rich.console import Console
 
 from littlestone import __version__
 from littlestone.edge import demo as tour
-from littlestone.edge import serving, specs, versus
+from littlestone.edge import serving, specs, versus, viewing
+from littlestone.edge.about import BadStore
 from littlestone.edge.auditing import print_audit, progress, read_rows, run_audit
 from littlestone.edge.blocks import BadStream
+from littlestone.edge.options import given
+from littlestone.edge.resuming import run_stored
 from littlestone.edge.running import run
 from littlestone.edge.showing import print_outcome, print_plan, watching
 from littlestone.edge.tasks import LearnerName, PlanName, Task, chosen_for
 from littlestone.lab.neighbours import LearnerName as Audited
 from littlestone.learning.plan import Plan
 from littlestone.privacy.exact import BadParameter
+from littlestone.privacy.spender import Moved
 from littlestone.theory.classes import HypothesisClass
 from littlestone.theory.dimension import witness as shattered_tree
 from littlestone.theory.errors import BadClass, BadExample, TooLarge
 from littlestone.theory.trees import Leaf, MistakeTree, draw
 from littlestone.theory.values import to_json
 
-REFUSALS = (specs.BadSpec, BadClass, BadExample, BadParameter, BadStream, TooLarge)
+REFUSALS = (specs.BadSpec, BadClass, BadExample, BadParameter, BadStore, BadStream, Moved, TooLarge)
 GRAMMAR = (specs.__doc__ or "").split("\n\n", 1)[1].replace("\n\n    ", "\n\n\b\n    ")
 
 
@@ -124,7 +128,7 @@ def tree_to_json(tree: MistakeTree) -> dict[str, object]:
 
 
 Spec = Annotated[
-    str,
+    str | None,
     typer.Option("--class", metavar="SPEC", help="The class of rules: see `dimension --help`."),
 ]
 Epsilon = Annotated[float, typer.Option(help="The privacy budget: 1 is a usual choice.")]
@@ -150,11 +154,14 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a machine."
     "--epsilon 1 --delta 1e-7 --out releases.jsonl --report report.html"
 )
 def learn(
+    context: typer.Context,
     file: Annotated[
         str, typer.Argument(help="CSV, TSV, JSON lines or Parquet, plain or .gz; - is stdin.")
     ],
-    spec: Spec,
-    label: Annotated[str, typer.Option(metavar="COLUMN", help="The column of 0 and 1.")],
+    spec: Spec = None,
+    label: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The column of 0 and 1.")
+    ] = None,
     epsilon: Epsilon = 1.0,
     delta: Delta = 1e-6,
     horizon: Annotated[
@@ -165,6 +172,10 @@ def learn(
     tolerance: Tolerance = 0.0,
     learner: WhichLearner = "auto",
     plan: WhichPlan = "practical",
+    db: Annotated[
+        Path | None,
+        typer.Option(help="Keep the learner in this file, and go on from it. Private."),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Write the releases here, as JSON lines. Public.")
     ] = None,
@@ -185,14 +196,16 @@ def learn(
 
     A row that cannot be read becomes a null round and keeps its place. Releases are public; the
     report, and what is printed under PRIVATE, belong to the data's holder. A second run on the same
-    data spends again.
+    data spends again, unless --db goes on with the first: then each row of a file is learned once.
     """
+    if (spec is None or label is None) and (db is None or not db.exists()):
+        raise BadParameter("say which --class of rules to learn, and which column is the --label")
     task = Task(
-        file, spec, label, epsilon, delta, horizon, user, cap, tolerance, learner, plan, seed,
-        strict, format_, out, report, force,
+        file, spec or "", label or "", epsilon, delta, horizon, user, cap, tolerance, learner, plan,
+        seed, strict, format_, out, report, force, given(context),
     )  # fmt: skip
     with watching(Console(stderr=True)) as watch:
-        outcome = run(task, watch)
+        outcome = run(task, watch) if db is None else run_stored(task, db, watch)
     if as_json:
         both = {"public": outcome.public(), "private": outcome.private(), "notes": outcome.notes}
         typer.echo(json.dumps(both, ensure_ascii=False))
@@ -229,6 +242,7 @@ def plan(
 
 
 app.command(epilog=versus.EXAMPLE)(versus.compare)
+app.command(epilog=viewing.EXAMPLE)(viewing.show)
 app.command(epilog=serving.EXAMPLE)(serving.serve)
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from littlestone.edge.about import BadStore
+from littlestone.edge.options import given
 from littlestone.edge.store import Store, create, open_store, read_store
 from littlestone.edge.tasks import LearnerName, PlanName, Task, chosen_for
 from littlestone.privacy.exact import BadParameter
@@ -81,15 +81,9 @@ def serve(
             raise
         raise BadParameter(MISSING) from None
     limits = Limits(most_body, most_rows, most_fields, rate, queue, watchers)
-    sources = {name: context.get_parameter_source(name) for name in context.params}
-    given = frozenset(
-        name
-        for name, source in sources.items()
-        if source is not None and source.name == "COMMANDLINE"
-    )
     task = Task(
         str(db), spec or "", label or "", epsilon, delta, horizon, user, cap, tolerance, learner,
-        plan, seed, given=given,
+        plan, seed, given=given(context),
     )  # fmt: skip
     secrets = tokens or db.with_name(f"{db.name}.tokens")
     with bound(host, port) as listening:
@@ -106,21 +100,11 @@ def serve(
 
 def _store(path: Path, task: Task) -> Store:
     """The learner's file, opened or begun."""
-    try:
-        if path.exists():
-            read_store(path).about.refuse_other(task, path)  # before it is taken over
-            return open_store(path)
-        missing = [
-            option
-            for option, said in (
-                ("--class", task.spec),
-                ("--label", task.label),
-                ("--horizon", task.horizon),
-            )
-            if not said
-        ]
-        if task.horizon is None or missing:
-            raise BadParameter(f"{path} is not there yet: to begin it, say {', '.join(missing)}")
-        return create(path, task, chosen_for(task, task.horizon))
-    except BadStore as error:
-        raise BadParameter(str(error)) from None
+    if path.exists():
+        read_store(path).about.refuse_other(task, path)  # before it is taken over
+        return open_store(path)
+    begin = {"--class": task.spec, "--label": task.label, "--horizon": task.horizon}
+    missing = [option for option, said in begin.items() if not said]
+    if task.horizon is None or missing:
+        raise BadParameter(f"{path} is not there yet: to begin it, say {', '.join(missing)}")
+    return create(path, task, chosen_for(task, task.horizon))

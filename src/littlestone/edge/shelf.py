@@ -30,7 +30,7 @@ CREATE TABLE batches (id INTEGER PRIMARY KEY, key TEXT UNIQUE NOT NULL, digest B
                       first INTEGER NOT NULL, rounds INTEGER NOT NULL,
                       nulls INTEGER NOT NULL) STRICT;
 CREATE TABLE sources (name TEXT PRIMARY KEY, rows INTEGER NOT NULL,
-                      check_sum INTEGER NOT NULL) STRICT;
+                      check_sums TEXT NOT NULL) STRICT;
 """
 
 HALF = 1 << 63

@@ -8,7 +8,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Ta
 from rich.table import Table
 from rich.text import Text
 
-from littlestone.edge.running import Outcome, ledger_rows
+from littlestone.edge.outcome import Outcome, ledger_rows
 from littlestone.edge.tasks import Chosen
 from littlestone.learning.theorem import TheoremPlan
 

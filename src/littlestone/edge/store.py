@@ -11,7 +11,7 @@ import json
 import os
 import secrets
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -20,9 +20,8 @@ from littlestone.edge.about import About, BadStore, about_from_json
 from littlestone.edge.blocks import Block
 from littlestone.edge.shelf import SCHEMA, load, write
 from littlestone.edge.specs import parse_spec
-from littlestone.edge.tasks import AnyLearner, Chosen, Task
+from littlestone.edge.tasks import AnyLearner, Chosen, Task, learn_block
 from littlestone.learning.coins import fresh_seed
-from littlestone.learning.dpsoa import DPSOA
 from littlestone.learning.releases import Release
 from littlestone.learning.saving import Saved
 from littlestone.privacy.noise import Noise
@@ -37,6 +36,10 @@ PATIENCE = 5.0
 
 class Taken(Moved):
     """Somebody else has opened the file for writing since."""
+
+
+class OtherRows(BadStore):
+    """A key that names other rows already."""
 
 
 class Receipt(NamedTuple):
@@ -57,11 +60,11 @@ class Batch(NamedTuple):
 
 
 class Source(NamedTuple):
-    """How many rows of a file have been learned, and a checksum of their labels."""
+    """How many rows of a file have been learned, and the checksums of what they held."""
 
     name: str
-    rows: int
-    check_sum: int
+    rows: int = 0
+    check_sums: str = ""
 
 
 class Published(NamedTuple):
@@ -103,7 +106,7 @@ class Store(ForwardOnly):
         if row is None:
             return None
         if row[0] != digest:
-            raise BadStore(f"the key {key!r} was used for other rows: choose a new key for a batch")
+            raise OtherRows(f"the key {key!r} was used for other rows: choose a new one")
         return Receipt(row[1], row[2], row[3], again=True)
 
     def learn(
@@ -119,48 +122,62 @@ class Store(ForwardOnly):
         Rows that are null rounds already stay null rounds. `source` is how far a file is read then.
         """
         with self._transaction():
-            receipt = self._take(Batch(block, key, digest))
-            if receipt.again:
-                return receipt
-            if source is not None:
-                self._db.execute("INSERT OR REPLACE INTO sources VALUES (?, ?, ?)", source)
-            self._commit()
+            known = None if key is None else self.known(key, digest)
+            if known is not None:
+                return known
+            receipt = self._take(block, self.published.rounds)
+
+            def remember() -> None:
+                if key is not None:
+                    self._remember(key, digest, receipt)
+                if source is not None:
+                    self._db.execute("INSERT OR REPLACE INTO sources VALUES (?, ?, ?)", source)
+
+            self._commit(remember)
         return receipt
 
-    def learn_all(self, batches: Iterable[Batch]) -> list[Receipt | BadStore]:
+    def learn_all(self, batches: Iterable[Batch]) -> list[Receipt | OtherRows]:
         """Learn several batches in one transaction, as if one after the other.
 
         A batch whose key was used for other rows gets its refusal, and the others their receipts.
         """
+        found: list[Receipt | OtherRows] = []
         with self._transaction():
-            found = [self._tried(batch) for batch in batches]
-            if any(isinstance(one, Receipt) and not one.again for one in found):
+            rounds = self.published.rounds
+            for block, key, digest in batches:
+                one = None if key is None else self._known_or_not(key, digest)
+                if one is None:
+                    one = self._take(block, rounds)
+                    rounds += one.rounds
+                    if key is not None:
+                        self._remember(key, digest, one)
+                found.append(one)
+            if rounds > self.published.rounds:
                 self._commit()
         return found
 
-    def _tried(self, batch: Batch) -> Receipt | BadStore:
+    def _known_or_not(self, key: str, digest: bytes) -> Receipt | OtherRows | None:
         try:
-            return self._take(batch)
-        except BadStore as error:
+            return self.known(key, digest)
+        except OtherRows as error:
             return error
 
-    def _take(self, batch: Batch) -> Receipt:
-        """Learn a batch, to be committed; or the receipt of the one that its key names."""
-        block, key, digest = batch
-        known = None if key is None else self.known(key, digest)
-        if known is not None:
-            return known
-        first, nulls = self.learner.rounds + 1, self.learner.null_rounds
-        _learn(self.learner, block)
-        receipt = Receipt(first, len(block), self.learner.null_rounds - nulls)
-        if key is not None:
-            self._remember(key, digest, receipt)
-        return receipt
+    def _take(self, block: Block, rounds: int) -> Receipt:
+        """Learn a block after so many rounds, to be committed."""
+        if self.learner.rounds != rounds:
+            raise BadStore(f"{self.path}: a batch was cut short: open the file again")
+        nulls = self.learner.null_rounds
+        learn_block(self.learner, block)
+        return Receipt(rounds + 1, len(block), self.learner.null_rounds - nulls)
 
-    def _commit(self) -> None:
-        """Write the learner and commit; only then is anything published."""
+    def _commit(self, also: Callable[[], None] = lambda: None) -> None:
+        """Write the learner and commit; only then is anything published.
+
+        All that can fail is inside `keep`: a learner that was not kept learns no more.
+        """
 
         def keep(saved: Saved) -> None:
+            also()
             write(self._db, saved, self.learner.ledger)
             public = self._public()
             told = json.dumps(public._replace(releases=())._asdict())
@@ -173,7 +190,7 @@ class Store(ForwardOnly):
     def taken_from(self, name: str) -> Source:
         """How far a file has been learned."""
         row = self._db.execute("SELECT * FROM sources WHERE name = ?", [name]).fetchone()
-        return Source(name, 0, 0) if row is None else Source(*row)
+        return Source(name) if row is None else Source(*row)
 
     def _remember(self, key: str, digest: bytes, receipt: Receipt) -> None:
         values = key, digest, receipt.first, receipt.rounds, receipt.nulls
@@ -188,14 +205,19 @@ class Store(ForwardOnly):
     def _transaction(self, moving: bool = False) -> Iterator[None]:
         """What is not committed inside is undone. Refused when the file was opened elsewhere, but
         for a move."""
-        self._db.execute("BEGIN IMMEDIATE")
         try:
+            self._db.execute("BEGIN IMMEDIATE")
             if not moving and _generation(self._db) != self.generation:
                 raise Taken(
                     f"{self.path} was opened for writing by another process: this one may not go "
                     "on, as two would release twice"
                 )
             yield
+        except sqlite3.Error as error:
+            raise BadStore(
+                f"{self.path}: {error}. What was committed before is safe, and nothing of this "
+                "batch is published: mend that, and open the file again"
+            ) from error
         finally:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
@@ -231,13 +253,6 @@ class Store(ForwardOnly):
 
     def __exit__(self, *problem: object) -> None:
         self.close()
-
-
-def _learn(learner: AnyLearner, block: Block) -> None:
-    if isinstance(learner, DPSOA):
-        learner.learn_many(block.columns, block.labels, block.users, bad_rows="null")
-    else:
-        learner.learn_many(block.columns, block.labels, bad_rows="null")
 
 
 def create(path: Path, task: Task, chosen: Chosen, *, noise: Noise | None = None) -> Store:

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from littlestone.edge.blocks import Block
 from littlestone.edge.specs import parse_spec
 from littlestone.learning.adaptive import AdaptiveDPSOA, EveryRoundPlan
 from littlestone.learning.dpsoa import DPSOA
@@ -53,7 +54,6 @@ class Task:
     out: Path | None = None
     report: Path | None = None
     force: bool = False
-    db: Path | None = None
     given: frozenset[str] = frozenset()
 
     @property
@@ -137,6 +137,14 @@ def chosen_for(task: Task, horizon: int) -> Chosen:
         return Chosen(EveryRoundPlan.of(*budget), why)
     forest = Plan.practical(cls, *budget, unit=task.unit, cap=task.cap, tolerance=task.tolerance)
     return Chosen(forest, why)
+
+
+def learn_block(learner: AnyLearner, block: Block) -> None:
+    """Learn some rows; those that the class cannot read are null rounds, as those marked are."""
+    if isinstance(learner, DPSOA):
+        learner.learn_many(block.columns, block.labels, block.users, bad_rows="null")
+    else:
+        learner.learn_many(block.columns, block.labels, bad_rows="null")
 
 
 def _refuse_what_does_not_fit(task: Task) -> None:

@@ -22,7 +22,7 @@ from littlestone.edge.comparison import (
     spending,
     write_figures,
 )
-from littlestone.edge.running import write_private
+from littlestone.edge.outcome import write_private
 from littlestone.lab.adversaries import ADVERSARIES
 from littlestone.lab.contenders import CONTENDERS
 from littlestone.lab.summary import lines
@@ -108,7 +108,7 @@ def compare(
         data = {
             **private,
             "version": __version__,
-            "notes": notes(sweep),
+            "notes": notes(sweep, results),
             "lines": [line.to_json() for line in lines(results)],
             "results": [result.to_json() for result in results],
         }

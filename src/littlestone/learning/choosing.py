@@ -38,7 +38,7 @@ from littlestone.theory.vocabulary import OneOf, negation
 
 SPLITS = tuple(Fraction(n, 20) for n in range(4, 11))
 USUAL_SPLIT = Fraction(7, 20)
-SMALL_EPSILON = 0.1
+SMALL_EPSILON = 0.03
 """Below it the splits differ little, and each takes seconds to weigh: the usual one is taken."""
 IN_VAIN = 0.002
 """How often a firing may find too few votes."""

@@ -18,7 +18,6 @@ with fresh coins, which the paper does not do.
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -27,12 +26,24 @@ import numpy.typing as npt
 from littlestone.learning.coins import Purpose, below, coins
 from littlestone.learning.saving import Live, Unsaved
 from littlestone.learning.shown import Indices, Shown
-from littlestone.theory.classes import HypothesisClass, State, checked_class
+from littlestone.learning.tree import (
+    DEAD,
+    ROOT,
+    Learner,
+    Tree,
+    disagree,
+    leaves_below,
+    next_surprise,
+    read_tree,
+    taught,
+    written,
+)
+from littlestone.theory.classes import HypothesisClass, checked_class
 from littlestone.theory.errors import BadClass
 from littlestone.theory.hypothesis import Hypothesis
 from littlestone.theory.reading import rule_from_json
-from littlestone.theory.rows import Batch, packed, unpacked
-from littlestone.theory.values import Mask, decode, encode
+from littlestone.theory.rows import Batch
+from littlestone.theory.values import Mask
 
 Routes = npt.NDArray[np.integer[Any]]
 """What decides where rows go: the number of the round, or of the user."""
@@ -42,24 +53,6 @@ Root = Literal["learns", "dies"]
 MOST_COMMON = 16
 """A rule is common when at least one in so many vertices holds it."""
 
-ROOT = 1
-"""Vertices of a tree are numbered as in a heap: 1 is the root, 2v and 2v + 1 the children of v."""
-
-
-class Learner(NamedTuple):
-    """What a pertinent vertex holds. `state` is None while it only claims the published rule.
-
-    `taught` is all it learned since it was fresh, in order, which makes it what it is; None when it
-    is dead.
-    """
-
-    state: State | None
-    rule: Hypothesis | None
-    taught: tuple[tuple[object, bool], ...] | None = ()
-
-
-DEAD = Learner(None, None, None)
-
 
 class VoteChange(NamedTuple):
     """After row `row` of the batch, tree `tree` votes for `vote` (None: for nothing)."""
@@ -67,31 +60,6 @@ class VoteChange(NamedTuple):
     row: int
     tree: int
     vote: Hypothesis | None
-
-
-@dataclass
-class Tree:
-    """One tournament: its pertinent vertices, the one it votes with, and the coins it has used."""
-
-    leaves: int
-    pertinent: dict[int, Learner]
-    voter: int
-    merges: int = 0
-    generation: int = 0
-    owner: Indices = field(init=False)
-    """The pertinent vertex above each leaf."""
-
-    def __post_init__(self) -> None:
-        self.owner = np.arange(self.leaves, 2 * self.leaves)
-
-    @property
-    def vote(self) -> Hypothesis | None:
-        return self.pertinent[self.voter].rule
-
-    @property
-    def rules(self) -> list[Hypothesis]:
-        """What its pertinent vertices hold."""
-        return [held.rule for held in self.pertinent.values() if held.rule is not None]
 
 
 class Forest:
@@ -219,7 +187,7 @@ class Forest:
         at, end = begin, begin + len(leaves)
         while at < end:
             tree = self.trees[number]
-            found = _next_surprise(tree, shown, leaves, begin, at)
+            found = next_surprise(tree, shown, leaves, begin, at)
             if found is None:
                 return
             before, held = tree.vote, tree.rules
@@ -243,9 +211,9 @@ class Forest:
 
     def _surprised(self, number: int, vertex: int, x: object, y: bool) -> None:
         tree = self.trees[number]
-        tree.pertinent[vertex] = self._taught(tree.pertinent[vertex], x, y)
+        tree.pertinent[vertex] = taught(self.cls, tree.pertinent[vertex], x, y)
         played = False
-        while vertex != ROOT and _disagree(tree.pertinent, vertex):
+        while vertex != ROOT and disagree(tree.pertinent, vertex):
             vertex, played = self._play(number, tree, vertex), True
         if vertex == ROOT and self.root == "dies" and played:
             tree.pertinent[ROOT] = DEAD
@@ -255,25 +223,13 @@ class Forest:
             self.trees[number] = self._planted(tree.leaves)
             self.trees[number].generation = tree.generation + 1
 
-    def _taught(self, learner: Learner, x: object, y: bool) -> Learner:
-        """The learner after a mistake. A mere claim gives way to a learner that starts here."""
-        taught = (*(learner.taught or ()), (x, y))
-        state, rule = learner.state, learner.rule
-        if state is None:
-            state = self.cls.start()
-            rule = self.cls.hypothesis(state)
-            if rule is None or rule(x) == y:
-                return Learner(state, rule, taught)
-        state = self.cls.learn(state, x, y)
-        return Learner(state, self.cls.hypothesis(state), taught)
-
     def live(self) -> Live:
         """The epoch, and the rule that it began with."""
         return {"epoch": self.epoch, "from": None if self._from is None else self._from.to_json()}
 
     def unsaved(self) -> Unsaved:
         """The trees that have learned something since this was asked last."""
-        parts = {number: _written(self.trees[number]) for number in sorted(self._changed)}
+        parts = {number: written(self.trees[number]) for number in sorted(self._changed)}
         found = Unsaved(self._cleared, parts)
         self._cleared, self._changed = False, set()
         return found
@@ -284,29 +240,16 @@ class Forest:
             self.restart(rule_from_json(live["from"]))
         self.epoch = live["epoch"]
         for number, part in parts.items():
-            self.trees[number] = self._read(self.trees[number].leaves, part)
+            self.trees[number] = read_tree(self.cls, self._fresh, self.trees[number].leaves, part)
         self._cleared = False
         self._count()
-
-    def _read(self, leaves: int, part: bytes) -> Tree:
-        """The tree that `_written` wrote."""
-        written: Any = decode(part)
-        voter, merges, generation, *held = written
-        tree = Tree(leaves, {}, voter, merges, generation)
-        for vertex, lessons in held:
-            learner = DEAD if lessons is None else self._fresh
-            for x, y in lessons or ():
-                learner = self._taught(learner, unpacked(x), y)
-            tree.pertinent[vertex] = learner
-            tree.owner[_below(leaves, vertex)] = vertex
-        return tree
 
     def _play(self, number: int, tree: Tree, vertex: int) -> int:
         """Two pertinent siblings that disagree give way to their parent."""
         one, other = (tree.pertinent.pop(v) for v in (vertex & ~1, vertex | 1))
         parent = vertex // 2
         tree.pertinent[parent] = self._winner(one, other, self._guess(number, tree, parent))
-        tree.owner[_below(tree.leaves, parent)] = parent
+        tree.owner[leaves_below(tree.leaves, parent)] = parent
         tree.merges += 1
         return parent
 
@@ -314,7 +257,7 @@ class Forest:
         if one.rule is None or other.rule is None:
             return DEAD
         x = self.cls.disagreement(one.rule, other.rule)
-        return self._taught(one if one.rule(x) != guess else other, x, guess)
+        return taught(self.cls, one if one.rule(x) != guess else other, x, guess)
 
     def _guess(self, number: int, tree: Tree, parent: int) -> bool:
         address = self.epoch, number, tree.generation, parent
@@ -329,28 +272,6 @@ class Forest:
         return pairs[int(below(len(pairs), coins(self.seed, Purpose.CHOICE, *address)))]
 
 
-def _written(tree: Tree) -> bytes:
-    held = []
-    for vertex, (_, _, taught) in tree.pertinent.items():
-        lessons = None if taught is None else tuple((packed(x), y) for x, y in taught)
-        held.append((vertex, lessons))
-    return encode((tree.voter, tree.merges, tree.generation, *held))
-
-
-def _next_surprise(tree: Tree, shown: Shown, leaves: Indices, begin: int, at: int) -> int | None:
-    """The first place from `at` on at which the vertex that the row reaches is wrong."""
-    end = begin + len(leaves)
-    if len(tree.pertinent) == 1:
-        return None if tree.vote is None else shown.next_error(tree.vote, at, end)
-    owners, wrong = tree.owner[leaves[at - begin :]], np.zeros(end - at, dtype=bool)
-    for vertex, learner in tree.pertinent.items():
-        mine = np.flatnonzero(owners == vertex)
-        if len(mine) and learner.rule is not None:
-            wrong[mine] = shown.errors(learner.rule, at + mine)
-    first = int(np.argmax(wrong))
-    return at + first if wrong[first] else None
-
-
 def _exchange(
     counts: Counter[Hypothesis], out: Iterable[Hypothesis | None], into: Iterable[Hypothesis | None]
 ) -> None:
@@ -363,18 +284,3 @@ def _exchange(
     for rule in into:
         if rule is not None:
             counts[rule] += 1
-
-
-def _disagree(pertinent: dict[int, Learner], vertex: int) -> bool:
-    """Whether a vertex and its sibling are both pertinent and do not hold one and the same rule."""
-    sibling = pertinent.get(vertex ^ 1)
-    if sibling is None:
-        return False
-    rule = pertinent[vertex].rule
-    return rule is None or rule != sibling.rule
-
-
-def _below(leaves: int, vertex: int) -> slice:
-    """The leaves below a vertex."""
-    depth = leaves.bit_length() - vertex.bit_length()
-    return slice((vertex << depth) - leaves, ((vertex + 1) << depth) - leaves)

@@ -85,7 +85,7 @@ def firing(
     >>> law.quantile(0.5), law.quantile(0.99)
     (37.0, 50.0)
     """
-    unit = max(1, round(1 / (50 * epsilon)))
+    unit = max(1, round(1 / (6 * epsilon)))
     step = max(unit, check_every // pace)
     checks = step * pace / check_every
     mistakes = np.arange(0, 4 * int(threshold(np.zeros(1, np.int64))[0]) + 40 / epsilon, step)

@@ -4,7 +4,8 @@ Promises: before each example there is a published rule; past the horizon the la
 null round uses up its number; a step that was interrupted half-way is the last.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from threading import Lock
 from typing import Any, Protocol
 
 from littlestone.learning.releases import Release
@@ -81,7 +82,7 @@ class Engine(Protocol):
     def live(self) -> Live:
         """What is needed to go on, beside the gate, the rule and what is learned with."""
 
-    def revive(self, live: Live, rule: Hypothesis) -> None:
+    def revive(self, live: Live, releases: Sequence[Release]) -> None:
         """Go on from where another was saved."""
 
 
@@ -99,7 +100,7 @@ class PrivateLearner(ForwardOnly):
         self._releases = [Release(1, rule)]
         self._trace = Trace()
         self.rounds = self.null_rounds = 0
-        self._busy = False
+        self._under_way = Lock()
 
     @property
     def hypothesis(self) -> Hypothesis:
@@ -179,23 +180,23 @@ class PrivateLearner(ForwardOnly):
             keep(Saved(live, memory, self._unsaved_users(), self.releases, trace))
 
         engine.gate.checkpoint(with_gate)
-        self._busy = False
+        self._under_way.release()
 
     def resume(self, saved: Saved) -> None:
         """Go on from where another was kept. Only a learner that has not begun may, with the same
         class, plan and seed. That a state is resumed once only is the store's to see to."""
-        if self.rounds or self._busy:
+        if self.rounds or self._under_way.locked():
             raise BadParameter("only a learner that has not begun can resume")
         self._enter()
         live, engine = saved.live, self._engine
         engine.gate.resume(live["gate"])
         engine.forest.revive(live["memory"], saved.memory.parts)
-        engine.revive(live["engine"], saved.releases[-1].rule)
+        engine.revive(live["engine"], saved.releases)
         self._releases = list(saved.releases)
         self._trace.revive(live["trace"], saved.trace)
         self.rounds, self.null_rounds = live["rounds"], live["null_rounds"]
         self._revive_users(saved.users)
-        self._busy = False
+        self._under_way.release()
 
     def _unsaved_users(self) -> Mapping[int, int]:
         """The users whose count has changed since this was asked last."""
@@ -206,12 +207,11 @@ class PrivateLearner(ForwardOnly):
 
     def _enter(self) -> None:
         """One step at a time; one that was interrupted half-way is the last."""
-        if self._busy:
+        if not self._under_way.acquire(blocking=False):
             raise Moved(
                 "another step of this learner is under way, or one was interrupted half-way: it "
                 "still serves its rule, and learns no more"
             )
-        self._busy = True
 
     def _pass(self, x: object, y: bool | None, route: int) -> None:
         """One round of a step that has been entered; a null one has no label."""
@@ -224,7 +224,7 @@ class PrivateLearner(ForwardOnly):
             engine.pass_one(number)
         self.null_rounds += y is None
         self.rounds = number + 1
-        self._busy = False
+        self._under_way.release()
 
     def _pass_many(
         self, batch: Batch, answers: Mask, usable: Mask, routes: Numbers | None = None
@@ -237,7 +237,7 @@ class PrivateLearner(ForwardOnly):
         self._engine.mistakes += errors(self.cls, self.hypothesis, rounds.between(stop, end))
         self.null_rounds += len(answers) - len(rounds.number)
         self.rounds = end
-        self._busy = False
+        self._under_way.release()
 
     def _publish(self, number: int, rule: Hypothesis) -> None:
         self._releases.append(Release(number + 1, rule))

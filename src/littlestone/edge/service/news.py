@@ -13,8 +13,8 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from littlestone.edge.running import release_to_json
 from littlestone.edge.service.writer import Public
+from littlestone.edge.witness import release_to_json
 
 BEAT = 15.0
 """Seconds of silence after which a stream shows that it is alive."""

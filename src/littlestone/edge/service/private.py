@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Header, Query, Request
 from starlette.responses import Response
 
-from littlestone.edge.running import ledger_rows
+from littlestone.edge.outcome import ledger_rows
 from littlestone.edge.service import answers
 from littlestone.edge.service.bodies import at_fault, block_of
 from littlestone.edge.service.describing import BODIES, problems

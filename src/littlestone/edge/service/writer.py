@@ -12,10 +12,9 @@ from concurrent.futures import Future
 from threading import Condition, Thread
 from typing import Any, NamedTuple, TypeVar
 
-from littlestone.edge.about import BadStore
 from littlestone.edge.blocks import Block
 from littlestone.edge.service.refusals import Refused, unavailable
-from littlestone.edge.store import Batch, Published, Receipt, Store, Taken
+from littlestone.edge.store import Batch, OtherRows, Published, Receipt, Store, Taken
 from littlestone.edge.tasks import AnyLearner
 from littlestone.privacy.accounting import Cost
 
@@ -132,7 +131,7 @@ class Writer:
                 return
             found = [refusal] * len(works)
         for work, one in zip(works, found, strict=True):
-            if isinstance(one, BadStore):
+            if isinstance(one, OtherRows):
                 work.answer.set_exception(Refused(409, str(one)))
             elif isinstance(one, Refused):
                 work.answer.set_exception(one)

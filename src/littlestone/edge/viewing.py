@@ -1,0 +1,92 @@
+"""`littlestone show`: a stored learner, looked at without touching it."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from littlestone.edge.showing import table
+from littlestone.edge.store import Shown, read_store
+from littlestone.edge.witness import release_to_json
+
+EXAMPLE = "Example: littlestone show run.db --private"
+MOST_RULES, MOST_VOTES = 20, 8
+
+
+def show(
+    file: Annotated[Path, typer.Argument(help="The file that `learn --db` or `serve` keeps.")],
+    private: Annotated[bool, typer.Option("--private", help="Show the private side too.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a machine.")] = False,
+) -> None:
+    """What a stored learner has published; with --private, what only its holder may see.
+
+    It can be asked while the learner is at work elsewhere.
+    """
+    if not file.exists():
+        raise FileNotFoundError(2, "there is no such file", str(file))
+    shown = read_store(file)
+    if as_json:
+        both = {"public": public(shown)} | ({"private": hidden(shown)} if private else {})
+        typer.echo(json.dumps(both, ensure_ascii=False))
+        return
+    console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+    _print_public(console, shown)
+    if private:
+        _print_private(console, shown)
+
+
+def public(shown: Shown) -> dict[str, Any]:
+    """What may be published, as JSON data."""
+    published, chosen = shown.published, shown.about.chosen
+    return {
+        "learner": chosen.learner_name,
+        "why": chosen.why,
+        "class": shown.about.spec,
+        "guarantee": published.guarantee,
+        "spent": published.spent,
+        "rule": str(published.releases[-1].rule),
+        "releases": [release_to_json(release) for release in published.releases],
+        "rounds": published.rounds,
+        "horizon": chosen.plan.horizon,
+        "final": published.final,
+    }
+
+
+def hidden(shown: Shown) -> dict[str, Any]:
+    """What belongs to the data's holder, as JSON data."""
+    live, last = shown.saved.live, shown.saved.trace[-1:]
+    return {
+        "mistakes": live["engine"]["mistakes"],
+        "null_rounds": live["null_rounds"],
+        "votes": [[str(rule), n] for entry in last for rule, n in entry.sample.votes],
+        "opened": shown.generation,
+        "sources": {source.name: source.rows for source in shown.sources},
+    }
+
+
+def _print_public(console: Console, shown: Shown) -> None:
+    found = public(shown)
+    console.print("PUBLIC: the rules, and the rounds from which they stood")
+    rules = table("from round", "published rule")
+    for release in shown.published.releases[-MOST_RULES:]:
+        rules.add_row(f"{release.round:,}", str(release.rule))
+    console.print(rules)
+    console.print(f"\n  {found['guarantee']}")
+    console.print(f"  spent so far: {found['spent']}")
+    console.print(f"  {found['rounds']:,} rounds of a horizon of {found['horizon']:,}")
+    console.print(f"  by {found['learner']} on {found['class']}. {found['why']}")
+    if found["final"] is not None:
+        console.print(f"  {found['final']}")
+
+
+def _print_private(console: Console, shown: Shown) -> None:
+    found = hidden(shown)
+    console.print("\nPRIVATE: for the data's holder only")
+    console.print(f"  {found['mistakes']:,} mistakes, {found['null_rounds']:,} null rounds")
+    for rule, votes in found["votes"][:MOST_VOTES]:
+        console.print(f"  {votes:,} votes for {rule}")
+    for name, rows in found["sources"].items():
+        console.print(f"  {rows:,} rows of {name}")
+    console.print(f"  opened for writing {found['opened']:,} times")

@@ -1,0 +1,399 @@
+"""The store: a learner that survives. What was committed is there, once; what was not never was."""
+
+import json
+import os
+import random
+import sqlite3
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from littlestone.edge import store as stores
+from littlestone.edge.about import BadStore
+from littlestone.edge.blocks import Block
+from littlestone.edge.resuming import CheckSums
+from littlestone.edge.specs import parse_spec
+from littlestone.edge.store import Receipt, Store, Taken, create, open_store, read_store
+from littlestone.edge.tasks import LearnerName, Task, chosen_for, learn_block
+from littlestone.privacy.rehearsal import SeededNoise
+from littlestone.privacy.spender import Moved
+from soak import soak_learn
+
+pytestmark = pytest.mark.filterwarnings("ignore:delta")
+Command = Callable[..., subprocess.CompletedProcess[str]]
+HORIZON = 4000
+
+
+def task(learner: LearnerName = "auto", spec: str = "points:merchant", **more: Any) -> Task:
+    return Task("", spec, "fraud", 4.0, 1e-6, HORIZON, learner=learner, seed=3, **more)
+
+
+def block(start: int, rows: int, users: bool = False) -> Block:
+    """Rows of a stream that is the same however it is cut; a few are null rounds."""
+    values = [random.Random(n).choice(["M1", "M2", "M3", "M7"]) for n in range(start, start + rows)]
+    labels = np.array([value == "M7" for value in values], dtype=np.int8)
+    labels[[n for n in range(rows) if (start + n) % 37 == 5]] = -1
+    names = np.array([f"u{(start + n) % 50}" for n in range(rows)], dtype=object)
+    column = np.array(values, dtype=object)
+    return Block({"merchant": column}, labels, names if users else None, (), 0)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "run.db"
+
+
+@pytest.fixture
+def made(path: Path) -> Store:
+    return create(path, task(), chosen_for(task(), HORIZON), noise=SeededNoise(1))
+
+
+opened = partial(open_store, noise=SeededNoise(1))
+
+
+def contents(path: Path) -> dict[str, list[Any]]:
+    """Every table of a store, without taking it over."""
+    with sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True) as db:
+        names = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE sql > ''")]
+        found = {name: list(db.execute(f"SELECT * FROM {name}")) for name in names}
+    db.close()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("learner", "more"),
+    [
+        ("dpsoa", {}),
+        ("dpsoa", {"tolerance": 0.01}),
+        ("dpsoa", {"user": "who"}),
+        ("dpsoa", {"user": "who", "cap": 20}),
+        ("adaptive", {}),
+    ],
+)
+def test_a_stored_learner_is_the_learner(
+    path: Path, learner: LearnerName, more: dict[str, Any]
+) -> None:
+    """Closed and opened after every batch, of any size, it publishes what one in memory does."""
+    asked = task(learner, **more)
+    chosen = chosen_for(asked, HORIZON)
+    rounds, users = 600, "user" in more
+    plain = chosen.make(parse_spec(asked.spec), 3, noise=SeededNoise(1))
+    learn_block(plain, block(0, rounds, users))
+    create(path, asked, chosen, noise=SeededNoise(1)).close()
+    at = 0
+    for size in (1, 7, 92, 100, 250, 150):
+        with open_store(path, noise=SeededNoise(1)) as store:
+            assert store.learn(block(at, size, users)).first == at + 1
+            at += size
+            last = store.published
+    assert at == rounds == last.rounds
+    assert last.releases == plain.releases
+    assert len(last.releases) > 1 or learner == "adaptive" or users
+    shown = read_store(path)
+    assert shown.published == last
+    assert shown.saved.live["engine"]["mistakes"] == plain.mistakes
+    assert shown.saved.live["null_rounds"] == plain.null_rounds
+    assert shown.generation == 7
+
+
+def test_experts_are_stored_too(path: Path) -> None:
+    asked = Task("", "thresholds:score:0:100", "fraud", 4.0, 1e-6, HORIZON, seed=3)
+    chosen = chosen_for(asked, HORIZON)
+    assert chosen.learner_name == "PrivateExperts"
+    draw = np.random.default_rng(1).integers(0, 101, 1000)
+    whole = Block({"score": draw}, (draw >= 63).astype(np.int8), None, (), 0)
+    plain = chosen.make(parse_spec(asked.spec), 3, noise=SeededNoise(1))
+    learn_block(plain, whole)
+    create(path, asked, chosen, noise=SeededNoise(1)).close()
+    for at in range(0, 1000, 250):
+        with open_store(path, noise=SeededNoise(1)) as store:
+            store.learn(whole.part(at, at + 250))
+    assert store.published.releases == plain.releases
+    assert len(plain.releases) > 2
+
+
+def test_only_the_owner_can_read_it_and_it_is_what_it_says(made: Store, path: Path) -> None:
+    made.learn(block(0, 100))
+    for file in path.parent.iterdir():
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
+    pragmas = {"journal_mode": "wal", "synchronous": 2, "application_id": stores.APPLICATION}
+    for name, value in pragmas.items():
+        assert made._db.execute(f"PRAGMA {name}").fetchone()[0] == value
+    made.close()
+    os.chmod(path, 0o644)
+    opened(path).close()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_opening_is_a_move(made: Store, path: Path) -> None:
+    made.learn(block(0, 100))
+    before = contents(path)["live"]
+    with opened(path) as later:
+        for _ in range(2):
+            with pytest.raises(Taken, match="opened for writing by another process"):
+                made.learn(block(100, 50))
+        assert contents(path)["live"] == before
+        assert later.learn(block(100, 50)) == Receipt(101, 50, 1)
+    made.close()
+
+
+def test_a_batch_with_a_known_key_is_learned_once(made: Store, path: Path) -> None:
+    first = made.learn(block(0, 100), key="a", digest=b"1")
+    assert first == Receipt(1, 100, 3)
+    before = contents(path)
+    assert made.learn(block(0, 100), key="a", digest=b"1") == first._replace(again=True)
+    with pytest.raises(BadStore, match="used for other rows"):
+        made.learn(block(100, 100), key="a", digest=b"2")
+    assert contents(path) == before
+    made.close()
+    with opened(path) as again:
+        assert again.learn(block(0, 100), key="a", digest=b"1").again
+        assert again.learn(block(100, 1), key="b", digest=b"1").first == 101
+
+
+def test_old_keys_are_forgotten(made: Store, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stores, "MOST_KEYS", 3)
+    for n in range(10):
+        made.learn(block(n, 1), key=str(n))
+    assert [row[1] for row in contents(path)["batches"]] == ["7", "8", "9"]
+    made.close()
+
+
+def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
+    garbage = tmp_path / "garbage.db"
+    garbage.write_bytes(b"not a database" * 100)
+    with pytest.raises(BadStore, match="not a learner of littlestone"):
+        open_store(garbage)
+    other = tmp_path / "other.db"
+    with sqlite3.connect(other) as db:
+        db.execute("CREATE TABLE t (x)")
+    db.close()
+    with pytest.raises(BadStore, match="but not a learner"):
+        open_store(other)
+    with pytest.raises(BadStore, match="unable to open"):
+        open_store(tmp_path / "nothing.db")
+    with pytest.raises(FileExistsError):
+        create(other, task(), chosen_for(task(), HORIZON))
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["garbage.db", "other.db"]
+
+
+def test_a_schema_from_the_future_is_refused(made: Store, path: Path) -> None:
+    made._db.execute("PRAGMA user_version = 2")
+    made.close()
+    with pytest.raises(BadStore, match="has schema 2, and this littlestone reads 1"):
+        opened(path)
+
+
+def test_a_damaged_file_is_refused(made: Store, path: Path) -> None:
+    made.learn(block(0, 500))
+    made.close()
+    data = bytearray(path.read_bytes())
+    middle = len(data) // 2
+    data[middle : middle + 4096] = os.urandom(4096)
+    path.write_bytes(data)
+    with pytest.raises(BadStore):
+        opened(path)
+
+
+def test_a_full_disk_loses_nothing_and_publishes_nothing(made: Store, path: Path) -> None:
+    made.learn(block(0, 100))
+    (pages,) = made._db.execute("PRAGMA page_count").fetchone()
+    made._db.execute(f"PRAGMA max_page_count = {pages}")
+    made.learn(block(100, 50))
+    before, published = contents(path), made.published
+    with pytest.raises(BadStore, match=r"full\. What was committed before is safe"):
+        made.learn(block(150, 50), key="x" * 100_000)
+    assert contents(path) == before
+    assert made.published == published
+    with pytest.raises(Moved):
+        made.learner.skip_one()
+    made.close()
+    with opened(path) as again:
+        assert again.published == published
+        assert again.learn(block(0, 10)).first == published.rounds + 1
+
+
+def test_a_batch_that_was_cut_short_is_never_committed(made: Store, path: Path) -> None:
+    """The learner has moved on, and nobody has kept it: it would count the batch twice."""
+    made.learn(block(0, 100))
+    learn_block(made.learner, block(100, 50))
+    with pytest.raises(BadStore, match="cut short"):
+        made.learn(block(100, 50))
+    made.close()
+    with opened(path) as again:
+        assert again.learn(block(100, 50)).first == 101
+
+
+def test_a_torn_write_is_as_if_it_never_was(made: Store, path: Path) -> None:
+    """The log of a batch that was not acknowledged, cut off anywhere."""
+    made._db.execute("PRAGMA wal_autocheckpoint = 0")
+    made.learn(block(0, 200))
+    log = path.with_name("run.db-wal")
+    acknowledged, kept = log.stat().st_size, made.published
+    made.learn(block(200, 200))
+    later, whole, file = made.published, log.read_bytes(), path.read_bytes()
+    draw = random.Random(1)
+    cuts = [
+        acknowledged,
+        *(draw.randrange(acknowledged, len(whole)) for _ in range(25)),
+        len(whole),
+    ]
+    for number, cut in enumerate([acknowledged, *cuts, len(whole)]):
+        copy = path.with_name(f"copy{number}.db")
+        copy.write_bytes(file)
+        copy.with_name(copy.name + "-wal").write_bytes(whole[:cut])
+        with opened(copy) as store:
+            assert store.published == (later if cut == len(whole) else kept)
+    made.close()
+
+
+def test_checksums_do_not_depend_on_the_blocks() -> None:
+    whole = block(0, 90, users=True)
+    sums = set()
+    for sizes in ((90,), (1, 89), (30, 30, 30)):
+        found, at = CheckSums(), 0
+        for size in sizes:
+            found.add(whole.part(at, at + size))
+            at += size
+        sums.add(str(found))
+    other = CheckSums()
+    other.add(block(1, 90, users=True))
+    assert len(sums) == 1
+    assert str(other) not in sums
+
+
+def lines(rows: int, culprit: str = "M7") -> str:
+    whole = block(0, rows)
+    values, labels = whole.columns["merchant"].tolist(), whole.labels.tolist()
+    text = [
+        f"{v},{'?' if y < 0 else int(v == culprit)}" for v, y in zip(values, labels, strict=True)
+    ]
+    return "\n".join(["merchant,fraud", *text]) + "\n"
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Command:
+    def call(*arguments: object, text: str | None = None) -> subprocess.CompletedProcess[str]:
+        code = "from littlestone.edge.cli import main; main()"
+        return subprocess.run(
+            [sys.executable, "-c", code, *map(str, arguments)],
+            input=text,
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env={"PYTHONUTF8": "1", "COLUMNS": "200"},
+        )
+
+    return call
+
+
+OPTIONS = ["--class", "points:merchant", "--label", "fraud", "--epsilon", 4, "--horizon", HORIZON]
+
+
+def test_learn_goes_on_where_it_stopped(command: Command, tmp_path: Path) -> None:
+    """A file that grows, then another, then standard input: each row once."""
+    day = tmp_path / "day.csv"
+    counts = []
+    for rows in (500, 500, 800):
+        day.write_text(lines(rows))
+        done = command("learn", day, "--db", "run.db", *OPTIONS, "--out", "r.jsonl", "--json")
+        assert done.returncode == 0, done.stderr
+        counts.append(json.loads(done.stdout)["public"]["rounds"])
+    (tmp_path / "next.csv").write_text(lines(100))
+    for source, text in (("next.csv", None), ("-", lines(50)), ("-", lines(50))):
+        done = command("learn", source, "--db", "run.db", "--json", text=text)
+        assert done.returncode == 0, done.stderr
+        counts.append(json.loads(done.stdout)["public"]["rounds"])
+    assert counts == [500, 500, 800, 900, 950, 1000]
+    public = json.loads(done.stdout)["public"]
+    assert public["rule"] == "merchant = 'M7'"
+    kept = [json.loads(line) for line in (tmp_path / "r.jsonl").read_text().splitlines()]
+    assert [line["round"] for line in kept] == [release["round"] for release in public["releases"]]
+    shown = json.loads(command("show", "run.db", "--json").stdout)
+    assert set(shown) == {"public"}
+    assert shown["public"]["releases"] == public["releases"]
+    private = json.loads(command("show", "run.db", "--private", "--json").stdout)["private"]
+    assert private["sources"] == {str(day): 800, str(tmp_path / "next.csv"): 100}
+    printed = command("show", "run.db")
+    assert "merchant = 'M7'" in printed.stdout
+    assert "mistakes" not in printed.stdout
+    assert "mistakes" in command("show", "run.db", "--private").stdout
+
+
+@pytest.mark.parametrize(
+    ("spoil", "arguments", "sentence"),
+    [
+        (lambda f: f("day.csv", lines(600, "M1")), [], "first 500 rows are not those that were"),
+        (lambda f: f("day.csv", lines(300)), [], "has 300 rows, and 500 of it were learned before"),
+        (lambda f: None, ["--epsilon", 1], "was begun with epsilon 4.0, not 1.0"),
+        (lambda f: None, ["--class", "sets:merchant:2"], "was begun with spec points:merchant"),
+        (lambda f: f("r.jsonl", "{}\n"), [], "holds the releases of another run"),
+        (lambda f: f("r.jsonl", "{}\n", "a"), [], "the store is an older copy"),
+        (lambda f: f("day.csv", "merchant\nM1\n"), [], "no column 'fraud'"),
+    ],
+)
+def test_what_does_not_fit_the_store_is_refused_and_changes_nothing(
+    command: Command,
+    tmp_path: Path,
+    spoil: Callable[[Any], None],
+    arguments: list[object],
+    sentence: str,
+) -> None:
+    (tmp_path / "day.csv").write_text(lines(500))
+    again = ["learn", "day.csv", "--db", "run.db", "--out", "r.jsonl"]
+    assert command(*again, *OPTIONS).returncode == 0
+
+    def write(name: str, text: str, mode: str = "w") -> None:
+        with open(tmp_path / name, mode) as file:
+            file.write(text)
+
+    before = contents(tmp_path / "run.db")
+    spoil(write)
+    done = command(*again, *arguments)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    after = contents(tmp_path / "run.db")
+    assert {name: rows for name, rows in after.items() if name != "about"} == {
+        name: rows for name, rows in before.items() if name != "about"
+    }
+
+
+def test_a_releases_file_that_was_cut_off_is_completed(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "day.csv").write_text(lines(500))
+    again = ["learn", "day.csv", "--db", "run.db", "--out", "r.jsonl", *OPTIONS]
+    assert command(*again).returncode == 0
+    whole = (tmp_path / "r.jsonl").read_text()
+    for keep in (0, 10, len(whole) - 1):
+        (tmp_path / "r.jsonl").write_text(whole[:keep])
+        assert command(*again).returncode == 0
+        assert (tmp_path / "r.jsonl").read_text() == whole
+
+
+def test_an_old_copy_is_found_out_by_its_releases(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "day.csv").write_text(lines(30))
+    again = ["learn", "day.csv", "--db", "run.db", "--out", "r.jsonl", *OPTIONS]
+    assert command(*again).returncode == 0
+    backup = (tmp_path / "run.db").read_bytes()
+    (tmp_path / "day.csv").write_text(lines(500))
+    assert command(*again).returncode == 0
+    (tmp_path / "run.db").write_bytes(backup)
+    done = command(*again)
+    assert done.returncode == 2
+    assert "the store is an older copy" in done.stderr
+
+
+KILLS = 20
+
+
+def test_killed_at_any_moment_each_row_is_learned_once(tmp_path: Path) -> None:
+    """The same in `make soak`, some hundred times."""
+    found = soak_learn(tmp_path, kills=KILLS, seed=random.randrange(10**6))
+    assert found.kills == KILLS
+    assert found.moments > 2
