@@ -14,6 +14,7 @@ from bench import (
     peers,
     privacy,
     selectors,
+    service,
     speed,
     theory,
 )
@@ -32,6 +33,7 @@ PARTS = {
     "agreement": agreement.run,
     "speed": speed.run,
     "memory": memory.run,
+    "service": service.run,
 }
 
 

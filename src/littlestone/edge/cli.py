@@ -16,9 +16,10 @@ from rich.console import Console
 
 from littlestone import __version__
 from littlestone.edge import demo as tour
-from littlestone.edge import specs, trial, versus, viewing
+from littlestone.edge import serving, specs, trial, versus, viewing
 from littlestone.edge.about import BadStore
 from littlestone.edge.blocks import BadStream
+from littlestone.edge.options import given
 from littlestone.edge.resuming import run_stored
 from littlestone.edge.running import run
 from littlestone.edge.showing import print_outcome, print_plan, watching
@@ -199,7 +200,7 @@ def learn(
         raise BadParameter("say which --class of rules to learn, and which column is the --label")
     task = Task(
         file, spec or "", label or "", epsilon, delta, horizon, user, cap, tolerance, learner, plan,
-        seed, strict, format_, out, report, force, _given(context),
+        seed, strict, format_, out, report, force, given(context),
     )  # fmt: skip
     with watching(Console(stderr=True)) as watch:
         outcome = run(task, watch) if db is None else run_stored(task, db, watch)
@@ -208,12 +209,6 @@ def learn(
         typer.echo(json.dumps(both, ensure_ascii=False))
     else:
         print_outcome(_console(), outcome)
-
-
-def _given(context: typer.Context) -> frozenset[str]:
-    """The options that were said, and not left to their defaults."""
-    sources = {name: context.get_parameter_source(name) for name in context.params}
-    return frozenset(n for n, source in sources.items() if source and source.name == "COMMANDLINE")
 
 
 @app.command(epilog="Example: littlestone plan rules:version,country --delta 1e-7 --horizon 100000")
@@ -247,6 +242,7 @@ def plan(
 app.command(epilog=versus.EXAMPLE)(versus.compare)
 app.command(epilog=trial.EXAMPLE)(trial.audit)
 app.command(epilog=viewing.EXAMPLE)(viewing.show)
+app.command(epilog=serving.EXAMPLE)(serving.serve)
 
 
 @app.command(epilog="Example: littlestone demo")
