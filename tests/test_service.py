@@ -201,6 +201,8 @@ def test_a_batch_that_spoils_a_commit_is_tried_apart_and_never_twice(
         answers += [writer.learn(block, None, b"") for block in blocks[1:]]
         go_on.set()
         done = [answer.exception(60) is None for answer in answers]
+        told = "it is learned" if committed else "none of it is learned"
+        assert told in str(answers[2].exception(60))
         assert done == ([True, False, False, False] if committed else [True, True, False, True])
         rounds = read_store(served.path).published.rounds
         assert rounds == (1 + 2 + 3 + 4 if committed else 1 + 2 + 4)

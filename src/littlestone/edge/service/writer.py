@@ -26,6 +26,10 @@ TOGETHER = 32
 """The most batches of one commit."""
 
 FAILED = "what was sent could not be written: none of it is learned. Try again, with the same key"
+WRITTEN = (
+    "an error came after this was written: it is learned. With the same key it can be sent again, "
+    "without a key it would be learned twice"
+)
 TAKEN = "another process has opened the file of this learner: this one writes no more, for good"
 STOPPING = "the service is stopping: this was not learned. Try again, with the same key"
 
@@ -124,11 +128,13 @@ class Writer:
             found = self._done(works)
         except Exception as error:
             refusal = self._told(error)
-            store = self._store
-            if len(works) > 1 and store is not None and store.published.rounds == before:
+            after = None if self._store is None else self._store.published.rounds
+            if len(works) > 1 and before is not None and after == before:
                 for work in works:  # one of them may have spoilt it for the others
                     self._do([work])
                 return
+            if before is not None and after is not None and after > before:
+                refusal = unavailable(WRITTEN)
             found = [refusal] * len(works)
         for work, one in zip(works, found, strict=True):
             if isinstance(one, OtherRows):
