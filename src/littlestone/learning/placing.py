@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from littlestone.theory.classes import HypothesisClass
-from littlestone.theory.errors import BadClass
+from littlestone.theory.classes import HypothesisClass, kinds_of
 from littlestone.theory.grids import Grid, OnGrid
 from littlestone.theory.numbers import Number, number_of
 from littlestone.theory.rows import Batch, Column, Kind, column_of
@@ -46,7 +45,7 @@ class Placing:
         if isinstance(cls, OnGrid):
             self._columns = [(cls.column, cls.grid.count, _numbers(_points(cls.grid)))]
             return
-        kinds = _kinds(cls)
+        kinds = kinds_of(cls)
         for column, values in cls.domain().items():
             if kinds.get(column, "value") == "number":
                 values = tuple(sorted(values, key=number_of))
@@ -73,14 +72,6 @@ class Placing:
         if index is None:
             raise AssertionError("a domain has at least one column")
         return index
-
-
-def _kinds(cls: HypothesisClass) -> Mapping[Column, Kind]:
-    """How each column is read; where members of a union differ, by its canonical bytes."""
-    try:
-        return cls.reads
-    except BadClass:
-        return {}
 
 
 def _place(values: tuple[Plain, ...], kind: Kind, column: Column) -> Place:

@@ -118,6 +118,14 @@ def checked_class(cls: object) -> HypothesisClass:
     return cast(HypothesisClass, cls)
 
 
+def kinds_of(cls: HypothesisClass) -> Mapping[Column, Kind]:
+    """How each column is read; nothing where the class does not say, or its members differ."""
+    try:
+        return cls.reads
+    except BadClass:
+        return {}
+
+
 Domain = Mapping[Column, Sequence[Plain]]
 
 
