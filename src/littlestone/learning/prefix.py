@@ -19,7 +19,7 @@ import numpy.typing as npt
 from littlestone.learning.coins import Purpose, below, coins
 from littlestone.learning.rounds import Numbers
 from littlestone.learning.saving import Live, Unsaved
-from littlestone.theory.classes import HypothesisClass
+from littlestone.theory.classes import HypothesisClass, kinds_of
 from littlestone.theory.hypothesis import Hypothesis
 from littlestone.theory.rows import Batch, as_batch, packed, part_of, row_of, unpacked
 from littlestone.theory.values import Mask, decode, encode
@@ -87,7 +87,8 @@ class Prefix:
         for number in sorted(parts):
             rows: Any = decode(parts[number])
             xs, answers, numbers = zip(*rows, strict=True)
-            self.learn(as_batch(list(map(unpacked, xs))), np.array(answers), np.array(numbers))
+            batch = as_batch(list(map(unpacked, xs)), kinds_of(self.cls))
+            self.learn(batch, np.array(answers), np.array(numbers))
             self._saved = number
         self._new = []
 
@@ -100,9 +101,11 @@ class Prefix:
 
 
 def _concatenated(batches: Any) -> Batch:
-    """Batches in a row; where their types differ, as objects, so that 1 and 1.0 stay two values."""
+    """Batches in a row; where their types differ, as objects, so that 1 and 1.0 stay two values.
+    A column that one of them lacks is none that the class reads."""
     if isinstance(batches[0], dict):
-        return {name: _column([batch[name] for batch in batches]) for name in batches[0]}
+        names = [name for name in batches[0] if all(name in batch for batch in batches)]
+        return {name: _column([batch[name] for batch in batches]) for name in names}
     return _column(batches)
 
 
