@@ -16,6 +16,7 @@ from littlestone.learning.plan import Plan, plan_from_json
 from littlestone.learning.recommend import Recommendation, recommend
 from littlestone.learning.releases import Release
 from littlestone.learning.weighing import ExpertsPlan
+from littlestone.theory.bins import Bins, binned
 from littlestone.theory.classes import DEAD, HypothesisClass, State, differ
 from littlestone.theory.combinations import Complement, Union
 from littlestone.theory.conjunctions import Conjunctions
@@ -50,6 +51,7 @@ __all__ = [
     "AdaptiveDPSOA",
     "BadClass",
     "BadExample",
+    "Bins",
     "Complement",
     "Conjunctions",
     "EveryRound",
@@ -75,6 +77,7 @@ __all__ = [
     "all_of",
     "at_least",
     "between",
+    "binned",
     "differ",
     "dimension",
     "draw",

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from littlestone.theory.classes import HypothesisClass, kinds_of
-from littlestone.theory.grids import Grid, OnGrid
+from littlestone.theory.grids import Edges, Grid, OnPoints
 from littlestone.theory.numbers import Number, number_of
 from littlestone.theory.rows import Batch, Column, Kind, column_of
 from littlestone.theory.values import Plain, encode
@@ -42,7 +42,7 @@ class Placing:
     def __init__(self, cls: HypothesisClass) -> None:
         self.domain: dict[Column, tuple[Plain, ...]] = {}
         self._columns: list[tuple[Column, int, Place]] = []
-        if isinstance(cls, OnGrid):
+        if isinstance(cls, OnPoints):
             self._columns = [(cls.column, cls.grid.count, _numbers(_points(cls.grid)))]
             return
         kinds = kinds_of(cls)
@@ -112,12 +112,14 @@ def _numbers(points: npt.NDArray[Any]) -> Place:
     return place
 
 
-def _points(grid: Grid) -> npt.NDArray[Any]:
+def _points(grid: Grid | Edges) -> npt.NDArray[Any]:
     """The points of a grid, all at once where floats can say them exactly.
 
     Over a common denominator they are whole numbers, and the quotient of two whole numbers that are
     floats is the float nearest to it: what the grid says, one point at a time.
     """
+    if isinstance(grid, Edges):
+        return np.array([grid[index] for index in range(grid.count)], dtype=object)
     lo, hi, step = (Fraction(repr(end)) for end in (grid.lo, grid.hi, grid.step))
     below = math.lcm(lo.denominator, step.denominator)
     if any(abs(number) * below > EXACT for number in (lo, hi, Fraction(1))):
