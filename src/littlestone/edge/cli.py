@@ -6,7 +6,6 @@ exit code 2, never a traceback.
 
 import io
 import json
-import math
 import sys
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -31,6 +30,7 @@ from littlestone.privacy.spender import Moved
 from littlestone.theory.classes import HypothesisClass
 from littlestone.theory.dimension import witness as shattered_tree
 from littlestone.theory.errors import BadClass, BadExample, TooLarge
+from littlestone.theory.notebook import counted
 from littlestone.theory.trees import Leaf, MistakeTree, draw
 from littlestone.theory.values import to_json
 
@@ -103,7 +103,7 @@ def _print_dimension(cls: HypothesisClass, found: dict[str, Any], tree: MistakeT
     lines = {
         "class": found["class"],
         "Littlestone dimension": cls.dimension,
-        "hypotheses": "unbounded" if cls.size is None else _count(cls.size),
+        "hypotheses": "unbounded" if cls.size is None else counted(cls.size),
         "our learner's mistakes": f"at most {cls.mistake_bound}",
     }
     for name, value in lines.items():
@@ -111,10 +111,6 @@ def _print_dimension(cls: HypothesisClass, found: dict[str, Any], tree: MistakeT
     if tree is not None:
         console.print("\nA shattered mistake tree (whatever the labels, a rule takes that path):\n")
         console.print(draw(tree))
-
-
-def _count(number: int) -> str:
-    return f"{number:,}" if number < 10**15 else f"about 10^{int(math.log10(number))}"
 
 
 def tree_to_json(tree: MistakeTree) -> dict[str, object]:

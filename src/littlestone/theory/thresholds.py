@@ -33,6 +33,8 @@ class Cuts(OnPoints, HypothesisClass):
     looks near the rule first, at most (dimension + 1)(dimension + 2)/2.
     """
 
+    _closed = True
+
     @property
     def size(self) -> int:
         return self.grid.count + 1
