@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: all demo test lint types law bench soak results clean
+.PHONY: all demo test lint types law bench soak results figures docs clean
 all: lint types law test
 
 demo: .venv/core
@@ -29,16 +29,32 @@ bench: .venv/dev
 soak: .venv/dev
 	PYTHONPATH=tests $(BIN)/python -m soak 200
 
-# Reprints the tables of docs/results.md and draws its figures.
+# Reprints the tables of docs/results.md and draws its figures. A quarter of an hour on two cores.
+COMPARE := $(BIN)/littlestone compare
+CUTS := $(foreach points,1 3 15 63 255 1023,--class thresholds:x:1:$(points))
 results: .venv/dev
-	$(BIN)/littlestone compare --class points:x --learners dpsoa,dpsoa-paper,soa --streams iid,halving \
-		--rounds 1000,10000,100000 --seeds 5 --figures docs/figures/rounds
-	$(BIN)/littlestone compare --class points:x --learners dpsoa,soa --streams iid,halving \
-		--rounds 100000 --epsilon 0.5,1,2 --seeds 5 --figures docs/figures/epsilon
-	$(BIN)/littlestone compare --class thresholds:x:1:1 --class thresholds:x:1:3 --class thresholds:x:1:7 \
-		--class thresholds:x:1:15 --class thresholds:x:1:31 --learners dpsoa,soa --streams iid,halving,mirror \
-		--rounds 20000 --seeds 5 --figures docs/figures/dimension
-	$(BIN)/python -m bench agreement
+	$(COMPARE) --class points:x --learners dpsoa,soa --streams iid,halving \
+		--rounds 1000,10000,100000,1000000 --seeds 20 --figures docs/figures/rounds
+	$(COMPARE) --class points:x --learners dpsoa,dpsoa-paper --streams iid,halving \
+		--rounds 1000,10000,100000 --seeds 20 --figures docs/figures/paper
+	$(COMPARE) --class thresholds:x:1:1023 --learners dpsoa,experts,soa --streams iid,halving \
+		--rounds 1000,10000,100000,1000000 --seeds 20 --figures docs/figures/experts
+	$(COMPARE) --class points:x --learners dpsoa,soa --streams iid,halving \
+		--rounds 100000 --epsilon 0.5,1,2 --seeds 20 --figures docs/figures/epsilon
+	$(COMPARE) $(CUTS) --learners dpsoa,experts,soa --streams iid,halving,mirror \
+		--rounds 20000 --seeds 10 --figures docs/figures/dimension
+	$(COMPARE) --class points:x --learners adaptive,every-round,dpsoa,soa --streams halving,mirror \
+		--rounds 1000,2000,5000,10000,20000 --epsilon 20 --seeds 3 --figures docs/figures/adaptive
+	$(COMPARE) --class points:x --learners adaptive,every-round,dpsoa --streams halving --rounds 10000 --seeds 3
+	$(BIN)/python -m bench auto peers agreement
+
+# docs/cli.md and docs/api.md, from --help and from the docstrings.
+docs: .venv/dev
+	$(BIN)/python docs/generate.py
+
+# The pictures of docs/theory.md.
+figures: .venv/dev
+	$(BIN)/python -m bench.drawings
 
 clean:
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,14 +1,18 @@
-"""Private experts on thresholds: mistakes per bit of dimension, epsilon 1. Aim: at most 35."""
+"""Private experts on thresholds: mistakes per bit of dimension, epsilon 1. Aim: at most 35.
+
+The mirror sees every rule that is published, so it is played round by round, at one horizon.
+"""
 
 from collections.abc import Callable
 from statistics import median
 
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 import littlestone as ls
-from littlestone.lab.streams import Stream, scores
+from littlestone.lab.adversaries import Adversary, halving, mirror
+from littlestone.lab.games import play
+from littlestone.lab.streams import scores
 from littlestone.learning.experts import FirstRule
 from littlestone.privacy.rehearsal import SeededNoise
 
@@ -23,8 +27,8 @@ def run() -> None:
     table = Table("stream", "d", "T", "first rule", "median", "worst", "releases", title=title)
     for name, make in STREAMS.items():
         for d in DIMENSIONS:
-            for horizon in HORIZONS:
-                for first in FIRST[: 1 if horizon > HORIZONS[0] else 2]:
+            for horizon in HORIZONS[: 1 if name == "mirror" else None]:
+                for first in FIRST[: 1 if horizon > HORIZONS[0] else None]:
                     table.add_row(
                         name, str(d), f"{horizon:,}", first, *cells(make, d, horizon, first)
                     )
@@ -32,7 +36,7 @@ def run() -> None:
 
 
 def cells(
-    make: Callable[[int, int, int], Stream], d: int, horizon: int, first: FirstRule
+    make: Callable[[int, int, int], Adversary], d: int, horizon: int, first: FirstRule
 ) -> tuple[str, str, str]:
     """Median and worst mistakes per bit, and the releases in the median."""
     found = [one(make(seed, horizon, d), horizon, d, first, seed) for seed in range(SEEDS)]
@@ -41,31 +45,22 @@ def cells(
     return f"{median(mistakes):.1f}", f"{max(mistakes):.1f}", f"{releases:.0f}"
 
 
-def one(stream: Stream, horizon: int, d: int, first: FirstRule, seed: int) -> tuple[int, int]:
+def one(who: Adversary, horizon: int, d: int, first: FirstRule, seed: int) -> tuple[int, int]:
     """The mistakes of one run, and its releases."""
-    cls = ls.Thresholds(1, 2**d - 1)
     noise = SeededNoise(seed)
-    learner = ls.PrivateExperts(cls, 1, horizon, first=first, seed=seed, noise=noise)
-    learner.learn_many(stream.batch, stream.answers)
-    return learner.mistakes, len(learner.releases) - 1
+    learner = ls.PrivateExperts(cuts(d), 1, horizon, first=first, seed=seed, noise=noise)
+    game = play(learner, who, horizon)
+    return game.mistakes, len(game.releases) - 1
 
 
-def halving(seed: int, horizon: int, d: int) -> Stream:
-    """Oblivious: along the target's path in the balanced search tree, each bit held for T/d."""
-    cls = ls.Thresholds(1, 2**d - 1)
-    target = int(np.random.default_rng(seed).integers(0, cls.size))
-    low, high, path = 0, cls.size - 1, list[int]()
-    while low < high:
-        middle = (low + high) // 2
-        path.append(middle)
-        low, high = (low, middle) if target <= middle else (middle + 1, high)
-    column = 1 + np.repeat(path, horizon // d)
-    truth = cls.rule(target)
-    return Stream(column, truth.predict(column), truth)
+def cuts(d: int) -> ls.Thresholds:
+    """Thresholds of dimension d."""
+    return ls.Thresholds(1, 2**d - 1)
 
 
-STREAMS: dict[str, Callable[[int, int, int], Stream]] = {
-    "halving": halving,
+STREAMS: dict[str, Callable[[int, int, int], Adversary]] = {
+    "mirror": lambda seed, horizon, d: mirror(cuts(d), horizon, seed),
+    "halving": lambda seed, horizon, d: halving(cuts(d), horizon, seed),
     "uniform i.i.d.": lambda seed, horizon, d: scores(seed, horizon, 2**d - 1),
 }
 FIRST: tuple[FirstRule, ...] = ("drawn", "own")

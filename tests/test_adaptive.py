@@ -2,16 +2,18 @@
 
 import random
 from collections import Counter
+from statistics import median
 
 import numpy as np
 import pytest
 
 import littlestone as ls
 from classes import CASES, targets
-from littlestone.learning.prefix import Learned, Prefix, replayed
+from littlestone.learning import prefix
+from littlestone.learning.prefix import Learned, Prefix, Replay
 from littlestone.privacy.rehearsal import SeededNoise
 from littlestone.theory.classes import HypothesisClass, State, differ
-from littlestone.theory.rows import as_batch
+from littlestone.theory.rows import as_batch, part_of
 from littlestone.theory.vocabulary import one_of
 
 TREES = 5
@@ -25,24 +27,40 @@ def stream_of(name: str, length: int, seed: int) -> list[tuple[object, bool]]:
     return [(x, truth(x) != (draw.random() < 0.1)) for x in xs]
 
 
+def one_by_one(
+    cls: ls.HypothesisClass, stream: list[tuple[object, bool]], routes: list[int]
+) -> Counter[ls.Hypothesis]:
+    """The votes of trees that are grown one after the other."""
+    votes: Counter[ls.Hypothesis] = Counter()
+    for tree in range(TREES):
+        state = cls.start()
+        for (x, y), route in zip(stream, routes, strict=True):
+            rule = cls.hypothesis(state)
+            if route == tree and rule is not None and rule(x) != y:
+                state = cls.learn(state, x, y)
+        last = cls.hypothesis(state)
+        votes.update([] if last is None else [last])
+    return votes
+
+
+@pytest.mark.parametrize("kept", [1, 3, 512])
 @pytest.mark.parametrize("name", CASES)
-def test_all_trees_at_once_are_the_trees_one_by_one(name: str) -> None:
+def test_all_trees_at_once_are_the_trees_one_by_one(
+    name: str, kept: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also when the stream grows from ballot to ballot, and whatever is remembered of it."""
+    monkeypatch.setattr(prefix, "MOST_KEPT", kept)
     cls, _ = CASES[name]
     for seed in range(4):
-        stream = stream_of(name, 60, seed)
-        routes = np.array([random.Random(n + 7 * seed).randrange(TREES) for n in range(60)])
-        wanted: Counter[ls.Hypothesis] = Counter()
-        for tree in range(TREES):
-            state = cls.start()
-            for (x, y), route in zip(stream, routes, strict=True):
-                rule = cls.hypothesis(state)
-                if route == tree and rule is not None and rule(x) != y:
-                    state = cls.learn(state, x, y)
-            last = cls.hypothesis(state)
-            wanted.update([] if last is None else [last])
+        stream, replay = stream_of(name, 60, seed), Replay(Learned(cls))
         batch = as_batch([x for x, _ in stream])
         answers = np.array([y for _, y in stream])
-        assert replayed(Learned(cls), batch, answers, np.arange(60), routes, TREES) == wanted
+        for length in (1, 20, 21, 60):
+            draw = random.Random(length + 100 * seed)
+            routes = [draw.randrange(TREES) for _ in range(length)]
+            shown = part_of(batch, slice(length)), answers[:length], np.arange(length)
+            found = replay.votes(*shown, np.array(routes), TREES)
+            assert found == one_by_one(cls, stream[:length], routes)
 
 
 @pytest.mark.parametrize("name", ["points", "rules", "thresholds"])
@@ -87,7 +105,8 @@ def test_states_that_are_equal_and_spelled_differently_are_not_one() -> None:
     spellings = np.empty(3, dtype=object)
     spellings[:] = [1, True, 1.0]
     answers = np.ones(3, dtype=bool)
-    found = replayed(Learned(LastSurprise()), spellings, answers, np.arange(3), np.arange(3), 3)
+    replay = Replay(Learned(LastSurprise()))
+    found = replay.votes(spellings, answers, np.arange(3), np.arange(3), trees=3)
     assert found == Counter(one_of([x]) for x in (1, True, 1.0))
     assert len(found) == 3
 
@@ -126,7 +145,57 @@ def test_fresh_forests_have_coins_of_their_own() -> None:
 def test_the_plan_says_that_epsilon_one_is_vacuous() -> None:
     learner = ls.AdaptiveDPSOA(ls.Points(), 1, 1e-6, 1000)
     assert learner.plan.vacuous
-    assert learner.plan.not_vacuous_from > 10_000
-    assert "vacuous" in str(learner.plan)
+    assert "the first rule will stand: from about 12" in str(learner.plan)
     assert (learner.guarantee.epsilon, learner.guarantee.delta) == (1.0, 1e-6)
     assert not ls.EveryRoundPlan.of(20, 1e-6, 1000).vacuous
+
+
+def erring(epsilon: float, horizon: int, seed: int, trees: int | None = None) -> ls.AdaptiveDPSOA:
+    """A learner after a stream on which its first rule is wrong at every round."""
+    noise = SeededNoise(seed)
+    learner = ls.AdaptiveDPSOA(
+        ls.Points(), epsilon, 1e-6, horizon, seed=seed, noise=noise, trees=trees
+    )
+    learner.learn_many(np.full(horizon, 7), np.ones(horizon, dtype=bool))
+    return learner
+
+
+def as_predicted(predicted: int | None, measured: float) -> bool:
+    """Whether a number of mistakes is within a twentieth of what was predicted."""
+    return predicted is not None and abs(measured / predicted - 1) < 0.05
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "horizon", "trees"),
+    [(60, 300, None), (30, 600, None), (100, 200, None), (100, 200, 200)],
+)
+def test_the_mistakes_needed_are_those_made(
+    epsilon: float, horizon: int, trees: int | None
+) -> None:
+    learners = [erring(epsilon, horizon, seed, trees) for seed in range(5)]
+    plan, measured = learners[0].plan, median(learner.mistakes for learner in learners)
+    assert as_predicted(plan.mistakes_needed, measured)
+    assert not as_predicted(plan.votes_needed, measured), "planted: a vote for every mistake"
+
+
+def test_a_plan_that_says_vacuous_learns_nothing_and_the_next_one_does() -> None:
+    """Votes alone, the old measure, would call the first of these not vacuous."""
+    vacuous, useful = (ls.EveryRoundPlan.of(epsilon, 1e-6, 300) for epsilon in (20, 30))
+    assert vacuous.votes_needed < vacuous.horizon
+    assert vacuous.vacuous
+    assert not useful.vacuous
+    assert all(erring(20, 300, seed).hypothesis == ls.NEVER for seed in range(4))
+    assert all(erring(30, 300, seed).hypothesis == ls.one_of([7]) for seed in range(4))
+
+
+def test_the_horizon_from_which_it_is_not_vacuous_is_about_right() -> None:
+    start = ls.EveryRoundPlan.of(10, 1e-6, 100).not_vacuous_from
+    assert ls.EveryRoundPlan.of(10, 1e-6, round(0.97 * start)).vacuous
+    assert not ls.EveryRoundPlan.of(10, 1e-6, round(1.03 * start)).vacuous
+
+
+def test_too_few_trees_are_vacuous_whatever_comes() -> None:
+    plan = ls.EveryRoundPlan.of(30, 1e-6, 600, trees=100)
+    assert plan.mistakes_needed is None
+    assert plan.vacuous
+    assert "vacuous" in str(plan)

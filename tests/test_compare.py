@@ -13,7 +13,7 @@ import pytest
 from littlestone.edge import comparing
 from littlestone.edge.blocks import BadStream
 from littlestone.edge.comparing import Sweep, finished
-from littlestone.edge.comparison import cells, render, spending
+from littlestone.edge.comparison import cells, notes, render, spending
 from littlestone.edge.curves import Chart, Curve, drawn, standalone
 from littlestone.edge.pictures import BOUND, FLOOR, charts
 from littlestone.edge.specs import parse_spec
@@ -77,6 +77,23 @@ def test_every_cell_is_done_exactly_once_also_after_a_crash(
     here.clear()
     assert len(comparing.compare(SMALL, resume=path)) == 16
     assert here == []
+
+
+def missing_or_twice(sweep: Sweep, results: list[Result]) -> bool:
+    """Whether the results are not those of the sweep's cells, each once, all seeds in each line."""
+    whole = [cell.key for cell in sweep.cells()] == [result.cell.key for result in results]
+    return not whole or any(line.seeds != sweep.seeds for line in lines(results))
+
+
+@pytest.mark.usefixtures("here")
+def test_planted_a_comparison_that_drops_or_repeats_a_seed_is_found() -> None:
+    results = comparing.compare(SMALL)
+    assert not missing_or_twice(SMALL, results)
+    assert missing_or_twice(SMALL, results[:-1])
+    assert missing_or_twice(SMALL, [*results[:-1], results[0]])
+    assert missing_or_twice(SMALL, [*results, results[0]])
+    one_seed = [result for result in results if result.cell.seed == 1]
+    assert missing_or_twice(SMALL, one_seed)
 
 
 def test_a_stopped_sweep_keeps_what_is_done(here: list[Cell], tmp_path: Path) -> None:
@@ -184,6 +201,22 @@ def test_a_users_file_is_private(command: Command, tmp_path: Path) -> None:
     assert len(sweep.read_text().splitlines()) == 8
     command(*asked, "--resume", sweep)
     assert len(sweep.read_text().splitlines()) == 16, "another file is another stream"
+
+
+def test_a_vacuous_learner_is_called_so() -> None:
+    asked = [("adaptive", 1.0, 60), ("every-round", 1.0, 60), ("adaptive", 1.0, 50), ("soa", 1, 60)]
+    results = [
+        run_cell(parse_spec("points:m"), Cell("points:m", learner, "iid", rounds, epsilon, 1e-6, 1))
+        for learner, epsilon, rounds in asked
+    ]
+    sweep = Sweep(["points:m"], ["adaptive"], ["iid"], [50, 60], [1.0], 1e-6, 1)
+    adaptive, every_round = notes(sweep, results)
+    assert adaptive.startswith("adaptive at epsilon 1 is vacuous: the first rule will stand")
+    assert "T = 50, 60" in adaptive
+    assert every_round.startswith("every-round at epsilon 1 is vacuous")
+    assert "adaptive at epsilon 1 is vacuous" in render(sweep, results, "")
+    enough = Cell("points:m", "adaptive", "iid", 60, 200.0, 1e-3, 1)
+    assert notes(sweep, [run_cell(parse_spec("points:m"), enough)]) == []
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,9 @@ from hypothesis import strategies as st
 
 import littlestone as ls
 from classes import CASES, targets
+from littlestone.lab.adversaries import mirror
+from littlestone.lab.games import play
+from littlestone.learning.belief import CHANGED, MISLED, Belief
 from littlestone.learning.evidence import evidence, why_not
 from littlestone.learning.experts import _gate
 from littlestone.learning.placing import Placing, batch_of
@@ -63,6 +66,8 @@ class Twin:
 
     def __init__(self, cls: HypothesisClass, plan: ls.ExpertsPlan, seed: int, noise: Any) -> None:
         self.rules = list(cls.hypotheses())
+        self.points = points_of(cls.domain())
+        self.weights = np.full(len(self.rules), 1 / len(self.rules))
         self.plan = plan
         self.gate = _gate(plan, len(self.rules), noise)
         self.rule = ls.PrivateExperts(cls, plan=plan, seed=seed).hypothesis
@@ -78,15 +83,29 @@ class Twin:
         self.t += 1
         if self.t > self.plan.horizon or self.t % self.plan.check_every:
             return
-        scores = [-sum(rule(x) != y for x, y in self.shown) for rule in self.rules]
         generation = self.gate.generation
+        draws = 1 if generation < self.plan.singles else self.plan.releases
+        nats = np.log(self.weights.max() / self.weights)
+        penalties = np.round(nats / float(self.plan.epsilon_selector / draws / 2)).astype(int)
+        mistakes = [sum(rule(x) != y for x, y in self.shown) for rule in self.rules]
+        scores = [-m - p for m, p in zip(mistakes, penalties.tolist(), strict=True)]
         _, key = self.gate.check(self.recent, scores)
         self.recent = 0
         if self.gate.generation != generation:
             self.shown = []
         if key is not None and self.rules[int.from_bytes(key)] != self.rule:
-            self.rule = self.rules[int.from_bytes(key)]
+            old, self.rule = self.rule, self.rules[int.from_bytes(key)]
             self.releases.append((self.t + 1, self.rule))
+            self.believe(old, self.rule)
+
+    def believe(self, old: ls.Hypothesis, new: ls.Hypothesis) -> None:
+        """Bayes' rule, with a little shared out."""
+        telling = [x for x in self.points if old(x) != new(x)]
+        for place, rule in enumerate(self.rules):
+            sides = all(rule(x) == old(x) for x in telling)
+            self.weights[place] *= MISLED if sides else 1 - MISLED
+        size = len(self.rules)
+        self.weights = (1 - CHANGED) * self.weights / self.weights.sum() + CHANGED / size
 
 
 def fed(learner: ls.PrivateExperts, stream: list[Example], size: int) -> None:
@@ -152,6 +171,45 @@ def test_a_replaced_round_moves_every_score_by_one_at_most(name: str) -> None:
                 found.learn(as_batch([x]), np.array([y]), np.arange(1))
                 scores.append(found.mistakes)
             assert np.abs(scores[0] - scores[1]).max() <= 1
+
+
+@pytest.mark.parametrize("name", FINITE)
+def test_rules_that_side_with_a_dropped_one_are_found(name: str) -> None:
+    cls, _ = CASES[name]
+    found, points, draw = evidence(cls), points_of(cls.domain()), random.Random(3)
+    rules = [found.rule(index) for index in range(found.size)]
+    for _ in range(10):
+        old, new = draw.sample(rules, 2)
+        telling = [x for x in points if old(x) != new(x)]
+        wanted = [all(rule(x) == old(x) for x in telling) for rule in rules]
+        assert found.siding(old, new).tolist() == wanted
+
+
+def test_what_was_published_is_remembered_though_the_data_is_not() -> None:
+    """The mirror leads a learner without belief round in circles: planted, by a belief that never
+    learns."""
+    cls = ls.Thresholds(1, 255)
+
+    def mistakes(seed: int) -> int:
+        learner = ls.PrivateExperts(cls, 1, 3000, seed=seed, noise=SeededNoise(seed))
+        return play(learner, mirror(cls, 3000, seed), 3000).mistakes
+
+    believing = [mistakes(seed) for seed in range(3)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Belief, "drop", lambda self, siding: None)
+        forgetting = [mistakes(seed) for seed in range(3)]
+    assert max(believing) < 600
+    assert min(forgetting) > 2 * max(believing)
+
+
+def test_a_belief_gives_way_when_the_truth_changes() -> None:
+    belief, low = Belief(100), np.arange(100) < 50
+    for _ in range(50):
+        belief.drop(low)
+    assert 10 < belief.penalties(Fraction(1, 4)).max() <= round(4 * math.log(2 / CHANGED))
+    for _ in range(4):
+        belief.drop(~low)
+    assert belief.penalties(Fraction(1, 4))[0] == 0
 
 
 @given(st.lists(st.sampled_from([-7, 0, 0.25, 1, 2.5, 3, 1e300, None, float("nan"), True])))

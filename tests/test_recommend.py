@@ -4,6 +4,7 @@ import pytest
 
 import littlestone as ls
 from classes import CASES
+from littlestone.lab.contenders import contender
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -25,6 +26,13 @@ def test_users_and_classes_too_large_get_a_forest() -> None:
     large = ls.recommend(ls.Conjunctions([f"c{n}" for n in range(12)]), 1, 1e-6, 1000)
     assert large.learner_name == "DPSOA"
     assert "531,442 rules" in large.why
+
+
+def test_experts_begin_with_the_classes_own_rule_as_votes_do() -> None:
+    cls = ls.Thresholds(1, 1000)
+    made = {ls.recommend(cls, 1, 1e-6, 1000).make().hypothesis for _ in range(4)}
+    competing = {contender("auto", cls, 1, 1e-6, 1000, seed).hypothesis for seed in range(4)}
+    assert made == competing == {cls.hypothesis(cls.start())}
 
 
 def test_a_tolerance_is_passed_on_and_bad_budgets_are_refused() -> None:

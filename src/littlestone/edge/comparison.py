@@ -42,14 +42,29 @@ def spending(sweep: Sweep) -> str:
     )
 
 
-def notes(sweep: Sweep) -> list[str]:
+def notes(sweep: Sweep, results: Sequence[Result]) -> list[str]:
     """What a reader should know about the figures."""
+    said = list[str]()
     if sweep.file is None and sweep.delta * 10 * max(sweep.rounds) > 1:
-        return [
+        said.append(
             f"delta = {sweep.delta:g} is above 1 / (10 x rounds): that allows some record of a"
             " stream to be published"
-        ]
-    return []
+        )
+    return [*said, *vacuous(results)]
+
+
+def vacuous(results: Sequence[Result]) -> list[str]:
+    """The learners whose plans said that they would learn nothing, each once for every epsilon."""
+    about: dict[tuple[str, float], set[int]] = {}
+    for result in results:
+        if result.vacuous:
+            cell = result.cell
+            about.setdefault((cell.learner, cell.epsilon), set()).add(cell.rounds)
+    return [
+        f"{learner} at epsilon {epsilon:g} is vacuous: the first rule will stand, by its own plan"
+        f" (T = {', '.join(f'{rounds:,}' for rounds in sorted(lengths))})"
+        for (learner, epsilon), lengths in about.items()
+    ]
 
 
 def print_comparison(console: Console, sweep: Sweep, results: Sequence[Result]) -> None:
@@ -75,7 +90,7 @@ def print_comparison(console: Console, sweep: Sweep, results: Sequence[Result]) 
             console.print(f"  {said}")
         console.print()
     console.print(EXCESS)
-    for note in notes(sweep):
+    for note in notes(sweep, results):
         console.print(f"note: {note}")
 
 
@@ -129,7 +144,7 @@ def render(sweep: Sweep, results: Sequence[Result], command: str) -> str:
     warning = [element("aside", element("p", element("strong", spending(sweep))))] * private
     parts = [
         element("h1", element("span", "Learners side by side"), element("code", *_classes(sweep))),
-        *(element("p", note, class_="note") for note in notes(sweep)),
+        *(element("p", note, class_="note") for note in notes(sweep, results)),
         *_figures(results),
         _table(results),
         _provenance(sweep, command),

@@ -108,7 +108,7 @@ def compare(
         data = {
             **private,
             "version": __version__,
-            "notes": notes(sweep),
+            "notes": notes(sweep, results),
             "lines": [line.to_json() for line in lines(results)],
             "results": [result.to_json() for result in results],
         }

@@ -13,14 +13,14 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from littlestone.lab.descent import path_of
 from littlestone.lab.mirror import Mirror, TreeAdversary
 from littlestone.lab.streams import Stream
 from littlestone.lab.worlds import examples, target_of
-from littlestone.learning.plain import SOA
 from littlestone.privacy.exact import BadParameter
 from littlestone.theory.classes import HypothesisClass
 from littlestone.theory.dimension import witness
-from littlestone.theory.errors import BadClass, TooLarge
+from littlestone.theory.errors import TooLarge
 from littlestone.theory.hypothesis import Hypothesis
 from littlestone.theory.rows import as_batch, part_of
 from littlestone.theory.values import Mask
@@ -79,28 +79,24 @@ def burst(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> S
 
 
 def halving(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> Stream:
-    """Down a path of the class's mistake tree, each point and label held for a block of rounds.
+    """Along the target's path in the class's mistake tree, each point held for a block of rounds.
 
-    The path is the one on which the standard optimal algorithm errs at every point, so that it
-    makes `dimension` mistakes; without one for the class, a path drawn by the seed.
+    The target is drawn by the seed; nobody's learner is looked at. See `descent`.
+
+    >>> from littlestone.theory.thresholds import Thresholds
+    >>> stream = halving(Thresholds(1, 7), 6, seed=3)
+    >>> print(stream.truth, "|", *stream.batch, "|", *stream.answers.astype(int))
+    x >= 7 | 4 4 6 6 7 7 | 0 0 0 0 1 1
     """
     draw = np.random.default_rng(seed)
-    tree = TreeAdversary(witness(cls))
-    try:
-        soa: SOA | None = SOA(cls)
-    except (BadClass, TooLarge):
-        soa = None
-    points, answers = [], []
-    while (move := tree.step(draw) if soa is None else tree.challenge(soa.hypothesis)) is not None:
-        points.append(move[0])
-        answers.append(move[1])
-        if soa is not None:
-            soa.learn_one(*move)
-    if tree.truth is None or not points:
+    target = target_of(cls, draw)
+    path = path_of(cls, target, draw)
+    if not path:
         raise TooLarge(f"{cls!r} has one rule only: there is no path to walk")
-    blocks = np.arange(rounds) * len(points) // max(1, rounds)
+    points, answers = zip(*path, strict=True)
+    blocks = np.arange(rounds) * len(path) // max(1, rounds)
     labels = _noisy(draw, np.array(answers)[blocks], noise)
-    return Stream(part_of(as_batch(points), blocks), labels, tree.truth)
+    return Stream(part_of(as_batch(list(points)), blocks), labels, target)
 
 
 def drift(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> Stream:

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from littlestone.lab.games import Learner
-from littlestone.learning.adaptive import AdaptiveDPSOA
+from littlestone.learning.adaptive import AdaptiveDPSOA, EveryRound
 from littlestone.learning.dpsoa import DPSOA
-from littlestone.learning.experts import PrivateExperts
+from littlestone.learning.experts import FirstRule, PrivateExperts
 from littlestone.learning.plain import SOA, Halving
 from littlestone.learning.plan import Plan
-from littlestone.learning.recommend import recommend
+from littlestone.learning.recommend import FIRST, recommend
 from littlestone.privacy.exact import BadParameter
 from littlestone.privacy.noise import Noise
 from littlestone.theory.classes import HypothesisClass
@@ -51,12 +51,13 @@ def _paper(terms: Terms) -> Learner:
     return DPSOA(terms.cls, plan=plan, seed=terms.seed, noise=terms.noise)
 
 
-def _experts(terms: Terms) -> Learner:
+def _experts(terms: Terms, first: FirstRule = "drawn") -> Learner:
     return PrivateExperts(
         terms.cls,
         terms.epsilon,
         terms.horizon,
         tolerance=terms.tolerance,
+        first=first,
         seed=terms.seed,
         noise=terms.noise,
     )
@@ -66,12 +67,18 @@ def _auto(terms: Terms) -> Learner:
     """What `recommend` would take, told the class and the budget only."""
     cls, epsilon, delta, horizon = terms[:4]
     chosen = recommend(cls, epsilon, delta, horizon, tolerance=terms.tolerance)
-    return (_experts if chosen.learner_name == "PrivateExperts" else _dpsoa)(terms)
+    experts = chosen.learner_name == "PrivateExperts"
+    return _experts(terms, FIRST) if experts else _dpsoa(terms)
 
 
 def _adaptive(terms: Terms) -> Learner:
     cls, epsilon, delta, horizon, seed, _, noise = terms
     return AdaptiveDPSOA(cls, epsilon, delta, horizon, seed=seed, noise=noise)
+
+
+def _every_round(terms: Terms) -> Learner:
+    cls, epsilon, delta, horizon, seed, _, noise = terms
+    return EveryRound(cls, epsilon, delta, horizon, seed=seed, noise=noise)
 
 
 CONTENDERS: dict[str, Contender] = {
@@ -80,6 +87,7 @@ CONTENDERS: dict[str, Contender] = {
     "dpsoa-paper": Contender(_paper, True, "DP-SOA, the paper's shape with the repairs"),
     "experts": Contender(_experts, True, "private experts, for finite classes"),
     "adaptive": Contender(_adaptive, True, "a release at every round (Theorem 4.2)"),
+    "every-round": Contender(_every_round, True, "the same with one forest, the naive baseline"),
     "soa": Contender(lambda terms: SOA(terms.cls), False, "the optimal learner, not private"),
     "halving": Contender(lambda terms: Halving(terms.cls), False, "majority vote, not private"),
 }
@@ -105,3 +113,13 @@ def contender(
         raise BadParameter(f"no learner is called {name!r}: there are {', '.join(CONTENDERS)}")
     terms = Terms(cls, epsilon, delta, horizon, seed, tolerance, noise)
     return CONTENDERS[name].make(terms)
+
+
+def is_vacuous(learner: Learner) -> bool:
+    """Whether a learner's plan says that its first rule will stand, whatever comes.
+
+    >>> from littlestone.theory.sets import Points
+    >>> is_vacuous(contender("adaptive", Points(), 1, 1e-6, 100, seed=7))
+    True
+    """
+    return bool(getattr(getattr(learner, "plan", None), "vacuous", False))

@@ -6,8 +6,6 @@ have to.
 
 from math import prod
 
-import numpy as np
-
 from littlestone.theory.classes import HypothesisClass, points_of
 from littlestone.theory.errors import TooLarge
 from littlestone.theory.hypothesis import Hypothesis
@@ -34,10 +32,6 @@ class TreeAdversary:
 
     def challenge(self, rule: Hypothesis) -> tuple[object, bool] | None:
         return None if isinstance(self._tree, Leaf) else self._down(not rule(self._tree.point))
-
-    def step(self, draw: np.random.Generator) -> tuple[object, bool] | None:
-        """The next point with a label drawn at random, for a path that looks at no rule."""
-        return None if isinstance(self._tree, Leaf) else self._down(bool(draw.integers(2)))
 
     def _down(self, y: bool) -> tuple[object, bool] | None:
         if isinstance(self._tree, Leaf):

@@ -12,7 +12,7 @@ from importlib.metadata import version
 from typing import Any
 
 from littlestone.lab.adversaries import ADVERSARIES
-from littlestone.lab.contenders import contender
+from littlestone.lab.contenders import contender, is_vacuous
 from littlestone.lab.games import play
 from littlestone.lab.streams import Stream
 from littlestone.lab.transcripts import Point, Transcript
@@ -48,7 +48,8 @@ class Cell:
 
 @dataclass(frozen=True, repr=False)
 class Result:
-    """How a cell came out; `trouble` says why it did not. Private where the stream is."""
+    """How a cell came out; `trouble` says why it did not; `vacuous` is what the learner's plan said
+    before the game. Private where the stream is."""
 
     cell: Cell
     dimension: int
@@ -62,6 +63,7 @@ class Result:
     guarantee: str = ""
     seconds: float = 0.0
     trouble: str | None = None
+    vacuous: bool = False
 
     def __repr__(self) -> str:
         return f"Result({self.cell.learner} on {self.cell.stream}, private)"
@@ -95,10 +97,10 @@ def run_cell(cls: HypothesisClass, cell: Cell, given: Stream | None = None) -> R
     >>> from littlestone.theory.thresholds import Thresholds
     >>> cell = Cell("thresholds:s:1:7", "soa", "halving", 1000, 1.0, 1e-6, seed=1)
     >>> run_cell(Thresholds(1, 7, column="s"), cell).mistakes
-    3
+    2
     """
     try:
-        game = _played(cls, cell, given)
+        game, vacuous = _played(cls, cell, given)
     except REFUSALS as refusal:
         return Result(cell, cls.dimension, trouble=str(refusal))
     return Result(
@@ -113,10 +115,12 @@ def run_cell(cls: HypothesisClass, cell: Cell, given: Stream | None = None) -> R
         truth=None if game.truth is None else str(game.truth),
         guarantee=game.guarantee,
         seconds=game.seconds,
+        vacuous=vacuous,
     )
 
 
-def _played(cls: HypothesisClass, cell: Cell, given: Stream | None) -> Transcript:
+def _played(cls: HypothesisClass, cell: Cell, given: Stream | None) -> tuple[Transcript, bool]:
+    """The game, and whether the learner said beforehand that it would learn nothing."""
     if given is None:
         make = ADVERSARIES.get(cell.stream)
         if make is None:
@@ -129,6 +133,7 @@ def _played(cls: HypothesisClass, cell: Cell, given: Stream | None) -> Transcrip
     learner = contender(
         cell.learner, cls, cell.epsilon, cell.delta, cell.rounds, cell.seed, cell.tolerance
     )
-    return play(
+    game = play(
         learner, adversary, cell.rounds, name=cell.learner, opponent=cell.stream, seed=cell.seed
     )
+    return game, is_vacuous(learner)

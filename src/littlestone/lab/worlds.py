@@ -15,14 +15,16 @@ import numpy.typing as npt
 from littlestone.lab.streams import VOCABULARY, spelt, zipf
 from littlestone.theory.classes import HypothesisClass
 from littlestone.theory.combinations import Complement, Union
+from littlestone.theory.conjunctions import Conjunctions
 from littlestone.theory.errors import TooLarge
 from littlestone.theory.grids import OnGrid
 from littlestone.theory.hypothesis import Hypothesis
+from littlestone.theory.intervals import Intervals
 from littlestone.theory.rows import Batch, Column, as_batch, part_of
 from littlestone.theory.rules import Rules
 from littlestone.theory.sets import Sets
 from littlestone.theory.thresholds import Cuts
-from littlestone.theory.vocabulary import negation, one_of
+from littlestone.theory.vocabulary import all_of, negation, one_of
 
 SHARE = 0.05
 """The share of rounds that holds what a target without a bounded domain is about."""
@@ -52,6 +54,12 @@ def target_of(cls: HypothesisClass, draw: np.random.Generator) -> Hypothesis:
             return target_of(cls.members[int(draw.integers(len(cls.members)))], draw)
         case Cuts():
             return cls.rule(int(draw.integers(cls.size)))
+        case Intervals() if cls.size > MOST_LISTED:
+            first, last = sorted(draw.integers(cls.grid.count, size=2).tolist())
+            return cls.rule(first, last)
+        case Conjunctions(columns, negation=both) if cls.size > MOST_LISTED:
+            kinds = draw.integers(3 if both else 2, size=len(columns)).tolist()
+            return all_of((c, kind == 1) for c, kind in zip(columns, kinds, strict=True) if kind)
     if cls.size is None or cls.size > MOST_LISTED:
         rules = cls.skeleton()[0]
         return rules[int(draw.integers(len(rules)))]

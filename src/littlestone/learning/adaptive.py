@@ -8,7 +8,7 @@ that can be run, and the plan says so. Where only privacy against such a stream 
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -18,6 +18,7 @@ from littlestone.learning.coins import fresh_seed
 from littlestone.learning.prediction import Selection
 from littlestone.learning.prefix import Prefix
 from littlestone.learning.private import EventLearner
+from littlestone.learning.releases import Release
 from littlestone.learning.restarting import Publish, Watch
 from littlestone.learning.rounds import Rounds
 from littlestone.learning.saving import Live
@@ -32,8 +33,12 @@ from littlestone.theory.hypothesis import Hypothesis
 from littlestone.theory.rows import as_batch
 
 SURE = 0.99
+EVEN = 0.5
 TREES_A_VOTE = 2
-"""Trees for each vote that a release needs."""
+"""Trees for each vote that a release needs: with more, the first rule keeps more votes than the
+news has; with fewer, mistakes meet in the same trees."""
+STEPS = 3
+"""Of the search for a horizon; two are enough."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +47,12 @@ class EveryRoundPlan(Planned):
 
     `first` is the first round after which it asks its trees; before it too few rounds have come
     to make the votes that a release needs, whatever they are, so the schedule is public.
+    `mistakes_needed` is how many mistakes of the published rule it takes, on average, until another
+    rule has those votes and more than the rule it is to replace; None when no number does.
 
     >>> plan = EveryRoundPlan.of(epsilon=20, delta=1e-6, horizon=1000)
-    >>> plan.votes_needed, plan.vacuous
-    (491, False)
+    >>> plan.votes_needed, plan.mistakes_needed, plan.vacuous
+    (491, 681, False)
     """
 
     epsilon: Fraction
@@ -54,6 +61,7 @@ class EveryRoundPlan(Planned):
     trees: int
     first: int
     votes_needed: int
+    mistakes_needed: int | None
 
     def __post_init__(self) -> None:
         for name in ("horizon", "trees", "first"):
@@ -66,20 +74,26 @@ class EveryRoundPlan(Planned):
         """Trees enough for the votes that a release needs when `horizon` releases are made."""
         total = Cost(positive(epsilon, "epsilon"), probability(delta, "delta"))
         each = per_release(total, whole(horizon, "horizon", least=1))
-        votes = Selection(StableHistogram, float(each.epsilon), float(each.delta)).votes_for(SURE)
-        count = TREES_A_VOTE * votes if trees is None else trees
-        return cls(total.epsilon, total.delta, horizon, count, max(1, votes // 2), votes)
+        selection = Selection(StableHistogram, float(each.epsilon), float(each.delta))
+        votes, even = selection.votes_for(SURE), selection.votes_for(EVEN)
+        count = TREES_A_VOTE * votes if trees is None else whole(trees, "trees", least=1)
+        mistakes = rounds_to_reach(max(even, math.ceil(count / 2)), count)
+        return cls(total.epsilon, total.delta, horizon, count, max(1, votes // 2), votes, mistakes)
 
     @property
     def vacuous(self) -> bool:
-        """Whether the votes needed are more than the rounds there are: one round, one vote."""
-        return self.votes_needed >= self.horizon
+        """Whether a release needs more mistakes than there are rounds."""
+        return self.mistakes_needed is None or self.mistakes_needed >= self.horizon
 
     @property
     def not_vacuous_from(self) -> int:
-        """About the horizon from which on votes can be made: they grow as the root of it."""
-        grows = self.votes_needed / math.sqrt(self.horizon)
-        return math.ceil(grows**2)
+        """About the horizon from which on there can be the mistakes: they grow as the root of it,
+        and a little faster. With as many trees as are best there."""
+        horizon = self.horizon
+        for _ in range(STEPS):
+            needed = EveryRoundPlan.of(self.epsilon, self.delta, horizon).mistakes_needed or 0
+            horizon = max(1, math.ceil(needed**2 / horizon))
+        return horizon
 
     def lines(self) -> Iterator[Line]:
         """The plan as a table."""
@@ -88,17 +102,33 @@ class EveryRoundPlan(Planned):
         yield Line("releases", f"{self.horizon:,}", "one a round: they add up")
         yield Line("trees", f"{self.trees:,} of one leaf", "planted afresh at every round")
         yield Line("votes a release needs", f"{self.votes_needed:,}", "for 99 %")
+        if self.mistakes_needed is not None:
+            yield Line(
+                "mistakes for them", f"about {self.mistakes_needed:,}", "some meet in a tree"
+            )
         yield Line("asks from round", f"{self.first:,}", "earlier there cannot be the votes")
         yield Line("horizon", f"{self.horizon:,} rounds", "then the last rule stands")
         if self.vacuous:
             yield Line(
                 "vacuous",
-                "a release needs more votes than there are rounds",
+                "needs more mistakes than there are rounds",
                 f"the first rule will stand: from about {self.not_vacuous_from:,} rounds on, or a "
                 "larger epsilon, or DPSOA",
             )
         else:
             yield Line("utility: heuristic", "no prediction", "measure it on synthetic streams")
+
+
+def rounds_to_reach(some: int, trees: int) -> int | None:
+    """How many rounds it takes, on average and rounded up, until so many trees have been reached,
+    when each round goes to a tree at random; None when there are not so many (coupon collector).
+
+    >>> rounds_to_reach(2, 3), rounds_to_reach(491, 982), rounds_to_reach(4, 3)
+    (3, 681, None)
+    """
+    if some > trees:
+        return None
+    return math.ceil(float((trees / np.arange(trees, trees - some, -1)).sum()))
 
 
 class EveryRoundEngine:
@@ -122,9 +152,9 @@ class EveryRoundEngine:
         """What is needed to go on, beside the gate, the rule and the prefix."""
         return {"mistakes": self.mistakes}
 
-    def revive(self, live: Live, rule: Hypothesis) -> None:
+    def revive(self, live: Live, releases: Sequence[Release]) -> None:
         """Go on from where another was saved; gate and prefix are revived already."""
-        self.mistakes, self.rule = live["mistakes"], rule
+        self.mistakes, self.rule = live["mistakes"], releases[-1].rule
 
     def advance(self, rounds: Rounds, start: int, stop: int) -> None:
         """Learn the rounds from `start` up to `stop`, one after the other."""

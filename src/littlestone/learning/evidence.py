@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from littlestone.learning.placing import NOWHERE, Placing, batch_of
+from littlestone.learning.placing import NOWHERE, Placing
 from littlestone.learning.rounds import Numbers
 from littlestone.learning.saving import Live, Unsaved
 from littlestone.theory.classes import HypothesisClass, checked_class
@@ -46,7 +46,12 @@ def index_key(index: int) -> bytes:
 
 
 class Evidence(ABC):
-    """The mistakes of every rule of a finite class on the rounds since it was last cleared."""
+    """The mistakes of every rule of a finite class on the rounds since it was last cleared.
+
+    `penalised` is public, and counts as so many mistakes more of each rule.
+    """
+
+    penalised: Counts | int = 0
 
     def __init__(self, cls: HypothesisClass) -> None:
         self.cls = cls
@@ -68,18 +73,26 @@ class Evidence(ABC):
         """A rule, by its place in the public order."""
 
     @abstractmethod
-    def _summed(self) -> Counts:
-        """For each rule, what is kept at the points that it says yes to."""
+    def _summed(self, net: Counts) -> Counts:
+        """For each rule, the sum of what is given at the points that it says yes to."""
 
     @property
     def mistakes(self) -> Counts:
         """The mistakes of each rule, in the public order."""
-        return self._positives + self._summed()
+        return self._positives + self._summed(self._net)
 
     @property
     def ballot(self) -> Counts:
-        """The scores of all rules: fewer mistakes, a higher score."""
-        return -self.mistakes
+        """The scores of all rules: fewer mistakes, a higher score; less what is `penalised`."""
+        return -self.mistakes - self.penalised
+
+    def siding(self, old: Hypothesis, new: Hypothesis) -> Mask:
+        """Which rules say what `old` says wherever that is not what `new` says. Public."""
+        was, is_now = (self.cls.predict(rule, self._place.everywhere) for rule in (old, new))
+        differ = was != is_now
+        net = np.where(differ, np.where(is_now, -1, 1), 0)
+        wrong = int((differ & is_now).sum()) + self._summed(net)
+        return np.asarray(wrong == differ.sum())
 
     @property
     def votes(self) -> Mapping[Hypothesis, int]:
@@ -141,9 +154,9 @@ class _OnThresholds(Evidence):
     def rule(self, index: int) -> Hypothesis:
         return self.cls.rule(index)
 
-    def _summed(self) -> Counts:
+    def _summed(self, net: Counts) -> Counts:
         from_here = np.zeros(self.size, dtype=np.int64)
-        from_here[:-1] = np.cumsum(self._net[::-1])[::-1]
+        from_here[:-1] = np.cumsum(net[::-1])[::-1]
         return from_here
 
 
@@ -162,8 +175,8 @@ class _OnIntervals(Evidence):
         last = (isqrt(8 * (index - 1) + 1) - 1) // 2
         return self.cls.rule(index - 1 - last * (last + 1) // 2, last)
 
-    def _summed(self) -> Counts:
-        before = np.concatenate([[0], np.cumsum(self._net)])
+    def _summed(self, net: Counts) -> Counts:
+        before = np.concatenate([[0], np.cumsum(net)])
         inside = before[1:, None] - before[None, :-1]
         return np.concatenate([[0], inside[np.tri(len(inside), dtype=bool)]])
 
@@ -174,7 +187,7 @@ class _OnTable(Evidence):
     def __init__(self, cls: HypothesisClass) -> None:
         super().__init__(cls)
         self._rules = list(cls.hypotheses())
-        points = batch_of(self._place.domain)
+        points = self._place.everywhere
         said = np.empty((len(self._rules), self._place.points), dtype=np.uint8)
         for row, rule in zip(said, self._rules, strict=True):
             row[:] = cls.predict(rule, points)
@@ -187,10 +200,10 @@ class _OnTable(Evidence):
     def rule(self, index: int) -> Hypothesis:
         return self._rules[index]
 
-    def _summed(self) -> Counts:
+    def _summed(self, net: Counts) -> Counts:
         total = np.zeros(self.size, dtype=np.int64)
-        for point in np.flatnonzero(self._net):
-            total += self._net[point] * self._says[point]
+        for point in np.flatnonzero(net):
+            total += net[point] * self._says[point]
         return total
 
 
@@ -212,8 +225,11 @@ class _OfComplement(Evidence):
     def mistakes(self) -> Counts:
         return self._of.mistakes
 
-    def _summed(self) -> Counts:
-        return self._of._summed()
+    def _summed(self, net: Counts) -> Counts:
+        return self._of._summed(net)
+
+    def siding(self, old: Hypothesis, new: Hypothesis) -> Mask:
+        return self._of.siding(negation(old), negation(new))
 
     def learn(self, batch: Batch, answers: Mask, routes: Numbers) -> None:
         self._of.learn(batch, ~answers, routes)

@@ -2,14 +2,17 @@
 
 After Asi, Feldman, Koren and Talwar (2023), with generations (docs/guarantee.md, Theorem 10): the
 mistakes monitor says when, the exponential mechanism over all rules says what. There is no delta,
-and nothing is ever used up.
+and nothing is ever used up. What it forgets of the data, what it published still tells (`belief`).
 """
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
+from littlestone.learning.belief import Belief
 from littlestone.learning.coins import Purpose, below, coins, fresh_seed
 from littlestone.learning.evidence import Evidence, evidence, index_key
 from littlestone.learning.private import EventLearner
+from littlestone.learning.releases import Release
 from littlestone.learning.restarting import Publish, Restarting, Watch
 from littlestone.learning.saving import Live
 from littlestone.learning.weighing import ExpertsPlan
@@ -81,9 +84,14 @@ class Weighing(Restarting[Scores]):
     ) -> None:
         super().__init__(forest, gate, rule, publish, watch, watched=True)
         self._generation = gate.generation
+        self._evidence, self._belief, self._stood = forest, Belief(forest.size), rule
 
-    def revive(self, live: Live, rule: Hypothesis) -> None:
-        super().revive(live, rule)
+    def revive(self, live: Live, releases: Sequence[Release]) -> None:
+        """What is believed follows from what was published."""
+        super().revive(live, releases)
+        for release in releases[1:]:
+            self._believe(release.rule)
+        self._evidence.penalised = self._belief.penalties(self.gate.next_cost.epsilon / 2)
         self._generation = self.gate.generation
 
     def _look(self) -> Decision:
@@ -91,10 +99,19 @@ class Weighing(Restarting[Scores]):
         return self.gate.run([self._pending], lambda place: self.forest.ballot).decision
 
     def _forget(self) -> None:
-        """A new epoch begins; what is remembered goes with its generation."""
+        """A new epoch begins; what is remembered goes with its generation. What was published is
+        believed for longer."""
+        if self.rule != self._stood:
+            self._believe(self.rule)
+        self._evidence.penalised = self._belief.penalties(self.gate.next_cost.epsilon / 2)
         if self.gate.generation != self._generation:
             self._generation = self.gate.generation
             self.forest.restart(self.rule)
+
+    def _believe(self, rule: Hypothesis) -> None:
+        """A rule was published in the place of the one that stood."""
+        self._belief.drop(self._evidence.siding(self._stood, rule))
+        self._stood = rule
 
     def _restart_if_due(self) -> None:
         """A public restart is the monitor's own: the generation goes on."""

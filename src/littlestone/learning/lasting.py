@@ -8,11 +8,12 @@ were batched. A batch is: the forest's changes of votes; then the gate runs over
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from littlestone.learning.forest import Forest, VoteChange
+from littlestone.learning.releases import Release
 from littlestone.learning.restarting import LARGEST_WINDOW, Publish, Watch
 from littlestone.learning.rounds import Numbers, Rounds, errors
 from littlestone.learning.saving import Live
@@ -43,9 +44,9 @@ class Lasting:
         """What is needed to go on, beside the gate, the rule and the forest."""
         return {"mistakes": self.mistakes}
 
-    def revive(self, live: Live, rule: Hypothesis) -> None:
+    def revive(self, live: Live, releases: Sequence[Release]) -> None:
         """Go on from where another was saved; gate and forest are revived already."""
-        self.mistakes, self.rule = live["mistakes"], rule
+        self.mistakes, self.rule = live["mistakes"], releases[-1].rule
         self._votes = [tree.vote for tree in self.forest.trees]
 
     def advance(self, rounds: Rounds, start: int, stop: int) -> None:

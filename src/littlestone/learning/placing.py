@@ -29,7 +29,8 @@ EXACT = 1 << 53
 
 
 class Placing:
-    """Places rows at the points of a class's domain, which are in the order of `points_of`.
+    """Places rows at the points of a class's domain, which are in the order of `points_of`;
+    `everywhere` is all of these points.
 
     >>> from littlestone.theory.conjunctions import Conjunctions
     >>> placing = Placing(Conjunctions(["a", "b"]))
@@ -41,9 +42,12 @@ class Placing:
 
     def __init__(self, cls: HypothesisClass) -> None:
         self.domain: dict[Column, tuple[Plain, ...]] = {}
+        self.everywhere: Batch
         self._columns: list[tuple[Column, int, Place]] = []
         if isinstance(cls, OnPoints):
-            self._columns = [(cls.column, cls.grid.count, _numbers(_points(cls.grid)))]
+            points = _points(cls.grid)
+            self._columns = [(cls.column, cls.grid.count, _numbers(points))]
+            self.everywhere = points if cls.column is None else {cls.column: points}
             return
         kinds = kinds_of(cls)
         for column, values in cls.domain().items():
@@ -52,6 +56,7 @@ class Placing:
             self.domain[column] = values
             place = _place(values, kinds.get(column, "value"), column)
             self._columns.append((column, len(values), place))
+        self.everywhere = batch_of(self.domain)
 
     @property
     def points(self) -> int:

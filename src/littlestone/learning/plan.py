@@ -290,6 +290,11 @@ class Plan(Planned):
         return lines(self)
 
     @property
+    def vacuous(self) -> bool:
+        """Whether a change of rule would take more mistakes than there are rounds."""
+        return self.expected_mistakes is not None and self.expected_mistakes > self.horizon
+
+    @property
     def votes_needed(self) -> int:
         """The votes with which a leader is named nineteen times in twenty."""
         epsilon, delta = float(self.epsilon_selector), float(self.delta_selector)

@@ -1,8 +1,9 @@
 """The prefix: a fresh flat forest over all rounds so far, whenever it is asked (Theorem 4.2).
 
 Every ballot plants its trees anew, with coins of its own, and replays the whole prefix: O(t) a
-ballot. It is replayed for all trees at once: trees in the same state look for their next error in
-one vectorised pass, and what an example makes of a state is worked out once for all forests.
+ballot. It is replayed for all trees at once: a tree changes only where the rule of its state errs,
+so trees in the same state look at those rounds alone. Where a rule errs, and what an example makes
+of a state, is worked out once for all forests.
 
 Promises: given the coins, a replaced round moves at most one vote of each ballot, as a round
 reaches one tree of each forest.
@@ -24,6 +25,9 @@ from littlestone.theory.hypothesis import Hypothesis
 from littlestone.theory.rows import Batch, as_batch, packed, part_of, row_of, unpacked
 from littlestone.theory.values import Mask, decode, encode
 
+MOST_KEPT = 512
+"""The states of which it is remembered where their rules err."""
+
 
 class Prefix:
     """All rounds so far, and the votes of a forest planted on them. A machine; private."""
@@ -32,7 +36,7 @@ class Prefix:
         self.cls, self.trees, self.seed, self.fresh = cls, trees, seed, fresh
         self._parts: list[tuple[Batch, Mask, Numbers]] = []
         self._votes: Counter[Hypothesis] = Counter()
-        self._learned = Learned(cls)
+        self._replay = Replay(Learned(cls))
         self._new: list[tuple[Batch, Mask, Numbers]] = []
         self._saved = 0
 
@@ -53,7 +57,7 @@ class Prefix:
             batch, answers, numbers = self._joined()
             address = planted if self.fresh else 0
             routes = below(self.trees, coins(self.seed, Purpose.TREE, address, numbers))
-            self._votes = replayed(self._learned, batch, answers, numbers, routes, self.trees)
+            self._votes = self._replay.votes(batch, answers, numbers, routes, self.trees)
         return {rule.key: votes for rule, votes in self._votes.items()}
 
     @property
@@ -146,46 +150,103 @@ class Learned:
         return self._numbers[spelled]
 
 
-def replayed(
-    learned: Learned, batch: Batch, answers: Mask, numbers: Numbers, routes: Any, trees: int
-) -> Counter[Hypothesis]:
-    """The votes of flat trees that were shown some rounds, each round to one tree.
+class _Errors:
+    """Of one state: the rows seen so far, those on which its rule errs, and the states after these,
+    -1 where nobody has asked yet."""
+
+    def __init__(self) -> None:
+        self.seen = 0
+        self.rows: npt.NDArray[np.intp] = np.array([], dtype=np.intp)
+        self.after: npt.NDArray[np.intp] = np.array([], dtype=np.intp)
+
+    def see(self, wrong: Mask) -> None:
+        """Take in the rows that have come since."""
+        found = self.seen + np.flatnonzero(wrong)
+        self.rows = np.concatenate([self.rows, found])
+        self.after = np.concatenate([self.after, np.full(len(found), -1)])
+        self.seen += len(wrong)
+
+
+class Replay:
+    """Replays a stream that grows, for one forest of flat trees after another.
 
     >>> from littlestone.theory.sets import Points
+    >>> replay = Replay(Learned(Points()))
     >>> batch, answers = np.array([7, 3, 7]), np.array([True, False, True])
-    >>> found = replayed(Learned(Points()), batch, answers, np.arange(3), [0, 1, 2], 4)
+    >>> found = replay.votes(batch, answers, np.arange(3), np.array([0, 1, 2]), trees=4)
     >>> {str(rule): votes for rule, votes in found.items()}
     {'never': 2, 'x = 7': 2}
     """
-    order = np.argsort(routes, kind="stable")
-    shown, labels, rounds = part_of(batch, order), answers[order], numbers[order]
-    ends = np.cumsum(np.bincount(routes, minlength=trees))
-    at = np.concatenate([[0], ends[:-1]])
-    groups: dict[int, list[int]] = {0: list(range(trees))}
-    votes: Counter[Hypothesis] = Counter()
-    while groups:
-        state, some = groups.popitem()
-        rule, members = learned.rules[state], np.array(some)
-        if rule is None:
-            continue
-        error = _next_errors(learned.cls.predict(rule, shown) != labels)[at[members]]
-        erring = error < ends[members]
-        if not erring.all():
-            votes[rule] += int((~erring).sum())
-        surprised, rows = members[erring], error[erring]
-        at[surprised] = rows + 1
-        known = learned.known(state)
-        for tree, row, number in zip(
-            surprised.tolist(), rows.tolist(), rounds[rows].tolist(), strict=True
-        ):
+
+    def __init__(self, learned: Learned) -> None:
+        self._learned = learned
+        self._known: dict[int, _Errors] = {}
+
+    def votes(
+        self, batch: Batch, answers: Mask, numbers: Numbers, routes: Any, trees: int
+    ) -> Counter[Hypothesis]:
+        """The votes of trees that were shown some rounds, each round to one tree. From call to call
+        the rounds are the same, and more."""
+        at = np.full(trees, -1)
+        groups: dict[int, list[Any]] = {0: [np.arange(trees)]}
+        votes: Counter[Hypothesis] = Counter()
+        while groups:
+            state, some = groups.popitem()
+            rule, members = self._learned.rules[state], np.concatenate(some)
+            if rule is None:
+                continue
+            errors = self._errors(state, rule, batch, answers)
+            places = _first_errors(errors.rows, routes, at, members)
+            erring = places < len(errors.rows)
+            if not erring.all():
+                votes[rule] += int((~erring).sum())
+            surprised, places = members[erring], places[erring]
+            at[surprised] = errors.rows[places]
+            self._learn(state, errors, places, batch, answers, numbers)
+            after = errors.after[places]
+            for reached in np.unique(after).tolist():
+                groups.setdefault(reached, []).append(surprised[after == reached])
+        return votes
+
+    def _errors(self, state: int, rule: Hypothesis, batch: Batch, answers: Mask) -> _Errors:
+        """Where a state's rule errs. Kept for so many states: what is dropped is found again."""
+        errors = self._known.setdefault(state, _Errors())
+        if errors.seen < len(answers):
+            new = slice(errors.seen, None)
+            errors.see(self._learned.cls.predict(rule, part_of(batch, new)) != answers[new])
+        if len(self._known) > MOST_KEPT:
+            self._known.pop(
+                next((kept for kept in self._known if kept not in (0, state)), -1), None
+            )
+        return errors
+
+    def _learn(
+        self,
+        state: int,
+        errors: _Errors,
+        places: Any,
+        batch: Batch,
+        answers: Mask,
+        numbers: Numbers,
+    ) -> None:
+        """Work out the states after some errors that nobody has asked about."""
+        known = self._learned.known(state)
+        for place in places[errors.after[places] < 0].tolist():
+            row = int(errors.rows[place])
+            number = int(numbers[row])
             after = known.get(number)
             if after is None:
-                after = learned.learn(state, number, row_of(shown, row), bool(labels[row]))
-            groups.setdefault(after, []).append(tree)
-    return votes
+                x, y = row_of(batch, row), bool(answers[row])
+                after = self._learned.learn(state, number, x, y)
+            errors.after[place] = after
 
 
-def _next_errors(wrong: Mask) -> Any:
-    """For each place, and the one behind the last, the first error from there on."""
-    places = np.where(wrong, np.arange(len(wrong)), len(wrong))
-    return np.append(np.minimum.accumulate(places[::-1])[::-1], len(wrong))
+def _first_errors(rows: Any, routes: Any, at: Any, members: Any) -> Any:
+    """For each of some trees, the place among the rows of its first one behind where it stands;
+    their number when there is none."""
+    waiting, first = np.zeros(len(at), dtype=bool), np.full(len(at), len(rows))
+    waiting[members] = True
+    trees = routes[rows]
+    ahead = np.flatnonzero(waiting[trees] & (rows > at[trees]))[::-1]
+    first[trees[ahead]] = ahead  # of a tree's several, the one written last stays: the first
+    return first[members]

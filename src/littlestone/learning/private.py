@@ -4,7 +4,7 @@ Promises: before each example there is a published rule; past the horizon the la
 null round uses up its number; a step that was interrupted half-way is the last.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from typing import Any, Protocol
 
@@ -83,7 +83,7 @@ class Engine(Protocol):
     def live(self) -> Live:
         """What is needed to go on, beside the gate, the rule and what is learned with."""
 
-    def revive(self, live: Live, rule: Hypothesis) -> None:
+    def revive(self, live: Live, releases: Sequence[Release]) -> None:
         """Go on from where another was saved."""
 
 
@@ -205,7 +205,7 @@ class PrivateLearner(ForwardOnly):
         live, engine = saved.live, self._engine
         engine.gate.resume(live["gate"])
         engine.forest.revive(live["memory"], saved.memory.parts)
-        engine.revive(live["engine"], saved.releases[-1].rule)
+        engine.revive(live["engine"], saved.releases)
         self._releases = list(saved.releases)
         self._trace.revive(live["trace"], saved.trace)
         self.rounds, self.null_rounds = live["rounds"], live["null_rounds"]

@@ -5,11 +5,14 @@ from dataclasses import dataclass, field
 
 from littlestone.learning.dpsoa import DPSOA
 from littlestone.learning.evidence import why_not
-from littlestone.learning.experts import PrivateExperts
+from littlestone.learning.experts import FirstRule, PrivateExperts
 from littlestone.privacy.accounting import Unit
 from littlestone.privacy.exact import Real, positive, probability, whole
 from littlestone.theory.classes import HypothesisClass, checked_class
 from littlestone.theory.notebook import facts
+
+FIRST: FirstRule = "own"
+"""Experts begin with the class's own rule, as votes do: where that is right they err as little."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ def recommend(
         return DPSOA(cls, epsilon, delta, horizon, unit=unit, tolerance=tolerance)
 
     def experts() -> PrivateExperts:
-        return PrivateExperts(cls, epsilon, horizon, tolerance=tolerance)
+        return PrivateExperts(cls, epsilon, horizon, tolerance=tolerance, first=FIRST)
 
     votes = "DPSOA lets copies of the class's own learner vote, and spends delta to name a rule."
     if unit == "user":

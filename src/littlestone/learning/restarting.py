@@ -11,11 +11,12 @@ The forest is read at firings only. Where a public restart may come first, round
 shown when somebody asks: most never are, and noisy labels cost next to nothing.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
+from littlestone.learning.releases import Release
 from littlestone.learning.rounds import Numbers, Rounds
 from littlestone.learning.saving import Live, Saving
 from littlestone.privacy.epochs import MistakesGate
@@ -101,9 +102,10 @@ class Restarting(Generic[Ballot]):
         """What is needed to go on, beside the gate, the rule and the memory."""
         return {"mistakes": self.mistakes, "pending": self._pending}
 
-    def revive(self, live: Live, rule: Hypothesis) -> None:
+    def revive(self, live: Live, releases: Sequence[Release]) -> None:
         """Go on from where another was saved; gate and memory are revived already."""
-        self.mistakes, self._pending, self.rule = live["mistakes"], live["pending"], rule
+        self.mistakes, self._pending = live["mistakes"], live["pending"]
+        self.rule = releases[-1].rule
 
     def advance(self, rounds: Rounds, start: int, stop: int) -> None:
         """Learn the rounds from `start` up to `stop`."""

@@ -10,17 +10,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
+from littlestone.learning.belief import MISLED
 from littlestone.learning.choosing import complexity, fresh_start
 from littlestone.learning.schedule import Schedule, tolerated
-from littlestone.learning.wording import Line, Planned
+from littlestone.learning.wording import VACUOUS, Line, Planned
 from littlestone.privacy.exact import BadParameter, Real, positive, whole
 from littlestone.theory.classes import HypothesisClass, checked_class
 from littlestone.theory.errors import TooLarge
 
 SPLIT = Fraction(1, 2)
 """The monitor's share of epsilon."""
-MISLED = 0.1
-"""How often a release may fall among the rules that erred with the one it replaces."""
 MARGIN = 1.5
 """What noise takes off a threshold, in units of its scale: about half of all firings come with
 fewer mistakes than are wanted when they come as slowly as they can, and far fewer in a burst."""
@@ -31,12 +30,13 @@ class ExpertsPlan(Planned):
     """The constants of `PrivateExperts`. Make one with `ExpertsPlan.practical`.
 
     The first `singles` generations make one release each; every later one makes `releases`, whose
-    draws share the budget, so that each waits for `shared_threshold` mistakes.
+    draws share the budget, so that each waits for `shared_threshold` mistakes. The practical plan
+    has singles only: what they forget, `belief` knows from the rules that were published.
 
     >>> from littlestone.theory.thresholds import Thresholds
     >>> plan = ExpertsPlan.practical(Thresholds(1, 1000), epsilon=1, horizon=100_000)
-    >>> plan.singles, plan.releases
-    (24, 12)
+    >>> plan.threshold, plan.singles
+    (16, 100000)
     """
 
     made_for: str
@@ -85,7 +85,7 @@ class ExpertsPlan(Planned):
             epsilon_monitor=exact * SPLIT,
             threshold=threshold,
             check_every=check_every,
-            singles=2 * bits + 4,
+            singles=horizon,
             releases=releases,
             shared_threshold=shared,
             tolerance=tolerated(tolerance),
@@ -97,6 +97,11 @@ class ExpertsPlan(Planned):
     def epsilon_selector(self) -> Fraction:
         """What all draws of one generation may spend together."""
         return self.epsilon - self.epsilon_monitor
+
+    @property
+    def vacuous(self) -> bool:
+        """Whether a change of rule would take more mistakes than there are rounds."""
+        return self.expected_mistakes is not None and self.expected_mistakes > self.horizon
 
     def schedules(self) -> tuple[Schedule, Schedule]:
         """The mistakes at which the monitor fires, by the age of the epoch: in a generation of one
@@ -123,12 +128,14 @@ class ExpertsPlan(Planned):
             f"epsilon {float(self.epsilon_selector):.4g} a generation",
             "each generation reads its own rounds: releases are unlimited",
         )
-        yield Line(
-            "generations",
-            f"{self.singles} of one release, then of {self.releases}",
-            "a generation remembers; the next begins afresh",
-        )
-        limits = f"{self.threshold:,} / {self.shared_threshold:,}"
+        limits = f"{self.threshold:,}"
+        if self.singles < self.horizon:
+            yield Line(
+                "generations",
+                f"{self.singles} of one release, then of {self.releases}",
+                "a generation remembers; the next begins afresh",
+            )
+            limits += f" / {self.shared_threshold:,}"
         yield Line("monitor", f"mistakes of the rule >= {limits}", "then draw a rule")
         yield Line("check every", f"{self.check_every:,} rounds", "a public schedule")
         if self.tolerance:
@@ -141,6 +148,8 @@ class ExpertsPlan(Planned):
             f"about {self.expected_mistakes or 0:,} mistakes a change of rule",
             "when some rule of the class fits the stream",
         )
+        if self.vacuous:
+            yield VACUOUS
 
 
 def mistakes_wanted(epsilon: float, spread: float) -> int:

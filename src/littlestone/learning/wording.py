@@ -21,6 +21,13 @@ class Line(NamedTuple):
     why: str
 
 
+VACUOUS = Line(
+    "vacuous",
+    "a change takes more mistakes than there are rounds",
+    "the first rule will stand: more rounds, or a larger epsilon",
+)
+
+
 class Planned(ABC):
     """What every plan, a frozen dataclass, can do: be a table, a text, and JSON data."""
 
@@ -109,9 +116,5 @@ def _hoped(plan: "Plan") -> Iterator[Line]:
         "when some rule of the class fits the stream",
     )
     yield Line("a firing in vain", f"{plan.refusal:.1%}", "then it goes on collecting votes")
-    if plan.expected_mistakes > plan.horizon:
-        yield Line(
-            "vacuous",
-            "a change takes more mistakes than there are rounds",
-            "the first rule will stand: more rounds, or a larger epsilon",
-        )
+    if plan.vacuous:
+        yield VACUOUS

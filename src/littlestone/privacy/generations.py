@@ -80,6 +80,11 @@ class GenerationsGate(MistakesGate[Ballot]):
         """
         return self._generation_of(self.releases_made)
 
+    @property
+    def next_cost(self) -> Cost:
+        """What the next selection will cost. Public."""
+        return self._selector_in(self.generation).cost
+
     def _generation_of(self, release: int) -> int:
         if release < self.singles:
             return release

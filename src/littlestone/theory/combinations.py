@@ -146,9 +146,9 @@ class Union(HypothesisClass):
     def disagreement(self, one: Hypothesis, other: Hypothesis) -> object:
         found = (member.disagreement(one, other) for member in self.members)
         x = next((x for x in found if tells_apart(x, one, other)), None)
-        return self._filled(differ(one, other) if x is None else x)
+        return self.filled(differ(one, other) if x is None else x)
 
-    def _filled(self, x: object) -> object:
+    def filled(self, x: object) -> object:
         """The example with every column that some member reads."""
         if not isinstance(x, dict):
             return x

@@ -141,6 +141,17 @@ class Shattering:
         """Give the next questions a whole budget of work, together."""
         self._work = 0
 
+    def root(self, space: int, depth: int) -> int:
+        """The root of a tree of this depth that the version space shatters, as a point's index.
+
+        Requires: `at_least(space, depth)`, and a depth above 0.
+        """
+        return next(
+            point
+            for smaller, larger, point in self._roots(space, depth)
+            if self.at_least(smaller, depth - 1) and self.at_least(larger, depth - 1)
+        )
+
     def tree(self, space: int, depth: int) -> MistakeTree:
         """A mistake tree of this depth that the version space shatters.
 
@@ -148,11 +159,7 @@ class Shattering:
         """
         if depth == 0:
             return Leaf(self._table.hypotheses[(space & -space).bit_length() - 1])
-        point = next(
-            point
-            for smaller, larger, point in self._roots(space, depth)
-            if self.at_least(smaller, depth - 1) and self.at_least(larger, depth - 1)
-        )
+        point = self.root(space, depth)
         ones = space & self._table.ones[point]
         return Node(
             self._table.points[point],

@@ -1,0 +1,195 @@
+"""`auto` against the best of our learners in hindsight, over streams of every kind. Aim: at most 2.
+
+`auto` is what `recommend` takes for the class and the budget, before it sees any example. Printed
+are the median mistakes beyond those of the targets (label noise), and how many times those of the
+best learner `auto` makes. The learners that release at every round are left out: at epsilon 1 they
+are vacuous. Everything is fixed by seeds; the noise is `SeededNoise`, which is NOT PRIVATE.
+"""
+
+import csv
+import warnings
+from collections.abc import Sequence
+from functools import cache
+from multiprocessing import get_context
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from bench.trials import PROCESSES
+from littlestone.edge.comparing import read_stream
+from littlestone.edge.specs import parse_spec
+from littlestone.lab.adversaries import ADVERSARIES, Adversary
+from littlestone.lab.contenders import contender
+from littlestone.lab.games import play
+from littlestone.lab.streams import Stream
+from littlestone.lab.sweeps import REFUSALS
+from littlestone.lab.telemetry import COLUMNS, write_events
+from littlestone.privacy.rehearsal import SeededNoise
+
+EPSILON, DELTA, SEEDS, AIM = 1.0, 1e-6, range(5), 2.0
+LEARNERS = ("auto", "dpsoa", "dpsoa-paper", "experts")
+PAPER_FITS = 2
+"""The dimension up to which the paper's shape is tried: above, it plants millions of leaves."""
+FILE = "file"
+
+
+class Case(NamedTuple):
+    """A class and a stream; the share of labels flipped, and what a person would tolerate."""
+
+    spec: str
+    stream: str
+    rounds: int = 20_000
+    noise: float = 0.0
+    tolerance: float = 0.0
+
+
+POINTS, SETS, RULES = "points:x", "sets:x:3", "rules:a,b,c,d,e"
+FEW, MANY, BOTH = "thresholds:x:1:15", "thresholds:x:1:1023", "intervals:x:1:30"
+ANDS, EVENTS = "conjunctions:a,b,c,d,e", f"rules:{','.join(COLUMNS)}"
+SUITE = (
+    Case(POINTS, "iid"),
+    Case(POINTS, "burst"),
+    Case(POINTS, "halving"),
+    Case(POINTS, "drift"),
+    Case(POINTS, "mirror"),
+    Case(SETS, "sorted"),
+    Case(SETS, "halving"),
+    Case(RULES, "iid"),
+    Case(RULES, "noisy", tolerance=0.02),
+    Case(RULES, "stall"),
+    Case(RULES, "mirror"),
+    Case("thresholds:x:1:1", "iid"),
+    Case("thresholds:x:1:3", "halving"),
+    Case(FEW, "iid"),
+    Case(FEW, "noisy", tolerance=0.02),
+    Case(FEW, "mirror"),
+    Case(FEW, "tree"),
+    Case(MANY, "iid"),
+    Case(MANY, "burst"),
+    Case(MANY, "sorted"),
+    Case(MANY, "halving"),
+    Case(MANY, "halving", noise=0.05, tolerance=0.05),
+    Case(MANY, "drift"),
+    Case(MANY, "mirror"),
+    Case(BOTH, "iid"),
+    Case(BOTH, "stall"),
+    Case(BOTH, "halving"),
+    Case(BOTH, "mirror"),
+    Case(ANDS, "iid"),
+    Case(ANDS, "halving"),
+    Case(ANDS, "noisy", tolerance=0.02),
+    Case(EVENTS, FILE, tolerance=0.02),
+    Case("thresholds:score:0:100:5", FILE),
+)
+
+
+class Row(NamedTuple):
+    """The median excess of each learner that can take the class, and how much worse `auto` is."""
+
+    case: Case
+    excess: dict[str, float]
+
+    @property
+    def best(self) -> str:
+        """The learner with the fewest mistakes; `auto` itself where it is as good."""
+        return min(self.excess, key=lambda name: (self.excess[name], name != "auto"))
+
+    @property
+    def ratio(self) -> float:
+        """What `auto` makes for each mistake of the best, one more of both so that none is none."""
+        return (self.excess["auto"] + 1) / (self.excess[self.best] + 1)
+
+
+def run() -> None:
+    """Print the table, and the worst of it."""
+    asked = [(case, name) for case in SUITE for name in LEARNERS if _fits(case, name)]
+    console = Console(stderr=True)
+    with get_context("spawn").Pool(PROCESSES) as pool:
+        answers = pool.imap(_excess, asked)
+        found = list(track(answers, "auto", len(asked), console=console, transient=True))
+    rows = [_row(case, asked, found) for case in SUITE]
+    Console(highlight=False, emoji=False, width=110).print(_table(rows))
+    worst = max(rows, key=lambda row: row.ratio)
+    print(
+        f"worst: {worst.case.spec} on {worst.case.stream}, {worst.ratio:.2f} times {worst.best};"
+        f" the aim of {AIM:g} is {'met' if worst.ratio <= AIM else 'NOT met'}"
+    )
+
+
+def _fits(case: Case, name: str) -> bool:
+    return name != "dpsoa-paper" or parse_spec(case.spec).dimension <= PAPER_FITS
+
+
+def _row(case: Case, asked: Sequence[tuple[Case, str]], found: Sequence[float | None]) -> Row:
+    of_case = [(name, n) for (some, name), n in zip(asked, found, strict=True) if some == case]
+    return Row(case, {name: n for name, n in of_case if n is not None})
+
+
+def _excess(asked: tuple[Case, str]) -> float | None:
+    """The median over the seeds; None when the learner cannot take the class."""
+    case, name = asked
+    warnings.filterwarnings("ignore", message="delta = .* is above")
+    try:
+        return median(_one(case, name, seed) for seed in SEEDS)
+    except REFUSALS:
+        return None
+
+
+def _one(case: Case, name: str, seed: int) -> int:
+    cls, adversary = parse_spec(case.spec), _adversary(case, seed)
+    learner = contender(
+        name, cls, EPSILON, DELTA, case.rounds, seed, case.tolerance, SeededNoise(seed)
+    )
+    game = play(learner, adversary, case.rounds)
+    known = game.best if game.unavoidable is None else game.unavoidable
+    return game.mistakes - (known or 0)
+
+
+@cache
+def _file(spec: str, rounds: int, seed: int) -> Stream:
+    """A stream that was written to a file and read back, as a user's would be."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "stream.csv"
+        if spec == EVENTS:
+            write_events(path, rounds, seed)
+            return read_stream(str(path), parse_spec(spec), "failed")
+        made = ADVERSARIES["iid"](parse_spec(spec), rounds, seed, 0.0)
+        assert isinstance(made, Stream)
+        assert isinstance(made.batch, dict)
+        with path.open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow([*made.batch, "label"])
+            columns = [column.tolist() for column in made.batch.values()]
+            writer.writerows(zip(*columns, made.answers.astype(int).tolist(), strict=True))
+        return read_stream(str(path), parse_spec(spec), "label")
+
+
+def _adversary(case: Case, seed: int) -> Adversary:
+    if case.stream == FILE:
+        return _file(case.spec, case.rounds, seed)
+    return ADVERSARIES[case.stream](parse_spec(case.spec), case.rounds, seed, case.noise)
+
+
+def _table(rows: Sequence[Row]) -> Table:
+    title = (
+        f"auto against the best in hindsight: median mistakes beyond the targets', {len(SEEDS)}"
+        f" seeds,\nepsilon {EPSILON:g}, delta {DELTA:g}; aim: at most {AIM:g} times the best"
+    )
+    table = Table("class", "stream", "T", title=title)
+    for name in (*LEARNERS, "ratio"):
+        table.add_column(name, justify="right")
+    for row in rows:
+        case = row.case
+        noise = f", {case.noise:.0%} noise" if case.noise else ""
+        cells = [f"{row.excess[n]:,.0f}" if n in row.excess else "" for n in LEARNERS]
+        ratio = f"{row.ratio:.2f}{'' if row.ratio <= AIM else ' NO'}"
+        table.add_row(case.spec[:24], f"{case.stream}{noise}", f"{case.rounds:,}", *cells, ratio)
+    return table
+
+
+assert {case.stream for case in SUITE} == {*ADVERSARIES, FILE}, "every adversary is in the suite"

@@ -1,0 +1,122 @@
+"""Peers: the learners of this package beside those that others made, on the same streams.
+
+River's online classifiers see every label and promise nothing; SOA and Halving know the class and
+promise nothing; ours know the class and keep epsilon 1. Values that are names are one-hot encoded
+for River, numbers are scaled: what its own examples do. No package that we know of has a private
+online classifier that publishes a rule (FIELD: diffprivlib, jax-privacy, Opacus have none), so the
+private peers are the algorithms of the papers themselves, as built here.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator
+from statistics import median
+from typing import Any, NamedTuple
+
+from rich.console import Console
+from rich.table import Table
+from river.linear_model import LogisticRegression, Perceptron
+from river.preprocessing import OneHotEncoder, StandardScaler
+from river.tree import HoeffdingTreeClassifier
+
+from bench.auto import PAPER_FITS
+from littlestone.edge.specs import parse_spec
+from littlestone.lab.adversaries import ADVERSARIES
+from littlestone.lab.contenders import CONTENDERS, contender, is_vacuous
+from littlestone.lab.games import play
+from littlestone.lab.streams import Stream
+from littlestone.lab.sweeps import REFUSALS
+from littlestone.privacy.rehearsal import SeededNoise
+from littlestone.theory.rows import row_of
+
+EPSILON, DELTA, ROUNDS, SEEDS = 1.0, 1e-6, 10_000, range(5)
+CASES = (
+    ("points:x", "iid"),
+    ("points:x", "burst"),
+    ("rules:a,b,c,d,e", "iid"),
+    ("thresholds:x:1:15", "iid"),
+    ("thresholds:x:1:1023", "iid"),
+    ("thresholds:x:1:1023", "halving"),
+)
+OURS = ("dpsoa", "experts", "dpsoa-paper", "adaptive", "every-round", "soa", "halving")
+
+
+def _ready(encoded: bool) -> Any:
+    return OneHotEncoder(drop_zeros=True) if encoded else StandardScaler()
+
+
+RIVER: dict[str, Callable[[bool], Any]] = {
+    "River LogisticRegression": lambda encoded: _ready(encoded) | LogisticRegression(),
+    "River HoeffdingTree": lambda encoded: HoeffdingTreeClassifier(),
+    "River Perceptron": lambda encoded: _ready(encoded) | Perceptron(),
+}
+
+
+class Found(NamedTuple):
+    """The median mistakes, and a remark."""
+
+    mistakes: float
+    remark: str = ""
+
+
+def run() -> None:
+    """Print the table."""
+    warnings.filterwarnings("ignore", message="delta = .* is above")
+    title = f"Median mistakes in {ROUNDS:,} rounds, {len(SEEDS)} seeds; private ones: epsilon 1"
+    table = Table("learner", "private", title=title)
+    for spec, name in CASES:
+        table.add_column(f"{spec}\n{name}", justify="right")
+    for name, private, cells in _lines():
+        table.add_row(name, private, *cells)
+    Console(highlight=False, emoji=False, width=120).print(table)
+    print("* vacuous by its own plan: its first rule stands")
+
+
+def _lines() -> Iterator[tuple[str, str, list[str]]]:
+    for name in OURS:
+        private = "yes" if CONTENDERS[name].private else "no"
+        yield name, private, [_cell(_ours(name, *case)) for case in CASES]
+    for name, make in RIVER.items():
+        yield name, "no", [_cell(_rivers(make, *case)) for case in CASES]
+
+
+def _cell(found: Found | None) -> str:
+    return "cannot" if found is None else f"{found.mistakes:,.0f}{found.remark}"
+
+
+def _stream(spec: str, name: str, seed: int) -> Stream:
+    made = ADVERSARIES[name](parse_spec(spec), ROUNDS, seed, 0.0)
+    assert isinstance(made, Stream)
+    return made
+
+
+def _ours(name: str, spec: str, stream: str) -> Found | None:
+    """None when the learner cannot take the class, or only with millions of leaves."""
+    mistakes, remark = list[int](), ""
+    if name == "dpsoa-paper" and parse_spec(spec).dimension > PAPER_FITS:
+        return None
+    for seed in SEEDS:
+        try:
+            learner = contender(
+                name, parse_spec(spec), EPSILON, DELTA, ROUNDS, seed, noise=SeededNoise(seed)
+            )
+        except REFUSALS:
+            return None
+        remark = "*" if is_vacuous(learner) else ""
+        mistakes.append(play(learner, _stream(spec, stream, seed), ROUNDS).mistakes)
+    return Found(median(mistakes), remark)
+
+
+def _rivers(make: Callable[[bool], Any], spec: str, stream: str) -> Found:
+    encoded = not spec.startswith("thresholds")
+    counts = [_prequential(make(encoded), _stream(spec, stream, seed)) for seed in SEEDS]
+    return Found(median(counts))
+
+
+def _prequential(model: Any, stream: Stream) -> int:
+    """Mistakes of a model that predicts each row before it learns it; no answer yet is a no."""
+    wrong = 0
+    for number, y in enumerate(stream.answers.tolist()):
+        x = row_of(stream.batch, number)
+        wrong += bool(model.predict_one(x)) != y
+        model.learn_one(x, y)
+    return wrong

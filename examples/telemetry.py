@@ -1,0 +1,39 @@
+"""Telemetry root cause: which version makes the app fail? Nobody's crash may show.
+
+Events of an app with five columns; from some event on a bad version is about, and one label in a
+hundred is wrong. We publish a rule before every event: `python examples/telemetry.py [FOLDER]`.
+"""
+
+import csv
+
+import numpy as np
+
+import littlestone as ls
+from littlestone.lab.telemetry import COLUMNS, write_events
+from story import folder, plot, told
+
+EVENTS = 100_000
+
+
+def main() -> None:
+    place = folder()
+    write_events(place / "events.csv", EVENTS)
+    with open(place / "events.csv", newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    columns = {name: np.array([row[name] for row in rows], dtype=object) for name in COLUMNS}
+    failed = np.array([int(row["failed"]) for row in rows])
+
+    learner = ls.DPSOA(ls.Rules(COLUMNS), 1, 1e-8, EVENTS, tolerance=0.01, watched=True)
+    for start in range(0, EVENTS, 500):  # as they come in, say once a minute
+        part = slice(start, start + 500)
+        learner.learn_many({name: columns[name][part] for name in COLUMNS}, failed[part])
+
+    print("Which version fails? What may be published:")
+    print(told(learner))
+    print(f"  {learner.mistakes:,} of {failed.sum():,} failures surprised us (private)")
+    title = "Telemetry: mistakes so far"
+    plot(place / "telemetry.svg", title, learner.trace, np.cumsum(failed).tolist())
+
+
+if __name__ == "__main__":
+    main()

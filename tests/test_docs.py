@@ -1,0 +1,86 @@
+"""Documentation that runs: every ```console block, command by command, and what it should print.
+
+Python blocks run as doctests. Each document has a folder of its own, in which its commands follow
+each other. `...` stands for anything, as in a doctest.
+"""
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from generate import PAGES
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+NOT_HERE = ("make ", "pip ", "git ", "source ")
+"""Commands that set the machine up, which has been done."""
+
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+class Step(NamedTuple):
+    """A command and what it should print; nothing said, anything printed."""
+
+    command: str
+    output: str
+
+
+def steps(text: str) -> Iterator[Step]:
+    for block in re.findall(r"^```console\n(.*?)^```", text, re.S | re.M):
+        for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
+            command, _, output = part.replace("\\\n", " ").partition("\n")
+            yield Step(command, output)
+
+
+def run(step: Step, folder: Path) -> str:
+    scripts = str(Path(sys.executable).parent)
+    done = subprocess.run(
+        ["bash", "-c", step.command],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PATH": f"{scripts}:{os.environ['PATH']}", "COLUMNS": "120"},
+    )
+    assert done.returncode == 0, f"$ {step.command}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+WITH_COMMANDS = [path for path in DOCUMENTS if list(steps(path.read_text("utf-8")))]
+
+
+@pytest.mark.parametrize("path", WITH_COMMANDS, ids=lambda path: path.name)
+def test_the_commands_of_a_document_print_what_it_says(path: Path, tmp_path: Path) -> None:
+    for step in steps(path.read_text("utf-8")):
+        if step.command.startswith(NOT_HERE):
+            continue
+        found = run(step, tmp_path)
+        if step.output.strip():
+            same = doctest.OutputChecker().check_output(step.output, found, FLAGS)
+            assert same, f"$ {step.command}\n{found}"
+
+
+def test_a_command_that_fails_or_prints_something_else_is_found_out(tmp_path: Path) -> None:
+    text = "```console\n$ echo one \\\n    two\none three\n$ false\n```\n"
+    first, second = steps(text)
+    assert run(first, tmp_path) == "one two\n"
+    assert not doctest.OutputChecker().check_output(first.output, "one two\n", FLAGS)
+    with pytest.raises(AssertionError, match="false"):
+        run(second, tmp_path)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_pages_that_are_made_are_up_to_date(page: str) -> None:
+    assert (ROOT / "docs" / page).read_text("utf-8") == PAGES[page](), "run `make docs`"
+
+
+def test_links_between_documents_lead_somewhere() -> None:
+    for path in DOCUMENTS:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text("utf-8")):
+            assert (path.parent / target).exists(), f"{path.name}: {target}"
