@@ -15,6 +15,7 @@ from bench import (
     privacy,
     selectors,
     speed,
+    starting,
     theory,
 )
 
@@ -31,6 +32,7 @@ PARTS = {
     "peers": peers.run,
     "agreement": agreement.run,
     "speed": speed.run,
+    "starting": starting.run,
     "memory": memory.run,
 }
 

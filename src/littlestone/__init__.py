@@ -5,8 +5,6 @@
 version = '4.2.1'
 """
 
-from importlib.metadata import version
-
 from littlestone.edge.tables import read_table
 from littlestone.learning.adaptive import AdaptiveDPSOA, EveryRound, EveryRoundPlan
 from littlestone.learning.dpsoa import DPSOA
@@ -40,7 +38,17 @@ from littlestone.theory.vocabulary import (
     steps,
 )
 
-__version__ = version("littlestone")
+__version__: str
+
+
+def __getattr__(name: str) -> str:
+    """The version, when asked for: the module that knows it is slow to import."""
+    if name != "__version__":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib.metadata import version
+
+    return version("littlestone")
+
 
 __all__ = [
     "ALWAYS",

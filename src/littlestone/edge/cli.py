@@ -1,7 +1,7 @@
 """The command line. Each verb reads its arguments, asks the inner rooms, and prints.
 
 Tables are for people, `--json` is for machines. Bad input is one sentence on standard error and
-exit code 2, never a traceback.
+exit code 2, never a traceback. What only one verb needs is imported when that verb runs.
 """
 
 import io
@@ -13,14 +13,10 @@ from typing import Annotated, Any, NoReturn
 import typer
 from rich.console import Console
 
-from littlestone import __version__
-from littlestone.edge import demo as tour
+import littlestone
 from littlestone.edge import specs, versus, viewing
 from littlestone.edge.about import BadStore
-from littlestone.edge.auditing import print_audit, progress, read_rows, run_audit
 from littlestone.edge.blocks import BadStream
-from littlestone.edge.resuming import run_stored
-from littlestone.edge.running import run
 from littlestone.edge.showing import print_outcome, print_plan, watching
 from littlestone.edge.tasks import LearnerName, PlanName, Task, chosen_for
 from littlestone.lab.neighbours import LearnerName as Audited
@@ -55,7 +51,7 @@ def _console() -> Console:
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"littlestone {__version__}")
+        typer.echo(f"littlestone {littlestone.__version__}")
         raise typer.Exit
 
 
@@ -193,6 +189,9 @@ def learn(
     report, and what is printed under PRIVATE, belong to the data's holder. A second run on the same
     data spends again, unless --db goes on with the first: then each row of a file is learned once.
     """
+    from littlestone.edge.resuming import run_stored
+    from littlestone.edge.running import run
+
     if (spec is None or label is None) and (db is None or not db.exists()):
         raise BadParameter("say which --class of rules to learn, and which column is the --label")
     task = Task(
@@ -275,6 +274,8 @@ def audit(
     computed, and compared with what they claim. Then a whole learner is run many times on two
     neighbouring streams: a lower bound on its epsilon. Exit code 1 when a claim is refuted.
     """
+    from littlestone.edge.auditing import print_audit, progress, read_rows, run_audit
+
     cls = specs.parse_spec(spec)
     task = Task("", spec, "", epsilon, delta, horizon, "user" if per_user else None, cap, tolerance,
                 "dpsoa", kind)  # fmt: skip
@@ -300,7 +301,9 @@ def demo(
     ] = Path("littlestone-demo"),
 ) -> None:
     """The whole story on a built-in stream of telemetry: a cause is found, privately."""
-    tour.run_demo(_console(), folder)
+    from littlestone.edge.demo import run_demo
+
+    run_demo(_console(), folder)
 
 
 def main() -> None:
