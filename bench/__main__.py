@@ -16,6 +16,7 @@ from bench import (
     selectors,
     service,
     speed,
+    starting,
     theory,
 )
 
@@ -32,6 +33,7 @@ PARTS = {
     "peers": peers.run,
     "agreement": agreement.run,
     "speed": speed.run,
+    "starting": starting.run,
     "memory": memory.run,
     "service": service.run,
 }

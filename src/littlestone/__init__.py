@@ -5,8 +5,6 @@
 version = '4.2.1'
 """
 
-from importlib.metadata import version
-
 from littlestone.edge.tables import read_table
 from littlestone.learning.adaptive import AdaptiveDPSOA, EveryRound, EveryRoundPlan
 from littlestone.learning.dpsoa import DPSOA
@@ -16,6 +14,7 @@ from littlestone.learning.plan import Plan, plan_from_json
 from littlestone.learning.recommend import Recommendation, recommend
 from littlestone.learning.releases import Release
 from littlestone.learning.weighing import ExpertsPlan
+from littlestone.theory.bins import Bins, binned
 from littlestone.theory.classes import DEAD, HypothesisClass, State, differ
 from littlestone.theory.combinations import Complement, Union
 from littlestone.theory.conjunctions import Conjunctions
@@ -39,7 +38,17 @@ from littlestone.theory.vocabulary import (
     steps,
 )
 
-__version__ = version("littlestone")
+__version__: str
+
+
+def __getattr__(name: str) -> str:
+    """The version, when asked for: the module that knows it is slow to import."""
+    if name != "__version__":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib.metadata import version
+
+    return version("littlestone")
+
 
 __all__ = [
     "ALWAYS",
@@ -50,6 +59,7 @@ __all__ = [
     "AdaptiveDPSOA",
     "BadClass",
     "BadExample",
+    "Bins",
     "Complement",
     "Conjunctions",
     "EveryRound",
@@ -75,6 +85,7 @@ __all__ = [
     "all_of",
     "at_least",
     "between",
+    "binned",
     "differ",
     "dimension",
     "draw",

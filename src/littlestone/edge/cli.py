@@ -1,12 +1,11 @@
 """The command line. Each verb reads its arguments, asks the inner rooms, and prints.
 
 Tables are for people, `--json` is for machines. Bad input is one sentence on standard error and
-exit code 2, never a traceback.
+exit code 2, never a traceback. What only one verb needs is imported when that verb runs.
 """
 
 import io
 import json
-import math
 import sys
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -14,14 +13,11 @@ from typing import Annotated, Any, NoReturn
 import typer
 from rich.console import Console
 
-from littlestone import __version__
-from littlestone.edge import demo as tour
+import littlestone
 from littlestone.edge import serving, specs, trial, versus, viewing
 from littlestone.edge.about import BadStore
 from littlestone.edge.blocks import BadStream
 from littlestone.edge.options import given
-from littlestone.edge.resuming import run_stored
-from littlestone.edge.running import run
 from littlestone.edge.showing import print_outcome, print_plan, watching
 from littlestone.edge.tasks import LearnerName, PlanName, Task, chosen_for
 from littlestone.learning.plan import Plan
@@ -30,6 +26,7 @@ from littlestone.privacy.spender import Moved
 from littlestone.theory.classes import HypothesisClass
 from littlestone.theory.dimension import witness as shattered_tree
 from littlestone.theory.errors import BadClass, BadExample, TooLarge
+from littlestone.theory.notebook import counted
 from littlestone.theory.trees import Leaf, MistakeTree, draw
 from littlestone.theory.values import to_json
 
@@ -54,7 +51,7 @@ def _console() -> Console:
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"littlestone {__version__}")
+        typer.echo(f"littlestone {littlestone.__version__}")
         raise typer.Exit
 
 
@@ -102,7 +99,7 @@ def _print_dimension(cls: HypothesisClass, found: dict[str, Any], tree: MistakeT
     lines = {
         "class": found["class"],
         "Littlestone dimension": cls.dimension,
-        "hypotheses": "unbounded" if cls.size is None else _count(cls.size),
+        "hypotheses": "unbounded" if cls.size is None else counted(cls.size),
         "our learner's mistakes": f"at most {cls.mistake_bound}",
     }
     for name, value in lines.items():
@@ -110,10 +107,6 @@ def _print_dimension(cls: HypothesisClass, found: dict[str, Any], tree: MistakeT
     if tree is not None:
         console.print("\nA shattered mistake tree (whatever the labels, a rule takes that path):\n")
         console.print(draw(tree))
-
-
-def _count(number: int) -> str:
-    return f"{number:,}" if number < 10**15 else f"about 10^{int(math.log10(number))}"
 
 
 def tree_to_json(tree: MistakeTree) -> dict[str, object]:
@@ -196,6 +189,9 @@ def learn(
     report, and what is printed under PRIVATE, belong to the data's holder. A second run on the same
     data spends again, unless --db goes on with the first: then each row of a file is learned once.
     """
+    from littlestone.edge.resuming import run_stored
+    from littlestone.edge.running import run
+
     if (spec is None or label is None) and (db is None or not db.exists()):
         raise BadParameter("say which --class of rules to learn, and which column is the --label")
     task = Task(
@@ -252,7 +248,9 @@ def demo(
     ] = Path("littlestone-demo"),
 ) -> None:
     """The whole story on a built-in stream of telemetry: a cause is found, privately."""
-    tour.run_demo(_console(), folder)
+    from littlestone.edge.demo import run_demo
+
+    run_demo(_console(), folder)
 
 
 def main() -> None:

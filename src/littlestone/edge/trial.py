@@ -7,9 +7,7 @@ import typer
 from rich.console import Console
 
 from littlestone.edge import specs, tasks
-from littlestone.edge.auditing import print_audit, progress, read_rows, run_audit
 from littlestone.edge.tasks import PlanName, Task, chosen_for
-from littlestone.lab.subjects import Subject, small
 
 EXAMPLE = "Example: littlestone audit points:merchant --epsilon 1 --horizon 1000 --small"
 
@@ -57,6 +55,9 @@ def audit(
     neighbouring streams made to show a leak: a lower bound on its epsilon; and the same learner
     with twice the epsilon, to show what would be seen. Exit code 1 when a claim is refuted.
     """
+    from littlestone.edge.auditing import print_audit, progress, read_rows, run_audit
+    from littlestone.lab.subjects import Subject, small
+
     task = Task("", spec, "", epsilon, delta, horizon, "user" if per_user else None, cap, tolerance,
                 _planned_as(learner), kind)  # fmt: skip
     cls = specs.parse_spec(spec)

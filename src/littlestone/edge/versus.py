@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from littlestone import __version__
+import littlestone
 from littlestone.edge.comparing import Sweep
 from littlestone.edge.comparing import compare as run_sweep
 from littlestone.edge.comparison import (
@@ -107,7 +107,7 @@ def compare(
         private = {"private": spending(sweep)} if file is not None else {}
         data = {
             **private,
-            "version": __version__,
+            "version": littlestone.__version__,
             "notes": notes(sweep, results),
             "lines": [line.to_json() for line in lines(results)],
             "results": [result.to_json() for result in results],

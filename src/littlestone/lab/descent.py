@@ -23,7 +23,7 @@ from littlestone.theory.rows import example
 from littlestone.theory.rules import Rules
 from littlestone.theory.sets import Sets
 from littlestone.theory.shattering import Shattering, tabulate
-from littlestone.theory.thresholds import Thresholds
+from littlestone.theory.thresholds import Cuts
 from littlestone.theory.vocabulary import All, negation
 
 Some = TypeVar("Some")
@@ -35,6 +35,7 @@ Pieces = tuple[tuple[int, int], ...]
 def path_of(cls: HypothesisClass, target: Hypothesis, draw: np.random.Generator) -> list[Labelled]:
     """The points that the tree asks about, each with what the target says; a dimension of them.
 
+    >>> from littlestone.theory.thresholds import Thresholds
     >>> from littlestone.theory.vocabulary import between
     >>> path_of(Thresholds(1, 7), between(6, None), np.random.default_rng(1))
     [(4, False), (6, True), (5, False)]
@@ -46,7 +47,7 @@ def path_of(cls: HypothesisClass, target: Hypothesis, draw: np.random.Generator)
             return [(x, not y) for x, y in path_of(of, negation(target), draw)]
         case Union():
             return _of_union(cls, target, draw)
-        case Thresholds():
+        case Cuts():
             asked = _halved(range(cls.size), _at(cls), target)
         case Intervals():
             asked = _of_interval(cls, target)
@@ -73,7 +74,7 @@ def _halved(
         candidates = first if y else rest
 
 
-def _at(cls: Thresholds | Intervals) -> Callable[[Sequence[int]], object]:
+def _at(cls: Cuts | Intervals) -> Callable[[Sequence[int]], object]:
     """The last of some points of a grid, by index."""
     return lambda some: example(cls.grid[some[-1]], cls.column)
 

@@ -5,7 +5,6 @@ against an adversary who looks, it is played round by round.
 """
 
 import json
-from importlib.metadata import version
 from itertools import pairwise
 from time import perf_counter
 from typing import Any, Protocol
@@ -84,7 +83,7 @@ def play(
     seconds = perf_counter() - start
     best, unavoidable = _references(learner.cls, adversary, learner.rounds)
     return Transcript(
-        version=version("littlestone"),
+        version=_version(),
         learner=name or type(learner).__name__,
         cls=repr(learner.cls),
         plan=_plan_of(learner),
@@ -100,6 +99,13 @@ def play(
         guarantee=str(learner.guarantee),
         seconds=seconds,
     )
+
+
+def _version() -> str:
+    """Ours; the module that knows is slow to import, and most do not ask."""
+    from importlib.metadata import version
+
+    return version("littlestone")
 
 
 def _plan_of(learner: Learner) -> dict[str, Any] | None:

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from littlestone.learning.releases import Release
+from littlestone.learning.releases import Release, Releases
 from littlestone.theory.hypothesis import Hypothesis
+from littlestone.theory.notebook import facts, side_by_side
 from littlestone.theory.reading import rule_from_json
 
 Point = tuple[int, int]
@@ -38,6 +39,18 @@ class Transcript:
 
     def __repr__(self) -> str:
         return f"Transcript({self.learner} against {self.adversary}, private)"
+
+    def _repr_html_(self) -> str:
+        told = {
+            "learner": self.learner,
+            "against": self.adversary,
+            "class": self.cls,
+            "rounds": f"{self.rounds:,}",
+            "guarantee": self.guarantee,
+        }
+        note = "what is public; mistakes are private, and do not show"
+        releases = Releases(self.releases)._repr_html_()
+        return side_by_side([facts("Transcript", told, note), releases])
 
     @property
     def mistakes(self) -> int:

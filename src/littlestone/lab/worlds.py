@@ -23,7 +23,7 @@ from littlestone.theory.intervals import Intervals
 from littlestone.theory.rows import Batch, Column, as_batch, part_of
 from littlestone.theory.rules import Rules
 from littlestone.theory.sets import Sets
-from littlestone.theory.thresholds import Thresholds
+from littlestone.theory.thresholds import Cuts
 from littlestone.theory.vocabulary import all_of, negation, one_of
 
 SHARE = 0.05
@@ -37,6 +37,7 @@ COMMON = 10
 def target_of(cls: HypothesisClass, draw: np.random.Generator) -> Hypothesis:
     """A rule of the class, drawn at random.
 
+    >>> from littlestone.theory.thresholds import Thresholds
     >>> print(target_of(Thresholds(0, 100, 5, "score"), np.random.default_rng(3)))
     score >= 85
     """
@@ -51,7 +52,7 @@ def target_of(cls: HypothesisClass, draw: np.random.Generator) -> Hypothesis:
             return negation(target_of(of, draw))
         case Union():
             return target_of(cls.members[int(draw.integers(len(cls.members)))], draw)
-        case Thresholds():
+        case Cuts():
             return cls.rule(int(draw.integers(cls.size)))
         case Intervals() if cls.size > MOST_LISTED:
             first, last = sorted(draw.integers(cls.grid.count, size=2).tolist())

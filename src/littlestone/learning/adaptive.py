@@ -28,7 +28,7 @@ from littlestone.privacy.every_check import EveryCheck
 from littlestone.privacy.exact import BadParameter, Real, positive, probability, whole
 from littlestone.privacy.histogram import StableHistogram
 from littlestone.privacy.noise import Noise, SystemNoise
-from littlestone.theory.classes import HypothesisClass, checked_class
+from littlestone.theory.classes import HypothesisClass, checked_class, kinds_of
 from littlestone.theory.hypothesis import Hypothesis
 from littlestone.theory.rows import as_batch
 
@@ -161,12 +161,13 @@ class EveryRoundEngine:
         for number in range(start, stop):
             one = rounds.between(number, number + 1)
             if len(one.number):
-                self._learn(one)
+                self._learn(one.copied())
             self.pass_one(number)
 
     def advance_one(self, number: int, x: object, y: bool, route: int) -> None:
         """Learn one round."""
-        self._learn(Rounds(as_batch([x]), np.array([y]), np.array([number]), np.array([route])))
+        batch = as_batch([x], kinds_of(self._cls))
+        self._learn(Rounds(batch, np.array([y]), np.array([number]), np.array([route])))
         self.pass_one(number)
 
     def _learn(self, one: Rounds) -> None:

@@ -33,7 +33,7 @@ from littlestone.theory.errors import TooLarge
 from littlestone.theory.hypothesis import Hypothesis
 from littlestone.theory.rules import Rules
 from littlestone.theory.sets import Sets
-from littlestone.theory.thresholds import Thresholds
+from littlestone.theory.thresholds import Cuts
 from littlestone.theory.vocabulary import OneOf, negation
 
 SPLITS = tuple(Fraction(n, 20) for n in range(4, 11))
@@ -71,7 +71,7 @@ def news_of(cls: HypothesisClass) -> News:
             return News(1, 1 / k, ways=k)
         case Rules(columns):
             return News(min(2, len(columns)), 1.0)
-        case Thresholds():
+        case Cuts():
             return News(1, 0.5)
     return News(max(1, min(complexity(cls), 3)), 0.5)
 
@@ -98,7 +98,7 @@ def can_stall(cls: HypothesisClass) -> bool:
     match cls:
         case Complement(of):
             return can_stall(of)
-        case Sets() | Rules() | Thresholds():
+        case Sets() | Rules() | Cuts():
             return False
     return complexity(cls) > 1
 

@@ -23,7 +23,7 @@ from littlestone.theory.errors import TooLarge
 from littlestone.theory.hypothesis import Hypothesis
 from littlestone.theory.intervals import Intervals
 from littlestone.theory.rows import Batch
-from littlestone.theory.thresholds import Thresholds
+from littlestone.theory.thresholds import Cuts
 from littlestone.theory.values import Mask
 from littlestone.theory.vocabulary import negation
 
@@ -145,7 +145,7 @@ class Evidence(ABC):
 class _OnThresholds(Evidence):
     """Rule i says yes from point i on."""
 
-    cls: Thresholds
+    cls: Cuts
 
     @property
     def size(self) -> int:
@@ -250,6 +250,7 @@ class _OfComplement(Evidence):
 def evidence(cls: HypothesisClass) -> Evidence:
     """The evidence on a finite class, empty as yet.
 
+    >>> from littlestone.theory.thresholds import Thresholds
     >>> found = evidence(Thresholds(1, 3))
     >>> found.learn(np.array([1, 2, 3, 3]), np.array([False, True, True, True]), np.arange(4))
     >>> found.mistakes, print(found.rule(1))
@@ -260,7 +261,7 @@ def evidence(cls: HypothesisClass) -> Evidence:
     if refusal is not None:
         raise TooLarge(refusal)
     match cls:
-        case Thresholds():
+        case Cuts():
             return _OnThresholds(cls)
         case Intervals():
             return _OnIntervals(cls)
@@ -282,7 +283,7 @@ def why_not(cls: HypothesisClass) -> str | None:
         sentence = f"PrivateExperts weighs at most {MOST_RULES:,} rules: {cls!r} has {cls.size:,}"
     elif isinstance(cls, Complement):
         return why_not(cls.of)
-    elif isinstance(cls, Thresholds | Intervals):
+    elif isinstance(cls, Cuts | Intervals):
         return None
     else:
         points = prod(len(values) for values in cls.domain().values())

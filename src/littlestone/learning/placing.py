@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from littlestone.theory.classes import HypothesisClass
-from littlestone.theory.errors import BadClass
-from littlestone.theory.grids import Grid, OnGrid
+from littlestone.theory.classes import HypothesisClass, kinds_of
+from littlestone.theory.grids import Edges, Grid, OnPoints
 from littlestone.theory.numbers import Number, number_of
 from littlestone.theory.rows import Batch, Column, Kind, column_of
 from littlestone.theory.values import Plain, encode
@@ -45,12 +44,12 @@ class Placing:
         self.domain: dict[Column, tuple[Plain, ...]] = {}
         self.everywhere: Batch
         self._columns: list[tuple[Column, int, Place]] = []
-        if isinstance(cls, OnGrid):
+        if isinstance(cls, OnPoints):
             points = _points(cls.grid)
             self._columns = [(cls.column, cls.grid.count, _numbers(points))]
             self.everywhere = points if cls.column is None else {cls.column: points}
             return
-        kinds = _kinds(cls)
+        kinds = kinds_of(cls)
         for column, values in cls.domain().items():
             if kinds.get(column, "value") == "number":
                 values = tuple(sorted(values, key=number_of))
@@ -78,14 +77,6 @@ class Placing:
         if index is None:
             raise AssertionError("a domain has at least one column")
         return index
-
-
-def _kinds(cls: HypothesisClass) -> Mapping[Column, Kind]:
-    """How each column is read; where members of a union differ, by its canonical bytes."""
-    try:
-        return cls.reads
-    except BadClass:
-        return {}
 
 
 def _place(values: tuple[Plain, ...], kind: Kind, column: Column) -> Place:
@@ -126,12 +117,14 @@ def _numbers(points: npt.NDArray[Any]) -> Place:
     return place
 
 
-def _points(grid: Grid) -> npt.NDArray[Any]:
+def _points(grid: Grid | Edges) -> npt.NDArray[Any]:
     """The points of a grid, all at once where floats can say them exactly.
 
     Over a common denominator they are whole numbers, and the quotient of two whole numbers that are
     floats is the float nearest to it: what the grid says, one point at a time.
     """
+    if isinstance(grid, Edges):
+        return np.array([grid[index] for index in range(grid.count)], dtype=object)
     lo, hi, step = (Fraction(repr(end)) for end in (grid.lo, grid.hi, grid.step))
     below = math.lcm(lo.denominator, step.denominator)
     if any(abs(number) * below > EXACT for number in (lo, hi, Fraction(1))):

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from littlestone.learning.releases import Release
+from littlestone.learning.releases import Release, Releases
 from littlestone.learning.rounds import readable_batch
 from littlestone.privacy.accounting import Guarantee
 from littlestone.theory.classes import HypothesisClass, State, checked_class
@@ -18,6 +18,7 @@ from littlestone.theory.combinations import Complement
 from littlestone.theory.errors import BadExample
 from littlestone.theory.finite import FiniteClass, explicit
 from littlestone.theory.hypothesis import Hypothesis
+from littlestone.theory.notebook import facts, side_by_side
 from littlestone.theory.rows import batch_length, label, labels, part_of, row_of
 from littlestone.theory.rules import Rules
 from littlestone.theory.values import Mask
@@ -40,15 +41,25 @@ class _Plain:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.cls!r}): {self._rule} (not private)"
 
+    def _repr_html_(self) -> str:
+        told = {
+            "class": repr(self.cls),
+            "rule": str(self._rule),
+            "rounds": f"{self.rounds:,}",
+            "guarantee": "none: the rules follow the data without noise",
+        }
+        note = "not private"
+        return side_by_side([facts(type(self).__name__, told, note), self.releases._repr_html_()])
+
     @property
     def hypothesis(self) -> Hypothesis:
         """The rule published for the next example."""
         return self._rule
 
     @property
-    def releases(self) -> tuple[Release, ...]:
+    def releases(self) -> Releases:
         """The rules published so far, each with the round from which it stood."""
-        return tuple(self._releases)
+        return Releases(self._releases)
 
     @property
     def guarantee(self) -> Guarantee:

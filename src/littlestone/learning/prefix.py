@@ -20,7 +20,7 @@ import numpy.typing as npt
 from littlestone.learning.coins import Purpose, below, coins
 from littlestone.learning.rounds import Numbers
 from littlestone.learning.saving import Live, Unsaved
-from littlestone.theory.classes import HypothesisClass
+from littlestone.theory.classes import HypothesisClass, kinds_of
 from littlestone.theory.hypothesis import Hypothesis
 from littlestone.theory.rows import Batch, as_batch, batch_length, packed, part_of, row_of, unpacked
 from littlestone.theory.values import Mask, decode, encode
@@ -91,7 +91,8 @@ class Prefix:
         for number in sorted(parts):
             rows: Any = decode(parts[number])
             xs, answers, numbers = zip(*rows, strict=True)
-            self.learn(as_batch(list(map(unpacked, xs))), np.array(answers), np.array(numbers))
+            batch = as_batch(list(map(unpacked, xs)), kinds_of(self.cls))
+            self.learn(batch, np.array(answers), np.array(numbers))
             self._saved = number
         self._new = []
 

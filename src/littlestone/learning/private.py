@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from typing import Any, Protocol
 
-from littlestone.learning.releases import Release
+from littlestone.learning.releases import Release, Releases
 from littlestone.learning.rounds import (
     BadRows,
     Numbers,
@@ -25,6 +25,7 @@ from littlestone.privacy.exact import BadParameter
 from littlestone.privacy.spender import ForwardOnly, Moved, State
 from littlestone.theory.classes import HypothesisClass
 from littlestone.theory.hypothesis import Hypothesis
+from littlestone.theory.notebook import facts, side_by_side
 from littlestone.theory.rows import Batch, label
 from littlestone.theory.values import Mask
 
@@ -108,9 +109,9 @@ class PrivateLearner(ForwardOnly):
         return self._engine.rule
 
     @property
-    def releases(self) -> tuple[Release, ...]:
+    def releases(self) -> Releases:
         """The rules published so far, each with the round from which it stood. Public."""
-        return tuple(self._releases)
+        return Releases(self._releases)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -152,6 +153,19 @@ class PrivateLearner(ForwardOnly):
     def __repr__(self) -> str:
         state = f"round {self.rounds:,}: {self.hypothesis}"
         return f"{type(self).__name__}({self.cls!r}) at {state}; {self.final or self.guarantee}"
+
+    def _repr_html_(self) -> str:
+        """What is public, and nothing else: no mistakes, no votes, no null rounds."""
+        told = {
+            "class": repr(self.cls),
+            "published rule": str(self.hypothesis),
+            "rounds": f"{self.rounds:,} of {self._horizon:,}",
+            "guarantee": str(self.guarantee),
+        }
+        if self.final is not None:
+            told["final"] = self.final
+        name = type(self).__name__
+        return side_by_side([facts(name, told, note="public"), self.releases._repr_html_()])
 
     def predict_one(self, x: object) -> bool:
         """What the published rule says of an example."""

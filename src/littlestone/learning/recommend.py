@@ -9,6 +9,7 @@ from littlestone.learning.experts import FirstRule, PrivateExperts
 from littlestone.privacy.accounting import Unit
 from littlestone.privacy.exact import Real, positive, probability, whole
 from littlestone.theory.classes import HypothesisClass, checked_class
+from littlestone.theory.notebook import facts
 
 FIRST: FirstRule = "own"
 """Experts begin with the class's own rule, as votes do: where that is right they err as little."""
@@ -21,6 +22,9 @@ class Recommendation:
     learner_name: str
     why: str
     make: Callable[[], DPSOA | PrivateExperts] = field(repr=False, compare=False)
+
+    def _repr_html_(self) -> str:
+        return facts("Recommendation", {"learner": self.learner_name, "why": self.why})
 
     def __str__(self) -> str:
         return f"{self.learner_name}: {self.why}"

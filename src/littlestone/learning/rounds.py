@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from littlestone.learning.coins import number_of
-from littlestone.theory.classes import HypothesisClass
+from littlestone.theory.classes import HypothesisClass, kinds_of
 from littlestone.theory.errors import BadExample
 from littlestone.theory.hypothesis import Hypothesis
 from littlestone.theory.rows import (
@@ -62,7 +62,7 @@ BadRows = Literal["refuse", "null"]
 
 def readable_batch(cls: HypothesisClass, X: Any) -> Batch:
     """A batch as arrays, if the class can read every row of it."""
-    batch = as_batch(X)
+    batch = as_batch(X, kinds_of(cls))
     _refuse_unreadable(cls, batch, cls.readable(batch))
     return batch
 
@@ -102,7 +102,7 @@ def _read(cls: HypothesisClass, X: Any, bad_rows: BadRows) -> tuple[Batch, Mask]
     rows are null rounds, they may not stand in the way of the others: each is read on its own.
     """
     try:
-        batch = as_batch(X)
+        batch = as_batch(X, kinds_of(cls))
         return batch, cls.readable(batch)
     except BadExample:
         if bad_rows == "refuse" or not isinstance(X, list | tuple | np.ndarray):

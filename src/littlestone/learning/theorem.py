@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from littlestone.privacy.exact import Real, log_of, positive, probability, whole
+from littlestone.theory.notebook import table
 
 LN2 = math.log(2)
 
@@ -77,6 +78,9 @@ class TheoremPlan:
             f"2^{self.mistakes:,.0f}, in {self.horizon:,} rounds: it cannot be run. "
             "Take Plan.practical, or Plan.paper for the paper's shape with numbers that fit"
         )
+
+    def _repr_html_(self) -> str:
+        return table("TheoremPlan", list(self.lines()), note="nobody can run it")
 
     def __str__(self) -> str:
         return "\n".join(f"{name:<10}{value}" for name, value in self.lines())

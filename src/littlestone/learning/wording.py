@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 from littlestone.privacy.exact import BadParameter
+from littlestone.theory.notebook import table
 
 if TYPE_CHECKING:
     from littlestone.learning.plan import Plan
@@ -38,6 +39,9 @@ class Planned(ABC):
 
     def __str__(self) -> str:
         return "\n".join(f"{what:<24}{value:<48}{why}" for what, value, why in self.lines())
+
+    def _repr_html_(self) -> str:
+        return table(type(self).__name__, list(self.lines()), note="public: chosen before any data")
 
     def to_json(self) -> dict[str, Any]:
         """The plan as JSON data; fractions are text, and exact."""

@@ -10,12 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, count, islice, pairwise, product
 from math import isfinite
-from typing import Any, Protocol, cast
+from typing import Any, ClassVar, Protocol, cast
 
 import numpy as np
 
 from littlestone.theory.errors import BadClass, BadExample, TooLarge
 from littlestone.theory.hypothesis import Hypothesis
+from littlestone.theory.notebook import counted, facts
 from littlestone.theory.rows import Batch, Column, Kind, batch_length, passes, row_of
 from littlestone.theory.values import Mask, Plain, encode
 
@@ -36,6 +37,9 @@ DEAD = State(None)
 
 class HypothesisClass(Protocol):
     """A set of hypotheses and a learner for it. Inherit to get the defaults."""
+
+    _closed: ClassVar[bool] = False
+    """Whether the dimension is a formula, so that it may be shown unasked."""
 
     @property
     def dimension(self) -> int:
@@ -105,6 +109,16 @@ class HypothesisClass(Protocol):
         """For each column that a finite class reads, the values that tell its rules apart."""
         raise TooLarge(f"{self!r} has no end of values to list")
 
+    def _repr_html_(self) -> str:
+        told = {"rules": "no end of them" if self.size is None else counted(self.size)}
+        if self._closed:
+            told["Littlestone dimension"] = str(self.dimension)
+        kinds = kinds_of(self)
+        if kinds:
+            read = (f"{name or 'the value itself'} (as a {kind})" for name, kind in kinds.items())
+            told["reads"] = ", ".join(read)
+        return facts(repr(self), told)
+
     def skeleton(self) -> tuple[list[Hypothesis], list[object]]:
         """A small finite part with the dimension of the whole: hypotheses, and points to tell
         them apart. It is what a shattered tree is made from."""
@@ -116,6 +130,14 @@ def checked_class(cls: object) -> HypothesisClass:
     if HypothesisClass not in type(cls).__mro__:
         raise BadClass(f"{cls!r} is not a hypothesis class, such as Points() or Rules(['a', 'b'])")
     return cast(HypothesisClass, cls)
+
+
+def kinds_of(cls: HypothesisClass) -> Mapping[Column, Kind]:
+    """How each column is read; nothing where the class does not say, or its members differ."""
+    try:
+        return cls.reads
+    except BadClass:
+        return {}
 
 
 Domain = Mapping[Column, Sequence[Plain]]

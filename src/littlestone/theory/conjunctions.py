@@ -32,6 +32,7 @@ class Conjunctions(HypothesisClass):
     new and not vip | 3
     """
 
+    _closed = True
     columns: Sequence[str]
     negation: bool = True
 

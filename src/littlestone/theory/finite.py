@@ -18,7 +18,7 @@ import numpy as np
 
 from littlestone.theory.classes import DEAD, HypothesisClass, State, checked_class
 from littlestone.theory.errors import BadClass, BadExample, TooLarge
-from littlestone.theory.grids import Grid, OnGrid
+from littlestone.theory.grids import Edges, Grid, OnPoints
 from littlestone.theory.hypothesis import ALWAYS, Hypothesis
 from littlestone.theory.membership import among, readable
 from littlestone.theory.numbers import readable_numbers
@@ -56,7 +56,7 @@ class FiniteClass(HypothesisClass):
     points: Sequence[Any] | None = None
     column: Column = None
     vote: Vote = "soa"
-    grid: Grid | None = None
+    grid: Grid | Edges | None = None
 
     def __post_init__(self) -> None:
         if self.vote not in get_args(Vote):
@@ -239,7 +239,7 @@ def explicit(cls: HypothesisClass, vote: Vote) -> FiniteClass:
         return replace(cls, vote=vote)
     if cls.size is None:
         raise TooLarge(f"{cls!r} has no end of hypotheses: only a finite class can be written out")
-    if not isinstance(cls, OnGrid):
+    if not isinstance(cls, OnPoints):
         raise BadClass(f"{cls!r} is neither a table nor on one grid: it cannot be written out")
     refuse_absurd(cls.size, cls.grid.count)
     points = np.array([cls.grid[index] for index in range(cls.grid.count)])

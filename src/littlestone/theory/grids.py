@@ -1,4 +1,4 @@
-"""Grids: evenly spaced cuts, and the search among them that copies agree on.
+"""Grids: cuts, evenly spaced or given one by one, and the search among them that copies agree on.
 
 A grid has points lo, lo + step, ..., hi. A number off the grid is placed at the largest point not
 above it; below lo, or missing, at lo; above hi, at hi. So `x >= cut` is literally true of raw
@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 
 from littlestone.theory.errors import BadClass, BadExample
 from littlestone.theory.numbers import Number, number_of, readable_numbers, simplest
@@ -58,10 +59,10 @@ class Grid:
 
     @cached_property
     def _steps(self) -> Fraction:
-        return (_decimal(self.hi) - _decimal(self.lo)) / _decimal(self.step)
+        return (decimal(self.hi) - decimal(self.lo)) / decimal(self.step)
 
     def _reached(self, steps: int) -> Number:
-        exact = _decimal(self.lo) + steps * _decimal(self.step)
+        exact = decimal(self.lo) + steps * decimal(self.step)
         return int(exact) if exact.denominator == 1 else float(exact)
 
     @property
@@ -86,22 +87,55 @@ class Grid:
 
 
 @dataclass(frozen=True)
-class OnGrid:
-    """What the families over one grid share: its ends, its step, and the column they read."""
+class Edges:
+    """Cuts given one by one, which need not be evenly spaced: so many, and one more bin.
 
-    lo: Number
-    hi: Number
-    step: Number = 1
-    column: Column = None
+    Its points are the edges, and one below them that stands for all that is.
+
+    >>> ages = Edges((18, 30, 65))
+    >>> ages.count, ages.place(17), ages.place(18), ages.place(99), ages.place(None)
+    (4, 0, 1, 3, 0)
+    """
+
+    cuts: tuple[Number, ...]
 
     def __post_init__(self) -> None:
-        checked(self.column)
-        _ = self.grid
+        try:
+            cuts = tuple(simplest(cut) for cut in self.cuts)
+        except BadExample as error:
+            raise BadClass(f"edges: {error}", "edges") from None
+        object.__setattr__(self, "cuts", cuts)
+        if not cuts:
+            raise BadClass("there is at least one edge", "edges")
+        for low, high in pairwise((self[0], *cuts)):
+            if low >= high:
+                raise BadClass(
+                    f"edges rise from one to the next: {high} does not after {low}", "edges"
+                )
 
-    @cached_property
-    def grid(self) -> Grid:
+    @property
+    def count(self) -> int:
+        """How many bins."""
+        return len(self.cuts) + 1
+
+    def __getitem__(self, index: int) -> Number:
+        at = index if index >= 0 else index + self.count
+        return self.cuts[at - 1] if at else simplest(self.cuts[0] - 1)
+
+    def place(self, value: object) -> int:
+        """The number of the bin in which a number lies."""
+        return bisect_right(self.cuts, number_of(value))
+
+
+class OnPoints:
+    """What the families over the points of one column share; they say `column` and `grid`."""
+
+    column: Column
+
+    @property
+    def grid(self) -> Grid | Edges:
         """The points, and where other numbers are placed."""
-        return Grid(self.lo, self.hi, self.step)
+        raise NotImplementedError
 
     def check(self, x: object) -> None:
         """Raise `BadExample` unless the example holds a number, or none."""
@@ -121,7 +155,26 @@ class OnGrid:
         return {self.column: tuple(map(self.grid.__getitem__, range(self.grid.count)))}
 
 
-def _decimal(number: Number) -> Fraction:
+@dataclass(frozen=True)
+class OnGrid(OnPoints):
+    """What the families over one grid share: its ends, its step, and the column they read."""
+
+    lo: Number
+    hi: Number
+    step: Number = 1
+    column: Column = None
+
+    def __post_init__(self) -> None:
+        checked(self.column)
+        _ = self.grid
+
+    @cached_property
+    def grid(self) -> Grid:
+        """The points, and where other numbers are placed."""
+        return Grid(self.lo, self.hi, self.step)
+
+
+def decimal(number: Number) -> Fraction:
     """What the person wrote: 0.1 is a tenth, not the nearest binary fraction."""
     return Fraction(repr(number)) if isinstance(number, float) else Fraction(number)
 

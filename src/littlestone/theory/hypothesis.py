@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from littlestone.theory.markup import element
 from littlestone.theory.rows import Column, as_batch, batch_length
 from littlestone.theory.values import Mask, Plain, encode, to_json
 
@@ -48,6 +49,9 @@ class Hypothesis(ABC):
         """The canonical bytes: two hypotheses are equal exactly when their keys are."""
         parts = (getattr(self, field.name) for field in fields(self))
         return encode((self.kind, *(p.key if isinstance(p, Hypothesis) else p for p in parts)))
+
+    def _repr_html_(self) -> str:
+        return element("code", str(self))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Hypothesis) and self.key == other.key

@@ -60,6 +60,8 @@ class Intervals(OnGrid, HypothesisClass):
     9 <= hour < 17 | hour >= 22 | hour < 5
     """
 
+    _closed = True
+
     @property
     def size(self) -> int:
         points = self.grid.count

@@ -1,23 +1,35 @@
 """Rows: how an example is read.
 
 An example is a value, or a row (a mapping from column to value). A batch is an array or a list of
-values; or a mapping from column to array, a data frame, a structured array, or a list of rows.
+values; or a mapping from column to array, a data frame (pandas, polars, pyarrow), a structured
+array, or a list of rows. Of a batch only the columns that the class reads are looked at.
+
+What a missing value means is the family's to say, and the same wherever the batch comes from:
+
+- where values are told apart (`Points`, `Sets`, `Rules`, a table without a grid) None is a value
+  like any other, and NaN is another one: `x = None` is a rule. A table without a point for it
+  refuses it;
+- where numbers are compared (`Thresholds`, `Bins`, `Intervals`, a table on a grid) a missing
+  number, None or NaN, lies below every cut;
+- where truths are read (`Conjunctions`) a missing one is refused, or makes a null round.
+
+Missing is None in Python; a null of polars, pyarrow and pandas' own types; what a masked array
+masks. A float column of numpy or pandas can say NaN only, and an object column holds what it holds.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Mapping, Sized
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from littlestone.theory.errors import BadClass, BadExample
+from littlestone.theory.frames import Kind as Kind
+from littlestone.theory.frames import collected, column_array
 from littlestone.theory.values import Plain, plain
 
 Column = str | None
 """The column a family reads; None when the example is the value itself."""
-
-Kind = Literal["value", "number", "truth"]
-"""How a family reads a column: any value as it stands, a number or a missing one, 0 or 1."""
 
 
 def checked(column: Column) -> Column:
@@ -165,23 +177,42 @@ Batch = npt.NDArray[Any] | dict[str, npt.NDArray[Any]]
 """Many examples: an array of values, or an array for each column, all of one length."""
 
 
-def as_batch(X: Any) -> Batch:
+def as_batch(X: Any, reads: Mapping[Column, Kind] | None = None) -> Batch:
     """A batch in any shape that a user may bring, as arrays: what learners slice and take from.
+
+    Of a table only the columns that are to be read, if that is known.
 
     >>> as_batch([{"a": 1, "b": "x"}, {"a": 2, "b": "y"}])
     {'a': array([1, 2], dtype=object), 'b': array(['x', 'y'], dtype=object)}
+    >>> as_batch({"a": [1, 2], "b": ["x", "y"]}, {"a": "number"})
+    {'a': array([1, 2], dtype=object)}
     """
+    wanted = {name: kind for name, kind in (reads or {}).items() if name is not None}
+    if len(wanted) < len(reads or {}):
+        wanted = {}
     if isinstance(X, list | tuple) and X and isinstance(X[0], Mapping):
         # What a reader of CSV files has too much of is named None: no class reads that.
-        return {name: column_of(_picked(X, name), None) for name in X[0] if name is not None}
-    names = column_names(X)
-    if names is None:
+        names = wanted or [name for name in X[0] if name is not None]
+        return {name: column_of(_picked(X, name), None) for name in names}
+    found = column_names(X)
+    if found is None:
         return column_of(X, None)
-    columns = {name: column_of(X, name) for name in names}
-    if len({len(column) for column in columns.values()}) > 1:
-        lengths = {name: len(column) for name, column in columns.items()}
+    wanted = wanted or _all_of(X, found)
+    columns = {name: column_of(X, name, kind) for name, kind in wanted.items()}
+    lengths = {name: len(column) for name, column in columns.items()}
+    if isinstance(X, Mapping):
+        lengths |= {name: len(column) for name, column in X.items() if isinstance(column, Sized)}
+    if len(set(lengths.values())) > 1:
         raise BadExample(f"the columns of the batch have different lengths: {lengths}")
     return columns
+
+
+def _all_of(X: Any, names: list[Any]) -> dict[str, Kind]:
+    """Every column, as it stands. In a mapping, what is named oddly is nobody's to read."""
+    odd = [name for name in names if not isinstance(name, str)]
+    if odd and not isinstance(X, Mapping):
+        raise BadExample(f"a column is named by a string: {_listed(odd)} is not; {RENAME}")
+    return {name: "value" for name in names if isinstance(name, str)}
 
 
 def batch_length(batch: Batch) -> int:
@@ -217,7 +248,7 @@ def row_of(batch: Batch, row: int) -> object:
     return batch[row]
 
 
-def column_of(X: Any, column: Column) -> npt.NDArray[Any]:
+def column_of(X: Any, column: Column, kind: Kind = "value") -> npt.NDArray[Any]:
     """One column of a batch, as a one-dimensional array that keeps every value's own type.
 
     >>> column_of({"a": np.array([1, 2])}, "a")
@@ -230,7 +261,10 @@ def column_of(X: Any, column: Column) -> npt.NDArray[Any]:
     names = column_names(X)
     if names is not None:
         raise BadExample(f"the batch has columns {_listed(names)}: say which with column=")
-    if hasattr(X, "__array__"):
+    framed = column_array(X, kind)
+    if framed is not None:
+        array = framed
+    elif hasattr(X, "__array__"):
         array = np.asarray(X)
     elif isinstance(X, Iterable) and not isinstance(X, str | bytes):
         array = np.fromiter(X, dtype=object)
@@ -241,21 +275,29 @@ def column_of(X: Any, column: Column) -> npt.NDArray[Any]:
     return array
 
 
-def column_names(X: Any) -> list[str] | None:
+def column_names(X: Any) -> list[Any] | None:
     """The columns of a mapping, a structured array, or a data frame; None where there are none."""
     if isinstance(X, Mapping):
         return list(X)
     if isinstance(X, np.ndarray):
         return list(X.dtype.names) if X.dtype.names else None
-    names = getattr(X, "column_names", None) or getattr(X, "columns", None)
-    return None if names is None else [str(name) for name in names]
+    names = getattr(collected(X), "column_names", None)
+    names = getattr(X, "columns", None) if names is None else names
+    return None if names is None else list(names)
+
+
+RENAME = "rename them first, such as with frame.rename(columns=str)"
 
 
 def _pick(X: Any, column: str) -> Any:
     names = column_names(X)
     if names is not None:
         if column not in names:
-            raise BadExample(f"no column {column!r} in the batch: it has {_listed(names)}")
+            odd = not all(isinstance(name, str) for name in names)
+            hint = f". Columns are named by strings: {RENAME}" if odd else ""
+            raise BadExample(f"no column {column!r} in the batch: it has {_listed(names)}{hint}")
+        if names.count(column) > 1:
+            raise BadExample(f"the batch has {names.count(column)} columns {column!r}")
         return X[column]
     if not isinstance(X, Iterable) or isinstance(X, str | bytes):
         raise BadExample(f"a {type(X).__name__} is not a batch of rows with column {column!r}")

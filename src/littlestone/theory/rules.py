@@ -48,6 +48,7 @@ class Rules(HypothesisClass):
     country = 'SE'
     """
 
+    _closed = True
     columns: Sequence[str]
     guess: Guess = "first"
 

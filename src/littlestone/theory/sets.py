@@ -50,6 +50,7 @@ class Sets(HypothesisClass):
     merchant = 'M'
     """
 
+    _closed = True
     k: int
     column: Column = None
 

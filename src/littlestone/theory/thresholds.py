@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from littlestone.theory.classes import DEAD, HypothesisClass, State
-from littlestone.theory.grids import OnGrid, nearest, shallowest
+from littlestone.theory.grids import OnGrid, OnPoints, nearest, shallowest
 from littlestone.theory.hypothesis import ALWAYS, NEVER, Hypothesis
 from littlestone.theory.rows import example, label, value_of
 from littlestone.theory.vocabulary import Steps, between
@@ -26,19 +26,14 @@ class _Search(NamedTuple):
     claim: int | None = None
 
 
-@dataclass(frozen=True)
-class Thresholds(OnGrid, HypothesisClass):
-    """`column >= cut` for every cut on the grid from lo to hi, with `always` and `never`.
+class Cuts(OnPoints, HypothesisClass):
+    """`column >= cut` for every point but the first, with `always` and `never`.
 
     From `start` the learner makes at most `dimension` mistakes; from `restart(rule)`, where it
     looks near the rule first, at most (dimension + 1)(dimension + 2)/2.
-
-    >>> scores = Thresholds(0, 100, 5, column="score")
-    >>> scores.dimension
-    4
-    >>> print(scores.hypothesis(scores.start()))
-    score >= 55
     """
+
+    _closed = True
 
     @property
     def size(self) -> int:
@@ -112,3 +107,15 @@ class Thresholds(OnGrid, HypothesisClass):
         cuts = 1 << self.dimension
         rules = [self.rule(index * (self.size - 1) // (cuts - 1)) for index in range(cuts)]
         return rules, [self.disagreement(a, b) for a, b in pairwise(rules)]
+
+
+@dataclass(frozen=True)
+class Thresholds(OnGrid, Cuts):
+    """`column >= cut` for every cut on the grid from lo to hi, with `always` and `never`.
+
+    >>> scores = Thresholds(0, 100, 5, column="score")
+    >>> scores.dimension
+    4
+    >>> print(scores.hypothesis(scores.start()))
+    score >= 55
+    """

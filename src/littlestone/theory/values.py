@@ -53,6 +53,8 @@ def plain(value: object) -> Plain:
         return bytes(value)
     if isinstance(value, tuple):
         return tuple(plain(part) for part in value)
+    if type(value).__name__ == "NAType":  # pandas' own None, whatever the module it lives in
+        return None
     raise BadExample(
         f"a value of type {type(value).__name__} has no canonical spelling: "
         "use a string, a number, a truth value, bytes, None, or a tuple of these"

@@ -8,7 +8,7 @@ import operator
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from operator import itemgetter
 from typing import Any
@@ -28,6 +28,7 @@ from littlestone.theory.rows import (
     column_of,
     each,
     label,
+    passes,
     value_of,
 )
 from littlestone.theory.values import Mask, Plain, encode, plain
@@ -217,7 +218,7 @@ def are_truths(column: Any) -> Mask:
     """Which entries are truth values, or 0 and 1."""
     if column.dtype.kind in "biuf":
         return np.asarray((column == 0) | (column == 1))
-    return each(lambda value: isinstance(value, int | float) and value in (0, 1), column)
+    return each(partial(passes, label), column)
 
 
 Pair = tuple[str, Plain]

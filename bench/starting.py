@@ -1,0 +1,64 @@
+"""Starting: how long an import and a `--help` take, as a ratio to an empty Python.
+
+Only the ratios mean anything from one machine to another. The seconds are what a person waits here:
+the aims are 0.5 s for `import littlestone` and 0.7 s for `littlestone --help`.
+"""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import partial
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.clock import seconds
+
+TRIES = 7
+HEAVY = ("opendp", "pandas", "polars", "pyarrow", "river", "scipy", "sklearn", "uvicorn")
+EMPTY = ("-c", "pass")
+STARTS: dict[str, tuple[tuple[str, ...], float | None]] = {
+    "python -c pass": (EMPTY, None),
+    "python -c 'import numpy'": (("-c", "import numpy"), None),
+    "python -c 'import littlestone'": (("-c", "import littlestone"), 0.5),
+    "littlestone --help": (("-c", "from littlestone.edge.cli import main; main()", "--help"), 0.7),
+    "python -c 'import littlestone.river'": (("-c", "import littlestone.river"), None),
+    "python -c 'import littlestone.sklearn'": (("-c", "import littlestone.sklearn"), None),
+}
+
+
+def run() -> None:
+    """Print the table."""
+    table = Table("start", title="Starting: the best of seven, beside an empty Python")
+    for name in ("seconds", "of pass", "aim", "ok"):
+        table.add_column(name, justify="right")
+    for line in _lines():
+        table.add_row(*line)
+    console = Console(highlight=False, width=100)
+    console.print(table)
+    console.print(f"imported with littlestone, of {', '.join(HEAVY)}: {_loaded() or 'none'}")
+
+
+def _lines() -> Iterator[list[str]]:
+    floor = seconds(partial(start, *EMPTY), TRIES)
+    for name, (arguments, aim) in STARTS.items():
+        took = floor if arguments == EMPTY else seconds(partial(start, *arguments), TRIES)
+        verdict = "" if aim is None else "yes" if took < aim else "NO"
+        said = "" if aim is None else f"< {aim:g} s"
+        yield [name, f"{took:.3f}", f"{took / floor:.1f}", said, verdict]
+
+
+def start(*arguments: str) -> str:
+    """Run a Python to its end, and say what it printed."""
+    done = subprocess.run([sys.executable, *arguments], check=True, capture_output=True, text=True)
+    return done.stdout
+
+
+def _loaded() -> str:
+    """The heavy libraries that an import of the command line brings along."""
+    asked = "import sys, littlestone.edge.cli; print(*sys.modules)"
+    return ", ".join(sorted(set(HEAVY) & set(start("-c", asked).split())))
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,247 @@
+"""River: its own checks on every adapter, its pipelines, and what a spender refuses."""
+
+import copy
+import pickle
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from river import compose, datasets, ensemble, evaluate, metrics, preprocessing
+from river.checks import check_estimator, yield_checks
+from river.datasets import synth
+
+import littlestone as ls
+from littlestone import river
+from littlestone.privacy.rehearsal import SeededNoise
+
+PRIVATE = [river.DPSOA, river.PrivateExperts, river.AdaptiveDPSOA, river.EveryRound]
+PLAIN = [river.SOA, river.Halving]
+POPULAR = ls.Thresholds(0, 1, 0.5, column="is_popular")
+RULES = ls.Rules(["version", "country"])
+
+
+def models() -> Iterator[Any]:
+    """A model of every kind, as River's checks are given it."""
+    kinds: list[Any] = [*PRIVATE, *PLAIN]
+    for kind in kinds:
+        for params in kind._unit_test_params():
+            yield kind(**params)
+
+
+def checks() -> Iterator[Any]:
+    """Every check that applies, with its model; a check on several datasets is numbered."""
+    for model in models():
+        skipped, seen = model._unit_test_skips(), dict[str, int]()
+        for check in yield_checks(model):
+            name = check.__name__
+            seen[name] = seen.get(name, 0) + 1
+            if name not in skipped:
+                yield pytest.param(model, check, id=f"{type(model).__name__}-{name}-{seen[name]}")
+
+
+@pytest.mark.parametrize(("model", "check"), list(checks()))
+def test_river_checks(model: Any, check: Callable[[Any], None]) -> None:
+    check(model.clone())
+
+
+def test_river_checks_the_whole_at_once() -> None:
+    check_estimator(next(models()))
+
+
+@pytest.mark.parametrize("model", list(models()), ids=lambda model: type(model).__name__)
+def test_only_the_listed_checks_are_skipped(model: Any) -> None:
+    skipped = model._unit_test_skips()
+    listed = set(river.NOT_APPLICABLE) if type(model) in PRIVATE else set()
+    assert skipped == (listed | set(river.NOISY) if type(model) is river.PrivateExperts else listed)
+    assert skipped <= {check.__name__ for check in yield_checks(model)}
+
+
+@pytest.mark.parametrize("name", river.NOT_APPLICABLE)
+def test_what_is_skipped_would_be_refused_for_the_reason_given(name: str) -> None:
+    model = next(models())
+    refused = [check for check in yield_checks(model) if check.__name__ == name]
+    for check in refused:
+        with pytest.raises(TypeError, match="a spender cannot be pickled"):
+            check(model.clone())
+
+
+class Rehearsed(river.PrivateExperts):
+    """Private experts whose noise is not secret, and the same in every run."""
+
+    def _begin(self) -> Any:
+        noise = SeededNoise(7)
+        return ls.PrivateExperts(self.cls, self.epsilon, self.horizon, seed=self.seed, noise=noise)
+
+
+@pytest.mark.parametrize("epsilon", [1, 1000])
+@pytest.mark.parametrize("name", river.NOISY)
+def test_what_is_left_to_the_noise_passes_when_the_noise_is_the_same(
+    name: str, epsilon: float
+) -> None:
+    model = Rehearsed(POPULAR, epsilon, 2000)
+    found = [check for check in yield_checks(model) if check.__name__ == name]
+    assert found
+    for check in found:
+        check(model.clone())
+
+
+def begun() -> river.DPSOA:
+    """A private model that has learned a row."""
+    model = river.DPSOA(ls.Points("m"), epsilon=1, delta=1e-6, horizon=100)
+    model.learn_one({"m": "a"}, True)
+    return model
+
+
+@pytest.mark.parametrize("copying", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_model_that_has_begun_is_not_copied(copying: Callable[[Any], Any]) -> None:
+    with pytest.raises(TypeError, match="a spender cannot be"):
+        copying(begun())
+    with pytest.raises(TypeError, match="a spender cannot be copied"):
+        begun().clone(include_attributes=True)
+
+
+def test_a_clone_has_not_begun() -> None:
+    model = begun()
+    clone = model.clone()
+    assert clone._learner is None
+    assert clone._get_params() == model._get_params()
+    assert clone.learner.rounds == 0
+    assert model.learner.rounds == 1
+
+
+def test_a_model_that_has_not_begun_can_be_copied() -> None:
+    model = river.DPSOA(ls.Points("m"), epsilon=1, delta=1e-6, horizon=100)
+    for twin in (copy.copy(model), copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        twin.learn_one({"m": "a"}, True)
+        assert model._learner is None
+
+
+def test_parameters_are_kept_as_given() -> None:
+    cls, plan = ls.Points("m"), ls.Plan.practical(ls.Points("m"), 1, 1e-6, 100)
+    model = river.DPSOA(cls, plan=plan, seed=3)
+    assert model.cls is cls
+    assert model.plan is plan
+    assert (model.epsilon, model.user, model.seed) == (None, None, 3)
+
+
+def test_a_pipeline_is_evaluated() -> None:
+    model = compose.Select("is_popular") | river.PrivateExperts(POPULAR, epsilon=4, horizon=1250)
+    accuracy = evaluate.progressive_val_score(datasets.Phishing(), model, metrics.Accuracy())
+    assert model["PrivateExperts"].learner.rounds == 1250
+    assert accuracy.get() > 0.5
+
+
+def test_a_pipeline_may_make_the_column() -> None:
+    scaled = preprocessing.Binarizer(0.4) | river.DPSOA(
+        ls.Rules(["is_popular", "https"]), epsilon=4, delta=1e-6, horizon=1250
+    )
+    evaluate.progressive_val_score(datasets.Phishing(), scaled, metrics.Accuracy())
+    assert scaled["DPSOA"].learner.null_rounds == 0
+
+
+def test_clones_in_an_ensemble_are_learners_of_their_own() -> None:
+    """Which is why the docs say that their epsilons add."""
+    bag = ensemble.BaggingClassifier(river.SOA(POPULAR), n_models=3, seed=1)
+    for x, y in datasets.Phishing().take(50):
+        bag.learn_one(x, y)
+    assert len({id(model.learner) for model in bag.models}) == 3
+
+
+def test_a_row_that_cannot_be_read_is_a_null_round_without_a_prediction() -> None:
+    model = river.DPSOA(ls.Thresholds(0, 9, 1, "s"), epsilon=1, delta=1e-6, horizon=100)
+    model.learn_one({"t": 1}, True)
+    model.learn_one({"s": "text"}, False)
+    model.learn_many(pd.DataFrame({"t": [1, 2]}), pd.Series([True, False]))
+    model.learn_many(pd.DataFrame({"s": [3, "text"]}), pd.Series([True, False]))
+    assert (model.learner.rounds, model.learner.null_rounds) == (6, 5)
+    assert model.predict_one({"t": 1}) is None
+    assert model.predict_proba_one({"t": 1}) == {}
+    assert model.predict_many(pd.DataFrame({"t": [1, 2]})).tolist() == [None, None]
+    said = model.predict_many(pd.DataFrame({"s": [9, "text"]}, index=[5, 6]))
+    assert said.index.tolist() == [5, 6]
+    assert said.tolist() == [model.predict_one({"s": 9}), None]
+    assert model.predict_proba_many(pd.DataFrame({"s": [9, "text"]})).isna()[True].tolist() == [
+        False,
+        True,
+    ]
+
+
+def test_a_label_that_is_none_is_refused() -> None:
+    model = begun()
+    for learn in (
+        lambda: model.learn_one({"m": "a"}, "yes"),
+        lambda: model.learn_many(pd.DataFrame({"m": ["a", "b"]}), pd.Series([1, 2])),
+    ):
+        with pytest.raises(ls.BadExample, match="is not 0 or 1"):
+            learn()
+    with pytest.raises(ls.BadExample, match="2 examples and 1 labels"):
+        model.learn_many(pd.DataFrame({"m": ["a", "b"]}), pd.Series([1]))
+    with pytest.raises(ls.BadExample, match="2 examples and 1 labels"):
+        model.learn_many(pd.DataFrame({"n": ["a", "b"]}), pd.Series([1]))
+    assert model.learner.rounds == 1
+
+
+def test_users_come_from_a_column() -> None:
+    model = river.DPSOA(ls.Points("m"), 1, 1e-6, 100, user="who", cap=2)
+    assert model.learner.guarantee.unit == "user"
+    for _ in range(3):
+        model.learn_one({"m": "a", "who": "alice"}, True)
+    model.learn_one({"m": "a"}, True)
+    assert model.learner.null_rounds == 2, "one above the cap, one without a user"
+    frame = pd.DataFrame({"m": ["a", "b", "c"], "who": ["alice", "bob", None]})
+    model.learn_many(frame, pd.Series([1, 0, 0]))
+    model.learn_many(frame[["who"]], pd.Series([1, 0, 0]))
+    model.learn_one({"m": object(), "who": "bob"}, True)
+    assert (model.learner.rounds, model.learner.null_rounds) == (11, 8)
+
+
+def test_predictions_agree_one_by_one_and_in_a_batch() -> None:
+    model = river.SOA(POPULAR)
+    rows = list(datasets.Phishing().take(100))
+    for x, y in rows:
+        model.learn_one(x, y)
+    frame = pd.DataFrame([x for x, _ in rows])
+    assert model.predict_many(frame).tolist() == [model.predict_one(x) for x, _ in rows]
+
+
+def test_a_learner_is_fed_from_a_dataset() -> None:
+    learner = ls.PrivateExperts(POPULAR, epsilon=1, horizon=1000)
+    assert river.feed(learner, datasets.Phishing()) == learner.rounds == 1000
+    assert river.feed(learner, datasets.Phishing()) == 0
+    assert river.feed(ls.SOA(POPULAR), datasets.Phishing(), 10) == 10
+
+
+def test_a_stream_without_end_needs_a_horizon() -> None:
+    learner = ls.SOA(ls.Thresholds(0, 10, 1, "0"))
+    with pytest.raises(ValueError, match="say after how many rounds"):
+        river.feed(learner, synth.SEA(seed=1))
+    rows = (({str(k): v for k, v in x.items()}, y) for x, y in synth.SEA(seed=1))
+    assert river.feed(learner, rows, 5000) == learner.rounds == 5000
+
+
+def test_rows_of_a_stream_that_cannot_be_read_are_null_rounds() -> None:
+    learner = ls.DPSOA(ls.Points("m"), 1, 1e-6, 100)
+    river.feed(learner, [({"m": "a"}, 1), ({"n": 1}, 0), ({"m": "a"}, np.bool_(True))])
+    assert (learner.rounds, learner.null_rounds) == (3, 1)
+
+
+def test_rows_may_differ_in_columns_that_nobody_reads() -> None:
+    """River's own checks found a learner that stopped at them, in the middle of a step."""
+    for cls in (ls.Points("m"), ls.Union(ls.Points("m"), ls.Thresholds(0, 1, 1, "m"))):
+        learner = ls.AdaptiveDPSOA(cls, epsilon=10**6, delta=1e-6, horizon=50, trees=10)
+        for x in ({"m": 1, "n": 2}, {"m": 1}, {"o": 3, "m": 1}):
+            learner.learn_one(x, True)
+        learner.learn_many({"m": [1, 0], "p": [3, 3]}, [1, 0])
+        assert learner.rounds == 5
+    ls.SOA(ls.Points("m")).learn_many([{"m": 1, "p": 3}, {"m": 0, "q": 3}], [1, 0])
+
+
+def test_what_was_learned_does_not_change_with_the_array_it_came_in() -> None:
+    learner = ls.AdaptiveDPSOA(ls.Points(), 400, 1e-6, 500, seed=1)
+    values = np.full(learner.plan.first - 1, 7)
+    learner.learn_many(values, np.ones(len(values)))
+    values[:] = 8
+    learner.learn_many(np.full(10, 9), np.zeros(10))
+    assert {str(rule) for rule, _ in learner.trace[-1].votes} == {"never", "x = 7"}
