@@ -29,7 +29,7 @@ bench: .venv/dev
 soak: .venv/dev
 	PYTHONPATH=tests $(BIN)/python -m soak 200
 
-# Reprints the tables of docs/results.md and draws its figures. A quarter of an hour on two cores.
+# Reprints the tables of docs/results.md and draws its figures: some 13 minutes of processor time.
 COMPARE := $(BIN)/littlestone compare
 CUTS := $(foreach points,1 3 15 63 255 1023,--class thresholds:x:1:$(points))
 results: .venv/dev

@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import littlestone as ls
@@ -238,6 +238,7 @@ schedules = st.builds(
 
 @settings(max_examples=60)
 @given(schedules, st.lists(st.integers(0, 10**7), min_size=2), st.integers(0, 9))
+@example(Schedule(1, 0.125, 1), [1], 0)
 def test_schedules(schedule: Schedule, ages: list[int], refusals: int) -> None:
     """One age as an array of them; higher with age and refusals; and the formula."""
     ages.sort()
@@ -248,7 +249,7 @@ def test_schedules(schedule: Schedule, ages: list[int], refusals: int) -> None:
     base = math.ceil(schedule.base * min(1.5**refusals, LARGEST_FACTOR))
     tolerance = Fraction(schedule._up, schedule._down)
     for age in ages:
-        climb = math.log1p(age / (schedule.check_every * base)) / schedule.rate
+        climb = math.log1p(age / (schedule.check_every * schedule.base)) / schedule.rate
         least, most = math.ceil(climb - 1e-9), math.ceil(climb + 1e-9)
         assert least <= schedule(age, refusals) - base - math.floor(tolerance * age) <= most
 

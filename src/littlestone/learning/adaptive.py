@@ -111,7 +111,7 @@ class EveryRoundPlan(Planned):
         if self.vacuous:
             yield Line(
                 "vacuous",
-                "needs more mistakes than there are rounds",
+                "a release needs more mistakes than there are rounds",
                 f"the first rule will stand: from about {self.not_vacuous_from:,} rounds on, or a "
                 "larger epsilon, or DPSOA",
             )

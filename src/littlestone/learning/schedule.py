@@ -3,7 +3,7 @@
 The base is raised by half after each refusal; by what is tolerated; and by the logarithm of the
 checks made for each mistake of the base, since each check is one more chance of a false alarm:
 
-    base + ceil(ln(1 + age / (check_every x base)) / rate) + floor(tolerance x age)
+    raised base + ceil(ln(1 + age / (check_every x base)) / rate) + floor(tolerance x age)
 
 The logarithm climbs by one at a few ages only, which are worked out once; so one age and an array
 of ages are answered in the same integers.
@@ -40,22 +40,22 @@ class Schedule:
     ) -> None:
         self.base, self.rate, self.check_every = base, rate, check_every
         self._up, self._down = tolerance.as_integer_ratio()
-        self._climb = cache(self._climbs)
+        self._raised = cache(self._base_after)
+        self._ages: list[int] = []
+        while not self._ages or self._ages[-1] < FURTHEST:
+            climbed = math.expm1(rate * len(self._ages))
+            self._ages.append(math.floor(check_every * base * climbed))
 
     def __call__(self, age: Any, refusals: int) -> Any:
-        base, ages = self._climb(min(refusals, 64))
+        base = self._raised(min(refusals, 64))
         tolerated = age * self._up // self._down if self._up else 0
         if isinstance(age, int):
-            return base + bisect_left(ages, age) + tolerated
-        return base + np.searchsorted(ages, age) + tolerated
+            return base + bisect_left(self._ages, age) + tolerated
+        return base + np.searchsorted(self._ages, age) + tolerated
 
-    def _climbs(self, refusals: int) -> tuple[int, list[int]]:
-        """The base after so many refusals, and the ages beyond which the logarithm has climbed."""
-        base = math.ceil(self.base * min(1.5**refusals, LARGEST_FACTOR))
-        ages: list[int] = []
-        while not ages or ages[-1] < FURTHEST:
-            ages.append(math.floor(self.check_every * base * math.expm1(self.rate * len(ages))))
-        return base, ages
+    def _base_after(self, refusals: int) -> int:
+        """The base, raised by half for each refusal."""
+        return math.ceil(self.base * min(1.5**refusals, LARGEST_FACTOR))
 
 
 def tolerated(tolerance: Real) -> Fraction:
