@@ -14,6 +14,7 @@ from bench import (
     peers,
     privacy,
     selectors,
+    service,
     speed,
     starting,
     theory,
@@ -34,6 +35,7 @@ PARTS = {
     "speed": speed.run,
     "starting": starting.run,
     "memory": memory.run,
+    "service": service.run,
 }
 
 

@@ -62,12 +62,13 @@ def run() -> None:
     """Print the table."""
     warnings.filterwarnings("ignore", message="delta = .* is above")
     title = f"Median mistakes in {ROUNDS:,} rounds, {len(SEEDS)} seeds; private ones: epsilon 1"
-    table = Table("learner", "private", title=title)
+    table = Table("private", title=title)
+    table.add_column("learner", no_wrap=True)
     for spec, name in CASES:
-        table.add_column(f"{spec}\n{name}", justify="right")
+        table.add_column(f"{spec.replace(':x', '').replace(':', ' ')}\n{name}", justify="right")
     for name, private, cells in _lines():
-        table.add_row(name, private, *cells)
-    Console(highlight=False, emoji=False, width=120).print(table)
+        table.add_row(private, name, *cells)
+    Console(highlight=False, emoji=False, width=140).print(table)
     print("* vacuous by its own plan: its first rule stands")
 
 

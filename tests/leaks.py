@@ -5,6 +5,7 @@ from fractions import Fraction
 from typing import Any, cast
 
 import littlestone as ls
+from littlestone.lab.subjects import AnyPlan, small
 from littlestone.privacy import StableHistogram, SystemNoise
 from littlestone.privacy.noise import Address
 from littlestone.privacy.tails import Margins
@@ -18,6 +19,11 @@ SMALL = replace(
     leaves={1: 4},
 )
 """A few checks, few trees, a large epsilon: small enough for an audit to have power."""
+
+_, FEW_TREES = small(
+    replace(ls.Plan.practical(ls.Points(), 1, 0.001, 100), selector=StableHistogram.name)
+)
+"""What `littlestone audit --small` makes of a plan with a histogram, for single votes."""
 
 SMALLER = replace(SMALL, epsilon=Fraction(1), epsilon_monitor=Fraction(9, 10))
 
@@ -51,9 +57,10 @@ class WithHalvedNoise:
 class KeepingSingleVotes:
     """Makes a learner whose histogram keeps single votes."""
 
-    plan: ls.Plan = SMALLER
+    plan: AnyPlan = SMALLER
 
     def __call__(self) -> ls.DPSOA:
+        assert isinstance(self.plan, ls.Plan)
         learner = ls.DPSOA(ls.Points(), plan=self.plan, seed=0)
         histogram = cast(Any, learner._engine.gate)._selector
         assert isinstance(histogram, StableHistogram)

@@ -1,16 +1,21 @@
 """Kill -9 at random moments: `make soak` runs it some hundred times, the tests twenty.
 
-Checked after every kill: what was acknowledged is there, no row is counted twice, the releases so
-far are the beginning of the releases later, and the ledger is within the guarantee.
+Two ways: `littlestone learn --db` over a file, and `littlestone serve` under load from clients who
+send a batch again, with its key, until it is acknowledged. Checked after every kill: what was
+acknowledged is there, no row is counted twice, the releases so far are the beginning of the
+releases later, and the ledger is within the guarantee.
 """
 
+import http.client
 import json
 import random
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +23,8 @@ from littlestone.edge.about import BadStore
 from littlestone.edge.specs import parse_spec
 from littlestone.edge.store import Shown, read_store
 
-ROWS = 150_000
+ROWS, BATCH, CLIENTS = 150_000, 200, 3
+MAIN = "from littlestone.edge.cli import main; main()"
 
 
 class Soaked(NamedTuple):
@@ -48,6 +54,100 @@ def soak_learn(folder: Path, kills: int, seed: int) -> Soaked:
     last = _checked(folder, before)
     assert last is not None
     assert last.published.rounds == ROWS
+    return Soaked(kills, len(moments))
+
+
+class Feeder(threading.Thread):
+    """A client who sends batches one after the other, each until it is acknowledged."""
+
+    def __init__(self, number: int, service: "Served") -> None:
+        super().__init__(daemon=True)
+        self.number, self.service = number, service
+        self.batch, self.acknowledged, self.over = 0, 0, False
+
+    def run(self) -> None:
+        while not self.over:
+            while not self._sent():
+                time.sleep(0.01)
+            self.batch += 1
+
+    def _sent(self) -> bool:
+        """Whether the batch is acknowledged now."""
+        try:
+            self.acknowledged += self.service.post(f"{self.number}-{self.batch}", self.batch)
+        except (OSError, http.client.HTTPException, Later):
+            return False
+        return True
+
+
+class Later(Exception):
+    """Not acknowledged: to be sent again."""
+
+
+class Served:
+    """`littlestone serve` in a process that may be killed and started again."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.port = 0
+        self.start()
+
+    def start(self) -> None:
+        arguments = ["serve", "run.db", "--class", "rules:a,b", "--label", "y", "--delta", "1e-9",
+                     "--horizon", "10000000", "--port", str(self.port)]  # fmt: skip
+        program = [sys.executable, "-c", MAIN, *arguments]
+        self.process = subprocess.Popen(
+            program, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        assert self.process.stdout is not None
+        address = self.process.stdout.readline().split()[1]
+        self.port = int(address.rstrip("/").rpartition(":")[2])
+        self.token = json.loads((self.folder / "run.db.tokens").read_text())["feeder"]
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.communicate()
+
+    def post(self, key: str, number: int) -> int:
+        """Send a batch: the rows that are acknowledged."""
+        link = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        headers = {"Authorization": f"Bearer {self.token}", "Idempotency-Key": key,
+                   "Content-Type": "application/json"}  # fmt: skip
+        rows = [{"a": n % 7, "b": n % 5, "y": int(n % 7 == number // 40 % 7)} for n in range(BATCH)]
+        with closing(link):
+            link.request("POST", "/rounds", json.dumps(rows), headers)
+            answer = link.getresponse()
+            body = answer.read()
+        if answer.status != 200:
+            raise Later(body)
+        return int(json.loads(body)["rounds"])
+
+
+def soak_serve(folder: Path, kills: int, seed: int) -> Soaked:
+    """`littlestone serve` under load, killed and started again."""
+    draw, service = random.Random(seed), Served(folder)
+    feeders = [Feeder(number, service) for number in range(CLIENTS)]
+    for feeder in feeders:
+        feeder.start()
+    moments, before = set[int](), None
+    for _ in range(kills):
+        time.sleep(draw.uniform(0.05, 0.6))
+        promised = sum(feeder.acknowledged for feeder in feeders)
+        service.kill()
+        now = _goes_on(folder, before)
+        assert now is not None
+        assert now.published.rounds >= promised
+        before = now
+        moments.add(now.published.rounds)
+        service.start()
+    for feeder in feeders:
+        feeder.over = True
+    for feeder in feeders:
+        feeder.join()
+    service.kill()
+    last = _goes_on(folder, before)
+    assert last is not None
+    assert last.published.rounds == sum(feeder.acknowledged for feeder in feeders)
     return Soaked(kills, len(moments))
 
 
@@ -82,18 +182,27 @@ def _clear(folder: Path) -> None:
 
 
 def _checked(folder: Path, before: Shown | None) -> Shown | None:
+    """What is in the store of a file's rows, and in its releases file."""
+    now = _goes_on(folder, before)
+    if now is None:
+        return None
+    published, live = now.published, now.saved.live
+    assert published.rounds == sum(source.rows for source in now.sources)
+    assert live["null_rounds"] == sum(1 for n in range(published.rounds) if n % 101 == 7)
+    written = [json.loads(line)["round"] for line in _whole_lines(folder / "r.jsonl")]
+    assert written == [release.round for release in published.releases][: len(written)]
+    return now
+
+
+def _goes_on(folder: Path, before: Shown | None) -> Shown | None:
     """What is in the store, if it was begun; refused unless it goes on from what was there."""
     try:
         now = read_store(folder / "run.db")
     except BadStore:  # killed before the first commit
         assert before is None
         return None
-    published, live = now.published, now.saved.live
-    assert live["rounds"] == published.rounds == sum(source.rows for source in now.sources)
-    expected = sum(1 for n in range(published.rounds) if n % 101 == 7)
-    assert live["null_rounds"] == expected
-    written = [json.loads(line)["round"] for line in _whole_lines(folder / "r.jsonl")]
-    assert written == [release.round for release in published.releases][: len(written)]
+    published = now.published
+    assert now.saved.live["rounds"] == published.rounds
     learner = now.about.chosen.make(parse_spec(now.about.spec), now.about.seed)
     learner.resume(now.saved)
     assert learner.spent.epsilon <= learner.plan.epsilon
@@ -112,6 +221,8 @@ def _whole_lines(path: Path) -> list[str]:
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as place:
-        found = soak_learn(Path(place), int(sys.argv[1]), random.randrange(10**6))
-        sys.stdout.write(f"{found.kills} kills at {found.moments} different rounds: all is well\n")
+    for soak in (soak_learn, soak_serve):
+        with tempfile.TemporaryDirectory() as place:
+            found = soak(Path(place), int(sys.argv[1]) // 2, random.randrange(10**6))
+        told = f"{found.kills} kills at {found.moments} different rounds: all is well"
+        sys.stdout.write(f"{soak.__name__}: {told}\n")

@@ -3,6 +3,7 @@
 import random
 from collections import Counter
 from statistics import median
+from typing import Any
 
 import numpy as np
 import pytest
@@ -199,3 +200,19 @@ def test_too_few_trees_are_vacuous_whatever_comes() -> None:
     assert plan.mistakes_needed is None
     assert plan.vacuous
     assert "vacuous" in str(plan)
+
+
+def test_batches_may_come_as_columns_as_rows_and_with_columns_to_spare() -> None:
+    """Found by the fuzz: the prefix took every batch for one of the shape of its first."""
+    rows: list[Any] = [{"m": "a", "n": 1}, {"m": "b"}, {"m": "a"}, {"m": "a", "z": 2}]
+    alone = ls.AdaptiveDPSOA(ls.Points("m"), 60, 0.01, 6, seed=1, noise=SeededNoise(1))
+    mixed = ls.AdaptiveDPSOA(ls.Points("m"), 60, 0.01, 6, seed=1, noise=SeededNoise(1))
+    for row in rows:
+        alone.learn_one(row, row["m"] == "a")
+    as_objects = np.empty(2, dtype=object)
+    as_objects[:] = rows[:2]
+    mixed.learn_many(as_objects, [1, 0])
+    mixed.learn_many(rows[2:3], [1])
+    mixed.learn_many({"m": ["a"], "z": [2]}, [1])
+    assert alone.releases == mixed.releases
+    assert alone._engine.forest.votes == mixed._engine.forest.votes

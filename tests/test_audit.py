@@ -7,66 +7,183 @@ import math
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import littlestone as ls
-from leaks import SMALL, SMALLER, KeepingSingleVotes, WithHalvedNoise
-from littlestone.lab.audits import Audit, Make, Neighbours, audit
+from leaks import FEW_TREES, SMALL, SMALLER, KeepingSingleVotes, WithHalvedNoise
+from littlestone.lab.audits import Audit, audit
 from littlestone.lab.bounds import at_least, epsilon_bound, lower, power, upper
-from littlestone.lab.neighbours import Subject, built_in, with_a_null_round
+from littlestone.lab.events import best_event
+from littlestone.lab.neighbours import for_forests, with_a_null_round
+from littlestone.lab.runs import Firing, Make, Neighbours, Seen
+from littlestone.lab.scored import for_every_round, for_experts
+from littlestone.lab.subjects import AnyPlan, Subject, small
+from littlestone.learning.adaptive import EveryRoundPlan
+from littlestone.learning.plan import Plan
 from littlestone.privacy import BadParameter
 
 SURE, ENOUGH = 1 - 1e-7, 0.999
 RUNS = 1000
-LABEL, LONE = built_in(ls.Points(), SMALL)
-ALONE = built_in(ls.Points(), SMALLER)[1]
+CUTS = ls.Thresholds(1, 15)
+(HALVED,) = for_forests(ls.Points(), SMALL, 0)
 
 
 def of(make: Make, pair: Neighbours, runs: int = RUNS, claimed: float = 2) -> Audit:
-    return audit(make, pair, claimed=claimed, delta=0.001, runs=runs, confidence=ENOUGH)
+    return audit(
+        make, pair, control=None, claimed=claimed, delta=0.001, runs=runs, confidence=ENOUGH
+    )
 
 
 def test_halved_noise_is_found() -> None:
-    found = of(WithHalvedNoise(), LABEL)
+    found = of(WithHalvedNoise(), HALVED)
     assert found.convicts, found
     assert found.verdict.startswith("VIOLATION: at least")
 
 
-def test_a_histogram_that_keeps_single_votes_is_found() -> None:
-    found = of(KeepingSingleVotes(), ALONE, claimed=1)
+def test_half_the_noise_of_all_mechanisms_is_found_on_a_small_plan() -> None:
+    """What `--small` makes of a plan; the learner draws as one with twice the epsilon does."""
+    subject, pair = forest(ls.Plan.practical(ls.Points(), 2, 0.001, 1000))
+    assert subject.control is not None
+    found = of(subject.control, pair)
     assert found.convicts, found
-    assert "x = " in found.event
+    assert "fired" in found.found.event
+    assert "published" in found.found.event
+
+
+@pytest.mark.parametrize("plan", [SMALLER, FEW_TREES], ids=["by hand", "--small"])
+def test_a_histogram_that_keeps_single_votes_is_found(plan: AnyPlan) -> None:
+    assert isinstance(plan, Plan)
+    found = of(KeepingSingleVotes(plan), for_forests(ls.Points(), plan, 0)[-1], claimed=1)
+    assert found.convicts, found
+    assert "x = " in found.found.event or "says yes" in found.found.event
 
 
 def test_a_learner_without_privacy_is_found() -> None:
-    assert of(Subject("soa", ls.Points(), SMALL, 0), LABEL, runs=400).convicts
+    assert of(Subject("soa", ls.Points(), SMALL, 0), HALVED, runs=400).convicts
 
 
-@pytest.mark.parametrize("pair", [LABEL, LONE], ids=lambda pair: pair.what)
-def test_the_real_learner_is_not_accused(pair: Neighbours) -> None:
+def forest(plan: Plan) -> tuple[Subject, Neighbours]:
+    made = small(plan)[0]
+    assert isinstance(made, Plan)
+    return Subject("dpsoa", ls.Points(), made, 0), for_forests(ls.Points(), made, 0)[0]
+
+
+def weighing() -> tuple[Subject, Neighbours]:
+    plan = ls.ExpertsPlan.practical(CUTS, 2, 1000)
+    return Subject("experts", CUTS, plan, 0), for_experts(CUTS, plan, 0)[0]
+
+
+SEEN = {
+    "practical": lambda: forest(ls.Plan.practical(ls.Points(), 2, 0.001, 1000)),
+    "experts": weighing,
+}
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_a_real_learner_is_not_accused_where_twice_its_epsilon_is(name: str) -> None:
+    subject, pair = SEEN[name]()
     seen: list[int] = []
-    runs = RUNS if pair is LABEL else 400
+    claim = float(subject.claim.epsilon), float(subject.claim.delta)
     found = audit(
-        Subject("dpsoa", ls.Points(), SMALL, 0),
+        subject,
         pair,
-        claimed=2,
-        delta=0.001,
-        runs=runs,
+        control=subject.control,
+        claimed=claim[0],
+        delta=claim[1],
+        runs=RUNS,
         confidence=SURE,
         watch=seen.append,
     )
     assert not found.convicts, found
     assert seen == sorted(seen)
-    assert seen[-1] == 2 * runs
-    if pair is LABEL:
-        assert found.bound > 0.5
-        assert found.verdict.startswith("no violation found: at least "), found
+    assert seen[-1] == 4 * RUNS
+    assert found.control is not None
+    assert power(*found.control.rates, found.control.runs, *claim, 0.95) > 0.8, found
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        ls.Plan.practical(ls.Points(), 2, 0.01, 1000, unit="user"),
+        ls.Plan.paper(ls.Points(), 2, 0.01, 1000),
+    ],
+    ids=["per user", "paper"],
+)
+def test_the_votes_monitor_is_not_accused_and_needs_more_runs(plan: Plan) -> None:
+    """Its lift is spent by noes and its query noise by a yes: one check shows little of either."""
+    subject, pair = forest(plan)
+    found = audit(
+        subject, pair, control=subject.control, claimed=2, delta=0.01, runs=200, confidence=SURE
+    )
+    assert not found.convicts
+    assert found.verdict.startswith("not detectable at this size"), found
+
+
+@pytest.mark.parametrize("name", ["adaptive", "every-round"])
+def test_releases_at_every_round_are_not_accused_and_not_detectable(name: str) -> None:
+    """So many releases add up to a claim that no number of runs can refute."""
+    plan = EveryRoundPlan.of(60, 0.01, 12)
+    assert plan.first < plan.horizon
+    subject = Subject(name, ls.Points(), plan, 0)
+    pair = for_every_round(ls.Points(), plan)[0]
+    found = audit(
+        subject, pair, control=subject.control, claimed=60, delta=0.01, runs=40, confidence=SURE
+    )
+    assert not found.convicts
+    assert found.verdict.startswith("not detectable at this size: at least 0"), found
+
+
+def test_what_is_published_is_an_event_of_two_parts() -> None:
+    """When and what, together: neither alone tells these worlds apart."""
+    yes, no = Firing(4, "x = 1", True), Firing(4, None, False)
+    later = Firing(8, "x = 1", True), Firing(8, None, False)
+    one: list[Seen] = [(yes,), (later[1],)] * 20
+    other: list[Seen] = [(no,), (later[0],)] * 20
+    event = best_event((one, other), (one, other), 0.0)
+    assert event.counts((one, other)) == (40, 0)
+    assert "published" in str(event)
+
+
+def test_an_event_is_chosen_without_the_runs_that_bound_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The chooser is handed the first half, a quarter to sort and a quarter to cut."""
+    handed: list[list[Seen]] = []
+
+    def published(*arguments: object) -> tuple[list[Seen], list[Seen]]:
+        runs: list[Seen] = [(Firing(n, None, False),) for n in range(40)]
+        return runs, runs
+
+    def choosing(ordering: Any, cutting: Any, delta: float) -> Any:
+        handed.extend(map(list, (*ordering, *cutting)))
+        return best_event(ordering, cutting, delta)
+
+    monkeypatch.setattr("littlestone.lab.audits.in_both_worlds", published)
+    monkeypatch.setattr("littlestone.lab.audits.best_event", choosing)
+    found = of(WithHalvedNoise(), HALVED, runs=40)
+    rounds = [[seen[0].round for seen in part] for part in handed]
+    assert rounds == [list(range(10))] * 2 + [list(range(10, 20))] * 2
+    assert found.found.runs == 20
+
+
+def test_where_one_round_tells_is_found_for_every_shape() -> None:
+    """Trees of four leaves, votes and mistakes, several classes: the streams are neighbours, and
+    reach a check."""
+    for cls in (ls.Points("m"), ls.Sets(2), ls.Rules(["a", "b"]), ls.Thresholds(1, 7)):
+        for plan in (
+            ls.Plan.practical(cls, 4, 0.001, 500),
+            ls.Plan.practical(cls, 4, 0.001, 500, unit="user"),
+        ):
+            pairs = for_forests(cls, plan, 3)
+            assert all(len(pair.one) % plan.check_every == 0 for pair in pairs)
+            assert len({pair.what for pair in pairs}) == len(pairs)
 
 
 def test_what_cannot_be_seen_is_said() -> None:
     """Twenty runs cannot show an epsilon of 2, whatever they are."""
-    found = of(WithHalvedNoise(), LABEL, runs=20)
+    found = of(WithHalvedNoise(), HALVED, runs=20)
     assert not found.convicts
     assert found.verdict.startswith("not detectable at this size")
 
@@ -75,10 +192,10 @@ def test_neighbours_differ_in_one_round() -> None:
     rows = (("a", True), ("b", False))
     with pytest.raises(BadParameter, match="differ in one round"):
         Neighbours("twice the same", rows, rows)
-    pair = with_a_null_round(ls.Points(), [("b", False), *rows])
+    pair = with_a_null_round(ls.NEVER, [("b", False), *rows])
     assert pair.other == (("b", False), (None, None), ("b", False))
     with pytest.raises(BadParameter, match="nothing to tell apart"):
-        with_a_null_round(ls.Points(), [("b", False)])
+        with_a_null_round(ls.NEVER, [("b", False)])
 
 
 @pytest.mark.parametrize(("count", "runs"), [(0, 5), (1, 7), (30, 40), (40, 40), (3, 900)])
@@ -116,12 +233,22 @@ def test_a_bound_is_rarely_above_the_truth(p: float, q: float) -> None:
     assert above <= 0.1
 
 
-def test_power_is_what_a_doubled_epsilon_would_have() -> None:
-    """The log-odds of 0.8 and 0.2 are 2.77 apart; doubled, 16/17 and 1/17: a loss of 2.77."""
-    assert power(800, 200, 1000, claimed=2, delta=0, confidence=0.95) > 0.8
-    assert power(800, 200, 1000, claimed=2.8, delta=0, confidence=0.95) < 0.2
-    assert power(80, 20, 100, claimed=2.6, delta=0, confidence=0.95) < 0.2
-    assert power(500, 500, 1000, claimed=0.1, delta=0, confidence=0.95) == 0
+@pytest.mark.parametrize(("p", "q", "claimed"), [(0.5, 0.05, 1.6), (0.3, 0.1, 0.5), (0.9, 0.4, 1)])
+def test_power_is_the_probability_of_a_conviction(p: float, q: float, claimed: float) -> None:
+    """Against all counts of 60 runs, exactly."""
+    runs = 60
+
+    def mass(k: int, rate: float) -> float:
+        return math.comb(runs, k) * rate**k * (1 - rate) ** (runs - k)
+
+    convicted = sum(
+        mass(a, p) * mass(b, q)
+        for b in range(runs + 1)
+        if mass(b, q) > 1e-9
+        for a in range(runs + 1)
+        if mass(a, p) > 1e-9 and epsilon_bound(a, b, runs, 0.001, 0.9) > claimed
+    )
+    assert power(p, q, runs, claimed, 0.001, 0.9) == pytest.approx(convicted, abs=0.08)
 
 
 def command(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -143,7 +270,7 @@ def test_the_verb_prints_both_audits() -> None:
     assert done.returncode == 0, done.stderr
     for words in ("COMPUTED", "mistakes monitor", "drawn and kept", "epochs gate", "kept"):
         assert words in done.stdout
-    for words in ("RUN: dpsoa", "15 runs in each world", "claimed", "not detectable at this size"):
+    for words in ("RUN: dpsoa", "of 15 runs each", "claimed", "not detectable at this size"):
         assert words in done.stdout
     assert "PRIVATE" not in done.stdout
 
@@ -160,11 +287,43 @@ def test_a_file_of_ones_own_is_private_and_a_leak_exits_with_one(tmp_path: Path)
     data = json.loads(command(*OPTIONS, "--runs", 20, "--file", file, "--label", "bad",
                               "--json").stdout)  # fmt: skip
     assert "runs" not in data
-    assert data["private"][0]["what"] == "row 2 is a null round"
-    assert data["kept"] is True
+    assert data["private"]["runs"][0]["what"] == "row 2 is a null round"
+    assert data["private"]["kept"] is True
+    assert not {"kept", "verdict"} & set(data)
     assert "say which column" in command(*OPTIONS, "--file", file).stderr
 
 
-def test_users_are_enumerated_and_not_run() -> None:
-    done = command(*OPTIONS, "--user", "--cap", 1)
-    assert (done.returncode, "add --runs 0" in done.stderr) == (2, True)
+def test_users_have_a_round_each() -> None:
+    done = command(*OPTIONS, "--user", "--cap", 1, "--runs", 8)
+    assert (done.returncode, "RUN: dpsoa" in done.stdout) == (0, True), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("learner", "words"),
+    [("experts", "generations gate"), ("every-round", "every check"), ("adaptive", "every check")],
+)
+def test_the_other_learners_have_their_gates_enumerated(learner: str, words: str) -> None:
+    spec = "thresholds:s:1:7" if learner == "experts" else "points:m"
+    done = command(spec, *OPTIONS[1:], "--learner", learner, "--runs", 8)
+    assert done.returncode == 0, done.stderr
+    assert words in done.stdout
+    assert f"RUN: {learner} on neighbouring streams" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--learner", "experts"], "has no end of rules to weigh: use DPSOA"),
+        (["--learner", "experts", "--user"], "experts protects events, not users"),
+        (["--learner", "adaptive", "--plan", "paper"], "the paper's plan is for dpsoa"),
+        (["--learner", "every-round", "--tolerance", 0.1], "leave out --tolerance"),
+        (["--runs", 2], "at least 4 runs"),
+    ],
+)
+def test_what_does_not_apply_is_refused_in_a_sentence(
+    arguments: list[object], sentence: str
+) -> None:
+    done = command(*OPTIONS, *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert sentence in done.stderr
+    assert done.stderr.count("\n") == 1

@@ -24,7 +24,7 @@ from littlestone.edge.store import Receipt, Store, Taken, create, open_store, re
 from littlestone.edge.tasks import LearnerName, Task, chosen_for, learn_block
 from littlestone.privacy.rehearsal import SeededNoise
 from littlestone.privacy.spender import Moved
-from soak import soak_learn
+from soak import Soaked, soak_learn, soak_serve
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
 Command = Callable[..., subprocess.CompletedProcess[str]]
@@ -389,11 +389,14 @@ def test_an_old_copy_is_found_out_by_its_releases(command: Command, tmp_path: Pa
     assert "the store is an older copy" in done.stderr
 
 
-KILLS = 20
+KILLS = 10
 
 
-def test_killed_at_any_moment_each_row_is_learned_once(tmp_path: Path) -> None:
-    """The same in `make soak`, some hundred times."""
-    found = soak_learn(tmp_path, kills=KILLS, seed=random.randrange(10**6))
+@pytest.mark.parametrize("soak", [soak_learn, soak_serve])
+def test_killed_at_any_moment_each_row_is_learned_once(
+    tmp_path: Path, soak: Callable[[Path, int, int], Soaked]
+) -> None:
+    """The same in `make soak`, a hundred times each."""
+    found = soak(tmp_path, KILLS, random.randrange(10**6))
     assert found.kills == KILLS
     assert found.moments > 2

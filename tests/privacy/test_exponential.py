@@ -11,46 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from littlestone.lab.drawn_laws import Point, ends_of, law_of
 from littlestone.privacy import BadParameter, ExponentialMechanism, SystemNoise
 from littlestone.privacy.exponential import _draw_group, draw_by_score
-from littlestone.privacy.noise import Address, Noise
+from littlestone.privacy.noise import Address
 from littlestone.privacy.rehearsal import ScriptedNoise, SeededNoise
 
 RATE = Fraction(1, 2)
-
-
-class Point(Noise):
-    """Says where in [0, 2^64) the drawn point lies, and, if asked again, that it is the lowest."""
-
-    def __init__(self, point: int) -> None:
-        self.point = point
-
-    def laplace(self, scale: Fraction, at: Address) -> int:
-        raise AssertionError("the exponential mechanism has no use for Laplace noise")
-
-    def uniform(self, below: int, at: Address) -> int:
-        return self.point if at[2] == 1 else 0
-
-
-def law_of(gaps: list[int], sizes: list[int], rate: Fraction) -> list[float]:
-    """The probability of each group."""
-    ends = ends_of(gaps, sizes, rate)
-    return [(end - start) / 2**64 for start, end in zip([0, *ends], ends, strict=False)]
-
-
-def ends_of(gaps: list[int], sizes: list[int], rate: Fraction) -> list[int]:
-    """Where in [0, 2^64) each group ends: bisect for the first point of the next one."""
-    ends = []
-    for group in range(len(gaps)):
-        low, high = 0, 2**64
-        while low < high:
-            middle = (low + high) // 2
-            if _draw_group(gaps, sizes, rate, Point(middle), 0) <= group:
-                low = middle + 1
-            else:
-                high = middle
-        ends.append(low)
-    return ends
 
 
 def test_the_law_is_the_exponential_one() -> None:

@@ -1,8 +1,8 @@
 """What `audit` does and shows: the plan enumerated, then a learner run on neighbouring streams."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -11,11 +11,15 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from littlestone.edge.readers import open_rows
 from littlestone.edge.showing import table
-from littlestone.lab.audits import Audit, Neighbours, Row, audit
+from littlestone.lab.audits import ENOUGH_POWER, Audit, Measured, audit, verdict
 from littlestone.lab.gates import Enumeration, enumerated
 from littlestone.lab.mechanisms import Finding
-from littlestone.lab.neighbours import LearnerName, Subject, built_in, with_a_null_round
+from littlestone.lab.neighbours import for_forests, with_a_null_round
+from littlestone.lab.runs import Neighbours, Row
+from littlestone.lab.scored import for_every_round, for_experts
+from littlestone.lab.subjects import Subject
 from littlestone.learning.plan import Plan
+from littlestone.learning.weighing import ExpertsPlan
 from littlestone.privacy.exact import BadParameter
 from littlestone.theory.classes import HypothesisClass
 
@@ -39,15 +43,24 @@ class Audited:
         """Whether nothing was refuted."""
         return self.enumeration.kept and not any(audit.convicts for audit in self.audits)
 
+    @property
+    def verdict(self) -> str | None:
+        """The outcome of all runs in a sentence."""
+        return verdict(self.audits) if self.audits else None
+
     def to_json(self) -> dict[str, Any]:
-        """Everything, as JSON data."""
+        """Everything, as JSON data. On a person's own file also the outcome is theirs."""
+        runs = {
+            "runs": [audit_to_json(a) for a in self.audits],
+            "verdict": self.verdict,
+            "kept": self.kept,
+        }
         return {
             "plan": self.enumeration.plan.to_json(),
             "enumerated": [finding_to_json(f) for f in self.enumeration.findings],
             "notes": list(self.enumeration.notes),
             "learner": self.learner,
-            "private" if self.private else "runs": [audit_to_json(a) for a in self.audits],
-            "kept": self.kept,
+            **({"private": runs} if self.private else runs),
         }
 
 
@@ -64,36 +77,57 @@ def finding_to_json(finding: Finding) -> dict[str, Any]:
 
 
 def audit_to_json(found: Audit) -> dict[str, Any]:
-    """An audit as JSON data; infinities are null."""
-    data = {name: getattr(found, name) for name in found.__dataclass_fields__}
-    bound = found.bound if found.bound > 0 else 0.0
-    return data | {"bound": bound, "verdict": found.verdict}
+    """An audit as JSON data; a bound below zero shows nothing."""
+    return asdict(found) | {"bound": max(0.0, found.bound), "verdict": found.verdict}
 
 
 def run_audit(
-    cls: HypothesisClass, plan: Plan, *, learner: LearnerName, runs: int, seed: int,
-    rows: list[Row] | None, watch: Watch,
-) -> Audited:  # fmt: skip
-    """Enumerate a plan, then audit a learner under it; `runs` of 0 leave that out."""
-    if runs and plan.unit == "user":
-        raise BadParameter("a learner per user is enumerated, not run: add --runs 0")
-    pairs: list[Neighbours] = []
-    if runs:
-        pairs = built_in(cls, plan) if rows is None else [with_a_null_round(cls, rows)]
+    subjects: Sequence[Subject],
+    *,
+    runs: int,
+    rows: list[Row] | None,
+    workers: int | None,
+    watch: Watch,
+) -> Audited:
+    """Enumerate the first plan, then audit a learner under each; `runs` of 0 leave that out.
+
+    The control is run until one pair has shown that it would be seen.
+    """
+    cases = [(each, pair) for each in subjects for pair in _pairs(each, rows)] if runs else []
+    plan = subjects[0].plan
     enumeration = enumerated(plan, lambda finding: watch(finding.mechanism, None, None))
-    audits = [
-        audit(
-            Subject(learner, cls, plan, seed),
-            pair,
-            claimed=float(plan.epsilon),
-            delta=float(plan.delta),
-            runs=runs,
-            confidence=1 - (1 - CONFIDENCE) / len(pairs),
-            watch=partial(watch, pair.what, 2 * runs),
+    audits: list[Audit] = []
+    for subject, pair in cases:
+        shown = any(done.power >= ENOUGH_POWER for done in audits)
+        control = None if shown else subject.control
+        audits.append(
+            audit(
+                subject,
+                pair,
+                control=control,
+                claimed=float(subject.claim.epsilon),
+                delta=float(subject.claim.delta),
+                runs=runs,
+                confidence=1 - (1 - CONFIDENCE) / len(cases),
+                workers=workers,
+                watch=partial(watch, pair.what, (2 if control is None else 4) * runs),
+            )
         )
-        for pair in pairs
-    ]
-    return Audited(enumeration, tuple(audits), rows is not None, learner)
+    return Audited(enumeration, tuple(audits), rows is not None, subjects[0].name)
+
+
+def _pairs(subject: Subject, rows: list[Row] | None) -> list[Neighbours]:
+    """Neighbours made for a subject, or made from a person's own rows."""
+    cls, plan, seed = subject.cls, subject.plan, subject.seed
+    if rows is not None:
+        pairs = [with_a_null_round(subject().releases[0].rule, rows, subject.every)]
+    elif isinstance(plan, Plan):
+        pairs = for_forests(cls, plan, seed)
+    elif isinstance(plan, ExpertsPlan):
+        pairs = for_experts(cls, plan, seed)
+    else:
+        pairs = for_every_round(cls, plan)
+    return [replace(pair, every=subject.every) for pair in pairs]
 
 
 def read_rows(source: str, cls: HypothesisClass, label: str | None) -> list[Row]:
@@ -145,16 +179,26 @@ def print_audit(console: Console, found: Audited) -> None:
 
 def _print_runs(console: Console, found: Audited) -> None:
     whose = "PRIVATE: for the data's holder only. " if found.private else ""
-    console.print(f"\n{whose}RUN: {found.learner} on two neighbouring streams")
+    console.print(f"\n{whose}RUN: {found.learner} on neighbouring streams")
     for a in found.audits:
-        console.print(f"\n  {a.what}; {a.runs:,} runs in each world, after as many to choose")
-        console.print(f"  {'the event':<20}{a.event}")
-        console.print(f"  {'how often':<20}{a.likely:,} in one world, {a.unlikely:,} in the other")
+        console.print(f"\n  {a.what}")
+        _print_measured(console, "", a.found)
         console.print(f"  {'epsilon':<20}at least {max(a.bound, 0):.3g}, {a.confidence:.1%} sure")
         console.print(f"  {'claimed':<20}({a.claimed:.4g}, {a.delta:.3g})")
-        console.print(f"  {'verdict':<20}{a.verdict}")
+        if a.control is not None:
+            _print_measured(console, "twice the epsilon: ", a.control)
+            console.print(f"  {'would be convicted':<20}with probability {a.power:.2g}")
+    console.print(f"\n  {'VERDICT':<20}{found.verdict}")
     if found.learner == "soa":
         console.print("\n  note: SOA promises no privacy; it is here as a leak that must be found")
+
+
+def _print_measured(console: Console, whose: str, seen: Measured) -> None:
+    console.print(f"  {'the event':<20}{whose}{seen.event}")
+    console.print(
+        f"  {'how often':<20}{seen.likely:,} in one world, {seen.unlikely:,} in the other, of "
+        f"{seen.runs:,} runs each; as many more chose the event"
+    )
 
 
 def _amounts(finding: Finding) -> tuple[str, str]:

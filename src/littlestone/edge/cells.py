@@ -42,23 +42,37 @@ def read_cells(
     numbers: Callable[[Cells], Read],
 ) -> Piece:
     """The piece that columns of raw cells make; `numbers` is how the format spells a number."""
-
-    def noted(name: str, wrong: str, read: Read) -> Array:
-        for row in read[1]:
-            faults.setdefault(row, f"column {name!r}: {shown(cells[name][row])} {wrong}")
-        return read[0]
-
-    readers: dict[Kind, Callable[[Cells], Read]]
-    readers = {"value": values, "number": numbers, "truth": truths}
-    columns = {
-        name: noted(name, WRONG[kind], readers[kind](cells[name]))
-        for name, kind in wanted.kinds.items()
-    }
-    labels = noted(wanted.label, WRONG["truth"], labels_of(cells[wanted.label]))
+    columns = read_columns(wanted, cells, faults, numbers)
+    labels = _noted(cells, wanted.label, WRONG["truth"], faults, labels_of)
     users = None
     if wanted.user is not None:
-        users = noted(wanted.user, "does not name a user", users_of(cells[wanted.user]))
+        users = _noted(cells, wanted.user, "does not name a user", faults, users_of)
     return piece_of(wanted, columns, labels, users, faults, lines)
+
+
+def read_columns(
+    wanted: Wanted, cells: Mapping[str, Cells], faults: Faults, numbers: Callable[[Cells], Read]
+) -> dict[str, Array]:
+    """The columns that the class reads; what is wrong with a row is noted among the faults."""
+    readers: dict[Kind, Callable[[Cells], Read]]
+    readers = {"value": values, "number": numbers, "truth": truths}
+    return {
+        name: _noted(cells, name, WRONG[kind], faults, readers[kind])
+        for name, kind in wanted.kinds.items()
+    }
+
+
+def _noted(
+    cells: Mapping[str, Cells],
+    name: str,
+    wrong: str,
+    faults: Faults,
+    read: Callable[[Cells], Read],
+) -> Array:
+    array, rows = read(cells[name])
+    for row in rows:
+        faults.setdefault(row, f"column {name!r}: {shown(cells[name][row])} {wrong}")
+    return array
 
 
 def values(cells: Cells) -> Read:
@@ -110,6 +124,8 @@ def json_numbers(cells: Cells) -> Read:
 
     >>> json_numbers([7, 1.5, None, "7", True])
     (array([7. , 1.5, nan, nan, nan]), [3, 4])
+    >>> json_numbers([10**400, -(10**400)])
+    (array([ inf, -inf]), [])
     """
     if set(map(type, cells)) <= {int, float}:
         return _numbers(cells, _from_json)
@@ -144,7 +160,7 @@ def _from_json(cell: object) -> float | None:
     try:
         return float(cell)
     except OverflowError:
-        return math.copysign(math.inf, cell)
+        return math.inf if cell > 0 else -math.inf
 
 
 def truths(cells: Cells) -> Read:

@@ -14,12 +14,12 @@ import typer
 from rich.console import Console
 
 import littlestone
-from littlestone.edge import specs, versus, viewing
+from littlestone.edge import serving, specs, trial, versus, viewing
 from littlestone.edge.about import BadStore
 from littlestone.edge.blocks import BadStream
+from littlestone.edge.options import given
 from littlestone.edge.showing import print_outcome, print_plan, watching
 from littlestone.edge.tasks import LearnerName, PlanName, Task, chosen_for
-from littlestone.lab.neighbours import LearnerName as Audited
 from littlestone.learning.plan import Plan
 from littlestone.privacy.exact import BadParameter
 from littlestone.privacy.spender import Moved
@@ -196,7 +196,7 @@ def learn(
         raise BadParameter("say which --class of rules to learn, and which column is the --label")
     task = Task(
         file, spec or "", label or "", epsilon, delta, horizon, user, cap, tolerance, learner, plan,
-        seed, strict, format_, out, report, force, _given(context),
+        seed, strict, format_, out, report, force, given(context),
     )  # fmt: skip
     with watching(Console(stderr=True)) as watch:
         outcome = run(task, watch) if db is None else run_stored(task, db, watch)
@@ -205,12 +205,6 @@ def learn(
         typer.echo(json.dumps(both, ensure_ascii=False))
     else:
         print_outcome(_console(), outcome)
-
-
-def _given(context: typer.Context) -> frozenset[str]:
-    """The options that were said, and not left to their defaults."""
-    sources = {name: context.get_parameter_source(name) for name in context.params}
-    return frozenset(n for n, source in sources.items() if source and source.name == "COMMANDLINE")
 
 
 @app.command(epilog="Example: littlestone plan rules:version,country --delta 1e-7 --horizon 100000")
@@ -242,56 +236,9 @@ def plan(
 
 
 app.command(epilog=versus.EXAMPLE)(versus.compare)
+app.command(epilog=trial.EXAMPLE)(trial.audit)
 app.command(epilog=viewing.EXAMPLE)(viewing.show)
-
-
-@app.command(epilog="Example: littlestone audit points:merchant --epsilon 8 --horizon 1000")
-def audit(
-    spec: Annotated[str, typer.Argument(metavar="SPEC", help="As in `dimension --help`.")],
-    horizon: Annotated[int, typer.Option(help="Rounds to plan for.")],
-    epsilon: Epsilon = 1.0,
-    delta: Delta = 1e-6,
-    per_user: Annotated[
-        bool, typer.Option("--user", help="The plan that protects users whole; add --runs 0.")
-    ] = False,
-    cap: Cap = None,
-    tolerance: Tolerance = 0.0,
-    kind: WhichPlan = "practical",
-    learner: Annotated[
-        Audited, typer.Option(help="Which to run; soa has no privacy, and must be caught.")
-    ] = "dpsoa",
-    runs: Annotated[int, typer.Option(help="Runs in each of two worlds; 0 for none.")] = 1000,
-    seed: Annotated[int, typer.Option(help="Of the forest's coins, which are not secret.")] = 0,
-    file: Annotated[
-        str | None, typer.Option(help="Run on this stream of yours; what is printed is private.")
-    ] = None,
-    label: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The column of 0 and 1 of --file.")
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Does the code keep its promise? The plan's mechanisms are enumerated: their output laws
-    computed, and compared with what they claim. Then a whole learner is run many times on two
-    neighbouring streams: a lower bound on its epsilon. Exit code 1 when a claim is refuted.
-    """
-    from littlestone.edge.auditing import print_audit, progress, read_rows, run_audit
-
-    cls = specs.parse_spec(spec)
-    task = Task("", spec, "", epsilon, delta, horizon, "user" if per_user else None, cap, tolerance,
-                "dpsoa", kind)  # fmt: skip
-    chosen = chosen_for(task, horizon).plan
-    assert isinstance(chosen, Plan)
-    rows = None if file is None else read_rows(file, cls, label)
-    with progress(Console(stderr=True)) as watch:
-        found = run_audit(
-            cls, chosen, learner=learner, runs=runs, seed=seed, rows=rows, watch=watch
-        )
-    if as_json:
-        typer.echo(json.dumps(found.to_json(), ensure_ascii=False))
-    else:
-        print_audit(_console(), found)
-    if not found.kept:
-        raise typer.Exit(1)
+app.command(epilog=serving.EXAMPLE)(serving.serve)
 
 
 @app.command(epilog="Example: littlestone demo")

@@ -5,6 +5,7 @@ round. A line never reaches into the next, so no row can move another.
 """
 
 import json
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ class JsonLines:
 
     def begin(self, lines: list[str]) -> int:
         """Refuse a file whose first objects all lack a wanted key. There is no header."""
-        rows = _objects(lines[:LOOKED_AT], {})
+        rows = objects(lines[:LOOKED_AT], {})
         keys = dict.fromkeys(key for row in rows for key in row)
         if keys:
             self.wanted.check_names(self.name, keys)
@@ -38,8 +39,8 @@ class JsonLines:
     def split(self, lines: list[str], last: bool) -> Split:
         """The values of each wanted key; what is missing is None, and its row at fault."""
         faults: Faults = {}
-        rows = _objects(lines, faults)
-        cells = {name: _column(rows, name, faults) for name in self.wanted.names}
+        rows = objects(lines, faults)
+        cells = {name: column(rows, name, faults) for name in self.wanted.names}
         return Split(cells, faults, np.arange(len(lines)), len(lines))
 
     def numbers(self, cells: Cells) -> Read:
@@ -47,29 +48,42 @@ class JsonLines:
         return json_numbers(cells)
 
 
-def _objects(lines: list[str], faults: Faults) -> list[dict[str, Any]]:
+def objects(
+    lines: list[str], faults: Faults, decode: Callable[[str], Any] = json.loads
+) -> list[dict[str, Any]]:
     """The object of each line; an empty one, at fault, where there is none."""
     try:
-        rows = list(map(json.loads, lines))
-        if {*map(type, rows)} <= {dict}:
-            return rows
+        values = list(map(decode, lines))
     except (ValueError, RecursionError):
-        pass
-    return [_object(line, at, faults) for at, line in enumerate(lines)]
+        values = [_value(line, at, faults, decode) for at, line in enumerate(lines)]
+    return only_objects(values, faults)
 
 
-def _object(line: str, at: int, faults: Faults) -> dict[str, Any]:
+def _value(line: str, at: int, faults: Faults, decode: Callable[[str], Any]) -> Any:
     try:
-        row = json.loads(line)
-        if isinstance(row, dict):
-            return row
-        faults[at] = f"{shown(row)} is not an object of JSON"
+        return decode(line)
     except (ValueError, RecursionError) as error:
         faults[at] = f"not a line of JSON: {error}" if line.strip() else "the line is blank"
     return {}
 
 
-def _column(rows: list[dict[str, Any]], name: str, faults: Faults) -> Cells:
+def only_objects(values: Sequence[Any], faults: Faults) -> list[dict[str, Any]]:
+    """The values that are objects; an empty one, at fault, in place of any other.
+
+    >>> faults: Faults = {}
+    >>> only_objects([{"a": 1}, 7], faults), faults
+    ([{'a': 1}, {}], {1: '7 is not an object of JSON'})
+    """
+    if {*map(type, values)} <= {dict}:
+        return list(values)
+    for at, value in enumerate(values):
+        if not isinstance(value, dict):
+            faults[at] = f"{shown(value)} is not an object of JSON"
+    return [value if isinstance(value, dict) else {} for value in values]
+
+
+def column(rows: Sequence[dict[str, Any]], name: str, faults: Faults) -> Cells:
+    """What each row holds under a key; where it holds nothing, None, and the row is at fault."""
     try:
         return [row[name] for row in rows]
     except KeyError:

@@ -66,11 +66,12 @@ def piece_of(
     unread = np.flatnonzero((labels != NULL) & ~wanted.cls.readable(columns))
     labels[unread] = NULL
     for row in unread[:MOST_KEPT].tolist():
-        faults[row] = _why_unread(wanted.cls, row_of(columns, row))
+        faults[row] = why_unread(wanted.cls, row_of(columns, row))
     return Piece(columns, labels, users, lines, faults)
 
 
-def _why_unread(cls: HypothesisClass, x: object) -> str:
+def why_unread(cls: HypothesisClass, x: object) -> str:
+    """What a class has against an example that it cannot read."""
     try:
         cls.check(x)
     except BadExample as error:

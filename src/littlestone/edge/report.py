@@ -71,7 +71,8 @@ class Report:
 
 def render(report: Report) -> str:
     """The report as one HTML file."""
-    style = Markup(files("littlestone.edge").joinpath("report.css").read_text("utf-8"))
+    sheets = (files("littlestone.edge").joinpath(name) for name in ("colours.css", "report.css"))
+    style = Markup("".join(sheet.read_text("utf-8") for sheet in sheets))
     head = element(
         "head",
         element("meta", charset="utf-8"),

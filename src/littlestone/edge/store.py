@@ -9,8 +9,9 @@ witness outside it can.
 
 import json
 import os
+import secrets
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -37,6 +38,10 @@ class Taken(Moved):
     """Somebody else has opened the file for writing since."""
 
 
+class OtherRows(BadStore):
+    """A key that names other rows already."""
+
+
 class Receipt(NamedTuple):
     """What became of a batch: its rounds are `first` and so on; `again` if it was known already."""
 
@@ -44,6 +49,14 @@ class Receipt(NamedTuple):
     rounds: int
     nulls: int
     again: bool = False
+
+
+class Batch(NamedTuple):
+    """Rows to be learned, the key that names them, and a digest that tells them from others."""
+
+    block: Block
+    key: str | None = None
+    digest: bytes = b""
 
 
 class Source(NamedTuple):
@@ -93,7 +106,7 @@ class Store(ForwardOnly):
         if row is None:
             return None
         if row[0] != digest:
-            raise BadStore(f"the key {key!r} was used for other rows: choose a new key for a batch")
+            raise OtherRows(f"the key {key!r} was used for other rows: choose a new one")
         return Receipt(row[1], row[2], row[3], again=True)
 
     def learn(
@@ -112,11 +125,7 @@ class Store(ForwardOnly):
             known = None if key is None else self.known(key, digest)
             if known is not None:
                 return known
-            if self.learner.rounds != self.published.rounds:
-                raise BadStore(f"{self.path}: a batch was cut short: open the file again")
-            first, nulls = self.learner.rounds + 1, self.learner.null_rounds
-            learn_block(self.learner, block)
-            receipt = Receipt(first, len(block), self.learner.null_rounds - nulls)
+            receipt = self._take(block, self.published.rounds)
 
             def remember() -> None:
                 if key is not None:
@@ -126,6 +135,40 @@ class Store(ForwardOnly):
 
             self._commit(remember)
         return receipt
+
+    def learn_all(self, batches: Iterable[Batch]) -> list[Receipt | OtherRows]:
+        """Learn several batches in one transaction, as if one after the other.
+
+        A batch whose key was used for other rows gets its refusal, and the others their receipts.
+        """
+        found: list[Receipt | OtherRows] = []
+        with self._transaction():
+            rounds = self.published.rounds
+            for block, key, digest in batches:
+                one = None if key is None else self._known_or_not(key, digest)
+                if one is None:
+                    one = self._take(block, rounds)
+                    rounds += one.rounds
+                    if key is not None:
+                        self._remember(key, digest, one)
+                found.append(one)
+            if rounds > self.published.rounds:
+                self._commit()
+        return found
+
+    def _known_or_not(self, key: str, digest: bytes) -> Receipt | OtherRows | None:
+        try:
+            return self.known(key, digest)
+        except OtherRows as error:
+            return error
+
+    def _take(self, block: Block, rounds: int) -> Receipt:
+        """Learn a block after so many rounds, to be committed."""
+        if self.learner.rounds != rounds:
+            raise BadStore(f"{self.path}: a batch was cut short: open the file again")
+        nulls = self.learner.null_rounds
+        learn_block(self.learner, block)
+        return Receipt(rounds + 1, len(block), self.learner.null_rounds - nulls)
 
     def _commit(self, also: Callable[[], None] = lambda: None) -> None:
         """Write the learner and commit; only then is anything published.
@@ -159,11 +202,12 @@ class Store(ForwardOnly):
         )
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        """What is not committed inside is undone. Refused when the file was opened elsewhere."""
+    def _transaction(self, moving: bool = False) -> Iterator[None]:
+        """What is not committed inside is undone. Refused when the file was opened elsewhere, but
+        for a move."""
         try:
             self._db.execute("BEGIN IMMEDIATE")
-            if _generation(self._db) != self.generation:
+            if not moving and _generation(self._db) != self.generation:
                 raise Taken(
                     f"{self.path} was opened for writing by another process: this one may not go "
                     "on, as two would release twice"
@@ -178,11 +222,20 @@ class Store(ForwardOnly):
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
 
-    def _move_in(self) -> None:
+    @property
+    def key(self) -> bytes:
+        """A secret that stays with the learner, wherever its file goes: marks that are made with it
+        can be told from forged ones."""
+        (value,) = self._db.execute("SELECT value FROM about WHERE name = 'key'").fetchone()
+        return bytes.fromhex(value)
+
+    def _move_in(self, after: int | None) -> None:
         """Take the file over from whoever held it, and go on from where it is."""
-        self._db.execute("BEGIN IMMEDIATE")
-        self._db.execute("UPDATE about SET value = value + 1 WHERE name = 'generation'")
-        self._db.execute("COMMIT")
+        if after is not None:
+            self.generation = after
+        with self._transaction(moving=after is None):
+            self._db.execute("UPDATE about SET value = value + 1 WHERE name = 'generation'")
+            self._db.execute("COMMIT")
         self.generation = _generation(self._db)
         with self._transaction():
             if self._db.execute("SELECT count(*) FROM live").fetchone()[0]:
@@ -226,13 +279,18 @@ def _lay_out(path: Path, about: About) -> None:
         db.execute(f"PRAGMA user_version = {VERSION}")
         for statement in SCHEMA.split(";"):
             db.execute(statement)
-        rows = {"generation": "0", "begun": json.dumps(about.to_json())}
+        begun = json.dumps(about.to_json())
+        rows = {"generation": "0", "begun": begun, "key": secrets.token_hex(32)}
         db.executemany("INSERT INTO about VALUES (?, ?)", rows.items())
         db.execute("COMMIT")
 
 
-def open_store(path: Path, *, noise: Noise | None = None) -> Store:
-    """Open a store for writing: a move. Whoever held it may not commit any more."""
+def open_store(path: Path, *, noise: Noise | None = None, after: int | None = None) -> Store:
+    """Open a store for writing: a move. Whoever held it may not commit any more.
+
+    With `after`, only from the holder of that generation: whoever lost a connection may go on, but
+    not take the file back from another.
+    """
     db = _connected(path, "rw")
     try:
         about = _checked(path, db)
@@ -240,7 +298,7 @@ def open_store(path: Path, *, noise: Noise | None = None) -> Store:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
         store = Store(path, db, about, noise)
-        store._move_in()
+        store._move_in(after)
     except BaseException:
         db.close()
         raise

@@ -96,7 +96,7 @@ class Chosen(NamedTuple):
             case Plan() as plan:
                 return DPSOA(cls, plan=plan, seed=seed, watched=watched, noise=noise)
             case ExpertsPlan() as plan:
-                return PrivateExperts(cls, plan=plan, seed=seed, noise=noise)
+                return PrivateExperts(cls, plan=plan, first="own", seed=seed, noise=noise)
             case EveryRoundPlan(epsilon, delta, horizon, trees):
                 return AdaptiveDPSOA(
                     cls, epsilon, delta, horizon, trees=trees, seed=seed, noise=noise

@@ -24,8 +24,12 @@ from littlestone.lab.mechanisms import (
     sure_votes,
     worst,
 )
+from littlestone.lab.other_gates import FEW, every_check_findings, experts_findings
 from littlestone.lab.small_streams import OLD, A, B, epochs, forest, neighbours, of, streams
+from littlestone.lab.subjects import AnyPlan
+from littlestone.learning.adaptive import EveryRoundPlan
 from littlestone.learning.plan import Plan, VoteGate
+from littlestone.learning.weighing import ExpertsPlan
 from littlestone.privacy.above_threshold import AboveThreshold
 from littlestone.privacy.accounting import Cost
 from littlestone.privacy.gate import STAY, Decision, HistSparse, Selector
@@ -45,7 +49,7 @@ MOST_FIRINGS = 6
 class Enumeration:
     """What was found for a plan, and what was not enumerated as it stands."""
 
-    plan: Plan
+    plan: AnyPlan
     findings: tuple[Finding, ...]
     notes: tuple[str, ...]
 
@@ -133,14 +137,45 @@ def _losing(held: int, under: int, shift: int) -> World:
     return world
 
 
-def enumerated(plan: Plan, watch: Callable[[Finding], None] = lambda finding: None) -> Enumeration:
+def enumerated(
+    plan: AnyPlan, watch: Callable[[Finding], None] = lambda finding: None
+) -> Enumeration:
     """Every mechanism of a plan, enumerated; `watch` is told each finding as it comes."""
-    small, notes = scaled_down(plan)
     findings: list[Finding] = []
-    for finding in _findings(small):
+    notes, several = _enumerated(plan)
+    for finding in several:
         findings.append(finding)
         watch(finding)
     return Enumeration(plan, tuple(findings), tuple(notes))
+
+
+def _enumerated(plan: AnyPlan) -> tuple[list[str], Iterator[Finding]]:
+    if isinstance(plan, ExpertsPlan):
+        widest = max(1 / plan.epsilon_monitor, plan.releases / plan.epsilon_selector)
+        factor, notes = narrowed(widest)
+        larger = replace(
+            plan, epsilon=plan.epsilon * factor, epsilon_monitor=plan.epsilon_monitor * factor
+        )
+        shared = "the gate enumerated with generations of one and of two releases, and two rules"
+        return [*notes, shared], experts_findings(larger)
+    if isinstance(plan, EveryRoundPlan):
+        added = (
+            f"{plan.horizon:,} releases that add up are not enumerated at this size: one was, at "
+            f"what each may spend, and {min(FEW, plan.horizon)} that share the whole budget"
+        )
+        return [added], every_check_findings(plan)
+    small, notes = scaled_down(plan)
+    return notes, _findings(small)
+
+
+def narrowed(widest: Fraction) -> tuple[int, list[str]]:
+    """By how much epsilon is raised so that noise can be walked through, and what is said of it."""
+    factor = max(1, math.ceil(widest / WIDEST))
+    said = (
+        f"noise of scale {math.ceil(widest):,} is not enumerated at this size: the same code was, "
+        f"at {factor:,} times the plan's epsilon"
+    )
+    return factor, [said] if factor > 1 else []
 
 
 def scaled_down(plan: Plan) -> tuple[Plan, list[str]]:
@@ -163,16 +198,11 @@ def scaled_down(plan: Plan) -> tuple[Plan, list[str]]:
             f"{plan.releases} releases are not enumerated at this size: {MOST_FIRINGS} were, with "
             f"the same epsilon"
         )
-    widest = max(_scales(small))
-    if widest > WIDEST:
-        factor = math.ceil(widest / WIDEST)
-        notes.append(
-            f"noise of scale {math.ceil(widest):,} is not enumerated at this size: the same code "
-            f"was, at {factor:,} times the plan's epsilon"
-        )
-        small = replace(
-            small, epsilon=plan.epsilon * factor, epsilon_monitor=plan.epsilon_monitor * factor
-        )
+    factor, said = narrowed(max(_scales(small)))
+    small = replace(
+        small, epsilon=plan.epsilon * factor, epsilon_monitor=plan.epsilon_monitor * factor
+    )
+    notes += said
     return small, notes
 
 

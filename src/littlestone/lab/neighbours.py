@@ -1,79 +1,195 @@
-"""Neighbouring streams to audit a learner on, and learners to audit.
+"""Neighbouring streams on which a leak shows most, made from what is public: class, plan, coins.
 
-Streams are as long as the plan's first threshold asks: one mistake then decides whether the monitor
-fires, and one vote what the selector answers, which is where a leak shows.
+One replaced round moves the monitor's count by one and one vote by one. That tells most where both
+are on the rim: the count just reaches its threshold at a check, and the votes are so many that the
+leader is named about as often as not. So a stream is played against a forest with the same coins:
+one surprise again and again up to those votes, then surprises that leave the votes alone.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from copy import deepcopy
+from itertools import islice
+from typing import Any
 
-from littlestone.lab.audits import Audited, Neighbours, Row
-from littlestone.learning.dpsoa import DPSOA
-from littlestone.learning.plain import SOA
+import numpy as np
+
+from littlestone.lab.runs import NULL, Neighbours, Row
+from littlestone.lab.subjects import votes_at_the_rim
+from littlestone.learning.forest import Forest, Routes
 from littlestone.learning.plan import Plan
+from littlestone.learning.rounds import user_numbers
 from littlestone.learning.schedule import Schedule
 from littlestone.privacy.exact import BadParameter
 from littlestone.theory.classes import HypothesisClass
 from littlestone.theory.errors import BadExample
 from littlestone.theory.hypothesis import Hypothesis
+from littlestone.theory.rows import as_batch
 
-LearnerName = Literal["dpsoa", "soa"]
-
-
-@dataclass(frozen=True)
-class Subject:
-    """Makes the learner of that name, with fresh secret noise and the coins of `seed`.
-
-    The coins are not secret: the guarantee holds for each value of them, so both worlds and all
-    runs have the same ones.
-    """
-
-    name: LearnerName
-    cls: HypothesisClass
-    plan: Plan
-    seed: int
-
-    def __call__(self) -> Audited:
-        if self.name == "soa":
-            return SOA(self.cls)
-        return DPSOA(self.cls, plan=self.plan, seed=self.seed)
+KINDS = 16
+"""So many different surprises are tried."""
+LONGEST = 2000
 
 
-def built_in(cls: HypothesisClass, plan: Plan) -> list[Neighbours]:
-    """Neighbours for a class and a plan: a label turned round, and a vote that stands alone.
+def for_forests(cls: HypothesisClass, plan: Plan, seed: int) -> list[Neighbours]:
+    """Neighbours for a class, a plan and its coins: votes on the rim of twice its epsilon, votes on
+    its own, and a vote that stands alone.
 
     >>> from littlestone.theory.sets import Points
     >>> plan = Plan.practical(Points(), epsilon=8, delta=1e-6, horizon=100)
-    >>> for pair in built_in(Points(), plan):
+    >>> for pair in for_forests(Points(), plan, seed=0):
     ...     print(pair.what, len(pair.one))
-    one label is turned round 7
-    one example is unlike all others 7
+    the label of round 1 is turned round: one of 2 votes 7
+    the label of round 1 is turned round: one of 4 votes 7
+    the label of round 1 is turned round: a vote that stands alone 7
     """
-    rule = _first_rule(cls)
-    surprises = list(_surprises(cls, rule))
+    surprises = list(islice(surprises_of(cls, first_rule(cls)), KINDS))
     if not surprises:
         raise BadParameter(f"{cls!r} has no example that its first rule gets wrong")
-    x, y = surprises[0]
-    stream = _as_long_as_it_takes(plan, (x, y))
-    pairs = [Neighbours("one label is turned round", stream, ((x, not y), *stream[1:]))]
-    others = [row for row in surprises if row != stream[0]]
-    if others:
-        lone = others[0], *stream[1:]
-        pairs.append(Neighbours("one example is unlike all others", lone, stream))
+    rims = dict.fromkeys([votes_at_the_rim(plan, times=2), votes_at_the_rim(plan), 1])
+    reached = (votes for votes in rims if votes <= plan.trees)
+    streams = {votes: _Played(cls, plan, seed, surprises, votes).stream() for votes in reached}
+    pairs = [
+        Neighbours(_what(at, votes), stream, turned(stream, at), plan.check_every)
+        for votes, stream in streams.items()
+        if (at := _telling(cls, plan, seed, stream)) is not None
+    ]
+    if not pairs:
+        raise BadParameter("no stream was found on which one round moves a vote of this plan")
     return pairs
 
 
-def _surprises(cls: HypothesisClass, rule: Hypothesis) -> Iterator[Row]:
+def _what(at: int, votes: int) -> str:
+    alone = "a vote that stands alone" if votes == 1 else f"one of {votes} votes"
+    return f"the label of round {at + 1:,} is turned round: {alone}"
+
+
+def turned(stream: Sequence[Row], at: int) -> tuple[Row, ...]:
+    """The stream with one label turned round."""
+    x, y = stream[at]
+    return (*stream[:at], (x, not y), *stream[at + 1 :])
+
+
+class _Played:
+    """A stream against the forest of a plan, which never fires here, and the first rule."""
+
+    def __init__(
+        self, cls: HypothesisClass, plan: Plan, seed: int, surprises: Sequence[Row], votes: int
+    ) -> None:
+        self.rule, self.plan, self.votes = first_rule(cls), plan, votes
+        self.forest = planted(cls, plan, seed)
+        self.surprises = surprises
+        self.rows: list[Row] = []
+        self.mistakes = 0
+
+    def stream(self) -> tuple[Row, ...]:
+        """Rows up to the check at which the threshold is reached."""
+        every = self.plan.check_every
+        longest = min(self.plan.horizon, max(LONGEST, every))
+        while len(self.rows) < longest and (len(self.rows) % every or not self._there()):
+            self._play(NULL if self._there() else self._next())
+        return tuple(self.rows)
+
+    def _there(self) -> bool:
+        """Whether the monitor's count is on the rim at the next check."""
+        plan, every = self.plan, self.plan.check_every
+        if plan.monitor == "votes":
+            return plan.trees - self.forest.votes.get(self.rule, 0) >= plan.thresholds[-1]
+        rate = float(plan.epsilon_monitor) / (plan.cap or 1)
+        allowed = Schedule(plan.thresholds[0], rate, every, plan.tolerance)
+        age = max(every, len(self.rows) + -len(self.rows) % every)
+        return bool(self.mistakes >= allowed(age, 0))
+
+    def _next(self) -> Row:
+        """The leading surprise up to the votes that are wanted; then one that leaves them alone,
+        makes no rival strong and gives nothing back to the first rule."""
+        if sum(n for rule, n in self.forest.votes.items() if self._leads(rule)) < self.votes:
+            return self.surprises[0]
+        moves = [(row, self._move(row)) for row in self.surprises]
+        harmless = [
+            (row, before, after)
+            for row, (before, after) in moves
+            if self._leads(before) == self._leads(after)
+        ]
+        return min(harmless, key=lambda move: self._harm(*move[1:]), default=(NULL,))[0]
+
+    def _leads(self, rule: Hypothesis | None) -> bool:
+        """Whether it is a rule that the leading surprise speaks for."""
+        x, y = self.surprises[0]
+        return rule is not None and rule(x) == y
+
+    def _harm(self, before: Hypothesis | None, after: Hypothesis | None) -> tuple[bool, int]:
+        rival = after is not None and after not in (before, self.rule)
+        return after == self.rule, self.forest.votes.get(after, 0) + 1 if rival and after else 0
+
+    def _move(self, row: Row) -> tuple[Hypothesis | None, Hypothesis | None]:
+        """The vote of the tree that the next round reaches, before and after this row."""
+        forest, (x, y) = self.forest, row
+        number, leaf = (
+            int(places[0]) for places in forest.routed(routes_of(self.plan, [len(self.rows)]))
+        )
+        tree = forest.trees[number]
+        vertex = int(tree.owner[leaf])
+        held = tree.pertinent[vertex].rule
+        if held is None or held(x) == y:
+            return tree.vote, tree.vote
+        kept = deepcopy(tree)
+        forest._surprised(number, vertex, x, bool(y))
+        after = forest.trees[number].vote
+        forest.trees[number] = kept
+        return kept.vote, after
+
+    def _play(self, row: Row) -> None:
+        show(self.forest, self.plan, [row], len(self.rows))
+        self.rows.append(row)
+        self.mistakes += row != NULL
+
+
+def planted(cls: HypothesisClass, plan: Plan, seed: int) -> Forest:
+    """The forest of a plan, at its beginning."""
+    return Forest(cls, plan.shapes, seed, root=plan.root, replant=plan.replant)
+
+
+def show(forest: Forest, plan: Plan, rows: Sequence[Row], start: int = 0) -> None:
+    """Rounds from number `start` on, each of a user of its own; null rounds are passed over."""
+    told = [(number, x, y) for number, (x, y) in enumerate(rows, start) if y is not None]
+    if told:
+        numbers, xs, ys = map(list, zip(*told, strict=True))
+        forest.learn(as_batch(xs), np.array(ys), routes_of(plan, numbers))
+
+
+def routes_of(plan: Plan, numbers: list[int]) -> Routes:
+    """What sends rounds to their trees."""
+    if plan.unit == "user":
+        return user_numbers(numbers, len(numbers))
+    return np.array(numbers)
+
+
+def _telling(cls: HypothesisClass, plan: Plan, seed: int, stream: Sequence[Row]) -> int | None:
+    """The first round whose turned label leaves the leader with a vote less at the end."""
+    x, y = next(row for row in stream if row != NULL)
+
+    def held(rows: Sequence[Row]) -> int:
+        forest = planted(cls, plan, seed)
+        show(forest, plan, rows)
+        return sum(votes for rule, votes in forest.votes.items() if rule(x) == y)
+
+    whole = held(stream)
+    places = (at for at, row in enumerate(stream) if row == (x, y))
+    return next((at for at in places if held(turned(stream, at)) < whole), None)
+
+
+def surprises_of(cls: HypothesisClass, rule: Hypothesis) -> Iterator[Row]:
     """Examples that the first rule gets wrong and another rule right."""
-    points = cls.skeleton()[1]
-    for x in [*points, *map(_next, points)]:
-        try:
-            learned = cls.learn(cls.start(), x, not rule(x))
-        except BadExample:
-            continue
-        if cls.hypothesis(learned) is not None:
-            yield x, not rule(x)
+    points = list(cls.skeleton()[1])
+    for _ in range(KINDS):
+        for x in points:
+            try:
+                learned = cls.learn(cls.start(), x, not rule(x))
+            except BadExample:
+                continue
+            if cls.hypothesis(learned) is not None:
+                yield x, not rule(x)
+        points = [_next(x) for x in points]
 
 
 def _next(x: Any) -> Any:
@@ -83,33 +199,19 @@ def _next(x: Any) -> Any:
     return x + "'" if isinstance(x, str) else x + 1
 
 
-def with_a_null_round(cls: HypothesisClass, rows: Sequence[Row]) -> Neighbours:
+def with_a_null_round(rule: Hypothesis, rows: Sequence[Row], every: int = 1) -> Neighbours:
     """A stream, and the same without its first example that the first rule gets wrong."""
-    rule = _first_rule(cls)
     wrong = (n for n, (x, y) in enumerate(rows) if y is not None and rule(x) != y)
     at = next(wrong, None)
     if at is None:
         raise BadParameter("the first rule is right on every row: there is nothing to tell apart")
-    other = (*rows[:at], (None, None), *rows[at + 1 :])
-    return Neighbours(f"row {at + 1:,} is a null round", tuple(rows), other)
+    other = (*rows[:at], NULL, *rows[at + 1 :])
+    return Neighbours(f"row {at + 1:,} is a null round", tuple(rows), other, every)
 
 
-def _first_rule(cls: HypothesisClass) -> Hypothesis:
+def first_rule(cls: HypothesisClass) -> Hypothesis:
+    """The rule before any example."""
     rule = cls.hypothesis(cls.start())
     if rule is None:
         raise BadParameter(f"{cls!r} has no rule before any example")
     return rule
-
-
-def _as_long_as_it_takes(plan: Plan, row: Row) -> tuple[Row, ...]:
-    """As many surprises as reach the threshold of their age, or three a tree, then null rounds up
-    to a check."""
-    every = plan.check_every
-    surprises = 3 * plan.trees
-    if plan.monitor == "mistakes":
-        rate = float(plan.epsilon_monitor) / (plan.cap or 1)
-        allowed = Schedule(plan.thresholds[0], rate, every, plan.tolerance)
-        surprises = plan.thresholds[0]
-        while surprises < min(allowed(surprises + -surprises % every, 0), plan.horizon):
-            surprises += 1
-    return ((row,) * surprises + ((None, None),) * (-surprises % every))[: plan.horizon]

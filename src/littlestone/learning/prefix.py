@@ -22,7 +22,7 @@ from littlestone.learning.rounds import Numbers
 from littlestone.learning.saving import Live, Unsaved
 from littlestone.theory.classes import HypothesisClass, kinds_of
 from littlestone.theory.hypothesis import Hypothesis
-from littlestone.theory.rows import Batch, as_batch, packed, part_of, row_of, unpacked
+from littlestone.theory.rows import Batch, as_batch, batch_length, packed, part_of, row_of, unpacked
 from littlestone.theory.values import Mask, decode, encode
 
 MOST_KEPT = 512
@@ -106,11 +106,22 @@ class Prefix:
 
 def _concatenated(batches: Any) -> Batch:
     """Batches in a row; where their types differ, as objects, so that 1 and 1.0 stay two values.
-    A column that one of them lacks is none that the class reads."""
-    if isinstance(batches[0], dict):
+
+    Some batches may come as columns and some as rows; a column that not all have is one that the
+    class does not read.
+    """
+    columns = [isinstance(batch, dict) for batch in batches]
+    if all(columns):
         names = [name for name in batches[0] if all(name in batch for batch in batches)]
         return {name: _column([batch[name] for batch in batches]) for name in names}
-    return _column(batches)
+    return _column([_rows(batch) if isinstance(batch, dict) else batch for batch in batches])
+
+
+def _rows(batch: Batch) -> npt.NDArray[Any]:
+    """A batch of columns, as rows."""
+    rows = np.empty(batch_length(batch), dtype=object)
+    rows[:] = [row_of(batch, row) for row in range(len(rows))]
+    return rows
 
 
 def _column(arrays: Any) -> npt.NDArray[Any]:

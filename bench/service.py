@@ -1,0 +1,193 @@
+"""The service under load: rows acknowledged a second, and how long a reader of the rule waits.
+
+Beside it, in the same run and on the same disk, a bare FastAPI route that parses the same bytes and
+commits the same bytes to SQLite (WAL, synchronous FULL). Only the ratios mean anything. Both are
+processes of their own; the clients are threads with a connection each, which send bytes made
+before. Every batch of the service has a key, as a careful client's would.
+"""
+
+import http.client
+import itertools
+import json
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.clock import seconds
+
+AIM, MANY, TRIES, READS = 0.5, 4, 7, 2000
+SIZES = ((1, 200), (100, 200), (1_000, 80), (10_000, 16))
+WAYS = (("json", 1), ("json", MANY), ("x-ndjson", MANY))
+BEGIN = (
+    "--class", "rules:version,country,device", "--label", "failed", "--delta", "1e-9",
+    "--horizon", "100000000", "--port", "0", "--rate", "1000000",
+)  # fmt: skip
+
+
+class Peer(NamedTuple):
+    """A server to send rounds to."""
+
+    address: str
+    headers: dict[str, str]
+
+
+class Load(NamedTuple):
+    """So many batches of a size, of a kind, over several connections."""
+
+    size: int
+    batches: int
+    kind: str
+    clients: int
+
+
+def run() -> None:
+    """Print the tables."""
+    table = Table(
+        "batch", "as", "clients", title="Rows acknowledged a second, of which the ratios count"
+    )
+    for name in ("service", "bare route", "ratio", "aim", "ok"):
+        table.add_column(name, justify="right")
+    with _service() as service, _bare() as bare:
+        for (size, batches), (kind, clients) in itertools.product(SIZES, WAYS):
+            load = Load(size, batches, kind, clients)
+            ours, theirs, ratio = _compared(service, bare, load)
+            ok = "yes" if ratio >= AIM else "NO"
+            table.add_row(
+                f"{size:,}", kind, str(clients), f"{ours:,.0f}", f"{theirs:,.0f}", f"{ratio:.2f}",
+                f">= {AIM}", ok,
+            )  # fmt: skip
+        console = Console(highlight=False, width=100)
+        console.print(table)
+        waits = Table("written meanwhile", "p50", "p99", title="GET /hypothesis, milliseconds")
+        for writing in (None, 100, 1_000, 10_000):
+            found = _reading(service, writing)
+            said = "nothing" if writing is None else f"batches of {writing:,}"
+            p50, p99 = (1000 * found[int(share * len(found))] for share in (0.5, 0.99))
+            waits.add_row(said, f"{p50:.2f}", f"{p99:.2f}")
+        console.print(waits)
+
+
+def _compared(service: Peer, bare: Peer, load: Load) -> tuple[float, float, float]:
+    """Rows a second of both and their ratio, medians of runs in turn: a disk has its moods."""
+    rows = load.size * load.batches
+    speeds = [
+        [rows / seconds(partial(_feed, peer, load), 1) for peer in (service, bare)]
+        for _ in range(TRIES)
+    ]
+    ours, theirs = (median(found) for found in zip(*speeds, strict=True))
+    return ours, theirs, median(one / other for one, other in speeds)
+
+
+@contextmanager
+def _process(*command: str) -> Iterator[tuple[str, Path]]:
+    """A server in a folder of its own, stopped at the end; where it is, and its folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        process = subprocess.Popen(
+            [sys.executable, *command],
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        assert process.stdout is not None
+        try:
+            yield urlsplit(process.stdout.readline().split()[1]).netloc, Path(folder)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.communicate()
+
+
+@contextmanager
+def _service() -> Iterator[Peer]:
+    code = "from littlestone.edge.cli import main; main()"
+    with _process("-c", code, "serve", "run.db", *BEGIN) as (address, folder):
+        token = json.loads((folder / "run.db.tokens").read_text())["feeder"]
+        yield Peer(address, {"Authorization": f"Bearer {token}"})
+
+
+@contextmanager
+def _bare() -> Iterator[Peer]:
+    file = str(Path(__file__).with_name("bare.py"))
+    with _process("-P", file) as (address, _):  # our `selectors` is not Python's
+        yield Peer(address, {})
+
+
+def _body(size: int, kind: str, seed: int) -> bytes:
+    """Rows of four columns, one of them the cause."""
+    draw = random.Random(seed)
+    rows = [
+        {
+            "version": draw.choice(("4.1.9", "4.2.0", "4.2.1", "4.3.0")),
+            "country": draw.choice(("SE", "NO", "DK", "FI")),
+            "device": f"d{draw.randrange(50)}",
+            "seconds": round(draw.random() * 100, 2),
+        }
+        for _ in range(size)
+    ]
+    told = [row | {"failed": int(row["version"] == "4.2.1")} for row in rows]
+    return ("\n".join(map(json.dumps, told)) if kind == "x-ndjson" else json.dumps(told)).encode()
+
+
+_keys = itertools.count()
+
+
+def _feed(peer: Peer, load: Load) -> None:
+    """Send batches over several connections, and wait for every receipt."""
+    body = _body(load.size, load.kind, load.size)
+    given = peer, body, load.kind, load.batches // load.clients
+    each = [threading.Thread(target=_send, args=given) for _ in range(load.clients)]
+    for thread in each:
+        thread.start()
+    for thread in each:
+        thread.join()
+
+
+def _send(
+    peer: Peer, body: bytes, kind: str, batches: int, stop: threading.Event | None = None
+) -> None:
+    connection = http.client.HTTPConnection(peer.address)
+    for _ in range(batches):
+        key = {"Idempotency-Key": f"k{next(_keys)}", "Content-Type": f"application/{kind}"}
+        connection.request("POST", "/rounds", body, peer.headers | key)
+        answer = connection.getresponse()
+        said = answer.read()
+        if answer.status != 200:
+            raise RuntimeError(said.decode())
+        if stop is not None and stop.is_set():
+            break
+    connection.close()
+
+
+def _reading(peer: Peer, size: int | None) -> list[float]:
+    """The times of many reads of the rule, sorted, while batches of a size are written."""
+    stop = threading.Event()
+    body = _body(size or 1, "json", 1)
+    writer = threading.Thread(target=_send, args=(peer, body, "json", 10**9, stop))
+    if size is not None:
+        writer.start()
+    connection = http.client.HTTPConnection(peer.address)
+    found = []
+    for _ in range(READS):
+        start = time.perf_counter()
+        connection.request("GET", "/hypothesis")
+        connection.getresponse().read()
+        found.append(time.perf_counter() - start)
+    stop.set()
+    connection.close()
+    if size is not None:
+        writer.join()
+    return sorted(found)

@@ -1,0 +1,242 @@
+"use strict";
+const by = (id) => document.getElementById(id);
+const count = (number) => number.toLocaleString("en-US");
+const rounds = (number) => `${count(number)} ${number === 1 ? "round" : "rounds"}`;
+const SHOWN = 50;
+const SEEN = "littlestone: last event";
+const TOKEN = "littlestone: operator";
+const now = { releases: [], rounds: 0, guarantee: null };
+
+// Text from the data is only ever text; what does not print is shown instead of obeyed.
+const visible = (text) =>
+  text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, (sign) => `\\u{${sign.codePointAt(0).toString(16)}}`);
+const put = (id, text) => { if (by(id).textContent !== text) by(id).textContent = text; };
+function made(name, text = "", kind = "") {
+  const found = document.createElement(name);
+  found.textContent = text;
+  if (kind) found.className = kind;
+  return found;
+}
+const ruled = (sentence) => { const code = made("code"); code.append(made("bdi", visible(sentence))); return code; };
+function fill(id, share) { by(id).style.width = `${100 * Math.min(1, Math.max(0, share || 0))}%`; }
+
+async function asked(path, headers = {}) {
+  const answer = await fetch(path, { headers, cache: "no-store" });
+  if (!answer.ok) throw Object.assign(new Error(path), { status: answer.status });
+  return answer.json();
+}
+
+function colours() {
+  const found = new Map(), plain = new Set();
+  for (const release of [...now.releases].reverse())
+    if (release.rule.kind === "constant") plain.add(release.sentence);
+    else if (!found.has(release.sentence)) found.set(release.sentence, `c${found.size % 6}`);
+  for (const sentence of plain) found.set(sentence, "other");
+  return found;
+}
+const stood = (at) => {
+  const next = now.releases[at + 1];
+  return (next ? next.round : now.rounds + 1) - now.releases[at].round;
+};
+
+function drawRule() {
+  const last = now.releases.at(-1);
+  if (!last) return;
+  const text = visible(last.sentence);
+  const rule = by("rule");
+  if (rule.textContent !== text) {
+    rule.replaceChildren(made("bdi", text));
+    rule.classList.toggle("long", text.length > 40);
+    document.title = `${text} · littlestone`;
+  }
+  const since = last.since ? `, since ${new Date(last.since).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" })}` : "";
+  const length = rounds(Math.max(0, stood(now.releases.length - 1)));
+  put("stood", `It has stood for ${length}, from round ${count(last.round)}${since}.`);
+  put("rounds", rounds(now.rounds));
+}
+
+function drawRules() {
+  const colour = colours();
+  const shown = now.releases.slice(-SHOWN);
+  const first = now.releases.length - shown.length;
+  const band = shown.map((release, at) => {
+    const piece = made("i", "", colour.get(release.sentence));
+    piece.style.flexGrow = Math.max(1, stood(first + at));
+    piece.title = visible(release.sentence);
+    return piece;
+  });
+  by("band").replaceChildren(...band);
+  by("band").setAttribute("aria-label", `${count(now.releases.length)} rules by the rounds they stood; listed below`);
+  const lines = shown.map((release, at) => {
+    const line = made("li");
+    const length = rounds(Math.max(0, stood(first + at)));
+    const until = at === shown.length - 1 ? `stands for ${length}` : `stood for ${length}`;
+    line.append(made("i", "", `swatch ${colour.get(release.sentence)}`), ruled(release.sentence),
+      made("span", `from round ${count(release.round)}, ${until}`));
+    return line;
+  });
+  by("releases").replaceChildren(...lines.reverse());
+  by("earlier").hidden = first === 0;
+  put("earlier", `and ${count(first)} earlier ones, at /releases`);
+}
+
+function drawGuarantee(spent) {
+  const said = now.guarantee;
+  if (!said) return;
+  put("class", visible(said.class));
+  put("guarantee", said.guarantee);
+  if (by("words").childElementCount !== said.words.length)
+    by("words").replaceChildren(...said.words.map((line) => made("li", line)));
+  const show = (number) => Number(number.toPrecision(3)).toString();
+  const limit = said.epsilon === null ? "no limit" : show(said.epsilon);
+  put("epsilon", `${show(spent.spent_epsilon)} of ${limit}`);
+  put("delta", `${show(spent.spent_delta)} of ${show(said.delta)}`);
+  put("horizon", `${count(now.rounds)} of ${count(said.horizon)}`);
+  fill("epsilon-used", said.epsilon && spent.spent_epsilon / said.epsilon);
+  fill("delta-used", said.delta && spent.spent_delta / said.delta);
+  fill("horizon-used", now.rounds / said.horizon);
+  by("final").hidden = !spent.final;
+  put("final", spent.final || "");
+}
+
+function add(release) {
+  if (release.number !== now.releases.length + 1) return;
+  now.releases.push(release);
+  by("rule").classList.remove("new");
+  void by("rule").offsetWidth;
+  by("rule").classList.add("new");
+  put("said", `A new rule is published: ${visible(release.sentence)}`);
+}
+
+async function load() {
+  now.guarantee = await asked("guarantee");
+  now.rounds = now.guarantee.rounds;
+  const found = [];
+  for (let total = 1; found.length < total;) {
+    const some = await asked(`releases?after=${found.length}`);
+    total = some.total;
+    found.push(...some.releases);
+  }
+  now.releases = found;
+  drawRule();
+  drawRules();
+  drawGuarantee(now.guarantee);
+}
+
+function status(text, kind) {
+  put("status", text);
+  by("status").className = `status ${kind}`;
+}
+async function health() {
+  const answer = await fetch("healthz", { cache: "no-store" });
+  if (answer.ok) status("live", "live");
+  else if (answer.status === 503) status(`no rounds are taken: ${(await answer.json()).error}`, "lost");
+}
+
+function connect() {
+  const seen = localStorage.getItem(SEEN);
+  const source = new EventSource(seen ? `events?last=${encodeURIComponent(seen)}` : "events");
+  source.onopen = () => load().then(health).catch(() => status("the page could not be filled: reload it", "lost"));
+  source.onerror = () => {
+    status("connection lost: trying again", "lost");
+    if (source.readyState === EventSource.CLOSED) setTimeout(connect, 3000);
+  };
+  source.addEventListener("release", (event) => { add(JSON.parse(event.data)); drawRule(); drawRules(); });
+  source.addEventListener("rounds", (event) => {
+    if (event.lastEventId) localStorage.setItem(SEEN, event.lastEventId);
+    const said = JSON.parse(event.data);
+    now.rounds = said.rounds;
+    drawRule();
+    drawRules();
+    drawGuarantee(said);
+    look();
+  });
+}
+
+// The private side: only with the operator's token, which stays in this tab and goes in a header.
+let looking = false;
+async function look() {
+  const token = sessionStorage.getItem(TOKEN);
+  if (!token || looking) return;
+  looking = true;
+  try {
+    drawInside(await asked("private/trace?samples=240", { Authorization: `Bearer ${token}` }));
+    put("wrong", "");
+    open_(true);
+  } catch (error) {
+    if (error.status === 401 || error.status === 403) {
+      sessionStorage.removeItem(TOKEN);
+      open_(false);
+      put("wrong", "That is not the operator's token.");
+    }
+  }
+  setTimeout(() => { looking = false; }, 1000);
+}
+function open_(wide) {
+  by("form").hidden = wide;
+  by("private").hidden = !wide;
+  by("inside").classList.toggle("open", wide);
+}
+const share = (rate) => (rate === null ? "none yet" : `${(100 * rate).toPrecision(3)} %`);
+
+function drawInside(seen) {
+  const figures = {
+    "mistakes": count(seen.mistakes),
+    "of all rounds": share(seen.rate),
+    "of the standing rule": `${count(seen.mistakes_of_rule)} (${share(seen.rate_of_rule)})`,
+    "null rounds": count(seen.null_rounds),
+  };
+  by("figures").replaceChildren(...Object.entries(figures).map(([name, value]) => {
+    const pair = made("div");
+    pair.append(made("dt", name), made("dd", value));
+    return pair;
+  }));
+  drawCurve(seen);
+  by("votes").replaceChildren(...seen.votes.map((vote) => {
+    const line = made("li"), gauge = made("div", "", "gauge"), bar = made("i");
+    bar.style.width = `${(100 * vote.votes) / Math.max(1, seen.voters)}%`;
+    gauge.append(bar);
+    line.append(ruled(vote.sentence), made("span", count(vote.votes)), gauge);
+    return line;
+  }));
+  by("ledger").replaceChildren(...seen.ledger.map((line) => {
+    const row = made("tr");
+    row.append(...["mechanism", "times", "each", "adds"].map((name) => made("td", line[name])));
+    return row;
+  }));
+}
+
+function drawCurve(seen) {
+  const most = Math.max(1, seen.mistakes), long = Math.max(1, seen.rounds);
+  const at = (sample) => `${((600 * sample.round) / long).toFixed(1)},${(136 - (130 * sample.mistakes) / most).toFixed(1)}`;
+  const line = ["0,136", ...seen.samples.map(at)].join(" L");
+  const paths = [[`M${line} L600,136 Z`, "under"], [`M${line}`, "curve"]].map(([shape, kind]) => {
+    const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
+    path.setAttribute("d", shape);
+    path.setAttribute("class", kind);
+    return path;
+  });
+  by("curve").replaceChildren(by("curve-says"), ...paths);
+  put("curve-says", `${count(seen.mistakes)} mistakes in ${rounds(seen.rounds)}`);
+  put("curve-from", "round 1");
+  put("curve-to", `${count(seen.mistakes)} by round ${count(seen.rounds)}`);
+}
+
+by("form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  sessionStorage.setItem(TOKEN, by("token").value.trim());
+  by("token").value = "";
+  looking = false;
+  look();
+});
+by("forget").addEventListener("click", () => {
+  sessionStorage.removeItem(TOKEN);
+  for (const id of ["figures", "votes", "ledger"]) by(id).replaceChildren();
+  by("curve").replaceChildren(by("curve-says"));
+  for (const id of ["curve-says", "curve-to"]) put(id, "");
+  open_(false);
+  by("token").focus();
+});
+connect();
+look();
+setInterval(health, 30000);

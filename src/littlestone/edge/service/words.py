@@ -1,0 +1,30 @@
+"""The guarantee in plain words."""
+
+import math
+from fractions import Fraction
+
+from littlestone.privacy.accounting import Guarantee
+
+
+def in_words(guarantee: Guarantee) -> list[str]:
+    """What the guarantee means to somebody whose rows are in the stream.
+
+    >>> in_words(Guarantee(1.0, 1e-6))[1]
+    'Had any one event been another, no sequence of rules would be more than 2.72 times ...'
+    >>> in_words(Guarantee(1.0, 1e-9))[2]
+    'That may fail with a probability of at most 1 in 1,000,000,000.'
+    """
+    if math.isinf(guarantee.epsilon):
+        return [f"There is no privacy here: {guarantee.noise}."]
+    one = "event" if guarantee.unit == "event" else "user"
+    whole = "event" if one == "event" else "user, with all that is theirs"
+    said = [
+        f"All rules published here, taken together, tell almost nothing about any one {whole}.",
+        f"Had any one {one} been another, no sequence of rules would be more than "
+        f"{math.exp(guarantee.epsilon):.3g} times as likely or unlikely.",
+    ]
+    if guarantee.delta:
+        chance = f"1 in {math.floor(1 / Fraction(repr(guarantee.delta))):,}"
+        said.append(f"That may fail with a probability of at most {chance}.")
+    said.append("It holds for every stream, and against whoever reads every rule, now or later.")
+    return said

@@ -1,0 +1,110 @@
+"""`littlestone serve`: arguments in, a service until it is told to stop."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from littlestone.edge.options import given
+from littlestone.edge.store import Store, create, open_store, read_store
+from littlestone.edge.tasks import LearnerName, PlanName, Task, chosen_for
+from littlestone.privacy.exact import BadParameter
+
+EXAMPLE = (
+    "Example: littlestone serve run.db --class points:merchant --label fraud --delta 1e-9 "
+    "--horizon 10000000"
+)
+MISSING = "`serve` needs FastAPI and uvicorn: pip install 'littlestone[serve]'"
+OPEN = (
+    "warning: {host} can be reached from other machines. What they send and read goes over the "
+    "network as it is, tokens included: put something that speaks TLS in front"
+)
+
+
+def serve(
+    context: typer.Context,
+    db: Annotated[Path, typer.Argument(metavar="RUN.DB", help="The learner's file.")],
+    spec: Annotated[
+        str | None,
+        typer.Option("--class", metavar="SPEC", help="To begin: as in `dimension --help`."),
+    ] = None,
+    label: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="To begin: the field of 0 and 1.")
+    ] = None,
+    horizon: Annotated[int | None, typer.Option(help="To begin: rounds to plan for.")] = None,
+    epsilon: Annotated[float, typer.Option(help="The privacy budget.")] = 1.0,
+    delta: Annotated[float, typer.Option(help="Well below 1 / (10 x rounds).")] = 1e-6,
+    user: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Protect all rounds of a user together.")
+    ] = None,
+    cap: Annotated[
+        int | None, typer.Option(help="Rounds a user has at most; later ones are null rounds.")
+    ] = None,
+    tolerance: Annotated[
+        float, typer.Option(help="The share of mistakes that should not cause a change of rule.")
+    ] = 0.0,
+    learner: Annotated[
+        LearnerName, typer.Option(help="By default what class, budget and unit recommend.")
+    ] = "auto",
+    plan: Annotated[PlanName, typer.Option(help="What the constants are chosen for.")] = (
+        "practical"
+    ),
+    seed: Annotated[
+        int | None, typer.Option(help="Of the forest's coins, which are not secret.")
+    ] = None,
+    host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="0 lets the system choose.", min=0, max=65535)] = 8000,
+    tokens: Annotated[
+        Path | None, typer.Option(help="The file of tokens; RUN.DB.tokens by default.")
+    ] = None,
+    most_body: Annotated[int, typer.Option(help="Bytes of a body, at most.")] = 8 << 20,
+    most_rows: Annotated[int, typer.Option(help="Rows of a batch, at most.")] = 100_000,
+    most_fields: Annotated[int, typer.Option(help="Fields of a row, at most.")] = 1_000,
+    rate: Annotated[float, typer.Option(help="Requests a second of one client.")] = 500.0,
+    queue: Annotated[int, typer.Option(help="Batches under way, at most.")] = 64,
+    watchers: Annotated[int, typer.Option(help="Subscribers to events, at most.")] = 200,
+) -> None:
+    """A learner that survives, behind HTTP, with a live page.
+
+    The file is made if there is none, and gone on with if there is. Rules are public; writing takes
+    the feeder's token, and mistakes are shown for the operator's: both are made at the first start.
+    """
+    try:
+        from littlestone.edge.service.app import make_app
+        from littlestone.edge.service.limits import Limits
+        from littlestone.edge.service.roles import Keys, read_tokens
+        from littlestone.edge.service.server import bound, is_loopback
+        from littlestone.edge.service.server import serve as run
+    except ModuleNotFoundError as error:
+        if error.name not in ("fastapi", "uvicorn", "starlette", "pydantic"):
+            raise
+        raise BadParameter(MISSING) from None
+    limits = Limits(most_body, most_rows, most_fields, rate, queue, watchers)
+    task = Task(
+        str(db), spec or "", label or "", epsilon, delta, horizon, user, cap, tolerance, learner,
+        plan, seed, given=given(context),
+    )  # fmt: skip
+    secrets = tokens or db.with_name(f"{db.name}.tokens")
+    with bound(host, port) as listening:
+        keys = Keys(read_tokens(secrets))
+        app = make_app(_store(db, task), keys, limits)
+        if not is_loopback(host):
+            typer.echo(OPEN.format(host=host), err=True)
+        shown = f"[{host}]" if ":" in host else host
+        typer.echo(f"page    http://{shown}:{listening.getsockname()[1]}/\ntokens  {secrets}")
+        sys.stdout.flush()
+        run(app, listening)
+    typer.echo("stopped: what was acknowledged is in the file, and the service can go on from it")
+
+
+def _store(path: Path, task: Task) -> Store:
+    """The learner's file, opened or begun."""
+    if path.exists():
+        read_store(path).about.refuse_other(task, path)  # before it is taken over
+        return open_store(path)
+    begin = {"--class": task.spec, "--label": task.label, "--horizon": task.horizon}
+    missing = [option for option, said in begin.items() if not said]
+    if task.horizon is None or missing:
+        raise BadParameter(f"{path} is not there yet: to begin it, say {', '.join(missing)}")
+    return create(path, task, chosen_for(task, task.horizon))

@@ -1,0 +1,83 @@
+"""`littlestone audit`: arguments in, a verdict out."""
+
+import json
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console
+
+from littlestone.edge import specs, tasks
+from littlestone.edge.tasks import PlanName, Task, chosen_for
+
+EXAMPLE = "Example: littlestone audit points:merchant --epsilon 1 --horizon 1000 --small"
+
+
+LearnerName = Literal["dpsoa", "experts", "adaptive", "every-round", "soa"]
+
+
+def audit(
+    spec: Annotated[str, typer.Argument(metavar="SPEC", help="As in `dimension --help`.")],
+    horizon: Annotated[int, typer.Option(help="Rounds to plan for.")],
+    epsilon: Annotated[float, typer.Option(help="What is promised.")] = 1.0,
+    delta: Annotated[float, typer.Option(help="What is promised; experts promise 0.")] = 1e-6,
+    per_user: Annotated[
+        bool, typer.Option("--user", help="The plan that protects all rounds of a user.")
+    ] = False,
+    cap: Annotated[int | None, typer.Option(help="Rounds a user has at most.")] = None,
+    tolerance: Annotated[
+        float, typer.Option(help="The share of mistakes that should not cause a change of rule.")
+    ] = 0.0,
+    kind: Annotated[
+        PlanName, typer.Option("--plan", help="What the constants of dpsoa are chosen for.")
+    ] = "practical",
+    shrunk: Annotated[
+        bool,
+        typer.Option(
+            "--small", help="The same mechanisms and budget with few trees: leaks show sooner."
+        ),
+    ] = False,
+    learner: Annotated[
+        LearnerName, typer.Option(help="Which to audit; soa has no privacy, and must be caught.")
+    ] = "dpsoa",
+    runs: Annotated[int, typer.Option(help="Runs in each of two worlds; 0 for none.")] = 2000,
+    seed: Annotated[int, typer.Option(help="Of the coins, which are not secret.")] = 0,
+    file: Annotated[
+        str | None, typer.Option(help="Run on this stream of yours; what is printed is private.")
+    ] = None,
+    label: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The column of 0 and 1 of --file.")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes; all cores by default.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a machine.")] = False,
+) -> None:
+    """Does the code keep its promise? The plan's mechanisms are enumerated: their output laws
+    computed, and compared with what they claim. Then a whole learner is run many times on
+    neighbouring streams made to show a leak: a lower bound on its epsilon; and the same learner
+    with twice the epsilon, to show what would be seen. Exit code 1 when a claim is refuted.
+    """
+    from littlestone.edge.auditing import print_audit, progress, read_rows, run_audit
+    from littlestone.lab.subjects import Subject, small
+
+    task = Task("", spec, "", epsilon, delta, horizon, "user" if per_user else None, cap, tolerance,
+                _planned_as(learner), kind)  # fmt: skip
+    cls = specs.parse_spec(spec)
+    plan = chosen_for(task, horizon).plan
+    plans = small(plan) if shrunk else [plan]
+    subjects = [Subject(learner, cls, each, seed) for each in plans]
+    rows = None if file is None else read_rows(file, cls, label)
+    with progress(Console(stderr=True)) as watch:
+        found = run_audit(subjects, runs=runs, rows=rows, workers=workers, watch=watch)
+    if as_json:
+        typer.echo(json.dumps(found.to_json(), ensure_ascii=False))
+    else:
+        console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+        print_audit(console, found)
+    if not found.kept:
+        raise typer.Exit(1)
+
+
+def _planned_as(learner: LearnerName) -> tasks.LearnerName:
+    """The learner whose plan it has; one without privacy is held to the promise of dpsoa."""
+    if learner == "soa":
+        return "dpsoa"
+    return "adaptive" if learner == "every-round" else learner

@@ -1,0 +1,140 @@
+"""A service that runs in a thread of the test, on a port of its own."""
+
+import json
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from littlestone.edge.service.app import make_app
+from littlestone.edge.service.limits import Limits
+from littlestone.edge.service.parts import Service
+from littlestone.edge.service.roles import Keys, Role
+from littlestone.edge.service.server import bound, server_for
+from littlestone.edge.store import Store, create, open_store
+from littlestone.edge.tasks import Task, chosen_for
+
+TOKENS: dict[Role, str] = {"feeder": "the feeder's own token", "operator": "the operator's token"}
+QUIET: dict[str, Any] = {"version": 1, "disable_existing_loggers": False}
+TASK = Task("", "points:merchant", "fraud", 1.0, 1e-9, 1_000_000)
+CULPRIT = "M7"
+
+
+def begun(path: Path, task: Task = TASK) -> Store:
+    """A new store for a task."""
+    assert task.horizon is not None
+    return create(path, task, chosen_for(task, task.horizon))
+
+
+def opened(path: Path, task: Task = TASK) -> Store:
+    """The store at a path, begun if need be."""
+    return open_store(path) if path.exists() else begun(path, task)
+
+
+def bearing(role: Role | None, **more: str) -> dict[str, str]:
+    """Headers with the token of a role."""
+    return more if role is None else {"Authorization": f"Bearer {TOKENS[role]}", **more}
+
+
+def events(count: int, first: int = 0) -> list[dict[str, Any]]:
+    """Rows of forty merchants in turn, one of whom is the culprit."""
+    names = [f"M{n % 40}" for n in range(first, first + count)]
+    return [{"merchant": name, "fraud": int(name == CULPRIT)} for name in names]
+
+
+@dataclass
+class Running:
+    """A service that can be talked to."""
+
+    url: str
+    client: httpx.Client
+    service: Service
+    path: Path
+
+    def get(self, path: str, role: Role | None = None, **more: Any) -> httpx.Response:
+        return self.client.get(path, headers=bearing(role), **more)
+
+    def feed(
+        self, rows: object, key: str | None = None, role: Role | None = "feeder", query: str = ""
+    ) -> httpx.Response:
+        """Send rows as JSON."""
+        headers = bearing(role, **({} if key is None else {"Idempotency-Key": key}))
+        return self.client.post(f"/rounds{query}", json=rows, headers=headers)
+
+    def send(self, body: bytes, kind: str = "application/json", query: str = "") -> httpx.Response:
+        """Send bytes."""
+        headers = bearing("feeder", **{"Content-Type": kind})
+        return self.client.post(f"/rounds{query}", content=body, headers=headers)
+
+    def taught(self) -> str:
+        """Feed until the culprit is published."""
+        for at in range(0, 200_000, 4000):
+            assert self.feed(events(4000, at)).status_code == 200
+            sentence = str(self.get("/hypothesis").json()["sentence"])
+            if CULPRIT in sentence:
+                return sentence
+        raise AssertionError("the culprit is not found")
+
+    def tables(self) -> dict[str, list[Any]]:
+        """Everything in the file, as another reader sees it."""
+        with closing(sqlite3.connect(f"file:{self.path}?mode=ro", uri=True)) as db:
+            names = [name for (name,) in db.execute("SELECT name FROM sqlite_master")]
+            tables = [name for name in names if not name.startswith("sqlite")]
+            return {name: db.execute(f"SELECT * FROM {name}").fetchall() for name in tables}
+
+    @contextmanager
+    def watching(self, last: str | None = None) -> Iterator[Iterator[tuple[str, str, Any]]]:
+        """The stream of events: name, id, data."""
+        headers = {} if last is None else {"Last-Event-ID": last}
+        with self.client.stream("GET", "/events", headers=headers) as answer:
+            yield _events(answer.iter_lines())
+
+
+def _events(lines: Iterator[str]) -> Iterator[tuple[str, str, Any]]:
+    found: dict[str, str] = {}
+    for line in lines:
+        name, _, value = line.partition(": ")
+        if name:
+            found[name] = value
+        elif line == "":
+            if "data" in found:
+                yield found["event"], found.get("id", ""), json.loads(found["data"])
+            found = {}
+
+
+@contextmanager
+def running(
+    path: Path,
+    *,
+    task: Task = TASK,
+    limits: Limits | None = None,
+    reopen: Callable[[Path, int], Store] | None = None,
+    store: Store | None = None,
+    port: int = 0,
+) -> Iterator[Running]:
+    """A service on a file, begun if it is not there; stopped gracefully at the end."""
+    app = make_app(
+        opened(path, task) if store is None else store,
+        Keys(TOKENS),
+        limits or Limits(rate=1e6),
+        reopen=reopen,
+    )
+    server = server_for(app, logs=QUIET)
+    with bound("127.0.0.1", port) as listening:
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        try:
+            while not server.started and thread.is_alive():
+                time.sleep(0.01)
+            with httpx.Client(base_url=url, timeout=60) as client:
+                yield Running(url, client, app.state.service, path)
+        finally:
+            server.should_exit = True
+            thread.join()

@@ -1,0 +1,160 @@
+"""The page in a real browser: it is filled, it is live, and it shows what is private to nobody
+without the token. Needs Chromium on the machine."""
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from littlestone.edge.service.page import the_page
+from running_service import CULPRIT, TOKENS, Running, events, running
+
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here")
+HOSTILE = "<img src=x onerror=alert(1)>\u202e"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Running]:
+    with running(tmp_path / "run.db") as found:
+        yield found
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A page that may not complain."""
+    context = browser.new_context(viewport={"width": 390, "height": 844})
+    found = context.new_page()
+    complaints: list[str] = []
+    found.on("pageerror", lambda error: complaints.append(str(error)))
+    found.on(
+        "console",
+        lambda line: complaints.append(line.text) if line.type in ("error", "warning") else None,
+    )
+    found.set_default_timeout(60_000)
+    expect.set_options(timeout=60_000)
+    yield found
+    context.close()
+    assert [line for line in complaints if "Failed to load resource" not in line] == []
+
+
+@needs_chromium
+def test_it_is_filled_and_then_live(served: Running, page: Page, tmp_path: Path) -> None:
+    served.feed(events(40))
+    page.goto(served.url)
+    expect(page.locator("#status")).to_have_text("live")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("never")
+    expect(page.locator("#stood")).to_contain_text("40 rounds")
+    served.feed(events(2))
+    expect(page.locator("#stood")).to_contain_text("42 rounds")
+    sentence = served.taught()
+    expect(page.locator("#rule")).to_have_text(sentence)
+    expect(page.locator("#said")).to_contain_text(sentence)  # a screen reader says it
+    expect(page.locator("#releases li")).to_have_count(2)
+    expect(page.locator("#words li").first).to_contain_text("almost nothing about any one event")
+    expect(page.locator("#epsilon")).to_have_text("1 of 1")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.screenshot(path=tmp_path / "page.png", full_page=True)
+    assert (tmp_path / "page.png").stat().st_size > 10_000
+
+
+@needs_chromium
+def test_what_is_private_is_shown_for_the_token_only(served: Running, page: Page) -> None:
+    served.taught()
+    asked: list[Any] = []
+    page.on("request", lambda request: asked.append(request))
+    page.goto(served.url)
+    expect(page.locator("#rule")).to_contain_text(CULPRIT)
+    expect(page.locator("#private")).to_be_hidden()
+    assert not [request for request in asked if "private" in request.url]
+    inside = served.get("/private/trace", "operator").json()
+    assert not re.search(rf"\b{inside['mistakes']:,}\b", page.locator("body").inner_text())
+    assert page.locator("#figures").inner_text() == ""
+
+    page.fill("#token", TOKENS["feeder"])
+    page.keyboard.press("Enter")
+    expect(page.locator("#wrong")).to_contain_text("not the operator's")
+    expect(page.locator("#private")).to_be_hidden()
+    assert page.evaluate("sessionStorage.length") == 0
+
+    page.fill("#token", TOKENS["operator"])
+    page.keyboard.press("Enter")
+    expect(page.locator("#figures")).to_contain_text(f"{inside['mistakes']:,}")
+    expect(page.locator("#votes")).not_to_be_empty()
+    expect(page.locator("#ledger tr")).to_have_count(len(inside["ledger"]))
+    assert all(TOKENS["operator"] not in request.url for request in asked)
+    assert page.evaluate("Object.values(localStorage).join()").find(TOKENS["operator"]) < 0
+
+    page.reload()  # the tab remembers
+    expect(page.locator("#figures")).to_contain_text(f"{inside['mistakes']:,}")
+    page.get_by_role("button", name="forget").click()
+    expect(page.locator("#private")).to_be_hidden()
+    assert page.evaluate("sessionStorage.length") == 0
+    assert page.locator("#figures").inner_text() == ""
+
+
+@needs_chromium
+def test_it_says_when_it_lost_the_connection_and_finds_it_again(page: Page, tmp_path: Path) -> None:
+    with running(tmp_path / "run.db") as served:
+        served.feed(events(7))
+        page.goto(served.url)
+        expect(page.locator("#stood")).to_contain_text("7 rounds")
+        port = int(served.url.rpartition(":")[2])
+    expect(page.locator("#status")).to_contain_text("connection lost")
+    with running(tmp_path / "run.db", port=port) as served:
+        expect(page.locator("#status")).to_have_text("live")
+        served.feed(events(3))
+        expect(page.locator("#stood")).to_contain_text("10 rounds")
+
+
+@needs_chromium
+def test_a_page_is_a_witness_against_an_old_copy(page: Page, tmp_path: Path) -> None:
+    path, copy = tmp_path / "run.db", tmp_path / "copy.db"
+    with running(path) as served:
+        served.feed(events(7))
+    shutil.copy(path, copy)
+    with running(path) as served:
+        served.feed(events(7))
+        page.goto(served.url)
+        expect(page.locator("#stood")).to_contain_text("14 rounds")
+        port = int(served.url.rpartition(":")[2])
+    shutil.copy(copy, path)
+    with running(path, port=port) as served:
+        expect(page.locator("#status")).to_contain_text("old copy")
+        assert served.feed(events(1)).status_code == 503
+
+
+@needs_chromium
+def test_text_of_the_data_is_text(served: Running, page: Page) -> None:
+    rows = [{"merchant": HOSTILE if n % 2 else "x", "fraud": n % 2} for n in range(4000)]
+    while HOSTILE[:4] not in served.get("/hypothesis").json()["sentence"]:
+        assert served.feed(rows).status_code == 200
+    page.goto(served.url)
+    expect(page.locator("#rule")).to_contain_text("<img src=x onerror=alert(1)>")
+    assert "\u202e" not in page.locator("body").inner_text()
+    assert page.locator("img").count() == 0
+
+
+def test_a_browser_may_run_this_script_and_no_other() -> None:
+    text, policy = the_page()
+    assert "'unsafe" not in policy
+    assert policy.startswith("default-src 'none'")
+    assert not re.search(r"(src|href)=[\"']?(https?:)?//", text)
+    assert not re.search(r"\son\w+=|\sstyle=", text)
+    script = text.split("<script>")[1].split("</script>")[0]
+    assert not re.search(r"innerHTML|insertAdjacentHTML|document\.write|eval\(", script)
+    assert len(re.findall("<h1", text)) == 1

@@ -1,0 +1,273 @@
+"""`littlestone serve` as a process: its arguments, its logs, its stop, and what is never told."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from littlestone.edge.store import read_store
+
+BEGIN = ["--class", "points:merchant", "--label", "fraud", "--delta", "1e-9", "--horizon", "100000"]
+CANARY = "canary-7391"
+MAIN = "from littlestone.edge.cli import main; main()"
+
+
+class Process:
+    """A service in a process of its own."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        command = [sys.executable, "-W", "error", "-c", MAIN, "serve", "run.db", "--port", "0"]
+        environment = os.environ | {"PYTHONUNBUFFERED": "1"}
+        self.process = subprocess.Popen(
+            [*command, *arguments],
+            cwd=folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert self.process.stdout is not None
+        first = self.process.stdout.readline()
+        assert first.startswith("page"), self.process.communicate()
+        tokens = json.loads((folder / "run.db.tokens").read_text())
+        self.feeder, self.operator = (
+            {"Authorization": f"Bearer {tokens[role]}"} for role in ("feeder", "operator")
+        )
+        self.tokens = tokens
+        self.client = httpx.Client(base_url=first.split()[1], timeout=60)
+
+    def stop(self) -> tuple[int, str, str]:
+        """Tell it to stop: its exit code, output and errors."""
+        self.process.send_signal(signal.SIGTERM)
+        out, errors = self.process.communicate(timeout=60)
+        return self.process.returncode, out, errors
+
+
+@contextmanager
+def process(folder: Path, *arguments: str) -> Iterator[Process]:
+    found = Process(folder, *arguments)
+    try:
+        yield found
+    finally:
+        found.client.close()
+        if found.process.poll() is None:
+            found.process.kill()
+            found.process.communicate()
+
+
+def command(folder: Path, *arguments: str, code: str = MAIN) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments], cwd=folder, capture_output=True, text=True
+    )
+
+
+def rows_with(canary: str) -> list[dict[str, Any]]:
+    """Rows whose culprit is M7; the canary is a merchant who never wins, and a field beside."""
+    names = ["M7" if n % 2 else f"M{n % 40}" for n in range(3998)]
+    rows = [{"merchant": name, "fraud": int(name == "M7"), "who": f"u{n}"}
+            for n, name in enumerate(names)]  # fmt: skip
+    odd = {"merchant": canary, "fraud": 1, "who": canary, canary: canary}
+    return [*rows, odd, odd]
+
+
+def test_nothing_of_the_data_is_told(tmp_path: Path) -> None:
+    """A value is planted among rows, users, labels and fields; it is nowhere that is public."""
+    seen: list[str] = []
+    with process(tmp_path, *BEGIN, "--user", "who") as served:
+        client = served.client
+
+        def public() -> None:
+            for path in ("hypothesis", "releases", "guarantee", "healthz", "openapi.json", "", "x"):
+                seen.append(repr((client.get(path).headers, client.get(path).text)))
+            seen.append(client.post("/predict", json={"merchant": "M7"}).text)
+            seen.append(client.post("/predict", json={"x": "M7"}).text)
+            seen.append(client.get("/private/trace").text)
+            seen.append(client.get("/private/trace", headers=served.feeder).text)
+            seen.append(client.post("/rounds", json=[{"merchant": "M7"}]).text)
+            with client.stream("GET", "/events") as answer:
+                lines = answer.iter_lines()
+                seen.extend(line for _, line in zip(range(5), lines, strict=False))
+
+        for _ in range(20):
+            answer = client.post("/rounds", json=rows_with(CANARY), headers=served.feeder)
+            assert answer.status_code == 200
+        public()
+        bad = [{"merchant": CANARY, "fraud": CANARY, "who": CANARY}]
+        null = client.post("/rounds?bad_rows=null", json=bad, headers=served.feeder)
+        refused = client.post(
+            f"/rounds?note={CANARY}",
+            json=bad,
+            headers=served.feeder | {"Idempotency-Key": CANARY},
+        )
+        assert (null.status_code, refused.status_code) == (200, 422)
+        assert CANARY in refused.text  # whoever sent it is told what was wrong with it
+        client.post("/rounds", content=f"[{CANARY}".encode(), headers=served.feeder)
+        client.post("/rounds", json=bad, headers=served.operator)
+        public()
+        inside = client.get("/private/trace", headers=served.operator).json()
+        assert inside["null_rounds"] == 1
+        _, out, errors = served.stop()
+    told = "\n".join(seen)
+    assert "merchant = 'M7'" in told
+    for where, text in {"public": told, "output": out, "logs": errors}.items():
+        assert CANARY not in text, where
+        for token in served.tokens.values():
+            assert token not in text, where
+    assert "POST /rounds" in errors  # there are logs
+    for name in ("mistakes", "votes", "null_rounds"):
+        assert not re.search(rf'"{name}": ?[\d\[]', told), name
+
+
+def test_a_stop_finishes_what_it_has_begun_and_loses_nothing(tmp_path: Path) -> None:
+    receipts: list[dict[str, Any]] = []
+    others: list[int] = []
+    enough = threading.Event()
+
+    def feed(served: Process, name: int) -> None:
+        rows = [{"merchant": f"M{n % 40}", "fraud": 0} for n in range(200)]
+        with httpx.Client(base_url=served.client.base_url, timeout=60) as client:
+            for batch in range(10_000):
+                headers = served.feeder | {"Idempotency-Key": f"{name}.{batch}"}
+                try:
+                    answer = client.post("/rounds", json=rows, headers=headers)
+                except httpx.TransportError:
+                    return
+                if answer.status_code != 200:
+                    others.append(answer.status_code)
+                    return
+                receipts.append(answer.json())
+                if len(receipts) > 50:
+                    enough.set()
+
+    with process(tmp_path, *BEGIN, "--rate", "1000000") as served:
+        threads = [threading.Thread(target=feed, args=(served, name)) for name in range(4)]
+        with served.client.stream("GET", "/events") as watched:
+            for thread in threads:
+                thread.start()
+            assert enough.wait(60)
+            code, out, errors = served.stop()
+            for thread in threads:
+                thread.join()
+            list(watched.iter_lines())  # the stream was ended, not cut
+    assert code == 0, errors
+    assert "what was acknowledged is in the file" in out
+    assert {*others} <= {503}
+    firsts = sorted(receipt["first"] for receipt in receipts)
+    assert len({*firsts}) == len(firsts)
+    rounds = read_store(tmp_path / "run.db").published.rounds
+    assert rounds >= firsts[-1] + 199
+    assert rounds % 200 == 0
+    assert rounds <= 200 * (len(receipts) + 4)
+    with process(tmp_path) as served:  # and it goes on
+        assert served.client.get("/healthz").json()["rounds"] == rounds
+
+
+def test_what_is_missing_is_said(tmp_path: Path) -> None:
+    done = command(tmp_path, "serve", "run.db")
+    assert done.returncode == 2
+    assert "to begin it, say --class, --label, --horizon" in done.stderr
+    assert not (tmp_path / "run.db").exists()
+    without = f"import sys; sys.modules['fastapi'] = None\n{MAIN}"
+    done = command(tmp_path, "serve", "run.db", *BEGIN, code=without)
+    assert done.returncode == 2
+    assert "pip install 'littlestone[serve]'" in done.stderr
+    (tmp_path / "run.db").write_text("not a learner, and long enough to be looked at")
+    done = command(tmp_path, "serve", "run.db", "--port", "0")
+    assert done.returncode == 2
+    assert "not a learner" in done.stderr
+
+
+def test_help_imports_no_server() -> None:
+    code = (
+        "import sys; from littlestone.edge import cli\n"
+        "assert not {'fastapi', 'uvicorn', 'pydantic'} & sys.modules.keys()"
+    )
+    assert command(Path(), code=code).returncode == 0
+    assert "--tokens" in command(Path(), "serve", "--help").stdout
+
+
+def test_what_is_said_again_must_be_what_was_said(tmp_path: Path) -> None:
+    with process(tmp_path, *BEGIN) as served:
+        served.stop()
+    generation = read_store(tmp_path / "run.db").generation
+    done = command(tmp_path, "serve", "run.db", "--epsilon", "2", "--port", "0")
+    assert done.returncode == 2
+    assert "begun with epsilon 1.0, not 2.0" in done.stderr
+    assert read_store(tmp_path / "run.db").generation == generation  # nobody was thrown out
+    with process(tmp_path, *BEGIN) as served:
+        served.stop()
+
+
+def test_tokens_are_for_their_owner(tmp_path: Path) -> None:
+    with process(tmp_path, *BEGIN) as served:
+        before = served.tokens
+        assert len({*before.values()}) == 2
+        served.stop()
+    path = tmp_path / "run.db.tokens"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    with process(tmp_path) as served:
+        assert served.tokens == before
+        served.stop()
+    path.chmod(0o644)
+    done = command(tmp_path, "serve", "run.db", "--port", "0")
+    assert done.returncode == 2
+    assert "can be read by others" in done.stderr
+    path.write_text("{}")
+    path.chmod(0o600)
+    assert "no file of tokens" in command(tmp_path, "serve", "run.db", "--port", "0").stderr
+
+
+def test_it_listens_to_this_machine_unless_told_otherwise(tmp_path: Path) -> None:
+    with process(tmp_path, *BEGIN) as served:
+        assert served.client.base_url.host == "127.0.0.1"
+        port = str(served.client.base_url.port)
+        generation = read_store(tmp_path / "run.db").generation
+        done = command(tmp_path, "serve", "run.db", "--port", port)
+        assert done.returncode == 2
+        assert "choose another --port" in done.stderr
+        assert read_store(tmp_path / "run.db").generation == generation
+        _, _, errors = served.stop()
+        assert "warning" not in errors
+    with process(tmp_path, "--host", "0.0.0.0") as served:
+        _, _, errors = served.stop()
+    assert "TLS" in errors
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here")
+def test_the_tour_of_the_documentation_runs(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[1] / "docs" / "service.md").read_text()
+    tour = text.split("```sh")[1].split("```")[0]
+    with process(tmp_path, *BEGIN) as served:
+        script = tour.replace("127.0.0.1:8000", served.client.base_url.netloc.decode())
+        done = subprocess.run(
+            ["bash", "-euc", script], cwd=tmp_path, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert '"first": 3, "rounds": 2, "null_rounds": 1' in done.stdout
+        assert '"predictions": [false]' in done.stdout
+        assert "event: rounds" in done.stdout
+        assert '"mistakes": 2' in done.stdout
+        served.stop()
+
+
+def test_a_log_line_holds_no_query(tmp_path: Path) -> None:
+    with process(tmp_path, *BEGIN) as served:
+        with socket.create_connection(("127.0.0.1", served.client.base_url.port or 0)) as raw:
+            raw.sendall(b"GET /hypothesis?who=" + CANARY.encode() + b" HTTP/1.0\r\n\r\n")
+            assert raw.recv(100).startswith(b"HTTP/1.1 200")
+        _, _, errors = served.stop()
+    assert re.search(r'"GET /hypothesis HTTP/1.0" 200', errors)
+    assert CANARY not in errors

@@ -1,0 +1,688 @@
+"""The service as its clients meet it: who may do what, and that nothing is lost, doubled or told.
+
+The service is real (a socket, a thread, a file); only the clock of the limits is not waited for.
+"""
+
+import gzip
+import json
+import shutil
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from littlestone.edge.blocks import Block, wanted
+from littlestone.edge.readers import open_rows
+from littlestone.edge.service.bodies import Form, block_of
+from littlestone.edge.service.limits import Limits
+from littlestone.edge.service.refusals import Refused
+from littlestone.edge.service.roles import Role
+from littlestone.edge.store import Batch, OtherRows, Receipt, Store, open_store, read_store
+from littlestone.edge.tasks import Task
+from littlestone.theory.sets import Points
+from littlestone.theory.thresholds import Thresholds
+from running_service import TOKENS, Running, bearing, begun, events, running
+
+ROLES: list[Role | None] = [None, "feeder", "operator"]
+SCORES = Task("", "thresholds:score:0:100:5", "bad", 1.0, 1e-9, 100_000)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """One service for every test that does not spoil it."""
+    with running(tmp_path_factory.mktemp("service") / "run.db") as found:
+        found.feed(events(100))
+        yield found
+
+
+# Who may do what.
+
+OPEN = {"/hypothesis", "/releases", "/guarantee", "/healthz", "/openapi.json", "/"}
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("path", sorted(OPEN))
+def test_rules_are_for_everybody(served: Running, path: str, role: Role | None) -> None:
+    assert served.get(path, role).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("role", "status"), [(None, 401), ("feeder", 200), ("operator", 403), ("other", 401)]
+)
+def test_only_a_feeder_writes(served: Running, role: Any, status: int) -> None:
+    headers = {"Authorization": "Bearer no such token"} if role == "other" else bearing(role)
+    before = served.tables()
+    answer = served.client.post("/rounds", json=events(3), headers=headers)
+    assert answer.status_code == status
+    assert (served.tables() == before) == (status != 200)
+    assert ("www-authenticate" in answer.headers) == (status == 401)
+
+
+@pytest.mark.parametrize(
+    ("role", "status"), [(None, 401), ("feeder", 403), ("operator", 200), ("other", 401)]
+)
+def test_only_an_operator_looks_inside(served: Running, role: Any, status: int) -> None:
+    headers = {"Authorization": "Bearer no such token"} if role == "other" else bearing(role)
+    answer = served.client.get("/private/trace", headers=headers)
+    assert answer.status_code == status
+    private = {"mistakes", "votes", "rate", "null_rounds", "ledger"}
+    assert (private <= answer.json().keys()) == (status == 200)
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_everybody_may_ask_what_the_rule_says(served: Running, role: Role | None) -> None:
+    answer = served.client.post("/predict", json={"merchant": "M1"}, headers=bearing(role))
+    assert answer.json()["predictions"] == [False]
+    with served.watching() as found:
+        assert next(found)[0] == "rounds"
+
+
+@pytest.mark.parametrize(
+    "given_", ["Basic dXNlcg==", "Bearer", "Bearer  x", f"bearer{TOKENS['feeder']}", "Bearer \xe9"]
+)
+def test_other_credentials_are_none(served: Running, given_: str) -> None:
+    headers = [(b"Authorization", given_.encode("latin-1"))]
+    answer = served.client.post("/rounds", json=events(1), headers=headers)
+    assert answer.status_code == 401
+
+
+def test_every_route_is_in_the_table_of_roles(served: Running) -> None:
+    described = served.get("/openapi.json").json()
+    assert {*described["paths"]} == {
+        *(OPEN - {"/openapi.json", "/"}), "/rounds", "/predict", "/events", "/private/trace"
+    }  # fmt: skip
+    security = {
+        path: routes.get("security")
+        for path, verbs in described["paths"].items()
+        for routes in verbs.values()
+    }
+    assert {path for path, needs in security.items() if needs} == {"/rounds", "/private/trace"}
+    assert security["/rounds"] == [{"feeder": []}]
+    assert security["/private/trace"] == [{"operator": []}]
+
+
+def test_answers_are_as_described_and_kept_by_no_cache(served: Running) -> None:
+    answer = served.get("/nothing/here")
+    assert answer.status_code == 404
+    assert answer.json()["error"]
+    assert answer.headers["cache-control"] == "no-store"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert served.client.delete("/rounds").status_code == 405
+
+
+# Rounds.
+
+
+def test_a_retry_is_not_a_second_round(tmp_path: Path) -> None:
+    with running(tmp_path / "run.db") as served:
+        first = served.feed(events(5), key="a")
+        tables = served.tables()
+        again = served.feed(events(5), key="a")
+        other = served.feed(events(6), key="a")
+        assert first.json() == {"first": 1, "rounds": 5, "null_rounds": 0, "again": False}
+        assert again.json() == first.json() | {"again": True}
+        assert other.status_code == 409
+        assert served.tables() == tables
+        assert served.feed(events(5), key="b").json()["first"] == 6
+        assert served.feed(events(5)).json()["first"] == 11
+    with running(tmp_path / "run.db") as served:  # and not after a restart
+        assert served.feed(events(5), key="a").json() == first.json() | {"again": True}
+        assert served.get("/hypothesis").json()["rounds"] == 15
+
+
+def test_many_retries_at_once_are_one_batch(tmp_path: Path) -> None:
+    with running(tmp_path / "run.db") as served:
+        answers: list[Any] = []
+        threads = [
+            threading.Thread(target=lambda: answers.append(served.feed(events(9), key="k").json()))
+            for _ in range(8)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(answer["again"] for answer in answers) == [False] + [True] * 7
+        assert served.get("/healthz").json()["rounds"] == 9
+
+
+def test_batches_that_wait_are_committed_together_and_answered_apart(tmp_path: Path) -> None:
+    with begun(tmp_path / "run.db") as store:
+        before = store._db.total_changes
+        columns = {"merchant": np.array(["a", "b"], dtype=object)}
+        block = Block(columns, np.array([1, 0], dtype=np.int8), None, (), 0)
+        found = store.learn_all(
+            [Batch(block, "a"), Batch(block, "a"), Batch(block, "a", b"other"), Batch(block)]
+        )
+        assert found[:2] == [Receipt(1, 2, 0), Receipt(1, 2, 0, again=True)]
+        assert isinstance(found[2], OtherRows)
+        assert found[3] == Receipt(3, 2, 0)
+        assert store.published.rounds == read_store(store.path).published.rounds == 4
+        assert store._db.total_changes > before
+        assert store.learn_all([Batch(block, "a")]) == [Receipt(1, 2, 0, again=True)]
+
+
+@pytest.mark.parametrize("committed", [False, True], ids=["before the commit", "after it"])
+def test_a_batch_that_spoils_a_commit_is_tried_apart_and_never_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, committed: bool
+) -> None:
+    """Three batches wait while a first is learned; the one with three rows makes them fail."""
+    learn, first, go_on = Store.learn_all, threading.Event(), threading.Event()
+
+    def failing(self: Store, batches: list[Batch]) -> Any:
+        if not first.is_set():
+            first.set()
+            assert go_on.wait(60)
+        spoilt = any(len(batch.block) == 3 for batch in batches)
+        if spoilt and not committed:
+            raise sqlite3.OperationalError("spoilt")
+        found = learn(self, batches)
+        if spoilt:
+            raise sqlite3.OperationalError("nobody knows whether it was written")
+        return found
+
+    monkeypatch.setattr(Store, "learn_all", failing)
+    store = begun(tmp_path / "run.db")
+    with running(tmp_path / "run.db", store=store) as served:
+        writer = served.service.writer
+        wants = served.service.wanted
+        blocks = [
+            block_of(json.dumps(events(size)).encode(), "json", wants, Limits())
+            for size in (1, 2, 3, 4)
+        ]
+        answers = [writer.learn(blocks[0], None, b"")]
+        assert first.wait(60)
+        answers += [writer.learn(block, None, b"") for block in blocks[1:]]
+        go_on.set()
+        done = [answer.exception(60) is None for answer in answers]
+        told = "it is learned" if committed else "none of it is learned"
+        assert told in str(answers[2].exception(60))
+        assert done == ([True, False, False, False] if committed else [True, True, False, True])
+        rounds = read_store(served.path).published.rounds
+        assert rounds == (1 + 2 + 3 + 4 if committed else 1 + 2 + 4)
+        assert served.get("/healthz").json()["rounds"] == rounds
+
+
+def test_a_batch_comes_as_json_or_as_lines(served: Running) -> None:
+    before = served.get("/healthz").json()["rounds"]
+    lines = "".join(json.dumps(row) + "\n" for row in events(4)).encode()
+    assert served.feed({"rows": events(4)}).json()["rounds"] == 4
+    assert served.send(lines, "application/x-ndjson").json()["rounds"] == 4
+    assert served.send(lines[:-1], "application/jsonl").json()["rounds"] == 4
+    assert served.get("/healthz").json()["rounds"] == before + 12
+
+
+CELLS = st.one_of(
+    st.none(), st.booleans(), st.integers(-(2**70), 2**70), st.floats(-1e300, 1e300),
+    st.text(max_size=4), st.just([1]), st.just({}), st.just("\ud800"),
+)  # fmt: skip
+ROWS = st.lists(
+    st.one_of(
+        st.fixed_dictionaries({}, optional={"x": CELLS, "y": CELLS, "who": CELLS, "z": CELLS}),
+        st.just(7),
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+@given(rows=ROWS, numbers=st.booleans(), per_user=st.booleans())
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_row_means_what_it_means_in_a_file(
+    tmp_path: Path, rows: list[Any], numbers: bool, per_user: bool
+) -> None:
+    cls = Thresholds(0, 10, column="x") if numbers else Points("x")
+    user = "who" if per_user else None
+    lines = "\n".join(json.dumps(row) for row in rows).encode()
+    sound = json.dumps({"x": 1, "y": 0, "who": "me"}).encode()
+    (tmp_path / "rows.jsonl").write_bytes(b"\n".join([*[sound] * 20, lines]))
+    with open_rows(tmp_path / "rows.jsonl", cls, label="y", user=user) as read:
+        (block,) = read
+    forms: list[tuple[bytes, Form]] = [(json.dumps(rows).encode(), "json"), (lines, "ndjson")]
+    for body, form in forms:
+        ours = block_of(body, form, wanted(cls, "y", user), Limits())
+        assert ours.labels.tolist() == block.labels[20:].tolist()
+        usable = ours.labels >= 0
+        assert repr(ours.columns["x"][usable].tolist()) == repr(
+            block.columns["x"][20:][usable].tolist()
+        )
+        assert [bad.sentence for bad in ours.bad] == [bad.sentence for bad in block.bad]
+        if ours.users is not None and block.users is not None:
+            assert repr(ours.users.tolist()) == repr(block.users[20:].tolist())
+
+
+def test_a_bad_batch_changes_nothing_and_says_where(served: Running) -> None:
+    before = served.tables()
+    rows = [*events(2), {"merchant": "x", "fraud": "perhaps"}, {"merchnt": "x", "fraud": 0}]
+    answer = served.feed(rows, key="bad")
+    assert answer.status_code == 422
+    assert answer.json()["rows"] == [
+        {"row": 3, "error": "column 'fraud': 'perhaps' is not 0, 1, true or false"},
+        {"row": 4, "error": "no column 'merchant'"},
+    ]
+    assert served.tables() == before
+    receipt = served.feed(rows, key="bad", query="?bad_rows=null").json()
+    assert (receipt["rounds"], receipt["null_rounds"]) == (4, 2)
+    assert served.feed(rows, query="?bad_rows=maybe").status_code == 422
+
+
+def test_a_user_goes_with_every_round(tmp_path: Path) -> None:
+    task = Task("", "points:merchant", "fraud", 1.0, 1e-9, 10_000, user="who")
+    with running(tmp_path / "run.db", task=task) as served:
+        assert "no column 'who'" in served.feed(events(2)).json()["error"]
+        rows = [row | {"who": n % 7} for n, row in enumerate(events(20))]
+        assert served.feed(rows).json() == {
+            "first": 1, "rounds": 20, "null_rounds": 0, "again": False
+        }  # fmt: skip
+        assert served.get("/guarantee").json()["unit"] == "user"
+
+
+def test_the_rule_is_published_and_says_what_it_says(tmp_path: Path) -> None:
+    with running(tmp_path / "run.db") as served:
+        assert served.taught() == "merchant = 'M7'"
+        now = served.get("/hypothesis").json()
+        assert now["stood"] == now["rounds"] - now["round"] + 1
+        assert now["since"]
+        listed = served.get("/releases").json()
+        assert [release["number"] for release in listed["releases"]] == [
+            *range(1, listed["total"] + 1)
+        ]
+        after = served.get("/releases", params={"after": 1}).json()["releases"]
+        assert after == listed["releases"][1:]
+        rows = [{"merchant": "M7"}, {"merchant": "M8", "more": [1]}]
+        said = served.client.post("/predict", json=rows).json()
+        assert said == {"sentence": "merchant = 'M7'", "predictions": [True, False]}
+        wrong = served.client.post("/predict", json=[{"merchant": "M7"}, {}])
+        assert wrong.json()["rows"] == [{"row": 2, "error": "no column 'merchant'"}]
+        inside = served.get("/private/trace", "operator").json()
+        assert inside["mistakes"] > 0
+        assert inside["rounds"] == now["rounds"]
+        assert inside["mistakes_of_rule"] <= inside["mistakes"]
+        assert len(served.get("/private/trace?samples=3", "operator").json()["samples"]) == 3
+        with read_shown(served.path) as shown:
+            assert shown == [release["sentence"] for release in listed["releases"]]
+
+
+class read_shown:  # noqa: N801
+    """The rules in a file, as `littlestone show` reads them."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __enter__(self) -> list[str]:
+        return [str(release.rule) for release in read_store(self.path).published.releases]
+
+    def __exit__(self, *problem: object) -> None: ...
+
+
+# Limits.
+
+
+def test_a_body_too_long_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    with running(tmp_path / "run.db", limits=Limits(body=2000, rows=20, rate=1e6)) as served:
+        before = served.tables()
+        assert served.send(b" " * 2001).status_code == 413
+        assert served.client.post("/predict", content=b" " * 2001).status_code == 413
+        headers = bearing("feeder", **{"Content-Type": "application/json"})
+        chunked = served.client.post("/rounds", content=iter([b" " * 900] * 9), headers=headers)
+        assert chunked.status_code == 413
+        assert served.feed(events(21)).status_code == 413
+        assert served.send(b"{}\n" * 21, "application/x-ndjson").status_code == 413
+        assert served.tables() == before
+        assert served.feed(events(20)).status_code == 200
+
+
+def test_asking_too_often_is_told_when_to_come_back(tmp_path: Path) -> None:
+    with running(tmp_path / "run.db", limits=Limits(rate=0.001)) as served:
+        assert served.get("/healthz").status_code == 200
+        answer = served.get("/healthz")
+        assert answer.status_code == 429
+        assert 900 < int(answer.headers["retry-after"]) <= 1000
+        assert served.feed(events(1)).status_code == 200  # a token has a bucket of its own
+        assert served.feed(events(1)).status_code == 429
+        assert served.feed(events(1), role=None).status_code == 429  # guessing tokens is slow
+
+
+def test_a_full_queue_is_told_to_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin, go_on = threading.Event(), threading.Event()
+    learn = Store.learn_all
+
+    def slowly(self: Store, *given: Any, **more: Any) -> Any:
+        begin.set()
+        assert go_on.wait(60)
+        return learn(self, *given, **more)
+
+    monkeypatch.setattr(Store, "learn_all", slowly)
+    with running(tmp_path / "run.db", limits=Limits(queue=1, rate=1e6)) as served:
+        answers: list[httpx.Response] = []
+        thread = threading.Thread(target=lambda: answers.append(served.feed(events(2), key="a")))
+        thread.start()
+        assert begin.wait(60)
+        full = served.feed(events(2), key="b")
+        rounds = served.get("/hypothesis").json()["rounds"]
+        go_on.set()
+        thread.join()
+        assert full.status_code == 503
+        assert full.headers["retry-after"] == "1"
+        assert rounds == 0
+        assert answers[0].json()["rounds"] == 2
+        assert served.feed(events(2), key="b").json()["first"] == 3
+
+
+def test_subscribers_have_places(tmp_path: Path) -> None:
+    with running(tmp_path / "run.db", limits=Limits(watchers=1, rate=1e6)) as served:
+        with served.watching() as found:
+            next(found)
+            assert served.get("/events").status_code == 503
+        served.feed(events(1))  # the next event finds that nobody listens
+        for _ in range(100):
+            with served.client.stream("GET", "/events") as answer:
+                if answer.status_code == 200:
+                    break
+        assert answer.status_code == 200
+
+
+def test_a_slow_body_is_not_waited_for(tmp_path: Path) -> None:
+    limits = Limits(patience=0.05, rate=1e6)
+    with running(tmp_path / "run.db", limits=limits) as served:
+        wait = threading.Event()
+
+        def drip() -> Iterator[bytes]:
+            yield b"["
+            wait.wait(0.5)
+            yield b"]"
+
+        headers = bearing("feeder", **{"Content-Type": "application/json"})
+        answer = served.client.post("/rounds", content=drip(), headers=headers)
+        assert answer.status_code == 408
+
+
+# Bodies that nobody should send.
+
+WRONG = {
+    "no JSON": b"hello",
+    "empty": b"",
+    "cut off": b'[{"merchant": "a", "fraud": ',
+    "not UTF-8": b'[{"merchant": "\xff\xfe", "fraud": 0}]',
+    "a lone surrogate": b'[{"merchant": "\\ud800", "fraud": 0}]',
+    "NaN": b'[{"merchant": "a", "fraud": NaN}]',
+    "NaN elsewhere": b'[{"merchant": NaN, "fraud": 0}]',
+    "infinity": b'[{"merchant": -Infinity, "fraud": 0}]',
+    "a huge number": b'[{"merchant": 1e999, "fraud": 0}]',
+    "a huge label": b'[{"merchant": "a", "fraud": 1e999}]',
+    "a number of many digits": b'[{"merchant": ' + b"9" * 5000 + b', "fraud": 0}]',
+    "deep lists": b"[" * 100_000 + b"]" * 100_000,
+    "deep objects": b'[{"merchant":' + b'{"a":' * 50_000 + b"1" + b"}" * 50_000 + b"}]",
+    "many columns": json.dumps([{f"c{n}": 0 for n in range(100_000)} | events(1)[0]]).encode(),
+    "no rows": b"[]",
+    "no list": b'{"rows": 7}',
+    "more than rows": b'{"rows": [], "more": 1}',
+    "one row": b'{"merchant": "a", "fraud": 0}',
+    "text": b'"rows"',
+    "rows that are lists": b'[["a", 0]]',
+    "null": b"null",
+    "a mark of byte order": b'\xef\xbb\xbf[{"merchant": "a", "fraud": 0}]',
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_body_gets_a_sentence_and_changes_nothing(served: Running, name: str) -> None:
+    before = served.tables()
+    answer = served.send(WRONG[name])
+    assert 400 <= answer.status_code < 500, answer.text
+    assert answer.json()["error"]
+    assert len(answer.text) < 5000
+    if b"\n" not in WRONG[name] and WRONG[name]:
+        line = WRONG[name][1:-1] if WRONG[name].startswith(b"[") else WRONG[name]
+        if name not in ("no rows", "one row"):
+            assert served.send(line, "application/x-ndjson").status_code == 422
+    if name != "one row":
+        predicted = served.client.post("/predict", content=WRONG[name])
+        assert predicted.status_code in ((200,) if "label" in name else (400, 422))
+    assert served.tables() == before
+
+
+@pytest.mark.parametrize("kind", ["text/csv", "application/json; charset=utf-16", "x"])
+def test_an_unknown_kind_of_body_is_refused(served: Running, kind: str) -> None:
+    assert served.send(b"[]", kind).status_code == 415
+
+
+def test_a_packed_body_is_refused(served: Running) -> None:
+    headers = bearing("feeder", **{"Content-Encoding": "gzip"})
+    packed = gzip.compress(json.dumps(events(1)).encode())
+    assert served.client.post("/rounds", content=packed, headers=headers).status_code == 415
+
+
+JSONS = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.floats(), st.integers(), st.text(max_size=5)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4),
+        st.dictionaries(st.sampled_from(["merchant", "fraud", "rows", "x"]), inner, max_size=4),
+    ),
+    max_leaves=12,
+)
+
+
+def is_sound(value: object) -> bool:
+    """Whether a value is rows that may be learned, said in another way than the service does."""
+    if isinstance(value, dict) and list(value) == ["rows"]:
+        value = value["rows"]
+
+    def plain(cell: object) -> bool:
+        if isinstance(cell, float):
+            return cell == cell and abs(cell) != float("inf")
+        return not isinstance(cell, list | dict)
+
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(
+            isinstance(row, dict)
+            and plain(row.get("merchant", []))
+            and not isinstance(row.get("fraud", []), list | dict)
+            and (row["fraud"] in (0, 1) or str(row["fraud"]).lower() in ("0", "1", "true", "false"))
+            for row in value
+        )
+    )
+
+
+@given(body=st.one_of(JSONS.map(json.dumps).map(str.encode), st.binary(max_size=60)))
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_body_is_learned_whole_or_refused_whole(served: Running, body: bytes) -> None:
+    before = served.tables()
+    answer = served.send(body)
+    if answer.status_code == 200:
+        assert is_sound(json.loads(body))
+    else:
+        assert 400 <= answer.status_code < 500
+        assert answer.json()["error"]
+        assert served.tables() == before
+
+
+@given(body=st.binary(max_size=80), query=st.sampled_from(["", "?bad_rows=null"]))
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_lines_are_rounds_or_refused(served: Running, body: bytes, query: str) -> None:
+    before = served.get("/healthz").json()["rounds"]
+    answer = served.send(body, "application/x-ndjson", query)
+    after = served.get("/healthz").json()["rounds"]
+    lines = body.count(b"\n") + (body[-1:] not in (b"\n", b""))
+    if query and lines:
+        assert (answer.status_code, after - before) == (200, lines)
+    else:
+        assert (answer.status_code, after) == (422, before)
+
+
+def test_numbers_that_no_computer_holds_are_refused(tmp_path: Path) -> None:
+    with running(tmp_path / "run.db", task=SCORES) as served:
+        for number in ("1e999", "-1e999", "1" + "0" * 400, "9" * 5000, "NaN", '"7"', "true"):
+            answer = served.send(b'[{"score": %s, "bad": 0}]' % number.encode())
+            assert answer.status_code in (400, 422), number
+        assert served.send(b'[{"score": 1e300, "bad": 0}]').status_code == 200
+
+
+def test_refusals_are_sentences() -> None:
+    with pytest.raises(Refused, match="nested too deep"):
+        block_of(b"[" * 10**6, "json", wanted(Points("x"), "y", None), Limits())
+
+
+# What outlives the process.
+
+
+def test_a_restart_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "run.db"
+    with running(path) as served:
+        served.taught()
+        before = {name: served.get(name).json() for name in ("/hypothesis", "/guarantee")}
+        inside = served.get("/private/trace", "operator").json()
+    with running(path) as served:
+        for name, said in before.items():
+            assert served.get(name).json() | {"since": None} == said | {"since": None}
+        assert served.get("/private/trace", "operator").json() == inside
+        assert served.feed(events(1)).json()["first"] == inside["rounds"] + 1
+
+
+def test_a_full_disk_publishes_nothing_and_is_gone_on_from(tmp_path: Path) -> None:
+    store = begun(tmp_path / "run.db")
+    with running(tmp_path / "run.db", store=store) as served:
+        served.feed(events(10), key="a")
+        before = served.tables()
+        (pages,) = store._db.execute("PRAGMA page_count").fetchone()
+        store._db.execute(f"PRAGMA max_page_count = {pages}")
+        rows = [{"merchant": f"{'long' * 200}{n}", "fraud": 1} for n in range(2000)]
+        full = served.feed(rows, key="b")
+        assert full.status_code == 503
+        assert "retry-after" in full.headers
+        known = served.tables()
+        assert known.pop("about") != before.pop("about")  # a new generation: it was opened again
+        assert known == before
+        assert served.get("/hypothesis").json()["rounds"] == 10
+        assert served.get("/healthz").status_code == 200
+        assert served.feed(events(10), key="a").json()["again"]
+        assert served.feed(rows, key="b").json() == {
+            "first": 11, "rounds": 2000, "null_rounds": 0, "again": False
+        }  # fmt: skip
+
+
+def test_a_file_that_cannot_be_opened_again_is_tried_again(tmp_path: Path) -> None:
+    broken = [True]
+
+    def reopen(path: Path, generation: int) -> Store:
+        if broken[0]:
+            raise sqlite3.OperationalError("disk I/O error")
+        return open_store(path, after=generation)
+
+    store = begun(tmp_path / "run.db")
+    with running(tmp_path / "run.db", store=store, reopen=reopen) as served:
+        store._db.close()
+        assert served.feed(events(2), key="a").status_code == 503
+        assert served.feed(events(2), key="a").status_code == 503
+        assert served.get("/healthz").status_code == 503
+        assert served.get("/hypothesis").status_code == 200
+        broken[0] = False
+        assert served.feed(events(2), key="a").json()["first"] == 1
+        assert served.get("/healthz").status_code == 200
+
+
+@pytest.mark.parametrize("dead", [False, True], ids=["while it lives", "while it is broken"])
+def test_a_file_that_another_took_is_not_taken_back(tmp_path: Path, dead: bool) -> None:
+    store = begun(tmp_path / "run.db")
+    with running(tmp_path / "run.db", store=store) as served:
+        served.feed(events(3))
+        with open_store(tmp_path / "run.db") as other:
+            if dead:
+                store._db.close()
+            for _ in range(2):
+                answer = served.feed(events(3))
+                assert answer.status_code == 503
+                assert "another process" in answer.json()["error"]
+                assert "retry-after" not in answer.headers
+            health = served.get("/healthz")
+            assert health.status_code == 503
+            assert "another process" in health.json()["error"]
+            assert served.get("/hypothesis").json()["rounds"] == 3
+            other._db.execute("BEGIN IMMEDIATE")  # it is still the other's
+            other._db.execute("ROLLBACK")
+            generation = other.generation
+            (found,) = other._db.execute("SELECT value FROM about WHERE name = 'generation'")
+            assert int(found[0]) == generation
+
+
+# An old copy.
+
+
+def last_mark(served: Running) -> str:
+    with served.watching() as found:
+        name, mark, data = next(found)
+    assert (name, data["rounds"]) == ("rounds", served.get("/healthz").json()["rounds"])
+    return mark
+
+
+def test_a_witness_that_is_ahead_stops_an_old_copy(tmp_path: Path) -> None:
+    path, copy = tmp_path / "run.db", tmp_path / "copy.db"
+    with running(path) as served:
+        served.feed(events(10))
+        behind = last_mark(served)
+    shutil.copy(path, copy)
+    with running(path) as served:
+        served.feed(events(10))
+        ahead = last_mark(served)
+    shutil.copy(copy, path)
+    rounds, rest = ahead.split("-", 1)
+    forged = f"{int(rounds) + 1000}-{rest}"
+    with running(path) as served:
+        for harmless in (behind, forged, "20-1-x", "-", "", "9" * 99, "\xff", rest):
+            with served.client.stream(
+                "GET", "/events", headers=[(b"Last-Event-ID", harmless.encode("latin-1"))]
+            ) as answer:
+                assert answer.status_code == 200
+            assert served.get("/healthz").status_code == 200, harmless
+        assert served.feed(events(1)).status_code == 200
+        with served.watching(ahead) as found:
+            _, mark, _ = next(found)
+        assert mark == ""  # the witness keeps what it has
+        refused = served.feed(events(1))
+        assert refused.status_code == 503
+        assert "old copy" in refused.json()["error"]
+        assert "old copy" in served.get("/healthz").json()["error"]
+        assert served.get("/hypothesis").json()["rounds"] == 11
+
+
+def test_a_witness_of_another_history_stops_it_too(tmp_path: Path) -> None:
+    path, copy = tmp_path / "run.db", tmp_path / "copy.db"
+    with running(path) as served:
+        served.feed(events(10))
+    shutil.copy(path, copy)
+    with running(path) as served:
+        served.taught()
+        seen = last_mark(served)
+        rounds = served.get("/healthz").json()["rounds"]
+    shutil.copy(copy, path)
+    with running(path) as served:
+        rows = [{"merchant": "other", "fraud": 1}] * 1000
+        while served.get("/healthz").json()["rounds"] <= rounds:
+            served.feed(rows)
+        with served.client.stream("GET", "/events", params={"last": seen}):
+            pass
+        assert "old copy" in served.feed(events(1)).json()["error"]
+
+
+def test_events_tell_of_releases_and_rounds_after_they_are_on_disk(tmp_path: Path) -> None:
+    with running(tmp_path / "run.db") as served, served.watching() as found:
+        name, mark, data = next(found)
+        assert (name, data["rounds"], data["releases"]) == ("rounds", 0, 1)
+        sentence = served.taught()
+        seen: list[tuple[str, str, Any]] = []
+        while not seen or seen[-1][0] != "release":
+            seen.append(next(found))
+        assert seen[-1][2]["sentence"] == sentence
+        rounds = next(found)
+        assert rounds[2]["releases"] == 2
+        assert read_store(served.path).published.rounds >= rounds[2]["rounds"]
+        with served.watching(mark) as again:  # whoever comes back hears what was missed
+            assert next(again)[2]["sentence"] == sentence
