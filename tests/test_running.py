@@ -144,7 +144,7 @@ def test_the_learner_follows_from_class_budget_and_unit(
 def test_a_learner_that_cannot_change_its_rule_says_so(command: Command, file: Path) -> None:
     done = command("learn", file, *OPTIONS, "--learner", "adaptive", "--horizon", 300)
     assert done.returncode == 0, done.stderr
-    assert "note: a release needs more votes than there are rounds" in done.stdout
+    assert "needs more mistakes than there are rounds" in done.stdout
     planned = command("plan", "points:merchant", "--horizon", 300, "--learner", "adaptive")
     assert "vacuous" in planned.stdout
 
