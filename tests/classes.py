@@ -64,7 +64,7 @@ CASES: dict[str, tuple[ls.HypothesisClass, list[object]]] = {
     "thresholds": (ls.Thresholds(0, 5), NUMBERS),
     "thresholds of a column": (ls.Thresholds(0, 1, 0.25, "s"), column("s", [0, 0.25, 0.5, 0.9, 1])),
     "bins": (ls.Bins([0, 1, 4.5]), NUMBERS),
-    "bins of a column": (ls.Bins([0.25, 3], "s"), column("s", [0, 0.25, 1, 3, 99, None])),
+    "bins of a column": (ls.Bins([0.25, 1, 3], "s"), column("s", [None, 0, 0.25, 1, 3, 99])),
     "intervals": (ls.Intervals(0, 5), NUMBERS),
     "intervals of a column": (ls.Intervals(0, 4, 2, "s"), column("s", [0, 2, 3.9, 4])),
     "conjunctions": (ls.Conjunctions(COLUMNS), TRUTHS),

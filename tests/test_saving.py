@@ -154,7 +154,7 @@ def test_what_is_saved_holds_no_noise_that_was_not_used() -> None:
     learner.learn_many(["a"] * 40, [1] * 40)
     learner.checkpoint(shelf.keep)
     rounds = set()
-    for _ in range(12):
+    for _ in range(60):
         again = ls.DPSOA(ls.Points(), 1, 1e-9, 10_000, seed=1)
         again.resume(shelf.whole)
         again.learn_many(["a"] * 200, [1] * 200)

@@ -199,11 +199,6 @@ class _Private(_Model):
     def __deepcopy__(self, memo: object) -> Self:
         return self.__copy__()
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        if self._learner is not None:
-            return self._learner.__reduce_ex__(protocol)
-        return super().__reduce_ex__(protocol)
-
     def _unit_test_skips(self) -> set[str]:
         return set(NOT_APPLICABLE)
 
