@@ -1,9 +1,11 @@
-"""docs/cli.md and docs/api.md, made from `--help` and from the docstrings: `make docs`.
+"""The pages that are made: the command line from `--help`, the library from its docstrings, the
+notebook from the tutorial. `make docs` writes them.
 
 The tests compare the files with what this would write.
 """
 
 import inspect
+import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -133,7 +135,51 @@ def _said(thing: object) -> str:
     return "\n".join([*lines, *(["", "```"] if inside else [])])
 
 
-PAGES = {"cli.md": cli, "api.md": api}
+def notebook() -> str:
+    """docs/tutorial.md as a notebook: its commands and examples are cells."""
+    text = (HERE / "tutorial.md").read_text("utf-8")
+    cells = [
+        _cell(part)
+        for part in re.split(r"^(```(?:console|python)\n.*?^```\n)", text, flags=re.S | re.M)
+    ]
+    numbered = [
+        cell | {"id": f"cell-{number}"} for number, cell in enumerate(cells) if cell["source"]
+    ]
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    book = {
+        "cells": numbered,
+        "metadata": {"kernelspec": kernel},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
+    return json.dumps(book, indent=1, ensure_ascii=False) + "\n"
+
+
+def _cell(part: str) -> dict[str, Any]:
+    kind, _, body = part.partition("\n")
+    if kind == "```console":
+        steps = re.split(r"^\$ ", body.removesuffix("```\n"), flags=re.M)[1:]
+        commands = [
+            step.replace("\\\n", "\\\0").partition("\n")[0].replace("\0", "\n") for step in steps
+        ]
+        return _code("\n".join(["%%bash", "set -e", *commands]))
+    if kind == "```python":
+        lines = re.findall(r"^(?:>>>|\.\.\.) ?(.*)$", body, flags=re.M)
+        return _code("\n".join(lines))
+    return {"cell_type": "markdown", "metadata": {}, "source": part.strip()}
+
+
+def _code(source: str) -> dict[str, Any]:
+    return {
+        "cell_type": "code",
+        "execution_count": None,
+        "metadata": {},
+        "outputs": [],
+        "source": source,
+    }
+
+
+PAGES = {"cli.md": cli, "api.md": api, "tutorial.ipynb": notebook}
 
 if __name__ == "__main__":
     for page, write in PAGES.items():

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import nbclient
+import nbformat
 import pytest
 
 from generate import PAGES
@@ -78,6 +80,16 @@ def test_a_command_that_fails_or_prints_something_else_is_found_out(tmp_path: Pa
 @pytest.mark.parametrize("page", PAGES)
 def test_pages_that_are_made_are_up_to_date(page: str) -> None:
     assert (ROOT / "docs" / page).read_text("utf-8") == PAGES[page](), "run `make docs`"
+
+
+def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scripts = str(Path(sys.executable).parent)
+    monkeypatch.setenv("PATH", f"{scripts}:{os.environ['PATH']}")
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    book = nbformat.read(ROOT / "docs" / "tutorial.ipynb", as_version=4)
+    nbclient.NotebookClient(book, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    printed = [output.get("text", "") for cell in book.cells for output in cell.get("outputs", [])]
+    assert sum("version = '4.2.1'" in text for text in printed) >= 3
 
 
 def test_links_between_documents_lead_somewhere() -> None:
