@@ -10,7 +10,7 @@ demo: .venv/core
 	$(BIN)/littlestone demo
 
 test: .venv/dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto
 
 lint: .venv/dev
 	$(BIN)/ruff check .
