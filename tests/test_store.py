@@ -21,6 +21,7 @@ from littlestone.edge.blocks import Block
 from littlestone.edge.resuming import CheckSums
 from littlestone.edge.specs import parse_spec
 from littlestone.edge.store import Receipt, Store, Taken, create, open_store, read_store
+from littlestone.edge.storefile import APPLICATION
 from littlestone.edge.tasks import LearnerName, Task, chosen_for, learn_block
 from littlestone.privacy.rehearsal import SeededNoise
 from littlestone.privacy.spender import Moved
@@ -123,7 +124,7 @@ def test_only_the_owner_can_read_it_and_it_is_what_it_says(made: Store, path: Pa
     made.learn(block(0, 100))
     for file in path.parent.iterdir():
         assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
-    pragmas = {"journal_mode": "wal", "synchronous": 2, "application_id": stores.APPLICATION}
+    pragmas = {"journal_mode": "wal", "synchronous": 2, "application_id": APPLICATION}
     for name, value in pragmas.items():
         assert made._db.execute(f"PRAGMA {name}").fetchone()[0] == value
     made.close()

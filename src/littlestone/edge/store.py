@@ -9,17 +9,17 @@ witness outside it can.
 
 import json
 import os
-import secrets
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from littlestone.edge.about import About, BadStore, about_from_json
+from littlestone.edge.about import About, BadStore
 from littlestone.edge.blocks import Block
-from littlestone.edge.shelf import SCHEMA, load, write
+from littlestone.edge.shelf import load, write
 from littlestone.edge.specs import parse_spec
+from littlestone.edge.storefile import checked, connected, generation_of, lay_out
 from littlestone.edge.tasks import AnyLearner, Chosen, Task, learn_block
 from littlestone.learning.coins import fresh_seed
 from littlestone.learning.releases import Release
@@ -27,11 +27,8 @@ from littlestone.learning.saving import Saved
 from littlestone.privacy.noise import Noise
 from littlestone.privacy.spender import ForwardOnly, Moved
 
-APPLICATION, VERSION = 0x4C53746E, 1
 MOST_KEYS = 100_000
 """How many batches are remembered by their keys."""
-PATIENCE = 5.0
-"""Seconds to wait for another process that is writing."""
 
 
 class Taken(Moved):
@@ -207,7 +204,7 @@ class Store(ForwardOnly):
         for a move."""
         try:
             self._db.execute("BEGIN IMMEDIATE")
-            if not moving and _generation(self._db) != self.generation:
+            if not moving and generation_of(self._db) != self.generation:
                 raise Taken(
                     f"{self.path} was opened for writing by another process: this one may not go "
                     "on, as two would release twice"
@@ -236,7 +233,7 @@ class Store(ForwardOnly):
         with self._transaction(moving=after is None):
             self._db.execute("UPDATE about SET value = value + 1 WHERE name = 'generation'")
             self._db.execute("COMMIT")
-        self.generation = _generation(self._db)
+        self.generation = generation_of(self._db)
         with self._transaction():
             if self._db.execute("SELECT count(*) FROM live").fetchone()[0]:
                 self.learner.resume(load(self._db))
@@ -264,25 +261,11 @@ def create(path: Path, task: Task, chosen: Chosen, *, noise: Noise | None = None
     draft.unlink(missing_ok=True)
     os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     try:
-        _lay_out(draft, about)
+        lay_out(draft, about)
         os.link(draft, path)  # whole or not at all, and never over another file
     finally:
         draft.unlink()
     return open_store(path, noise=noise)
-
-
-def _lay_out(path: Path, about: About) -> None:
-    """The tables of a store, and how its learner is to begin."""
-    with closing(_connected(path, "rw")) as db:
-        db.execute("BEGIN IMMEDIATE")
-        db.execute(f"PRAGMA application_id = {APPLICATION}")
-        db.execute(f"PRAGMA user_version = {VERSION}")
-        for statement in SCHEMA.split(";"):
-            db.execute(statement)
-        begun = json.dumps(about.to_json())
-        rows = {"generation": "0", "begun": begun, "key": secrets.token_hex(32)}
-        db.executemany("INSERT INTO about VALUES (?, ?)", rows.items())
-        db.execute("COMMIT")
 
 
 def open_store(path: Path, *, noise: Noise | None = None, after: int | None = None) -> Store:
@@ -291,9 +274,9 @@ def open_store(path: Path, *, noise: Noise | None = None, after: int | None = No
     With `after`, only from the holder of that generation: whoever lost a connection may go on, but
     not take the file back from another.
     """
-    db = _connected(path, "rw")
+    db = connected(path, "rw")
     try:
-        about = _checked(path, db)
+        about = checked(path, db)
         os.chmod(path, 0o600)
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
@@ -317,8 +300,8 @@ class Shown(NamedTuple):
 
 def read_store(path: Path) -> Shown:
     """Look into a store without taking it over."""
-    with closing(_connected(path, "ro")) as db:
-        about = _checked(path, db)
+    with closing(connected(path, "ro")) as db:
+        about = checked(path, db)
         db.execute("BEGIN")
         row = db.execute("SELECT value FROM about WHERE name = 'public'").fetchone()
         if row is None:
@@ -326,43 +309,4 @@ def read_store(path: Path) -> Shown:
         saved = load(db)
         published = Published(**{**json.loads(row[0]), "releases": saved.releases})
         sources = tuple(Source(*source) for source in db.execute("SELECT * FROM sources"))
-        return Shown(about, published, saved, _generation(db), sources)
-
-
-def _connected(path: Path, mode: str) -> sqlite3.Connection:
-    """A connection that begins and ends transactions when told, and works in any one thread."""
-    try:
-        return sqlite3.connect(
-            f"{path.absolute().as_uri()}?mode={mode}",
-            uri=True,
-            isolation_level=None,
-            timeout=PATIENCE,
-            check_same_thread=False,
-        )
-    except sqlite3.OperationalError as error:
-        raise BadStore(f"{path}: {error}") from None
-
-
-def _checked(path: Path, db: sqlite3.Connection) -> About:
-    """How the learner of a file was begun, if it is one of ours and whole."""
-    try:
-        application, version = (
-            db.execute(f"PRAGMA {name}").fetchone()[0]
-            for name in ("application_id", "user_version")
-        )
-        if application != APPLICATION:
-            raise BadStore(f"{path} is a SQLite file, but not a learner of littlestone")
-        if version != VERSION:
-            raise BadStore(f"{path} has schema {version}, and this littlestone reads {VERSION}")
-        (found,) = db.execute("PRAGMA quick_check(1)").fetchone()
-        if found != "ok":
-            raise BadStore(f"{path} is damaged ({found}): put back a copy, and see docs/limits.md")
-        (begun,) = db.execute("SELECT value FROM about WHERE name = 'begun'").fetchone()
-    except sqlite3.DatabaseError as error:
-        raise BadStore(f"{path} is not a learner of littlestone: {error}") from None
-    return about_from_json(json.loads(begun))
-
-
-def _generation(db: sqlite3.Connection) -> int:
-    (value,) = db.execute("SELECT value FROM about WHERE name = 'generation'").fetchone()
-    return int(value)
+        return Shown(about, published, saved, generation_of(db), sources)
