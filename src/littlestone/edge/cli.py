@@ -17,9 +17,22 @@ import littlestone
 from littlestone.edge import serving, specs, trial, versus, viewing
 from littlestone.edge.about import BadStore
 from littlestone.edge.blocks import BadStream
-from littlestone.edge.options import given
+from littlestone.edge.options import (
+    AsJson,
+    Cap,
+    Delta,
+    Epsilon,
+    Label,
+    Seed,
+    Spec,
+    Tolerance,
+    User,
+    WhichLearner,
+    WhichPlan,
+    given,
+)
 from littlestone.edge.showing import print_outcome, print_plan, watching
-from littlestone.edge.tasks import LearnerName, PlanName, Task, chosen_for
+from littlestone.edge.tasks import Task, chosen_for
 from littlestone.learning.plan import Plan
 from littlestone.privacy.exact import BadParameter
 from littlestone.privacy.spender import Moved
@@ -78,7 +91,7 @@ def dimension(
     witness: Annotated[
         bool, typer.Option("--witness", help="Draw a shattered mistake tree, which proves it.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a machine.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     cls = specs.parse_spec(spec)
     found: dict[str, Any] = {
@@ -118,28 +131,6 @@ def tree_to_json(tree: MistakeTree) -> dict[str, object]:
     return {"point": row, "zero": tree_to_json(tree.zero), "one": tree_to_json(tree.one)}
 
 
-Spec = Annotated[
-    str | None,
-    typer.Option("--class", metavar="SPEC", help="The class of rules: see `dimension --help`."),
-]
-Epsilon = Annotated[float, typer.Option(help="The privacy budget: 1 is a usual choice.")]
-Delta = Annotated[float, typer.Option(help="Well below 1 / (10 x rounds).")]
-User = Annotated[
-    str | None, typer.Option(metavar="COLUMN", help="Protect all rounds of a user together.")
-]
-Cap = Annotated[
-    int | None, typer.Option(help="Rounds a user has at most; later ones are null rounds.")
-]
-Tolerance = Annotated[
-    float, typer.Option(help="The share of mistakes that should not cause a change of rule.")
-]
-WhichPlan = Annotated[PlanName, typer.Option("--plan", help="What the constants are chosen for.")]
-WhichLearner = Annotated[
-    LearnerName, typer.Option(help="By default what the class, budget and unit recommend.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a machine.")]
-
-
 @app.command(
     epilog="Example: littlestone learn events.csv --class rules:version,country --label failed "
     "--epsilon 1 --delta 1e-7 --out releases.jsonl --report report.html"
@@ -150,9 +141,7 @@ def learn(
         str, typer.Argument(help="CSV, TSV, JSON lines or Parquet, plain or .gz; - is stdin.")
     ],
     spec: Spec = None,
-    label: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The column of 0 and 1.")
-    ] = None,
+    label: Label = None,
     epsilon: Epsilon = 1.0,
     delta: Delta = 1e-6,
     horizon: Annotated[
@@ -178,9 +167,7 @@ def learn(
     format_: Annotated[
         str | None, typer.Option("--format", help="csv, tsv, jsonl or parquet; else by name.")
     ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Of the forest's coins, which are not secret.")
-    ] = None,
+    seed: Seed = None,
     as_json: AsJson = False,
 ) -> None:
     """Learn a rule from a stream of labelled rows, privately: before each row a rule is published.

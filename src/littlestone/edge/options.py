@@ -1,6 +1,33 @@
-"""Options of the command line: which of them were said."""
+"""Options of the command line that several verbs share, and which of them were said."""
+
+from typing import Annotated
 
 import typer
+
+from littlestone.edge.tasks import LearnerName, PlanName
+
+Spec = Annotated[
+    str | None,
+    typer.Option("--class", metavar="SPEC", help="The class of rules: see `dimension --help`."),
+]
+Epsilon = Annotated[float, typer.Option(help="The privacy budget: 1 is a usual choice.")]
+Delta = Annotated[float, typer.Option(help="Well below 1 / (10 x rounds).")]
+User = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="Protect all rounds of a user together.")
+]
+Cap = Annotated[
+    int | None, typer.Option(help="Rounds a user has at most; later ones are null rounds.")
+]
+Tolerance = Annotated[
+    float, typer.Option(help="The share of mistakes that should not cause a change of rule.")
+]
+WhichPlan = Annotated[PlanName, typer.Option("--plan", help="What the constants are chosen for.")]
+WhichLearner = Annotated[
+    LearnerName, typer.Option(help="By default what the class, budget and unit recommend.")
+]
+Label = Annotated[str | None, typer.Option(metavar="COLUMN", help="The column of 0 and 1.")]
+Seed = Annotated[int | None, typer.Option(help="Of the forest's coins, which are not secret.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a machine.")]
 
 
 def given(context: typer.Context) -> frozenset[str]:

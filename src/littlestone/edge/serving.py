@@ -6,9 +6,21 @@ from typing import Annotated
 
 import typer
 
-from littlestone.edge.options import given
+from littlestone.edge.options import (
+    Cap,
+    Delta,
+    Epsilon,
+    Label,
+    Seed,
+    Spec,
+    Tolerance,
+    User,
+    WhichLearner,
+    WhichPlan,
+    given,
+)
 from littlestone.edge.store import Store, create, open_store, read_store
-from littlestone.edge.tasks import LearnerName, PlanName, Task, chosen_for
+from littlestone.edge.tasks import Task, chosen_for
 from littlestone.privacy.exact import BadParameter
 
 EXAMPLE = (
@@ -25,34 +37,17 @@ OPEN = (
 def serve(
     context: typer.Context,
     db: Annotated[Path, typer.Argument(metavar="RUN.DB", help="The learner's file.")],
-    spec: Annotated[
-        str | None,
-        typer.Option("--class", metavar="SPEC", help="To begin: as in `dimension --help`."),
-    ] = None,
-    label: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="To begin: the field of 0 and 1.")
-    ] = None,
-    horizon: Annotated[int | None, typer.Option(help="To begin: rounds to plan for.")] = None,
-    epsilon: Annotated[float, typer.Option(help="The privacy budget.")] = 1.0,
-    delta: Annotated[float, typer.Option(help="Well below 1 / (10 x rounds).")] = 1e-6,
-    user: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Protect all rounds of a user together.")
-    ] = None,
-    cap: Annotated[
-        int | None, typer.Option(help="Rounds a user has at most; later ones are null rounds.")
-    ] = None,
-    tolerance: Annotated[
-        float, typer.Option(help="The share of mistakes that should not cause a change of rule.")
-    ] = 0.0,
-    learner: Annotated[
-        LearnerName, typer.Option(help="By default what class, budget and unit recommend.")
-    ] = "auto",
-    plan: Annotated[PlanName, typer.Option(help="What the constants are chosen for.")] = (
-        "practical"
-    ),
-    seed: Annotated[
-        int | None, typer.Option(help="Of the forest's coins, which are not secret.")
-    ] = None,
+    spec: Spec = None,
+    label: Label = None,
+    horizon: Annotated[int | None, typer.Option(help="Rounds to plan for.")] = None,
+    epsilon: Epsilon = 1.0,
+    delta: Delta = 1e-6,
+    user: User = None,
+    cap: Cap = None,
+    tolerance: Tolerance = 0.0,
+    learner: WhichLearner = "auto",
+    plan: WhichPlan = "practical",
+    seed: Seed = None,
     host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="0 lets the system choose.", min=0, max=65535)] = 8000,
     tokens: Annotated[
@@ -67,7 +62,8 @@ def serve(
 ) -> None:
     """A learner that survives, behind HTTP, with a live page.
 
-    The file is made if there is none, and gone on with if there is. Rules are public; writing takes
+    The file is made if there is none (then say --class, --label and --horizon), and gone on with if
+    there is. Rules are public; writing takes
     the feeder's token, and mistakes are shown for the operator's: both are made at the first start.
     """
     try:

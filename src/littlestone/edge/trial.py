@@ -7,7 +7,8 @@ import typer
 from rich.console import Console
 
 from littlestone.edge import specs, tasks
-from littlestone.edge.tasks import PlanName, Task, chosen_for
+from littlestone.edge.options import AsJson, Cap, Tolerance, WhichPlan
+from littlestone.edge.tasks import Task, chosen_for
 
 EXAMPLE = "Example: littlestone audit points:merchant --epsilon 1 --horizon 1000 --small"
 
@@ -23,13 +24,9 @@ def audit(
     per_user: Annotated[
         bool, typer.Option("--user", help="The plan that protects all rounds of a user.")
     ] = False,
-    cap: Annotated[int | None, typer.Option(help="Rounds a user has at most.")] = None,
-    tolerance: Annotated[
-        float, typer.Option(help="The share of mistakes that should not cause a change of rule.")
-    ] = 0.0,
-    kind: Annotated[
-        PlanName, typer.Option("--plan", help="What the constants of dpsoa are chosen for.")
-    ] = "practical",
+    cap: Cap = None,
+    tolerance: Tolerance = 0.0,
+    kind: WhichPlan = "practical",
     shrunk: Annotated[
         bool,
         typer.Option(
@@ -48,7 +45,7 @@ def audit(
         str | None, typer.Option(metavar="COLUMN", help="The column of 0 and 1 of --file.")
     ] = None,
     workers: Annotated[int | None, typer.Option(help="Processes; all cores by default.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a machine.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Does the code keep its promise? The plan's mechanisms are enumerated: their output laws
     computed, and compared with what they claim. Then a whole learner is run many times on
