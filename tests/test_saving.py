@@ -9,6 +9,7 @@ import pytest
 import littlestone as ls
 from classes import CASES
 from littlestone.learning.saving import Saved, Unsaved
+from littlestone.learning.trace import Entry, Thinned
 from littlestone.privacy.exact import BadParameter
 from littlestone.privacy.rehearsal import SeededNoise
 from littlestone.privacy.spender import Moved
@@ -26,6 +27,7 @@ class Shelf:
     def __init__(self) -> None:
         self.parts: dict[int, bytes] = {}
         self.users: dict[int, int] = {}
+        self.trace: dict[tuple[bool, int], Entry] = {}
         self.written = 0
 
     def keep(self, saved: Saved) -> None:
@@ -33,12 +35,20 @@ class Shelf:
             self.parts.clear()
         self.parts |= saved.memory.parts
         self.users |= saved.users
+        for place in saved.trace.gone:
+            del self.trace[place]
+        self.trace |= {entry.place: entry for entry in saved.trace.new}
         self.written += len(saved.memory.parts)
         self.rest = saved._replace(live=json.loads(json.dumps(saved.live)))
 
     @property
     def whole(self) -> Saved:
-        return self.rest._replace(memory=Unsaved(True, dict(self.parts)), users=dict(self.users))
+        entries = sorted(self.trace.values(), key=lambda entry: (entry.sample.round, entry.keep))
+        return self.rest._replace(
+            memory=Unsaved(True, dict(self.parts)),
+            users=dict(self.users),
+            trace=Thinned((), tuple(entries)),
+        )
 
 
 def fed(learner: Learner, stream: list[Example], users: list[object] | None) -> None:

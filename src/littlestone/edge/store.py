@@ -27,6 +27,8 @@ from littlestone.learning.saving import Saved
 from littlestone.privacy.noise import Noise
 from littlestone.privacy.spender import ForwardOnly, Moved
 
+LOG_PAGES = 4000
+"""How long the log of the file grows before it is folded in, which takes time."""
 MOST_KEYS = 100_000
 """How many batches are remembered by their keys."""
 
@@ -175,10 +177,9 @@ class Store(ForwardOnly):
 
         def keep(saved: Saved) -> None:
             also()
-            write(self._db, saved, self.learner.ledger)
             public = self._public()
             told = json.dumps(public._replace(releases=())._asdict())
-            self._db.execute("INSERT OR REPLACE INTO about VALUES ('public', ?)", [told])
+            write(self._db, saved, self.learner.ledger, told)
             self._db.execute("COMMIT")
             self.published = public
 
@@ -191,12 +192,10 @@ class Store(ForwardOnly):
 
     def _remember(self, key: str, digest: bytes, receipt: Receipt) -> None:
         values = key, digest, receipt.first, receipt.rounds, receipt.nulls
-        self._db.execute(
+        made = self._db.execute(
             "INSERT INTO batches (key, digest, first, rounds, nulls) VALUES (?, ?, ?, ?, ?)", values
         )
-        self._db.execute(
-            "DELETE FROM batches WHERE id <= (SELECT max(id) FROM batches) - ?", [MOST_KEYS]
-        )
+        self._db.execute("DELETE FROM batches WHERE id <= ?", [(made.lastrowid or 0) - MOST_KEYS])
 
     @contextmanager
     def _transaction(self, moving: bool = False) -> Iterator[None]:
@@ -280,6 +279,7 @@ def open_store(path: Path, *, noise: Noise | None = None, after: int | None = No
         os.chmod(path, 0o600)
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
+        db.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
         store = Store(path, db, about, noise)
         store._move_in(after)
     except BaseException:
@@ -303,7 +303,7 @@ def read_store(path: Path) -> Shown:
     with closing(connected(path, "ro")) as db:
         about = checked(path, db)
         db.execute("BEGIN")
-        row = db.execute("SELECT value FROM about WHERE name = 'public'").fetchone()
+        row = db.execute("SELECT public FROM live").fetchone()
         if row is None:
             raise BadStore(f"{path} has never been opened for writing: there is nothing in it")
         saved = load(db)

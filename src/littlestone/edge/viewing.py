@@ -56,7 +56,7 @@ def public(shown: Shown) -> dict[str, Any]:
 
 def hidden(shown: Shown) -> dict[str, Any]:
     """What belongs to the data's holder, as JSON data."""
-    live, last = shown.saved.live, shown.saved.trace[-1:]
+    live, last = shown.saved.live, shown.saved.trace.new[-1:]
     return {
         "mistakes": live["engine"]["mistakes"],
         "null_rounds": live["null_rounds"],

@@ -190,7 +190,7 @@ class PrivateLearner(ForwardOnly):
                 "memory": engine.forest.live(),
                 "trace": self._trace.live(),
             }
-            memory, trace = engine.forest.unsaved(), self._trace.entries
+            memory, trace = engine.forest.unsaved(), self._trace.unsaved()
             keep(Saved(live, memory, self._unsaved_users(), self.releases, trace))
 
         engine.gate.checkpoint(with_gate)
@@ -207,7 +207,7 @@ class PrivateLearner(ForwardOnly):
         engine.forest.revive(live["memory"], saved.memory.parts)
         engine.revive(live["engine"], saved.releases)
         self._releases = list(saved.releases)
-        self._trace.revive(live["trace"], saved.trace)
+        self._trace.revive(live["trace"], saved.trace.new)
         self.rounds, self.null_rounds = live["rounds"], live["null_rounds"]
         self._revive_users(saved.users)
         self._under_way.release()

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from littlestone.learning.releases import Release
-from littlestone.learning.trace import Entry
+from littlestone.learning.trace import Thinned
 
 Live: TypeAlias = dict[str, Any]
 """Small state that changes with every batch, as JSON data."""
@@ -38,11 +38,11 @@ class Saving(Protocol):
 class Saved(NamedTuple):
     """A learner as data: what changed since it was saved last or, for resuming, all of it.
 
-    `users` counts the rounds of users who have a cap. Releases and trace are whole.
+    `users` counts the rounds of users who have a cap. Releases are whole.
     """
 
     live: Live
     memory: Unsaved
     users: Mapping[int, int]
     releases: tuple[Release, ...]
-    trace: tuple[Entry, ...]
+    trace: Thinned

@@ -5,7 +5,7 @@ first and the last among them. It is a machine: the same samples in, the same sa
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from littlestone.theory.hypothesis import Hypothesis
 
@@ -31,12 +31,27 @@ class Sample(NamedTuple):
         return f"Sample(round={self.round}, private)"
 
 
+Place: TypeAlias = tuple[bool, int]
+
+
 class Entry(NamedTuple):
     """A sample, whether it is to be kept, and how many of its sort came before it."""
 
     sample: Sample
     keep: bool
     number: int
+
+    @property
+    def place(self) -> Place:
+        """What tells it from others."""
+        return self.keep, self.number
+
+
+class Thinned(NamedTuple):
+    """How a trace has changed: what was dropped from it, and what has come."""
+
+    gone: tuple[Place, ...]
+    new: tuple[Entry, ...]
 
 
 class Trace:
@@ -55,6 +70,8 @@ class Trace:
             raise ValueError(f"A trace holds at least 4 samples: {most} is too few.")
         self.most = most
         self._entries: list[Entry] = []
+        self._gone: list[Place] = []
+        self._new: dict[Place, Entry] = {}
         self._counts = {False: 0, True: 0}
         self._strides = {False: 1, True: 1}
 
@@ -66,10 +83,11 @@ class Trace:
         """What is kept, in order; the last one that came is always there."""
         return tuple(entry.sample for entry in self._entries)
 
-    @property
-    def entries(self) -> tuple[Entry, ...]:
-        """What is kept, for saving."""
-        return tuple(self._entries)
+    def unsaved(self) -> "Thinned":
+        """What has come, and what was dropped, since this was asked last."""
+        found = Thinned(tuple(self._gone), tuple(self._new.values()))
+        self._gone, self._new = [], {}
+        return found
 
     def live(self) -> dict[str, list[int]]:
         """What is needed to go on, beside the entries."""
@@ -90,8 +108,10 @@ class Trace:
                     f"Samples come in order: round {sample.round} came after {last.sample.round}."
                 )
             if not self._stays(last):
-                self._entries.pop()
-        self._entries.append(Entry(sample, keep, self._counts[keep]))
+                self._drop(self._entries.pop())
+        entry = Entry(sample, keep, self._counts[keep])
+        self._entries.append(entry)
+        self._new[entry.place] = entry
         self._counts[keep] += 1
         while len(self._entries) > self.most:
             self._thin()
@@ -104,4 +124,11 @@ class Trace:
         if sum(entry.keep for entry in self._entries) > self.most // 2:
             self._strides[True] *= 2
         *others, last = self._entries
+        for entry in others:
+            if not self._stays(entry):
+                self._drop(entry)
         self._entries = [*filter(self._stays, others), last]
+
+    def _drop(self, entry: Entry) -> None:
+        if self._new.pop(entry.place, None) is None:
+            self._gone.append(entry.place)
