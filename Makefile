@@ -8,6 +8,7 @@ all: lint types law test
 
 demo: .venv/core
 	$(BIN)/littlestone demo
+	@echo "To find the command littlestone in this shell: source .venv/bin/activate"
 
 test: .venv/dev
 	$(BIN)/python -m pytest --numprocesses auto

@@ -23,7 +23,7 @@ from littlestone.edge.about import BadStore
 from littlestone.edge.specs import parse_spec
 from littlestone.edge.store import Shown, read_store
 
-ROWS, BATCH, CLIENTS = 150_000, 200, 3
+ROWS, BATCH, CLIENTS = 300_000, 200, 3
 MAIN = "from littlestone.edge.cli import main; main()"
 
 
@@ -45,7 +45,7 @@ def soak_learn(folder: Path, kills: int, seed: int) -> Soaked:
             _clear(folder)
             before = None
         process = _started(folder)
-        time.sleep(took * draw.uniform(0.3, 1.1))
+        time.sleep(took * draw.uniform(0.4, 1.05))
         process.send_signal(signal.SIGKILL)
         process.wait()
         before = _checked(folder, before)

@@ -15,8 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
 import littlestone as ls
+from littlestone.edge.cli import app
 from littlestone.edge.outcome import Outcome
 from littlestone.edge.running import run
 from littlestone.edge.tasks import Chosen, Task
@@ -200,7 +202,7 @@ def test_a_bad_row_is_reported_privately_or_stops_a_strict_run(
     file.write_text("\n".join([*lines[:40], "M1,2,maybe,1", *lines[41:]]) + "\n")
     done = command("learn", file, *OPTIONS)
     public, private = done.stdout.split("PRIVATE")
-    assert "1 null rounds" in private
+    assert "1 null round:" in private
     assert "line 41" in private
     assert "maybe" not in public
     strict = command("learn", file, *OPTIONS, "--strict")
@@ -221,6 +223,9 @@ def test_a_bad_row_is_reported_privately_or_stops_a_strict_run(
         (["--class", "points:merchant", "--label", "fraud", "--user", "whom"], "holds the user"),
         (["--class", "points:merchant", "--label", "fraud", "--horizon", "0"], "horizon"),
         (["--class", "points:merchant", "--label", "fraud", "--tolerance", "1"], "tolerance"),
+        (["--class", "points:merchant"], "error: say which column is the --label"),
+        (["--label", "fraud"], "error: say which --class of rules to learn\n"),
+        ([], "error: say which --class of rules to learn, and which column is the --label"),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_is_written(
@@ -232,6 +237,42 @@ def test_what_is_wrong_is_said_before_anything_is_written(
     assert sentence in done.stderr
     assert "Traceback" not in done.stderr
     assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "name", "sentence"),
+    [
+        ([], "running.run", "running again spends again"),
+        (["--db", "run.db"], "resuming.run_stored", "the same command goes on, each row once"),
+    ],
+)
+def test_who_stops_a_run_is_told_what_that_means(
+    monkeypatch: pytest.MonkeyPatch, file: Path, options: list[str], name: str, sentence: str
+) -> None:
+    def interrupted(*_: object) -> Outcome:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(f"littlestone.edge.{name}", interrupted)
+    done = CliRunner().invoke(app, ["learn", str(file), *OPTIONS, *options])
+    assert done.exit_code == 130
+    assert sentence in done.output
+
+
+@pytest.mark.parametrize("tolerance", ["0", "0.02"])
+def test_a_first_rule_that_stays_is_remarked_on(
+    command: Command, tmp_path: Path, tolerance: str
+) -> None:
+    quiet = tmp_path / "quiet.csv"
+    quiet.write_text(as_csv([row | {"fraud": 0} for row in events()]))
+    done = command("learn", quiet, *OPTIONS, "--tolerance", tolerance)
+    assert ("note: the first rule stood to the end" in done.stdout) == (tolerance == "0")
+    assert "0 mistakes in 3,000 rounds" in done.stdout
+
+
+def test_an_epsilon_beyond_all_sense_is_no_traceback(command: Command, file: Path) -> None:
+    done = command("learn", file, *OPTIONS, "--epsilon", "1e6")
+    assert done.returncode == 0, done.stderr
+    assert "merchant = 'M7'" in done.stdout
 
 
 def test_a_stream_of_unknown_length_needs_a_horizon(command: Command, file: Path) -> None:

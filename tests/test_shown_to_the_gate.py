@@ -230,7 +230,9 @@ TOLERANT = ls.Plan.practical(ls.Points(), 8, 0.01, 2 * LENGTH, tolerance=0.1)
 VOTES = ls.Plan.practical(ls.Points(), 8, 0.01, 2 * LENGTH, unit="user", releases=3)
 EPOCHS = {
     "flat": replace(BASE, leaves={1: 6}, check_every=4, thresholds=(3,)),
-    "mixed": replace(BASE, leaves={1: 3, 2: 2, 4: 3}, check_every=3, thresholds=(3,)),
+    "mixed": replace(
+        BASE, leaves={1: 3, 2: 2, 4: 3}, check_every=3, thresholds=(3,), replant=False
+    ),
     "tolerant": replace(
         TOLERANT, leaves={1: 4, 4: 2}, check_every=3, thresholds=(2, 3), restart_every=14
     ),

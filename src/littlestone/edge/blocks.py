@@ -85,7 +85,7 @@ class Wanted:
         for name in self.names:
             if name not in names:
                 close = difflib.get_close_matches(name, names, n=1)
-                hint = f" Did you mean {close[0]!r}?" if close else ""
+                hint = f" Did you mean {close[0]!r}?" if close else _separator(names)
                 raise BadStream(
                     f"{where}: no column {name!r}, which {self._reader(name)}: "
                     f"the file has {_listed(names)}.{hint}"
@@ -97,6 +97,16 @@ class Wanted:
         if name == self.label:
             return "holds the label"
         return "the class reads" if name in self.kinds else "holds the user"
+
+
+def _separator(names: list[str]) -> str:
+    """A hint for a file that is not cut where its writer cut it."""
+    other = next((mark for mark in ";\t|" if len(names) == 1 and mark in names[0]), None)
+    if other is None:
+        return ""
+    if other == "\t":
+        return " Is it cut at tabs? Say --format tsv."
+    return f" Is it cut at {other!r}? Fields are cut at commas, or with --format tsv at tabs."
 
 
 def wanted(cls: HypothesisClass, label: str, user: str | None) -> Wanted:

@@ -113,7 +113,7 @@ def _print_dimension(cls: HypothesisClass, found: dict[str, Any], tree: MistakeT
         "class": found["class"],
         "Littlestone dimension": cls.dimension,
         "hypotheses": "unbounded" if cls.size is None else counted(cls.size),
-        "our learner's mistakes": f"at most {cls.mistake_bound}",
+        "without privacy": f"at most {cls.mistake_bound} mistakes",
     }
     for name, value in lines.items():
         console.print(f"{name:<24}{value}")
@@ -179,19 +179,31 @@ def learn(
     from littlestone.edge.resuming import run_stored
     from littlestone.edge.running import run
 
-    if (spec is None or label is None) and (db is None or not db.exists()):
-        raise BadParameter("say which --class of rules to learn, and which column is the --label")
+    if db is None or not db.exists():
+        asked = {"which --class of rules to learn": spec, "which column is the --label": label}
+        if missing := [what for what, said in asked.items() if said is None]:
+            raise BadParameter(f"say {', and '.join(missing)}")
     task = Task(
         file, spec or "", label or "", epsilon, delta, horizon, user, cap, tolerance, learner, plan,
         seed, strict, format_, out, report, force, given(context),
     )  # fmt: skip
-    with watching(Console(stderr=True)) as watch:
-        outcome = run(task, watch) if db is None else run_stored(task, db, watch)
+    try:
+        with watching(Console(stderr=True)) as watch:
+            outcome = run(task, watch) if db is None else run_stored(task, db, watch)
+    except KeyboardInterrupt:
+        typer.echo(_stopped(db), err=True)
+        raise typer.Exit(130) from None
     if as_json:
         both = {"public": outcome.public(), "private": outcome.private(), "notes": outcome.notes}
         typer.echo(json.dumps(both, ensure_ascii=False))
     else:
         print_outcome(_console(), outcome)
+
+
+def _stopped(db: Path | None) -> str:
+    if db is None:
+        return "stopped: what was released so far stands, and running again spends again"
+    return "stopped: what was learned is in the file; the same command goes on, each row once"
 
 
 @app.command(epilog="Example: littlestone plan rules:version,country --delta 1e-7 --horizon 100000")
@@ -247,11 +259,6 @@ def main() -> None:
             stream.reconfigure(errors="replace")  # a terminal without line drawing shows ?
     try:
         app()
-    except KeyboardInterrupt:
-        typer.echo(
-            "stopped: what was released so far stands, and running again spends again", err=True
-        )
-        sys.exit(130)
     except OSError as error:
         _refuse(f"{error.filename}: {error.strerror}" if error.filename else str(error))
     except REFUSALS as error:

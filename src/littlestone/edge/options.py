@@ -25,7 +25,9 @@ WhichPlan = Annotated[PlanName, typer.Option("--plan", help="What the constants 
 WhichLearner = Annotated[
     LearnerName, typer.Option(help="By default what the class, budget and unit recommend.")
 ]
-Label = Annotated[str | None, typer.Option(metavar="COLUMN", help="The column of 0 and 1.")]
+Label = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="The column of 0 and 1, or true and false.")
+]
 Seed = Annotated[int | None, typer.Option(help="Of the forest's coins, which are not secret.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a machine.")]
 

@@ -48,10 +48,15 @@ def run_stored(task: Task, path: Path, watch: Watch) -> Outcome:
             file.catch_up(store.published.releases)
             outcome = Outcome(task, store.about.chosen, store.learner, rows.length, notes=notes)
             outcome.notes += vacuous(store.about.chosen)
+            before = store.learner.rounds
             for block, source in _rest(rows, _taken(store, task.source), outcome):
                 store.learn(block, source=source)
                 file.publish(store.published.releases)
                 watch(outcome)
+            if before and store.learner.rounds == before:
+                outcome.notes.append(
+                    f"no new rows: all of {rows.name} was learned before, nothing is spent again"
+                )
     finish(outcome)
     return outcome
 

@@ -21,6 +21,12 @@ from littlestone.theory.classes import HypothesisClass
 MOST_BAD_ROWS = 20
 FIRST_BLOCK, LARGEST_BLOCK = 4096, 65536
 
+UNCHANGED = (
+    "the first rule stood to the end, with a --tolerance of 0: where some labels are wrong the "
+    "copies may never agree, so say beforehand what share of them you expect"
+)
+"""From public things only: the releases and the plan."""
+
 Watch = Callable[[Outcome], None]
 
 
@@ -43,6 +49,8 @@ def run(task: Task, watch: Watch) -> Outcome:
                     file.publish(learner.releases)
                     watch(outcome)
                 note_bad_rows(outcome, block)
+    if len(learner.releases) == 1 and not task.tolerance and not vacuous(chosen):
+        outcome.notes.append(UNCHANGED)
     finish(outcome)
     return outcome
 
@@ -80,7 +88,7 @@ def noting(notes: list[str]) -> Iterator[None]:
 
 def vacuous(chosen: Chosen) -> list[str]:
     """What a plan says when it can do nothing."""
-    return [f"{value}: {why}" for what, value, why in chosen.plan.lines() if what == "vacuous"]
+    return [f"{value}; {why}" for what, value, why in chosen.plan.lines() if what == "vacuous"]
 
 
 def note_bad_rows(outcome: Outcome, block: Block) -> None:

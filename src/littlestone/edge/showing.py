@@ -53,6 +53,11 @@ def clipped(sentence: str) -> str:
     return sentence if len(sentence) <= LONGEST_RULE else sentence[: LONGEST_RULE - 1] + "…"
 
 
+def _some(count: int, what: str) -> str:
+    """1 round, 2 rounds."""
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+
+
 def print_outcome(console: Console, outcome: Outcome) -> None:
     """The end of a run: what is public, then what is not."""
     learner, task = outcome.learner, outcome.task
@@ -69,9 +74,11 @@ def print_outcome(console: Console, outcome: Outcome) -> None:
         console.print(f"  releases written to {task.out}")
     console.print("\nPRIVATE: for the data's holder only")
     share = f" ({learner.mistakes / learner.rounds:.3%})" if learner.rounds else ""
-    console.print(f"  {learner.mistakes:,} mistakes in {learner.rounds:,} rounds{share}")
+    mistakes, rounds = _some(learner.mistakes, "mistake"), _some(learner.rounds, "round")
+    console.print(f"  {mistakes} in {rounds}{share}")
     if learner.null_rounds:
-        console.print(f"  {learner.null_rounds:,} null rounds: rows that could not be used")
+        nulls = _some(learner.null_rounds, "null round")
+        console.print(f"  {nulls}: rows that could not be used")
         for bad in outcome.bad_rows[:5]:
             console.print(f"    line {bad.line:,}: {bad.sentence}")
     for mechanism, times, each, adding in ledger_rows(learner):

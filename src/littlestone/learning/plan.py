@@ -138,7 +138,7 @@ class Plan(Planned):
             check_every=chosen.check_every,
             selector=chosen.selector.name,
             leaves=_shapes(trees, hypotheses),
-            replant=bool(tolerance),
+            replant=True,
             tolerance=tolerance,
             restart_every=fresh_start(chosen.thresholds[-1], tolerance),
             cap=cap,

@@ -45,7 +45,7 @@ def recommend(
     >>> recommend(Thresholds(1, 100), 1, 1e-6, 10**6).learner_name
     'PrivateExperts'
     >>> print(recommend(Points(), 1, 1e-6, 10**6))
-    DPSOA: Points(column=None) has no end of rules, so they cannot all be weighed. DPSOA lets ...
+    DPSOA: The class has no end of rules, so they cannot all be weighed. DPSOA lets copies ...
     """
     size = checked_class(cls).size
     positive(epsilon, "epsilon")
@@ -67,14 +67,14 @@ def recommend(
             forest,
         )
     if size is None:
-        why = f"{cls!r} has no end of rules, so they cannot all be weighed."
+        why = "The class has no end of rules, so they cannot all be weighed."
         return Recommendation("DPSOA", f"{why} {votes}", forest)
     if why_not(cls) is not None:
-        why = f"{cls!r} has {size:,} rules, too many to weigh one by one."
+        why = f"The class has {size:,} rules, too many to weigh one by one."
         return Recommendation("DPSOA", f"{why} {votes}", forest)
     return Recommendation(
         "PrivateExperts",
-        f"All {size:,} rules of {cls!r} can be weighed by their mistakes, which needs few of them "
-        "and no delta. Copies that vote would first have to agree.",
+        f"All {size:,} rules of the class can be weighed by their mistakes, which needs few of "
+        "them and no delta. Copies that vote would first have to agree.",
         experts,
     )

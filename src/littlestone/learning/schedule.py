@@ -23,6 +23,8 @@ MILLION = 10**6
 LARGEST_FACTOR = 8.0
 FURTHEST = 1 << 40
 """No stream is longer."""
+FURTHEST_CLIMB = 40.0
+"""exp of it is further than that: a huge epsilon needs no huger number."""
 
 
 class Schedule:
@@ -43,8 +45,8 @@ class Schedule:
         self._raised = cache(self._base_after)
         self._ages: list[int] = []
         while not self._ages or self._ages[-1] < FURTHEST:
-            climbed = math.expm1(rate * len(self._ages))
-            self._ages.append(math.floor(check_every * base * climbed))
+            climbed = math.expm1(min(rate * len(self._ages), FURTHEST_CLIMB))
+            self._ages.append(min(FURTHEST, math.floor(check_every * base * climbed)))
 
     def __call__(self, age: Any, refusals: int) -> Any:
         base = self._raised(min(refusals, 64))

@@ -24,7 +24,7 @@ class Line(NamedTuple):
 VACUOUS = Line(
     "vacuous",
     "a change takes more mistakes than there are rounds",
-    "the first rule will stand: more rounds, or a larger epsilon",
+    "the first rule will stand: plan for more rounds, or a larger epsilon",
 )
 
 
