@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import littlestone as ls
 from classes import CASES
+from littlestone.lab.streams import zipf
 from littlestone.learning.rounds import user_number, user_numbers
 from littlestone.learning.trace import Trace
 from littlestone.privacy import BadParameter
@@ -458,3 +459,19 @@ def test_a_long_trace_keeps_the_firings(kind: str) -> None:
     assert published
     assert published <= {sample.round for sample in learner.trace}
     assert learner.trace[-1].mistakes == learner.mistakes
+
+
+@pytest.mark.parametrize(("replant", "found"), [(True, "a = 'bad'"), (False, "never")])
+def test_noise_without_a_tolerance_is_no_dead_end(replant: bool, found: str) -> None:
+    """Trees that noise has killed are planted anew; in a plan that does not, nobody is left."""
+    rounds, draw = 200_000, np.random.default_rng(1)
+    sizes = {"a": 2000, "b": 200, "c": 5000}
+    columns = {n: zipf(draw, rounds, size).astype(str).astype(object) for n, size in sizes.items()}
+    bad = (np.arange(rounds) > 2 * rounds // 3) & (draw.random(rounds) < 0.02)
+    columns["a"][bad] = "bad"
+    plan = ls.Plan.practical(ls.Rules(list(sizes)), 1, 1e-8, rounds)
+    assert plan.replant
+    plan = replace(plan, replant=replant)
+    learner = ls.DPSOA(ls.Rules(list(sizes)), plan=plan, seed=1, noise=SeededNoise(1))
+    learner.learn_many(columns, bad ^ (draw.random(rounds) < 0.01))
+    assert str(learner.hypothesis) == found
