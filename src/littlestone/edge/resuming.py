@@ -49,6 +49,7 @@ def run_stored(task: Task, path: Path, watch: Watch) -> Outcome:
             outcome = Outcome(task, store.about.chosen, store.learner, rows.length, notes=notes)
             outcome.notes += vacuous(store.about.chosen)
             before = store.learner.rounds
+            watch(outcome)
             for block, source in _rest(rows, _taken(store, task.source), outcome):
                 store.learn(block, source=source)
                 file.publish(store.published.releases)

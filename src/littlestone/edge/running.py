@@ -43,6 +43,7 @@ def run(task: Task, watch: Watch) -> Outcome:
         with ReleasesFile(task.out, str(learner.guarantee)) as file:
             file.begin()
             file.publish(learner.releases)
+            watch(outcome)
             for block in rows:
                 for part in parts(block, learner.rounds):
                     learn_block(learner, part)

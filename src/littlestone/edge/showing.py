@@ -26,7 +26,11 @@ class _Rounds(ProgressColumn):
 
 @contextmanager
 def watching(console: Console) -> Iterator[Callable[[Outcome], None]]:
-    """A progress bar with the published rule and the budget; silent where nobody looks."""
+    """A progress bar with the published rule and the budget; silent where nobody looks.
+
+    What is to be known before anything is spent is said at once, wherever that goes.
+    """
+    told: list[str] = []
     columns = SpinnerColumn(), BarColumn(24), _Rounds(), TextColumn("{task.description}")
     with Progress(
         *columns, console=console, transient=True, disable=not console.is_terminal
@@ -34,6 +38,9 @@ def watching(console: Console) -> Iterator[Callable[[Outcome], None]]:
         task = bar.add_task("", total=None)
 
         def watch(outcome: Outcome) -> None:
+            for note in outcome.notes[len(told) :]:
+                bar.console.print(f"note: {note}", markup=False, highlight=False, soft_wrap=True)
+                told.append(note)
             learner = outcome.learner
             spent = learner.spent
             rule = Text(clipped(str(learner.hypothesis))).plain.replace("[", r"\[")
