@@ -19,12 +19,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
+from commands import MAIN
 from littlestone.edge.about import BadStore
 from littlestone.edge.specs import parse_spec
 from littlestone.edge.store import Shown, read_store
 
 ROWS, BATCH, CLIENTS = 300_000, 200, 3
-MAIN = "from littlestone.edge.cli import main; main()"
 
 
 class Soaked(NamedTuple):

@@ -4,14 +4,14 @@ once in ten million runs; the leaks are so large that they pass as rarely."""
 
 import json
 import math
-import subprocess
-import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import littlestone as ls
+from commands import littlestone
 from leaks import FEW_TREES, SMALL, SMALLER, KeepingSingleVotes, WithHalvedNoise
 from littlestone.lab.audits import Audit, audit
 from littlestone.lab.bounds import at_least, epsilon_bound, lower, power, upper
@@ -252,15 +252,7 @@ def test_power_is_the_probability_of_a_conviction(p: float, q: float, claimed: f
     assert power(p, q, runs, claimed, 0.001, 0.9) == pytest.approx(convicted, abs=0.08)
 
 
-def command(*arguments: object) -> subprocess.CompletedProcess[str]:
-    code = "from littlestone.edge.cli import main; main()"
-    return subprocess.run(
-        [sys.executable, "-c", code, "audit", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        env={"PYTHONUTF8": "1", "COLUMNS": "120"},
-    )
+command = partial(littlestone, "audit", width=120)
 
 
 OPTIONS = ("points:m", "--epsilon", 8, "--delta", 0.01, "--horizon", 8)

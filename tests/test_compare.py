@@ -3,13 +3,12 @@ user's own file, and a sentence for what is wrong."""
 
 import json
 import stat
-import subprocess
-import sys
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from commands import Command, littlestone
 from littlestone.edge import comparing
 from littlestone.edge.blocks import BadStream
 from littlestone.edge.comparing import Sweep, finished
@@ -21,22 +20,10 @@ from littlestone.lab.summary import lines, median_curve
 from littlestone.lab.sweeps import Cell, Result, result_from_json, run_cell
 from littlestone.privacy.exact import BadParameter
 
-Command = Callable[..., subprocess.CompletedProcess[str]]
-
 
 @pytest.fixture
 def command() -> Command:
-    def call(*arguments: object) -> subprocess.CompletedProcess[str]:
-        code = "from littlestone.edge.cli import main; main()"
-        return subprocess.run(
-            [sys.executable, "-c", code, "compare", *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            encoding="utf-8",
-            env={"PYTHONUTF8": "1", "COLUMNS": "100"},
-        )
-
-    return call
+    return partial(littlestone, "compare")
 
 
 SMALL = Sweep(

@@ -3,30 +3,19 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import littlestone as ls
+from commands import Command, littlestone
 from littlestone.edge.specs import BadSpec, parse_spec
 from littlestone.edge.tables import read_table
 
-Run = Callable[..., subprocess.CompletedProcess[str]]
-
 
 @pytest.fixture
-def run() -> Run:
-    def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-c", "from littlestone.edge.cli import main; main()", *arguments],
-            capture_output=True,
-            text=True,
-            encoding="utf-8",
-            env={"PYTHONUTF8": "1", "COLUMNS": "100"},
-        )
-
-    return command
+def run() -> Command:
+    return littlestone
 
 
 @pytest.mark.parametrize(
@@ -124,7 +113,7 @@ def test_a_table_that_is_not_text(tmp_path: Path) -> None:
         read_table(path)
 
 
-def test_dimension_for_people(run: Run) -> None:
+def test_dimension_for_people(run: Command) -> None:
     done = run("dimension", "thresholds:score:0:100:5", "--witness")
     assert done.returncode == 0
     assert "thresholds:score:0:100:5" in done.stdout
@@ -132,7 +121,7 @@ def test_dimension_for_people(run: Run) -> None:
     assert done.stdout.count("└─ 1") == 15
 
 
-def test_dimension_for_machines(run: Run) -> None:
+def test_dimension_for_machines(run: Command) -> None:
     found = json.loads(run("dimension", "rules:version,country", "--witness", "--json").stdout)
     assert (found["dimension"], found["hypotheses"], found["mistake_bound"]) == (2, None, 2)
     tree = found["witness"]
@@ -152,7 +141,7 @@ def test_dimension_for_machines(run: Run) -> None:
         ([], "SPEC"),
     ],
 )
-def test_bad_input_is_a_sentence_and_code_2(run: Run, arguments: list[str], why: str) -> None:
+def test_bad_input_is_a_sentence_and_code_2(run: Command, arguments: list[str], why: str) -> None:
     done = run("dimension", *arguments)
     assert done.returncode == 2
     assert done.stdout == ""
@@ -178,13 +167,13 @@ def test_a_closed_pipe_is_no_error() -> None:
     assert done.stderr == ""
 
 
-def test_sizes_beyond_counting(run: Run) -> None:
+def test_sizes_beyond_counting(run: Command) -> None:
     spec = "conjunctions:" + ",".join(f"c{n}" for n in range(10_000))
     assert "about 10^4771" in run("dimension", spec).stdout
     assert json.loads(run("dimension", spec, "--json").stdout)["hypotheses"] is None
 
 
-def test_version_and_help(run: Run) -> None:
+def test_version_and_help(run: Command) -> None:
     assert run("--version").stdout == f"littlestone {ls.__version__}\n"
     for verb in ("dimension", "learn", "plan", "demo"):
         assert "Example: littlestone" in run(verb, "--help").stdout

@@ -4,9 +4,6 @@ import csv
 import gzip
 import json
 import stat
-import subprocess
-import sys
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 import littlestone as ls
+from commands import Command, littlestone
 from littlestone.edge.cli import app
 from littlestone.edge.outcome import Outcome
 from littlestone.edge.running import run
@@ -25,24 +23,12 @@ from littlestone.edge.tasks import Chosen, Task
 from littlestone.lab import telemetry
 from littlestone.privacy.rehearsal import SeededNoise
 
-Command = Callable[..., subprocess.CompletedProcess[str]]
 ROWS, CULPRIT = 3000, "M7"
 
 
 @pytest.fixture
 def command() -> Command:
-    def call(*arguments: object, text: str | None = None) -> subprocess.CompletedProcess[str]:
-        code = "from littlestone.edge.cli import main; main()"
-        return subprocess.run(
-            [sys.executable, "-c", code, *map(str, arguments)],
-            input=text,
-            capture_output=True,
-            text=True,
-            encoding="utf-8",
-            env={"PYTHONUTF8": "1", "COLUMNS": "100"},
-        )
-
-    return call
+    return littlestone
 
 
 def events() -> list[dict[str, Any]]:

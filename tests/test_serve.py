@@ -18,11 +18,11 @@ from typing import Any
 import httpx
 import pytest
 
+from commands import MAIN
 from littlestone.edge.store import read_store
 
 BEGIN = ["--class", "points:merchant", "--label", "fraud", "--delta", "1e-9", "--horizon", "100000"]
 CANARY = "canary-7391"
-MAIN = "from littlestone.edge.cli import main; main()"
 
 
 class Process:

@@ -10,7 +10,7 @@ witness outside it can.
 import json
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -120,25 +120,18 @@ class Store(ForwardOnly):
 
         Rows that are null rounds already stay null rounds. `source` is how far a file is read then.
         """
-        with self._transaction():
-            known = None if key is None else self.known(key, digest)
-            if known is not None:
-                return known
-            receipt = self._take(block, self.published.rounds)
+        (found,) = self.learn_all([Batch(block, key, digest)], source)
+        if isinstance(found, OtherRows):
+            raise found
+        return found
 
-            def remember() -> None:
-                if key is not None:
-                    self._remember(key, digest, receipt)
-                if source is not None:
-                    self._db.execute("INSERT OR REPLACE INTO sources VALUES (?, ?, ?)", source)
-
-            self._commit(remember)
-        return receipt
-
-    def learn_all(self, batches: Iterable[Batch]) -> list[Receipt | OtherRows]:
+    def learn_all(
+        self, batches: Iterable[Batch], source: Source | None = None
+    ) -> list[Receipt | OtherRows]:
         """Learn several batches in one transaction, as if one after the other.
 
         A batch whose key was used for other rows gets its refusal, and the others their receipts.
+        If anything fails, nothing is kept, and this store goes no further (`_take`).
         """
         found: list[Receipt | OtherRows] = []
         with self._transaction():
@@ -151,6 +144,8 @@ class Store(ForwardOnly):
                     if key is not None:
                         self._remember(key, digest, one)
                 found.append(one)
+            if source is not None:
+                self._db.execute("INSERT OR REPLACE INTO sources VALUES (?, ?, ?)", source)
             if rounds > self.published.rounds:
                 self._commit()
         return found
@@ -162,21 +157,18 @@ class Store(ForwardOnly):
             return error
 
     def _take(self, block: Block, rounds: int) -> Receipt:
-        """Learn a block after so many rounds, to be committed."""
+        """Learn a block after so many rounds, to be committed. A learner that has learned what was
+        not kept would count it twice: it is refused."""
         if self.learner.rounds != rounds:
             raise BadStore(f"{self.path}: a batch was cut short: open the file again")
         nulls = self.learner.null_rounds
         learn_block(self.learner, block)
         return Receipt(rounds + 1, len(block), self.learner.null_rounds - nulls)
 
-    def _commit(self, also: Callable[[], None] = lambda: None) -> None:
-        """Write the learner and commit; only then is anything published.
-
-        All that can fail is inside `keep`: a learner that was not kept learns no more.
-        """
+    def _commit(self) -> None:
+        """Write the learner and commit; only then is anything published."""
 
         def keep(saved: Saved) -> None:
-            also()
             public = self._public()
             told = json.dumps(public._replace(releases=())._asdict())
             write(self._db, saved, self.learner.ledger, told)

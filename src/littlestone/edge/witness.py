@@ -8,7 +8,7 @@ old copy, put back: going on from it would release again for the same rows.
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO
 
 from littlestone.edge.about import BadStore
 from littlestone.learning.releases import Release
@@ -30,11 +30,11 @@ class ReleasesFile:
 
     def __init__(self, path: Path | None, guarantee: str) -> None:
         self._path, self._guarantee, self._count = path, guarantee, 0
-        self._file: TextIO | None = None
+        self._file: BinaryIO | None = None
 
     def __enter__(self) -> "ReleasesFile":
         if self._path is not None:
-            self._file = open(self._path, "a+", encoding="utf-8", newline="")
+            self._file = open(self._path, "ab+")
         return self
 
     def __exit__(self, *problem: object) -> None:
@@ -51,7 +51,7 @@ class ReleasesFile:
         if self._file is None:
             return
         self._file.seek(0)
-        found, known = self._file.read(), "".join(map(self._line, releases))
+        found, known = self._file.read(), b"".join(map(self._line, releases))
         if found.startswith(known) and found != known:
             raise BadStore(
                 f"{self._path} holds releases that the store does not know: the store is an older "
@@ -61,16 +61,16 @@ class ReleasesFile:
             raise BadStore(f"{self._path} holds the releases of another run: choose another --out")
         self._file.write(known[len(found) :])
         self._file.flush()
-        self._count = known.count("\n")
+        self._count = known.count(b"\n")
 
     def publish(self, releases: tuple[Release, ...]) -> None:
         """Append the releases that are not in the file yet."""
         if self._file is None or len(releases) == self._count:
             return
-        self._file.write("".join(map(self._line, releases[self._count :])))
+        self._file.write(b"".join(map(self._line, releases[self._count :])))
         self._file.flush()
         self._count = len(releases)
 
-    def _line(self, release: Release) -> str:
+    def _line(self, release: Release) -> bytes:
         line = release_to_json(release) | {"guarantee": self._guarantee}
-        return json.dumps(line, ensure_ascii=False) + "\n"
+        return json.dumps(line, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
