@@ -525,6 +525,7 @@ def refusal(path: str | Path, cls: ls.HypothesisClass = MERCHANTS, **options: An
         ("s.csv", b"a,yy\n1,1\n", "line 1: no column 'y', which holds the label: the file has 'a', "
          "'yy'. Did you mean 'yy'?"),
         ("s.csv", b"a;y\n1;1\n", "the file has 'a;y'. Is it cut at ';'? Fields are cut at commas"),
+        ("s.csv", b"a;\n1;\n", "the file has 'a;'. Is it cut at ';'?"),
         ("s.csv", b"a\ty\n1\t1\n", "Is it cut at tabs? Say --format tsv."),
         ("s.csv", b"a,y,a\n1,1,1\n", "line 1: column 'a' is there twice"),
         ("s.csv", b"\n1,1\n", "line 1: no column 'a', which the class reads: the file has none"),

@@ -84,11 +84,9 @@ class Wanted:
         names = list(found)
         for name in self.names:
             if name not in names:
-                close = difflib.get_close_matches(name, names, n=1)
-                hint = f" Did you mean {close[0]!r}?" if close else _separator(names)
                 raise BadStream(
                     f"{where}: no column {name!r}, which {self._reader(name)}: "
-                    f"the file has {_listed(names)}.{hint}"
+                    f"the file has {_listed(names)}.{_separator(names) or _alike(name, names)}"
                 )
             if names.count(name) > 1:
                 raise BadStream(f"{where}: column {name!r} is there twice: which of them to read?")
@@ -97,6 +95,12 @@ class Wanted:
         if name == self.label:
             return "holds the label"
         return "the class reads" if name in self.kinds else "holds the user"
+
+
+def _alike(name: str, names: list[str]) -> str:
+    """A hint for a name that was misspelt."""
+    close = difflib.get_close_matches(name, names, n=1)
+    return f" Did you mean {close[0]!r}?" if close else ""
 
 
 def _separator(names: list[str]) -> str:
