@@ -515,6 +515,10 @@ def refusal(path: str | Path, cls: ls.HypothesisClass = MERCHANTS, **options: An
     return str(refused.value)
 
 
+PACKED = gzip.compress(b"a,y\n1,1\n", mtime=0)
+"""Without the time of day: pytest names cases by their content, the same in every worker."""
+
+
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
@@ -534,8 +538,8 @@ def refusal(path: str | Path, cls: ls.HypothesisClass = MERCHANTS, **options: An
         ("s.data", b"\0\1\2\3", "name it: csv, tsv, jsonl or parquet"),
         ("s.csv", "a,y\n1,1\n".encode("utf-16"), "line 1: not text in UTF-8"),
         ("s.csv.gz", b"a,y\n1,1\n", "named .gz, but not packed by gzip"),
-        ("s.csv.gz", gzip.compress(b"a,y\n1,1\n")[:-9], "the gzip file is damaged or cut off"),
-        ("s.csv.gz", gzip.compress(b"a,y\n1,1\n")[:10] + b"rubbish" * 9, "the gzip file is"),
+        ("s.csv.gz", PACKED[:-9], "the gzip file is damaged or cut off"),
+        ("s.csv.gz", PACKED[:10] + b"rubbish" * 9, "the gzip file is"),
         ("s.jsonl", b'{"b": 1, "y": 1}\n', "no column 'a', which the class reads: the file has"),
         ("s.jsonl", b"a,y\n1,1\n", "2 of the first 2 rows cannot be read. line 1: not a line of"),
         ("s.csv", b"a,y\n1,1\n1,2\n1,3\n", "2 of the first 3 rows cannot be read. "
