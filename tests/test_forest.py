@@ -40,7 +40,7 @@ def stream_of(name: str, length: int, noise: float, seed: int) -> Stream:
 
 def fast_votes(forest: Forest, stream: Stream, size: int, first: int = 0) -> Iterator[Votes]:
     """The votes after every round, rebuilt from the changes of batches of this size."""
-    votes: Votes = [tree.vote for tree in forest.trees]
+    votes: Votes = [tree.vote for tree in forest.trees.values()]
     for at in range(0, len(stream), size):
         part = stream[at : at + size]
         rows = as_batch([x for x, _ in part])
@@ -52,10 +52,10 @@ def fast_votes(forest: Forest, stream: Stream, size: int, first: int = 0) -> Ite
                     assert votes[change.tree] != change.vote
                     votes[change.tree] = change.vote
             yield list(votes)
-        assert votes == [tree.vote for tree in forest.trees]
+        assert votes == [tree.vote for tree in forest.trees.values()]
         assert forest.votes == Counter(vote for vote in votes if vote is not None)
         assert forest.ballot == {rule.key: votes for rule, votes in forest.votes.items()}
-        assert set(forest.rules) == {rule for tree in forest.trees for rule in tree.rules}
+        assert set(forest.rules) == {rule for tree in forest.trees.values() for rule in tree.rules}
 
 
 def slow_votes(forest: naive.Forest, stream: Stream, first: int = 0) -> Iterator[Votes]:
@@ -164,7 +164,7 @@ def test_one_replaced_user_changes_one_vote(
         forest, votes = Forest(ls.Sets(2), MIXED, 3), []
         for who, x, y in world:
             forest.learn(as_batch([x]), np.array([y]), np.array([number_of(b"%d" % who)]))
-            votes.append([tree.vote for tree in forest.trees])
+            votes.append([tree.vote for tree in forest.trees.values()])
         worlds.append(votes)
     assert not rows or most_changed(*worlds) <= 1
 

@@ -64,8 +64,8 @@ def state(learner: ls.DPSOA) -> tuple[object, ...]:
         learner.releases,
         learner.ledger,
         dict(learner._shown),
-        [(tree.voter, tree.merges, tree.generation) for tree in forest.trees],
-        [[held.rule for held in tree.pertinent.values()] for tree in forest.trees],
+        [(tree.voter, tree.merges, tree.generation) for tree in forest.trees.values()],
+        [[held.rule for held in tree.pertinent.values()] for tree in forest.trees.values()],
         getattr(learner._engine, "_pending", None),
         learner.trace,
     )

@@ -415,8 +415,10 @@ def one_tree_kept(learner: Any) -> None:
         kept = forest.trees[0]
         whole_restart(rule)
         forest.trees[0] = kept
-        forest._held = Counter(held for tree in forest.trees for held in tree.rules)
-        forest._voted = Counter(tree.vote for tree in forest.trees if tree.vote is not None)
+        forest._held = Counter(held for tree in forest.trees.values() for held in tree.rules)
+        forest._voted = Counter(
+            tree.vote for tree in forest.trees.values() if tree.vote is not None
+        )
         forest.ballot = {vote.key: votes for vote, votes in forest._voted.items()}
 
     vars(forest)["restart"] = restart

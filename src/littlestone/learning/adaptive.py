@@ -20,7 +20,7 @@ from littlestone.learning.prefix import Prefix
 from littlestone.learning.private import EventLearner
 from littlestone.learning.releases import Release
 from littlestone.learning.restarting import Publish, Watch
-from littlestone.learning.rounds import Rounds
+from littlestone.learning.rounds import Rounds, Stretch
 from littlestone.learning.saving import Live
 from littlestone.learning.wording import Line, Planned
 from littlestone.privacy.accounting import Cost, per_release
@@ -156,11 +156,12 @@ class EveryRoundEngine:
         """Go on from where another was saved; gate and prefix are revived already."""
         self.mistakes, self.rule = live["mistakes"], releases[-1].rule
 
-    def advance(self, rounds: Rounds, start: int, stop: int) -> None:
+    def advance(self, rounds: Stretch, start: int, stop: int) -> None:
         """Learn the rounds from `start` up to `stop`, one after the other."""
+        near = rounds.here()
         for number in range(start, stop):
-            one = rounds.between(number, number + 1)
-            if len(one.number):
+            one = near.between(number, number + 1)
+            if one.size:
                 self._learn(one.copied())
             self.pass_one(number)
 

@@ -7,13 +7,13 @@ at which its gate fired, are differentially private at `guarantee`. Everything e
 
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from littlestone.learning.choosing import missing_from
 from littlestone.learning.coins import fresh_seed
-from littlestone.learning.forest import Forest
+from littlestone.learning.engines import Engine, engine_of
 from littlestone.learning.lasting import Lasting
 from littlestone.learning.plan import Plan
 from littlestone.learning.private import PrivateLearner
@@ -22,6 +22,7 @@ from littlestone.learning.rounds import (
     NOBODY,
     BadRows,
     Numbers,
+    Stretch,
     readable_rounds,
     user_number,
     user_numbers,
@@ -39,6 +40,25 @@ from littlestone.theory.rows import label
 from littlestone.theory.values import Mask
 
 
+class Away(Protocol):
+    """Consecutive rows that are elsewhere, as far as a learner needs to know of them."""
+
+    @property
+    def count(self) -> int: ...
+
+    @property
+    def has_users(self) -> bool: ...
+
+    def routes(self) -> Numbers:
+        """The number of each row's user, which is public."""
+
+    def numbered(self, first: int, within: Mask | None) -> Stretch:
+        """As rounds from `first` on; those that are not `within` a cap are null rounds."""
+
+    def nulls(self, within: Mask | None) -> int:
+        """How many of them are null rounds."""
+
+
 class DPSOA(PrivateLearner):
     """The private online learner. Forward only: it cannot be copied or pickled.
 
@@ -48,7 +68,7 @@ class DPSOA(PrivateLearner):
     `plan` defaults to `Plan.practical`. `unit="user"` protects all the rounds of a user together:
     then every round comes with its user. `seed` fixes the forest's coins, which are not secret.
     `watched` keeps the votes of the trace up to date between firings, which takes time when labels
-    are noisy.
+    are noisy. `engine="ray"` grows the trees on a Ray cluster (docs/scale.md): the same rules.
 
     >>> from littlestone.theory.rules import Rules
     >>> learner = DPSOA(Rules(["version", "country"]), epsilon=1, delta=1e-9, horizon=10_000)
@@ -74,6 +94,7 @@ class DPSOA(PrivateLearner):
         seed: int | None = None,
         noise: Noise | None = None,
         watched: bool = False,
+        engine: str | Engine | None = None,
     ) -> None:
         checked_class(cls)
         asked = {"epsilon": epsilon, "delta": delta, "horizon": horizon}
@@ -86,18 +107,20 @@ class DPSOA(PrivateLearner):
         super().__init__(cls, rule, self.plan.horizon)
         self._shown: dict[int, int] = {}
         self._unsaved: set[int] = set()
-        self._engine = self._begin(rule, SystemNoise() if noise is None else noise, watched)
+        noise = SystemNoise() if noise is None else noise
+        self._engine = self._begin(rule, noise, watched, engine_of(engine))
 
     def _begin(
-        self, rule: Hypothesis, noise: Noise, watched: bool
+        self, rule: Hypothesis, noise: Noise, watched: bool, engine: Engine
     ) -> Restarting[Mapping[bytes, int]] | Lasting:
         plan = self.plan
-        forest = Forest(self.cls, plan.shapes, self.seed, root=plan.root, replant=plan.replant)
+        forest = engine.plant(self.cls, plan.shapes, self.seed, plan.root, plan.replant)
         self._missing = missing_from(rule, self.cls)
         gate = plan.gate(noise, rule.key, lambda: self._missing)
         if isinstance(gate, HistSparse):
             return Lasting(forest, gate, rule, plan.check_every, self._publish, self._watch)
-        return Restarting(forest, gate, rule, self._publish, self._watch, watched)
+        patient = not watched and (engine.far or gate.restart_every is not None)
+        return Restarting(forest, gate, rule, self._publish, self._watch, patient)
 
     @property
     def votes(self) -> Mapping[Hypothesis, int]:
@@ -142,6 +165,20 @@ class DPSOA(PrivateLearner):
         if routes is not None and self.plan.cap is not None:
             usable = usable & np.fromiter(map(self._within_cap, routes.tolist()), dtype=bool)
         self._pass_many(batch, answers, usable, routes)
+
+    def learn_away(self, rows: Away) -> None:
+        """See the labels of rows that are elsewhere, as if one after the other.
+
+        Rows that cannot be read are null rounds.
+        """
+        self._need_users(rows.has_users)
+        self._enter()
+        within = None
+        if self.plan.cap is not None:
+            within = np.fromiter(map(self._within_cap, rows.routes().tolist()), dtype=bool)
+        self._pass_stretch(rows.numbered(self.rounds, within), rows.count)
+        self.null_rounds += rows.nulls(within)
+        self._under_way.release()
 
     def _route(self, user: object) -> int:
         """What sends a round to its tree: its own number, or its user's."""

@@ -82,7 +82,7 @@ class Weighing(Restarting[Scores]):
         publish: Publish,
         watch: Watch,
     ) -> None:
-        super().__init__(forest, gate, rule, publish, watch, watched=True)
+        super().__init__(forest, gate, rule, publish, watch, patient=False)
         self._generation = gate.generation
         self._evidence, self._belief, self._stood = forest, Belief(forest.size), rule
 

@@ -65,6 +65,9 @@ class VoteChange(NamedTuple):
 class Forest:
     """Trees over one class. Deterministic given its seed: a machine, not a spender.
 
+    With a `share`, only those trees grow here, and only their rows may be shown: forests that share
+    the trees out do together what one does.
+
     >>> from littlestone.theory.rows import as_batch
     >>> from littlestone.theory.sets import Points
     >>> forest = Forest(Points(), leaves=[1] * 4, seed=7)
@@ -83,6 +86,7 @@ class Forest:
         *,
         root: Root = "learns",
         replant: bool = False,
+        share: range | None = None,
     ) -> None:
         for count in leaves:
             if count < 1 or count & (count - 1):
@@ -93,26 +97,31 @@ class Forest:
             raise BadClass("a tree of one leaf is all root: it needs root='learns'")
         self.cls, self.seed, self.root, self.replant = checked_class(cls), seed, root, replant
         self._leaves = np.array(leaves)
+        self.share = range(len(leaves)) if share is None else share
         self.epoch = 0
         self._from: Hypothesis | None = None
         self._begin(Learner(cls.start(), cls.hypothesis(cls.start())))
 
     def restart(self, published: Hypothesis) -> None:
         """Begin an epoch: every tree anew, from the published rule."""
+        self.begin_epoch(self.epoch + 1, published)
+
+    def begin_epoch(self, epoch: int, published: Hypothesis) -> None:
+        """Begin the epoch of this number, from the published rule."""
         state = self.cls.restart(published)
         offered = self.cls.hypothesis(state) == published
-        self.epoch, self._from = self.epoch + 1, published
+        self.epoch, self._from = epoch, published
         self._begin(Learner(state if offered else None, published))
 
     def _begin(self, learner: Learner) -> None:
         self._fresh = learner
-        self.trees = [self._planted(int(count)) for count in self._leaves]
+        self.trees = {number: self._planted(int(self._leaves[number])) for number in self.share}
         self._cleared, self._changed = True, set[int]()
         self._count()
 
     def _count(self) -> None:
-        self._held = Counter(rule for tree in self.trees for rule in tree.rules)
-        self._voted = Counter(tree.vote for tree in self.trees if tree.vote is not None)
+        self._held = Counter(rule for tree in self.trees.values() for rule in tree.rules)
+        self._voted = Counter(vote for vote in self.standing if vote is not None)
         self.ballot = {rule.key: votes for rule, votes in self._voted.items()}
 
     def _planted(self, leaves: int) -> Tree:
@@ -122,6 +131,11 @@ class Forest:
     def votes(self) -> Mapping[Hypothesis, int]:
         """How many trees vote for each rule; `ballot` is the same by key. Private."""
         return self._voted
+
+    @property
+    def standing(self) -> list[Hypothesis | None]:
+        """What each tree votes for, in their order. Private."""
+        return [tree.vote for tree in self.trees.values()]
 
     def named(self, key: bytes) -> Hypothesis:
         """The rule of a key that some tree votes for."""
@@ -140,7 +154,7 @@ class Forest:
 
     def routed(self, routes: Routes) -> tuple[Indices, Indices]:
         """The tree and the leaf of each route: the number of a round, or of a user."""
-        tree = below(len(self.trees), coins(self.seed, Purpose.TREE, routes))
+        tree = trees_of(self.seed, len(self._leaves), routes)
         leaf = below(self._leaves[tree], coins(self.seed, Purpose.LEAF, routes))
         return tree, leaf
 
@@ -160,7 +174,7 @@ class Forest:
             return []
         trees, leaves = self.routed(routes)
         order = np.argsort(trees.astype(np.uint32), kind="stable")
-        starts = np.searchsorted(trees[order], np.arange(len(self.trees) + 1)).tolist()
+        starts = np.searchsorted(trees[order], np.arange(len(self._leaves) + 1)).tolist()
         shown = Shown(self.cls, batch, answers, order, wrong)
         changes: list[VoteChange] = []
         for number in sorted(touched):
@@ -177,7 +191,7 @@ class Forest:
         """The trees that hold some other rule."""
         return {
             number
-            for number, tree in enumerate(self.trees)
+            for number, tree in self.trees.items()
             if any(rule not in common for rule in tree.rules)
         }
 
@@ -237,8 +251,7 @@ class Forest:
     def revive(self, live: Live, parts: Mapping[int, bytes]) -> None:
         """Grow the trees that were saved, each from what it was taught."""
         if live["from"] is not None:
-            self.restart(rule_from_json(live["from"]))
-        self.epoch = live["epoch"]
+            self.begin_epoch(live["epoch"], rule_from_json(live["from"]))
         for number, part in parts.items():
             self.trees[number] = read_tree(self.cls, self._fresh, self.trees[number].leaves, part)
         self._cleared = False
@@ -270,6 +283,11 @@ class Forest:
             return ROOT
         address = self.epoch, number, tree.generation, tree.merges
         return pairs[int(below(len(pairs), coins(self.seed, Purpose.CHOICE, *address)))]
+
+
+def trees_of(seed: int, trees: int, routes: Routes) -> Indices:
+    """The tree of each route: a coin of the round, or of the user, and of nothing else."""
+    return below(trees, coins(seed, Purpose.TREE, routes))
 
 
 def _exchange(

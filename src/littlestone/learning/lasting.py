@@ -8,18 +8,38 @@ were batched. A batch is: the forest's changes of votes; then the gate runs over
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 
-from littlestone.learning.forest import Forest, VoteChange
+from littlestone.learning.forest import VoteChange
 from littlestone.learning.releases import Release
 from littlestone.learning.restarting import LARGEST_WINDOW, Publish, Watch
-from littlestone.learning.rounds import Numbers, Rounds, errors
-from littlestone.learning.saving import Live
+from littlestone.learning.rounds import Numbers, Rounds, Stretch
+from littlestone.learning.saving import Live, Saving
 from littlestone.privacy.gate import HistSparse
+from littlestone.theory.classes import HypothesisClass
 from littlestone.theory.hypothesis import Hypothesis
-from littlestone.theory.rows import as_batch
+from littlestone.theory.rows import Batch, as_batch
+from littlestone.theory.values import Mask
+
+
+class Voters(Saving, Protocol):
+    """A forest, as far as its votes are followed one by one. Private."""
+
+    cls: HypothesisClass
+
+    @property
+    def votes(self) -> Mapping[Hypothesis, int]:
+        """What the data's holder may look at."""
+
+    @property
+    def standing(self) -> Sequence[Hypothesis | None]:
+        """What each tree votes for, in their order."""
+
+    def learn(self, batch: Batch, answers: Mask, routes: Numbers) -> Iterable[VoteChange]:
+        """Take some rounds in: the changes of votes, in the order of the rows."""
 
 
 class Lasting:
@@ -27,7 +47,7 @@ class Lasting:
 
     def __init__(
         self,
-        forest: Forest,
+        forest: Voters,
         gate: HistSparse,
         rule: Hypothesis,
         check_every: int,
@@ -38,7 +58,7 @@ class Lasting:
         self.mistakes = 0
         self._every = check_every
         self._publish, self._watch = publish, watch
-        self._votes = [tree.vote for tree in forest.trees]
+        self._votes = list(forest.standing)
 
     def live(self) -> Live:
         """What is needed to go on, beside the gate, the rule and the forest."""
@@ -47,9 +67,9 @@ class Lasting:
     def revive(self, live: Live, releases: Sequence[Release]) -> None:
         """Go on from where another was saved; gate and forest are revived already."""
         self.mistakes, self.rule = live["mistakes"], releases[-1].rule
-        self._votes = [tree.vote for tree in self.forest.trees]
+        self._votes = list(self.forest.standing)
 
-    def advance(self, rounds: Rounds, start: int, stop: int) -> None:
+    def advance(self, rounds: Stretch, start: int, stop: int) -> None:
         """Learn the rounds from `start` up to `stop`."""
         while start < stop:
             end = min(stop, start + LARGEST_WINDOW)
@@ -65,16 +85,15 @@ class Lasting:
         """The end of a null round: look at the schedule."""
         self._run([], number, number + 1)
 
-    def _stretch(self, part: Rounds, start: int, stop: int) -> None:
+    def _stretch(self, part: Stretch, start: int, stop: int) -> None:
         changes = [
-            change._replace(row=int(part.number[change.row]))
-            for change in self.forest.learn(part.batch, part.answers, part.route)
+            change._replace(row=part.number_of(change.row)) for change in part.teach(self.forest)
         ]
         at = start
         for end, before in self._run(changes, start, stop):
-            self.mistakes += errors(self.forest.cls, before, part.between(at, end))
+            self.mistakes += len(part.between(at, end).wrong(self.forest.cls, before))
             at = end
-        self.mistakes += errors(self.forest.cls, self.rule, part.between(at, stop))
+        self.mistakes += len(part.between(at, stop).wrong(self.forest.cls, self.rule))
         self._watch(stop, self.forest.votes, at > start)
 
     def _run(

@@ -12,8 +12,7 @@ from littlestone.learning.releases import Release, Releases
 from littlestone.learning.rounds import (
     BadRows,
     Numbers,
-    Rounds,
-    errors,
+    Stretch,
     readable_batch,
     readable_rounds,
     usable_rounds,
@@ -71,7 +70,7 @@ class Engine(Protocol):
     @property
     def forest(self) -> HasVotes: ...
 
-    def advance(self, rounds: Rounds, start: int, stop: int) -> None:
+    def advance(self, rounds: Stretch, start: int, stop: int) -> None:
         """Learn the rounds from `start` up to `stop`."""
 
     def advance_one(self, number: int, x: object, y: bool, route: int) -> None:
@@ -245,13 +244,19 @@ class PrivateLearner(ForwardOnly):
     ) -> None:
         """The rounds of a step that has been entered; those not usable are null rounds."""
         rounds = usable_rounds(batch, answers, usable, self.rounds, routes)
-        end = self.rounds + len(answers)
+        self._pass_stretch(rounds, len(answers))
+        self.null_rounds += len(answers) - rounds.size
+        self._under_way.release()
+
+    def _pass_stretch(self, rounds: Stretch, count: int) -> None:
+        """So many rounds, null ones among them; past the horizon they are only counted."""
+        end = self.rounds + count
         stop = max(self.rounds, min(end, self._horizon))
         self._engine.advance(rounds, self.rounds, stop)
-        self._engine.mistakes += errors(self.cls, self.hypothesis, rounds.between(stop, end))
-        self.null_rounds += len(answers) - len(rounds.number)
+        if stop < end:
+            late = rounds.between(stop, end)
+            self._engine.mistakes += len(late.wrong(self.cls, self.hypothesis))
         self.rounds = end
-        self._under_way.release()
 
     def _publish(self, number: int, rule: Hypothesis) -> None:
         self._releases.append(Release(number + 1, rule))

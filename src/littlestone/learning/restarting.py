@@ -7,8 +7,8 @@ Promises: what is published depends on the rounds, the coins and the noise, not 
 were batched. Between checks nothing is published, so a batch is: evaluate the published rule,
 vectorised; let the gate run over the counts; show the forest what came before the firing.
 
-The forest is read at firings only. Where a public restart may come first, rounds are put by and
-shown when somebody asks: most never are, and noisy labels cost next to nothing.
+The forest is read at firings only. One that is `patient` puts rounds by and shows them when somebody
+asks: where a public restart may come first most never are, and noisy labels cost next to nothing.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,7 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 
 from littlestone.learning.releases import Release
-from littlestone.learning.rounds import Numbers, Rounds
+from littlestone.learning.rounds import Numbers, Stretch
 from littlestone.learning.saving import Live, Saving
 from littlestone.privacy.epochs import MistakesGate
 from littlestone.privacy.gate import Ballot, Decision
@@ -79,11 +79,11 @@ class Restarting(Generic[Ballot]):
         rule: Hypothesis,
         publish: Publish,
         watch: Watch,
-        watched: bool,
+        patient: bool,
     ) -> None:
         self._forest, self.gate, self.rule = forest, gate, rule
-        self._lazy = gate.restart_every is not None and not watched
-        self._put_by: list[Rounds] = []
+        self._patient = patient
+        self._put_by: list[Stretch] = []
         self.mistakes = 0
         self._publish, self._watch = publish, watch
         self._every = gate.check_every
@@ -94,7 +94,7 @@ class Restarting(Generic[Ballot]):
     def forest(self) -> Memory[Ballot]:
         """The forest, after all rounds so far."""
         for part in self._put_by:
-            self._forest.learn(part.batch, part.answers, part.route)
+            part.teach(self._forest)
         self._put_by.clear()
         return self._forest
 
@@ -107,17 +107,17 @@ class Restarting(Generic[Ballot]):
         self.mistakes, self._pending = live["mistakes"], live["pending"]
         self.rule = releases[-1].rule
 
-    def advance(self, rounds: Rounds, start: int, stop: int) -> None:
+    def advance(self, rounds: Stretch, start: int, stop: int) -> None:
         """Learn the rounds from `start` up to `stop`."""
         every = self._every
         while start < stop:
             restart = (start // every + self.gate.checks_to_restart) * every
             start = self._stretch(rounds, start, min(stop, start + self._window, restart))
 
-    def _stretch(self, rounds: Rounds, start: int, stop: int) -> int:
+    def _stretch(self, rounds: Stretch, start: int, stop: int) -> int:
         """Learn up to `stop`, or up to the first firing: where it stopped."""
         part, every = rounds.between(start, stop), self._every
-        wrong = part.number[self._forest.cls.predict(self.rule, part.batch) != part.answers]
+        wrong = part.wrong(self._forest.cls, self.rule)
         first, complete = start // every, stop // every - start // every
         counts = np.bincount(wrong // every - first, minlength=complete + 1)
         counts[0] += self._pending
@@ -168,9 +168,9 @@ class Restarting(Generic[Ballot]):
         """One check, of the mistakes since the last."""
         return self.gate.check(self._pending, self.forest.ballot)
 
-    def _show(self, part: Rounds) -> None:
-        self._put_by.append(part.copied() if self._lazy else part)
-        if not self._lazy or sum(len(some.number) for some in self._put_by) > MOST_PUT_BY:
+    def _show(self, part: Stretch) -> None:
+        self._put_by.append(part.copied() if self._patient else part)
+        if not self._patient or sum(some.size for some in self._put_by) > MOST_PUT_BY:
             _ = self.forest
 
     def _restart_if_due(self) -> None:

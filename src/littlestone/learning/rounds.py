@@ -2,10 +2,13 @@
 
 A null round, one without a usable example, uses up its number and nothing else: it is not here, and
 the rounds after it keep theirs. So neighbouring streams stay aligned.
+
+Rows need not be here to be learned: a learner asks of a `Stretch` which rounds a rule gets wrong,
+and has it shown to what it remembers with.
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +32,40 @@ from littlestone.theory.values import Mask, encode
 
 Numbers = npt.NDArray[np.integer[Any]]
 
+Told = TypeVar("Told", covariant=True)
+
+
+class Learns(Protocol[Told]):
+    """What can be shown rows."""
+
+    def learn(self, batch: Batch, answers: Mask, routes: Numbers) -> Told: ...
+
+
+class Stretch(Protocol):
+    """Consecutive rounds that have an example, wherever their rows are."""
+
+    @property
+    def size(self) -> int:
+        """How many rounds, at most."""
+
+    def between(self, start: int, stop: int) -> "Stretch":
+        """The rounds from `start` up to, not including, `stop`."""
+
+    def wrong(self, cls: HypothesisClass, rule: Hypothesis) -> Numbers:
+        """The numbers of the rounds that a rule gets wrong, in order."""
+
+    def teach(self, memory: Learns[Told]) -> Told:
+        """Show the rounds to a memory: what it says to them, by row."""
+
+    def number_of(self, row: int) -> int:
+        """The number of the round of a row."""
+
+    def copied(self) -> "Stretch":
+        """The same rounds in arrays of their own, for keeping."""
+
+    def here(self) -> "Rounds":
+        """The rows themselves."""
+
 
 class Rounds(NamedTuple):
     """Examples and labels, each with the number of its round and what routes it to a tree."""
@@ -38,19 +75,41 @@ class Rounds(NamedTuple):
     number: Numbers
     route: Numbers
 
+    @property
+    def size(self) -> int:
+        """How many rounds."""
+        return len(self.number)
+
     def between(self, start: int, stop: int) -> "Rounds":
         """The rounds from `start` up to, not including, `stop`."""
         first, last = np.searchsorted(self.number, [start, stop])
         if first == 0 and last == len(self.number):
             return self
         part = slice(int(first), int(last))
-        return self._taken(part)
+        return self.taken(part)
 
     def copied(self) -> "Rounds":
         """The same rounds in arrays of their own, for keeping."""
-        return self._taken(np.arange(len(self.number)))
+        return self.taken(np.arange(len(self.number)))
 
-    def _taken(self, part: Any) -> "Rounds":
+    def wrong(self, cls: HypothesisClass, rule: Hypothesis) -> Numbers:
+        """The numbers of the rounds that a rule gets wrong, in order."""
+        return np.asarray(self.number[cls.predict(rule, self.batch) != self.answers])
+
+    def teach(self, memory: Learns[Told]) -> Told:
+        """Show the rounds to a memory: what it says to them, by row."""
+        return memory.learn(self.batch, self.answers, self.route)
+
+    def number_of(self, row: int) -> int:
+        """The number of the round of a row."""
+        return int(self.number[row])
+
+    def here(self) -> "Rounds":
+        """The rows themselves."""
+        return self
+
+    def taken(self, part: Any) -> "Rounds":
+        """Some of the rows, by a mask, their places or a slice."""
         return Rounds(
             part_of(self.batch, part), self.answers[part], self.number[part], self.route[part]
         )
@@ -128,11 +187,6 @@ def _labelled(given: npt.NDArray[Any], answer: bool) -> Mask:
     if given.dtype.kind in "biuf":
         return np.asarray(given == answer)
     return each(lambda y: passes(label, y) and label(y) == answer, given)
-
-
-def errors(cls: HypothesisClass, rule: Hypothesis, rounds: Rounds) -> int:
-    """How many of the rounds a rule gets wrong."""
-    return int((cls.predict(rule, rounds.batch) != rounds.answers).sum())
 
 
 def usable_rounds(
