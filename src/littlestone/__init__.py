@@ -8,6 +8,7 @@ version = '4.2.1'
 from littlestone.edge.tables import read_table
 from littlestone.learning.adaptive import AdaptiveDPSOA, EveryRound, EveryRoundPlan
 from littlestone.learning.dpsoa import DPSOA
+from littlestone.learning.engines import ENGINES, Engine
 from littlestone.learning.experts import PrivateExperts
 from littlestone.learning.plain import SOA, Halving
 from littlestone.learning.plan import Plan, plan_from_json
@@ -39,6 +40,16 @@ from littlestone.theory.vocabulary import (
 )
 
 __version__: str
+
+
+def _ray(address: str) -> Engine:
+    """The engine ray, imported when somebody asks for it."""
+    from littlestone.edge.engine import Ray
+
+    return Ray(address)
+
+
+ENGINES["ray"] = _ray
 
 
 def __getattr__(name: str) -> str:

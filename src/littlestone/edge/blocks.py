@@ -7,9 +7,10 @@ which is what the guarantee is about. Why a round is null is private, and so is 
 
 import difflib
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
+from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +33,29 @@ class BadRow(NamedTuple):
 
     line: int
     sentence: str
+
+
+class SomeRows(Protocol):
+    """Consecutive rows, here or elsewhere."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def bad(self) -> tuple[BadRow, ...]:
+        """Why the first null rounds are null. Private."""
+
+    @property
+    def nulls(self) -> int:
+        """How many null rounds there are. Private."""
+
+    def nulls_before(self, stop: int) -> int:
+        """How many there are among the first rows. Private."""
+
+    def part(self, start: int, stop: int) -> "SomeRows":
+        """Some of the rows. What is told about bad rows stays with the whole."""
+
+    def check_sums(self, before: Sequence[int]) -> list[int]:
+        """A running checksum of each column, the same however the rows are cut into blocks."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +86,30 @@ class Block:
             (),
             int((self.labels[some] == NULL).sum()),
         )
+
+    def nulls_before(self, stop: int) -> int:
+        """How many null rounds there are among the first rows."""
+        return int((self.labels[:stop] == NULL).sum())
+
+    def check_sums(self, before: Sequence[int]) -> list[int]:
+        """A running checksum of each column, the same however the rows are cut into blocks.
+
+        >>> def rows(*names):
+        ...     return Block({"a": np.array(names)}, np.ones(len(names), np.int8), None, (), 0)
+        >>> rows("x", "y").check_sums([]) == rows("y").check_sums(rows("x").check_sums([]))
+        True
+        """
+        columns = [self.labels, *self.columns.values()]
+        if self.users is not None:
+            columns.append(self.users)
+        sums = before or [0] * len(columns)
+        return [crc32(_bytes(one), sum_) for one, sum_ in zip(columns, sums, strict=True)]
+
+
+def _bytes(column: Array) -> bytes:
+    if column.dtype != object:
+        return column.tobytes()
+    return "".join(f"{value}\0" for value in column.tolist()).encode("utf-8", "surrogatepass")
 
 
 @dataclass(frozen=True)

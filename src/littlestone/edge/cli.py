@@ -138,7 +138,10 @@ def tree_to_json(tree: MistakeTree) -> dict[str, object]:
 def learn(
     context: typer.Context,
     file: Annotated[
-        str, typer.Argument(help="CSV, TSV, JSON lines or Parquet, plain or .gz; - is stdin.")
+        str,
+        typer.Argument(
+            help="CSV, TSV, JSON lines or Parquet, plain or .gz; a folder of Parquet; - is stdin."
+        ),
     ],
     spec: Spec = None,
     label: Label = None,
@@ -168,6 +171,16 @@ def learn(
         str | None, typer.Option("--format", help="csv, tsv, jsonl or parquet; else by name.")
     ] = None,
     seed: Seed = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ray[:ADDRESS]",
+            help="Grow the trees on a Ray cluster: its own, or one at an address (or auto).",
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Shards of the engine; as many as it has cores by default.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Learn a rule from a stream of labelled rows, privately: before each row a rule is published.
@@ -185,7 +198,7 @@ def learn(
             raise BadParameter(f"say {', and '.join(missing)}")
     task = Task(
         file, spec or "", label or "", epsilon, delta, horizon, user, cap, tolerance, learner, plan,
-        seed, strict, format_, out, report, force, given(context),
+        seed, strict, format_, out, report, force, engine, workers, given(context),
     )  # fmt: skip
     try:
         with watching(Console(stderr=True)) as watch:

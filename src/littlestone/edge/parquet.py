@@ -1,7 +1,12 @@
-"""Parquet files in blocks: only the columns that are wanted, read by the type in the schema."""
+"""Parquet in blocks: only the columns that are wanted, read by the type in the schema.
 
-from collections.abc import Iterator
+A folder is all Parquet files below it, in the order of their paths: one stream. The values of
+folder names (`day=monday`) are not columns.
+"""
+
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,90 +19,140 @@ from littlestone.theory.rows import Kind
 
 
 class ParquetRows:
-    """A Parquet file, open; its length is in its footer."""
+    """Parquet files, one after the other; their lengths are in their footers."""
 
     unit = "row"
 
     def __init__(self, path: str, name: str, wanted: Wanted) -> None:
+        self.name, self.wanted = name, wanted
+        self.files = [ParquetFile(one, wanted) for one in files_below(path)]
+        if not self.files:
+            raise BadStream(f"{name}: there is no Parquet file in the folder")
+        first = self.files[0]
+        for other in self.files[1:]:
+            first.refuse_other_types(other)
+
+    def length(self) -> int:
+        """How many rows there are."""
+        return sum(file.rows for file in self.files)
+
+    def close(self) -> None:
+        """Files are open while they are read only."""
+
+    def blocks(self, size: int) -> Iterator[Block]:
+        """The rows, `size` at a time, however the files group them."""
+        return in_blocks(self._pieces(size), size)
+
+    def _pieces(self, size: int) -> Iterator[Piece]:
+        row = 1
+        for file in self.files:
+            for batch in file.batches(size):
+                yield piece_of_table(self.wanted, batch, row)
+                row += batch.num_rows
+
+
+class ParquetFile:
+    """What the footer of a file says, checked against what is wanted of it."""
+
+    def __init__(self, path: str, wanted: Wanted) -> None:
+        self.path, self._wanted = path, wanted
+        with self._opened("not a Parquet file") as file:
+            self._check(file.schema_arrow)
+            self.types = [_flat(file.schema_arrow.field(name).type) for name in wanted.names]
+            footer = file.metadata
+            self.groups = [footer.row_group(n).num_rows for n in range(footer.num_row_groups)]
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return sum(self.groups)
+
+    def batches(self, size: int) -> Iterator[Any]:
+        """The rows as tables of at most so many."""
+        with self._opened("the file is damaged") as file:
+            names = list(self._wanted.names)
+            yield from file.iter_batches(size, columns=names, use_threads=False)
+
+    def table(self, groups: Sequence[int]) -> Any:
+        """The rows of some row groups, as one table."""
+        with self._opened("the file is damaged") as file:
+            names = list(self._wanted.names)
+            return file.read_row_groups(groups, columns=names, use_threads=False)
+
+    def refuse_other_types(self, other: "ParquetFile") -> None:
+        """A column has one type in all files: otherwise one file would spell another's values."""
+        for name, mine, theirs in zip(self._wanted.names, self.types, other.types, strict=True):
+            if mine != theirs:
+                raise BadStream(
+                    f"{other.path}: column {name!r} has type {theirs}, and {mine} in {self.path}: "
+                    "a column of one stream has one type"
+                )
+
+    @contextmanager
+    def _opened(self, otherwise: str) -> Iterator[Any]:
+        """The file, open. Sentences of what pyarrow raises if it is not what it should be."""
         try:
             import pyarrow.parquet
         except ModuleNotFoundError:
             raise BadStream(
-                f"{name}: reading Parquet needs pyarrow: pip install 'littlestone[parquet]'"
+                f"{self.path}: reading Parquet needs pyarrow: pip install 'littlestone[parquet]'"
             ) from None
-        self.name, self.wanted = name, wanted
-        with open(path, "rb"), self._sound("not a Parquet file"):
-            # Buffered ahead, and in threads, a row group takes twice the memory and no less time.
-            self._file = pyarrow.parquet.ParquetFile(path, pre_buffer=False)
-        try:
-            self._check()
-        except BadStream:
-            self.close()
-            raise
+        with open(self.path, "rb"):
+            try:
+                # Buffered ahead, and in threads, a group takes twice the memory and no less time.
+                with pyarrow.parquet.ParquetFile(self.path, pre_buffer=False) as file:
+                    yield file
+            except (pyarrow.ArrowException, OSError) as error:
+                raise BadStream(f"{self.path}: {otherwise}: {error}") from None
 
-    def length(self) -> int:
-        """How many rows there are."""
-        return int(self._file.metadata.num_rows)
-
-    def close(self) -> None:
-        """Let go of the file."""
-        self._file.close()
-
-    @contextmanager
-    def _sound(self, otherwise: str) -> Iterator[None]:
-        """Make a sentence of what pyarrow raises on a file that is not what it should be."""
-        import pyarrow
-
-        try:
-            yield
-        except (pyarrow.ArrowException, OSError) as error:
-            raise BadStream(f"{self.name}: {otherwise}: {error}") from None
-
-    def _check(self) -> None:
-        schema = self._file.schema_arrow
-        self.wanted.check_names(self.name, schema.names)
-        for name in self.wanted.names:
-            kind = self.wanted.kinds.get(name, "truth" if name == self.wanted.label else "value")
+    def _check(self, schema: Any) -> None:
+        wanted = self._wanted
+        wanted.check_names(self.path, schema.names)
+        for name in wanted.names:
+            kind = wanted.kinds.get(name, "truth" if name == wanted.label else "value")
             held = schema.field(name).type
             if not _is_usable(_flat(held), kind):
                 raise BadStream(
-                    f"{self.name}: column {name!r} has type {held}, which cannot be read as a "
+                    f"{self.path}: column {name!r} has type {held}, which cannot be read as a "
                     f"{kind}: expected {_EXPECTED[kind]}"
                 )
 
-    def blocks(self, size: int) -> Iterator[Block]:
-        """The rows, `size` at a time, however the file groups them."""
-        with self._sound("the file is damaged"):
-            yield from in_blocks(self._pieces(size), size)
 
-    def _pieces(self, size: int) -> Iterator[Piece]:
-        row = 1
-        names = list(self.wanted.names)
-        for batch in self._file.iter_batches(size, columns=names, use_threads=False):
-            yield self._piece(batch, row)
-            row += batch.num_rows
+def files_below(path: str) -> list[str]:
+    """A file; or the Parquet files in a folder and its folders, in the order of their paths."""
+    folder = Path(path)
+    if not folder.is_dir():
+        return [path]
+    found = ((file.relative_to(folder).parts, file) for file in folder.rglob("*.parquet"))
+    return [
+        str(file)
+        for parts, file in sorted(found)
+        if file.is_file() and not any(part.startswith(("_", ".")) for part in parts)
+    ]
 
-    def _piece(self, table: Any, first: int) -> Piece:
-        cells = {name: _decoded(table.column(name)) for name in self.wanted.names}
-        faults: Faults = {}
 
-        def noted(name: str, wrong: str, rows: npt.NDArray[np.intp]) -> None:
-            for row in rows.tolist():
-                cell = shown(_scalar(cells[name][row]))
-                faults.setdefault(row, f"column {name!r}: {cell} {wrong}")
+def piece_of_table(wanted: Wanted, table: Any, first: int) -> Piece:
+    """The rows of an Arrow table, of which the first has this number, as a class reads them."""
+    cells = {name: _decoded(table.column(name)) for name in wanted.names}
+    faults: Faults = {}
 
-        columns = {}
-        for name, kind in self.wanted.kinds.items():
-            columns[name], rows = _READ[kind](cells[name])
-            noted(name, WRONG[kind], rows)
-        labels, rows = _labels(cells[self.wanted.label])
-        noted(self.wanted.label, WRONG["truth"], rows)
-        users = None
-        if self.wanted.user is not None:
-            users, rows = _users(cells[self.wanted.user])
-            noted(self.wanted.user, "does not name a user", rows)
-        lines = np.arange(first, first + table.num_rows)
-        return piece_of(self.wanted, columns, labels, users, faults, lines)
+    def noted(name: str, wrong: str, rows: npt.NDArray[np.intp]) -> None:
+        for row in rows.tolist():
+            cell = shown(_scalar(cells[name][row]))
+            faults.setdefault(row, f"column {name!r}: {cell} {wrong}")
+
+    columns = {}
+    for name, kind in wanted.kinds.items():
+        columns[name], rows = _READ[kind](cells[name])
+        noted(name, WRONG[kind], rows)
+    labels, rows = _labels(cells[wanted.label])
+    noted(wanted.label, WRONG["truth"], rows)
+    users = None
+    if wanted.user is not None:
+        users, rows = _users(cells[wanted.user])
+        noted(wanted.user, "does not name a user", rows)
+    lines = np.arange(first, first + table.num_rows)
+    return piece_of(wanted, columns, labels, users, faults, lines)
 
 
 _EXPECTED: dict[Kind, str] = {

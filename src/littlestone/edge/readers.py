@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Generic, Protocol, Self, TypeVar
 
-from littlestone.edge.blocks import BadRow, BadStream, Block, Wanted, wanted
+from littlestone.edge.blocks import BadRow, BadStream, Block, SomeRows, Wanted, wanted
 from littlestone.edge.delimited import Delimited
 from littlestone.edge.jsonlines import JsonLines
 from littlestone.edge.opening import STDIN, TextRows, is_regular
@@ -25,28 +25,32 @@ _SHOWN = 3
 _FORMATS = {"csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "ndjson": "jsonl", "parquet": "parquet"}
 
 
-class _Source(Protocol):
+Some = TypeVar("Some", bound=SomeRows)
+SomeOut = TypeVar("SomeOut", bound=SomeRows, covariant=True)
+
+
+class _Source(Protocol[SomeOut]):
     """An open file; `unit` is what its rows are counted in."""
 
     unit: str
 
     def length(self) -> int | None: ...
 
-    def blocks(self, size: int) -> Iterator[Block]: ...
+    def blocks(self, size: int) -> Iterator[SomeOut]: ...
 
     def close(self) -> None: ...
 
 
-class Rows:
+class Rows(Generic[Some]):
     """The rows of a file in blocks, once. `length` is how many, or None where only reading tells.
 
     A context manager: leaving it closes the file, as reading to the end does.
     """
 
-    def __init__(self, name: str, source: _Source, strict: bool, block_rows: int) -> None:
+    def __init__(self, name: str, source: _Source[Some], strict: bool, block_rows: int) -> None:
         self.name = name
         self._source, self._strict = source, strict
-        self._rest: Iterator[Block] | None = None
+        self._rest: Iterator[Some] | None = None
         try:
             blocks = self._checked(source.blocks(block_rows))
             self._rest = chain(self._looked_at(blocks), blocks)
@@ -55,13 +59,13 @@ class Rows:
             self.close()
             raise
 
-    def __iter__(self) -> Iterator[Block]:
+    def __iter__(self) -> Iterator[Some]:
         if self._rest is None:
             raise BadStream(f"{self.name}: these rows have been read: open the file again")
         blocks, self._rest = self._rest, None
         return blocks
 
-    def _checked(self, blocks: Iterator[Block]) -> Iterator[Block]:
+    def _checked(self, blocks: Iterator[Some]) -> Iterator[Some]:
         try:
             for block in blocks:
                 if self._strict and block.nulls:
@@ -73,12 +77,12 @@ class Rows:
         finally:
             self.close()
 
-    def _looked_at(self, blocks: Iterator[Block]) -> list[Block]:
+    def _looked_at(self, blocks: Iterator[Some]) -> list[Some]:
         """The first blocks, refused when most of their rows cannot be read."""
-        first: list[Block] = []
+        first: list[Some] = []
         rows = nulls = 0
         while rows < LOOKED_AT and (block := next(blocks, None)) is not None:
-            nulls += int((block.labels[: LOOKED_AT - rows] < 0).sum())
+            nulls += block.nulls_before(LOOKED_AT - rows)
             rows += len(block)
             first.append(block)
         if not rows:
@@ -119,12 +123,13 @@ def open_rows(
     strict: bool = False,
     block_rows: int = 65536,
     format: str | None = None,  # noqa: A002
-) -> Rows:
+) -> Rows[Block]:
     """The labelled rows of a file, as a class reads them.
 
-    `path` is a file, or "-" for standard input. The format is told by the name (.csv, .tsv, .jsonl,
-    .ndjson, .parquet, the text ones with .gz too), or by `format`; CSV otherwise. With `strict`, a
-    row that cannot be read stops the stream instead of becoming a null round.
+    `path` is a file, a folder of Parquet files, or "-" for standard input. The format is told by
+    the name (.csv, .tsv, .jsonl, .ndjson, .parquet, the text ones with .gz too), or by `format`;
+    CSV otherwise. With `strict`, a row that cannot be read stops the stream instead of becoming a
+    null round.
 
     >>> import tempfile
     >>> from littlestone.theory.sets import Points
@@ -142,10 +147,10 @@ def open_rows(
     return Rows(name, source, strict, block_rows)
 
 
-def _source(path: str, name: str, wanted: Wanted, format: str | None) -> _Source:  # noqa: A002
+def _source(path: str, name: str, wanted: Wanted, format: str | None) -> _Source[Block]:  # noqa: A002
     match _format(path, name, format):
         case "parquet":
-            if not is_regular(path):
+            if not is_regular(path) and not Path(path).is_dir():
                 raise BadStream(f"{name}: Parquet is read from a file, not from a pipe")
             return ParquetRows(path, name, wanted)
         case "jsonl":
@@ -155,8 +160,15 @@ def _source(path: str, name: str, wanted: Wanted, format: str | None) -> _Source
     return TextRows(path, name, Delimited(name, wanted))
 
 
+def is_parquet(path: str, format: str | None) -> bool:  # noqa: A002
+    """Whether a file is Parquet, by its name or by what was said."""
+    return _format(path, path, format) == "parquet"
+
+
 def _format(path: str, name: str, given: str | None) -> str:
     if given is None:
+        if Path(path).is_dir():
+            return "parquet"
         ending = path.lower().removesuffix(".gz").rpartition(".")[2]
         return _FORMATS.get(ending, "csv")
     if given.lower() not in _FORMATS:

@@ -7,15 +7,20 @@ learned or written. A release is in its file before the next row is read.
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from littlestone.edge.blocks import BadStream, Block
+from littlestone.edge.blocks import BadStream, Block, SomeRows
+from littlestone.edge.engine import Ray
 from littlestone.edge.outcome import Outcome, report_of, write_private
-from littlestone.edge.readers import Rows, open_rows
+from littlestone.edge.readers import Rows, is_parquet, open_rows
 from littlestone.edge.report import render
 from littlestone.edge.specs import parse_spec
-from littlestone.edge.tasks import Chosen, Task, chosen_for, learn_block
+from littlestone.edge.tasks import Chosen, RowsAway, Task, chosen_for, learn_block
 from littlestone.edge.witness import ReleasesFile
+from littlestone.learning.engines import Engine, engine_of
+from littlestone.privacy.exact import BadParameter
 from littlestone.theory.classes import HypothesisClass
 
 MOST_BAD_ROWS = 20
@@ -34,11 +39,12 @@ def run(task: Task, watch: Watch) -> Outcome:
     """Do what a task asks; `watch` is told how it goes after every block."""
     cls = parse_spec(task.spec)
     refuse_existing(task, task.out, task.report)
-    with rows_of(task, cls) as rows:
+    engine = engine_for(task)
+    with rows_of(task, cls, engine) as rows:
         notes: list[str] = []
         with noting(notes):
             chosen = chosen_for(task, horizon_of(task, rows))
-            learner = chosen.make(cls, task.seed, watched=task.report is not None)
+            learner = chosen.make(cls, task.seed, watched=task.report is not None, engine=engine)
         outcome = Outcome(task, chosen, learner, rows.length, notes=notes + vacuous(chosen))
         with ReleasesFile(task.out, str(learner.guarantee)) as file:
             file.begin()
@@ -65,8 +71,24 @@ def refuse_existing(task: Task, *paths: Path | None) -> None:
             )
 
 
-def rows_of(task: Task, cls: HypothesisClass) -> Rows:
-    """The rows that a task is about."""
+def engine_for(task: Task) -> Engine | None:
+    """Where trees are to grow, if not here."""
+    if task.engine is None:
+        if task.workers is not None:
+            raise BadParameter("--workers are an engine's: say --engine ray")
+        return None
+    engine = engine_of(task.engine)
+    return replace(engine, workers=task.workers) if isinstance(engine, Ray) else engine
+
+
+def rows_of(task: Task, cls: HypothesisClass, engine: Engine | None) -> Rows[Any]:
+    """The rows that a task is about; Parquet is read where the trees grow."""
+    if isinstance(engine, Ray) and is_parquet(task.source, task.format):
+        from littlestone.edge.engine.far import open_far_rows
+
+        return open_far_rows(
+            engine, task.source, cls, label=task.label, user=task.user, strict=task.strict
+        )
     return open_rows(
         task.source,
         cls,
@@ -92,7 +114,7 @@ def vacuous(chosen: Chosen) -> list[str]:
     return [f"{value}; {why}" for what, value, why in chosen.plan.lines() if what == "vacuous"]
 
 
-def note_bad_rows(outcome: Outcome, block: Block) -> None:
+def note_bad_rows(outcome: Outcome, block: SomeRows) -> None:
     """Keep the first few rows that could not be read, for the data's holder."""
     outcome.bad_rows += block.bad[: MOST_BAD_ROWS - len(outcome.bad_rows)]
 
@@ -106,7 +128,7 @@ def finish(outcome: Outcome) -> None:
         write_private(outcome.task.report, render(report_of(outcome)))
 
 
-def horizon_of(task: Task, rows: Rows) -> int:
+def horizon_of(task: Task, rows: Rows[Any]) -> int:
     """The rounds to plan for: what was said, or the rows of the file."""
     if task.horizon is not None:
         return task.horizon
@@ -118,8 +140,12 @@ def horizon_of(task: Task, rows: Rows) -> int:
     return max(1, rows.length)
 
 
-def parts(block: Block, rounds: int) -> Iterator[Block]:
-    """A block in parts: short ones while the stream is young, so that there is something to see."""
+def parts(block: Block | RowsAway, rounds: int) -> Iterator[Block | RowsAway]:
+    """A block in parts: short ones while the stream is young, so that there is something to see.
+    Rows that are elsewhere come in such parts."""
+    if not isinstance(block, Block):
+        yield block
+        return
     start = 0
     while start < len(block):
         stop = start + min(max(FIRST_BLOCK, rounds + start), LARGEST_BLOCK)

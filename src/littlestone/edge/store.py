@@ -20,8 +20,9 @@ from littlestone.edge.blocks import Block
 from littlestone.edge.shelf import load, write
 from littlestone.edge.specs import parse_spec
 from littlestone.edge.storefile import checked, connected, generation_of, lay_out
-from littlestone.edge.tasks import AnyLearner, Chosen, Task, learn_block
+from littlestone.edge.tasks import AnyLearner, Chosen, RowsAway, Task, learn_block
 from littlestone.learning.coins import fresh_seed
+from littlestone.learning.engines import Engine
 from littlestone.learning.releases import Release
 from littlestone.learning.saving import Saved
 from littlestone.privacy.noise import Noise
@@ -53,7 +54,7 @@ class Receipt(NamedTuple):
 class Batch(NamedTuple):
     """Rows to be learned, the key that names them, and a digest that tells them from others."""
 
-    block: Block
+    block: Block | RowsAway
     key: str | None = None
     digest: bytes = b""
 
@@ -80,12 +81,17 @@ class Store(ForwardOnly):
     """A learner that survives. Make one with `create` or `open_store`."""
 
     def __init__(
-        self, path: Path, db: sqlite3.Connection, about: About, noise: Noise | None
+        self,
+        path: Path,
+        db: sqlite3.Connection,
+        about: About,
+        noise: Noise | None,
+        engine: Engine | None,
     ) -> None:
         self.path, self.about, self._db = path, about, db
         self.cls = parse_spec(about.spec)
         self.learner: AnyLearner = about.chosen.make(
-            self.cls, about.seed, watched=True, noise=noise
+            self.cls, about.seed, watched=True, noise=noise, engine=engine
         )
         self.generation = 0
         self.published = self._public()
@@ -110,7 +116,7 @@ class Store(ForwardOnly):
 
     def learn(
         self,
-        block: Block,
+        block: Block | RowsAway,
         *,
         key: str | None = None,
         digest: bytes = b"",
@@ -156,7 +162,7 @@ class Store(ForwardOnly):
         except OtherRows as error:
             return error
 
-    def _take(self, block: Block, rounds: int) -> Receipt:
+    def _take(self, block: Block | RowsAway, rounds: int) -> Receipt:
         """Learn a block after so many rounds, to be committed. A learner that has learned what was
         not kept would count it twice: it is refused."""
         if self.learner.rounds != rounds:
@@ -243,8 +249,16 @@ class Store(ForwardOnly):
         self.close()
 
 
-def create(path: Path, task: Task, chosen: Chosen, *, noise: Noise | None = None) -> Store:
+def create(
+    path: Path,
+    task: Task,
+    chosen: Chosen,
+    *,
+    noise: Noise | None = None,
+    engine: Engine | None = None,
+) -> Store:
     """A new store, with a learner that has not begun. Refused where there is a file already."""
+    chosen.refuse_other_than_trees(engine)
     seed = fresh_seed() if task.seed is None else task.seed
     terms = task.terms | {"horizon": chosen.plan.horizon}
     about = About(terms, chosen, seed)
@@ -256,10 +270,16 @@ def create(path: Path, task: Task, chosen: Chosen, *, noise: Noise | None = None
         os.link(draft, path)  # whole or not at all, and never over another file
     finally:
         draft.unlink()
-    return open_store(path, noise=noise)
+    return open_store(path, noise=noise, engine=engine)
 
 
-def open_store(path: Path, *, noise: Noise | None = None, after: int | None = None) -> Store:
+def open_store(
+    path: Path,
+    *,
+    noise: Noise | None = None,
+    after: int | None = None,
+    engine: Engine | None = None,
+) -> Store:
     """Open a store for writing: a move. Whoever held it may not commit any more.
 
     With `after`, only from the holder of that generation: whoever lost a connection may go on, but
@@ -272,7 +292,7 @@ def open_store(path: Path, *, noise: Noise | None = None, after: int | None = No
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
         db.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
-        store = Store(path, db, about, noise)
+        store = Store(path, db, about, noise, engine)
         store._move_in(after)
     except BaseException:
         db.close()

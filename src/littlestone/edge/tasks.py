@@ -8,12 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
-from littlestone.edge.blocks import Block
+from littlestone.edge.blocks import Block, SomeRows
 from littlestone.edge.specs import parse_spec
 from littlestone.learning.adaptive import AdaptiveDPSOA, EveryRoundPlan
-from littlestone.learning.dpsoa import DPSOA
+from littlestone.learning.dpsoa import DPSOA, Away
+from littlestone.learning.engines import Engine
 from littlestone.learning.experts import PrivateExperts
 from littlestone.learning.plan import Plan, plan_from_json
 from littlestone.learning.recommend import recommend
@@ -54,6 +55,8 @@ class Task:
     out: Path | None = None
     report: Path | None = None
     force: bool = False
+    engine: str | None = None
+    workers: int | None = None
     given: frozenset[str] = frozenset()
 
     @property
@@ -90,17 +93,27 @@ class Chosen(NamedTuple):
         *,
         watched: bool = False,
         noise: Noise | None = None,
+        engine: Engine | None = None,
     ) -> AnyLearner:
         """The learner, before its first round."""
+        self.refuse_other_than_trees(engine)
         match self.plan:
             case Plan() as plan:
-                return DPSOA(cls, plan=plan, seed=seed, watched=watched, noise=noise)
+                return DPSOA(cls, plan=plan, seed=seed, watched=watched, noise=noise, engine=engine)
             case ExpertsPlan() as plan:
                 return PrivateExperts(cls, plan=plan, first="own", seed=seed, noise=noise)
             case EveryRoundPlan(epsilon, delta, horizon, trees):
                 return AdaptiveDPSOA(
                     cls, epsilon, delta, horizon, trees=trees, seed=seed, noise=noise
                 )
+
+    def refuse_other_than_trees(self, engine: Engine | None) -> None:
+        """An engine is of use to a learner that has trees."""
+        if engine is not None and not isinstance(self.plan, Plan):
+            raise BadParameter(
+                f"an engine grows the trees of DPSOA, and {self.learner_name} has none: leave out "
+                "--engine, or say --learner dpsoa"
+            )
 
     def to_json(self) -> dict[str, Any]:
         """The choice as JSON data."""
@@ -139,9 +152,16 @@ def chosen_for(task: Task, horizon: int) -> Chosen:
     return Chosen(forest, why)
 
 
-def learn_block(learner: AnyLearner, block: Block) -> None:
+class RowsAway(SomeRows, Away, Protocol):
+    """Consecutive rows that are elsewhere."""
+
+
+def learn_block(learner: AnyLearner, block: Block | RowsAway) -> None:
     """Learn some rows; those that the class cannot read are null rounds, as those marked are."""
-    if isinstance(learner, DPSOA):
+    if not isinstance(block, Block):
+        assert isinstance(learner, DPSOA), "only its trees grow on a cluster"
+        learner.learn_away(block)
+    elif isinstance(learner, DPSOA):
         learner.learn_many(block.columns, block.labels, block.users, bad_rows="null")
     else:
         learner.learn_many(block.columns, block.labels, bad_rows="null")

@@ -55,7 +55,7 @@ class Away(Protocol):
     def numbered(self, first: int, within: Mask | None) -> Stretch:
         """As rounds from `first` on; those that are not `within` a cap are null rounds."""
 
-    def nulls(self, within: Mask | None) -> int:
+    def null_rounds(self, within: Mask | None) -> int:
         """How many of them are null rounds."""
 
 
@@ -177,7 +177,7 @@ class DPSOA(PrivateLearner):
         if self.plan.cap is not None:
             within = np.fromiter(map(self._within_cap, rows.routes().tolist()), dtype=bool)
         self._pass_stretch(rows.numbered(self.rounds, within), rows.count)
-        self.null_rounds += rows.nulls(within)
+        self.null_rounds += rows.null_rounds(within)
         self._under_way.release()
 
     def _route(self, user: object) -> int:

@@ -252,6 +252,10 @@ class Forest:
         """Grow the trees that were saved, each from what it was taught."""
         if live["from"] is not None:
             self.begin_epoch(live["epoch"], rule_from_json(live["from"]))
+        self.regrow(parts)
+
+    def regrow(self, parts: Mapping[int, bytes]) -> None:
+        """Grow some trees of this epoch, which are fresh, as far as they were kept."""
         for number, part in parts.items():
             self.trees[number] = read_tree(self.cls, self._fresh, self.trees[number].leaves, part)
         self._cleared = False

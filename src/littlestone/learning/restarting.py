@@ -7,8 +7,8 @@ Promises: what is published depends on the rounds, the coins and the noise, not 
 were batched. Between checks nothing is published, so a batch is: evaluate the published rule,
 vectorised; let the gate run over the counts; show the forest what came before the firing.
 
-The forest is read at firings only. One that is `patient` puts rounds by and shows them when somebody
-asks: where a public restart may come first most never are, and noisy labels cost next to nothing.
+The forest is read at firings only. If `patient`, rounds are put by and shown when somebody asks:
+where a public restart may come first, most never are, and noisy labels cost next to nothing.
 """
 
 from collections.abc import Callable, Mapping, Sequence

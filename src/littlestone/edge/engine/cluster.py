@@ -1,0 +1,102 @@
+"""The cluster: Ray, started here for as long as the process lasts, or reached at its address."""
+
+import logging
+import os
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from littlestone.learning.forest import Root
+from littlestone.privacy.exact import BadParameter
+from littlestone.theory.classes import HypothesisClass
+
+if TYPE_CHECKING:
+    from littlestone.edge.engine.sharded import Sharded
+
+HERE = "local"
+"""What Ray calls a cluster of its own, on this machine."""
+
+
+@dataclass(frozen=True)
+class Ray:
+    """The engine `ray`. Without an `address`, a cluster of its own on this machine; `auto` is the
+    one that runs here already. `workers` is how many shards there are, and how many blocks of rows
+    are looked at together: by default as many as the cluster has cores."""
+
+    address: str = ""
+    workers: int | None = None
+
+    far = True
+
+    def __post_init__(self) -> None:
+        if self.workers is not None and self.workers < 1:
+            raise BadParameter(f"an engine has at least one worker, not {self.workers}")
+
+    def connected(self) -> Any:
+        """Ray, connected to the cluster."""
+        ray = installed()
+        if not ray.is_initialized():
+            _connect(ray, self.address or HERE)
+        return ray
+
+    def count(self) -> int:
+        """How many workers there are."""
+        ray = self.connected()
+        return self.workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
+
+    def plant(
+        self, cls: HypothesisClass, leaves: Sequence[int], seed: int, root: Root, replant: bool
+    ) -> "Sharded":
+        """A forest whose trees grow in shards."""
+        from littlestone.edge.engine.shard import Seeds
+        from littlestone.edge.engine.sharded import Sharded
+
+        return Sharded(self, Seeds(cls, tuple(leaves), seed, root, replant))
+
+
+def installed() -> Any:
+    """The module ray, or a sentence that says how to get it."""
+    try:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is told to anybody
+        import ray
+    except ModuleNotFoundError:
+        raise BadParameter(
+            "the engine ray is not installed: pip install 'littlestone[ray]'"
+        ) from None
+    return ray
+
+
+def _connect(ray: Any, address: str) -> None:
+    own = {"include_dashboard": False} if address == HERE else {}
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)
+    except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise BadParameter(f"there is no Ray cluster to reach at {address!r}: {reason}") from None
+
+
+@contextmanager
+def plainly(ray: Any) -> Iterator[None]:
+    """What went wrong in a task, as it was said there."""
+    try:
+        yield
+    except ray.exceptions.RayTaskError as error:
+        cause = error
+        while isinstance(cause, ray.exceptions.RayTaskError):
+            cause = cause.cause
+        if isinstance(cause, ValueError):
+            raise cause from None
+        raise
+
+
+def ray_data() -> Any:
+    """The module ray.data, quietly."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import ray.data
+
+        logging.getLogger("ray.data").setLevel(logging.ERROR)
+        ray.data.DataContext.get_current()
+    return ray.data
