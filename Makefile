@@ -11,7 +11,7 @@ demo: .venv/core
 	@echo "To find the command littlestone in this shell: source .venv/bin/activate"
 
 test: .venv/dev
-	$(BIN)/python -m pytest --numprocesses auto
+	$(BIN)/python -m pytest --numprocesses auto --dist loadgroup
 
 lint: .venv/dev
 	$(BIN)/ruff check .

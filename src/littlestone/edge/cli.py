@@ -189,6 +189,7 @@ def learn(
     report, and what is printed under PRIVATE, belong to the data's holder. A second run on the same
     data spends again, unless --db goes on with the first: then each row of a file is learned once.
     """
+    from littlestone.edge.engine import aside
     from littlestone.edge.resuming import run_stored
     from littlestone.edge.running import run
 
@@ -201,7 +202,7 @@ def learn(
         seed, strict, format_, out, report, force, engine, workers, given(context),
     )  # fmt: skip
     try:
-        with watching(Console(stderr=True)) as watch:
+        with aside(), watching(Console(stderr=True)) as watch:
             outcome = run(task, watch) if db is None else run_stored(task, db, watch)
     except KeyboardInterrupt:
         typer.echo(_stopped(db), err=True)

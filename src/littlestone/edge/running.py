@@ -144,7 +144,7 @@ def parts(block: Block | RowsAway, rounds: int) -> Iterator[Block | RowsAway]:
     """A block in parts: short ones while the stream is young, so that there is something to see.
     Rows that are elsewhere come in such parts."""
     if not isinstance(block, Block):
-        yield block
+        yield from [block] if len(block) else []
         return
     start = 0
     while start < len(block):

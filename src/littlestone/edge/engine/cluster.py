@@ -2,9 +2,10 @@
 
 import logging
 import os
+import sys
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +61,7 @@ def installed() -> Any:
     """The module ray, or a sentence that says how to get it."""
     try:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is told to anybody
+        os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")  # we ask for what we need
         import ray
     except ModuleNotFoundError:
         raise BadParameter(
@@ -75,6 +77,17 @@ def _connect(ray: Any, address: str) -> None:
     except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise BadParameter(f"there is no Ray cluster to reach at {address!r}: {reason}") from None
+
+
+@contextmanager
+def aside() -> Iterator[None]:
+    """For a command: what Ray has to say goes to standard error, and it ends with the command."""
+    with redirect_stdout(sys.stderr):
+        try:
+            yield
+        finally:
+            if "ray" in sys.modules:
+                sys.modules["ray"].shutdown()
 
 
 @contextmanager

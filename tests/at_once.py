@@ -1,0 +1,104 @@
+"""A stand-in for the module ray that does at once what it is asked, and loses what it is told to.
+
+With it a shard can be lost before every single call there is, which no real cluster could stage.
+The real one has its own tests.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+import ray
+from ray.exceptions import ActorDiedError
+
+from littlestone.edge.engine import Ray
+from littlestone.edge.engine.shard import Forgotten
+
+
+class Answer(NamedTuple):
+    """What a call came to."""
+
+    value: Any
+    error: Exception | None = None
+
+
+@dataclass
+class AtOnce:
+    """The module. `lost` says whether a shard is lost before its next call. The call fails with it,
+    unless it was lost `silently`: while nobody asked."""
+
+    lost: Callable[[], bool] = lambda: False
+    silently: bool = False
+    exceptions: Any = ray.exceptions
+    actors: list["Actor"] = field(default_factory=list)
+
+    def remote(self, kind: type) -> "Maker":
+        return Maker(self, kind)
+
+    def get(self, asked: Any) -> Any:
+        if isinstance(asked, list):
+            return [self.get(one) for one in asked]
+        if asked.error is not None:
+            raise asked.error
+        return asked.value
+
+    def wait(self, asked: list[Answer], **_: object) -> None:
+        assert asked
+
+
+class Maker(NamedTuple):
+    cluster: AtOnce
+    kind: type
+
+    def options(self, **_: object) -> "Maker":
+        return self
+
+    def remote(self, *arguments: Any) -> "Actor":
+        self.cluster.actors.append(Actor(self.cluster, partial(self.kind, *arguments)))
+        return self.cluster.actors[-1]
+
+
+class Actor:
+    """A shard that is started again without its memory when it is lost, as Ray does it."""
+
+    def __init__(self, cluster: AtOnce, make: Callable[[], Any]) -> None:
+        self._cluster, self._make = cluster, make
+        self._shard = make()
+
+    def __getattr__(self, name: str) -> "Method":
+        return Method(self, name)
+
+    def call(self, name: str, *arguments: Any) -> Answer:
+        if self._cluster.lost():
+            self._shard = self._make()
+            if not self._cluster.silently:
+                return Answer(None, ActorDiedError())
+        try:
+            return Answer(getattr(self._shard, name)(*arguments))
+        except Forgotten as error:
+            return Answer(None, error)
+
+
+class Method(NamedTuple):
+    actor: Actor
+    name: str
+
+    def remote(self, *arguments: Any) -> Answer:
+        return self.actor.call(self.name, *arguments)
+
+
+@dataclass(frozen=True)
+class Pretended(Ray):
+    """An engine whose cluster is the stand-in."""
+
+    cluster: AtOnce = field(default_factory=AtOnce)
+
+    def connected(self) -> Any:
+        return self.cluster
+
+
+def losing(fatal: int, silently: bool = False) -> AtOnce:
+    """A cluster that loses a shard before a call of this number, counted from 0, and no other."""
+    left = iter(range(fatal, -1, -1))
+    return AtOnce(lambda: next(left, -1) == 0, silently)

@@ -1,0 +1,292 @@
+"""The engine on a real Ray cluster of this machine: the same rules, whoever is killed."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import ray
+
+import littlestone as ls
+from commands import MAIN, littlestone
+from littlestone.edge.blocks import BadStream
+from littlestone.edge.engine import Ray, far
+from littlestone.edge.engine.far import open_far_rows
+from littlestone.edge.engine.sharded import Sharded
+from littlestone.edge.readers import open_rows
+from littlestone.edge.store import Store, create, open_store, read_store
+from littlestone.edge.tasks import Task, chosen_for, learn_block
+from littlestone.privacy.exact import BadParameter
+from littlestone.privacy.rehearsal import SeededNoise
+from test_dpsoa import LENGTH, PLANS, fed, stream_of, users_of
+from test_shards import after, make, told
+
+pytestmark = [
+    pytest.mark.xdist_group("ray"),
+    pytest.mark.filterwarnings("ignore:delta"),
+]
+
+ROWS = 9_000
+CANARY = "canary-5301"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster() -> Iterator[Any]:
+    yield Ray().connected()
+    ray.shutdown()
+
+
+@pytest.fixture(autouse=True)
+def _short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many blocks, some of them within one table and some of several row groups."""
+    for name, value in {"FIRST_BLOCK": 300, "LARGEST_BLOCK": 700, "SPAN": 1000}.items():
+        monkeypatch.setattr(far, name, value)
+
+
+def columns(rows: int = ROWS) -> dict[str, list[Any]]:
+    """Events with a cause that changes half-way, and a few that cannot be read."""
+    draw = random.Random(4)
+    found: dict[str, list[Any]] = {"version": [], "country": [], "device": [], "failed": []}
+    for row in range(rows):
+        version, country = draw.choice(["4.2.0", "4.2.1", "4.3"]), draw.choice(["SE", "NO", None])
+        cause = version == "4.2.1" if row < rows // 2 else country == "NO"
+        label = "perhaps" if draw.random() < 0.01 else str(int(cause))
+        device = "" if draw.random() < 0.01 else f"d{draw.randrange(200)}"
+        for name, value in zip(found, (version, country, device, label), strict=True):
+            found[name].append(value)
+    return found
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The events as partitioned Parquet: files of several sizes, in row groups of several."""
+    path, whole = tmp_path_factory.mktemp("events"), pa.table(columns())
+    ends = [0, 1, 1500, 1500, 4000, ROWS]
+    for number, (start, end) in enumerate(zip(ends, ends[1:], strict=False)):
+        day = path / f"day={number}"
+        day.mkdir()
+        pq.write_table(whole.slice(start, end - start), day / "part.parquet", row_group_size=430)
+    (path / "_temporary").mkdir()
+    (path / "_temporary" / "part.parquet").write_bytes(b"half written")
+    return path
+
+
+RULES = ls.Rules(["version", "country"])
+KINDS: dict[str, tuple[ls.Plan, str | None]] = {
+    "events": (ls.Plan.practical(RULES, 2, 1e-6, ROWS - 500), None),
+    "noise": (ls.Plan.practical(RULES, 4, 1e-5, ROWS, tolerance=0.05), None),
+    "users": (ls.Plan.practical(RULES, 20, 1e-3, ROWS, unit="user"), "device"),
+    "capped": (ls.Plan.practical(RULES, 400, 1e-3, ROWS, unit="user", cap=30), "device"),
+}
+
+
+def learner_of(kind: str, **options: Any) -> ls.DPSOA:
+    return ls.DPSOA(RULES, plan=KINDS[kind][0], seed=5, noise=SeededNoise(3), **options)
+
+
+def here(kind: str, folder: Path) -> dict[str, Any]:
+    """What is learned without a cluster."""
+    learner = learner_of(kind)
+    with open_rows(folder, RULES, label="failed", user=KINDS[kind][1]) as rows:
+        for block in rows:
+            learn_block(learner, block)
+    return told(learner)
+
+
+def there(kind: str, folder: Path, engine: Ray, **options: Any) -> dict[str, Any]:
+    """What is learned with its rows and its trees on a cluster."""
+    learner, user = learner_of(kind, engine=engine, **options), KINDS[kind][1]
+    opened = open_far_rows(engine, str(folder), RULES, label="failed", user=user, strict=False)
+    with opened as rows:
+        for block in rows:
+            learn_block(learner, block)
+    return told(learner)
+
+
+@pytest.mark.parametrize("kind", PLANS)
+def test_trees_on_a_cluster_learn_rows_from_here(kind: str) -> None:
+    expected = after(make("points", kind), "points", LENGTH)
+    for workers, size in ((1, 7), (2, LENGTH)):
+        engine = Ray(workers=workers)
+        assert after(make("points", kind, engine=engine), "points", size) == expected
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_and_trees_on_a_cluster(kind: str, folder: Path) -> None:
+    expected = here(kind, folder)
+    assert len(expected["releases"]) > 2
+    assert expected["null_rounds"] > 50
+    assert expected["rounds"] == ROWS
+    for workers, watched in ((1, False), (2, True), (3, False)):
+        assert there(kind, folder, Ray(workers=workers), watched=watched) == expected
+
+
+def test_another_order_of_rows_is_noticed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def shuffled(self: far.FarParquet) -> Any:
+        return iter(sorted(tables(self), key=lambda pair: pair[1]))
+
+    tables = far.FarParquet._tables
+    monkeypatch.setattr(far.FarParquet, "_tables", shuffled)
+    with pytest.raises(RuntimeError, match="another order"):
+        there("events", folder, Ray(workers=2))
+
+
+class Killer:
+    """Sends SIGKILL to a shard in the middle of a batch: after an errand was sent, before its
+    answer is asked for."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, at: set[int]) -> None:
+        self.at, self.sent, self.kills = at, 0, 0
+        send = Sharded._send
+
+        def and_kill(forest: Sharded, errand: Any) -> None:
+            send(forest, errand)
+            self.sent += 1
+            if self.sent in self.at:
+                self.kill(forest, self.sent % len(forest.shards))
+
+        monkeypatch.setattr(Sharded, "_send", and_kill)
+
+    def kill(self, forest: Sharded, place: int) -> None:
+        shards = running("ray::Shard")
+        assert len(shards) >= len(forest.shards)
+        shards[place].kill()
+        self.kills += 1
+
+
+def running(name: str) -> list[psutil.Process]:
+    """The processes of the cluster that do this now."""
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            found += [process] if name in " ".join(process.cmdline()) else []
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_shard_killed_in_mid_batch_changes_nothing(
+    kind: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = here(kind, folder)
+    killer = Killer(monkeypatch, at={1, 3, 4})
+    assert there(kind, folder, Ray(workers=2), watched=True) == expected
+    assert killer.kills
+
+
+def test_readers_killed_in_mid_block_change_nothing(folder: Path) -> None:
+    """Tasks keep nothing: Ray does them again elsewhere."""
+    expected, over, kills = here("users", folder), threading.Event(), 0
+
+    def kill() -> None:
+        nonlocal kills
+        while kills < 3 and not over.wait(0.3):
+            for process in running("ray::look")[:1]:
+                process.kill()
+                kills += 1
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        for _ in range(20):
+            assert there("users", folder, Ray(workers=2)) == expected
+            if kills:
+                break
+    finally:
+        over.set()
+        killer.join()
+    assert kills
+
+
+def task(folder: Path, **more: Any) -> Task:
+    return Task(str(folder), "rules:version,country", "failed", 2, 1e-6, learner="dpsoa", **more)
+
+
+def stored(store: Store, folder: Path, engine: Ray | None, start: int, stop: int) -> None:
+    """Have a store learn some of the blocks."""
+    if engine is None:
+        rows: Any = open_rows(folder, RULES, label="failed", block_rows=700)
+    else:
+        rows = open_far_rows(
+            engine, str(folder), RULES, label="failed", user=None, strict=False
+        )
+    at = 0
+    with rows:
+        for block in rows:
+            some = block.part(max(0, start - at), max(0, min(len(block), stop - at)))
+            at += len(block)
+            if len(some):
+                store.learn(some)
+
+
+def test_a_store_moves_between_a_cluster_and_none(tmp_path: Path, folder: Path) -> None:
+    """Begun here, gone on with on a cluster, with a shard killed, and so on: as if it had stayed."""
+    asked = task(folder)
+    chosen = chosen_for(asked, ROWS)
+    stayed = create(tmp_path / "stayed.db", task(folder, seed=5), chosen, noise=SeededNoise(3))
+    stored(stayed, folder, None, 0, ROWS)
+    create(tmp_path / "went.db", task(folder, seed=5), chosen, noise=SeededNoise(3)).close()
+    for turn, start in enumerate(range(0, ROWS, 2000)):
+        engine = [None, Ray(workers=2), Ray(workers=1)][turn % 3]
+        with open_store(tmp_path / "went.db", noise=SeededNoise(3), engine=engine) as went:
+            stored(went, folder, engine, start, start + 2000)
+    one, other = (read_store(tmp_path / f"{name}.db") for name in ("stayed", "went"))
+    assert one.published == other.published
+    assert one.saved.memory == other.saved.memory
+    assert len(one.published.releases) > 2
+    stayed.close()
+
+
+COMMAND = ("--class", "rules:version,country", "--label", "failed", "--delta", 1e-6, "--epsilon", 2)
+ON_RAY = ("--engine", "ray", "--workers", 2)
+
+
+def checked(folder: Path, before: list[Any]) -> list[Any]:
+    """The releases of a run so far, which begin as they did before; the store has them all."""
+    file = folder / "r.jsonl"
+    lines = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    assert lines[: len(before)] == before
+    if (folder / "run.db").exists():
+        shown = read_store(folder / "run.db")
+        assert len(lines) <= len(shown.published.releases)
+        assert shown.published.rounds == sum(source.rows for source in shown.sources)
+    return lines
+
+
+def test_a_driver_killed_in_mid_batch_goes_on_where_it_was(tmp_path: Path, folder: Path) -> None:
+    arguments = ["learn", folder, *COMMAND, *ON_RAY, "--db", "run.db", "--out", "r.jsonl"]
+    draw, before, moments = random.Random(1), list[Any](), set[int]()
+    for _ in range(4):
+        process = subprocess.Popen(
+            [sys.executable, "-c", MAIN, *map(str, arguments)],
+            cwd=tmp_path,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        while process.poll() is None and not (tmp_path / "run.db").exists():
+            time.sleep(0.05)
+        time.sleep(draw.uniform(0.5, 2.5))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        before = checked(tmp_path, before)
+        moments.add(read_store(tmp_path / "run.db").published.rounds)
+    done = littlestone(*arguments, "--json", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    public = json.loads(done.stdout)["public"]
+    assert public["rounds"] == ROWS
+    assert len(checked(tmp_path, before)) == len(public["releases"])
+    again = littlestone("learn", folder, "--db", "run.db", "--json", folder=tmp_path)
+    assert any("no new rows" in note for note in json.loads(again.stdout)["notes"])

@@ -1,0 +1,175 @@
+"""A forest in shards: the forest, whatever the number of shards and whichever of them is lost."""
+
+from collections import Counter
+from functools import partial
+from typing import Any
+
+import pytest
+
+import littlestone as ls
+from at_once import AtOnce, Pretended, losing
+from classes import CASES
+from littlestone.edge.engine import sharded
+from littlestone.edge.engine.shard import Forgotten, Shard
+from littlestone.learning.choosing import complexity
+from littlestone.learning.forest import Forest
+from littlestone.privacy.exact import BadParameter
+from littlestone.privacy.rehearsal import SeededNoise
+from test_dpsoa import LENGTH, PLANS, fed, stream_of, users_of
+from test_saving import Shelf
+
+pytestmark = pytest.mark.filterwarnings("ignore:delta")
+
+
+def told(learner: ls.DPSOA) -> dict[str, Any]:
+    """All that must be equal."""
+    names = ("releases", "mistakes", "null_rounds", "rounds", "ledger", "spent", "final", "votes")
+    return {name: getattr(learner, name) for name in names}
+
+
+def make(name: str, kind: str, **options: Any) -> ls.DPSOA:
+    cls, _ = CASES[name]
+    return ls.DPSOA(cls, plan=PLANS[kind](cls), seed=5, noise=SeededNoise(3), **options)
+
+
+def after(learner: ls.DPSOA, name: str, size: int) -> dict[str, Any]:
+    """A learner after a stream in batches of a size."""
+    fed(learner, stream_of(name, 0.1, seed=2), users_of(learner.plan), size)
+    return told(learner)
+
+
+@pytest.mark.parametrize("kind", PLANS)
+@pytest.mark.parametrize("name", CASES)
+def test_a_forest_in_shards_is_the_forest(name: str, kind: str) -> None:
+    if kind == "paper" and complexity(CASES[name][0]) > 2:
+        pytest.skip("its trees have 2^(d+1) leaves: it would take minutes")
+    here = after(make(name, kind), name, LENGTH)
+    for workers, size, watched in ((1, 7, False), (2, LENGTH, True), (3, 1, True), (5, 0, False)):
+        engine = Pretended(workers=workers)
+        there = make(name, kind, engine=engine, watched=watched)
+        assert after(there, name, size) == here
+        assert len(engine.cluster.actors) == min(workers, there.plan.trees)
+
+
+def calls_of(kind: str) -> int:
+    """How many calls a run of the next test makes to its shards."""
+    calls = Counter[str]()
+
+    def counted() -> bool:
+        calls["made"] += 1
+        return False
+
+    after(make("points", kind, engine=Pretended("", 2, AtOnce(counted)), watched=True), "points", 9)
+    return calls["made"]
+
+
+def lost(kind: str, fatal: int, silently: bool) -> dict[str, Any]:
+    """A run that loses a shard before a call."""
+    engine = Pretended("", 2, losing(fatal, silently))
+    return after(make("points", kind, engine=engine, watched=True), "points", 9)
+
+
+@pytest.mark.parametrize("silently", [False, True])
+@pytest.mark.parametrize("kind", PLANS)
+def test_a_shard_may_be_lost_before_any_call(kind: str, silently: bool) -> None:
+    here, calls = after(make("points", kind), "points", 9), calls_of(kind)
+    assert calls > 20
+    for fatal in range(calls):
+        assert lost(kind, fatal, silently) == here, fatal
+
+
+def test_a_shard_that_did_not_notice_would_be_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The planted fault: a shard that was started again and answers as if nothing had been."""
+
+    def unsuspecting(self: Any, sowing: int) -> Forest:
+        forest: Forest = self._forest
+        return forest
+
+    here = after(make("points", "practical"), "points", 9)
+    monkeypatch.setattr(Shard, "_sown", unsuspecting)
+    assert any(lost("practical", fatal, silently=True) != here for fatal in range(60))
+
+
+def test_rows_that_were_not_sent_again_would_be_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The planted fault: a lost shard is grown from what was kept, without the rows since."""
+
+    def forgetful(self: sharded.Sharded) -> None:
+        self._since = []
+        sown(self)
+
+    here, sown = after(make("points", "practical"), "points", 9), sharded.Sharded._sow
+    monkeypatch.setattr(sharded.Sharded, "_sow", forgetful)
+    assert any(lost("practical", fatal, silently=False) != here for fatal in range(60))
+
+
+@pytest.mark.parametrize("kind", PLANS)
+def test_what_was_kept_is_enough(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trees are kept every few rounds, and whatever came before them is never sent again."""
+    monkeypatch.setattr(sharded, "MOST_SINCE", 10)
+    here = after(make("points", kind), "points", 9)
+    for fatal in range(0, 120, 7):
+        there = make("points", kind, engine=Pretended("", 3, losing(fatal)))
+        assert after(there, "points", 9) == here, fatal
+
+
+@pytest.mark.parametrize("kind", PLANS)
+def test_a_learner_moves_between_here_and_there(kind: str) -> None:
+    """Saved after every batch and resumed elsewhere: here, in two shards, in three, and so on."""
+    name = "points"
+    plan, stream = PLANS[kind](CASES[name][0]), stream_of(name, 0.1, seed=2)
+    users, shelf = users_of(plan), Shelf()
+    grounds = [None, Pretended(workers=2), Pretended(workers=3)]
+    learner = make(name, kind, watched=True)
+    for turn, at in enumerate(range(0, LENGTH, 10)):
+        xs, ys = zip(*stream[at : at + 10], strict=True)
+        some = None if users is None else users[at : at + 10]
+        learner.learn_many(list(xs), list(ys), some, bad_rows="null")
+        learner.checkpoint(shelf.keep)
+        learner = make(name, kind, watched=True, engine=grounds[turn % 3])
+        learner.resume(shelf.whole)
+    stayed = make(name, kind, watched=True)
+    assert told(learner) == after(stayed, name, 10)
+    other = Shelf()
+    stayed.checkpoint(other.keep)
+    assert shelf.parts == other.parts
+
+
+def test_a_cluster_that_loses_everything_is_given_up() -> None:
+    cluster = AtOnce(lambda: True)
+    learner = make("points", "practical", engine=Pretended("", 2, cluster), watched=True)
+    with pytest.raises(BadParameter, match="the cluster has lost trees 5 times in a row"):
+        after(learner, "points", 9)
+
+
+def test_a_shard_that_knows_nothing_says_so() -> None:
+    cls, _ = CASES["points"]
+    shard = Shard(sharded.Seeds(cls, (1, 1, 1), 7, "learns", False), range(1, 3))
+    for asked in (shard.votes, shard.standing, shard.changed):
+        with pytest.raises(Forgotten):
+            asked(1)
+    shard.sow(1, 0, None, {})
+    assert sum(shard.votes(1).values()) == 2
+    with pytest.raises(Forgotten):
+        shard.votes(2)
+
+
+def test_rows_of_trees_without_an_error_stay_where_they_are() -> None:
+    """Only the rows of trees on which the rule of the epoch has erred are sent to anybody."""
+    sent = 0
+
+    class Counting(Shard):
+        def learn(self, sowing: int, rows: Any) -> Any:
+            nonlocal sent
+            sent += rows.size
+            return super().learn(sowing, rows)
+
+    cls = ls.Points()
+    plan = ls.Plan.practical(cls, 1, 1e-9, 10_000)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sharded, "Shard", Counting)
+        learner = ls.DPSOA(cls, plan=plan, seed=1, engine=Pretended(workers=2))
+        learner.learn_many(["b"] * 5000, [0] * 5000)
+        assert sent == 0
+        learner.learn_many(["a"] + ["b"] * 4999, [1] + [0] * 4999)
+        _ = learner.votes
+    assert 0 < sent < 5000 / plan.trees * 3
