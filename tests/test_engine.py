@@ -1,7 +1,6 @@
 """The engine on a real Ray cluster of this machine: the same rules, whoever is killed."""
 
 import json
-import os
 import random
 import signal
 import subprocess
@@ -10,11 +9,10 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,16 +21,14 @@ import ray
 
 import littlestone as ls
 from commands import MAIN, littlestone
-from littlestone.edge.blocks import BadStream
 from littlestone.edge.engine import Ray, far
 from littlestone.edge.engine.far import open_far_rows
 from littlestone.edge.engine.sharded import Sharded
 from littlestone.edge.readers import open_rows
 from littlestone.edge.store import Store, create, open_store, read_store
 from littlestone.edge.tasks import Task, chosen_for, learn_block
-from littlestone.privacy.exact import BadParameter
 from littlestone.privacy.rehearsal import SeededNoise
-from test_dpsoa import LENGTH, PLANS, fed, stream_of, users_of
+from test_dpsoa import LENGTH, PLANS
 from test_shards import after, make, told
 
 pytestmark = [
@@ -76,7 +72,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The events as partitioned Parquet: files of several sizes, in row groups of several."""
     path, whole = tmp_path_factory.mktemp("events"), pa.table(columns())
     ends = [0, 1, 1500, 1500, 4000, ROWS]
-    for number, (start, end) in enumerate(zip(ends, ends[1:], strict=False)):
+    for number, (start, end) in enumerate(pairwise(ends)):
         day = path / f"day={number}"
         day.mkdir()
         pq.write_table(whole.slice(start, end - start), day / "part.parquet", row_group_size=430)
@@ -220,9 +216,7 @@ def stored(store: Store, folder: Path, engine: Ray | None, start: int, stop: int
     if engine is None:
         rows: Any = open_rows(folder, RULES, label="failed", block_rows=700)
     else:
-        rows = open_far_rows(
-            engine, str(folder), RULES, label="failed", user=None, strict=False
-        )
+        rows = open_far_rows(engine, str(folder), RULES, label="failed", user=None, strict=False)
     at = 0
     with rows:
         for block in rows:
@@ -233,7 +227,7 @@ def stored(store: Store, folder: Path, engine: Ray | None, start: int, stop: int
 
 
 def test_a_store_moves_between_a_cluster_and_none(tmp_path: Path, folder: Path) -> None:
-    """Begun here, gone on with on a cluster, with a shard killed, and so on: as if it had stayed."""
+    """Begun here, gone on with on a cluster, and so on: as if it had stayed."""
     asked = task(folder)
     chosen = chosen_for(asked, ROWS)
     stayed = create(tmp_path / "stayed.db", task(folder, seed=5), chosen, noise=SeededNoise(3))

@@ -1,7 +1,6 @@
 """A forest in shards: the forest, whatever the number of shards and whichever of them is lost."""
 
 from collections import Counter
-from functools import partial
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ import littlestone as ls
 from at_once import AtOnce, Pretended, losing
 from classes import CASES
 from littlestone.edge.engine import sharded
-from littlestone.edge.engine.shard import Forgotten, Shard
+from littlestone.edge.engine.shard import Forgotten, Seeds, Shard
 from littlestone.learning.choosing import complexity
 from littlestone.learning.forest import Forest
 from littlestone.privacy.exact import BadParameter
@@ -143,7 +142,7 @@ def test_a_cluster_that_loses_everything_is_given_up() -> None:
 
 def test_a_shard_that_knows_nothing_says_so() -> None:
     cls, _ = CASES["points"]
-    shard = Shard(sharded.Seeds(cls, (1, 1, 1), 7, "learns", False), range(1, 3))
+    shard = Shard(Seeds(cls, (1, 1, 1), 7, "learns", False), range(1, 3))
     for asked in (shard.votes, shard.standing, shard.changed):
         with pytest.raises(Forgotten):
             asked(1)

@@ -27,6 +27,7 @@ from littlestone.edge.options import (
     Spec,
     Tolerance,
     User,
+    WhichEngine,
     WhichLearner,
     WhichPlan,
     given,
@@ -171,13 +172,7 @@ def learn(
         str | None, typer.Option("--format", help="csv, tsv, jsonl or parquet; else by name.")
     ] = None,
     seed: Seed = None,
-    engine: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ray[:ADDRESS]",
-            help="Grow the trees on a Ray cluster: its own, or one at an address (or auto).",
-        ),
-    ] = None,
+    engine: WhichEngine = None,
     workers: Annotated[
         int | None, typer.Option(help="Shards of the engine; as many as it has cores by default.")
     ] = None,

@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from littlestone.edge.blocks import BadStream, Block
+from littlestone.edge.engine import ray_of
 from littlestone.edge.readers import open_rows
 from littlestone.edge.specs import parse_spec
 from littlestone.lab.adversaries import ADVERSARIES
@@ -91,6 +92,7 @@ def compare(
     *,
     resume: Path | None = None,
     workers: int | None = None,
+    engine: str | None = None,
     watch: Callable[[int, int, Result | None], None] = lambda done, total, result: None,
 ) -> list[Result]:
     """The results of all cells, in their order; `watch` is told how many are done, of how many."""
@@ -103,7 +105,7 @@ def compare(
     done = {} if resume is None else finished(resume)
     left = [cell for cell in cells if cell.key not in done]
     watch(len(cells) - len(left), len(cells), None)
-    for result in _run(classes, stream, left, workers or os.cpu_count() or 1):
+    for result in _results(classes, stream, left, workers, engine):
         done[result.cell.key] = result
         if resume is not None:
             _append(resume, result, private=stream is not None)
@@ -155,6 +157,21 @@ def _prepare(classes: dict[str, HypothesisClass], stream: Stream | None) -> None
 
 def _one(cell: Cell) -> Result:
     return run_cell(_GIVEN[cell.cls], cell, _STREAM[0])
+
+
+def _results(
+    classes: dict[str, HypothesisClass],
+    stream: Stream | None,
+    cells: list[Cell],
+    workers: int | None,
+    engine: str | None,
+) -> Iterator[Result]:
+    """Results as they come, from processes of this machine or from a cluster."""
+    if engine is None:
+        return _run(classes, stream, cells, workers or os.cpu_count() or 1)
+    from littlestone.edge.engine.sweeping import play_on
+
+    return play_on(ray_of(engine, workers), classes, stream, cells)
 
 
 def _run(

@@ -29,6 +29,13 @@ Label = Annotated[
     str | None, typer.Option(metavar="COLUMN", help="The column of 0 and 1, or true and false.")
 ]
 Seed = Annotated[int | None, typer.Option(help="Of the forest's coins, which are not secret.")]
+WhichEngine = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ray[:ADDRESS]",
+        help="Work on a Ray cluster: of its own, or at an address (auto: one that runs here).",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a machine.")]
 
 

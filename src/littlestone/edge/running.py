@@ -7,19 +7,17 @@ learned or written. A release is in its file before the next row is read.
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from littlestone.edge.blocks import BadStream, Block, SomeRows
-from littlestone.edge.engine import Ray
+from littlestone.edge.engine import Ray, ray_of
 from littlestone.edge.outcome import Outcome, report_of, write_private
 from littlestone.edge.readers import Rows, is_parquet, open_rows
 from littlestone.edge.report import render
 from littlestone.edge.specs import parse_spec
 from littlestone.edge.tasks import Chosen, RowsAway, Task, chosen_for, learn_block
 from littlestone.edge.witness import ReleasesFile
-from littlestone.learning.engines import Engine, engine_of
 from littlestone.privacy.exact import BadParameter
 from littlestone.theory.classes import HypothesisClass
 
@@ -71,19 +69,18 @@ def refuse_existing(task: Task, *paths: Path | None) -> None:
             )
 
 
-def engine_for(task: Task) -> Engine | None:
+def engine_for(task: Task) -> Ray | None:
     """Where trees are to grow, if not here."""
-    if task.engine is None:
-        if task.workers is not None:
-            raise BadParameter("--workers are an engine's: say --engine ray")
-        return None
-    engine = engine_of(task.engine)
-    return replace(engine, workers=task.workers) if isinstance(engine, Ray) else engine
+    if task.engine is not None:
+        return ray_of(task.engine, task.workers)
+    if task.workers is not None:
+        raise BadParameter("--workers are an engine's: say --engine ray")
+    return None
 
 
-def rows_of(task: Task, cls: HypothesisClass, engine: Engine | None) -> Rows[Any]:
+def rows_of(task: Task, cls: HypothesisClass, engine: Ray | None) -> Rows[Any]:
     """The rows that a task is about; Parquet is read where the trees grow."""
-    if isinstance(engine, Ray) and is_parquet(task.source, task.format):
+    if engine is not None and is_parquet(task.source, task.format):
         from littlestone.edge.engine.far import open_far_rows
 
         return open_far_rows(

@@ -22,6 +22,8 @@ from littlestone.edge.comparison import (
     spending,
     write_figures,
 )
+from littlestone.edge.engine import aside
+from littlestone.edge.options import WhichEngine
 from littlestone.edge.outcome import write_private
 from littlestone.lab.adversaries import ADVERSARIES
 from littlestone.lab.contenders import CONTENDERS
@@ -69,7 +71,10 @@ def compare(
     figures: Annotated[
         Path | None, typer.Option(help="Write the pictures as SVG files into this folder.")
     ] = None,
-    workers: Annotated[int | None, typer.Option(help="Processes; all cores by default.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Games at a time; as many as there are cores by default.")
+    ] = None,
+    engine: WhichEngine = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a machine.")] = False,
 ) -> None:
     """Learners side by side: on made-up streams that know the truth, or on a file of yours.
@@ -94,8 +99,8 @@ def compare(
         raise BadParameter(
             "--figures are for publishing, and what a --file shows is private: take --html"
         )
-    with _watching(Console(stderr=True)) as watch:
-        results = run_sweep(sweep, resume=resume, workers=workers, watch=watch)
+    with aside(), _watching(Console(stderr=True)) as watch:
+        results = run_sweep(sweep, resume=resume, workers=workers, engine=engine, watch=watch)
     if html is not None:
         page = render(sweep, results, shlex.join(["littlestone", *sys.argv[1:]]))
         if file is not None:

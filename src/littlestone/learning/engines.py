@@ -59,5 +59,7 @@ def engine_of(given: "str | Engine | None") -> Engine:
         return given
     name, _, address = given.partition(":")
     if name not in ENGINES:
-        raise BadParameter(f"no engine is called {name!r}: there is {', '.join(ENGINES)}")
+        raise BadParameter(
+            f"no engine is called {name!r}: say {', '.join(ENGINES)}, or with an address, ray:auto"
+        )
     return ENGINES[name](address)

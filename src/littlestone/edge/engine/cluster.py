@@ -2,13 +2,15 @@
 
 import logging
 import os
+import socket
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from littlestone.learning.engines import engine_of
 from littlestone.learning.forest import Root
 from littlestone.privacy.exact import BadParameter
 from littlestone.theory.classes import HypothesisClass
@@ -16,6 +18,8 @@ from littlestone.theory.classes import HypothesisClass
 if TYPE_CHECKING:
     from littlestone.edge.engine.sharded import Sharded
 
+PATIENCE = 5
+"""How many seconds a cluster has to answer the door."""
 HERE = "local"
 """What Ray calls a cluster of its own, on this machine."""
 
@@ -57,6 +61,13 @@ class Ray:
         return Sharded(self, Seeds(cls, tuple(leaves), seed, root, replant))
 
 
+def ray_of(engine: str, workers: int | None) -> Ray:
+    """The engine that `--engine` and `--workers` name."""
+    found = engine_of(engine)
+    assert isinstance(found, Ray), "there is no other by now"
+    return replace(found, workers=workers)
+
+
 def installed() -> Any:
     """The module ray, or a sentence that says how to get it."""
     try:
@@ -73,10 +84,20 @@ def installed() -> Any:
 def _connect(ray: Any, address: str) -> None:
     own = {"include_dashboard": False} if address == HERE else {}
     try:
+        _answers(address)
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)
-    except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise BadParameter(f"there is no Ray cluster to reach at {address!r}: {reason}") from None
+
+
+def _answers(address: str) -> None:
+    """Ray would try an address at which nobody answers for many minutes."""
+    if "://" in address:
+        raise ValueError("run on a machine of the cluster, and say HOST:PORT or auto")
+    host, found, port = address.rpartition(":")
+    if found and port.isdigit():
+        socket.create_connection((host.strip("[]"), int(port)), PATIENCE).close()
 
 
 @contextmanager
