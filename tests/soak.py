@@ -1,7 +1,8 @@
 """Kill -9 at random moments: `make soak` runs it some hundred times, the tests twenty.
 
-Two ways: `littlestone learn --db` over a file, and `littlestone serve` under load from clients who
-send a batch again, with its key, until it is acknowledged. Checked after every kill: what was
+Three ways: `littlestone learn --db` over a file; the same over Parquet on a Ray cluster, where now
+the driver is killed and now a shard or a reader; and `littlestone serve` under load from clients
+who send a batch again, with its key, until it is acknowledged. Checked after every kill: what was
 acknowledged is there, no row is counted twice, the releases so far are the beginning of the
 releases later, and the ledger is within the guarantee.
 """
@@ -15,9 +16,13 @@ import sys
 import tempfile
 import threading
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import NamedTuple
+
+import psutil
+import pyarrow
+import pyarrow.parquet
 
 from commands import MAIN
 from littlestone.edge.about import BadStore
@@ -38,23 +43,52 @@ def soak_learn(folder: Path, kills: int, seed: int) -> Soaked:
     """`littlestone learn --db`, killed and started again; when all rows are in, from the start."""
     draw = random.Random(seed)
     (folder / "day.csv").write_text(_rows(draw))
-    took = _timed(folder)
+    return _soaked(folder, ["day.csv"], kills, draw)
+
+
+def soak_engine(folder: Path, kills: int, seed: int) -> Soaked:
+    """`littlestone learn --db --engine ray`, of which every second kill is of a worker."""
+    draw = random.Random(seed)
+    header, *lines = _rows(draw).splitlines()
+    for day in range(5):
+        cells = [line.split(",") for line in lines[day * ROWS // 5 : (day + 1) * ROWS // 5]]
+        table = pyarrow.table(dict(zip(header.split(","), zip(*cells, strict=True), strict=True)))
+        (folder / "days" / f"day={day}").mkdir(parents=True)
+        pyarrow.parquet.write_table(table, folder / "days" / f"day={day}" / "part.parquet")
+    return _soaked(folder, ["days", "--engine", "ray", "--workers", "2"], kills, draw)
+
+
+def _soaked(folder: Path, source: list[str], kills: int, draw: random.Random) -> Soaked:
+    took = _timed(folder, source)
     moments, before = set[int](), _checked(folder, None)
-    for _ in range(kills):
+    for kill in range(kills):
         if before is None or before.published.rounds == ROWS:
             _clear(folder)
             before = None
-        process = _started(folder)
+        process = _started(folder, source)
         time.sleep(took * draw.uniform(0.4, 1.05))
+        if "--engine" in source and kill % 2:
+            _kill_a_worker(process, draw)
+            assert process.wait() == 0
         process.send_signal(signal.SIGKILL)
         process.wait()
         before = _checked(folder, before)
         moments.add(0 if before is None else before.published.rounds)
-    _timed(folder)
+    _timed(folder, source)
     last = _checked(folder, before)
     assert last is not None
     assert last.published.rounds == ROWS
     return Soaked(kills, len(moments))
+
+
+def _kill_a_worker(process: "subprocess.Popen[bytes]", draw: random.Random) -> None:
+    """Kill one of those who hold trees or look at rows, if there is one yet, or still."""
+    with suppress(psutil.Error):
+        names = ("ray::Shard", "ray::look", "ray::spread", "ray::sums")
+        family = psutil.Process(process.pid).children(recursive=True)
+        workers = [one for one in family if any(name in one.name() for name in names)]
+        if workers:
+            draw.choice(workers).kill()
 
 
 class Feeder(threading.Thread):
@@ -160,8 +194,8 @@ def _rows(draw: random.Random) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _started(folder: Path) -> subprocess.Popen[bytes]:
-    arguments = ["learn", "day.csv", "--class", "rules:a,b", "--label", "y", "--delta", "1e-8",
+def _started(folder: Path, source: list[str]) -> subprocess.Popen[bytes]:
+    arguments = ["learn", *source, "--class", "rules:a,b", "--label", "y", "--delta", "1e-8",
                  "--db", "run.db", "--out", "r.jsonl"]  # fmt: skip
     code = (
         f"import sys; sys.argv[1:] = {arguments!r}; from littlestone.edge.cli import main; main()"
@@ -169,10 +203,10 @@ def _started(folder: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-c", code], cwd=folder, stdout=subprocess.DEVNULL)
 
 
-def _timed(folder: Path) -> float:
+def _timed(folder: Path, source: list[str]) -> float:
     """Run to the end: how long it took."""
     began = time.monotonic()
-    assert _started(folder).wait() == 0
+    assert _started(folder, source).wait() == 0
     return time.monotonic() - began
 
 
@@ -221,8 +255,8 @@ def _whole_lines(path: Path) -> list[str]:
 
 
 if __name__ == "__main__":
-    for soak in (soak_learn, soak_serve):
+    for soak, share in ((soak_learn, 0.4), (soak_serve, 0.4), (soak_engine, 0.2)):
         with tempfile.TemporaryDirectory() as place:
-            found = soak(Path(place), int(sys.argv[1]) // 2, random.randrange(10**6))
+            found = soak(Path(place), int(share * int(sys.argv[1])), random.randrange(10**6))
         told = f"{found.kills} kills at {found.moments} different rounds: all is well"
         sys.stdout.write(f"{soak.__name__}: {told}\n")

@@ -2,13 +2,12 @@
 
 import json
 import random
-import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,13 +20,17 @@ import ray
 
 import littlestone as ls
 from commands import MAIN, littlestone
+from littlestone.edge.blocks import BadStream
 from littlestone.edge.engine import Ray, far
 from littlestone.edge.engine.far import open_far_rows
 from littlestone.edge.engine.sharded import Sharded
+from littlestone.edge.engine.tasks import Where
 from littlestone.edge.readers import open_rows
 from littlestone.edge.store import Store, create, open_store, read_store
 from littlestone.edge.tasks import Task, chosen_for, learn_block
+from littlestone.privacy.exact import BadParameter
 from littlestone.privacy.rehearsal import SeededNoise
+from soak import soak_engine
 from test_dpsoa import LENGTH, PLANS
 from test_shards import after, make, told
 
@@ -244,43 +247,125 @@ def test_a_store_moves_between_a_cluster_and_none(tmp_path: Path, folder: Path) 
     stayed.close()
 
 
+def test_driver_and_workers_killed_at_any_moment(tmp_path: Path) -> None:
+    """The same in `make soak`, more often: nothing lost, nothing doubled, releases go on."""
+    found = soak_engine(tmp_path, 3, random.randrange(10**6))
+    assert found.moments > 1
+
+
 COMMAND = ("--class", "rules:version,country", "--label", "failed", "--delta", 1e-6, "--epsilon", 2)
-ON_RAY = ("--engine", "ray", "--workers", 2)
 
 
-def checked(folder: Path, before: list[Any]) -> list[Any]:
-    """The releases of a run so far, which begin as they did before; the store has them all."""
-    file = folder / "r.jsonl"
-    lines = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
-    assert lines[: len(before)] == before
-    if (folder / "run.db").exists():
-        shown = read_store(folder / "run.db")
-        assert len(lines) <= len(shown.published.releases)
-        assert shown.published.rounds == sum(source.rows for source in shown.sources)
-    return lines
+def test_a_command_says_the_same_with_a_cluster_though_a_shard_is_killed(folder: Path) -> None:
+    """What Ray has to say of it is not on standard output."""
+    code = [sys.executable, "-c", MAIN, "learn", folder, *COMMAND, "--engine", "ray", "--json"]
+    process = subprocess.Popen(
+        list(map(str, code)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    family = psutil.Process(process.pid)
+    while process.poll() is None:
+        with suppress(psutil.Error):
+            shards = [p for p in family.children(recursive=True) if "ray::Shard" in p.name()]
+            if shards:
+                shards[0].kill()
+                break
+    told, aside = process.communicate()
+    assert process.returncode == 0, aside
+    assert json.loads(told)["public"]["rounds"] == ROWS
+    assert "Traceback" not in aside
 
 
-def test_a_driver_killed_in_mid_batch_goes_on_where_it_was(tmp_path: Path, folder: Path) -> None:
-    arguments = ["learn", folder, *COMMAND, *ON_RAY, "--db", "run.db", "--out", "r.jsonl"]
-    draw, before, moments = random.Random(1), list[Any](), set[int]()
-    for _ in range(4):
-        process = subprocess.Popen(
-            [sys.executable, "-c", MAIN, *map(str, arguments)],
-            cwd=tmp_path,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        while process.poll() is None and not (tmp_path / "run.db").exists():
-            time.sleep(0.05)
-        time.sleep(draw.uniform(0.5, 2.5))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        before = checked(tmp_path, before)
-        moments.add(read_store(tmp_path / "run.db").published.rounds)
-    done = littlestone(*arguments, "--json", folder=tmp_path)
-    assert done.returncode == 0, done.stderr
-    public = json.loads(done.stdout)["public"]
-    assert public["rounds"] == ROWS
-    assert len(checked(tmp_path, before)) == len(public["releases"])
-    again = littlestone("learn", folder, "--db", "run.db", "--json", folder=tmp_path)
-    assert any("no new rows" in note for note in json.loads(again.stdout)["notes"])
+def test_games_on_a_cluster(tmp_path: Path) -> None:
+    sweep = ("compare", "--class", "points:x", "--learners", "soa", "--rounds", 500, "--seeds", 2)
+    results = []
+    for engine in ([], ["--engine", "ray", "--resume", "games.jsonl"]):
+        done = littlestone(*sweep, *engine, "--json", folder=tmp_path)
+        assert done.returncode == 0, done.stderr
+        results.append([(r["cell"], r["curve"]) for r in json.loads(done.stdout)["results"]])
+    assert results[0] == results[1]
+    assert len((tmp_path / "games.jsonl").read_text().splitlines()) == len(results[0])
+
+
+def refused(*arguments: object) -> str:
+    """The sentence of a command that was refused."""
+    done = littlestone("learn", *arguments)
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    return done.stderr.splitlines()[-1]
+
+
+def test_what_cannot_be_is_said_in_a_sentence(folder: Path, tmp_path: Path) -> None:
+    ray_ = ("--engine", "ray")
+    assert "no engine is called 'spark'" in refused(folder, *COMMAND, "--engine", "spark")
+    assert "at least one worker" in refused(folder, *COMMAND, *ray_, "--workers", 0)
+    assert "--workers are an engine's" in refused(folder, *COMMAND, "--workers", 2)
+    assert "no Ray cluster to reach at 'localhost:1'" in refused(
+        folder, *COMMAND, "--engine", "ray:localhost:1"
+    )
+    assert "say HOST:PORT or auto" in refused(folder, *COMMAND, "--engine", "ray:ray://there:1")
+    assert "no Parquet file in the folder" in refused(tmp_path, *COMMAND, *ray_)
+    scores = tmp_path / "scores.csv"
+    scores.write_text("x,y\n" + "3,1\n1,0\n" * 50)
+    said = refused(scores, "--class", "thresholds:x:1:7", "--label", "y", *ray_, "--db",
+                   tmp_path / "run.db")  # fmt: skip
+    assert "PrivateExperts has none: leave out --engine, or say --learner dpsoa" in said
+    assert not (tmp_path / "run.db").exists()
+
+
+def test_a_file_that_is_damaged_inside_is_a_sentence(folder: Path, tmp_path: Path) -> None:
+    good, bad = tmp_path / "days" / "1.parquet", tmp_path / "days" / "2.parquet"
+    good.parent.mkdir()
+    pq.write_table(pa.table(columns(2000)), good)
+    whole = good.read_bytes()
+    bad.write_bytes(whole[:100] + bytes(200) + whole[300:])
+    with pytest.raises(BadStream, match=r"2\.parquet: the file is damaged"):
+        there("events", bad.parent, Ray(workers=2))
+
+
+def test_a_strict_run_stops_at_a_bad_row(folder: Path) -> None:
+    stream = partial(open_far_rows, Ray(workers=1), label="failed", user=None, strict=True)
+    with pytest.raises(BadStream, match=r"row \d+: column 'failed': 'perhaps' is not 0, 1"):
+        list(stream(path=str(folder), cls=RULES))
+
+
+def test_a_file_of_rubbish_is_refused_before_anything_is_learned(tmp_path: Path) -> None:
+    pq.write_table(pa.table(columns(2000) | {"failed": ["?"] * 2000}), tmp_path / "1.parquet")
+    with pytest.raises(BadStream, match="1000 of the first 1000 rows cannot be read"):
+        there("events", tmp_path, Ray(workers=1))
+
+
+def test_nothing_of_the_data_is_in_the_logs(
+    tmp_path: Path, cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray writes logs about everything: about rows, also bad ones and lost ones, nothing."""
+    rows = columns(3000)
+    rows["version"] = [CANARY if v == "4.2.1" else v for v in rows["version"]]
+    rows["failed"] = [f"{CANARY}-label" if y == "perhaps" else y for y in rows["failed"]]
+    pq.write_table(pa.table(rows), tmp_path / "1.parquet")
+    there("events", tmp_path, Ray(workers=2), watched=True)
+    monkeypatch.setattr(far.FarParquet, "_coming", _misplaced)
+    with pytest.raises(RuntimeError, match="another order"):
+        there("events", tmp_path, Ray(workers=2))
+    logs = Path(cluster._private.worker._global_node.get_session_dir_path(), "logs")
+    files = [path for path in logs.rglob("*") if path.is_file()]
+    assert files
+    assert [path for path in files if CANARY.encode() in path.read_bytes()] == []
+
+
+def _misplaced(self: far.FarParquet) -> Iterator[far.FarBlock]:
+    for table, count in self._tables():
+        yield far.FarBlock(self, table, Where(0, count, 7))
+
+
+def test_without_ray_a_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(BadParameter, match=r"pip install 'littlestone\[ray\]'"):
+        ls.DPSOA(ls.Points(), 1, 1e-9, 1000, engine="ray")
+
+
+def test_the_name_of_an_engine_is_enough() -> None:
+    learner = ls.DPSOA(ls.Points(), 4, 1e-6, 2000, engine="ray")
+    learner.learn_many(["a", "b"] * 1000, [1, 0] * 1000)
+    assert str(learner.hypothesis) == "x = 'a'"
+    with pytest.raises(BadParameter, match="no engine is called 'dask': say ray"):
+        ls.DPSOA(ls.Points(), 1, 1e-9, 1000, engine="dask")

@@ -562,7 +562,35 @@ def test_a_file_that_is_not_there_is_an_os_error(tmp_path: Path) -> None:
         with pytest.raises(FileNotFoundError):
             read(tmp_path / name)
     with pytest.raises(IsADirectoryError):
-        read(tmp_path)
+        read(tmp_path, format="csv")
+
+
+def test_a_folder_is_its_parquet_files_in_the_order_of_their_paths(tmp_path: Path) -> None:
+    parts = {"b/1.parquet": ["x"], "a/2.parquet": ["y", "z"], "a/10.parquet": ["w"], "b/0.csv": []}
+    for name, cells in parts.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        pq.write_table(pa.table({"a": cells, "y": [1] * len(cells)}), tmp_path / name)
+    for hidden in ("_delta_log/1.parquet", "a/.2.parquet.crc.parquet"):
+        (tmp_path / hidden).parent.mkdir(exist_ok=True)
+        (tmp_path / hidden).write_bytes(b"half written")
+    with open_rows(tmp_path, MERCHANTS, label="y", block_rows=3) as rows:
+        assert rows.length == 4
+        found = [block.columns["a"].tolist() for block in rows]
+    assert found == [["w", "y", "z"], ["x"]]
+
+
+def test_a_column_has_one_type_in_all_files_of_a_folder(tmp_path: Path) -> None:
+    """Numbers of one file would be spelt as those of the other: a row more would change others."""
+    for name, cells in (("1", [1, 2]), ("2", [1.5])):
+        table = pa.table({"a": cells, "y": [1] * len(cells)})
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+    said = refusal(tmp_path)
+    assert "2.parquet: column 'a' has type double, and int64 in" in said
+
+
+def test_a_folder_without_parquet_files_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "day.csv").write_text("a,y\n1,1\n")
+    assert refusal(tmp_path).endswith(": there is no Parquet file in the folder")
 
 
 @pytest.mark.parametrize(

@@ -98,11 +98,14 @@ class FarParquet:
     def _tables(self) -> Iterator[tuple[Any, int]]:
         """The addresses of tables in Ray's object store, in the order of the rows."""
         data, spans = ray_data(), self._spans()
+        if not spans:
+            return
+        at_once = min(self._workers, len(spans))
         context = data.DataContext.get_current().copy()
         context.execution_options.preserve_order, context.enable_progress_bars = True, False
         with data.DataContext.current(context):
             tables = data.from_items(spans, override_num_blocks=len(spans)).map_batches(
-                tasks.read_span, fn_args=[self.wanted], batch_size=1, concurrency=self._workers
+                tasks.read_span, fn_args=[self.wanted], batch_size=1, concurrency=at_once
             )
         with plainly(self._ray):
             for bundle in tables.iter_internal_ref_bundles():

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from littlestone.edge.blocks import BadRow, Block, Wanted
+from littlestone.edge.blocks import BadRow, BadStream, Block, Wanted
 from littlestone.edge.parquet import ParquetFile, piece_of_table
 from littlestone.learning.forest import Routes, trees_of
 from littlestone.learning.rounds import NOBODY, Rounds, readable_rounds, usable_rounds, user_numbers
@@ -21,6 +21,8 @@ from littlestone.theory.values import Mask
 
 ROW = "littlestone.row"
 """The column with the place of a row in the stream: what comes in another order is noticed."""
+TROUBLE = "littlestone.trouble"
+"""The only column of a table that could not be read: why. Ray Data would make a page of it."""
 
 
 class Where(NamedTuple):
@@ -61,12 +63,17 @@ def read_span(span: dict[str, Any], wanted: Wanted) -> Any:
 
     path, row = str(span["path"][0]), int(span["row"][0])
     first, end = int(span["first"][0]), int(span["end"][0])
-    table = ParquetFile(path, wanted).table(range(first, end))
+    try:
+        table = ParquetFile(path, wanted).table(range(first, end))
+    except (BadStream, OSError) as error:
+        return pyarrow.table({TROUBLE: [str(error)]})
     return table.append_column(ROW, pyarrow.array(np.arange(row, row + len(table))))
 
 
 def table_of(table: Any, where: Where) -> Any:
     """Rows of a table, if they are those that are meant."""
+    if TROUBLE in table.column_names:
+        raise BadStream(table.column(TROUBLE)[0].as_py())
     part = table.slice(where.offset, where.size)
     if part.num_rows != where.size or part.column(ROW)[0].as_py() != where.row:
         raise RuntimeError("the rows of the stream have come in another order than they are in")
