@@ -13,6 +13,7 @@ from bench import (
     paper_plan,
     peers,
     privacy,
+    scale,
     selectors,
     service,
     speed,
@@ -36,6 +37,7 @@ PARTS = {
     "starting": starting.run,
     "memory": memory.run,
     "service": service.run,
+    "scale": scale.run,
 }
 
 

@@ -1,0 +1,296 @@
+"""The engine: its speed as a ratio to one process on the same Parquet files, and what it costs.
+
+Prints rounds a second of `littlestone learn` on a folder of Parquet (Rules on five columns of
+strings), without an engine and with one and two workers, the start of Ray left out; the bytes that
+pass the driver; and the parts of the model in docs/scale.md: the gate alone, the errands to the
+shards, and trees.
+"""
+
+import io
+import tracemalloc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+import ray
+from ray.cloudpickle import CloudPickler
+from rich.console import Console
+from rich.table import Table
+
+from bench.clock import seconds
+from littlestone import DPSOA, Plan, Rules
+from littlestone.edge.engine import Ray
+from littlestone.edge.engine.far import open_far_rows
+from littlestone.edge.running import run as run_task
+from littlestone.edge.tasks import Task, learn_block
+from littlestone.lab.streams import rows
+from littlestone.learning.forest import Forest
+from littlestone.learning.rounds import Numbers, Rounds
+from littlestone.learning.tree import written
+from littlestone.theory.classes import HypothesisClass
+from littlestone.theory.hypothesis import Hypothesis
+from littlestone.theory.values import Mask
+
+ROUNDS, PART, GROUP, TRIES = 2 * 10**7, 10**6, 1 << 17, 2
+AIM = 0.6
+RULES = Rules(["a", "b", "c", "d", "e"])
+SPEC = "rules:a,b,c,d,e"
+NOISE = 0.02
+TREES = 100_000
+
+
+def run() -> None:
+    """Print the tables."""
+    console = Console(highlight=False, width=100)
+    with TemporaryDirectory() as place:
+        clean, noisy = Path(place, "clean"), Path(place, "noisy")
+        _write(clean, ROUNDS, 0.0)
+        _write(noisy, ROUNDS // 2, NOISE)
+        console.print(_speed(clean, noisy))
+        with _cluster(2):
+            for line in (*_bytes(clean, noisy), *_errands(clean)):
+                console.print(line)
+    for line in (*_gate(), *_trees()):
+        console.print(line)
+
+
+def _write(folder: Path, rounds: int, noise: float) -> None:
+    """A day's rows a file, each day other rows with the same cause."""
+    for part in range(rounds // PART):
+        stream = rows(7, PART, 0.06, noise=noise, part=part)
+        assert isinstance(stream.batch, dict)
+        table = pyarrow.table({**stream.batch, "y": stream.answers.astype(np.int8)})
+        day = folder / f"day={part:02}"
+        day.mkdir(parents=True)
+        pyarrow.parquet.write_table(table, day / "part.parquet", row_group_size=GROUP)
+
+
+@contextmanager
+def _cluster(cores: int) -> Iterator[None]:
+    """A cluster of this machine with so many cores, as far as Ray gives out work."""
+    ray.init(address="local", num_cpus=cores, include_dashboard=False, log_to_driver=False)
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _speed(clean: Path, noisy: Path) -> Table:
+    title = "Learning from partitioned Parquet, Rules on 5 columns of strings; the ratios count"
+    table = Table("stream", "T", "engine", title=title)
+    for name in ("rounds/s", "ratio", "aim", "ok"):
+        table.add_column(name, justify="right" if name in ("rounds/s", "ratio") else "left")
+    for name, folder, rounds in (("clean", clean, ROUNDS), ("2 % noise", noisy, ROUNDS // 2)):
+        here = rounds / _learned(folder, None)
+        table.add_row(name, f"{rounds:.0e}", "none: one process", f"{here:,.0f}", "1.00", "", "")
+        for cores, workers in ((1, 1), (2, 1), (2, 2)):
+            with _cluster(cores):
+                speed = rounds / _learned(folder, workers)
+            what = f"{workers} worker{'s' * (workers > 1)}, Ray has {cores} core{'s' * (cores > 1)}"
+            aimed = name == "clean" and workers == 1
+            table.add_row(
+                name, f"{rounds:.0e}", what, f"{speed:,.0f}", f"{speed / here:.2f}",
+                f">= {AIM}" if aimed else "",
+                ("yes" if speed / here >= AIM else "NO") if aimed else "",
+            )  # fmt: skip
+        table.add_section()
+    return table
+
+
+def _learned(folder: Path, workers: int | None) -> float:
+    engine, tolerance = "ray" if workers else None, NOISE if folder.name == "noisy" else 0.0
+    task = Task(
+        str(folder), SPEC, "y", 1.0, 1e-9, tolerance=tolerance, engine=engine, workers=workers
+    )
+    return seconds(lambda: run_task(task, lambda outcome: None), TRIES)
+
+
+class _Sizer(CloudPickler):
+    """Pickles as Ray does; an address is 28 bytes."""
+
+    def persistent_id(self, value: object) -> object:
+        return value.binary() if isinstance(value, ray.ObjectRef) else None
+
+
+@dataclass
+class _Meter:
+    """In the place of the module ray: counts the bytes of what the driver sends and gets. Ray's own
+    messages are not in it."""
+
+    sent: int = 0
+    got: int = 0
+
+    def get(self, asked: Any) -> Any:
+        found = ray.get(asked)
+        self.got += _size(found)
+        return found
+
+    def put(self, value: Any) -> Any:
+        self.sent += _size(value)
+        return ray.put(value)
+
+    def remote(self, thing: Any) -> "_Metered":
+        return _Metered(self, ray.remote(thing))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(ray, name)
+
+
+@dataclass
+class _Metered:
+    """A task, or an actor, or what is asked of one."""
+
+    meter: _Meter
+    inner: Any
+
+    def remote(self, *arguments: Any) -> Any:
+        self.meter.sent += _size(arguments)
+        found = self.inner.remote(*arguments)
+        return found if isinstance(found, ray.ObjectRef) else _Metered(self.meter, found)
+
+    def options(self, **options: Any) -> "_Metered":
+        return _Metered(self.meter, self.inner.options(**options))
+
+    def __getattr__(self, name: str) -> "_Metered":
+        return _Metered(self.meter, getattr(self.inner, name))
+
+
+def _size(value: Any) -> int:
+    buffer = io.BytesIO()
+    sizer: Any = _Sizer
+    sizer(buffer).dump(value)
+    return len(buffer.getbuffer())
+
+
+@dataclass(frozen=True)
+class _Counted(Ray):
+    """The engine, with a meter."""
+
+    meter: _Meter = field(default_factory=_Meter)
+
+    def connected(self) -> Any:
+        return self.meter
+
+
+def _bytes(clean: Path, noisy: Path) -> Iterator[str]:
+    for folder in (clean, noisy):
+        engine = _Counted(workers=2)
+        tolerance = NOISE if folder is noisy else 0.0
+        with open_far_rows(engine, str(folder), RULES, label="y", user=None, strict=False) as far:
+            assert far.length is not None
+            plan = Plan.practical(RULES, 1, 1e-9, far.length, tolerance=tolerance)
+            learner = DPSOA(RULES, plan=plan, engine=engine)
+            for block in far:
+                learn_block(learner, block)
+        held = sum(file.stat().st_size for file in folder.rglob("*.parquet")) / far.length
+        sent, got = engine.meter.sent / far.length, engine.meter.got / far.length
+        yield (
+            f"{folder.name}: through the driver {sent:.3f} bytes a round out, {got:.3f} in; "
+            f"in the files {held:.1f}"
+        )
+
+
+def _errands(folder: Path) -> Iterator[str]:
+    """What it takes to show a block of rows to the shards, and to count their votes."""
+    plan, truth = Plan.practical(RULES, 1, 1e-9, ROUNDS), rows(7, 1, 0.06).truth
+    assert truth is not None
+    for workers in (1, 2):
+        engine = Ray(workers=workers)
+        far = open_far_rows(engine, str(folder), RULES, label="y", user=None, strict=False)
+        with far:
+            block = next(block for block in far if len(block) == 1 << 17)
+        forest = engine.plant(RULES, plan.shapes, 7, plan.root, plan.replant)
+        for marked in (1, plan.trees // 10, plan.trees):
+            took = seconds(partial(_errand, forest, truth, block, marked), 5)
+            yield (
+                f"{workers} worker{'s' * (workers > 1)}: a block of {len(block):,} rounds, {marked} "
+                f"of {plan.trees} trees marked, shown and its votes counted: {1000 * took:.0f} ms"
+            )
+
+
+def _errand(forest: Any, rule: Hypothesis, block: Any, marked: int) -> None:
+    forest.restart(rule)
+    forest.marked[:marked] = True
+    forest.learn_far(block.numbered(0, None))
+    _ = forest.votes
+
+
+class _Known:
+    """A stretch of which the mistakes are known: what is left is the gate."""
+
+    def __init__(self, wrong: Numbers, start: int, stop: int) -> None:
+        self._wrong, self._start, self._stop = wrong, start, stop
+        self.has_users = False
+
+    @property
+    def size(self) -> int:
+        return self._stop - self._start
+
+    @property
+    def count(self) -> int:
+        return self.size
+
+    def between(self, start: int, stop: int) -> "_Known":
+        first, last = np.searchsorted(self._wrong, [start, stop])
+        return _Known(self._wrong[first:last], start, stop)
+
+    def wrong(self, cls: HypothesisClass, rule: Hypothesis) -> Numbers:
+        return self._wrong
+
+    def teach(self, memory: Any) -> Any:
+        return []
+
+    def number_of(self, row: int) -> int:
+        return row
+
+    def copied(self) -> "_Known":
+        return self
+
+    def here(self) -> Rounds:
+        raise NotImplementedError
+
+    def routes(self) -> Numbers:
+        raise NotImplementedError
+
+    def numbered(self, first: int, within: Mask | None) -> "_Known":
+        return self
+
+    def null_rounds(self, within: Mask | None) -> int:
+        return 0
+
+
+def _gate() -> Iterator[str]:
+    draw = np.random.default_rng(1)
+    for noise in (0.0, NOISE):
+        plan = Plan.practical(RULES, 1, 1e-9, ROUNDS, tolerance=noise)
+        wrong = np.flatnonzero(draw.random(ROUNDS) < noise * 0.9)
+
+        def gate(plan: Plan = plan, wrong: Any = wrong) -> None:
+            DPSOA(RULES, plan=plan).learn_away(_Known(wrong, 0, ROUNDS))
+
+        took = seconds(gate, TRIES)
+        yield f"the gate alone, {noise:.0%} noise: {ROUNDS / took:,.0f} rounds a second"
+
+
+def _trees() -> Iterator[str]:
+    tracemalloc.start()
+    forest = Forest(RULES, [1] * TREES, 7, replant=True)
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    first = RULES.hypothesis(RULES.start())
+    assert first is not None
+    took = seconds(lambda: forest.restart(first), 3)
+    row = dict.fromkeys(RULES.columns, "v12345")
+    forest._surprised(0, 1, row, True)
+    kept = len(written(forest.trees[0]))
+    yield (
+        f"trees: {held / TREES:,.0f} bytes each, {1e6 * took / TREES:.1f} us each to begin an "
+        f"epoch, {kept} bytes to keep one that was taught one row"
+    )
