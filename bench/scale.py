@@ -210,8 +210,8 @@ def _errands(folder: Path) -> Iterator[str]:
         for marked in (1, plan.trees // 10, plan.trees):
             took = seconds(partial(_errand, forest, truth, block, marked), 5)
             yield (
-                f"{workers} worker{'s' * (workers > 1)}: a block of {len(block):,} rounds, {marked} "
-                f"of {plan.trees} trees marked, shown and its votes counted: {1000 * took:.0f} ms"
+                f"workers: {workers}; a block of {len(block):,} rounds, {marked} of {plan.trees} "
+                f"trees marked, shown and its votes counted: {1000 * took:.0f} ms"
             )
 
 

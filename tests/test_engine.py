@@ -5,7 +5,7 @@ import random
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from itertools import pairwise
@@ -41,6 +41,8 @@ pytestmark = [
 
 ROWS = 9_000
 CANARY = "canary-5301"
+SHORT = {"FIRST_BLOCK": 300, "LARGEST_BLOCK": 700, "SPAN": 1000}
+"""Many blocks, some of them within one table and some of several row groups."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -51,8 +53,7 @@ def cluster() -> Iterator[Any]:
 
 @pytest.fixture(autouse=True)
 def _short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many blocks, some of them within one table and some of several row groups."""
-    for name, value in {"FIRST_BLOCK": 300, "LARGEST_BLOCK": 700, "SPAN": 1000}.items():
+    for name, value in SHORT.items():
         monkeypatch.setattr(far, name, value)
 
 
@@ -108,10 +109,18 @@ def here(kind: str, folder: Path) -> dict[str, Any]:
 
 def there(kind: str, folder: Path, engine: Ray, **options: Any) -> dict[str, Any]:
     """What is learned with its rows and its trees on a cluster."""
+    return there_with(kind, folder, engine, lambda number: None, **options)
+
+
+def there_with(
+    kind: str, folder: Path, engine: Ray, before: Callable[[int], None], **options: Any
+) -> dict[str, Any]:
+    """The same; something happens before each block."""
     learner, user = learner_of(kind, engine=engine, **options), KINDS[kind][1]
     opened = open_far_rows(engine, str(folder), RULES, label="failed", user=user, strict=False)
     with opened as rows:
-        for block in rows:
+        for number, block in enumerate(rows):
+            before(number)
             learn_block(learner, block)
     return told(learner)
 
@@ -208,6 +217,14 @@ def test_readers_killed_in_mid_block_change_nothing(folder: Path) -> None:
         over.set()
         killer.join()
     assert kills
+
+
+def test_a_node_that_is_lost_changes_nothing(folder: Path) -> None:
+    """Two nodes on this machine, with a store of objects each; one is killed on the way."""
+    code = [sys.executable, "-m", "two_nodes", str(folder)]
+    done = subprocess.run(code, cwd=Path(__file__).parent, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.endswith("the same\n")
 
 
 def task(folder: Path, **more: Any) -> Task:

@@ -133,10 +133,11 @@ def test_a_learner_moves_between_here_and_there(kind: str) -> None:
     assert shelf.parts == other.parts
 
 
-def test_a_cluster_that_loses_everything_is_given_up() -> None:
+def test_a_cluster_that_loses_everything_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sharded, "PAUSE", 0)
     cluster = AtOnce(lambda: True)
     learner = make("points", "practical", engine=Pretended("", 2, cluster), watched=True)
-    with pytest.raises(BadParameter, match="the cluster has lost trees 5 times in a row"):
+    with pytest.raises(BadParameter, match="the cluster has lost trees 12 times in a row"):
         after(learner, "points", 9)
 
 

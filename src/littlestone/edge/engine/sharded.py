@@ -10,6 +10,7 @@ lost is sown again from what was kept of it (`kept`, which is what was committed
 the rows since. The gate never notices: a forest draws no noise.
 """
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,8 +38,9 @@ MOST_UNDER_WAY = 8
 """How many errands a shard may be behind: more rows wait where they are."""
 MOST_SINCE = 1 << 20
 """How many rounds may have to be shown again to a shard that is lost."""
-MOST_TRIES = 5
-"""How often the shards are sown again before the cluster is given up."""
+MOST_TRIES, PAUSE = 12, 0.1
+"""How often shards are sown again before the cluster is given up, and how many seconds it is left
+alone before the third time; then for twice as long each time: some three minutes in all."""
 
 Found = TypeVar("Found")
 
@@ -174,6 +176,7 @@ class Sharded:
         for again in range(MOST_TRIES):
             try:
                 if again:
+                    time.sleep(PAUSE * (2 ** (again - 1) - 1))
                     self._sow()
                 self._dispatch()
                 return ask()
