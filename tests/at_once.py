@@ -7,13 +7,14 @@ The real one has its own tests.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import ray
-from ray.exceptions import ActorDiedError
+from ray.exceptions import ActorDiedError, WorkerCrashedError
 
 from littlestone.edge.engine import Ray
-from littlestone.edge.engine.shard import Forgotten
+
+How: TypeAlias = Literal["dies", "died", "misses"]
 
 
 class Answer(NamedTuple):
@@ -25,11 +26,12 @@ class Answer(NamedTuple):
 
 @dataclass
 class AtOnce:
-    """The module. `lost` says whether a shard is lost before its next call. The call fails with it,
-    unless it was lost `silently`: while nobody asked."""
+    """The module. `lost` says whether something goes wrong before a shard's next call, `how` what
+    does: the shard dies, and the call with it; it died while nobody asked; or the call fails, and
+    the shard is well."""
 
     lost: Callable[[], bool] = lambda: False
-    silently: bool = False
+    how: How = "dies"
     exceptions: Any = ray.exceptions
     actors: list["Actor"] = field(default_factory=list)
 
@@ -71,12 +73,14 @@ class Actor:
 
     def call(self, name: str, *arguments: Any) -> Answer:
         if self._cluster.lost():
+            if self._cluster.how == "misses":
+                return Answer(None, WorkerCrashedError())
             self._shard = self._make()
-            if not self._cluster.silently:
+            if self._cluster.how == "dies":
                 return Answer(None, ActorDiedError())
         try:
             return Answer(getattr(self._shard, name)(*arguments))
-        except Forgotten as error:
+        except Exception as error:
             return Answer(None, error)
 
 
@@ -98,7 +102,7 @@ class Pretended(Ray):
         return self.cluster
 
 
-def losing(fatal: int, silently: bool = False) -> AtOnce:
-    """A cluster that loses a shard before a call of this number, counted from 0, and no other."""
+def losing(fatal: int, how: How) -> AtOnce:
+    """A cluster in which the call of this number, counted from 0, goes wrong, and no other."""
     left = iter(range(fatal, -1, -1))
-    return AtOnce(lambda: next(left, -1) == 0, silently)
+    return AtOnce(lambda: next(left, -1) == 0, how)

@@ -153,6 +153,41 @@ def test_another_order_of_rows_is_noticed(folder: Path, monkeypatch: pytest.Monk
         there("events", folder, Ray(workers=2))
 
 
+def test_rows_put_by_that_are_lost_are_put_by_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process that put rows by for the shards is killed before they have fetched them: the
+    shards stay well, and have missed an errand."""
+    expected, spread, send = here("events", folder), far.FarRounds.spread, Sharded._send
+    addresses, kills = list[Any](), 0
+
+    def noting(rounds: far.FarRounds, forest: Sharded) -> Any:
+        addresses.append(spread(rounds, forest))
+        return addresses[-1]
+
+    def and_kill(forest: Sharded, errand: Any) -> None:
+        nonlocal kills
+        if kills:
+            return send(forest, errand)
+        shards = running("ray::Shard")
+        for shard in shards:
+            shard.suspend()
+        send(forest, errand)
+        ray.wait(addresses[-1:], timeout=30, fetch_local=False)
+        for name in ("ray::IDLE", "ray::spread", "ray::look"):
+            for process in running(name):
+                process.kill()
+                kills += 1
+        for shard in shards:
+            shard.resume()
+        return None
+
+    monkeypatch.setattr(far.FarRounds, "spread", noting)
+    monkeypatch.setattr(Sharded, "_send", and_kill)
+    assert there("events", folder, Ray(workers=2)) == expected
+    assert kills
+
+
 class Killer:
     """Sends SIGKILL to a shard in the middle of a batch: after an errand was sent, before its
     answer is asked for."""
@@ -327,6 +362,65 @@ def test_what_cannot_be_is_said_in_a_sentence(folder: Path, tmp_path: Path) -> N
                    tmp_path / "run.db")  # fmt: skip
     assert "PrivateExperts has none: leave out --engine, or say --learner dpsoa" in said
     assert not (tmp_path / "run.db").exists()
+
+
+def test_a_store_goes_on_though_a_missing_number_changes_the_arrays(tmp_path: Path) -> None:
+    """Blocks are cut differently here and there, and a null makes objects of a block's numbers."""
+    numbers: list[int | None] = [n % 5 for n in range(9000)]
+    numbers[8000] = None
+    labels = [int(n == 3) for n in numbers]
+    (tmp_path / "days").mkdir()
+    pq.write_table(pa.table({"n": numbers, "y": labels}), tmp_path / "days" / "1.parquet")
+    arguments = [
+        "days",
+        "--class",
+        "points:n",
+        "--label",
+        "y",
+        "--db",
+        "run.db",
+        "--horizon",
+        18000,
+    ]
+    assert littlestone("learn", *arguments, folder=tmp_path).returncode == 0
+    pq.write_table(pa.table({"n": numbers, "y": labels}), tmp_path / "days" / "2.parquet")
+    done = littlestone("learn", *arguments, "--engine", "ray", "--json", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["public"]["rounds"] == 18000
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.string_view(), pa.large_string(), pa.dictionary(pa.int8(), pa.string())]
+)
+def test_text_of_any_sort(kind: Any, tmp_path: Path) -> None:
+    rows = columns(4000)
+    table = pa.table({name: pa.array(cells) for name, cells in rows.items()})
+    for place, name in enumerate(("version", "country")):
+        table = table.set_column(place, name, table.column(name).cast(kind))
+    pq.write_table(table, tmp_path / "1.parquet")
+    expected = here("events", tmp_path)
+    assert len(expected["releases"]) > 1
+    assert there("events", tmp_path, Ray(workers=2)) == expected
+
+
+def test_paths_need_not_be_absolute(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers may have been started anywhere."""
+    expected = here("events", folder)
+    monkeypatch.chdir(folder.parent)
+    assert there("events", Path(folder.name), Ray(workers=1)) == expected
+
+
+def test_what_a_cluster_of_ours_leaves_on_disk_is_its_owners(cluster: Any) -> None:
+    session = Path(cluster._private.worker._global_node.get_session_dir_path())
+    open_to_all = [
+        path.name for path in session.rglob("*") if path.is_file() and path.stat().st_mode & 0o077
+    ]
+    assert open_to_all == []
+
+
+def test_one_process_has_one_cluster() -> None:
+    with pytest.raises(BadParameter, match="connected to another cluster already"):
+        ls.DPSOA(ls.Points(), 1, 1e-9, 1000, engine="ray:192.0.2.1:6379")
 
 
 def test_a_file_that_is_damaged_inside_is_a_sentence(folder: Path, tmp_path: Path) -> None:

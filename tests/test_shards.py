@@ -1,12 +1,12 @@
 """A forest in shards: the forest, whatever the number of shards and whichever of them is lost."""
 
 from collections import Counter
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 import littlestone as ls
-from at_once import AtOnce, Pretended, losing
+from at_once import AtOnce, How, Pretended, losing
 from classes import CASES
 from littlestone.edge.engine import sharded
 from littlestone.edge.engine.shard import Forgotten, Seeds, Shard
@@ -14,6 +14,7 @@ from littlestone.learning.choosing import complexity
 from littlestone.learning.forest import Forest
 from littlestone.privacy.exact import BadParameter
 from littlestone.privacy.rehearsal import SeededNoise
+from littlestone.privacy.spender import Moved
 from test_dpsoa import LENGTH, PLANS, fed, stream_of, users_of
 from test_saving import Shelf
 
@@ -62,19 +63,19 @@ def calls_of(kind: str) -> int:
     return calls["made"]
 
 
-def lost(kind: str, fatal: int, silently: bool) -> dict[str, Any]:
-    """A run that loses a shard before a call."""
-    engine = Pretended("", 2, losing(fatal, silently))
+def lost(kind: str, fatal: int, how: How) -> dict[str, Any]:
+    """A run in which a call goes wrong."""
+    engine = Pretended("", 2, losing(fatal, how))
     return after(make("points", kind, engine=engine, watched=True), "points", 9)
 
 
-@pytest.mark.parametrize("silently", [False, True])
+@pytest.mark.parametrize("how", get_args(How))
 @pytest.mark.parametrize("kind", PLANS)
-def test_a_shard_may_be_lost_before_any_call(kind: str, silently: bool) -> None:
+def test_any_call_to_a_shard_may_go_wrong(kind: str, how: How) -> None:
     here, calls = after(make("points", kind), "points", 9), calls_of(kind)
     assert calls > 20
     for fatal in range(calls):
-        assert lost(kind, fatal, silently) == here, fatal
+        assert lost(kind, fatal, how) == here, fatal
 
 
 def test_a_shard_that_did_not_notice_would_be_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,7 +87,14 @@ def test_a_shard_that_did_not_notice_would_be_found_out(monkeypatch: pytest.Monk
 
     here = after(make("points", "practical"), "points", 9)
     monkeypatch.setattr(Shard, "_sown", unsuspecting)
-    assert any(lost("practical", fatal, silently=True) != here for fatal in range(60))
+    assert any(lost("practical", fatal, "died") != here for fatal in range(60))
+
+
+def test_an_errand_that_nobody_missed_would_be_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The planted fault: votes are counted, and whether every errand was done is not asked."""
+    here = after(make("points", "practical"), "points", 9)
+    monkeypatch.setattr(sharded.Sharded, "_hear", lambda self: None)
+    assert any(lost("practical", fatal, "misses") != here for fatal in range(60))
 
 
 def test_rows_that_were_not_sent_again_would_be_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,7 +106,7 @@ def test_rows_that_were_not_sent_again_would_be_found_out(monkeypatch: pytest.Mo
 
     here, sown = after(make("points", "practical"), "points", 9), sharded.Sharded._sow
     monkeypatch.setattr(sharded.Sharded, "_sow", forgetful)
-    assert any(lost("practical", fatal, silently=False) != here for fatal in range(60))
+    assert any(lost("practical", fatal, "dies") != here for fatal in range(60))
 
 
 @pytest.mark.parametrize("kind", PLANS)
@@ -107,7 +115,7 @@ def test_what_was_kept_is_enough(kind: str, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(sharded, "MOST_SINCE", 10)
     here = after(make("points", kind), "points", 9)
     for fatal in range(0, 120, 7):
-        there = make("points", kind, engine=Pretended("", 3, losing(fatal)))
+        there = make("points", kind, engine=Pretended("", 3, losing(fatal, "dies")))
         assert after(there, "points", 9) == here, fatal
 
 
@@ -141,6 +149,28 @@ def test_a_cluster_that_loses_everything_is_given_up(monkeypatch: pytest.MonkeyP
         after(learner, "points", 9)
 
 
+def test_what_goes_wrong_in_a_shard_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would go wrong again: it is not done again, and nothing is learned on top of it."""
+
+    def full(self: Shard, *_: object) -> None:
+        raise MemoryError("no room for trees")
+
+    monkeypatch.setattr(Shard, "learn", full)
+    learner = make("points", "practical", engine=Pretended("", 2))
+    with pytest.raises(MemoryError, match="no room for trees"):
+        after(learner, "points", 9)
+    with pytest.raises(Moved, match="interrupted half-way"):
+        learner.learn_one(1, 1)
+
+
+def test_many_small_errands_are_kept_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sharded, "MOST_ERRANDS", 3)
+    there = make("points", "practical", engine=Pretended(workers=2))
+    assert after(there, "points", 1) == after(make("points", "practical"), "points", 1)
+    forest: Any = there._engine.forest
+    assert len(forest._since) <= 4
+
+
 def test_a_shard_that_knows_nothing_says_so() -> None:
     cls, _ = CASES["points"]
     shard = Shard(Seeds(cls, (1, 1, 1), 7, "learns", False), range(1, 3))
@@ -158,10 +188,10 @@ def test_rows_of_trees_without_an_error_stay_where_they_are() -> None:
     sent = 0
 
     class Counting(Shard):
-        def learn(self, sowing: int, rows: Any) -> Any:
+        def learn(self, sowing: int, rows: Any, told: bool) -> Any:
             nonlocal sent
             sent += rows.size
-            return super().learn(sowing, rows)
+            return super().learn(sowing, rows, told)
 
     cls = ls.Points()
     plan = ls.Plan.practical(cls, 1, 1e-9, 10_000)

@@ -32,8 +32,9 @@ def main(folder: Path) -> None:
     assert there_with("events", folder, engine, lose) == expected
     assert alive() == 1
     sys.stdout.write("the same\n")
-    ray.shutdown()
-    cluster.shutdown()
+    ends: list[Any] = [ray.shutdown, cluster.shutdown]
+    for end in ends:
+        end()
 
 
 def alive() -> int:

@@ -99,16 +99,17 @@ class Block:
         >>> rows("x", "y").check_sums([]) == rows("y").check_sums(rows("x").check_sums([]))
         True
         """
-        columns = [self.labels, *self.columns.values()]
+        columns = [*self.columns.values()]
         if self.users is not None:
             columns.append(self.users)
-        sums = before or [0] * len(columns)
-        return [crc32(_bytes(one), sum_) for one, sum_ in zip(columns, sums, strict=True)]
+        spelt = [self.labels.tobytes(), *map(_spelt, columns)]
+        sums = before or [0] * len(spelt)
+        return [crc32(one, sum_) for one, sum_ in zip(spelt, sums, strict=True)]
 
 
-def _bytes(column: Array) -> bytes:
-    if column.dtype != object:
-        return column.tobytes()
+def _spelt(column: Array) -> bytes:
+    """The values of a column, whatever array they are in: a missing one in a block makes it another
+    sort of array."""
     return "".join(f"{value}\0" for value in column.tolist()).encode("utf-8", "surrogatepass")
 
 

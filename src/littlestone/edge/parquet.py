@@ -103,7 +103,8 @@ class ParquetFile:
                 with pyarrow.parquet.ParquetFile(self.path, pre_buffer=False) as file:
                     yield file
             except (pyarrow.ArrowException, OSError) as error:
-                raise BadStream(f"{self.path}: {otherwise}: {error}") from None
+                said = " ".join(str(error).split())
+                raise BadStream(f"{self.path}: {otherwise}: {said}") from None
 
     def _check(self, schema: Any) -> None:
         wanted = self._wanted

@@ -44,6 +44,8 @@ class Ray:
         ray = installed()
         if not ray.is_initialized():
             _connect(ray, self.address or HERE)
+        elif self.address not in ("", "auto", address := ray.get_runtime_context().gcs_address):
+            raise BadParameter(f"this process is connected to another cluster already: {address}")
         return ray
 
     def count(self) -> int:
@@ -83,12 +85,15 @@ def installed() -> Any:
 
 def _connect(ray: Any, address: str) -> None:
     own = {"include_dashboard": False} if address == HERE else {}
+    before = os.umask(0o077)  # what Ray spills to disk and logs is for its owner's eyes
     try:
         _answers(address)
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)
     except (OSError, RuntimeError, ValueError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise BadParameter(f"there is no Ray cluster to reach at {address!r}: {reason}") from None
+    finally:
+        os.umask(before)
 
 
 def _answers(address: str) -> None:
@@ -117,12 +122,17 @@ def plainly(ray: Any) -> Iterator[None]:
     try:
         yield
     except ray.exceptions.RayTaskError as error:
-        cause = error
-        while isinstance(cause, ray.exceptions.RayTaskError):
-            cause = cause.cause
+        cause = cause_of(ray, error)
         if isinstance(cause, ValueError):
             raise cause from None
         raise
+
+
+def cause_of(ray: Any, error: Exception) -> Exception:
+    """What went wrong in a task, without Ray's account of it."""
+    while isinstance(error, ray.exceptions.RayTaskError):
+        error = error.cause
+    return error
 
 
 def ray_data() -> Any:

@@ -5,6 +5,7 @@ wrong. It asks for that a few blocks ahead, always with the rule it asked for la
 it ask again.
 """
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -121,7 +122,14 @@ class FarParquet:
             for group, count in enumerate(file.groups):
                 rows += count
                 if rows >= SPAN or group == len(file.groups) - 1:
-                    spans.append({"path": file.path, "first": first, "end": group + 1, "row": row})
+                    spans.append(
+                        {
+                            "path": os.path.abspath(file.path),
+                            "first": first,
+                            "end": group + 1,
+                            "row": row,
+                        }
+                    )
                     first, row, rows = group + 1, row + rows, 0
         return spans
 
@@ -256,7 +264,8 @@ class FarRounds:
 
     def followed_by(self, other: "FarRounds") -> "FarRounds | None":
         """These rounds and those that come next, if they are of one block."""
-        if self._block is not other._block or self._stop != other._start:
+        same = self._block is other._block and self._first == other._first
+        if not same or self._stop != other._start:
             return None
         return FarRounds(self._block, self._first, self._within, self._start, other._stop)
 

@@ -53,18 +53,19 @@ class Shard:
         self._forest.regrow(parts)
         self._sowing = sowing
 
-    def learn(self, sowing: int, rows: Rounds) -> list[VoteChange]:
-        """Show the trees some rows of theirs; the changes are by the numbers of the rows."""
-        forest = self._sown(sowing)
-        changes = rows.teach(forest)
+    def learn(self, sowing: int, rows: Rounds, told: bool) -> list[VoteChange]:
+        """Show the trees some rows of theirs; the changes, by the numbers of the rows, if told."""
+        changes = rows.teach(self._sown(sowing))
+        if not told:
+            return []
         return [change._replace(row=rows.number_of(change.row)) for change in changes]
 
-    def fetch(self, sowing: int, spread: list[Any], place: int) -> list[VoteChange]:
+    def fetch(self, sowing: int, spread: list[Any], place: int, told: bool) -> list[VoteChange]:
         """Show the trees the rows that were put by for them, at a place of a list."""
         import ray
 
         self._sown(sowing)
-        return self.learn(sowing, ray.get(spread[place]))
+        return self.learn(sowing, ray.get(spread[place]), told)
 
     def votes(self, sowing: int) -> Counter[Hypothesis]:
         """How many of the trees vote for each rule."""

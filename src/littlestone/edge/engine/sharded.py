@@ -6,19 +6,20 @@ where they are. Rows are sent on without waiting, a few errands ahead, and votes
 together when somebody asks.
 
 Promises: the same votes and changes as one forest, whatever the number of shards. A shard that is
-lost is sown again from what was kept of it (`kept`, which is what was committed, or more) and shown
-the rows since. The gate never notices: a forest draws no noise.
+lost is sown again from what was kept of it (what was committed, or more) and shown the rows since;
+so are all if one errand fails. The gate never notices: a forest draws no noise.
 """
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeVar
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from littlestone.edge.engine.cluster import cause_of
 from littlestone.edge.engine.shard import Forgotten, Seeds, Shard
 from littlestone.edge.engine.tasks import Share
 from littlestone.learning.forest import Routes, VoteChange
@@ -38,19 +39,22 @@ MOST_UNDER_WAY = 8
 """How many errands a shard may be behind: more rows wait where they are."""
 MOST_SINCE = 1 << 20
 """How many rounds may have to be shown again to a shard that is lost."""
+MOST_ERRANDS = 1000
+"""In how many errands."""
 MOST_TRIES, PAUSE = 12, 0.1
 """How often shards are sown again before the cluster is given up, and how many seconds it is left
 alone before the third time; then for twice as long each time: some three minutes in all."""
 
-Found = TypeVar("Found")
-
 
 @dataclass
 class Errand:
-    """Rows for the shards, and their answers to come."""
+    """Rows for the shards; the answers to come, and what they were. Only if `told`, the changes of
+    votes are among them."""
 
     rows: "list[Rounds] | FarRounds"
+    told: bool = False
     answers: list[Any] = field(default_factory=list)
+    changes: list[list[VoteChange]] = field(default_factory=list)
 
     @property
     def size(self) -> int:
@@ -85,6 +89,7 @@ class Sharded:
         self._kept: dict[int, bytes] = {}
         self._unsaved: set[int] = set()
         self._since: list[Errand] = []
+        self._heard = self._rounds_since = 0
         self._waiting: Errand | None = None
         self._votes: Counter[Hypothesis] | None = Counter({rule: len(self._seeds.leaves)})
 
@@ -108,7 +113,7 @@ class Sharded:
     @property
     def standing(self) -> Sequence[Hypothesis | None]:
         """What each tree votes for, in their order. Private."""
-        if not self._sown:
+        if not self._sown and self._waiting is None:
             return [self._rule] * len(self._seeds.leaves)
         return [vote for shard in self._asked("standing") for vote in shard]
 
@@ -122,7 +127,7 @@ class Sharded:
 
     def share(self) -> Share:
         """Whose rows are wanted, and by whom."""
-        return Share(self._seeds.seed, self.marked, self.bounds)
+        return Share(self._seeds.seed, self.marked.copy(), self.bounds)
 
     def learn(self, batch: Batch, answers: Mask, routes: Routes) -> Iterator[VoteChange]:
         """Show the forest a batch that is here; the changes of votes, in the order of the rows.
@@ -154,48 +159,48 @@ class Sharded:
         joined = self._waiting and _joined(self._waiting, errand)
         if not joined:
             self._dispatch()
-            if sum(one.size for one in self._since) > MOST_SINCE:
+            if self._rounds_since > MOST_SINCE or len(self._since) > MOST_ERRANDS:
                 self._keep()
         self._waiting, self._votes = joined or errand, None
         return self._changes(self._waiting)
 
     def _changes(self, errand: Errand) -> Iterator[VoteChange]:
-        found = self._safely(lambda: self._ray.get(errand.answers))
-        yield from sorted(change for answer in found for change in answer)
+        """The changes, for one who asks before more rows come."""
+        errand.told = True
+        self._asked(None)
+        yield from sorted(change for answer in errand.changes for change in answer)
 
-    def _asked(self, what: str) -> list[Any]:
-        """What every shard says, after all rows so far."""
-        return self._safely(
-            lambda: self._ray.get(
-                [getattr(shard, what).remote(self._sowings) for shard in self.shards]
-            )
-        )
-
-    def _safely(self, ask: Callable[[], Found]) -> Found:
-        """An answer of the shards, after all rows so far; those that are lost are sown again."""
+    def _asked(self, what: str | None) -> list[Any]:
+        """What every shard says, after all rows so far; those that are lost are sown again."""
         for again in range(MOST_TRIES):
             try:
                 if again:
                     time.sleep(PAUSE * (2 ** (again - 1) - 1))
                     self._sow()
                 self._dispatch()
-                return ask()
-            except self._lost as error:
-                lost = error
+                self._hear()
+                return self._ask(what)
+            except (Forgotten, self._ray.exceptions.RayError) as error:
+                lost = cause_of(self._ray, error)
+                if not isinstance(lost, Forgotten | self._ray.exceptions.RayError):
+                    raise lost from error
         raise BadParameter(
-            f"the cluster has lost trees {MOST_TRIES} times in a row: {lost}"
-        ) from lost
-
-    @property
-    def _lost(self) -> tuple[type[Exception], ...]:
-        known = self._ray.exceptions
-        return (
-            Forgotten,
-            known.RayActorError,
-            known.ObjectLostError,
-            known.WorkerCrashedError,
-            known.NodeDiedError,
+            f"the cluster has lost trees {MOST_TRIES} times in a row: {type(lost).__name__} {lost}"
         )
+
+    def _hear(self) -> None:
+        """Have the answer to every errand: a shard that is well may have missed one."""
+        new = self._since[self._heard :]
+        found = iter(self._ray.get([answer for errand in new for answer in errand.answers]))
+        for errand in new:
+            errand.changes = list(islice(found, len(errand.answers)))
+        self._heard = len(self._since)
+
+    def _ask(self, what: str | None) -> list[Any]:
+        if what is None:
+            return []
+        asked = [getattr(shard, what).remote(self._sowings) for shard in self.shards]
+        return list(self._ray.get(asked))
 
     def _sow(self) -> None:
         """Bring every shard to what was kept of its trees, and send the rows since again."""
@@ -203,7 +208,7 @@ class Sharded:
         for shard, ends in zip(self.shards, pairwise(self.bounds), strict=True):
             kept = {n: part for n, part in self._kept.items() if ends[0] <= n < ends[1]}
             shard.sow.remote(self._sowings, self.epoch, self._from, kept)
-        self._sown = True
+        self._sown, self._heard = True, 0
         for errand in self._since:
             self._send(errand)
 
@@ -215,6 +220,7 @@ class Sharded:
         if not self._sown:
             self._sow()
         self._since.append(errand)
+        self._rounds_since += errand.size
         self._send(errand)
         if len(self._since) > MOST_UNDER_WAY and (due := self._since[-MOST_UNDER_WAY].answers):
             self._ray.wait(due, num_returns=len(due), fetch_local=False)
@@ -222,11 +228,15 @@ class Sharded:
     def _send(self, errand: Errand) -> None:
         if isinstance(errand.rows, list):
             pairs = zip(self.shards, errand.rows, strict=True)
-            sent = [shard.learn.remote(self._sowings, rows) for shard, rows in pairs if rows.size]
+            sent = [
+                shard.learn.remote(self._sowings, rows, errand.told)
+                for shard, rows in pairs
+                if rows.size
+            ]
         else:
             spread = errand.rows.spread(self)
             sent = [
-                shard.fetch.remote(self._sowings, spread, place)
+                shard.fetch.remote(self._sowings, spread, place, errand.told)
                 for place, shard in enumerate(self.shards)
                 if self.marked[self.bounds[place] : self.bounds[place + 1]].any()
             ]
@@ -238,7 +248,7 @@ class Sharded:
             for parts in self._asked("changed"):
                 self._kept |= parts
                 self._unsaved |= parts.keys()
-            self._since = []
+            self._since, self._heard, self._rounds_since = [], 0, 0
 
     def live(self) -> Live:
         """The epoch, and the rule that it began with."""

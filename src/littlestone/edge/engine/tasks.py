@@ -21,6 +21,7 @@ from littlestone.theory.values import Mask
 
 ROW = "littlestone.row"
 """The column with the place of a row in the stream: what comes in another order is noticed."""
+VIEWS = {"string_view": "large_string", "binary_view": "large_binary"}
 TROUBLE = "littlestone.trouble"
 """The only column of a table that could not be read: why. Ray Data would make a page of it."""
 
@@ -65,8 +66,15 @@ def read_span(span: dict[str, Any], wanted: Wanted) -> Any:
     first, end = int(span["first"][0]), int(span["end"][0])
     try:
         table = ParquetFile(path, wanted).table(range(first, end))
-    except (BadStream, OSError) as error:
+    except BadStream as error:
         return pyarrow.table({TROUBLE: [str(error)]})
+    except OSError as error:
+        return pyarrow.table({TROUBLE: [f"{path}: {error.strerror or error}"]})
+    for place, held in enumerate(table.schema):
+        if str(held.type) in VIEWS:  # of which Arrow cannot take some
+            table = table.set_column(
+                place, held.name, table.column(place).cast(VIEWS[str(held.type)])
+            )
     return table.append_column(ROW, pyarrow.array(np.arange(row, row + len(table))))
 
 
