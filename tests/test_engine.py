@@ -5,6 +5,7 @@ import random
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
@@ -178,6 +179,7 @@ def test_rows_put_by_that_are_lost_are_put_by_again(
             for process in running(name):
                 process.kill()
                 kills += 1
+        time.sleep(1)  # for Ray to notice
         for shard in shards:
             shard.resume()
         return None
