@@ -130,6 +130,6 @@ def test_rounds_put_by_are_the_learners_own(monkeypatch: pytest.MonkeyPatch) -> 
     bounded = ls.DPSOA(cls, plan=replace(plan, restart_every=10**6), seed=5, noise=SeededNoise(3))
     for _ in range(11):
         bounded.learn_many(np.zeros(10, dtype=int), np.zeros(10, dtype=int))
-        engine = bounded._engine
+        engine = bounded._runner
         assert isinstance(engine, Restarting)
         assert sum(part.size for part in engine._put_by) <= 25

@@ -301,7 +301,7 @@ def test_it_goes_forward_only_and_an_interrupted_one_learns_no_more(
         copy.deepcopy(learner)
     with pytest.raises(TypeError):
         pickle.dumps(learner)
-    monkeypatch.setattr(learner._engine, "advance", None)
+    monkeypatch.setattr(learner._runner, "advance", None)
     with pytest.raises(TypeError):
         learner.learn_many([1] * 50, [1] * 50)
     with pytest.raises(Moved):

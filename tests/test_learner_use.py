@@ -55,7 +55,7 @@ def learner_of(
 
 def state(learner: ls.DPSOA) -> tuple[object, ...]:
     """All that a refused batch must leave alone."""
-    forest: Any = learner._engine.forest
+    forest: Any = learner._runner.forest
     return (
         learner.rounds,
         learner.null_rounds,
@@ -66,7 +66,7 @@ def state(learner: ls.DPSOA) -> tuple[object, ...]:
         dict(learner._shown),
         [(tree.voter, tree.merges, tree.generation) for tree in forest.trees.values()],
         [[held.rule for held in tree.pertinent.values()] for tree in forest.trees.values()],
-        getattr(learner._engine, "_pending", None),
+        getattr(learner._runner, "_pending", None),
         learner.trace,
     )
 
@@ -199,7 +199,7 @@ def test_a_step_interrupted_half_way_is_the_last(
         def raising(*rows: object) -> None:
             raise problem("half-way")
 
-        monkeypatch.setattr(learner._engine.forest, "learn", raising)
+        monkeypatch.setattr(learner._runner.forest, "learn", raising)
         with pytest.raises(problem, match="half-way"):
             step(learner)
         monkeypatch.undo()
@@ -418,7 +418,7 @@ def test_any_class_any_plan_any_labels(name: str, kind: str, seed: int, size: in
     draw, plan = random.Random(seed), PLANS[kind]
     learner: Any = ls.DPSOA(cls, plan=plan, seed=seed)
     promised, seen = learner.guarantee, {learner.hypothesis}
-    engine = learner._engine
+    engine = learner._runner
     decide = "_begin_epoch" if hasattr(engine, "_begin_epoch") else "_decided"
     whole_step = getattr(engine, decide)
 

@@ -142,7 +142,7 @@ def test_lasting_forests_promise_what_was_asked(epsilon: Any, delta: float, rele
 
 
 def _promises(learner: ls.DPSOA, epsilon: Fraction, delta: Fraction, selections: int) -> None:
-    plan, gate = learner.plan, cast(Any, learner._engine.gate)
+    plan, gate = learner.plan, cast(Any, learner._runner.gate)
     told = learner.guarantee
     assert (told.epsilon, told.delta) == (float_above(epsilon), float_above(delta))
     assert (told.unit, told.adjacency) == (plan.unit, "replace-one")

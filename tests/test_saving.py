@@ -78,7 +78,7 @@ def same(make: Callable[[], Learner], stream: list[Example], users: Any = None) 
         one, other = Shelf(), Shelf()
         went.checkpoint(one.keep)
         stayed.checkpoint(other.keep)
-        for name in ("rounds", "null_rounds", "gate", "engine", "memory"):
+        for name in ("rounds", "null_rounds", "gate", "runner", "memory"):
             assert one.rest.live[name] == other.rest.live[name], name
         assert went.trace[-1] == stayed.trace[-1]
     return stayed
@@ -140,7 +140,7 @@ def test_a_learner_that_could_not_be_kept_learns_no_more() -> None:
     with pytest.raises(Moved):
         learner.checkpoint(full)
     with pytest.raises(Moved, match="exported"):
-        learner._engine.gate.checkpoint(lambda state: None)
+        learner._runner.gate.checkpoint(lambda state: None)
 
 
 def test_only_a_fresh_learner_of_the_same_promise_resumes() -> None:

@@ -167,7 +167,7 @@ def test_many_small_errands_are_kept_now_and_then(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(sharded, "MOST_ERRANDS", 3)
     there = make("points", "practical", engine=Pretended(workers=2))
     assert after(there, "points", 1) == after(make("points", "practical"), "points", 1)
-    forest: Any = there._engine.forest
+    forest: Any = there._runner.forest
     assert len(forest._since) <= 4
 
 

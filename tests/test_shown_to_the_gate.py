@@ -132,7 +132,7 @@ def world(setting: Setting, stream: Stream, transcript: Transcript | None = None
     """What the gate is shown: under the script, or under the transcript of another world."""
     shown = Shown(setting.script if transcript is None else None, dict(transcript or {}))
     learner = ls.DPSOA(setting.cls, plan=setting.plan, seed=setting.seed, watched=setting.watched)
-    gate: Any = learner._engine.gate
+    gate: Any = learner._runner.gate
     gate._monitor = Monitor(shown, gate._monitor)
     gate._selector = Selector(shown, gate._selector)
     if setting.fault is not None:
@@ -393,12 +393,12 @@ def test_what_is_shown_does_not_depend_on_batches(
 
 def not_restarted(learner: Any) -> None:
     """Parallel composition is claimed and the forest goes on."""
-    learner._engine.forest.restart = lambda rule: None
+    learner._runner.forest.restart = lambda rule: None
 
 
 def old_trees_kept(learner: Any) -> None:
     """The restart draws new coins and keeps the trees."""
-    forest: Forest = learner._engine.forest
+    forest: Forest = learner._runner.forest
 
     def restart(rule: ls.Hypothesis) -> None:
         forest.epoch += 1
@@ -408,7 +408,7 @@ def old_trees_kept(learner: Any) -> None:
 
 def one_tree_kept(learner: Any) -> None:
     """The restart forgets one tree."""
-    forest: Forest = learner._engine.forest
+    forest: Forest = learner._runner.forest
     whole_restart = forest.restart
 
     def restart(rule: ls.Hypothesis) -> None:

@@ -98,7 +98,7 @@ def test_a_stored_learner_is_the_learner(
     assert len(last.releases) > 1 or learner == "adaptive" or users
     shown = read_store(path)
     assert shown.published == last
-    assert shown.saved.live["engine"]["mistakes"] == plain.mistakes
+    assert shown.saved.live["runner"]["mistakes"] == plain.mistakes
     assert shown.saved.live["null_rounds"] == plain.null_rounds
     assert shown.generation == 7
 

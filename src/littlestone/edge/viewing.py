@@ -58,7 +58,7 @@ def hidden(shown: Shown) -> dict[str, Any]:
     """What belongs to the data's holder, as JSON data."""
     live, last = shown.saved.live, shown.saved.trace.new[-1:]
     return {
-        "mistakes": live["engine"]["mistakes"],
+        "mistakes": live["runner"]["mistakes"],
         "null_rounds": live["null_rounds"],
         "votes": [[str(rule), n] for entry in last for rule, n in entry.sample.votes],
         "opened": shown.generation,

@@ -131,7 +131,7 @@ def rounds_to_reach(some: int, trees: int) -> int | None:
     return math.ceil(float((trees / np.arange(trees, trees - some, -1)).sum()))
 
 
-class EveryRoundEngine:
+class EveryRoundRunner:
     """Voters and a gate that asks them at every round, moving through the rounds together."""
 
     def __init__(
@@ -230,7 +230,7 @@ class AdaptiveDPSOA(EventLearner):
             published=rule.key,
         )
         forest = Prefix(cls, self.plan.trees, self.seed, fresh=self.fresh)
-        self._engine = EveryRoundEngine(
+        self._runner = EveryRoundRunner(
             cls, forest, gate, rule, self.plan.first, self._publish, self._watch
         )
 

@@ -108,7 +108,7 @@ class DPSOA(PrivateLearner):
         self._shown: dict[int, int] = {}
         self._unsaved: set[int] = set()
         noise = SystemNoise() if noise is None else noise
-        self._engine = self._begin(rule, noise, watched, engine_of(engine))
+        self._runner = self._begin(rule, noise, watched, engine_of(engine))
 
     def _begin(
         self, rule: Hypothesis, noise: Noise, watched: bool, engine: Engine
@@ -125,7 +125,7 @@ class DPSOA(PrivateLearner):
     @property
     def votes(self) -> Mapping[Hypothesis, int]:
         """How many trees vote for each rule. Private."""
-        return dict(self._engine.forest.votes)
+        return dict(self._runner.forest.votes)
 
     def learn_one(self, x: object, y: object, user: object = None) -> None:
         """See one example's label.

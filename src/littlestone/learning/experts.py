@@ -66,7 +66,7 @@ class PrivateExperts(EventLearner):
         rule = _first_rule(memory, first, self.seed)
         super().__init__(cls, rule, self.plan.horizon)
         gate = _gate(self.plan, memory.size, SystemNoise() if noise is None else noise)
-        self._engine = Weighing(memory, gate, rule, self._publish, self._watch)
+        self._runner = Weighing(memory, gate, rule, self._publish, self._watch)
 
 
 class Weighing(Restarting[Scores]):

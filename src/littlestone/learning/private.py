@@ -30,7 +30,7 @@ from littlestone.theory.values import Mask
 
 
 class HasVotes(Saving, Protocol):
-    """What an engine learns with, as far as a learner tells of it."""
+    """What a runner learns with, as far as a learner tells of it."""
 
     @property
     def votes(self) -> Mapping[Hypothesis, int]: ...
@@ -58,7 +58,7 @@ class HasGate(Protocol):
     def resume(self, state: State) -> None: ...
 
 
-class Engine(Protocol):
+class Runner(Protocol):
     """What moves through the rounds: a gate, what is learned with, and the published rule."""
 
     rule: Hypothesis
@@ -89,11 +89,11 @@ class Engine(Protocol):
 class PrivateLearner(ForwardOnly):
     """A learner whose published rules are differentially private. Forward only.
 
-    A learner of this kind brings its `_engine`, which moves through the rounds, holds the gate and
+    A learner of this kind brings its `_runner`, which moves through the rounds, holds the gate and
     tells `_publish` and `_watch`.
     """
 
-    _engine: Engine
+    _runner: Runner
 
     def __init__(self, cls: HypothesisClass, rule: Hypothesis, horizon: int) -> None:
         self.cls, self._horizon = cls, horizon
@@ -105,7 +105,7 @@ class PrivateLearner(ForwardOnly):
     @property
     def hypothesis(self) -> Hypothesis:
         """The rule published for the next example. Public."""
-        return self._engine.rule
+        return self._runner.rule
 
     @property
     def releases(self) -> Releases:
@@ -115,24 +115,24 @@ class PrivateLearner(ForwardOnly):
     @property
     def guarantee(self) -> Guarantee:
         """What all that is published promises, however long the stream gets."""
-        return self._engine.gate.guarantee
+        return self._runner.gate.guarantee
 
     @property
     def ledger(self) -> tuple[Event, ...]:
         """Every use of a mechanism so far. Public: it follows from the rounds of the firings."""
-        return self._engine.gate.ledger
+        return self._runner.gate.ledger
 
     @property
     def spent(self) -> Cost:
         """What the ledger adds up to: never more than the guarantee."""
-        return self._engine.gate.spent
+        return self._runner.gate.spent
 
     @property
     def final(self) -> str | None:
         """Why the published rule will not change any more, if so. Public."""
         if self.rounds >= self._horizon:
             return f"the horizon of {self._horizon:,} rounds is reached: the last rule stands"
-        gate = self._engine.gate
+        gate = self._runner.gate
         if gate.exhausted:
             return f"all {gate.releases_made} releases are used up: the last rule stands"
         return None
@@ -140,12 +140,12 @@ class PrivateLearner(ForwardOnly):
     @property
     def mistakes(self) -> int:
         """Mistakes of the published rules so far. Private."""
-        return self._engine.mistakes
+        return self._runner.mistakes
 
     @property
     def trace(self) -> tuple[Sample, ...]:
         """How mistakes and votes came about, up to now. Private."""
-        now = self._sample(self.rounds, self._engine.forest.votes)
+        now = self._sample(self.rounds, self._runner.forest.votes)
         past = self._trace.samples
         return past if past and past[-1].round == now.round else (*past, now)
 
@@ -168,31 +168,31 @@ class PrivateLearner(ForwardOnly):
 
     def predict_one(self, x: object) -> bool:
         """What the published rule says of an example."""
-        return self._engine.rule(x)
+        return self._runner.rule(x)
 
     def predict_many(self, X: Any) -> Mask:
         """What the published rule says of a batch."""
-        return self.cls.predict(self._engine.rule, readable_batch(self.cls, X))
+        return self.cls.predict(self._runner.rule, readable_batch(self.cls, X))
 
     def checkpoint(self, keep: Callable[[Saved], None]) -> None:
         """Have the learner kept as data, for a store; then go on. If `keep` fails, this one learns
         no more: nobody knows whether it was kept."""
         self._enter()
-        engine = self._engine
+        runner = self._runner
 
         def with_gate(gate: State) -> None:
             live: Live = {
                 "rounds": self.rounds,
                 "null_rounds": self.null_rounds,
                 "gate": gate,
-                "engine": engine.live(),
-                "memory": engine.forest.live(),
+                "runner": runner.live(),
+                "memory": runner.forest.live(),
                 "trace": self._trace.live(),
             }
-            memory, trace = engine.forest.unsaved(), self._trace.unsaved()
+            memory, trace = runner.forest.unsaved(), self._trace.unsaved()
             keep(Saved(live, memory, self._unsaved_users(), self.releases, trace))
 
-        engine.gate.checkpoint(with_gate)
+        runner.gate.checkpoint(with_gate)
         self._under_way.release()
 
     def resume(self, saved: Saved) -> None:
@@ -201,10 +201,10 @@ class PrivateLearner(ForwardOnly):
         if self.rounds or self._under_way.locked():
             raise BadParameter("only a learner that has not begun can resume")
         self._enter()
-        live, engine = saved.live, self._engine
-        engine.gate.resume(live["gate"])
-        engine.forest.revive(live["memory"], saved.memory.parts)
-        engine.revive(live["engine"], saved.releases)
+        live, runner = saved.live, self._runner
+        runner.gate.resume(live["gate"])
+        runner.forest.revive(live["memory"], saved.memory.parts)
+        runner.revive(live["runner"], saved.releases)
         self._releases = list(saved.releases)
         self._trace.revive(live["trace"], saved.trace.new)
         self.rounds, self.null_rounds = live["rounds"], live["null_rounds"]
@@ -228,13 +228,13 @@ class PrivateLearner(ForwardOnly):
 
     def _pass(self, x: object, y: bool | None, route: int) -> None:
         """One round of a step that has been entered; a null one has no label."""
-        number, engine = self.rounds, self._engine
+        number, runner = self.rounds, self._runner
         if number >= self._horizon:
-            engine.mistakes += y is not None and engine.rule(x) != y
+            runner.mistakes += y is not None and runner.rule(x) != y
         elif y is not None:
-            engine.advance_one(number, x, y, route)
+            runner.advance_one(number, x, y, route)
         else:
-            engine.pass_one(number)
+            runner.pass_one(number)
         self.null_rounds += y is None
         self.rounds = number + 1
         self._under_way.release()
@@ -252,10 +252,10 @@ class PrivateLearner(ForwardOnly):
         """So many rounds, null ones among them; past the horizon they are only counted."""
         end = self.rounds + count
         stop = max(self.rounds, min(end, self._horizon))
-        self._engine.advance(rounds, self.rounds, stop)
+        self._runner.advance(rounds, self.rounds, stop)
         if stop < end:
             late = rounds.between(stop, end)
-            self._engine.mistakes += len(late.wrong(self.cls, self.hypothesis))
+            self._runner.mistakes += len(late.wrong(self.cls, self.hypothesis))
         self.rounds = end
 
     def _publish(self, number: int, rule: Hypothesis) -> None:
