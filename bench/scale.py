@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -28,6 +29,7 @@ from bench.clock import seconds
 from littlestone import DPSOA, Plan, Rules
 from littlestone.edge.engine import Ray
 from littlestone.edge.engine.far import open_far_rows
+from littlestone.edge.resuming import run_stored
 from littlestone.edge.running import run as run_task
 from littlestone.edge.tasks import Task, learn_block
 from littlestone.lab.streams import rows
@@ -43,6 +45,7 @@ AIM = 0.6
 RULES = Rules(["a", "b", "c", "d", "e"])
 SPEC = "rules:a,b,c,d,e"
 NOISE = 0.02
+STORED = "noise, in a store"
 TREES = 100_000
 
 
@@ -87,12 +90,16 @@ def _speed(clean: Path, noisy: Path) -> Table:
     table = Table("stream", "T", "engine", title=title)
     for name in ("rounds/s", "ratio", "aim", "ok"):
         table.add_column(name, justify="right" if name in ("rounds/s", "ratio") else "left")
-    for name, folder, rounds in (("clean", clean, ROUNDS), ("2 % noise", noisy, ROUNDS // 2)):
-        here = rounds / _learned(folder, None)
+    for name, folder, rounds in (
+        ("clean", clean, ROUNDS),
+        ("2 % noise", noisy, ROUNDS // 2),
+        (STORED, noisy, ROUNDS // 2),
+    ):
+        here = rounds / _learned(folder, None, name == STORED)
         table.add_row(name, f"{rounds:.0e}", "none: one process", f"{here:,.0f}", "1.00", "", "")
         for cores, workers in ((1, 1), (2, 1), (2, 2)):
             with _cluster(cores):
-                speed = rounds / _learned(folder, workers)
+                speed = rounds / _learned(folder, workers, name == STORED)
             what = f"{workers} worker{'s' * (workers > 1)}, Ray has {cores} core{'s' * (cores > 1)}"
             aimed = name == "clean" and workers == 1
             table.add_row(
@@ -104,12 +111,16 @@ def _speed(clean: Path, noisy: Path) -> Table:
     return table
 
 
-def _learned(folder: Path, workers: int | None) -> float:
+def _learned(folder: Path, workers: int | None, stored: bool) -> float:
     engine, tolerance = "ray" if workers else None, NOISE if folder.name == "noisy" else 0.0
     task = Task(
         str(folder), SPEC, "y", 1.0, 1e-9, tolerance=tolerance, engine=engine, workers=workers
     )
-    return seconds(lambda: run_task(task, lambda outcome: None), TRIES)
+    if not stored:
+        return seconds(lambda: run_task(task, lambda outcome: None), TRIES)
+    with TemporaryDirectory() as place:
+        stores = (Path(place, f"{number}.db") for number in count())
+        return seconds(lambda: run_stored(task, next(stores), lambda outcome: None), TRIES)
 
 
 class _Sizer(CloudPickler):

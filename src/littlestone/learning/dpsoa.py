@@ -117,10 +117,11 @@ class DPSOA(PrivateLearner):
         forest = engine.plant(self.cls, plan.shapes, self.seed, plan.root, plan.replant)
         self._missing = missing_from(rule, self.cls)
         gate = plan.gate(noise, rule.key, lambda: self._missing)
+        told, window = (self._publish, self._watch), engine.largest_window
         if isinstance(gate, HistSparse):
-            return Lasting(forest, gate, rule, plan.check_every, self._publish, self._watch)
+            return Lasting(forest, gate, rule, plan.check_every, *told, window)
         patient = not watched and (engine.far or gate.restart_every is not None)
-        return Restarting(forest, gate, rule, self._publish, self._watch, patient)
+        return Restarting(forest, gate, rule, *told, patient, window)
 
     @property
     def votes(self) -> Mapping[Hypothesis, int]:

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from littlestone.learning.forest import Forest, Root, VoteChange
 from littlestone.learning.lasting import Voters
-from littlestone.learning.restarting import Memory
+from littlestone.learning.restarting import LARGEST_WINDOW, Memory
 from littlestone.learning.rounds import Numbers
 from littlestone.privacy.exact import BadParameter
 from littlestone.theory.classes import HypothesisClass
@@ -25,10 +25,14 @@ class Grown(Memory[Mapping[bytes, int]], Voters, Protocol):
 
 
 class Engine(Protocol):
-    """Plants forests. `far` if their trees grow elsewhere: then showing them rows takes time."""
+    """Plants forests. `far` if their trees grow elsewhere: then it takes time to ask them, and they
+    are asked after as many rounds as `largest_window`."""
 
     @property
     def far(self) -> bool: ...
+
+    @property
+    def largest_window(self) -> int: ...
 
     def plant(
         self, cls: HypothesisClass, leaves: Sequence[int], seed: int, root: Root, replant: bool
@@ -38,7 +42,7 @@ class Engine(Protocol):
 class Here:
     """Trees in this process."""
 
-    far = False
+    far, largest_window = False, LARGEST_WINDOW
 
     def plant(
         self, cls: HypothesisClass, leaves: Sequence[int], seed: int, root: Root, replant: bool

@@ -53,10 +53,11 @@ class Lasting:
         check_every: int,
         publish: Publish,
         watch: Watch,
+        largest_window: int = LARGEST_WINDOW,
     ) -> None:
         self.forest, self.gate, self.rule = forest, gate, rule
         self.mistakes = 0
-        self._every = check_every
+        self._every, self._window = check_every, largest_window
         self._publish, self._watch = publish, watch
         self._votes = list(forest.standing)
 
@@ -72,7 +73,7 @@ class Lasting:
     def advance(self, rounds: Stretch, start: int, stop: int) -> None:
         """Learn the rounds from `start` up to `stop`."""
         while start < stop:
-            end = min(stop, start + LARGEST_WINDOW)
+            end = min(stop, start + self._window)
             self._stretch(rounds.between(start, end), start, end)
             start = end
 

@@ -27,7 +27,8 @@ from littlestone.theory.rows import Batch, as_batch
 from littlestone.theory.values import Mask
 
 FIRST_WINDOW, LARGEST_WINDOW = 256, 1 << 14
-"""After a firing the next may be near: look ahead a little, then further and further."""
+"""After a firing the next may be near: look ahead a little, then further and further; no further
+than the processor's cache, where the trees are here."""
 
 MOST_PUT_BY = 1 << 18
 """How many rounds may wait to be shown to the forest: memory does not grow with the stream."""
@@ -80,6 +81,7 @@ class Restarting(Generic[Ballot]):
         publish: Publish,
         watch: Watch,
         patient: bool,
+        largest_window: int = LARGEST_WINDOW,
     ) -> None:
         self._forest, self.gate, self.rule = forest, gate, rule
         self._patient = patient
@@ -88,7 +90,7 @@ class Restarting(Generic[Ballot]):
         self._publish, self._watch = publish, watch
         self._every = gate.check_every
         self._pending = 0
-        self._window = FIRST_WINDOW
+        self._window, self._largest = FIRST_WINDOW, largest_window
 
     @property
     def forest(self) -> Memory[Ballot]:
@@ -138,7 +140,7 @@ class Restarting(Generic[Ballot]):
         self._watch(stop, {} if self._put_by else self._forest.votes, False)
         if complete:
             self._restart_if_due()
-        self._window = min(2 * self._window, LARGEST_WINDOW)
+        self._window = min(2 * self._window, self._largest)
         return stop
 
     def advance_one(self, number: int, x: object, y: bool, route: int) -> None:

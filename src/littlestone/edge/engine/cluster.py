@@ -33,7 +33,7 @@ class Ray:
     address: str = ""
     workers: int | None = None
 
-    far = True
+    far, largest_window = True, 1 << 18
 
     def __post_init__(self) -> None:
         if self.workers is not None and self.workers < 1:
