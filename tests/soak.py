@@ -66,7 +66,10 @@ def _soaked(folder: Path, source: list[str], kills: int, draw: random.Random) ->
             _clear(folder)
             before = None
         process = _started(folder, source)
-        time.sleep(took * draw.uniform(0.4, 1.05))
+        if "--engine" in source:
+            _wait_for_rounds(process, folder, draw.randrange(ROWS))
+        else:
+            time.sleep(took * draw.uniform(0.4, 1.05))
         if "--engine" in source and kill % 2:
             _kill_a_worker(process, draw)
             assert process.wait() == 0
@@ -79,6 +82,15 @@ def _soaked(folder: Path, source: list[str], kills: int, draw: random.Random) ->
     assert last is not None
     assert last.published.rounds == ROWS
     return Soaked(kills, len(moments))
+
+
+def _wait_for_rounds(process: "subprocess.Popen[bytes]", folder: Path, rounds: int) -> None:
+    """Until so many are committed: the start of a cluster takes longer than all the rest."""
+    while process.poll() is None:
+        with suppress(BadStore):
+            if read_store(folder / "run.db").published.rounds > rounds:
+                return
+        time.sleep(0.01)
 
 
 def _kill_a_worker(process: "subprocess.Popen[bytes]", draw: random.Random) -> None:

@@ -162,8 +162,8 @@ def test_rows_put_by_that_are_lost_are_put_by_again(
     expected, spread, send = here("events", folder), far.FarRounds.spread, Sharded._send
     addresses, kills = list[Any](), 0
 
-    def noting(rounds: far.FarRounds, forest: Sharded) -> Any:
-        addresses.append(spread(rounds, forest))
+    def noting(rounds: far.FarRounds, share: Any) -> Any:
+        addresses.append(spread(rounds, share))
         return addresses[-1]
 
     def and_kill(forest: Sharded, errand: Any) -> None:

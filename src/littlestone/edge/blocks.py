@@ -99,12 +99,14 @@ class Block:
         >>> rows("x", "y").check_sums([]) == rows("y").check_sums(rows("x").check_sums([]))
         True
         """
-        columns = [*self.columns.values()]
-        if self.users is not None:
-            columns.append(self.users)
-        spelt = [self.labels.tobytes(), *map(_spelt, columns)]
+        spelt = self.spelt()
         sums = before or [0] * len(spelt)
         return [crc32(one, sum_) for one, sum_ in zip(spelt, sums, strict=True)]
+
+    def spelt(self) -> list[bytes]:
+        """Labels, columns and users as bytes, the same however the rows are cut into blocks."""
+        users = [] if self.users is None else [self.users]
+        return [self.labels.tobytes(), *map(_spelt, [*self.columns.values(), *users])]
 
 
 def _spelt(column: Array) -> bytes:

@@ -42,7 +42,7 @@ def run_stored(task: Task, path: Path, watch: Watch) -> Outcome:
         task = replace(task, **about.terms)
     refuse_existing(task, task.report)
     engine = engine_for(task)
-    with rows_of(task, parse_spec(task.spec), engine) as rows:
+    with rows_of(task, parse_spec(task.spec), engine, summed=True) as rows:
         notes: list[str] = []
         with noting(notes):
             if path.exists():

@@ -78,13 +78,22 @@ def engine_for(task: Task) -> Ray | None:
     return None
 
 
-def rows_of(task: Task, cls: HypothesisClass, engine: Ray | None) -> Rows[Any]:
-    """The rows that a task is about; Parquet is read where the trees grow."""
+def rows_of(
+    task: Task, cls: HypothesisClass, engine: Ray | None, summed: bool = False
+) -> Rows[Any]:
+    """The rows that a task is about, and their checksums too if `summed`; Parquet is read where the
+    trees grow."""
     if engine is not None and is_parquet(task.source, task.format):
         from littlestone.edge.engine.far import open_far_rows
 
         return open_far_rows(
-            engine, task.source, cls, label=task.label, user=task.user, strict=task.strict
+            engine,
+            task.source,
+            cls,
+            label=task.label,
+            user=task.user,
+            strict=task.strict,
+            summed=summed,
         )
     return open_rows(
         task.source,

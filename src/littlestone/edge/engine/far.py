@@ -8,13 +8,14 @@ it ask again.
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from littlestone.edge.blocks import BadRow, Wanted, wanted
 from littlestone.edge.engine import tasks
 from littlestone.edge.engine.cluster import Ray, plainly, ray_data
+from littlestone.edge.engine.joining import joined
 from littlestone.edge.engine.tasks import Found, Share, Where
 from littlestone.edge.parquet import ParquetRows
 from littlestone.edge.readers import Rows
@@ -22,9 +23,6 @@ from littlestone.learning.rounds import Learns, Numbers, Rounds
 from littlestone.theory.classes import HypothesisClass
 from littlestone.theory.hypothesis import NEVER, Hypothesis
 from littlestone.theory.values import Mask
-
-if TYPE_CHECKING:
-    from littlestone.edge.engine.sharded import Sharded
 
 FIRST_BLOCK, LARGEST_BLOCK = 4096, 1 << 18
 """Blocks are short while the stream is young, so that there is something to see."""
@@ -41,11 +39,11 @@ class FarParquet:
 
     unit = "row"
 
-    def __init__(self, engine: Ray, path: str, name: str, wanted: Wanted) -> None:
-        self._near = ParquetRows(path, name, wanted)
-        self.wanted, self._workers = wanted, engine.count()
+    def __init__(self, engine: Ray, path: str, wanted: Wanted, summed: bool) -> None:
+        self._near = ParquetRows(path, path, wanted)
+        self.wanted, self.summed, self._workers = wanted, summed, engine.count()
         self._ray = engine.connected()
-        self._wanted_there = self._ray.put(wanted)
+        self.wanted_there = self._ray.put(wanted)
         self._tasks: dict[Callable[..., object], Any] = {}
         self._ahead: deque[FarBlock] = deque()
         self.rule = wanted.cls.hypothesis(wanted.cls.start()) or NEVER
@@ -80,7 +78,7 @@ class FarParquet:
         """Have a task done where some rows are: the address of its answer."""
         if task not in self._tasks:
             self._tasks[task] = self._ray.remote(task)
-        return self._tasks[task].remote(self._wanted_there, table, where, *more)
+        return self._tasks[task].remote(self.wanted_there, table, where, *more)
 
     def brought(self, answer: Any) -> Any:
         """What is at an address."""
@@ -135,10 +133,18 @@ class FarParquet:
 
 
 def open_far_rows(
-    engine: Ray, path: str, cls: HypothesisClass, *, label: str, user: str | None, strict: bool
+    engine: Ray,
+    path: str,
+    cls: HypothesisClass,
+    *,
+    label: str,
+    user: str | None = None,
+    strict: bool = False,
+    summed: bool = False,
 ) -> "Rows[FarBlock]":
-    """The labelled rows of Parquet files, read on a cluster: what `open_rows` is here."""
-    source = FarParquet(engine, path, path, wanted(cls, label, user))
+    """The labelled rows of Parquet files, read on a cluster: what `open_rows` is here. If `summed`,
+    their checksums are found on the way."""
+    source = FarParquet(engine, path, wanted(cls, label, user), summed)
     return Rows(path, source, strict, LARGEST_BLOCK)
 
 
@@ -176,7 +182,7 @@ class FarBlock:
         """Have somebody find out what a rule makes of the rows."""
         if rule not in self._asked:
             last = list(self._asked.items())[-1:]
-            self._asked = dict(last) | {rule: self._there(tasks.look, rule)}
+            self._asked = dict(last) | {rule: self._there(tasks.look, rule, self._source.summed)}
 
     def found(self, rule: Hypothesis) -> Found:
         """What a rule makes of the rows."""
@@ -218,7 +224,10 @@ class FarBlock:
 
     def check_sums(self, before: Sequence[int]) -> list[int]:
         """The running checksums of the columns."""
-        return cast(list[int], self._brought(self._there(tasks.sums, list(before))))
+        sums = self._any().sums
+        return [
+            joined(was, *more) for was, more in zip(before or [0] * len(sums), sums, strict=True)
+        ]
 
     def numbered(self, first: int, within: Mask | None) -> "FarRounds":
         """The rows as rounds from `first` on."""
@@ -231,6 +240,11 @@ class FarBlock:
     def spread(self, first: int, within: Mask | None, share: Share) -> Any:
         """Have the rows of marked trees put by for the shards: the address of their addresses."""
         return self._there(tasks.spread, first, within, share)
+
+    @property
+    def wanted_there(self) -> Any:
+        """The address of what is to be read of the rows."""
+        return self._source.wanted_there
 
     def _there(self, task: Callable[..., object], *more: Any) -> Any:
         return self._source.there(task, self._table, self._where, *more)
@@ -313,8 +327,13 @@ class FarRounds:
         """The rows themselves."""
         return self._block.here(self._first, self._within).between(self._start, self._stop)
 
-    def spread(self, forest: "Sharded") -> Any:
+    @property
+    def wanted_there(self) -> Any:
+        """The address of what is to be read of the rows."""
+        return self._block.wanted_there
+
+    def spread(self, share: Share) -> Any:
         """Have the rows of marked trees put by for the shards: the address of their addresses."""
         start, stop = self._start - self._first, self._stop - self._first
         within = None if self._within is None else self._within[start:stop]
-        return self._block.part(start, stop).spread(self._start, within, forest.share())
+        return self._block.part(start, stop).spread(self._start, within, share)

@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from littlestone.edge.blocks import Wanted
+from littlestone.edge.engine.tasks import Put
 from littlestone.learning.forest import Forest, Root, VoteChange
 from littlestone.learning.rounds import Rounds
 from littlestone.theory.classes import HypothesisClass
@@ -60,12 +62,15 @@ class Shard:
             return []
         return [change._replace(row=rows.number_of(change.row)) for change in changes]
 
-    def fetch(self, sowing: int, spread: list[Any], place: int, told: bool) -> list[VoteChange]:
+    def fetch(
+        self, sowing: int, wanted: Wanted, spread: list[Any], place: int, told: bool
+    ) -> list[VoteChange]:
         """Show the trees the rows that were put by for them, at a place of a list."""
         import ray
 
         self._sown(sowing)
-        return self.learn(sowing, ray.get(spread[place]), told)
+        put: Put = ray.get(spread[place])
+        return self.learn(sowing, put.rounds(wanted), told)
 
     def votes(self, sowing: int) -> Counter[Hypothesis]:
         """How many of the trees vote for each rule."""

@@ -234,9 +234,9 @@ class Sharded:
                 if rows.size
             ]
         else:
-            spread = errand.rows.spread(self)
+            wanted, spread = errand.rows.wanted_there, errand.rows.spread(self.share())
             sent = [
-                shard.fetch.remote(self._sowings, spread, place, errand.told)
+                shard.fetch.remote(self._sowings, wanted, spread, place, errand.told)
                 for place, shard in enumerate(self.shards)
                 if self.marked[self.bounds[place] : self.bounds[place + 1]].any()
             ]

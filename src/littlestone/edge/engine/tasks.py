@@ -7,6 +7,7 @@ passes the driver.
 
 from itertools import pairwise
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,14 @@ import numpy.typing as npt
 from littlestone.edge.blocks import BadRow, BadStream, Block, Wanted
 from littlestone.edge.parquet import ParquetFile, piece_of_table
 from littlestone.learning.forest import Routes, trees_of
-from littlestone.learning.rounds import NOBODY, Rounds, readable_rounds, usable_rounds, user_numbers
+from littlestone.learning.rounds import (
+    NOBODY,
+    Numbers,
+    Rounds,
+    readable_rounds,
+    usable_rounds,
+    user_numbers,
+)
 from littlestone.learning.shown import Indices
 from littlestone.theory.hypothesis import Hypothesis
 from littlestone.theory.values import Mask
@@ -37,13 +45,15 @@ class Where(NamedTuple):
 class Found(NamedTuple):
     """What a rule makes of a block: the places it gets wrong, and, per user, their routes.
 
-    `nulls` rows cannot be read; `bad` tells why of the first.
+    `nulls` rows cannot be read; `bad` tells why of the first. `sums` are checksums and lengths of
+    the columns, if they were asked for.
     """
 
     wrong: npt.NDArray[np.uint32]
     routes: npt.NDArray[np.uint64] | None
     nulls: int
     bad: tuple[BadRow, ...]
+    sums: tuple[tuple[int, int], ...]
 
 
 class Share(NamedTuple):
@@ -103,7 +113,7 @@ def rounds_of(wanted: Wanted, block: Block, first: int) -> Rounds:
     return usable_rounds(batch, answers, usable, first, routes)
 
 
-def look(wanted: Wanted, table: Any, where: Where, rule: Hypothesis) -> Found:
+def look(wanted: Wanted, table: Any, where: Where, rule: Hypothesis, summed: bool) -> Found:
     """What a rule makes of some rows."""
     block = block_of(wanted, table, where)
     rounds = rounds_of(wanted, block, 0)
@@ -111,7 +121,8 @@ def look(wanted: Wanted, table: Any, where: Where, rule: Hypothesis) -> Found:
     routes = None
     if wanted.user is not None:
         routes = rounds.route[np.searchsorted(rounds.number, wrong)].astype(np.uint64)
-    return Found(wrong.astype(np.uint32), routes, len(block) - rounds.size, block.bad)
+    sums = tuple((crc32(text), len(text)) for text in block.spelt()) if summed else ()
+    return Found(wrong.astype(np.uint32), routes, len(block) - rounds.size, block.bad, sums)
 
 
 def routes_of(wanted: Wanted, table: Any, where: Where) -> tuple[npt.NDArray[np.uint64], Mask]:
@@ -128,28 +139,41 @@ def fetch(wanted: Wanted, table: Any, where: Where, first: int, within: Mask | N
     return rounds if within is None else rounds.taken(within[rounds.number - first])
 
 
+class Put(NamedTuple):
+    """Rows that were put by for a shard, not decoded yet, each with the number of its round."""
+
+    table: Any
+    number: Numbers
+
+    def taken(self, places: Numbers) -> "Put":
+        """Some of them."""
+        return Put(self.table.take(places), self.number[places])
+
+    def rounds(self, wanted: Wanted) -> Rounds:
+        """The rows as rounds."""
+        some = rounds_of(wanted, piece_of_table(wanted, self.table, 1).block(), 0)
+        number = self.number[some.number]
+        return some._replace(number=number, route=number if wanted.user is None else some.route)
+
+
 def spread(
     wanted: Wanted, table: Any, where: Where, first: int, within: Mask | None, share: Share
 ) -> list[Any]:
     """Put the rows of marked trees by, for each shard its own."""
     import ray
 
-    part, places = table_of(table, where), np.arange(where.size)
+    part = table_of(table, where)
+    whole = Put(part.select(list(wanted.names)), first + np.arange(where.size))
     if within is not None:
-        places = places[within]
-    if wanted.user is None:  # the number of a round says enough: the others are not even decoded
-        places = places[share.marked[share.trees_of(first + places)]]
-    some = rounds_of(wanted, piece_of_table(wanted, part.take(places), where.row + 1).block(), 0)
-    number = first + places[some.number]
-    route = number if wanted.user is None else some.route
-    rounds, trees = some._replace(number=number, route=route), share.trees_of(route)
-    wanted_here = share.marked[trees]
-    return [
-        ray.put(rounds.taken(np.flatnonzero(wanted_here & (trees >= begin) & (trees < end))))
+        whole = whole.taken(np.flatnonzero(within))
+    route = whole.number
+    if wanted.user is not None:  # who says which tree it is
+        read = rounds_of(wanted, piece_of_table(wanted, whole.table, 1).block(), 0)
+        whole, route = whole.taken(read.number), read.route
+    trees = share.trees_of(route)
+    marked = share.marked[trees]
+    by_shard = (
+        np.flatnonzero(marked & (trees >= begin) & (trees < end))
         for begin, end in pairwise(share.bounds)
-    ]
-
-
-def sums(wanted: Wanted, table: Any, where: Where, before: list[int]) -> list[int]:
-    """The running checksums of the columns."""
-    return block_of(wanted, table, where).check_sums(before)
+    )
+    return [ray.put(whole.taken(some)) for some in by_shard]
