@@ -144,6 +144,21 @@ def test_rows_and_trees_on_a_cluster(kind: str, folder: Path) -> None:
         assert there(kind, folder, Ray(workers=workers), watched=watched) == expected
 
 
+def test_rows_can_be_brought_here(folder: Path) -> None:
+    """Not needed by a forest in shards; by whoever wants to look."""
+    engine = Ray(workers=1)
+    with open_far_rows(engine, str(folder), RULES, label="failed") as away:
+        *before, block = list(away)[:4]
+    with open_rows(folder, RULES, label="failed", block_rows=ROWS) as near:
+        (whole,) = near
+    found = block.numbered(1000, None).between(1010, 1050).here()
+    assert 30 < found.size <= 40
+    assert set(found.number) <= set(range(1010, 1050))
+    rows = sum(map(len, before)) + found.number - 1000
+    assert found.batch["version"].tolist() == whole.columns["version"][rows].tolist()
+    assert found.answers.tolist() == (whole.labels[rows] == 1).tolist()
+
+
 def test_another_order_of_rows_is_noticed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def shuffled(self: far.FarParquet) -> Any:
         return iter(sorted(tables(self), key=lambda pair: pair[1]))

@@ -8,11 +8,10 @@ import pytest
 import littlestone as ls
 from at_once import AtOnce, How, Pretended, losing
 from classes import CASES
-from littlestone.edge.engine import sharded
+from littlestone.edge.engine import Lost, sharded
 from littlestone.edge.engine.shard import Forgotten, Seeds, Shard
 from littlestone.learning.choosing import complexity
 from littlestone.learning.forest import Forest
-from littlestone.privacy.exact import BadParameter
 from littlestone.privacy.rehearsal import SeededNoise
 from littlestone.privacy.spender import Moved
 from test_dpsoa import LENGTH, PLANS, fed, stream_of, users_of
@@ -145,7 +144,7 @@ def test_a_cluster_that_loses_everything_is_given_up(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(sharded, "PAUSE", 0)
     cluster = AtOnce(lambda: True)
     learner = make("points", "practical", engine=Pretended("", 2, cluster), watched=True)
-    with pytest.raises(BadParameter, match="the cluster has lost trees 12 times in a row"):
+    with pytest.raises(Lost, match="it has lost trees 12 times in a row"):
         after(learner, "points", 9)
 
 

@@ -17,6 +17,7 @@ import littlestone
 from littlestone.edge import serving, specs, trial, versus, viewing
 from littlestone.edge.about import BadStore
 from littlestone.edge.blocks import BadStream
+from littlestone.edge.engine import Lost
 from littlestone.edge.options import (
     AsJson,
     Cap,
@@ -44,7 +45,17 @@ from littlestone.theory.notebook import counted
 from littlestone.theory.trees import Leaf, MistakeTree, draw
 from littlestone.theory.values import to_json
 
-REFUSALS = (specs.BadSpec, BadClass, BadExample, BadParameter, BadStore, BadStream, Moved, TooLarge)
+REFUSALS = (
+    specs.BadSpec,
+    BadClass,
+    BadExample,
+    BadParameter,
+    BadStore,
+    BadStream,
+    Lost,
+    Moved,
+    TooLarge,
+)
 GRAMMAR = (specs.__doc__ or "").split("\n\n", 1)[1].replace("\n\n    ", "\n\n\b\n    ")
 
 

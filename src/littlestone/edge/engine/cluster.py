@@ -24,6 +24,17 @@ HERE = "local"
 """What Ray calls a cluster of its own, on this machine."""
 
 
+class Lost(RuntimeError):
+    """A cluster that failed for good."""
+
+    def __init__(self, what: str, why: Exception) -> None:
+        said = " ".join(str(why).split())[:200] or "no reason is known"
+        super().__init__(
+            f"the cluster failed: {what} ({type(why).__name__}: {said}). What a --db has committed "
+            "is safe: the same command goes on from there"
+        )
+
+
 @dataclass(frozen=True)
 class Ray:
     """The engine `ray`. Without an `address`, a cluster of its own on this machine; `auto` is the
@@ -121,11 +132,11 @@ def plainly(ray: Any) -> Iterator[None]:
     """What went wrong in a task, as it was said there."""
     try:
         yield
-    except ray.exceptions.RayTaskError as error:
+    except ray.exceptions.RayError as error:
         cause = cause_of(ray, error)
-        if isinstance(cause, ValueError):
-            raise cause from None
-        raise
+        if isinstance(cause, ray.exceptions.RayError):
+            raise Lost("rows could not be read", cause) from None
+        raise cause from error
 
 
 def cause_of(ray: Any, error: Exception) -> Exception:
@@ -142,5 +153,5 @@ def ray_data() -> Any:
         import ray.data
 
         logging.getLogger("ray.data").setLevel(logging.ERROR)
-        ray.data.DataContext.get_current()
+        ray.data.DataContext.get_current()  # warns of its own names when it is made
     return ray.data

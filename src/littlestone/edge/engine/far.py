@@ -8,7 +8,7 @@ it ask again.
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from littlestone.edge.engine.joining import joined
 from littlestone.edge.engine.tasks import Found, Share, Where
 from littlestone.edge.parquet import ParquetRows
 from littlestone.edge.readers import Rows
-from littlestone.learning.rounds import Learns, Numbers, Rounds
+from littlestone.learning.rounds import Learns, Numbers, Rounds, Told
 from littlestone.theory.classes import HypothesisClass
 from littlestone.theory.hypothesis import NEVER, Hypothesis
 from littlestone.theory.values import Mask
@@ -31,7 +31,12 @@ SPAN = 1 << 18
 AHEAD = 2
 """How many blocks a worker is ahead of the gate."""
 
-Told = TypeVar("Told", covariant=True)
+
+@runtime_checkable
+class LearnsFar(Protocol):
+    """What can be shown rows that are elsewhere."""
+
+    def learn_far(self, rounds: "FarRounds") -> object: ...
 
 
 class FarParquet:
@@ -116,18 +121,11 @@ class FarParquet:
         spans: list[dict[str, Any]] = []
         row = 0
         for file in self._near.files:
-            first = rows = 0
+            path, first, rows = os.path.abspath(file.path), 0, 0
             for group, count in enumerate(file.groups):
                 rows += count
                 if rows >= SPAN or group == len(file.groups) - 1:
-                    spans.append(
-                        {
-                            "path": os.path.abspath(file.path),
-                            "first": first,
-                            "end": group + 1,
-                            "row": row,
-                        }
-                    )
+                    spans.append({"path": path, "first": first, "end": group + 1, "row": row})
                     first, row, rows = group + 1, row + rows, 0
         return spans
 
@@ -225,9 +223,8 @@ class FarBlock:
     def check_sums(self, before: Sequence[int]) -> list[int]:
         """The running checksums of the columns."""
         sums = self._any().sums
-        return [
-            joined(was, *more) for was, more in zip(before or [0] * len(sums), sums, strict=True)
-        ]
+        so_far = before or [0] * len(sums)
+        return [joined(was, *more) for was, more in zip(so_far, sums, strict=True)]
 
     def numbered(self, first: int, within: Mask | None) -> "FarRounds":
         """The rows as rounds from `first` on."""
@@ -309,9 +306,7 @@ class FarRounds:
 
     def teach(self, memory: Learns[Told]) -> Told:
         """Show the rounds to a forest in shards, from where they are."""
-        from littlestone.edge.engine.sharded import Sharded
-
-        if not isinstance(memory, Sharded):
+        if not isinstance(memory, LearnsFar):
             raise TypeError("rows on a cluster are for trees on a cluster")
         return cast(Told, memory.learn_far(self))
 

@@ -15,11 +15,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from littlestone.edge.engine.cluster import cause_of
+from littlestone.edge.engine.cluster import Lost, Ray, cause_of
+from littlestone.edge.engine.far import FarRounds
 from littlestone.edge.engine.shard import Forgotten, Seeds, Shard
 from littlestone.edge.engine.tasks import Share
 from littlestone.learning.forest import Routes, VoteChange
@@ -30,10 +31,6 @@ from littlestone.theory.hypothesis import Hypothesis
 from littlestone.theory.reading import rule_from_json
 from littlestone.theory.rows import Batch
 from littlestone.theory.values import Mask
-
-if TYPE_CHECKING:
-    from littlestone.edge.engine.cluster import Ray
-    from littlestone.edge.engine.far import FarRounds
 
 MOST_UNDER_WAY = 8
 """How many errands a shard may be behind: more rows wait where they are."""
@@ -51,7 +48,7 @@ class Errand:
     """Rows for the shards; the answers to come, and what they were. Only if `told`, the changes of
     votes are among them."""
 
-    rows: "list[Rounds] | FarRounds"
+    rows: list[Rounds] | FarRounds
     told: bool = False
     answers: list[Any] = field(default_factory=list)
     changes: list[list[VoteChange]] = field(default_factory=list)
@@ -65,7 +62,7 @@ class Errand:
 class Sharded:
     """The trees of a forest, on a cluster."""
 
-    def __init__(self, engine: "Ray", seeds: Seeds) -> None:
+    def __init__(self, engine: Ray, seeds: Seeds) -> None:
         self._ray, self.cls, self._seeds = engine.connected(), seeds.cls, seeds
         trees, start = len(seeds.leaves), seeds.cls.hypothesis(seeds.cls.start())
         if start is None:
@@ -148,7 +145,7 @@ class Sharded:
         )
         return self._take(errand)
 
-    def learn_far(self, rounds: "FarRounds") -> Iterator[VoteChange]:
+    def learn_far(self, rounds: FarRounds) -> Iterator[VoteChange]:
         """Show the forest rounds that are elsewhere; the changes of votes, in their order."""
         if not self.marked.all():
             self.marked[self.share().trees_of(rounds.wrong_routes(self._rule))] = True
@@ -184,9 +181,7 @@ class Sharded:
                 lost = cause_of(self._ray, error)
                 if not isinstance(lost, Forgotten | self._ray.exceptions.RayError):
                     raise lost from error
-        raise BadParameter(
-            f"the cluster has lost trees {MOST_TRIES} times in a row: {type(lost).__name__} {lost}"
-        )
+        raise Lost(f"it has lost trees {MOST_TRIES} times in a row", lost)
 
     def _hear(self) -> None:
         """Have the answer to every errand: a shard that is well may have missed one."""
@@ -244,7 +239,7 @@ class Sharded:
 
     def _keep(self) -> None:
         """Have the trees that have changed kept here: what came before need not be shown again."""
-        if self._sown or self._waiting is not None:
+        if self._since or self._waiting is not None:
             for parts in self._asked("changed"):
                 self._kept |= parts
                 self._unsaved |= parts.keys()
