@@ -75,9 +75,10 @@ class Ray:
 
 
 def ray_of(engine: str, workers: int | None) -> Ray:
-    """The engine that `--engine` and `--workers` name."""
+    """The engine that `--engine` and `--workers` name, if it is installed."""
     found = engine_of(engine)
     assert isinstance(found, Ray), "there is no other by now"
+    installed()
     return replace(found, workers=workers)
 
 
