@@ -208,7 +208,7 @@ def learn(
         seed, strict, format_, out, report, force, engine, workers, given(context),
     )  # fmt: skip
     try:
-        with aside(), watching(Console(stderr=True)) as watch:
+        with aside(engine), watching(Console(stderr=True)) as watch:
             outcome = run(task, watch) if db is None else run_stored(task, db, watch)
     except KeyboardInterrupt:
         typer.echo(_stopped(db), err=True)

@@ -99,7 +99,7 @@ def compare(
         raise BadParameter(
             "--figures are for publishing, and what a --file shows is private: take --html"
         )
-    with aside(), _watching(Console(stderr=True)) as watch:
+    with aside(engine), _watching(Console(stderr=True)) as watch:
         results = run_sweep(sweep, resume=resume, workers=workers, engine=engine, watch=watch)
     if html is not None:
         page = render(sweep, results, shlex.join(["littlestone", *sys.argv[1:]]))

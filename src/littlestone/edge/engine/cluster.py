@@ -118,8 +118,10 @@ def _answers(address: str) -> None:
 
 
 @contextmanager
-def aside() -> Iterator[None]:
+def aside(engine: str | None) -> Iterator[None]:
     """For a command: what Ray has to say goes to standard error, and it ends with the command."""
+    if engine is not None and sys.stderr.isatty():
+        sys.stderr.write("connecting to Ray ...\n")
     with redirect_stdout(sys.stderr):
         try:
             yield
