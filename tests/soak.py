@@ -67,7 +67,7 @@ def _soaked(folder: Path, source: list[str], kills: int, draw: random.Random) ->
             before = None
         process = _started(folder, source)
         if "--engine" in source:
-            _wait_for_rounds(process, folder, draw.randrange(ROWS))
+            _wait_for_rounds(process, folder, draw.randrange(ROWS // 2))
         else:
             time.sleep(took * draw.uniform(0.4, 1.05))
         if "--engine" in source and kill % 2:
