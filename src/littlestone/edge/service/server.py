@@ -7,7 +7,6 @@ requests of which only a part has come, finishes the others, and lets go of the 
 import asyncio
 import contextlib
 import ipaddress
-import math
 import signal
 import socket
 from collections.abc import Callable
@@ -24,6 +23,7 @@ from littlestone.edge.service.logs import LOGS, log_loop
 GRACE = 5
 """Seconds that requests under way have when the server stops."""
 
+NEVER = 10**6
 WAITING = 1024
 """Connections that may wait to be accepted; the system may allow fewer."""
 
@@ -67,10 +67,9 @@ def server_for(app: FastAPI, admission: Admission, *, logs: dict[str, Any] | Non
             loop="asyncio",
             ws="none",
             server_header=False,
-            proxy_headers=bool(admission.proxies),
-            forwarded_allow_ips=list(map(str, admission.proxies)),
+            forwarded_allow_ips=list(map(str, admission.proxies)),  # none: nobody is believed
             backlog=AT_ONCE,
-            timeout_keep_alive=math.ceil(admission.limits.idle_timeout),
+            timeout_keep_alive=NEVER,  # a connection has its own, which ends it for certain
             log_config=LOGS if logs is None else logs,
             timeout_graceful_shutdown=GRACE,
         )
