@@ -135,6 +135,7 @@ def for_reading(path: Path) -> sqlite3.Connection:
 
 def for_writing(path: Path) -> sqlite3.Connection:
     """Return a connection that may write. Closing it folds the log in and removes it."""
+    _remove_drafts(path)  # of one who was killed when the file was in place already
     refuse_damaged_log(path)
     _refuse_foreign_log(path)
     return connected(path, "rw")
@@ -165,7 +166,8 @@ def _told(path: Path, error: sqlite3.Error) -> str:
     kinds = ("CANTOPEN", "READONLY", "BUSY", "LOCKED", "FULL", "IOERR", "PERM", "AUTH", "NOMEM")
     if name.startswith(tuple(f"SQLITE_{kind}" for kind in kinds)):
         return f"{path}: {error}"
-    return DAMAGED.format(path=path, what=error)
+    # What follows is text from the file, which is private.
+    return DAMAGED.format(path=path, what=str(error).partition(" with text")[0])
 
 
 class Found(NamedTuple):
@@ -196,7 +198,7 @@ def checked(path: Path, db: sqlite3.Connection) -> Found:
     # The whole check, not the quick one: a damaged index would hide a batch that was learned.
     (found,) = db.execute("PRAGMA integrity_check(1)").fetchone()
     if found != "ok":
-        raise BadStore(DAMAGED.format(path=path, what=found))
+        raise BadStore(DAMAGED.format(path=path, what=found.splitlines()[-1]))
     about = dict(db.execute("SELECT name, value FROM about"))
     key = bytes.fromhex(about["key"])
     seal = Seal(db, key)
