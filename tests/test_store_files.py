@@ -292,12 +292,8 @@ def small_disk(folder: Path) -> Iterator[Callable[[str], int]]:
     except FileNotFoundError:
         pytest.skip("there is no mount here")
     try:
-        yield (
-            lambda options: (
-                subprocess.run(["mount", "-o", f"remount,{options}", str(folder)], check=True)
-                and None
-            )
-        )
+        remount = ["mount", "-o"]
+        yield lambda options: subprocess.check_call([*remount, f"remount,{options}", str(folder)])
     finally:
         subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
