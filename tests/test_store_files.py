@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import sqlite3
@@ -158,6 +159,7 @@ def test_a_bit_that_flips_is_harmless_or_a_sentence(path: Path) -> None:
     assert len(sound.published.releases) > 1
     draw, refused = random.Random(1), 0
     bits = [*range(0, 800, 3), *(draw.randrange(800, 8 * len(content)) for _ in range(300))]
+    bits += [8 * (found.start() + 6) for found in re.finditer(b"batch 0", content)]
     for bit in bits:
         path.write_bytes(flipped(content, bit))
         try:
