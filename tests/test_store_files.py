@@ -272,7 +272,7 @@ print(kills, len(left))
 def test_killed_at_any_step_of_the_start_it_can_be_started_again(path: Path) -> None:
     """Before a third of the calls to the system and to SQLite, another third each time."""
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", KILLED, str(path), str(random.randrange(3))],
+        [sys.executable, "-W", "ignore", "-c", KILLED, str(path), str(random.randrange(1, 4))],
         env={"PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,
