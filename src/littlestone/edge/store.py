@@ -215,9 +215,12 @@ class Store(ForwardOnly):
         the file it has to wait: what was committed is safe in the log.
         """
         with suppress(sqlite3.Error, FileNotFoundError):
-            if log_of(self.path).stat().st_size >= LONGEST_LOG:
-                self._db.execute("PRAGMA busy_timeout = 0")
+            if log_of(self.path).stat().st_size < LONGEST_LOG:
+                return
+            self._db.execute("PRAGMA busy_timeout = 0")  # wait for nobody
+            try:
                 self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            finally:
                 self._db.execute(f"PRAGMA busy_timeout = {int(1000 * PATIENCE)}")
 
     def taken_from(self, name: str) -> Source:
