@@ -185,9 +185,9 @@ def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_schema_from_the_future_is_refused(made: Store, path: Path) -> None:
-    made._db.execute("PRAGMA user_version = 2")
+    made._db.execute("PRAGMA user_version = 3")
     made.close()
-    with pytest.raises(BadStore, match="has schema 2, and this littlestone reads 1"):
+    with pytest.raises(BadStore, match="has schema 3, and this littlestone reads 2"):
         opened(path)
 
 
@@ -324,7 +324,7 @@ def test_learn_goes_on_where_it_stopped(command: Command, tmp_path: Path) -> Non
         (lambda f: None, ["--epsilon", 1], "was begun with epsilon 4.0, not 1.0"),
         (lambda f: None, ["--class", "sets:merchant:2"], "was begun with spec points:merchant"),
         (lambda f: f("r.jsonl", "{}\n"), [], "holds the releases of another run"),
-        (lambda f: f("r.jsonl", "{}\n", "a"), [], "the store is an older copy"),
+        (lambda f: f("r.jsonl", "{}\n", "a"), [], "or lines that this one did not write"),
         (lambda f: f("day.csv", "merchant\nM1\n"), [], "no column 'fraud'"),
     ],
 )
@@ -349,9 +349,8 @@ def test_what_does_not_fit_the_store_is_refused_and_changes_nothing(
     assert done.returncode == 2
     assert sentence in done.stderr
     after = contents(tmp_path / "run.db")
-    assert {name: rows for name, rows in after.items() if name != "about"} == {
-        name: rows for name, rows in before.items() if name != "about"
-    }
+    for name in after.keys() - {"about", "seal"}:
+        assert after[name] == before[name], name
 
 
 def test_a_releases_file_that_was_cut_off_is_completed(command: Command, tmp_path: Path) -> None:
@@ -368,11 +367,11 @@ def test_a_releases_file_that_was_cut_off_is_completed(command: Command, tmp_pat
 def test_a_line_that_was_cut_off_within_a_letter_is_completed(tmp_path: Path) -> None:
     path, releases = tmp_path / "r.jsonl", [Release(1, one_of(["Zoë"], "who"))]
     with ReleasesFile(path, "") as file:
-        file.catch_up(releases)
+        file.catch_up(releases, lambda: None)
     whole = path.read_bytes()
     path.write_bytes(whole[: whole.index("ë".encode()) + 1])
     with ReleasesFile(path, "") as file:
-        file.catch_up(releases)
+        file.catch_up(releases, lambda: None)
     assert path.read_bytes() == whole
 
 

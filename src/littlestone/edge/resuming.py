@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from littlestone.edge.about import BadStore
+from littlestone.edge.about import BadStore, OldCopy
 from littlestone.edge.blocks import Block
 from littlestone.edge.outcome import Outcome
 from littlestone.edge.readers import Rows
@@ -28,6 +28,7 @@ from littlestone.edge.running import (
 )
 from littlestone.edge.specs import parse_spec
 from littlestone.edge.store import Source, Store, create, open_store, read_store
+from littlestone.edge.storefile import refuse_leftovers
 from littlestone.edge.tasks import RowsAway, Task, chosen_for
 from littlestone.edge.witness import ReleasesFile
 
@@ -39,19 +40,26 @@ def run_stored(task: Task, path: Path, watch: Watch) -> Outcome:
     if path.exists():
         about = read_store(path).about
         about.refuse_other(task, path)
-        task = replace(task, **about.terms)
+        task, cls = replace(task, **about.terms), about.cls
+    else:
+        refuse_leftovers(path)
+        cls = parse_spec(task.spec)
     refuse_existing(task, task.report)
     engine = engine_for(task)
-    with rows_of(task, parse_spec(task.spec), engine, summed=True) as rows:
+    with rows_of(task, cls, engine, summed=True) as rows:
         notes: list[str] = []
         with noting(notes):
             if path.exists():
                 store = open_store(path, engine=engine)
             else:
-                chosen = chosen_for(task, horizon_of(task, rows))
-                store = create(path, task, chosen, engine=engine)
-        with store, ReleasesFile(task.out, store.published.guarantee) as file:
-            file.catch_up(store.published.releases)
+                chosen = chosen_for(task, horizon_of(task, rows), cls)
+                store = create(path, task, chosen, cls=cls, engine=engine)
+        with store, ReleasesFile(task.out, store.published.guarantee, store.run) as file:
+            try:
+                file.catch_up(store.published.releases, store.refuse_if_taken)
+            except OldCopy:
+                store.condemn()
+                raise
             outcome = Outcome(task, store.about.chosen, store.learner, rows.length, notes=notes)
             outcome.notes += vacuous(store.about.chosen)
             before = store.learner.rounds

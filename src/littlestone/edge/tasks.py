@@ -132,10 +132,11 @@ def chosen_from_json(data: Mapping[str, Any]) -> Chosen:
     return Chosen(kinds[data["learner"]](data["plan"]), data["why"])
 
 
-def chosen_for(task: Task, horizon: int) -> Chosen:
-    """The learner and the plan for a task."""
+def chosen_for(task: Task, horizon: int, cls: HypothesisClass | None = None) -> Chosen:
+    """The learner and the plan for a task, whose class may have been read already."""
     _refuse_what_does_not_fit(task)
-    cls, budget = parse_spec(task.spec), (task.epsilon, task.delta, horizon)
+    cls = parse_spec(task.spec) if cls is None else cls
+    budget = task.epsilon, task.delta, horizon
     if task.plan == "paper":
         return Chosen(Plan.paper(cls, *budget), "The paper's plan is DPSOA's.")
     name, why = task.learner, "It was asked for."

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from littlestone.edge.about import OLD_COPY
 from littlestone.edge.showing import table
 from littlestone.edge.store import Shown, read_store
 from littlestone.edge.witness import release_to_json
@@ -51,7 +52,7 @@ def public(shown: Shown) -> dict[str, Any]:
         "rounds": published.rounds,
         "horizon": chosen.plan.horizon,
         "final": published.final,
-    }
+    } | ({"old_copy": OLD_COPY} if shown.old_copy else {})
 
 
 def hidden(shown: Shown) -> dict[str, Any]:
@@ -79,6 +80,8 @@ def _print_public(console: Console, shown: Shown) -> None:
     console.print(f"  by {found['learner']} on {found['class']}. {found['why']}")
     if found["final"] is not None:
         console.print(f"  {found['final']}")
+    if shown.old_copy:
+        console.print(f"  {OLD_COPY}")
 
 
 def _print_private(console: Console, shown: Shown) -> None:
