@@ -160,8 +160,8 @@ def test_rows_can_be_brought_here(folder: Path) -> None:
 
 
 def test_another_order_of_rows_is_noticed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def shuffled(self: far.FarParquet) -> Any:
-        return iter(sorted(tables(self), key=lambda pair: pair[1]))
+    def shuffled(self: far.FarParquet, spans: Any) -> Any:
+        return iter(sorted(tables(self, spans), key=lambda pair: pair[1]))
 
     tables = far.FarParquet._tables
     monkeypatch.setattr(far.FarParquet, "_tables", shuffled)
@@ -480,8 +480,8 @@ def test_nothing_of_the_data_is_in_the_logs(
     assert [path for path in files if CANARY.encode() in path.read_bytes()] == []
 
 
-def _misplaced(self: far.FarParquet) -> Iterator[far.FarBlock]:
-    for table, count in self._tables():
+def _misplaced(self: far.FarParquet, start: int) -> Iterator[far.FarBlock]:
+    for table, count in self._tables(self._spans()):
         yield far.FarBlock(self, table, Where(0, count, 7))
 
 

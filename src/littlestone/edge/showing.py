@@ -49,7 +49,7 @@ def watching(console: Console) -> Iterator[Callable[[Outcome], None]]:
                 task,
                 total=outcome.length,
                 completed=learner.rounds,
-                description=f"{rule}  ({budget})",
+                description=outcome.passing or f"{rule}  ({budget})",
             )
 
         yield watch
@@ -75,7 +75,7 @@ def print_outcome(console: Console, outcome: Outcome) -> None:
     console.print(rules)
     if len(learner.releases) > 20:
         console.print(f"  (the last 20 of {len(learner.releases):,})")
-    console.print(f"\n  {learner.guarantee}")
+    console.print(f"\n  {outcome.guarantee}")
     console.print(f"  by {outcome.chosen.learner_name}. {outcome.chosen.why}")
     if task.out is not None:
         console.print(f"  releases written to {task.out}")

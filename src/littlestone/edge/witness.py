@@ -6,7 +6,7 @@ old copy, put back: going on from it would release again for the same rows.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -26,9 +26,10 @@ def release_to_json(release: Release) -> dict[str, Any]:
 
 
 class ReleasesFile:
-    """The file of releases, open for appending; without a path, nothing is written."""
+    """The file of releases, open for appending; without a path, nothing is written. Each line has
+    the guarantee of the releases up to it."""
 
-    def __init__(self, path: Path | None, guarantee: str) -> None:
+    def __init__(self, path: Path | None, guarantee: str | Callable[[Release], str]) -> None:
         self._path, self._guarantee, self._count = path, guarantee, 0
         self._file: BinaryIO | None = None
 
@@ -72,5 +73,7 @@ class ReleasesFile:
         self._count = len(releases)
 
     def _line(self, release: Release) -> bytes:
-        line = release_to_json(release) | {"guarantee": self._guarantee}
+        held = self._guarantee
+        said = held if isinstance(held, str) else held(release)
+        line = release_to_json(release) | {"guarantee": said}
         return json.dumps(line, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
