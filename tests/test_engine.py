@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -21,12 +22,15 @@ import ray
 
 import littlestone as ls
 from commands import MAIN, littlestone
+from littlestone.edge import resuming
 from littlestone.edge.blocks import BadStream
 from littlestone.edge.engine import Ray, far
 from littlestone.edge.engine.far import open_far_rows
 from littlestone.edge.engine.sharded import Sharded
 from littlestone.edge.engine.tasks import Where
+from littlestone.edge.outcome import Outcome
 from littlestone.edge.readers import open_rows
+from littlestone.edge.resuming import run_stored
 from littlestone.edge.store import Store, create, open_store, read_store
 from littlestone.edge.tasks import Task, chosen_for, learn_block
 from littlestone.privacy.exact import BadParameter
@@ -314,6 +318,33 @@ def test_a_store_moves_between_a_cluster_and_none(tmp_path: Path, folder: Path) 
     assert one.saved.memory == other.saved.memory
     assert len(one.published.releases) > 2
     stayed.close()
+
+
+def test_rows_that_were_learned_are_not_read_again(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that goes on reads the row groups of its place and what comes after them; what it has
+    learned is the same source for a run without a cluster, and the other way round."""
+    monkeypatch.setattr(resuming, "LEAST_TAIL", 1000)
+    begun, tables = list[int](), far.FarParquet._tables
+
+    def noting(self: far.FarParquet, spans: Any) -> Any:
+        begun.append(spans[0]["row"])
+        return tables(self, spans)
+
+    def stop(outcome: Outcome) -> None:
+        if outcome.learner.rounds >= stops[0]:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(far.FarParquet, "_tables", noting)
+    there, store = task(folder, engine="ray", workers=1), tmp_path / "run.db"
+    for stops in ([1500], [4000]):
+        with pytest.raises(KeyboardInterrupt):
+            run_stored(there, store, stop)
+    assert read_store(store).published.rounds == 4000
+    for asked in (there, there, replace(task(folder), verify=True), replace(there, verify=True)):
+        assert run_stored(asked, store, lambda outcome: None).learner.rounds == ROWS
+    assert begun == [0, 1, 1500, 4000, 0]
 
 
 def test_driver_and_workers_killed_at_any_moment(tmp_path: Path) -> None:
