@@ -18,7 +18,7 @@ import pytest
 
 import littlestone as ls
 from commands import littlestone
-from littlestone.edge import lines, opening, parquet, readers, running
+from littlestone.edge import lines, opening, readers, running
 from littlestone.edge.about import BadStore
 from littlestone.edge.blocks import BadStream
 from littlestone.edge.outcome import Outcome
@@ -374,13 +374,14 @@ def test_row_groups_that_were_learned_are_not_read(
     for part in (0, 1):
         half = table.slice(part * 800, 800)
         pq.write_table(half, folder / f"{part}.parquet", row_group_size=80)
-    piece_of = parquet.piece_of_table
+    batches = pq.ParquetFile.iter_batches
 
-    def counting(wanted: Any, batch: Any, first: int) -> Any:
-        read.append(batch.num_rows)
-        return piece_of(wanted, batch, first)
+    def counting(*args: Any, **options: Any) -> Any:
+        for batch in batches(*args, **options):
+            read.append(batch.num_rows)
+            yield batch
 
-    monkeypatch.setattr(parquet, "piece_of_table", counting)
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", counting)
     for rounds in range(64, 1600, 64):
         read.clear()
         with pytest.raises(KeyboardInterrupt):
