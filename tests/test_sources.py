@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import littlestone as ls
+import running_service
 from commands import littlestone
 from littlestone.edge import lines, opening, readers, running
 from littlestone.edge.about import BadStore
@@ -207,6 +208,10 @@ def test_rows_learned_again_are_paid_for(day: Path) -> None:
     with open_store(store) as opened:
         assert (opened.guarantee.epsilon, opened.repeats) == (12.0, 3)
         assert opened.spent.epsilon == 3 * opened.learner.spent.epsilon
+    with running_service.running(store, store=open_store(store)) as served:
+        public = served.client.get("/guarantee").json()
+    assert (public["guarantee"], public["epsilon"]) == (shown.guarantee, 12.0)
+    assert public["spent_epsilon"] == float(opened.spent.epsilon)
     told = [json.loads(line) for line in out.read_text().splitlines()]
     assert [line["round"] for line in told] == [one.round for one in shown.releases]
     for line in told:

@@ -42,9 +42,12 @@ def watching(console: Console) -> Iterator[Callable[[Outcome], None]]:
                 bar.console.print(f"note: {note}", markup=False, highlight=False, soft_wrap=True)
                 told.append(note)
             learner = outcome.learner
-            spent = learner.spent
+            repeats = outcome.guarantee.repeats
+            spent = learner.spent.for_group(repeats)
             rule = Text(clipped(str(learner.hypothesis))).plain.replace("[", r"\[")
-            budget = f"epsilon {float(spent.epsilon):.3g} of {float(learner.plan.epsilon):.3g}"
+            budget = (
+                f"epsilon {float(spent.epsilon):.3g} of {float(learner.plan.epsilon) * repeats:.3g}"
+            )
             bar.update(
                 task,
                 total=outcome.length,
