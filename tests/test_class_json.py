@@ -17,7 +17,7 @@ SPECS = ["points:m", "sets:m:3", "rules:a,b\\,c", "thresholds:s:0:100:5", "thres
 MORE: dict[str, ls.HypothesisClass] = {
     "points of every type": ls.FiniteClass(
         [[0, 1] * 4, [1, 0] * 4],
-        ["1", 2.5, None, b"1", float("nan"), float("inf"), (1, ("a",)), 10**30],
+        ["1", 2.5, None, b"\xff", float("nan"), float("inf"), (1, ("a",)), 10**30],
     ),
     "a table on a grid": explicit(ls.Thresholds(0, 1, 0.25, "s"), "halving"),
     "a table on edges": explicit(ls.Bins([0.1, 5], "s"), "first"),

@@ -17,6 +17,7 @@ from commands import Command, littlestone
 from littlestone.edge import store as stores
 from littlestone.edge.about import BadStore
 from littlestone.edge.blocks import Block
+from littlestone.edge.checksums import Sums
 from littlestone.edge.specs import parse_spec
 from littlestone.edge.store import Receipt, Store, Taken, create, open_store, read_store
 from littlestone.edge.storefile import APPLICATION
@@ -258,17 +259,17 @@ def test_checksums_do_not_depend_on_the_blocks() -> None:
     whole = block(0, 90, users=True)
     sums = set()
     for sizes in ((90,), (1, 89), (30, 30, 30)):
-        found, at = list[int](), 0
+        found, at = Sums(), 0
         for size in sizes:
-            found = whole.part(at, at + size).check_sums(found)
+            found += whole.part(at, at + size).sums()
             at += size
-        sums.add(tuple(found))
+        sums.add(found)
     assert len(sums) == 1
-    assert tuple(block(1, 90, users=True).check_sums([])) not in sums
+    assert block(1, 90, users=True).sums() not in sums
 
 
-def lines(rows: int, culprit: str = "M7") -> str:
-    whole = block(0, rows)
+def lines(rows: int, culprit: str = "M7", start: int = 0) -> str:
+    whole = block(start, rows)
     values, labels = whole.columns["merchant"].tolist(), whole.labels.tolist()
     text = [
         f"{v},{'?' if y < 0 else int(v == culprit)}" for v, y in zip(values, labels, strict=True)
@@ -295,8 +296,9 @@ def test_learn_goes_on_where_it_stopped(command: Command, tmp_path: Path) -> Non
         counts.append(json.loads(done.stdout)["public"]["rounds"])
         unchanged = any("no new rows" in note for note in json.loads(done.stdout)["notes"])
         assert unchanged == (counts[-2:] == [500, 500])
-    (tmp_path / "next.csv").write_text(lines(100))
-    for source, text in (("next.csv", None), ("-", lines(50)), ("-", lines(50))):
+    (tmp_path / "next.csv").write_text(lines(100, start=2000))
+    piped = [("-", lines(50, start=start)) for start in (3000, 4000)]
+    for source, text in (("next.csv", None), *piped):
         done = command("learn", source, "--db", "run.db", "--json", text=text)
         assert done.returncode == 0, done.stderr
         counts.append(json.loads(done.stdout)["public"]["rounds"])
@@ -309,7 +311,8 @@ def test_learn_goes_on_where_it_stopped(command: Command, tmp_path: Path) -> Non
     assert set(shown) == {"public"}
     assert shown["public"]["releases"] == public["releases"]
     private = json.loads(command("show", "run.db", "--private", "--json").stdout)["private"]
-    assert private["sources"] == {str(day): 800, str(tmp_path / "next.csv"): 100}
+    found = [(source["name"], source["rows"]) for source in private["sources"]]
+    assert found == [(str(day), 800), (str(tmp_path / "next.csv"), 100), ("-", 50), ("-", 50)]
     printed = command("show", "run.db")
     assert "merchant = 'M7'" in printed.stdout
     assert "mistakes" not in printed.stdout

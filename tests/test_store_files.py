@@ -59,7 +59,7 @@ def full(path: Path) -> Store:
     """A store with something in every table."""
     store = made(path, 200.0, user="who", cap=60)
     for at in range(0, 2000, 250):
-        rows, source = block(at, 250, users=True), Source("day.csv", at, "00000000")
+        rows, source = block(at, 250, users=True), Source(1, 1, 1, 1, "day.csv", rows=at)
         store.learn(rows, key=f"batch {at}", digest=bytes(32), source=source)
     rows.labels[:] = 1 - rows.labels.clip(0)  # so that trees have something to remember
     store.learn(rows.part(0, 20))
@@ -202,7 +202,7 @@ def test_a_bit_that_flips_in_the_log_is_harmless_or_a_sentence(path: Path) -> No
         "DELETE FROM releases WHERE number = 1",
         "UPDATE ledger SET epsilon = '0' WHERE number = 0",
         "DELETE FROM parts WHERE number = (SELECT min(number) FROM parts)",
-        "UPDATE sources SET rows = 0",
+        "UPDATE sources SET told = '{}'",
         "UPDATE about SET value = replace(value, '200.0', '100.0') WHERE name = 'begun'",
         "DELETE FROM trace WHERE number = 0",
         "DROP TABLE ledger",

@@ -182,6 +182,22 @@ def learn(
     format_: Annotated[
         str | None, typer.Option("--format", help="csv, tsv, jsonl or parquet; else by name.")
     ] = None,
+    complete: Annotated[
+        bool,
+        typer.Option("--complete", help="With --db: a last line without a line feed is a row."),
+    ] = False,
+    verify: Annotated[
+        bool,
+        typer.Option("--verify", help="With --db: check every row that was learned before."),
+    ] = False,
+    new_rows: Annotated[
+        bool,
+        typer.Option("--new-rows", help="With --db: no row of the file was learned before."),
+    ] = False,
+    again: Annotated[
+        bool,
+        typer.Option("--again", help="With --db: learn known rows once more; epsilon adds up."),
+    ] = False,
     seed: Seed = None,
     engine: WhichEngine = None,
     workers: Annotated[
@@ -193,7 +209,9 @@ def learn(
 
     A row that cannot be read becomes a null round and keeps its place. Releases are public; the
     report, and what is printed under PRIVATE, belong to the data's holder. A second run on the same
-    data spends again, unless --db goes on with the first: then each row of a file is learned once.
+    data spends again, unless --db goes on with the first: then each row is learned once, and a file
+    is recognised by its rows, whatever its name. Then, too, a last line without a line feed waits
+    for the next run: it may be unfinished.
     """
     from littlestone.edge.engine import aside
     from littlestone.edge.resuming import run_stored
@@ -206,7 +224,9 @@ def learn(
     task = Task(
         file, spec or "", label or "", epsilon, delta, horizon, user, cap, tolerance, learner, plan,
         seed, strict, format_, out, report, force, engine, workers, given(context),
+        again=again, new_rows=new_rows, complete=complete, verify=verify,
     )  # fmt: skip
+    task.refuse_without_store(db)
     try:
         with aside(engine), watching(Console(stderr=True)) as watch:
             outcome = run(task, watch) if db is None else run_stored(task, db, watch)

@@ -13,6 +13,7 @@ from littlestone.edge.tasks import AnyLearner, Chosen, Task
 from littlestone.edge.witness import release_to_json
 from littlestone.learning.dpsoa import DPSOA
 from littlestone.learning.experts import PrivateExperts
+from littlestone.privacy.accounting import Guarantee
 
 
 @dataclass
@@ -25,6 +26,14 @@ class Outcome:
     length: int | None
     bad_rows: list[BadRow] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    repeats: int = 1
+    passing: str = ""
+    """How far the rows that were learned before have been passed over, while they are."""
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised for all that is published."""
+        return self.learner.guarantee.for_repeats(self.repeats)
 
     def public(self) -> dict[str, Any]:
         """What may be published, as JSON data."""
@@ -32,7 +41,7 @@ class Outcome:
         return {
             "learner": self.chosen.learner_name,
             "why": self.chosen.why,
-            "guarantee": str(learner.guarantee),
+            "guarantee": str(self.guarantee),
             "rule": str(learner.hypothesis),
             "releases": [release_to_json(release) for release in learner.releases],
             "rounds": learner.rounds,
@@ -54,7 +63,7 @@ def report_of(outcome: Outcome) -> Report:
     return Report(
         title=task.source,
         spec=task.spec,
-        guarantee=str(learner.guarantee),
+        guarantee=str(outcome.guarantee),
         rounds=learner.rounds,
         null_rounds=learner.null_rounds,
         bad_rows=outcome.private()["bad_rows"],

@@ -33,8 +33,7 @@ CREATE TABLE trace (kept INTEGER, number INTEGER, round INTEGER NOT NULL, mistak
 CREATE TABLE batches (id INTEGER PRIMARY KEY, key TEXT UNIQUE NOT NULL, digest BLOB NOT NULL,
                       first INTEGER NOT NULL, rounds INTEGER NOT NULL,
                       nulls INTEGER NOT NULL) STRICT;
-CREATE TABLE sources (name TEXT PRIMARY KEY, rows INTEGER NOT NULL,
-                      check_sums TEXT NOT NULL) STRICT;
+CREATE TABLE sources (number INTEGER PRIMARY KEY, told TEXT NOT NULL) STRICT;
 CREATE TABLE seal (one INTEGER PRIMARY KEY CHECK (one = 1), total BLOB NOT NULL) STRICT;
 """
 SUM_BYTES = 16

@@ -42,14 +42,17 @@ def watching(console: Console) -> Iterator[Callable[[Outcome], None]]:
                 bar.console.print(f"note: {note}", markup=False, highlight=False, soft_wrap=True)
                 told.append(note)
             learner = outcome.learner
-            spent = learner.spent
+            repeats = outcome.guarantee.repeats
+            spent = learner.spent.for_group(repeats)
             rule = Text(clipped(str(learner.hypothesis))).plain.replace("[", r"\[")
-            budget = f"epsilon {float(spent.epsilon):.3g} of {float(learner.plan.epsilon):.3g}"
+            budget = (
+                f"epsilon {float(spent.epsilon):.3g} of {float(learner.plan.epsilon) * repeats:.3g}"
+            )
             bar.update(
                 task,
                 total=outcome.length,
                 completed=learner.rounds,
-                description=f"{rule}  ({budget})",
+                description=outcome.passing or f"{rule}  ({budget})",
             )
 
         yield watch
@@ -75,7 +78,7 @@ def print_outcome(console: Console, outcome: Outcome) -> None:
     console.print(rules)
     if len(learner.releases) > 20:
         console.print(f"  (the last 20 of {len(learner.releases):,})")
-    console.print(f"\n  {learner.guarantee}")
+    console.print(f"\n  {outcome.guarantee}")
     console.print(f"  by {outcome.chosen.learner_name}. {outcome.chosen.why}")
     if task.out is not None:
         console.print(f"  releases written to {task.out}")

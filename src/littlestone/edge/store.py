@@ -13,13 +13,15 @@ import json
 import os
 import secrets
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from littlestone.edge.about import OLD_COPY, About, BadStore, OldCopy, about_from_json
-from littlestone.edge.blocks import Block
+from littlestone.edge.blocks import Block, Start
+from littlestone.edge.checksums import Sums
 from littlestone.edge.shelf import Seal, load, write
 from littlestone.edge.specs import parse_spec
 from littlestone.edge.storefile import (
@@ -40,6 +42,7 @@ from littlestone.learning.coins import fresh_seed
 from littlestone.learning.engines import Engine
 from littlestone.learning.releases import Release
 from littlestone.learning.saving import Saved
+from littlestone.privacy.accounting import Cost, Guarantee
 from littlestone.privacy.noise import Noise
 from littlestone.privacy.spender import ForwardOnly, Moved
 from littlestone.theory.classes import HypothesisClass
@@ -80,11 +83,37 @@ class Batch(NamedTuple):
 
 
 class Source(NamedTuple):
-    """How many rows of a file have been learned, and the checksums of what they held."""
+    """How far a file has been learned, and what its rows are recognised by.
 
+    Rows that are learned again (`--again`) are a source of their own: `original` is the number of
+    the first, and `repeat` counts from 1. `begun` is the round of the first row. `sums` are the
+    checksums of all rows that were learned, `tail` those of the rows from `start` on, and `marks`
+    those of the first 32, 64, 128, ... rows. `identity` tells whether another file has the name.
+    """
+
+    number: int
+    original: int
+    repeat: int
+    begun: int
     name: str
+    identity: str | None = None
     rows: int = 0
-    check_sums: str = ""
+    sums: Sums = Sums()
+    start: Start = Start(0)
+    tail: Sums = Sums()
+    marks: Mapping[int, Sums] = MappingProxyType({})
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON data."""
+        marks = {str(rows): str(sums) for rows, sums in self.marks.items()}
+        return self._asdict() | {"sums": str(self.sums), "tail": str(self.tail), "marks": marks}
+
+
+def source_from_json(data: Mapping[str, Any]) -> Source:
+    """Read back what `Source.to_json` wrote."""
+    sums = {name: Sums.from_text(data[name]) for name in ("sums", "tail")}
+    marks = {int(rows): Sums.from_text(one) for rows, one in data["marks"].items()}
+    return Source(**{**data, **sums, "start": Start(*data["start"]), "marks": marks})
 
 
 class Published(NamedTuple):
@@ -115,6 +144,7 @@ class Store(ForwardOnly):
         self._db, self._seal = db, Seal(db, key)
         self._files = {path: identity(path)}
         self.generation = 0
+        self._repeated: list[tuple[int, int]] = []
         self.published = self._public()
 
     @property
@@ -123,7 +153,30 @@ class Store(ForwardOnly):
         return hmac.new(self.key, b"run", "sha256").hexdigest()[:16]
 
     def _public(self) -> Published:
-        return _public_side(self.learner)
+        return _public_side(self.learner, self.guarantee, self.spent)
+
+    @property
+    def repeats(self) -> int:
+        """How often the same row was learned, at most."""
+        return max([1, *(repeat for _, repeat in self._repeated)])
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised for all that is published: that of the learner, and less if rows were
+        learned again."""
+        return self.learner.guarantee.for_repeats(self.repeats)
+
+    @property
+    def spent(self) -> Cost:
+        """What the learner has spent, for a row that was learned as often as any."""
+        per_user = self.learner.guarantee.unit == "user"
+        return self.learner.spent.for_group(1 if per_user else self.repeats)
+
+    def guarantee_up_to(self, release: Release) -> str:
+        """Return what is promised for a release and all before it, which never changes: rows that
+        were learned again after it do not matter."""
+        before = (repeat for begun, repeat in self._repeated if begun < release.round)
+        return str(self.learner.guarantee.for_repeats(max([1, *before])))
 
     def known(self, key: str, digest: bytes) -> Receipt | None:
         """The receipt of a batch with this key, if there was one; refused if it held other rows."""
@@ -146,7 +199,8 @@ class Store(ForwardOnly):
     ) -> Receipt:
         """Learn a block of rows in one transaction; what is published afterwards is on disk.
 
-        Rows that are null rounds already stay null rounds. `source` is how far a file is read then.
+        Rows that are null rounds already stay null rounds. `source` is how far a file is learned
+        then.
         """
         (found,) = self.learn_all([Batch(block, key, digest)], source)
         if isinstance(found, OtherRows):
@@ -173,7 +227,7 @@ class Store(ForwardOnly):
                         self._remember(key, digest, one)
                 found.append(one)
             if source is not None:
-                self._db.execute("INSERT OR REPLACE INTO sources VALUES (?, ?, ?)", source)
+                self._write_source(source)
             if rounds > self.published.rounds:
                 self._commit()
         self._fold_in()
@@ -199,7 +253,7 @@ class Store(ForwardOnly):
 
         def keep(saved: Saved) -> None:
             public = self._public()
-            _write(self._db, saved, self.learner)
+            _write(self._db, saved, self.learner, public)
             self._seal.write()
             self._db.execute("COMMIT")
             self._refuse_if_displaced()  # what was committed elsewhere is not acknowledged
@@ -223,10 +277,22 @@ class Store(ForwardOnly):
             finally:
                 self._db.execute(f"PRAGMA busy_timeout = {int(1000 * PATIENCE)}")
 
-    def taken_from(self, name: str) -> Source:
-        """How far a file has been learned."""
-        row = self._db.execute("SELECT * FROM sources WHERE name = ?", [name]).fetchone()
-        return Source(name) if row is None else Source(*row)
+    def sources(self) -> list[Source]:
+        """How far each file has been learned."""
+        return sources_of(self._db)
+
+    def keep_source(self, source: Source) -> None:
+        """Keep what a source is recognised by. Nothing is learned."""
+        with self._transaction():
+            self._write_source(source)
+            self._seal.write()
+            self._db.execute("COMMIT")
+
+    def _write_source(self, source: Source) -> None:
+        told = source.number, json.dumps(source.to_json())
+        self._db.execute("INSERT OR REPLACE INTO sources VALUES (?, ?)", told)
+        if source.repeat > 1 and (source.begun, source.repeat) not in self._repeated:
+            self._repeated.append((source.begun, source.repeat))
 
     def _remember(self, key: str, digest: bytes, receipt: Receipt) -> None:
         values = key, digest, receipt.first, receipt.rounds, receipt.nulls
@@ -306,6 +372,7 @@ class Store(ForwardOnly):
             if condemned:
                 raise OldCopy(f"{self.path}: {OLD_COPY}")
             if not begun:
+                self._repeated = _repeated(self.sources())
                 self.learner.resume(saved)
                 self.published = self._public()
             self._step()
@@ -378,7 +445,7 @@ def create(
             seal.watch()
             rows = {"generation": "0", "begun": begun, "key": key.hex()}
             db.executemany("INSERT INTO about VALUES (?, ?)", rows.items())
-            _write(db, saved, learner)
+            _write(db, saved, learner, _public_side(learner))
             seal.write()
 
         put_in_place(path, serialized(fill))
@@ -442,14 +509,16 @@ def is_condemned(db: sqlite3.Connection) -> bool:
     return db.execute("SELECT 1 FROM about WHERE name = 'old_copy'").fetchone() is not None
 
 
-def _public_side(learner: AnyLearner) -> Published:
-    spent = learner.spent
+def _public_side(
+    learner: AnyLearner, guarantee: Guarantee | None = None, spent: Cost | None = None
+) -> Published:
+    guarantee, spent = guarantee or learner.guarantee, spent or learner.spent
     said = f"epsilon {float(spent.epsilon):.4g}, delta {float(spent.delta):.3g}"
-    return Published(learner.rounds, learner.releases, str(learner.guarantee), said, learner.final)
+    return Published(learner.rounds, learner.releases, str(guarantee), said, learner.final)
 
 
-def _write(db: sqlite3.Connection, saved: Saved, learner: AnyLearner) -> None:
-    told = json.dumps(_public_side(learner)._replace(releases=())._asdict())
+def _write(db: sqlite3.Connection, saved: Saved, learner: AnyLearner, public: Published) -> None:
+    told = json.dumps(public._replace(releases=())._asdict())
     write(db, saved, learner.ledger, told)
 
 
@@ -482,5 +551,16 @@ def _read(path: Path) -> Shown:
         (public,) = db.execute("SELECT public FROM live").fetchone()
         saved = load(db)
         published = Published(**{**json.loads(public), "releases": saved.releases})
-        sources = tuple(Source(*source) for source in db.execute("SELECT * FROM sources"))
+        sources = tuple(sources_of(db))
         return Shown(about, published, saved, generation_of(db), sources, is_condemned(db))
+
+
+def sources_of(db: sqlite3.Connection) -> list[Source]:
+    """Every source, in the order in which they were begun."""
+    rows = db.execute("SELECT told FROM sources ORDER BY number")
+    return [source_from_json(json.loads(told)) for (told,) in rows]
+
+
+def _repeated(sources: Iterable[Source]) -> list[tuple[int, int]]:
+    """Where rows began to be learned again, and how often they have been learned then."""
+    return [(one.begun, one.repeat) for one in sources if one.repeat > 1]

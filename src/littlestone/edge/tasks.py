@@ -58,6 +58,19 @@ class Task:
     engine: str | None = None
     workers: int | None = None
     given: frozenset[str] = frozenset()
+    again: bool = False
+    new_rows: bool = False
+    complete: bool = False
+    verify: bool = False
+
+    def refuse_without_store(self, path: Path | None) -> None:
+        """Refuse options that are about what was learned before, where nothing is kept of it."""
+        options = ("again", "new_rows", "complete", "verify")
+        said = [f"--{name.replace('_', '-')}" for name in options if getattr(self, name)]
+        if said and path is None:
+            raise BadParameter(f"{said[0]} requires --db: without it every run begins anew")
+        if self.again and self.new_rows:
+            raise BadParameter("--again conflicts with --new-rows: rows are known, or they are not")
 
     @property
     def terms(self) -> dict[str, Any]:

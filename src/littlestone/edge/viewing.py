@@ -63,7 +63,10 @@ def hidden(shown: Shown) -> dict[str, Any]:
         "null_rounds": live["null_rounds"],
         "votes": [[str(rule), n] for entry in last for rule, n in entry.sample.votes],
         "opened": shown.generation,
-        "sources": {source.name: source.rows for source in shown.sources},
+        "sources": [
+            {"name": source.name, "rows": source.rows, "repeat": source.repeat}
+            for source in shown.sources
+        ],
     }
 
 
@@ -90,6 +93,7 @@ def _print_private(console: Console, shown: Shown) -> None:
     console.print(f"  {found['mistakes']:,} mistakes, {found['null_rounds']:,} null rounds")
     for rule, votes in found["votes"][:MOST_VOTES]:
         console.print(f"  {votes:,} votes for {rule}")
-    for name, rows in found["sources"].items():
-        console.print(f"  {rows:,} rows of {name}")
+    for source in found["sources"]:
+        again = f", learned for the {source['repeat']}. time" if source["repeat"] > 1 else ""
+        console.print(f"  {source['rows']:,} rows of {source['name']}{again}")
     console.print(f"  opened for writing {found['opened']:,} times")

@@ -37,16 +37,23 @@ class ReleasesFile:
     ----------
     path : Path or None
         Where it is.
-    guarantee : str
-        What all releases together promise; it is on every line.
+    guarantee : str or callable
+        What all releases together promise, or what the releases up to a given one do; it is on
+        every line.
     run : str, optional
         The public name of a stored learner: it is on every line, so that the releases of one
         learner are not taken for those of another that began with the same rule.
     """
 
-    def __init__(self, path: Path | None, guarantee: str, run: str | None = None) -> None:
+    def __init__(
+        self,
+        path: Path | None,
+        guarantee: str | Callable[[Release], str],
+        run: str | None = None,
+    ) -> None:
         self._path, self._count, self._size = path, 0, 0
-        self._more = {"guarantee": guarantee} | ({} if run is None else {"run": run})
+        self._guarantee = guarantee
+        self._more = {} if run is None else {"run": run}
         self._file: BinaryIO | None = None
 
     def __enter__(self) -> "ReleasesFile":
@@ -150,5 +157,7 @@ class ReleasesFile:
         file.flush()
 
     def _line(self, release: Release) -> bytes:
-        line = release_to_json(release) | self._more
+        held = self._guarantee
+        said = held if isinstance(held, str) else held(release)
+        line = release_to_json(release) | {"guarantee": said} | self._more
         return json.dumps(line, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"

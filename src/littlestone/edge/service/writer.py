@@ -173,7 +173,7 @@ class Writer:
         if self.over is not None:
             raise unavailable(self.over)
         found = store.learn_all(batches)
-        self._publish(Public(store.published, store.learner.spent))
+        self._publish(Public(store.published, store.spent))
         return list(found)
 
     def _mark_old_copy(self) -> None:
@@ -228,7 +228,7 @@ class Writer:
             self.trouble = f"the file cannot be opened ({type(error).__name__})"
             raise unavailable(FAILED, RETRY) from None
         self._store, self._generation, self.trouble = store, store.generation, None
-        self._publish(Public(store.published, store.learner.spent))
+        self._publish(Public(store.published, store.spent))
         return store
 
 
