@@ -205,6 +205,16 @@ def test_a_row_that_cannot_be_read_is_a_null_round_without_a_prediction() -> Non
     ]
 
 
+@pytest.mark.parametrize("kind", PRIVATE, ids=lambda kind: kind.__name__)
+def test_every_private_model_gives_a_null_round_its_number(kind: Any) -> None:
+    (params,) = kind._unit_test_params()
+    model = kind(**params)
+    model.learn_one({"other": 1}, True)
+    model.learn_many(pd.DataFrame({"other": [1, 2]}), pd.Series([True, False]))
+    model.learn_many(pd.DataFrame({"is_popular": [1, "text"]}), pd.Series([True, False]))
+    assert (model.learner.rounds, model.learner.null_rounds) == (5, 4)
+
+
 def test_a_label_that_is_none_is_refused() -> None:
     model = begun()
     for learn in (
