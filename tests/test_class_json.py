@@ -61,7 +61,7 @@ def test_classes_are_the_same_by_what_they_are() -> None:
     assert same_class(ls.Thresholds(0, 10), ls.Thresholds(0.0, 10.0, 1.0))
     assert not same_class(ls.Points("m"), ls.Sets(1, "m"))
     rows = [[0, 1], [1, 0]]
-    assert not same_class(ls.FiniteClass(rows, ["1", 2]), ls.FiniteClass(rows, [1, 2]))
+    assert not same_class(ls.FiniteClass(rows, ["01", 2]), ls.FiniteClass(rows, [1, 2]))
     assert not same_class(ls.FiniteClass(rows), ls.FiniteClass(rows[::-1]))
 
 

@@ -233,7 +233,7 @@ def file(name: str, text: Callable[[Sequence[Row]], str]) -> Callable[..., list[
         path = folder / name
         path.write_text(text(rows), encoding="utf-8")
         with (
-            mock.patch.object(Rows, "_looked_at", return_value=[]),
+            mock.patch.object(Rows, "_refuse_unreadable"),
             open_rows(path, cls, label="y") as found,
         ):
             return block_rounds(cls, list(found))
@@ -255,7 +255,7 @@ def parquet(types: Sequence[Any]) -> Callable[..., list[Fingerprint]]:
         )
         pa.parquet.write_table(made, folder / "rows.parquet", row_group_size=2)
         with (
-            mock.patch.object(Rows, "_looked_at", return_value=[]),
+            mock.patch.object(Rows, "_refuse_unreadable"),
             open_rows(folder / "rows.parquet", cls, label="y") as found,
         ):
             here = block_rounds(cls, list(found))

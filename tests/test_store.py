@@ -74,7 +74,7 @@ def contents(path: Path) -> dict[str, list[Any]]:
         ("dpsoa", {}),
         ("dpsoa", {"tolerance": 0.01}),
         ("dpsoa", {"user": "who"}),
-        ("dpsoa", {"user": "who", "cap": 20}),
+        ("dpsoa", {"user": "who", "cap": 5}),
         ("adaptive", {}),
     ],
 )
@@ -219,6 +219,25 @@ def test_a_full_disk_loses_nothing_and_publishes_nothing(made: Store, path: Path
     with opened(path) as again:
         assert again.published == published
         assert again.learn(block(0, 10)).first == published.rounds + 1
+
+
+def test_nothing_is_published_when_the_commit_fails(made: Store, path: Path) -> None:
+    """All was written but the last word: the commit itself is refused, by SQLite."""
+
+    def refuse_commit(action: int, name: str | None, *rest: object) -> int:
+        commits = action == sqlite3.SQLITE_TRANSACTION and name == "COMMIT"
+        return sqlite3.SQLITE_DENY if commits else sqlite3.SQLITE_OK
+
+    made.learn(block(0, 100))
+    before, published = contents(path), made.published
+    made._db.set_authorizer(refuse_commit)
+    with pytest.raises(BadStore, match="not authorized"):
+        made.learn(block(100, 300))
+    assert made.published == published
+    assert contents(path) == before
+    made.close()
+    with opened(path) as again:
+        assert again.published == published
 
 
 def test_a_batch_that_was_cut_short_is_never_committed(made: Store, path: Path) -> None:
