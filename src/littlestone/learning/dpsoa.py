@@ -40,6 +40,10 @@ from littlestone.theory.rows import label
 from littlestone.theory.values import Mask
 
 
+MOST_LEAVES = 10**7
+"""Of all trees together, each of which is an object: more of them do not fit a machine."""
+
+
 class Away(Protocol):
     """Consecutive rows that are elsewhere, as far as a learner needs to know of them."""
 
@@ -101,6 +105,7 @@ class DPSOA(PrivateLearner):
         self.plan = _plan(cls, asked, plan, unit=unit, cap=cap, tolerance=tolerance)
         self.seed = fresh_seed() if seed is None else seed
         _warn_of_delta(self.plan)
+        _refuse_too_many_trees(self.plan)
         rule = cls.hypothesis(cls.start())
         if rule is None:
             raise BadParameter(f"{cls!r} has no rule before any example")
@@ -220,6 +225,17 @@ class DPSOA(PrivateLearner):
     def _publish(self, number: int, rule: Hypothesis) -> None:
         super()._publish(number, rule)
         self._missing = missing_from(rule, self.cls)
+
+
+def _refuse_too_many_trees(plan: Plan) -> None:
+    leaves = sum(each * trees for each, trees in plan.leaves.items())
+    if leaves > MOST_LEAVES:
+        raise BadParameter(
+            f"the plan asks for {plan.trees:,} trees of {leaves:,} leaves in all, and "
+            f"{MOST_LEAVES:,} are the most that are grown: take a larger epsilon or delta"
+            + (", a smaller cap" if plan.cap else "")
+            + (", or the practical plan" if plan.name == "paper" else ", or a smaller horizon")
+        )
 
 
 def _plan(

@@ -7,7 +7,7 @@ from littlestone.learning.dpsoa import DPSOA
 from littlestone.learning.evidence import why_not
 from littlestone.learning.experts import FirstRule, PrivateExperts
 from littlestone.privacy.accounting import Unit
-from littlestone.privacy.exact import Real, positive, probability, whole
+from littlestone.privacy.exact import Real, planned_delta, planned_epsilon, planned_horizon
 from littlestone.theory.classes import HypothesisClass, checked_class
 from littlestone.theory.notebook import facts
 
@@ -48,9 +48,9 @@ def recommend(
     DPSOA: The class has no end of rules, so they cannot all be weighed. DPSOA lets copies ...
     """
     size = checked_class(cls).size
-    positive(epsilon, "epsilon")
-    probability(delta, "delta")
-    whole(horizon, "horizon", least=1)
+    planned_epsilon(epsilon)
+    planned_delta(delta)
+    planned_horizon(horizon)
 
     def forest() -> DPSOA:
         return DPSOA(cls, epsilon, delta, horizon, unit=unit, tolerance=tolerance)

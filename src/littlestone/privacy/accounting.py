@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Decimal, localcontext
 from fractions import Fraction
+from functools import cache
 from itertools import groupby
 from typing import Literal, TypeAlias
 
@@ -185,6 +186,7 @@ def _masses(ratios: Iterable[Decimal]) -> list[Decimal]:
     return masses
 
 
+@cache
 def per_release(total: Cost, count: int) -> Cost:
     """An equal cost, solved to nine digits, that `count` adaptive releases may have in `total`.
 
