@@ -9,7 +9,10 @@ from rich.console import Console
 from littlestone.edge import specs, tasks
 from littlestone.edge.options import AsJson, Cap, Tolerance, WhichPlan
 from littlestone.edge.tasks import Task, chosen_for
+from littlestone.privacy.exact import BadParameter
 
+LEAST_EPSILON = 0.01
+"""Below it neighbouring streams would have millions of rounds, and a leak take as many runs."""
 EXAMPLE = "Example: littlestone audit points:merchant --epsilon 1 --horizon 1000 --small"
 
 
@@ -55,6 +58,12 @@ def audit(
     from littlestone.edge.auditing import print_audit, progress, read_rows, run_audit
     from littlestone.lab.subjects import Subject, small
 
+    if epsilon < LEAST_EPSILON:
+        raise BadParameter(
+            f"an audit is for an epsilon of at least {LEAST_EPSILON}, not {epsilon}: a leak as small "
+            "as that would take millions of runs to show. The mechanisms are the same at any "
+            "epsilon: audit at 1"
+        )
     task = Task("", spec, "", epsilon, delta, horizon, "user" if per_user else None, cap, tolerance,
                 _planned_as(learner), kind)  # fmt: skip
     cls = specs.parse_spec(spec)
@@ -62,8 +71,15 @@ def audit(
     plans = small(plan) if shrunk else [plan]
     subjects = [Subject(learner, cls, each, seed) for each in plans]
     rows = None if file is None else read_rows(file, cls, label)
-    with progress(Console(stderr=True)) as watch:
-        found = run_audit(subjects, runs=runs, rows=rows, workers=workers, watch=watch)
+    try:
+        with progress(Console(stderr=True)) as watch:
+            found = run_audit(subjects, runs=runs, rows=rows, workers=workers, watch=watch)
+    except ArithmeticError as error:
+        raise BadParameter(
+            f"epsilon {epsilon:g} is too large to audit ({error}): probabilities that differ by a "
+            "factor of exp(epsilon) do not fit floats. The mechanisms are the same at any epsilon: "
+            "audit at 1"
+        ) from None
     if as_json:
         typer.echo(json.dumps(found.to_json(), ensure_ascii=False))
     else:

@@ -134,7 +134,7 @@ def _numbers(option: str, text: str, whole: bool = False) -> list[float]:
         found = [float(word) for word in _words(text)]
     except ValueError:
         found = []
-    if not found or (whole and any(number != int(number) for number in found)):
+    if not found or (whole and not all(number.is_integer() for number in found)):
         kind = "whole numbers" if whole else "numbers"
         raise BadParameter(f"{option} is one or more {kind} with commas between, not {text!r}")
     return found
