@@ -16,6 +16,7 @@ from bench import (
     scale,
     selectors,
     service,
+    shape,
     speed,
     starting,
     theory,
@@ -38,6 +39,7 @@ PARTS = {
     "memory": memory.run,
     "service": service.run,
     "scale": scale.run,
+    "shape": shape.run,
 }
 
 

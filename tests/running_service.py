@@ -1,10 +1,11 @@
 """A service that runs in a thread of the test, on a port of its own."""
 
 import json
+import socket
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,8 @@ from typing import Any
 import httpx
 
 from littlestone.edge.service.app import make_app
-from littlestone.edge.service.limits import Limits
+from littlestone.edge.service.connections import admission
+from littlestone.edge.service.limits import Limits, Places
 from littlestone.edge.service.parts import Service
 from littlestone.edge.service.roles import Keys, Role
 from littlestone.edge.service.server import bound, server_for
@@ -56,9 +58,17 @@ class Running:
     client: httpx.Client
     service: Service
     path: Path
+    connections: Places
 
     def get(self, path: str, role: Role | None = None, **more: Any) -> httpx.Response:
         return self.client.get(path, headers=bearing(role), **more)
+
+    def raw(self, *pieces: bytes) -> socket.socket:
+        """A connection over which some bytes were sent."""
+        found = socket.create_connection(("127.0.0.1", int(self.url.rpartition(":")[2])), 60)
+        for piece in pieces:
+            found.sendall(piece)
+        return found
 
     def feed(
         self, rows: object, key: str | None = None, role: Role | None = "feeder", query: str = ""
@@ -96,6 +106,15 @@ class Running:
             yield _events(answer.iter_lines())
 
 
+def until(holds: Callable[[], bool]) -> None:
+    """Wait until something holds."""
+    for _ in range(6000):
+        if holds():
+            return
+        time.sleep(0.01)
+    raise AssertionError("it does not come to hold")
+
+
 def _events(lines: Iterator[str]) -> Iterator[tuple[str, str, Any]]:
     found: dict[str, str] = {}
     for line in lines:
@@ -117,15 +136,15 @@ def running(
     reopen: Callable[[Path, int], Store] | None = None,
     store: Store | None = None,
     port: int = 0,
+    hosts: Sequence[str] = (),
+    proxies: Sequence[str] = (),
 ) -> Iterator[Running]:
     """A service on a file, begun if it is not there; stopped gracefully at the end."""
-    app = make_app(
-        opened(path, task) if store is None else store,
-        Keys(TOKENS),
-        limits or Limits(rate=1e6),
-        reopen=reopen,
-    )
-    server = server_for(app, logs=QUIET)
+    limits = limits or Limits(rate=1e6)
+    store = opened(path, task) if store is None else store
+    app = make_app(store, Keys(TOKENS), limits, hosts=hosts, reopen=reopen)
+    admitted = admission(limits, proxies)
+    server = server_for(app, admitted, logs=QUIET)
     with bound("127.0.0.1", port) as listening:
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
@@ -134,7 +153,7 @@ def running(
             while not server.started and thread.is_alive():
                 time.sleep(0.01)
             with httpx.Client(base_url=url, timeout=60) as client:
-                yield Running(url, client, app.state.service, path)
+                yield Running(url, client, app.state.service, path, admitted.places)
         finally:
             server.should_exit = True
             thread.join()

@@ -116,7 +116,7 @@ def test_a_missing_neighbour_does_not_change_how_a_row_is_spelt(
 MEANINGS: list[tuple[ls.HypothesisClass, ls.Hypothesis, list[Any], list[bool]]] = [
     (ls.Points("a"), ls.one_of([None], "a"), ["x", None], [False, True]),
     (ls.Sets(2, "a"), ls.one_of([None, "x"], "a"), ["x", None, "y"], [True, True, False]),
-    (ls.Rules(["a"]), ls.one_of([None], "a"), [1, None], [False, True]),
+    (ls.Rules(["a"]), ls.one_of([None], "a"), ["1", None], [False, True]),
     (ls.Thresholds(0, 9, 1, "a"), ls.between(0, None, "a"), [0, None], [True, False]),
     (ls.Thresholds(0, 9, 1, "a"), ls.between(0.5, None, "a"), [0.5, None], [True, False]),
     (ls.Intervals(0, 9, 1, "a"), ls.between(None, 4, "a"), [2, 7, None], [True, False, True]),
@@ -157,19 +157,22 @@ def test_a_conjunction_refuses_a_missing_truth(table: Callable[[Columns], Any]) 
 
 
 @pytest.mark.parametrize("nan", [float("nan"), np.float32("nan"), -float("nan")])
-def test_nan_is_one_value_and_not_none(nan: float) -> None:
-    tables = [
+def test_nan_is_a_missing_number_and_in_a_table_a_missing_text(nan: float) -> None:
+    numbers = [
         [{"a": 1.0}, {"a": nan}],
         {"a": np.array([1.0, nan])},
         pd.DataFrame({"a": [1.0, nan]}),
         pl.DataFrame({"a": [1.0, float(nan)]}),
         pa.table({"a": [1.0, float(nan)]}),
     ]
-    for table in tables:
-        batch = readable_batch(ls.Points("a"), table)
-        assert ls.one_of([float("nan")], "a").predict(batch).tolist() == [False, True]
-        assert ls.one_of([None], "a").predict(batch).tolist() == [False, False]
+    for table in numbers:
+        batch = readable_batch(ls.Thresholds(0, 9, column="a"), table)
         assert ls.between(-9, None, "a").predict(batch).tolist() == [True, False]
+    texts = readable_batch(ls.Points("a"), pd.DataFrame({"a": ["1", nan]}, dtype=object))
+    assert ls.one_of([None], "a").predict(texts).tolist() == [False, True]
+    alone = readable_batch(ls.Points("a"), [{"a": "1"}, {"a": nan}])
+    assert ls.one_of([None], "a").predict(alone).tolist() == [False, False]
+    assert ls.one_of(["nan"], "a").predict(alone).tolist() == [False, True]
 
 
 def test_a_float_column_of_numbers_keeps_its_speed() -> None:
@@ -289,5 +292,5 @@ def test_numpy_truths_are_read_alike_alone_and_in_a_batch() -> None:
 def test_dates_are_refused_whatever_the_table() -> None:
     day = pd.Timestamp("2020-01-01")
     for table in (pd.DataFrame({"a": [day]}), pl.DataFrame({"a": [day]}), pa.table({"a": [day]})):
-        with pytest.raises(ls.BadExample, match=r"canonical"):
+        with pytest.raises(ls.BadExample, match=r"canonical|by their text"):
             readable_batch(ls.Points("a"), table)

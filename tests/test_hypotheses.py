@@ -204,7 +204,7 @@ def test_float32_is_compared_as_the_number_it_is() -> None:
     ("rule", "X", "why"),
     [
         (ls.between(1, None), ["high"], "'high' is not a number"),
-        (ls.between(1, None), np.array(["1"]), "'1' is not a number"),
+        (ls.between(1, None), np.array(["1", "1a"]), "row 1: '1a' is not a number"),
         (ls.one_of([1], "a"), [1, 2], "not a row with column 'a'"),
         (ls.one_of([1], "a"), {"b": [1]}, "no column 'a' in the batch: it has 'b'"),
         (ls.one_of([1]), {"a": [1]}, "say which with column="),

@@ -99,7 +99,7 @@ BAD: dict[str, tuple[str, Callable[[Any], object]]] = {
     "one: bad row": ("no column 'm'", lambda it: it.learn_one({"n": 1}, 1)),
     "one: bad label": ("label 7", lambda it: it.learn_one({"m": 1}, 7)),
     "one: no label": ("label None", lambda it: it.learn_one({"m": 1}, None)),
-    "one: label of text": ("label '1'", lambda it: it.learn_one({"m": 1}, "1")),
+    "one: label of text": ("label 'yes'", lambda it: it.learn_one({"m": 1}, "yes")),
     "many predicted": ("row 1", lambda it: it.predict_many([{"m": 1}, {"n": 1}])),
     "spelling predicted": ("row 1", lambda it: it.predict_many({"m": [1, [2]]})),
 }
@@ -371,7 +371,7 @@ def test_bad_rows_are_null_rounds(
 @ignoring
 def test_users_are_told_apart_by_spelling_in_any_batch() -> None:
     """(1,) == (True,), and they are two users: each has one tree, whatever came before it."""
-    users: list[object] = [(1,), (True,), (1.0,), 1, True, 1.0, "1", ("1",)]
+    users: list[object] = [(1,), (True,), (1.0,), 1, True, 1.0, "01", ("01",)]
     whole, parts = learner_of(LASTING), learner_of(LASTING)
     xs = [{"m": n} for n in range(8)]
     whole.learn_many(xs, [1] * 8, users)
@@ -380,6 +380,7 @@ def test_users_are_told_apart_by_spelling_in_any_batch() -> None:
     assert whole.votes == parts.votes
     assert user_numbers(users, 8).tolist() == [user_number(user) for user in users]
     assert len({user_number(user) for user in users}) == 8
+    assert user_number(7) == user_number("7") == user_number(np.int64(7)), "told apart by text"
 
 
 @ignoring

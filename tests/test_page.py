@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from littlestone.edge.service.limits import Limits
 from littlestone.edge.service.page import the_page
 from running_service import CULPRIT, TOKENS, Running, events, running
 
@@ -119,6 +120,41 @@ def test_it_says_when_it_lost_the_connection_and_finds_it_again(page: Page, tmp_
         expect(page.locator("#status")).to_have_text("live")
         served.feed(events(3))
         expect(page.locator("#stood")).to_contain_text("10 rounds")
+
+
+@needs_chromium
+def test_it_is_filled_and_live_where_no_stream_is_to_be_had(page: Page, tmp_path: Path) -> None:
+    limits = Limits(watchers=1, rate=1e6)
+    with running(tmp_path / "run.db", limits=limits) as served, served.watching() as found:
+        next(found)
+        page.goto(served.url)
+        expect(page.locator("#status")).to_have_text("live")
+        served.feed(events(7))
+        expect(page.locator("#stood")).to_contain_text("7 rounds")
+
+
+@needs_chromium
+@pytest.mark.parametrize("locks", [True, False], ids=["with locks", "without"])
+def test_many_tabs_are_live_at_once(browser: Browser, served: Running, locks: bool) -> None:
+    """A browser has six connections to a server; without TLS, from afar, it has no locks."""
+    context = browser.new_context()
+    context.set_default_timeout(60_000)
+    if not locks:
+        context.add_init_script("Object.defineProperty(navigator, 'locks', {value: undefined})")
+    tabs = [context.new_page() for _ in range(8)]
+    for tab in tabs:
+        tab.goto(served.url)
+        expect(tab.locator("#status")).to_have_text("live")
+    served.feed(events(3))
+    for tab in tabs:
+        expect(tab.locator("#stood")).to_contain_text("3 rounds")
+    if locks:
+        assert served.service.watchers.taken == 1
+    tabs.pop(0).close()  # the one that listened for the others
+    served.feed(events(2))
+    for tab in tabs:
+        expect(tab.locator("#stood")).to_contain_text("5 rounds")
+    context.close()
 
 
 @needs_chromium

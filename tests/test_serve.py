@@ -1,5 +1,6 @@
 """`littlestone serve` as a process: its arguments, its logs, its stop, and what is never told."""
 
+import contextlib
 import json
 import os
 import re
@@ -28,8 +29,10 @@ CANARY = "canary-7391"
 class Process:
     """A service in a process of its own."""
 
-    def __init__(self, folder: Path, *arguments: str) -> None:
+    def __init__(self, folder: Path, *arguments: str, files: int | None = None) -> None:
         command = [sys.executable, "-W", "error", "-c", MAIN, "serve", "run.db", "--port", "0"]
+        if files is not None:
+            command = ["sh", "-c", f'ulimit -n {files} && exec "$@"', "sh", *command]
         environment = os.environ | {"PYTHONUNBUFFERED": "1"}
         self.process = subprocess.Popen(
             [*command, *arguments],
@@ -57,8 +60,8 @@ class Process:
 
 
 @contextmanager
-def process(folder: Path, *arguments: str) -> Iterator[Process]:
-    found = Process(folder, *arguments)
+def process(folder: Path, *arguments: str, files: int | None = None) -> Iterator[Process]:
+    found = Process(folder, *arguments, files=files)
     try:
         yield found
     finally:
@@ -261,6 +264,68 @@ def test_the_tour_of_the_documentation_runs(tmp_path: Path) -> None:
         assert "event: rounds" in done.stdout
         assert '"mistakes": 2' in done.stdout
         served.stop()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="127.0.0.2 is this machine on Linux only")
+def test_connections_that_send_half_a_head_stop_nobody(tmp_path: Path) -> None:
+    """More of them than the process may have files open, in all and from each address."""
+
+    def reads(client: httpx.Client) -> int:
+        return client.get("/hypothesis").status_code
+
+    timeouts = "--head-timeout", "4", "--idle-timeout", "60"
+    with process(tmp_path, *BEGIN, *timeouts, files=256) as served, contextlib.ExitStack() as stack:
+        at = "127.0.0.1", int(served.client.base_url.port or 0)
+
+        def attack(source: str, count: int) -> None:
+            for _ in range(count):
+                raw = stack.enter_context(socket.socket())
+                raw.settimeout(60)
+                raw.bind((source, 0))
+                raw.connect(at)
+                attacking.append(raw)
+                with contextlib.suppress(OSError):
+                    raw.sendall(b"GET /hypothesis HTTP/1.1\r\nHost:")
+
+        attacking: list[socket.socket] = []
+        other = httpx.HTTPTransport(local_address="127.0.0.9")
+        with httpx.Client(base_url=served.client.base_url, transport=other, timeout=60) as them:
+            attack("127.0.0.1", 300)
+            assert reads(them) == 200  # others are answered meanwhile
+            for address in range(2, 7):
+                attack(f"127.0.0.{address}", 60)
+            assert reads(them) == 200  # and who was there when every place was taken
+            for raw in attacking:
+                with contextlib.suppress(ConnectionError):
+                    assert raw.recv(100) == b""  # in the end each of them is closed
+            assert reads(served.client) == reads(them) == 200
+        rows = [{"merchant": "M7", "fraud": 1}]
+        assert served.client.post("/rounds", json=rows, headers=served.feeder).status_code == 200
+        _, _, errors = served.stop()
+    assert "a connection was refused: you have" in errors
+    assert "a connection was refused: there are" in errors
+    assert "Traceback" not in errors
+    assert len(errors) < 20_000
+
+
+def test_names_and_proxies_are_the_operators_to_say(tmp_path: Path) -> None:
+    more = "--host-name", "wall.example", "--trusted-proxy", "127.0.0.1"
+    with process(tmp_path, *BEGIN, *more) as served:
+        for name, status in (("wall.example", 200), ("evil.example", 421)):
+            headers = {"Host": name, "X-Forwarded-For": "\x1b[2Jforged\x9b"}
+            raw = [(key.encode(), value.encode("latin-1")) for key, value in headers.items()]
+            assert served.client.get("/hypothesis", headers=raw).status_code == status
+        _, _, errors = served.stop()
+    assert r"\x1b[2Jforged\x9b:0 - " in errors
+    generation = read_store(tmp_path / "run.db").generation
+    for option, value, told in (
+        ("--trusted-proxy", "*", "an address or a network"),
+        ("--most-connections", "1000000000", "ulimit -n"),
+    ):
+        done = command(tmp_path, "serve", "run.db", "--port", "0", option, value)
+        assert done.returncode == 2
+        assert told in done.stderr
+    assert read_store(tmp_path / "run.db").generation == generation  # nobody was thrown out
 
 
 def test_a_log_line_holds_no_query(tmp_path: Path) -> None:

@@ -3,8 +3,10 @@
 The service is real (a socket, a thread, a file); only the clock of the limits is not waited for.
 """
 
+import contextlib
 import gzip
 import json
+import logging
 import shutil
 import sqlite3
 import threading
@@ -20,15 +22,17 @@ from hypothesis import strategies as st
 
 from littlestone.edge.blocks import Block, wanted
 from littlestone.edge.readers import open_rows
-from littlestone.edge.service.bodies import Form, block_of
+from littlestone.edge.service import public, server
+from littlestone.edge.service.bodies import Form, block_of, examples_of
 from littlestone.edge.service.limits import Limits
+from littlestone.edge.service.logs import Careful
 from littlestone.edge.service.refusals import Refused
 from littlestone.edge.service.roles import Role
 from littlestone.edge.store import Batch, OtherRows, Receipt, Store, open_store, read_store
 from littlestone.edge.tasks import Task
 from littlestone.theory.sets import Points
 from littlestone.theory.thresholds import Thresholds
-from running_service import TOKENS, Running, bearing, begun, events, running
+from running_service import TOKENS, Running, bearing, begun, events, running, until
 
 ROLES: list[Role | None] = [None, "feeder", "operator"]
 SCORES = Task("", "thresholds:score:0:100:5", "bad", 1.0, 1e-9, 100_000)
@@ -325,10 +329,12 @@ class read_shown:  # noqa: N801
 
 
 def test_a_body_too_long_is_refused_before_it_is_read(tmp_path: Path) -> None:
-    with running(tmp_path / "run.db", limits=Limits(body=2000, rows=20, rate=1e6)) as served:
+    limits = Limits(body=2000, public_body=1000, rows=20, rate=1e6)
+    with running(tmp_path / "run.db", limits=limits) as served:
         before = served.tables()
         assert served.send(b" " * 2001).status_code == 413
-        assert served.client.post("/predict", content=b" " * 2001).status_code == 413
+        assert served.send(b" " * 1001).status_code == 400  # a feeder may, and it is no JSON
+        assert served.client.post("/predict", content=b" " * 1001).status_code == 413
         headers = bearing("feeder", **{"Content-Type": "application/json"})
         chunked = served.client.post("/rounds", content=iter([b" " * 900] * 9), headers=headers)
         assert chunked.status_code == 413
@@ -347,6 +353,81 @@ def test_asking_too_often_is_told_when_to_come_back(tmp_path: Path) -> None:
         assert served.feed(events(1)).status_code == 200  # a token has a bucket of its own
         assert served.feed(events(1)).status_code == 429
         assert served.feed(events(1), role=None).status_code == 429  # guessing tokens is slow
+        for path in ("/", "/openapi.json", "/nothing/here", "/events"):
+            assert served.get(path).status_code == 429, path
+
+
+def test_a_client_is_who_connects_unless_a_trusted_proxy_says_otherwise(tmp_path: Path) -> None:
+    def asked(served: Running, *clients: str) -> list[int]:
+        headers = [{"X-Forwarded-For": client} for client in clients]
+        return [served.client.get("/healthz", headers=some).status_code for some in headers]
+
+    limits = Limits(rate=0.001)
+    with running(tmp_path / "run.db", limits=limits) as served:
+        assert asked(served, "192.0.2.1", "192.0.2.2") == [200, 429]
+    with running(tmp_path / "run.db", limits=limits, proxies=["127.0.0.0/8"]) as served:
+        assert asked(served, "192.0.2.1", "192.0.2.2", "192.0.2.2") == [200, 200, 429]
+        assert asked(served, "2001:db8::1", "2001:db8::2") == [200, 429]  # one site has many
+
+
+def test_a_name_that_is_not_ours_is_refused(tmp_path: Path) -> None:
+    with running(tmp_path / "run.db", hosts=["Wall.example"]) as served:
+        for name in ("localhost:1", "127.0.0.1", "[::1]:8000", "192.0.2.7", "wall.example.:80"):
+            answer = served.client.get("/hypothesis", headers={"Host": name})
+            assert answer.status_code == 200, name
+        for name in ("evil.example", "evil.example:8000", "wall.example.evil", "localhost.evil"):
+            for path in ("/hypothesis", "/", "/openapi.json", "/nothing/here"):
+                answer = served.client.get(path, headers={"Host": name})
+                assert answer.status_code == 421, name
+                assert "--host-name" in answer.json()["error"]
+        refused = served.client.post("/rounds", json=events(1), headers={
+            **bearing("feeder"), "Host": "evil.example"
+        })  # fmt: skip
+        assert refused.status_code == 421
+        assert served.get("/healthz").json()["rounds"] == 0
+
+
+def test_a_head_is_a_get_without_its_body(served: Running) -> None:
+    for path in sorted(OPEN | {"/nothing/here", "/rounds", "/private/trace"}):
+        answer, wanted_ = served.client.head(path), served.get(path)
+        assert (answer.status_code, answer.content) == (wanted_.status_code, b""), path
+        for header in ("content-type", "content-length"):
+            assert answer.headers.get(header) == wanted_.headers.get(header), path
+    assert served.client.head("/events").headers["content-type"].startswith("text/event-stream")
+    until(lambda: served.service.watchers.taken == 0)
+
+
+def test_predictions_hold_up_nobody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many large bodies are read, and none of it ends; everything else is answered meanwhile."""
+    go_on, read = threading.Event(), examples_of
+
+    def slowly(body: bytes, *given: Any) -> Any:
+        assert len(body) < 1 << 12 or go_on.wait(60)
+        return read(body, *given)
+
+    monkeypatch.setattr(public, "examples_of", slowly)
+    with running(tmp_path / "run.db") as served:
+        rows, answers = [{"merchant": f"M{n}"} for n in range(1000)], list[int]()
+
+        def ask() -> None:
+            answers.append(served.client.post("/predict", json=rows).status_code)
+
+        threads = [threading.Thread(target=ask) for _ in range(20)]
+        for thread in threads:
+            thread.start()
+        try:
+            until(lambda: len(answers) == 16)  # one address has four of the places
+            assert {*answers} == {429}
+            with httpx.Client(base_url=served.url, timeout=20) as client:
+                assert client.get("/hypothesis").status_code == 200
+                assert client.post("/predict", json=rows[0]).status_code == 200
+                body = client.post("/rounds", json=events(4000), headers=bearing("feeder"))
+                assert body.json()["rounds"] == 4000
+        finally:
+            go_on.set()
+            for thread in threads:
+                thread.join()
+        assert answers[16:] == [200] * 4
 
 
 def test_a_full_queue_is_told_to_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -376,20 +457,23 @@ def test_a_full_queue_is_told_to_come_back(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_subscribers_have_places(tmp_path: Path) -> None:
-    with running(tmp_path / "run.db", limits=Limits(watchers=1, rate=1e6)) as served:
-        with served.watching() as found:
+    limits = Limits(watchers=2, watchers_each=1, rate=1e6)
+    with running(tmp_path / "run.db", limits=limits) as served:
+        other = httpx.HTTPTransport(local_address="127.0.0.2")
+        with served.watching() as found, httpx.Client(base_url=served.url, transport=other) as them:
             next(found)
-            assert served.get("/events").status_code == 503
-        served.feed(events(1))  # the next event finds that nobody listens
-        for _ in range(100):
-            with served.client.stream("GET", "/events") as answer:
-                if answer.status_code == 200:
-                    break
-        assert answer.status_code == 200
+            assert served.get("/events").status_code == 429  # one of the two is for others
+            with them.stream("GET", "/events") as answer:
+                assert answer.status_code == 200
+                assert served.get("/events").status_code == 503
+            assert served.get("/hypothesis").status_code == 200
+        until(lambda: served.service.watchers.taken == 0)
+        with served.watching() as found:
+            assert next(found)[0] == "rounds"
 
 
-def test_a_slow_body_is_not_waited_for(tmp_path: Path) -> None:
-    limits = Limits(patience=0.05, rate=1e6)
+@pytest.mark.parametrize("limits", [Limits(body_timeout=0.05), Limits(idle_timeout=0.05)])
+def test_a_slow_body_is_not_waited_for(tmp_path: Path, limits: Limits) -> None:
     with running(tmp_path / "run.db", limits=limits) as served:
         wait = threading.Event()
 
@@ -401,6 +485,115 @@ def test_a_slow_body_is_not_waited_for(tmp_path: Path) -> None:
         headers = bearing("feeder", **{"Content-Type": "application/json"})
         answer = served.client.post("/rounds", content=drip(), headers=headers)
         assert answer.status_code == 408
+
+
+# Clients that keep a connection and do not use it.
+
+GET = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
+LONG = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\n\r\n"
+KEPT = {
+    "nothing": (Limits(head_timeout=0.2), b"", b"", b""),
+    "half a head": (Limits(head_timeout=0.2), b"GET / HTTP/1.1\r\n", b"X: y\r\n", b""),
+    "silence after an answer": (Limits(idle_timeout=0.2), GET, b"", b"HTTP/1.1 200"),
+    "half a second head": (Limits(head_timeout=1), GET, b"G", b"HTTP/1.1 200"),
+    "a body that was refused": (Limits(head_timeout=1), LONG, b"x", b"HTTP/1.1 413"),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_a_connection_that_is_not_used_is_closed(tmp_path: Path, name: str) -> None:
+    """Also while pieces keep coming: the time is for the whole."""
+    limits, first, more, begins = KEPT[name]
+    with running(tmp_path / "run.db", limits=limits) as served, served.raw(first) as raw:
+        raw.settimeout(0.01)
+        came = bytearray()
+
+        def is_closed() -> bool:
+            try:
+                raw.sendall(more)
+                piece = raw.recv(1 << 16)
+            except TimeoutError:
+                return False
+            except OSError:
+                return True
+            came.extend(piece)
+            return not piece
+
+        until(is_closed)
+        assert came.startswith(begins)
+        until(lambda: served.connections.taken == 0)
+
+
+def test_a_client_that_does_not_read_is_not_written_to_for_ever(tmp_path: Path) -> None:
+    limits = Limits(idle_timeout=0.3, rate=1e6)
+    with running(tmp_path / "run.db", limits=limits) as served, served.raw() as raw:
+        raw.settimeout(0.1)
+        asked = GET * 20_000
+        with contextlib.suppress(OSError):  # until neither side takes any more
+            raw.sendall(asked)
+        until(lambda: served.connections.taken == 0)
+
+
+def test_half_a_body_does_not_delay_a_stop(tmp_path: Path) -> None:
+    head = f"POST /rounds HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKENS['feeder']}"
+    with running(tmp_path / "run.db") as served:
+        raw = served.raw(head.encode(), b"\r\nContent-Length: 100\r\n\r\n[")
+        until(lambda: served.service.batches.taken == 1)
+    with raw:
+        assert raw.recv(100) == b""  # dropped; not told after the grace period that it was
+
+
+def test_a_batch_that_outlasts_a_stop_is_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin, go_on, learn = threading.Event(), threading.Event(), Store.learn_all
+
+    def slowly(self: Store, *given: Any) -> Any:
+        begin.set()
+        assert go_on.wait(60)
+        return learn(self, *given)
+
+    monkeypatch.setattr(Store, "learn_all", slowly)
+    monkeypatch.setattr(server, "GRACE", 0.1)
+    answers: list[httpx.Response] = []
+
+    def feed(url: str) -> None:
+        headers = bearing("feeder", **{"Idempotency-Key": "a"})
+        try:
+            answers.append(httpx.post(f"{url}/rounds", json=events(2), headers=headers))
+        finally:
+            go_on.set()
+
+    with running(tmp_path / "run.db") as first:
+        thread = threading.Thread(target=feed, args=(first.url,))
+        thread.start()
+        assert begin.wait(60)
+    thread.join()
+    assert answers[0].status_code == 503
+    assert "send it again, with the same key" in answers[0].json()["error"]
+    with running(tmp_path / "run.db") as again:
+        assert again.feed(events(2), key="a").json()["rounds"] == 2
+        assert again.get("/healthz").json()["rounds"] == 2
+
+
+def test_a_log_cannot_be_flooded() -> None:
+    now, written = [0.0], list[str]()
+    careful = Careful(clock=lambda: now[0])
+
+    def log(name: str, text: str, *parts: object) -> None:
+        line = logging.makeLogRecord({"name": name, "msg": text, "args": parts})
+        if careful.filter(line):
+            written.append(line.getMessage())
+
+    for n in range(1000):
+        log("uvicorn.access", '%s - "%s %s HTTP/%s" %d', f"1.2.3.{n}:80", "GET", "/x?y", "1.1", 200)
+        log("littlestone", "a fault of ours: %s", n)
+    assert (len(written), written[0]) == (105, '1.2.3.0:80 - "GET /x HTTP/1.1" 200')
+    now[0] = 1.0
+    log("littlestone", "a fault of ours: %s", "\x1b[2J\n")
+    assert written[-1] == (
+        "a fault of ours: \\x1b[2J\\n (and 995 lines like it, which were left out)"
+    )
 
 
 # Bodies that nobody should send.
@@ -444,7 +637,9 @@ def test_a_wrong_body_gets_a_sentence_and_changes_nothing(served: Running, name:
             assert served.send(line, "application/x-ndjson").status_code == 422
     if name != "one row":
         predicted = served.client.post("/predict", content=WRONG[name])
-        assert predicted.status_code in ((200,) if "label" in name else (400, 422))
+        large = len(WRONG[name]) > served.service.limits.public_body
+        expected = (413,) if large else (200,) if "label" in name else (400, 422)
+        assert predicted.status_code in expected
     assert served.tables() == before
 
 

@@ -27,17 +27,19 @@ What River's conventions come to here:
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
+from functools import partial
 from itertools import islice
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from littlestone.learning import adaptive, dpsoa, experts, plain
 from littlestone.learning.plan import Plan
 from littlestone.learning.private import PrivateLearner
 from littlestone.learning.weighing import ExpertsPlan
 from littlestone.privacy.exact import BadParameter, Real
-from littlestone.theory.classes import HypothesisClass, kinds_of
+from littlestone.theory.classes import HypothesisClass, check_row, kinds_of
 from littlestone.theory.errors import BadExample
 from littlestone.theory.rows import (
     Batch,
@@ -45,13 +47,12 @@ from littlestone.theory.rows import (
     batch_length,
     column_names,
     column_of,
+    each,
     label,
-    labels,
     part_of,
     passes,
 )
 from littlestone.theory.thresholds import Thresholds
-from littlestone.theory.values import Mask
 
 try:
     from river import base
@@ -109,15 +110,14 @@ class _Model(base.MiniBatchClassifier):
     def _skip(self, x: Any) -> None:
         """A round without a usable example."""
 
-    def _learn_batch(self, X: Any, batch: Batch, answers: Mask) -> None:
-        readable = self.cls.readable(batch)
-        self.learner.learn_many(part_of(batch, readable), answers[readable])
+    def _learn_batch(self, X: Any, batch: Batch, y: npt.NDArray[Any]) -> None:
+        usable = self.cls.readable(batch) & each(partial(passes, label), y)
+        self.learner.learn_many(part_of(batch, usable), y[usable])
 
     def learn_one(self, x: Any, y: Any) -> None:
-        """See one example's label; a row that cannot be read is a null round."""
-        answer = label(y)
-        if passes(self.cls.check, x):
-            self._learn(x, answer)
+        """See one example's label; a row or a label that cannot be read is a null round."""
+        if passes(partial(check_row, self.cls), x) and passes(label, y):
+            self._learn(x, label(y))
         else:
             self._skip(x)
 
@@ -126,7 +126,7 @@ class _Model(base.MiniBatchClassifier):
 
     def learn_many(self, X: Any, y: Any) -> None:
         """See a batch of labels, as `learn_one` would, row by row; X is a table of any kind."""
-        batch, answers = self._batch(X), labels(y)
+        batch, answers = self._batch(X), column_of(y, None)
         count = _length(X) if batch is None else batch_length(batch)
         if count != len(answers):
             raise BadExample(f"{count} examples and {len(answers)} labels")
@@ -149,7 +149,9 @@ class _Model(base.MiniBatchClassifier):
 
     def predict_one(self, x: Any, **kwargs: Any) -> bool | None:
         """What the published rule says of an example; None if it cannot be read."""
-        return bool(self.learner.predict_one(x)) if passes(self.cls.check, x) else None
+        return (
+            bool(self.learner.predict_one(x)) if passes(partial(check_row, self.cls), x) else None
+        )
 
     def predict_proba_one(self, x: Any, **kwargs: Any) -> dict[base.typing.ClfTarget, float]:
         """Certainty: 1 for what the published rule says, 0 for the other."""
@@ -190,8 +192,8 @@ class _Private(_Model):
     def _skip(self, x: Any) -> None:
         self.learner.skip_one()
 
-    def _learn_batch(self, X: Any, batch: Batch, answers: Mask) -> None:
-        self.learner.learn_many(batch, answers, bad_rows="null")
+    def _learn_batch(self, X: Any, batch: Batch, y: npt.NDArray[Any]) -> None:
+        self.learner.learn_many(batch, y, bad_rows="null")
 
     def __copy__(self) -> Self:
         return self.clone() if self._learner is None else copy(self._learner)
@@ -263,9 +265,9 @@ class DPSOA(_Private):
         else:
             self.learner.learn_one(x, answer, x[self.user])
 
-    def _learn_batch(self, X: Any, batch: Batch, answers: Mask) -> None:
+    def _learn_batch(self, X: Any, batch: Batch, y: npt.NDArray[Any]) -> None:
         users = None if self.user is None else column_of(X, self.user)
-        self.learner.learn_many(batch, answers, users, bad_rows="null")
+        self.learner.learn_many(batch, y, users, bad_rows="null")
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:

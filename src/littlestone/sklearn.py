@@ -225,7 +225,8 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         if _has_names(X):
             validate_data(self, X, reset=reset, skip_check_array=True)
             return as_batch(X, kinds)
-        array = validate_data(self, X, reset=reset, dtype=None, ensure_all_finite=False)
+        given = _cell_by_cell(X)
+        array = validate_data(self, given, reset=reset, dtype=None, ensure_all_finite=False)
         if None in kinds and array.shape[1] == 1:
             return as_batch(array[:, 0], kinds)
         return as_batch({f"x{n}": array[:, n] for n in range(array.shape[1])}, kinds)
@@ -270,12 +271,31 @@ def _has_names(X: Any) -> bool:
     return names is not None and any(isinstance(name, str) for name in names)
 
 
+def _cell_by_cell(X: Any) -> Any:
+    """Return rows given as lists in an array that keeps the type of every cell.
+
+    numpy would give all cells one type, which one cell can change: 3 is 3.0 beside 2.5, and '3'
+    beside text. Then one replaced row would respell all others.
+    """
+    if not isinstance(X, list | tuple) or not all(isinstance(row, list | tuple) for row in X):
+        return X
+    if len(set(map(len, X))) != 1:
+        return X  # rows of different lengths: scikit-learn's own sentence
+    array = np.empty((len(X), len(X[0])), dtype=object)
+    for number, row in enumerate(X):
+        array[number, :] = row
+    return array
+
+
 def _labels(
     X: Any, y: Any, classes: Iterable[Any] | None
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
     """The two classes, and the labels as truths: the second class is the positive one."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
+    if isinstance(y, list | tuple) and len(set(map(type, y))) > 1:
+        # As objects, so that one label does not make numbers or text of the others.
+        y = np.fromiter(y, dtype=object, count=len(y))
     given = column_or_1d(y, warn=True)
     check_consistent_length(X, given)
     if given.dtype.kind == "f":

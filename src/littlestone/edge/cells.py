@@ -16,7 +16,9 @@ import numpy.typing as npt
 
 from littlestone.edge.blocks import NULL, Array, Wanted, shown
 from littlestone.edge.pieces import Faults, Piece, piece_of
-from littlestone.theory.rows import Kind
+from littlestone.theory.errors import BadExample
+from littlestone.theory.numbers import float_of
+from littlestone.theory.rows import Kind, label, passes
 
 Cells = Sequence[Any]
 Read = tuple[Array, Iterable[int]]
@@ -28,9 +30,8 @@ WRONG: dict[Kind, str] = {
 }
 """What is said of a cell that is not of its kind."""
 
-_TRUTHS: dict[object, int] = {
-    0: 0, 1: 1, "0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1
-}  # fmt: skip
+_TRUTHS: dict[object, int] = {0: 0, 1: 1, "0": 0, "1": 1, "false": 0, "true": 1}
+"""The labels that are met most: the others are read by `label`, one by one."""
 _PLAIN = {NoneType, bool, int, float, str}
 
 
@@ -39,10 +40,9 @@ def read_cells(
     cells: Mapping[str, Cells],
     faults: Faults,
     lines: npt.NDArray[np.intp],
-    numbers: Callable[[Cells], Read],
 ) -> Piece:
-    """The piece that columns of raw cells make; `numbers` is how the format spells a number."""
-    columns = read_columns(wanted, cells, faults, numbers)
+    """The piece that columns of raw cells make."""
+    columns = read_columns(wanted, cells, faults)
     labels = _noted(cells, wanted.label, WRONG["truth"], faults, labels_of)
     users = None
     if wanted.user is not None:
@@ -50,14 +50,10 @@ def read_cells(
     return piece_of(wanted, columns, labels, users, faults, lines)
 
 
-def read_columns(
-    wanted: Wanted, cells: Mapping[str, Cells], faults: Faults, numbers: Callable[[Cells], Read]
-) -> dict[str, Array]:
+def read_columns(wanted: Wanted, cells: Mapping[str, Cells], faults: Faults) -> dict[str, Array]:
     """The columns that the class reads; what is wrong with a row is noted among the faults."""
-    readers: dict[Kind, Callable[[Cells], Read]]
-    readers = {"value": values, "number": numbers, "truth": truths}
     return {
-        name: _noted(cells, name, WRONG[kind], faults, readers[kind])
+        name: _noted(cells, name, WRONG[kind], faults, _READERS[kind])
         for name, kind in wanted.kinds.items()
     }
 
@@ -110,57 +106,25 @@ def users_of(cells: Cells) -> Read:
     return array, nobody
 
 
-def text_numbers(cells: Cells) -> Read:
-    """Numbers out of text, as Python spells them; an empty cell is a missing number.
+def numbers(cells: Cells) -> Read:
+    """Return cells as 64-bit floats; a missing number is NaN.
 
-    >>> text_numbers(["7", " 1e3", "", "abc"])
+    >>> numbers(["7", " 1e3", "", "abc"])
     (array([   7., 1000.,   nan,   nan]), [3])
+    >>> numbers([7, 1.5, None, True, 10**400])
+    (array([7. , 1.5, nan, 1. , inf]), [])
     """
-    return _numbers(cells, _from_text)
-
-
-def json_numbers(cells: Cells) -> Read:
-    """Numbers out of JSON; null is a missing number, and text is no number.
-
-    >>> json_numbers([7, 1.5, None, "7", True])
-    (array([7. , 1.5, nan, nan, nan]), [3, 4])
-    >>> json_numbers([10**400, -(10**400)])
-    (array([ inf, -inf]), [])
-    """
-    if set(map(type, cells)) <= {int, float}:
-        return _numbers(cells, _from_json)
-    return _one_by_one(cells, _from_json)
-
-
-def _numbers(cells: Cells, number: Callable[[Any], float | None]) -> Read:
     try:
         return np.fromiter(map(float, cells), dtype=np.float64, count=len(cells)), ()
-    except (ValueError, OverflowError):
-        return _one_by_one(cells, number)
-
-
-def _one_by_one(cells: Cells, number: Callable[[Any], float | None]) -> Read:
-    found = list(map(number, cells))
-    wrong = [row for row, cell in enumerate(found) if cell is None]
-    return np.array(found, dtype=np.float64), wrong
-
-
-def _from_text(cell: str) -> float | None:
-    try:
-        return float(cell)
-    except ValueError:
-        return None if cell.strip() else math.nan
-
-
-def _from_json(cell: object) -> float | None:
-    if cell is None:
-        return math.nan
-    if isinstance(cell, bool) or not isinstance(cell, int | float):
-        return None
-    try:
-        return float(cell)
-    except OverflowError:
-        return math.inf if cell > 0 else -math.inf
+    except (TypeError, ValueError, OverflowError):
+        pass
+    array, wrong = np.full(len(cells), math.nan), []
+    for row, cell in enumerate(cells):
+        try:
+            array[row] = float_of(cell)
+        except BadExample:
+            wrong.append(row)
+    return array, wrong
 
 
 def truths(cells: Cells) -> Read:
@@ -174,7 +138,7 @@ def truths(cells: Cells) -> Read:
 
 
 def labels_of(cells: Cells) -> tuple[npt.NDArray[np.int8], list[int]]:
-    """Labels: 0, 1, 0.0, 1.0, true or false, in any case; anything else is `NULL`.
+    """Labels: 0, 1, true or false, as numbers or as text; anything else is `NULL`.
 
     >>> labels_of([True, "0.0", "False", "yes"])
     (array([ 1,  0,  0, -1], dtype=int8), [3])
@@ -185,11 +149,13 @@ def labels_of(cells: Cells) -> tuple[npt.NDArray[np.int8], list[int]]:
     except TypeError:  # a list or an object of JSON
         array = np.full(len(cells), NULL, dtype=np.int8)
     for row in np.flatnonzero(array == NULL).tolist():
-        array[row] = _truth(cells[row])
+        if passes(label, cells[row]):
+            array[row] = label(cells[row])
     return array, np.flatnonzero(array == NULL).tolist()
 
 
-def _truth(cell: object) -> int:
-    if isinstance(cell, str):
-        return _TRUTHS.get(cell.lower(), NULL)
-    return _TRUTHS.get(cell, NULL) if isinstance(cell, int | float) else NULL
+_READERS: dict[Kind, Callable[[Cells], Read]] = {
+    "value": values,
+    "number": numbers,
+    "truth": truths,
+}

@@ -24,7 +24,6 @@ import numpy as np
 import numpy.typing as npt
 
 from littlestone.edge.blocks import BadStream, Wanted
-from littlestone.edge.cells import Cells, Read, text_numbers
 from littlestone.edge.pieces import Faults
 from littlestone.edge.text import Split
 
@@ -148,7 +147,3 @@ class Delimited:
         else:
             faults[at] = f"{len(row)} cells where line 1 has {self.width}"
         return [""] * self.width
-
-    def numbers(self, cells: Cells) -> Read:
-        """A column of cells as numbers."""
-        return text_numbers(cells)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from littlestone.edge.blocks import Wanted, shown
-from littlestone.edge.cells import Cells, Read, json_numbers
+from littlestone.edge.cells import Cells
 from littlestone.edge.pieces import Faults
 from littlestone.edge.text import LOOKED_AT, Split
 
@@ -42,10 +42,6 @@ class JsonLines:
         rows = objects(lines, faults)
         cells = {name: column(rows, name, faults) for name in self.wanted.names}
         return Split(cells, faults, np.arange(len(lines)), len(lines))
-
-    def numbers(self, cells: Cells) -> Read:
-        """A column of values as numbers."""
-        return json_numbers(cells)
 
 
 def objects(

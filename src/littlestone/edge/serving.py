@@ -59,6 +59,32 @@ def serve(
     rate: Annotated[float, typer.Option(help="Requests a second of one client.")] = 500.0,
     queue: Annotated[int, typer.Option(help="Batches under way, at most.")] = 64,
     watchers: Annotated[int, typer.Option(help="Subscribers to events, at most.")] = 200,
+    most_public_body: Annotated[
+        int, typer.Option(help="Bytes of a body to /predict, at most.")
+    ] = 256 << 10,
+    watchers_each: Annotated[
+        int, typer.Option(help="Subscribers to events from one address, at most.")
+    ] = 20,
+    most_connections: Annotated[
+        int | None,
+        typer.Option(help="Open connections, at most; by default what `ulimit -n` leaves, or 1000"),
+    ] = None,
+    head_timeout: Annotated[float, typer.Option(help="Seconds for the head of a request.")] = 10.0,
+    idle_timeout: Annotated[
+        float, typer.Option(help="Seconds of silence, between requests or inside one.")
+    ] = 10.0,
+    body_timeout: Annotated[float, typer.Option(help="Seconds for a body.")] = 30.0,
+    host_name: Annotated[
+        list[str] | None,
+        typer.Option(help="A name by which clients may call this service. Can be repeated."),
+    ] = None,
+    trusted_proxy: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="A proxy, or its network, whose X-Forwarded-For is believed. Can be repeated.",
+        ),
+    ] = None,
 ) -> None:
     """A learner that survives, behind HTTP, with a live page.
 
@@ -68,29 +94,34 @@ def serve(
     """
     try:
         from littlestone.edge.service.app import make_app
+        from littlestone.edge.service.connections import admission
         from littlestone.edge.service.limits import Limits
         from littlestone.edge.service.roles import Keys, read_tokens
-        from littlestone.edge.service.server import bound, is_loopback
+        from littlestone.edge.service.server import bound, is_loopback, server_for
         from littlestone.edge.service.server import serve as run
     except ModuleNotFoundError as error:
         if error.name not in ("fastapi", "uvicorn", "starlette", "pydantic"):
             raise
         raise BadParameter(MISSING) from None
-    limits = Limits(most_body, most_rows, most_fields, rate, queue, watchers)
+    limits = Limits(
+        most_body, most_rows, most_fields, rate, queue, watchers, most_public_body, watchers_each,
+        most_connections, head_timeout, idle_timeout, body_timeout,
+    )  # fmt: skip
     task = Task(
         str(db), spec or "", label or "", epsilon, delta, horizon, user, cap, tolerance, learner,
         plan, seed, given=given(context),
     )  # fmt: skip
     secrets = tokens or db.with_name(f"{db.name}.tokens")
     with bound(host, port) as listening:
+        admitted = admission(limits, trusted_proxy or ())  # refuses before the store is taken over
         keys = Keys(read_tokens(secrets))
-        app = make_app(_store(db, task), keys, limits)
+        app = make_app(_store(db, task), keys, limits, hosts=(host, *(host_name or ())))
         if not is_loopback(host):
             typer.echo(OPEN.format(host=host), err=True)
         shown = f"[{host}]" if ":" in host else host
         typer.echo(f"page    http://{shown}:{listening.getsockname()[1]}/\ntokens  {secrets}")
         sys.stdout.flush()
-        run(app, listening)
+        run(server_for(app, admitted), listening)
     typer.echo("stopped: what was acknowledged is in the file, and the service can go on from it")
 
 

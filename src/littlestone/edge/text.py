@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from littlestone.edge.blocks import Wanted
-from littlestone.edge.cells import Cells, Read, read_cells
+from littlestone.edge.cells import Cells, read_cells
 from littlestone.edge.lines import Bytes, chunks_of, count_lines, lines_of
 from littlestone.edge.pieces import Faults, Piece
 
@@ -45,10 +45,6 @@ class TextFormat(Protocol):
         """The records of some lines; unless these are the last, it may leave some for later."""
         ...
 
-    def numbers(self, cells: Cells) -> Read:
-        """A column of cells as numbers."""
-        ...
-
 
 def pieces_of(file: Bytes, form: TextFormat) -> Iterator[Piece]:
     """The rows of a text file."""
@@ -66,7 +62,7 @@ def pieces_of(file: Bytes, form: TextFormat) -> Iterator[Piece]:
 
 
 def _piece(form: TextFormat, split: Split, line: int) -> Piece:
-    return read_cells(form.wanted, split.cells, split.faults, split.offsets + line, form.numbers)
+    return read_cells(form.wanted, split.cells, split.faults, split.offsets + line)
 
 
 def _begun(lines: list[str], form: TextFormat) -> int:

@@ -15,7 +15,7 @@ from littlestone.theory.errors import TooLarge
 from littlestone.theory.rows import Batch, Column, column_of, part_of
 from littlestone.theory.rules import Rules
 from littlestone.theory.sets import Sets
-from littlestone.theory.values import encode
+from littlestone.theory.values import key_of
 
 MOST_TRIED = 20_000_000
 """Rules times distinct rows that are tried before settling for the targets."""
@@ -44,9 +44,9 @@ def best_mistakes(cls: HypothesisClass, stream: Stream) -> int | None:
 def _gains(stream: Stream, column: Column) -> list[int]:
     """For each value that is positive more often than not, by how much."""
     entries = column_of(stream.batch, column)
-    seen = Counter(map(encode, entries[stream.answers].tolist()))
+    seen = Counter(map(key_of, entries[stream.answers].tolist()))
     likely = set(seen)
-    for key in map(encode, entries[~stream.answers].tolist()):
+    for key in map(key_of, entries[~stream.answers].tolist()):
         if key in likely:
             seen[key] -= 1
     return [gain for gain in seen.values() if gain > 0]

@@ -34,7 +34,7 @@ from littlestone.privacy.exact import (
 )
 from littlestone.privacy.histogram import StableHistogram
 from littlestone.privacy.noise import Noise, SystemNoise
-from littlestone.theory.classes import HypothesisClass, checked_class, kinds_of
+from littlestone.theory.classes import HypothesisClass, checked_class, kinds_of, predict_rows
 from littlestone.theory.hypothesis import Hypothesis
 from littlestone.theory.rows import as_batch
 
@@ -194,7 +194,7 @@ class EveryRoundRunner:
         self.pass_one(number)
 
     def _learn(self, one: Rounds) -> None:
-        self.mistakes += int((self._cls.predict(self.rule, one.batch) != one.answers).sum())
+        self.mistakes += int((predict_rows(self._cls, self.rule, one.batch) != one.answers).sum())
         self.forest.learn(one.batch, one.answers, one.number)
 
     def pass_one(self, number: int) -> None:

@@ -33,7 +33,7 @@ from littlestone.privacy.accounting import Unit
 from littlestone.privacy.exact import BadParameter, Real
 from littlestone.privacy.gate import HistSparse
 from littlestone.privacy.noise import Noise, SystemNoise
-from littlestone.theory.classes import HypothesisClass, checked_class
+from littlestone.theory.classes import HypothesisClass, check_row, checked_class
 from littlestone.theory.errors import BadExample
 from littlestone.theory.hypothesis import Hypothesis
 from littlestone.theory.rows import label
@@ -139,7 +139,7 @@ class DPSOA(PrivateLearner):
         A row that the class cannot read is refused, and nothing has happened: stopping there is
         outside the guarantee. `skip_one` makes it a null round, which is inside.
         """
-        self.cls.check(x)
+        check_row(self.cls, x)
         self._one(x, label(y), self._route(user))
 
     def skip_one(self, user: object = None) -> None:

@@ -38,7 +38,13 @@ from littlestone.learning.tree import (
     taught,
     written,
 )
-from littlestone.theory.classes import HypothesisClass, checked_class
+from littlestone.theory.classes import (
+    HypothesisClass,
+    checked_class,
+    disagreement_of,
+    predict_row,
+    predict_rows,
+)
 from littlestone.theory.errors import BadClass
 from littlestone.theory.hypothesis import Hypothesis
 from littlestone.theory.reading import rule_from_json
@@ -150,7 +156,7 @@ class Forest:
         """Whether some rule of the forest errs on a row that `right` is known to get right."""
         if len(self._held) == 1 and right in self._held:
             return False
-        return any(rule(x) != y for rule in self._held if rule is not right)
+        return any(predict_row(rule, x) != y for rule in self._held if rule is not right)
 
     def routed(self, routes: Routes) -> tuple[Indices, Indices]:
         """The tree and the leaf of each route: the number of a round, or of a user."""
@@ -164,7 +170,7 @@ class Forest:
         Only the trees that may be surprised are walked through: those with a row on which a common
         rule errs, and those that hold a rule that is not common.
         """
-        wrong = {rule: self.cls.predict(rule, batch) != answers for rule in self._common()}
+        wrong = {rule: predict_rows(self.cls, rule, batch) != answers for rule in self._common()}
         touched: set[int] = set()
         for mask in wrong.values():
             touched |= set(self.routed(routes[mask])[0].tolist())
@@ -273,8 +279,9 @@ class Forest:
     def _winner(self, one: Learner, other: Learner, guess: bool) -> Learner:
         if one.rule is None or other.rule is None:
             return DEAD
-        x = self.cls.disagreement(one.rule, other.rule)
-        return taught(self.cls, one if one.rule(x) != guess else other, x, guess)
+        for x in disagreement_of(self.cls, one.rule, other.rule):
+            return taught(self.cls, one if one.rule(x) != guess else other, x, guess)
+        return DEAD
 
     def _guess(self, number: int, tree: Tree, parent: int) -> bool:
         address = self.epoch, number, tree.generation, parent

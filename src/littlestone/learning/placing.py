@@ -18,7 +18,7 @@ from littlestone.theory.classes import HypothesisClass, kinds_of
 from littlestone.theory.grids import Edges, Grid, OnPoints
 from littlestone.theory.numbers import Number, number_of
 from littlestone.theory.rows import Batch, Column, Kind, column_of
-from littlestone.theory.values import Plain, encode
+from littlestone.theory.values import Plain, key_of
 from littlestone.theory.vocabulary import truths
 
 Indices = npt.NDArray[np.int64]
@@ -82,9 +82,9 @@ class Placing:
 def _place(values: tuple[Plain, ...], kind: Kind, column: Column) -> Place:
     if kind == "number":
         return _numbers(np.array([number_of(value) for value in values], dtype=object))
-    keys = {encode(value): index for index, value in enumerate(values)}
+    keys = {key_of(value): index for index, value in enumerate(values)}
     if kind == "truth":
-        answers = np.array([keys.get(encode(truth), NOWHERE) for truth in (False, True)])
+        answers = np.array([keys.get(key_of(truth), NOWHERE) for truth in (False, True)])
         return lambda array: answers[truths(array, str(column)).astype(np.intp)]
     return lambda array: _values(array, keys)
 
@@ -93,9 +93,9 @@ def _values(array: npt.NDArray[Any], keys: Mapping[bytes, int]) -> Indices:
     """Where each value lies. Values are told apart by their canonical bytes: (1,) == (True,)."""
     if array.dtype.kind in "biufUS":
         some, inverse = np.unique(array, return_inverse=True)
-        found = [keys.get(encode(value), NOWHERE) for value in some]
+        found = [keys.get(key_of(value), NOWHERE) for value in some]
         return np.array(found, dtype=np.int64)[inverse]
-    return np.array([keys.get(encode(value), NOWHERE) for value in array.tolist()], dtype=np.int64)
+    return np.array([keys.get(key_of(value), NOWHERE) for value in array.tolist()], dtype=np.int64)
 
 
 def _numbers(points: npt.NDArray[Any]) -> Place:
@@ -107,7 +107,7 @@ def _numbers(points: npt.NDArray[Any]) -> Place:
         floats = None
 
     def place(array: npt.NDArray[Any]) -> Indices:
-        if floats is None or array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
+        if floats is None or array.dtype.kind not in "biuf":
             one_by_one = [bisect_right(listed, number_of(value)) - 1 for value in array]
             return np.maximum(np.array(one_by_one, dtype=np.int64), 0)
         numbers = array.astype(np.float64)

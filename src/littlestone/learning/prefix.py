@@ -20,7 +20,7 @@ import numpy.typing as npt
 from littlestone.learning.coins import Purpose, below, coins
 from littlestone.learning.rounds import Numbers
 from littlestone.learning.saving import Live, Unsaved
-from littlestone.theory.classes import HypothesisClass, kinds_of
+from littlestone.theory.classes import HypothesisClass, kinds_of, learn_row, predict_rows
 from littlestone.theory.hypothesis import Hypothesis
 from littlestone.theory.rows import Batch, as_batch, batch_length, packed, part_of, row_of, unpacked
 from littlestone.theory.values import Mask, decode, encode
@@ -150,12 +150,12 @@ class Learned:
 
     def learn(self, state: int, number: int, x: object, y: bool) -> int:
         """The state after round `number`, which holds (x, y)."""
-        after = self.cls.learn(self.states[state], x, y)
+        after, rule = learn_row(self.cls, self.states[state], x, y)
         spelled = pickle.dumps(after)
         if spelled not in self._numbers:
             self._numbers[spelled] = len(self.states)
             self.states.append(after)
-            self.rules.append(self.cls.hypothesis(after))
+            self.rules.append(rule)
             self._after.append({})
         self._after[state][number] = self._numbers[spelled]
         return self._numbers[spelled]
@@ -224,7 +224,7 @@ class Replay:
         errors = self._known.setdefault(state, _Errors())
         if errors.seen < len(answers):
             new = slice(errors.seen, None)
-            errors.see(self._learned.cls.predict(rule, part_of(batch, new)) != answers[new])
+            errors.see(predict_rows(self._learned.cls, rule, part_of(batch, new)) != answers[new])
         if len(self._known) > MOST_KEPT:
             self._known.pop(
                 next((kept for kept in self._known if kept not in (0, state)), -1), None

@@ -22,7 +22,7 @@ from littlestone.learning.trace import TOP, Sample, Trace
 from littlestone.privacy.accounting import Cost, Event, Guarantee
 from littlestone.privacy.exact import BadParameter
 from littlestone.privacy.spender import ForwardOnly, Moved, State
-from littlestone.theory.classes import HypothesisClass
+from littlestone.theory.classes import HypothesisClass, check_row, predict_row
 from littlestone.theory.hypothesis import Hypothesis
 from littlestone.theory.notebook import facts, side_by_side
 from littlestone.theory.rows import Batch, label
@@ -230,7 +230,7 @@ class PrivateLearner(ForwardOnly):
         """One round of a step that has been entered; a null one has no label."""
         number, runner = self.rounds, self._runner
         if number >= self._horizon:
-            runner.mistakes += y is not None and runner.rule(x) != y
+            runner.mistakes += y is not None and predict_row(runner.rule, x) != y
         elif y is not None:
             runner.advance_one(number, x, y, route)
         else:
@@ -278,7 +278,7 @@ class EventLearner(PrivateLearner):
         A row that the class cannot read is refused, and nothing has happened: stopping there is
         outside the guarantee. `skip_one` makes it a null round, which is inside.
         """
-        self.cls.check(x)
+        check_row(self.cls, x)
         answer = label(y)
         self._enter()
         self._pass(x, answer, self.rounds)

@@ -21,7 +21,7 @@ from littlestone.learning.rounds import Numbers, Stretch
 from littlestone.learning.saving import Live, Saving
 from littlestone.privacy.epochs import MistakesGate
 from littlestone.privacy.gate import Ballot, Decision
-from littlestone.theory.classes import HypothesisClass
+from littlestone.theory.classes import HypothesisClass, predict_row
 from littlestone.theory.hypothesis import Hypothesis
 from littlestone.theory.rows import Batch, as_batch
 from littlestone.theory.values import Mask
@@ -145,7 +145,7 @@ class Restarting(Generic[Ballot]):
 
     def advance_one(self, number: int, x: object, y: bool, route: int) -> None:
         """Learn one round: what `advance` does, without arrays unless a tree is surprised."""
-        wrong = self.rule(x) != y
+        wrong = predict_row(self.rule, x) != y
         if wrong:
             self.mistakes += 1
             self._pending += 1

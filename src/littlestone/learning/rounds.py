@@ -8,14 +8,16 @@ and has it shown to what it remembers with.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from littlestone.learning.coins import number_of
-from littlestone.theory.classes import HypothesisClass, kinds_of
-from littlestone.theory.errors import BadExample
+from littlestone.theory.classes import HypothesisClass, check_row, kinds_of, predict_rows
+from littlestone.theory.errors import BadColumn, BadExample
+from littlestone.theory.frames import checked_array
 from littlestone.theory.hypothesis import Hypothesis
 from littlestone.theory.rows import (
     Batch,
@@ -28,7 +30,7 @@ from littlestone.theory.rows import (
     passes,
     row_of,
 )
-from littlestone.theory.values import Mask, encode
+from littlestone.theory.values import Mask, key_of
 
 Numbers = npt.NDArray[np.integer[Any]]
 
@@ -94,7 +96,7 @@ class Rounds(NamedTuple):
 
     def wrong(self, cls: HypothesisClass, rule: Hypothesis) -> Numbers:
         """The numbers of the rounds that a rule gets wrong, in order."""
-        return np.asarray(self.number[cls.predict(rule, self.batch) != self.answers])
+        return np.asarray(self.number[predict_rows(cls, rule, self.batch) != self.answers])
 
     def teach(self, memory: Learns[Told]) -> Told:
         """Show the rounds to a memory: what it says to them, by row."""
@@ -131,7 +133,7 @@ def _refuse_unreadable(cls: HypothesisClass, batch: Batch, readable: Mask) -> No
         return
     row = int(np.argmin(readable))
     try:
-        cls.check(row_of(batch, row))
+        check_row(cls, row_of(batch, row))
     except BadExample as error:
         raise BadExample(error.sentence, row) from None
     raise AssertionError(f"{cls!r} reads row {row} alone and not in a batch")
@@ -163,11 +165,13 @@ def _read(cls: HypothesisClass, X: Any, bad_rows: BadRows) -> tuple[Batch, Mask]
     try:
         batch = as_batch(X, kinds_of(cls))
         return batch, cls.readable(batch)
+    except BadColumn:
+        raise
     except BadExample:
         if bad_rows == "refuse" or not isinstance(X, list | tuple | np.ndarray):
             raise
     rows: list[Any] = list(X)
-    readable = np.array([passes(cls.check, x) for x in rows], dtype=bool)
+    readable = np.array([passes(partial(check_row, cls), x) for x in rows], dtype=bool)
     good = [x for x, reads in zip(rows, readable, strict=True) if reads]
     columns = [n for n in _columns(good[:1]) if all(n in _columns([x]) for x in good)]
     stand_in: Any = good[0] if good else None
@@ -211,18 +215,19 @@ def user_number(user: object) -> int:
     >>> user_number("alice") == user_number("alice") != user_number("bob")
     True
     """
-    return NOBODY if user is None else number_of(encode(user)) | 1
+    return NOBODY if user is None else number_of(key_of(user)) | 1
 
 
 def user_numbers(users: Any, count: int) -> npt.NDArray[np.uint64]:
     """The number that stands for each user of a batch."""
-    names = column_of(users, None)
+    # Floats and truth values are refused: their spelling may follow from other users' rows.
+    names = checked_array(column_of(users, None), "value")
     if len(names) != count:
         raise BadExample(f"{count} examples and {len(names)} users")
-    known: dict[bytes, int] = {encode(None): NOBODY}
+    known: dict[bytes, int] = {key_of(None): NOBODY}
     found = np.empty(count, dtype=np.uint64)
     for row, name in enumerate(names.tolist()):
-        # (1,), (1.0,) and (True,) are equal and are three users: they are told apart by spelling.
+        # (1,), (1.0,) and (True,) are equal and are three users: they are told apart by text.
         spelt = _spelt(name, row)
         if spelt not in known:
             known[spelt] = user_number(name)
@@ -232,6 +237,6 @@ def user_numbers(users: Any, count: int) -> npt.NDArray[np.uint64]:
 
 def _spelt(name: object, row: int) -> bytes:
     try:
-        return encode(name)
+        return key_of(name)
     except BadExample as error:
         raise BadExample(error.sentence, row) from None

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from littlestone.theory.classes import HypothesisClass
+from littlestone.theory.classes import HypothesisClass, predict_rows
 from littlestone.theory.hypothesis import Hypothesis
 from littlestone.theory.rows import Batch, part_of, row_of
 from littlestone.theory.values import Mask
@@ -66,5 +66,5 @@ class Shown:
         """Which of some places a rule gets wrong."""
         rows = self._order[places]
         return np.asarray(
-            self._cls.predict(rule, part_of(self._batch, rows)) != self._answers[rows]
+            predict_rows(self._cls, rule, part_of(self._batch, rows)) != self._answers[rows]
         )

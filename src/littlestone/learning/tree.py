@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from littlestone.learning.shown import Indices, Shown
-from littlestone.theory.classes import HypothesisClass, State
+from littlestone.theory.classes import HypothesisClass, State, learn_row, predict_row
 from littlestone.theory.hypothesis import Hypothesis
 from littlestone.theory.rows import packed, unpacked
 from littlestone.theory.values import decode, encode
@@ -66,10 +66,9 @@ def taught(cls: HypothesisClass, learner: Learner, x: object, y: bool) -> Learne
     if state is None:
         state = cls.start()
         rule = cls.hypothesis(state)
-        if rule is None or rule(x) == y:
+        if rule is None or predict_row(rule, x) == y:
             return Learner(state, rule, lessons)
-    state = cls.learn(state, x, y)
-    return Learner(state, cls.hypothesis(state), lessons)
+    return Learner(*learn_row(cls, state, x, y), lessons)
 
 
 def next_surprise(tree: Tree, shown: Shown, leaves: Indices, begin: int, at: int) -> int | None:

@@ -8,6 +8,8 @@ class fits, A answers None (the paper's bottom).
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
 from itertools import chain, count, islice, pairwise, product
 from math import isfinite
 from typing import Any, ClassVar, Protocol, cast
@@ -18,7 +20,7 @@ from littlestone.theory.errors import BadClass, BadExample, TooLarge
 from littlestone.theory.hypothesis import Hypothesis
 from littlestone.theory.notebook import counted, facts
 from littlestone.theory.rows import Batch, Column, Kind, batch_length, passes, row_of
-from littlestone.theory.values import Mask, Plain, encode
+from littlestone.theory.values import Mask, Plain, encode, key_of
 
 
 @dataclass(frozen=True, repr=False)
@@ -82,12 +84,13 @@ class HypothesisClass(Protocol):
 
     def check(self, x: object) -> None:
         """Raise `BadExample` unless the class can read the example, whatever is published."""
-        self.learn(self.start(), x, True)
+        for y in (True, False):
+            self.learn(self.start(), x, y)
 
     def readable(self, batch: Batch) -> Mask:
         """Which rows of a batch pass `check`; families vectorise it."""
         rows = range(batch_length(batch))
-        passed = (passes(self.check, row_of(batch, row)) for row in rows)
+        passed = (passes(partial(check_row, self), row_of(batch, row)) for row in rows)
         return np.fromiter(passed, dtype=bool, count=len(rows))
 
     @property
@@ -130,6 +133,83 @@ def checked_class(cls: object) -> HypothesisClass:
     if HypothesisClass not in type(cls).__mro__:
         raise BadClass(f"{cls!r} is not a hypothesis class, such as Points() or Rules(['a', 'b'])")
     return cast(HypothesisClass, cls)
+
+
+# What learners call instead of the methods of a class. A class may be somebody else's, and raise
+# on a row that it said it can read. An exception in the middle of a batch would stop the learner
+# at a moment that the data decides, which is outside the guarantee. So every function below is
+# total: what raises is given a value, and that value is a function of the same arguments.
+
+
+def check_row(cls: HypothesisClass, x: object) -> None:
+    """Raise `BadExample` unless a class can read an example, whatever the class raises itself.
+
+    Parameters
+    ----------
+    cls : HypothesisClass
+        A class, perhaps of the user's own.
+    x : object
+        An example.
+    """
+    try:
+        cls.check(x)
+    except (BadExample, MemoryError):
+        raise
+    except Exception as error:
+        raise BadExample(f"{cls!r} cannot read the row: {type(error).__name__}: {error}") from error
+
+
+def learn_row(
+    cls: HypothesisClass, state: State, x: object, y: bool
+) -> tuple[State, Hypothesis | None]:
+    """Return the state after a mistake and its rule; `DEAD` and None where the class raises.
+
+    A tree in which the class raised votes for nothing, as after a sample that no rule fits. The
+    row reached that tree alone, so still at most one vote moves (docs/guarantee.md, Lemma 0).
+    """
+    try:
+        after = cls.learn(state, x, y)
+        return after, cls.hypothesis(after)
+    except MemoryError:
+        raise
+    except Exception:
+        return DEAD, None
+
+
+def predict_row(rule: Hypothesis, x: object) -> bool:
+    """Return what a rule says of an example; False where the rule raises."""
+    try:
+        return bool(rule(x))
+    except MemoryError:
+        raise
+    except Exception:
+        return False
+
+
+def predict_rows(cls: HypothesisClass, rule: Hypothesis, batch: Batch) -> Mask:
+    """Return what a rule says of each row of a batch; False where the rule raises.
+
+    Where the vectorised function raises, rows are asked one by one, so that a row that makes a
+    rule raise does not change what is said of the others.
+    """
+    try:
+        return cls.predict(rule, batch)
+    except MemoryError:
+        raise
+    except Exception:
+        rows = (predict_row(rule, row_of(batch, row)) for row in range(batch_length(batch)))
+        return np.fromiter(rows, dtype=bool, count=batch_length(batch))
+
+
+def disagreement_of(cls: HypothesisClass, one: Hypothesis, other: Hypothesis) -> list[object]:
+    """Return an example on which two rules differ; an empty list where the class finds none."""
+    try:
+        x = cls.disagreement(one, other)
+    except MemoryError:
+        raise
+    except Exception:
+        return []
+    return [x] if tells_apart(x, one, other) else []
 
 
 def kinds_of(cls: HypothesisClass) -> Mapping[Column, Kind]:
@@ -185,23 +265,42 @@ def tells_apart(x: object, one: Hypothesis, other: Hypothesis) -> bool:
     """Whether two rules can read an example and differ on it."""
     try:
         return one(x) != other(x)
-    except BadExample:
+    except MemoryError:
+        raise
+    except Exception:
         return False
 
 
 def probes(mentioned: Iterable[Plain]) -> list[Plain]:
-    """The values mentioned, and one in every gap that they leave.
+    """The values mentioned, and one in every gap that they leave, also between texts of numbers.
 
     >>> probes([3, 4]), probes(["a"])
     ([3, 4, 3.5, 2, 5, 0], ['a', 0])
     """
     some = list(mentioned)
-    numbers = sorted(
-        v for v in some if isinstance(v, int | float) and not isinstance(v, bool) and isfinite(v)
-    )
-    gaps = [(low + high) / 2 for low, high in pairwise(numbers)]
+    numbers = sorted({number for v in some if (number := _finite(v)) is not None})
+    gaps = [_middle(low, high) for low, high in pairwise(numbers)]
     ends = [numbers[0] - 1, numbers[-1] + 1] if numbers else []
     return [*some, *gaps, *ends, unlike(some)]
+
+
+def _finite(value: Plain) -> int | float | None:
+    """Return the number that a value is, or spells; None where it is none, or not finite."""
+    if isinstance(value, int):  # it may be too large for a float
+        return None if isinstance(value, bool) else value
+    try:
+        number = float(value) if isinstance(value, str | float) else None
+    except ValueError:
+        return None
+    return number if number is not None and isfinite(number) else None
+
+
+def _middle(low: int | float, high: int | float) -> int | float:
+    """Return a number between two, exactly where a float cannot say it."""
+    exact = (Fraction(low) + Fraction(high)) / 2
+    if abs(exact) >= 1 << 53:
+        return int(exact)
+    return float(exact)
 
 
 def unlike(some: Iterable[Plain]) -> int:
@@ -210,5 +309,5 @@ def unlike(some: Iterable[Plain]) -> int:
     >>> unlike(["a"]), unlike([0, 1, 1.0])
     (0, 2)
     """
-    taken = {encode(value) for value in some}
-    return next(number for number in count() if encode(number) not in taken)
+    taken = {key_of(value) for value in some}
+    return next(number for number in count() if key_of(number) not in taken)

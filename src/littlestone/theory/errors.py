@@ -12,6 +12,10 @@ class BadExample(ValueError):
         self.sentence, self.row = sentence, row
 
 
+class BadColumn(BadExample):
+    """A whole column of a type that may have been guessed from its rows: no row of it is read."""
+
+
 class BadClass(ValueError):
     """A hypothesis class that does not make sense as given; `field` names the part to mend."""
 

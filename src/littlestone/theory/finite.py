@@ -9,7 +9,7 @@ The learner keeps the rows that fit what it was shown, as a bitmask, and votes:
   copies agree as soon as the same row comes first, sooner than votes over whole version spaces do.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, get_args
@@ -34,7 +34,7 @@ from littlestone.theory.rows import (
     value_of,
 )
 from littlestone.theory.shattering import Shattering, Table, bitmasks, refuse_absurd
-from littlestone.theory.values import Mask, Plain, encode, plain
+from littlestone.theory.values import Mask, Plain, canonical, encode, key_of, plain
 from littlestone.theory.vocabulary import one_of, steps
 
 Vote = Literal["soa", "halving", "first"]
@@ -63,7 +63,7 @@ class FiniteClass(HypothesisClass):
             raise BadClass(f"vote is 'soa', 'halving' or 'first': not {self.vote!r}")
         checked(self.column)
         rows = _checked_rows(self.rows)
-        points = _checked_points(self._named(len(rows[0])))
+        points = _checked_points(self._named(len(rows[0])), plain if self.grid else canonical)
         if len(points) != len(rows[0]):
             raise BadClass(f"{len(points)} points are named and a row has {len(rows[0])} labels")
         object.__setattr__(self, "rows", rows)
@@ -126,9 +126,10 @@ class FiniteClass(HypothesisClass):
     def _index(self, value: object) -> int:
         if self.grid is not None:
             return self.grid.place(value)
-        if encode(value) not in self._place:
+        key = key_of(value)
+        if key not in self._place:
             raise BadExample(f"{value!r} is not a point of the table")
-        return self._place[encode(value)]
+        return self._place[key]
 
     def readable(self, batch: Batch) -> Mask:
         column = column_of(batch, self.column)
@@ -212,18 +213,19 @@ def _checked_row(row: Sequence[int] | Mask, number: int) -> tuple[bool, ...]:
         raise BadClass(f"row {number}: {error.sentence}") from None
 
 
-def _checked_points(points: Iterable[object]) -> tuple[Plain, ...]:
+def _checked_points(points: Iterable[object], read: Callable[[object], Plain]) -> tuple[Plain, ...]:
     if not isinstance(points, Iterable):
         raise BadClass(f"points are a list of values: {points!r} is not one")
     seen: dict[bytes, Plain] = {}
     for point in points:
         try:
-            key = encode(point)
+            value = read(point)
         except BadExample as error:
             raise BadClass(f"point {point!r}: {error}") from None
+        key = encode(value)
         if key in seen:
             raise BadClass(f"point {point!r} is named twice")
-        seen[key] = plain(point)
+        seen[key] = value
     return tuple(seen.values())
 
 

@@ -1,11 +1,18 @@
-"""Columns of data frames: pandas, polars and pyarrow columns as arrays, each value as it stands.
+"""Columns of data frames and arrays: pandas, polars, pyarrow and numpy columns, cell by cell.
 
-Promises: how one row's value is spelt never depends on the other rows. (The libraries' own
-conversion makes floats of all whole numbers of a column in which one is missing: then one replaced
-row would change the votes of all.) A missing value is None; NaN, where a column of floats can hold
-both, is NaN. Numbers without a missing one are not copied where the library can help it.
+Promises: what a cell is read as never depends on the other rows (docs/guarantee.md, Lemma 0).
+Libraries give a column one type, and often guess it from the rows: in a column of whole numbers one
+missing cell makes floats of all, one cell with letters makes text of all, and ``007`` is 7 or
+``'007'`` as its neighbours decide. So types are not believed:
 
-None of the libraries is imported: a column is known by where its type comes from.
+- where numbers or truth values are read, every type is fine: a cell is the same number as a whole
+  number, as a float and as text (`theory/numbers.py`);
+- where text is read, a table (pandas, polars, pyarrow) must hold text there: a column of numbers
+  has lost its text, and is refused as a whole; a cell that is not text is not readable. An array
+  may hold whole numbers too, which numpy always spells in one way.
+
+A missing cell is None. None of the libraries is imported: a column is known by where its type comes
+from.
 """
 
 from typing import Any, Literal
@@ -13,18 +20,31 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from littlestone.theory.errors import BadExample
+from littlestone.theory.errors import BadColumn, BadExample
+from littlestone.theory.values import NotText
 
 Array = npt.NDArray[Any]
 Kind = Literal["value", "number", "truth"]
-"""How a family reads a column: any value as it stands, a number or a missing one, 0 or 1."""
+"""How a family reads a column: as text, as a number or a missing one, as 0 or 1."""
 
 
-def column_array(column: Any, kind: Kind = "value") -> Array | None:
-    """A column of a data frame as an array; None where it is not one.
+def column_array(column: Any, kind: Kind | None = None) -> Array | None:
+    """Return a column of a data frame as an array, or None where it is not one.
 
-    A missing float is NaN where numbers are read: there both mean the same, and it is faster.
+    Parameters
+    ----------
+    column : object
+        A column of pandas, polars or pyarrow, or a masked array.
+    kind : {"value", "number", "truth"}, optional
+        What the class reads in the column. None takes the cells as they stand.
 
+    Raises
+    ------
+    BadColumn
+        If text is read and the column holds something else.
+
+    Examples
+    --------
     >>> column_array(np.ma.array([1, 2], mask=[False, True]))
     array([1, None], dtype=object)
     """
@@ -36,50 +56,114 @@ def column_array(column: Any, kind: Kind = "value") -> Array | None:
         case "pyarrow":
             return _arrow(column, kind)
     if isinstance(column, np.ma.MaskedArray):
-        return _masked(column)
+        return _masked(checked_array(column, kind))
     return None
 
 
-def _pandas(column: Any, kind: Kind) -> Array:
-    if isinstance(column.dtype, np.dtype):
-        return np.asarray(column)
+def checked_array(array: Any, kind: Kind | None) -> Any:
+    """Return a numpy array, refused where its type is one that numpy takes from other rows.
+
+    numpy makes floats of whole numbers beside a float, and text (``'3.0'``) of floats beside text;
+    so floats and truth values are not read as text.
+    """
+    if kind == "value" and array.dtype.kind in "bf" and len(array):
+        raise BadColumn(
+            f"an array of {array.dtype} where the class tells values apart by their text: numpy "
+            "may have taken that type from other rows, and then one row respells all. Pass whole "
+            "numbers (array.astype(int)), text, or a list"
+        )
+    if kind == "number" and array.dtype.kind == "O":
+        return _floats(array)
+    return array
+
+
+def _floats(array: Array) -> Array:
+    """Return an array of Python numbers as floats; any other array as it is."""
+    if set(map(type, array)) <= {int, float, bool}:
+        try:
+            return array.astype(np.float64)
+        except OverflowError:  # a whole number that is too large: read one by one, as infinite
+            return array
+    return array
+
+
+def _not_text(held: object) -> BadColumn:
+    return BadColumn(
+        f"a column of {held} where the class tells values apart by their text: whoever read the "
+        "table may have guessed that type from its rows, and then one row respells all. Read the "
+        "file with that column as text (pandas: dtype=str), or, if the type is fixed beforehand, "
+        "convert the column to text"
+    )
+
+
+def _texts(cells: Any, missing: Any, held: object) -> Array:
+    """Return cells of a table that are read as text: what is missing is None."""
+    found = _without(np.asarray(cells, dtype=object), missing)
+    if set(map(type, found)) <= {str, type(None)}:
+        return found
+    if not any(isinstance(cell, str) for cell in found):
+        raise _not_text(held)
+    for row, cell in enumerate(found):
+        if cell is not None and not isinstance(cell, str):
+            found[row] = NotText(
+                f"{cell!r} is a {type(cell).__name__} in a table, in a column that is read as text"
+            )
+    return found
+
+
+def _pandas(column: Any, kind: Kind | None) -> Array:
     if hasattr(column.dtype, "categories"):
         return _taken(getattr(column, "cat", column), kind)
+    if kind == "value":
+        return _texts(column.astype(object), np.asarray(column.isna()), column.dtype)
+    if isinstance(column.dtype, np.dtype):
+        return np.asarray(column)
     missing = np.asarray(column.isna())
     if not missing.any() or (kind == "number" and column.dtype.kind == "f"):
         return np.asarray(column)
     return _without(np.asarray(column.astype(object)), missing)
 
 
-def _taken(categories: Any, kind: Kind) -> Array:
+def _taken(categories: Any, kind: Kind | None) -> Array:
     """Categories by their codes; the code -1 is a missing one."""
-    codes, values = np.asarray(categories.codes), _pandas(categories.categories, kind)
+    codes, values = np.asarray(categories.codes), categories.categories
     missing = np.asarray(codes < 0)
-    if not missing.any():
-        return np.asarray(values[codes])
-    if not len(values):
+    if missing.all():
         return np.full(codes.shape, None)
-    return _without(values[codes].astype(object), missing)
+    found = _pandas(values, kind)
+    if not missing.any():
+        return np.asarray(found[codes])
+    return _without(found[codes].astype(object), missing)
 
 
-def _polars(column: Any, kind: Kind) -> Array:
+def _polars(column: Any, kind: Kind | None) -> Array:
     if not hasattr(column, "null_count"):
         return np.asarray(column)
+    if kind == "value":
+        cells = np.fromiter(column.to_list(), dtype=object, count=len(column))
+        return _texts(cells, np.asarray(column.is_null()), column.dtype)
     if not column.null_count() or (kind == "number" and column.dtype.is_float()):
         return np.asarray(column.to_numpy())
     return np.fromiter(column.to_list(), dtype=object)
 
 
-def _arrow(column: Any, kind: Kind) -> Array:
+def _arrow(column: Any, kind: Kind | None) -> Array:
     if not hasattr(column, "null_count"):
         return np.asarray(column)
     if hasattr(column.type, "value_type") and hasattr(column.type, "index_type"):
         column = column.cast(column.type.value_type)
+    if kind == "value":
+        missing = column.is_null().to_numpy(zero_copy_only=False)
+        return _texts(_cells(column), missing, column.type)
     if not column.null_count:
         return np.asarray(column)
     if kind == "number" and str(column.type) in ("halffloat", "float", "double"):
         return np.asarray(column)
-    return np.fromiter(column.to_pylist(), dtype=object)
+    return _cells(column)
+
+
+def _cells(column: Any) -> Array:
+    return np.fromiter(column.to_pylist(), dtype=object, count=len(column))
 
 
 def _masked(column: Any) -> Array:

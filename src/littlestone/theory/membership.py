@@ -1,4 +1,7 @@
-"""Membership: which entries of a column are one of some values. Canonical, and vectorised."""
+"""Membership: which entries of a column are one of some values, vectorised.
+
+Promises: `among(array, values)` is ``key_of(entry) in keys`` for each entry, whatever the array.
+"""
 
 from collections.abc import Iterable
 from functools import partial
@@ -10,91 +13,102 @@ import numpy.typing as npt
 
 from littlestone.theory.errors import BadExample
 from littlestone.theory.rows import each, passes
-from littlestone.theory.values import Mask, Plain, encode
+from littlestone.theory.values import Mask, Plain, canonical, key_of
 
-_PYTHON_TYPE = {"b": bool, "i": int, "u": int, "f": float, "U": str, "S": bytes, "T": str}
+_WHOLE = "iu"
+_FEW_TYPES = "bfS"
+"""Sorts of arrays whose distinct entries are looked at, instead of all."""
 _SIMPLE = {NoneType, bool, float, str, bytes}
 _FEW = 8
 
 
 def among(array: npt.NDArray[Any], values: Iterable[Plain]) -> Mask:
-    """Which entries are one of the values.
+    """Return which entries are one of the values.
 
-    >>> among(np.array(["a", 1, True, None], dtype=object), [1, None])
-    array([False,  True, False,  True])
-    >>> among(np.array([0, 1, 2]), [1, True, 2.0])
+    Parameters
+    ----------
+    array : numpy.ndarray
+        A column, of any type whose entries have a text.
+    values : iterable of Plain
+        The values to look for, as `canonical` returns them.
+
+    Returns
+    -------
+    Mask
+        One truth value for each entry.
+
+    Examples
+    --------
+    >>> among(np.array(["a", 1, True, None, "1"], dtype=object), [1, None])
+    array([False,  True, False,  True,  True])
+    >>> among(np.array(["0", "1", "1.0"]), [1])
     array([False,  True, False])
     """
-    values, kind = tuple(values), array.dtype.kind
-    if not _has_spelling(array.dtype):
+    values, kind = tuple(map(canonical, values)), array.dtype.kind
+    if not _has_text(array.dtype):
         raise BadExample(
-            f"an array of {array.dtype} has no canonical values: convert it to strings or numbers"
+            f"an array of {array.dtype} has no canonical values: convert it to strings"
         )
     if kind in "OT":
         return _objects_among(array.astype(object, copy=False), values)
-    same = [v for v in values if type(v) is _PYTHON_TYPE[kind] and not _is_cut_off(v, kind)]
-    if kind == "f":
-        array = array.astype(np.float64, copy=False)
-    if len(same) > _FEW:
-        mask = np.isin(array, np.array(same, dtype=object if kind in "iu" else None))
+    if kind in _FEW_TYPES:
+        some, inverse = np.unique(array, return_inverse=True)
+        keys = set(map(key_of, values))
+        return np.asarray(np.array([key_of(entry) in keys for entry in some], dtype=bool)[inverse])
+    if kind in _WHOLE:
+        same: list[Any] = [value for value in values if type(value) is int]
     else:
-        mask = np.zeros(array.shape, dtype=bool)
-        for value in same:
-            mask |= array == value
-    if any(v != v for v in same):
-        mask |= np.isnan(array)
+        # Fixed-width numpy text drops trailing NULs, so such a text is never an entry of it.
+        same = [text for text in _texts(values) if not text.endswith("\0")]
+    if len(same) > _FEW:
+        return np.isin(array, np.array(same, dtype=object if kind in _WHOLE else None))
+    mask = np.zeros(array.shape, dtype=bool)
+    for value in same:
+        mask |= array == value
     return mask
 
 
+def _texts(values: Iterable[Plain]) -> list[str]:
+    """Return the texts that stand for some of the values."""
+    found = [str(value) for value in values if isinstance(value, str | int)]
+    return [*found, "-0.0"] if "0.0" in found else found
+
+
 def readable(array: npt.NDArray[Any]) -> Mask:
-    """Which entries have a canonical spelling.
+    """Return which entries have a text that identifies them.
 
     >>> readable(np.array(["a", 1, object(), None], dtype=object))
     array([ True,  True, False,  True])
     """
     if array.dtype.kind != "O":
-        return np.full(array.shape, _has_spelling(array.dtype))
+        return np.full(array.shape, _has_text(array.dtype))
     if set(map(type, array)) <= _SIMPLE:
         return np.ones(array.shape, dtype=bool)
-    return each(partial(passes, encode), array)
+    return each(partial(passes, canonical), array)
 
 
 def every(masks: Iterable[Mask]) -> Mask:
-    """Where all of several masks hold."""
+    """Return where all of several masks hold."""
     return np.asarray(np.logical_and.reduce(list(masks)))
 
 
-def _has_spelling(dtype: np.dtype[Any]) -> bool:
-    return dtype.kind == "O" or (
-        dtype.kind in _PYTHON_TYPE and not (dtype.kind == "f" and dtype.itemsize > 8)
-    )
-
-
-def _is_cut_off(value: Plain, kind: str) -> bool:
-    """Fixed-width numpy text drops trailing NULs, so such a value is never an entry of it."""
-    if kind == "U":
-        return isinstance(value, str) and value.endswith("\0")
-    return kind == "S" and isinstance(value, bytes) and value.endswith(b"\0")
-
-
-def _boxed(value: Plain) -> npt.NDArray[Any]:
-    """The value as an object for numpy, which would otherwise make fixed-width text of it."""
-    box = np.empty((), dtype=object)
-    box[()] = value
-    return box
+def _has_text(dtype: np.dtype[Any]) -> bool:
+    return dtype.kind in "OUTiubfS" and not (dtype.kind == "f" and dtype.itemsize > 8)
 
 
 def _objects_among(array: npt.NDArray[Any], values: tuple[Plain, ...]) -> Mask:
-    strings = [value for value in values if isinstance(value, str)]
-    if len(strings) == len(values) <= _FEW:
-        try:
-            masks = [np.asarray(array == _boxed(value), dtype=bool) for value in strings]
-            return np.logical_or.reduce(masks) if masks else np.zeros(len(array), dtype=bool)
-        except (TypeError, ValueError):
-            pass  # an entry that will not be compared; below it gets its sentence
-    if len(strings) == len(values):
-        wanted = frozenset(strings)
-        found = (isinstance(entry, str) and entry in wanted for entry in array)
-        return np.fromiter(found, dtype=bool, count=len(array))
-    keys = {encode(value) for value in values}
-    return each(lambda entry: encode(entry) in keys, array)
+    texts = _texts(values)
+    only_texts = all(isinstance(value, str | int) for value in values)
+    if only_texts and set(map(type, array)) <= {str, NoneType}:
+        if len(texts) > _FEW:
+            wanted = frozenset(texts)
+            return np.fromiter((e in wanted for e in array), dtype=bool, count=len(array))
+        mask = np.zeros(len(array), dtype=bool)
+        for text in texts:
+            # As an object: of a bare string numpy would make fixed-width text.
+            box = np.empty((), dtype=object)
+            box[()] = text
+            mask |= np.asarray(array == box, dtype=bool)
+        return mask
+    keys = set(map(key_of, values))
+    return each(lambda entry: key_of(entry) in keys, array)

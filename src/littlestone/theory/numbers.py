@@ -1,11 +1,15 @@
-"""Numbers in rules: comparing a column with a cut, exactly.
+"""Numbers in rules: comparing a column with a cut.
 
-A cut is an int where it can be (70, not 70.0), so that one cut has one spelling. Comparison is by
-value, in whatever type the data comes, without rounding. A missing number (None or NaN) is below
-every cut.
+A cut is an int where it can be (70, not 70.0), so that one cut has one spelling. **A number in a
+row is a 64-bit float**, whatever type it comes in: a whole number, a decimal, a truth value (1 or
+0), or text that spells one of these. A reader that makes floats or text of a whole column because
+of one cell does not change what its other cells are (docs/guarantee.md, Lemma 0). A missing number
+(None, NaN, empty text) is below every cut. Comparison with a cut is exact.
 """
 
 import math
+import reprlib
+from decimal import Decimal
 from functools import partial
 from typing import Any
 
@@ -14,7 +18,7 @@ import numpy.typing as npt
 
 from littlestone.theory.errors import BadExample
 from littlestone.theory.rows import each, passes
-from littlestone.theory.values import SMALL, Mask, plain
+from littlestone.theory.values import Mask, Plain, plain
 
 Number = int | float
 
@@ -36,20 +40,75 @@ def simplest(cut: float) -> Number:
     return int(number) if number == int(number) else number
 
 
-def number_of(value: object) -> Number:
-    """The number in an example.
+def number_of(value: object) -> float:
+    """Return the number in a cell as `float_of` does, but minus infinity where it is missing.
 
     >>> number_of(np.int8(3)), number_of(None)
-    (3, -inf)
+    (3.0, -inf)
     """
-    if type(value) is float or (type(value) is int and -SMALL < value < SMALL):
-        return value if value == value else -math.inf
-    number = plain(value)
-    if number is None or number != number:
-        return -math.inf
-    if not isinstance(number, int | float):
-        raise BadExample(f"{number!r} is not a number")
-    return number
+    number = float_of(value)
+    return number if number == number else -math.inf
+
+
+def float_of(value: object) -> float:
+    """Return the number in a cell, NaN where it is missing.
+
+    Parameters
+    ----------
+    value : object
+        A cell of a row: a number, a truth value, text that spells one, or a missing value.
+
+    Returns
+    -------
+    float
+        The nearest 64-bit float; infinite where the number is too large for one.
+
+    Raises
+    ------
+    BadExample
+        If the cell is not a number.
+
+    Examples
+    --------
+    >>> float_of(np.int8(3)), float_of("3.0"), float_of(None), float_of(10**400)
+    (3.0, 3.0, nan, inf)
+    >>> float_of("oops")
+    Traceback (most recent call last):
+    littlestone.theory.errors.BadExample: 'oops' is not a number
+    """
+    if type(value) is float:
+        return value
+    if isinstance(value, str):
+        return _from_text(value)
+    if isinstance(value, np.floating | Decimal):
+        return float(value)
+    return _from_plain(plain(value))
+
+
+def _from_plain(value: Plain) -> float:
+    if value is None:
+        return math.nan
+    if not isinstance(value, int | float):
+        raise BadExample(f"{value!r} is not a number")
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+_TRUTHS = {"true": 1.0, "false": 0.0}
+
+
+def _from_text(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        word = text.strip().lower()
+        if not word:
+            return math.nan
+        if word not in _TRUTHS:
+            raise BadExample(f"{reprlib.repr(text)} is not a number") from None
+        return _TRUTHS[word]
 
 
 def compare_all(column: npt.NDArray[Any], cut: Number) -> Mask:
@@ -60,12 +119,7 @@ def compare_all(column: npt.NDArray[Any], cut: Number) -> Mask:
     >>> compare_all(np.array([None, 70, float("nan"), 80.5], dtype=object), 70)
     array([False,  True, False,  True])
     """
-    kind = column.dtype.kind
-    if kind == "b":
-        column, kind = column.astype(np.int8), "i"
-    if kind in "iu":
-        return np.asarray(column >= math.ceil(cut))
-    if kind == "f" and column.dtype.itemsize <= 8:
+    if column.dtype.kind in "biuf":
         return np.asarray(column.astype(np.float64, copy=False) >= _float_from(cut))
     return each(lambda value: number_of(value) >= cut, column)
 
@@ -78,6 +132,6 @@ def _float_from(cut: Number) -> float:
 
 def readable_numbers(column: npt.NDArray[Any]) -> Mask:
     """Which entries are numbers, or missing."""
-    if column.dtype.kind in "biuf" and column.dtype.itemsize <= 8:
+    if column.dtype.kind in "biuf":
         return np.ones(len(column), dtype=bool)
     return each(partial(passes, number_of), column)

@@ -6,26 +6,27 @@ array, or a list of rows. Of a batch only the columns that the class reads are l
 
 What a missing value means is the family's to say, and the same wherever the batch comes from:
 
-- where values are told apart (`Points`, `Sets`, `Rules`, a table without a grid) None is a value
-  like any other, and NaN is another one: `x = None` is a rule. A table without a point for it
+- where values are told apart by their text (`Points`, `Sets`, `Rules`, a table without a grid) a
+  missing one is None, a value like any other: `x = None` is a rule. A table without a point for it
   refuses it;
 - where numbers are compared (`Thresholds`, `Bins`, `Intervals`, a table on a grid) a missing
   number, None or NaN, lies below every cut;
 - where truths are read (`Conjunctions`) a missing one is refused, or makes a null round.
 
-Missing is None in Python; a null of polars, pyarrow and pandas' own types; what a masked array
-masks. A float column of numpy or pandas can say NaN only, and an object column holds what it holds.
+Missing is None in Python; a null of polars, pyarrow and pandas' own types; NaN in a column of
+pandas; what a masked array masks.
 """
 
+import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sized
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from littlestone.theory.errors import BadClass, BadExample
+from littlestone.theory.errors import BadClass, BadColumn, BadExample
 from littlestone.theory.frames import Kind as Kind
-from littlestone.theory.frames import collected, column_array
+from littlestone.theory.frames import checked_array, collected, column_array
 from littlestone.theory.values import Plain, plain
 
 Column = str | None
@@ -62,10 +63,12 @@ def checked_columns(columns: Iterable[str]) -> tuple[str, ...]:
 
 
 def label(y: object) -> bool:
-    """The label of an example: 0 or 1, and nothing that merely looks true.
+    """Return the label of an example: 0 or 1, true or false, also as text.
 
-    >>> label(1), label(np.int8(0)), label(True)
-    (True, False, True)
+    Text counts because a reader of tables makes text of a whole column when one cell is no number.
+
+    >>> label(1), label(np.int8(0)), label(True), label("1.0"), label("False")
+    (True, False, True, True, False)
     >>> label(2)
     Traceback (most recent call last):
     littlestone.theory.errors.BadExample: label 2 is not 0 or 1
@@ -74,7 +77,21 @@ def label(y: object) -> bool:
         y = y.item()
     if isinstance(y, int | float) and y in (0, 1):
         return bool(y)
-    raise BadExample(f"label {y!r} is not 0 or 1")
+    if isinstance(y, str) and (word := y.strip().lower()) in _TRUTHS:
+        return _TRUTHS[word]
+    if isinstance(y, str) and (number := _number(y)) in (0, 1):
+        return bool(number)
+    raise BadExample(f"label {reprlib.repr(y)} is not 0 or 1")
+
+
+_TRUTHS = {"0": False, "1": True, "false": False, "true": True}
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 def labels(y: object) -> npt.NDArray[np.bool_]:
@@ -185,18 +202,19 @@ def as_batch(X: Any, reads: Mapping[Column, Kind] | None = None) -> Batch:
     >>> as_batch([{"a": 1, "b": "x"}, {"a": 2, "b": "y"}])
     {'a': array([1, 2], dtype=object), 'b': array(['x', 'y'], dtype=object)}
     >>> as_batch({"a": [1, 2], "b": ["x", "y"]}, {"a": "number"})
-    {'a': array([1, 2], dtype=object)}
+    {'a': array([1., 2.])}
     """
+    wanted: dict[str, Kind | None]
     wanted = {name: kind for name, kind in (reads or {}).items() if name is not None}
     if len(wanted) < len(reads or {}):
         wanted = {}
     if isinstance(X, list | tuple) and X and isinstance(X[0], Mapping):
         # What a reader of CSV files has too much of is named None: no class reads that.
-        names = wanted or [name for name in X[0] if name is not None]
-        return {name: column_of(_picked(X, name), None) for name in names}
+        names = wanted or {name: None for name in X[0] if name is not None}
+        return {name: column_of(_picked(X, name), None, kind) for name, kind in names.items()}
     found = column_names(X)
     if found is None:
-        return column_of(X, None)
+        return column_of(X, None, (reads or {}).get(None))
     wanted = wanted or _all_of(X, found)
     columns = {name: column_of(X, name, kind) for name, kind in wanted.items()}
     lengths = {name: len(column) for name, column in columns.items()}
@@ -207,12 +225,12 @@ def as_batch(X: Any, reads: Mapping[Column, Kind] | None = None) -> Batch:
     return columns
 
 
-def _all_of(X: Any, names: list[Any]) -> dict[str, Kind]:
+def _all_of(X: Any, names: list[Any]) -> dict[str, Kind | None]:
     """Every column, as it stands. In a mapping, what is named oddly is nobody's to read."""
     odd = [name for name in names if not isinstance(name, str)]
     if odd and not isinstance(X, Mapping):
         raise BadExample(f"a column is named by a string: {_listed(odd)} is not; {RENAME}")
-    return {name: "value" for name in names if isinstance(name, str)}
+    return {name: None for name in names if isinstance(name, str)}
 
 
 def batch_length(batch: Batch) -> int:
@@ -248,9 +266,21 @@ def row_of(batch: Batch, row: int) -> object:
     return batch[row]
 
 
-def column_of(X: Any, column: Column, kind: Kind = "value") -> npt.NDArray[Any]:
-    """One column of a batch, as a one-dimensional array that keeps every value's own type.
+def column_of(X: Any, column: Column, kind: Kind | None = None) -> npt.NDArray[Any]:
+    """Return one column of a batch, as a one-dimensional array that keeps every value's own type.
 
+    Parameters
+    ----------
+    X : object
+        A batch.
+    column : str or None
+        The column; None where the batch holds the values themselves.
+    kind : {"value", "number", "truth"}, optional
+        What the class reads in it, where that is known: then a column whose type was guessed from
+        its rows is read so that no row depends on another, or refused (`theory/frames.py`).
+
+    Examples
+    --------
     >>> column_of({"a": np.array([1, 2])}, "a")
     array([1, 2])
     >>> column_of([{"a": 1}, {"a": "one"}], "a")
@@ -261,18 +291,27 @@ def column_of(X: Any, column: Column, kind: Kind = "value") -> npt.NDArray[Any]:
     names = column_names(X)
     if names is not None:
         raise BadExample(f"the batch has columns {_listed(names)}: say which with column=")
-    framed = column_array(X, kind)
-    if framed is not None:
-        array = framed
-    elif hasattr(X, "__array__"):
-        array = np.asarray(X)
-    elif isinstance(X, Iterable) and not isinstance(X, str | bytes):
-        array = np.fromiter(X, dtype=object)
-    else:
-        raise BadExample(f"a batch of examples is an array or a list, not {type(X).__name__}")
+    try:
+        array = _column(X, kind)
+    except BadColumn as error:
+        where = "the batch" if column is None else f"column {column!r}"
+        raise BadColumn(f"{where}: {error.sentence}") from None
     if array.ndim != 1:
         raise BadExample(f"a column has one dimension: this one has shape {array.shape}")
     return array
+
+
+def _column(X: Any, kind: Kind | None) -> npt.NDArray[Any]:
+    framed = column_array(X, kind)
+    if framed is not None:
+        return framed
+    if hasattr(X, "__array__"):
+        return np.asarray(checked_array(np.asarray(X), kind))
+    if isinstance(X, Iterable) and not isinstance(X, str | bytes):
+        cells = np.fromiter(X, dtype=object)
+        # Cell by cell, so nothing is refused; numbers become floats, which is faster to read.
+        return np.asarray(checked_array(cells, kind))
+    raise BadExample(f"a batch of examples is an array or a list, not {type(X).__name__}")
 
 
 def column_names(X: Any) -> list[Any] | None:

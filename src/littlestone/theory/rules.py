@@ -14,7 +14,7 @@ from littlestone.theory.errors import BadClass
 from littlestone.theory.hypothesis import NEVER, Hypothesis
 from littlestone.theory.membership import every, readable
 from littlestone.theory.rows import Batch, Column, Kind, checked_columns, column_of, label, value_of
-from littlestone.theory.values import Mask, decode, encode
+from littlestone.theory.values import Mask, decode, encode, key_of
 from littlestone.theory.vocabulary import AtLeast, OneOf, Pair, at_least, one_of
 
 Guess = Literal["first", "majority"]
@@ -89,11 +89,11 @@ class Rules(HypothesisClass):
 
     def _pairs(self, x: object) -> dict[_Keyed, None]:
         """The pairs of a row, in the order of the columns."""
-        return dict.fromkeys((name, encode(value_of(x, name))) for name in self.columns)
+        return dict.fromkeys((name, key_of(value_of(x, name))) for name in self.columns)
 
     def check(self, x: object) -> None:
         for name in self.columns:
-            encode(value_of(x, name))
+            key_of(value_of(x, name))
 
     def readable(self, batch: Batch) -> Mask:
         return every(readable(column_of(batch, name)) for name in self.columns)

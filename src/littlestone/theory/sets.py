@@ -24,7 +24,7 @@ from littlestone.theory.rows import (
     label,
     value_of,
 )
-from littlestone.theory.values import Mask, decode, encode, plain
+from littlestone.theory.values import Mask, decode, encode, key_of, plain
 from littlestone.theory.vocabulary import OneOf, one_of
 
 
@@ -77,7 +77,7 @@ class Sets(HypothesisClass):
         return State(_Known(claimed=frozenset(map(encode, claims))))
 
     def learn(self, state: State, x: object, y: object) -> State:
-        key = encode(value_of(x, self.column))
+        key = key_of(value_of(x, self.column))
         if state == DEAD:
             return DEAD
         shown, claimed, refuted = state.content
@@ -103,7 +103,7 @@ class Sets(HypothesisClass):
         return differ(one, other, self.column)
 
     def check(self, x: object) -> None:
-        encode(value_of(x, self.column))
+        key_of(value_of(x, self.column))
 
     def readable(self, batch: Batch) -> Mask:
         return readable(column_of(batch, self.column))

@@ -1,12 +1,16 @@
-"""Values and their one spelling.
+"""Values: what identifies one, and how it is written as bytes and as JSON.
 
-A rule such as ``version = '4.2.1'`` mentions values that came from somebody's data. Two spellings
-of one value (``numpy.int64(1)`` and ``1``) must never make two rules, and which spelling was seen
-first must never show. So every value has canonical bytes, tagged by type, and equality, hash, order
-and JSON all derive from them: ``1``, ``True`` and ``1.0`` are three values, NaN is one, ``-0.0`` is
-``0.0``.
+A rule such as ``version = '4.2.1'`` mentions a value that came from somebody's data. **A value is
+identified by its text**: ``3``, ``numpy.int64(3)`` and ``'3'`` are one value, ``3.0`` and ``'3.0'``
+are another (`canonical`). Readers of tables and arrays guess a type for a whole column: one cell
+that is not a whole number makes text or floats of all others. If the type took part in a value's
+identity, one replaced row would respell all other rows, and the guarantee, which is about one
+replaced round, would be void (docs/guarantee.md, Lemma 0).
+
+`encode` and `decode` keep types apart: they write rules, keys and learner states.
 """
 
+import re
 from collections.abc import Iterator
 from types import NoneType
 from typing import Any, cast
@@ -26,7 +30,7 @@ Plain = None | bool | int | float | str | bytes | tuple[Any, ...]
 _AS_IT_IS = {str, bytes, bool, NoneType}
 SMALL = 1 << 62
 LONGEST_INT = 4096
-"""Longer whole numbers could not be printed."""
+"""Bits. Longer whole numbers are identified by their text, as far as it can be printed."""
 
 
 def plain(value: object) -> Plain:
@@ -42,8 +46,6 @@ def plain(value: object) -> Plain:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):
-        if value.bit_length() > LONGEST_INT:
-            raise BadExample(f"a whole number of more than {LONGEST_INT} bits is not a value")
         return int(value)
     if isinstance(value, float):
         return float(value) + 0.0
@@ -59,6 +61,106 @@ def plain(value: object) -> Plain:
         f"a value of type {type(value).__name__} has no canonical spelling: "
         "use a string, a number, a truth value, bytes, None, or a tuple of these"
     )
+
+
+class NotText:
+    """A cell of a table that is not text, in a column that is read as text.
+
+    Which type it has may follow from other rows, so it is not read at all (`theory/frames.py`).
+
+    Parameters
+    ----------
+    sentence : str
+        What is wrong with the cell, and what to do.
+    """
+
+    def __init__(self, sentence: str) -> None:
+        self.sentence = sentence
+
+
+_WHOLE = re.compile(r"0|-?[1-9][0-9]*", re.ASCII)
+_MOST_DIGITS = 1 + LONGEST_INT * 3 // 10
+
+
+def canonical(value: object) -> Plain:
+    """Return the one value that stands for all values with the same text.
+
+    Text that is a whole number as Python prints it becomes that number, so that a rule reads
+    ``x = 3``; any other text stays as it is. Truth values and floats become the text that they
+    print as, ASCII bytes become text. ``None`` and pandas' missing value are ``None``.
+
+    Parameters
+    ----------
+    value : object
+        A cell of a row.
+
+    Returns
+    -------
+    Plain
+        None, an int, a string, bytes that are not ASCII, or a tuple of these.
+
+    Raises
+    ------
+    BadExample
+        If the value has no text that identifies it: an object, a date, a number too long to print.
+
+    Examples
+    --------
+    >>> canonical(3), canonical(np.int64(3)), canonical("3"), canonical("03")
+    (3, 3, 3, '03')
+    >>> canonical(3.0), canonical(True), canonical("4.2.1"), canonical(None)
+    ('3.0', 'True', '4.2.1', None)
+    """
+    if type(value) is str:
+        return _from_text(value)
+    if isinstance(value, NotText):
+        raise BadExample(value.sentence)
+    match plain(value):
+        case bool(v):
+            return str(v)
+        case float(v):
+            return repr(v)
+        case str(v):
+            return _from_text(v)
+        case bytes(v) if v.isascii():
+            return _from_text(v.decode("ascii"))
+        case int(v):
+            return _from_whole(v)
+        case tuple(parts):
+            return tuple(map(canonical, parts))
+        case v:
+            return v
+
+
+def _from_text(text: str) -> int | str:
+    if text == "-0.0":  # what a negative zero prints as
+        return "0.0"
+    if not text[-1:].isdecimal() or len(text) > _MOST_DIGITS or _WHOLE.fullmatch(text) is None:
+        return text
+    number = int(text)
+    return number if number.bit_length() <= LONGEST_INT else text
+
+
+def _from_whole(number: int) -> int | str:
+    if number.bit_length() <= LONGEST_INT:
+        return number
+    try:
+        return str(number)
+    except ValueError:
+        raise BadExample("a whole number that is too long to print is not a value") from None
+
+
+def key_of(value: object) -> bytes:
+    """Return the canonical bytes of what identifies a value.
+
+    Promises: a function of the value's text alone, whatever type the text came in.
+
+    >>> key_of(3) == key_of("3") == key_of(np.int8(3)) != key_of(3.0)
+    True
+    """
+    if type(value) is str and not value[-1:].isdecimal():
+        return b"s" + value.encode("utf-8", "surrogatepass")
+    return encode(canonical(value))
 
 
 def encode(value: object) -> bytes:

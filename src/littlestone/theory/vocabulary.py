@@ -31,7 +31,7 @@ from littlestone.theory.rows import (
     passes,
     value_of,
 )
-from littlestone.theory.values import Mask, Plain, encode, plain
+from littlestone.theory.values import Mask, Plain, canonical, encode, key_of
 
 
 def _name(column: Column) -> str:
@@ -51,7 +51,7 @@ class OneOf(Hypothesis):
         return frozenset(map(encode, self.values))
 
     def __call__(self, x: object) -> bool:
-        return encode(value_of(x, self.column)) in self._keys
+        return key_of(value_of(x, self.column)) in self._keys
 
     def predict(self, X: Any) -> Mask:
         return among(column_of(X, self.column), self.values)
@@ -84,7 +84,7 @@ def one_of(values: Iterable[object], column: Column = None) -> Hypothesis:
     >>> print(one_of(["4.2.1"], "version"), "|", one_of([2, 1, 1]), "|", one_of([]))
     version = '4.2.1' | x in {1, 2} | never
     """
-    distinct = {encode(value): plain(value) for value in values}
+    distinct = {encode(value): value for value in map(canonical, values)}
     if not distinct:
         return NEVER
     return OneOf(tuple(distinct[key] for key in sorted(distinct)), checked(column))
@@ -107,7 +107,7 @@ class Steps(Hypothesis):
         return self.below != bool(passed % 2)
 
     def predict(self, X: Any) -> Mask:
-        column = column_of(X, self.column)
+        column = column_of(X, self.column, "number")
         first, *others = self.cuts
         said = compare_all(column, first)
         for cut in others:
@@ -171,7 +171,7 @@ class All(Hypothesis):
     def predict(self, X: Any) -> Mask:
         mask = np.ones(batch_length(as_batch(X)), dtype=bool)
         for name, wanted in self.literals:
-            mask &= truths(column_of(X, name), name) == wanted
+            mask &= truths(column_of(X, name, "truth"), name) == wanted
         return mask
 
     def mentions(self) -> dict[Column, tuple[Plain, ...]]:
@@ -234,7 +234,7 @@ class AtLeast(Hypothesis):
     pairs: tuple[Pair, ...]
 
     def __call__(self, x: object) -> bool:
-        hits = (encode(value_of(x, name)) == encode(value) for name, value in self.pairs)
+        hits = (key_of(value_of(x, name)) == encode(value) for name, value in self.pairs)
         return sum(hits) >= self.count
 
     def predict(self, X: Any) -> Mask:
@@ -260,7 +260,7 @@ def at_least(count: int, pairs: Iterable[tuple[str, object]]) -> Hypothesis:
     a = 1 | at least 2 of: a = 1, b = 2, c = None
     """
     count = int(operator.index(count))
-    distinct = sorted(((name, plain(value)) for name, value in pairs), key=itemgetter(0))
+    distinct = sorted(((name, canonical(value)) for name, value in pairs), key=itemgetter(0))
     checked_columns([name for name, _ in distinct] or ["none"])
     if count <= 0:
         return ALWAYS

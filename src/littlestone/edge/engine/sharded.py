@@ -27,6 +27,7 @@ from littlestone.learning.forest import Routes, VoteChange
 from littlestone.learning.rounds import Rounds
 from littlestone.learning.saving import Live, Unsaved
 from littlestone.privacy.exact import BadParameter
+from littlestone.theory.classes import predict_rows
 from littlestone.theory.hypothesis import Hypothesis
 from littlestone.theory.reading import rule_from_json
 from littlestone.theory.rows import Batch
@@ -131,7 +132,7 @@ class Sharded:
 
         Nobody waits for the changes unless they are asked for.
         """
-        share, wrong = self.share(), self.cls.predict(self._rule, batch) != answers
+        share, wrong = self.share(), predict_rows(self.cls, self._rule, batch) != answers
         self.marked[share.trees_of(routes[wrong])] = True
         if not self.marked.any():
             return iter(())

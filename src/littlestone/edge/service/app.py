@@ -1,9 +1,8 @@
 """The application: the routes, put together; what goes wrong, as a sentence; headers on it all."""
 
 import asyncio
-import logging
-import traceback
-from collections.abc import AsyncIterator, Callable
+import ipaddress
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -13,6 +12,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -20,15 +20,15 @@ from littlestone import __version__
 from littlestone.edge.blocks import wanted
 from littlestone.edge.service import describing, page, private, public
 from littlestone.edge.service.limits import Limits, Pace, Places
+from littlestone.edge.service.logs import LOG, place_of
 from littlestone.edge.service.news import News
-from littlestone.edge.service.parts import Service
+from littlestone.edge.service.parts import Service, Workers, holder_of
 from littlestone.edge.service.public import as_json
 from littlestone.edge.service.refusals import Refused
 from littlestone.edge.service.roles import Keys
 from littlestone.edge.service.writer import Public, Writer
 from littlestone.edge.store import Store, open_store
 
-LOG = logging.getLogger("littlestone")
 HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
@@ -38,15 +38,35 @@ HEADERS = {
 MOST_LOOKS = 8
 """Operators who look inside at the same moment."""
 
+PREDICTIONS, PREDICTIONS_EACH = 16, 4
+"""Large bodies of the public that are read or wait for it: in all, and of one address."""
+
+LOCAL = ("localhost", "ip6-localhost")
+STOPPING = (
+    "the service is stopping, and cannot tell whether this was learned: send it again, with the "
+    "same key"
+)
+
 
 def make_app(
     store: Store,
     keys: Keys,
     limits: Limits,
     *,
+    hosts: Iterable[str] = (),
     reopen: Callable[[Path, int], Store] | None = None,
 ) -> FastAPI:
-    """The application for a store, which it takes over and closes at its end."""
+    """Return the application for a store, which it takes over and closes at its end.
+
+    Parameters
+    ----------
+    store, keys, limits
+        The learner, whose tokens give which role, and how much a client may ask for.
+    hosts
+        Names by which clients may call this service, beside this machine's own and addresses.
+    reopen
+        Opens the store again after a failed commit.
+    """
     again = partial(reopen or _reopened, store.path)
     wants = wanted(store.cls, store.about.label, store.about.user)
     first = Public(store.published, store.learner.spent)
@@ -63,17 +83,21 @@ def make_app(
         places = (
             Places(limits.queue, "batches under way"),
             Places(MOST_LOOKS, "who look inside"),
-            Places(limits.watchers, "subscribers"),
+            Places(limits.watchers, "streams of events", each=limits.watchers_each),
+            Places(PREDICTIONS, "predictions under way", each=PREDICTIONS_EACH),
         )
+        workers = Workers(2, inline=1 << 15), Workers(1, inline=1 << 12)
         pace = Pace(limits.rate)
         app.state.service = Service(
-            about, guarantee, wants, writer, news, keys, limits, pace, *places
+            about, guarantee, wants, writer, news, keys, limits, pace, *places, *workers
         )
         writer.start()
         try:
             yield
         finally:
             news.close()
+            for some in workers:
+                some.stop()
             await asyncio.to_thread(writer.stop)
 
     app = _App(
@@ -89,7 +113,7 @@ def make_app(
         app.include_router(router)
     for kind, answer in _ANSWERS.items():
         app.add_exception_handler(kind, cast(Any, answer))
-    app.add_middleware(_Guarded)
+    app.add_middleware(_Guarded, hosts=frozenset(map(str.lower, (*LOCAL, *hosts))))
     return app
 
 
@@ -115,6 +139,10 @@ def _reopened(path: Path, generation: int) -> Store:
 
 
 async def _refused(request: Request, error: Refused) -> Response:
+    return _told(error)
+
+
+def _told(error: Refused) -> Response:
     answer = as_json(error.to_json(), error.status)
     answer.headers.update(error.headers)
     return answer
@@ -137,37 +165,78 @@ _ANSWERS = {Refused: _refused, RequestValidationError: _unfit, HTTPException: _o
 
 
 class _Guarded:
-    """Headers on every answer; and a fault of ours is told, and logged, without what was sent."""
+    """Every request passes here, whatever its path: it may not come too often, nor under a name of
+    somebody else. Headers are put on every answer; HEAD is a GET whose body is left out; and a
+    fault of ours is told, and logged, without what was sent."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
+    def __init__(self, app: ASGIApp, hosts: frozenset[str]) -> None:
+        self.app, self.hosts = app, hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        begun = False
+        begun = ended = False
+        is_head = scope["method"] == "HEAD"
 
         async def sent(message: Message) -> None:
-            nonlocal begun
+            nonlocal begun, ended
+            if ended:
+                return
             if message["type"] == "http.response.start":
                 begun = True
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
+            elif is_head:  # an answer without a body is whole now, and a stream finds itself ended
+                message, ended = {"type": "http.response.body"}, True
             await send(message)
 
+        # A copy: the server goes by the method in its own, and sends no body to a HEAD.
+        inside = {**scope, "method": "GET"} if is_head else scope
         try:
-            await self.app(scope, receive, sent)
+            self._admit(HTTPConnection(scope))
+            await self.app(inside, receive, sent)
+        except Refused as error:
+            await _told(error)(scope, receive, sent)
+        except asyncio.CancelledError:  # the time that requests have at a stop is over
+            if not begun:
+                await as_json({"error": STOPPING}, 503)(scope, receive, sent)
         except Exception as error:
-            LOG.error("a fault of ours: %s", _place(error))
+            LOG.error("a fault of ours: %s", place_of(error))
             if not begun:
                 said = {"error": "a fault of ours: its place was logged, and nothing of yours"}
                 await as_json(said, 500)(scope, receive, sent)
 
+    def _admit(self, request: HTTPConnection) -> None:
+        """Refuse whoever asks too often, or was led here under a name that is not ours.
 
-def _place(error: Exception) -> str:
-    """Where an error was raised, and its kind; its text may hold what is private."""
-    frames = traceback.extract_tb(error.__traceback__)[-5:]
-    where = " > ".join(f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames)
-    return f"{type(error).__name__} at {where}"
+        A browser that is told that evil.example is at 127.0.0.1 lets its scripts read our answers;
+        it says evil.example in Host. An address cannot be given to somebody else like that.
+        """
+        service = request.app.state.service
+        role = service.keys.role_in(request.headers.get("authorization"))
+        service.pace.check(role or f"from {holder_of(request)}")
+        host = request.headers.get("host")
+        if host is not None and not _is_address(name := _name_in(host)) and name not in self.hosts:
+            raise Refused(
+                421, "this service does not go by that name: name it with --host-name at its start"
+            )
+
+
+def _name_in(host: str) -> str:
+    """The name in a Host header, without its port.
+
+    >>> _name_in("Localhost:8000"), _name_in("[::1]:8000"), _name_in("wall.example.")
+    ('localhost', '::1', 'wall.example')
+    """
+    name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+    return name.lower().removesuffix(".")
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from littlestone.edge.blocks import Array, BadRow, Block, Wanted
-from littlestone.edge.cells import Cells, Read, json_numbers, read_cells, read_columns
+from littlestone.edge.cells import Cells, read_cells, read_columns
 from littlestone.edge.jsonlines import column, objects, only_objects
 from littlestone.edge.lines import count_lines, lines_of
 from littlestone.edge.pieces import Faults, why_unread
@@ -77,7 +77,7 @@ def block_of(body: bytes, form: Form, wanted: Wanted, limits: Limits) -> Block:
     """Labelled rows, as a block that a learner can learn; rows at fault are null rounds in it."""
     rows, faults, _ = parsed(body, form, limits)
     cells = _cells(rows, wanted.names, faults)
-    return read_cells(wanted, cells, faults, np.arange(1, 1 + len(rows)), _numbers).block()
+    return read_cells(wanted, cells, faults, np.arange(1, 1 + len(rows))).block()
 
 
 def examples_of(
@@ -85,7 +85,7 @@ def examples_of(
 ) -> tuple[dict[str, Array], bool]:
     """Rows without labels, and whether it was a single one; refused if any is at fault."""
     rows, faults, single = parsed(body, form, limits, one=True)
-    columns = read_columns(wanted, _cells(rows, wanted.kinds, faults), faults, _numbers)
+    columns = read_columns(wanted, _cells(rows, wanted.kinds, faults), faults)
     unread = np.flatnonzero(~wanted.cls.readable(columns)).tolist()
     for row in unread[:SHOWN]:
         faults.setdefault(row, why_unread(wanted.cls, row_of(columns, row)))
@@ -138,12 +138,6 @@ def _cells(
                 if cell in (math.inf, -math.inf):
                     faults.setdefault(row, f"column {name!r}: the number is too large")
     return cells
-
-
-def _numbers(cells: Cells) -> Read:
-    """Numbers that a computer can hold."""
-    array, wrong = json_numbers(cells)
-    return array, [*wrong, *np.flatnonzero(np.isinf(array)).tolist()]
 
 
 def _no_constant(word: str) -> float:

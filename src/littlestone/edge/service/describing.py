@@ -25,7 +25,7 @@ _SAYS = {
     413: "The body, or the number of rows, is above the limit.",
     415: "The body is of an unknown kind.",
     422: "Something cannot be read; the sentence names the row and the field. Nothing changed.",
-    429: "Too many requests: see Retry-After.",
+    429: "Too many requests, or too much at a time: see Retry-After.",
     503: "Not now, or never again: see the sentence, and Retry-After if there is one.",
 }
 _WAITS = {

@@ -1,7 +1,9 @@
-"""Limits: how much a client may ask for, and how often."""
+"""Limits: how much a client may ask for, how often, and how long it may take over it."""
 
+import ipaddress
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,9 +14,28 @@ from littlestone.privacy.exact import BadParameter
 
 @dataclass(frozen=True)
 class Limits:
-    """What is refused: 413 for `body` (bytes) and `rows`, 422 for `fields` (of a row), 429 for
-    `rate` (requests a second of one client), 503 for `queue` (batches under way) and `watchers`
-    (subscribers to events), 408 for `patience` (seconds that a body may take)."""
+    """Hold the limits of a service; what is beyond one is refused, and nothing else is.
+
+    Parameters
+    ----------
+    body, public_body
+        Bytes of a body: of a feeder's, and of anybody's (413).
+    rows, fields
+        Rows of a body (413), fields of a row (422).
+    rate
+        Requests a second of one address, or of one token (429).
+    queue
+        Batches under way (503).
+    watchers, watchers_each
+        Streams of events: in all (503), and of one address (429).
+    connections
+        Open connections; None for as many as the process has file descriptors for, up to 1,000.
+        One address may have a quarter. One more is closed at once.
+    head_timeout, idle_timeout, body_timeout
+        Seconds for the whole head of a request; of silence between two requests, inside a body, or
+        of a client that does not read its answer; for a whole body (408). A connection that takes
+        longer is closed.
+    """
 
     body: int = 8 << 20
     rows: int = 100_000
@@ -22,11 +43,16 @@ class Limits:
     rate: float = 500.0
     queue: int = 64
     watchers: int = 200
-    patience: float = 30.0
+    public_body: int = 256 << 10
+    watchers_each: int = 20
+    connections: int | None = None
+    head_timeout: float = 10.0
+    idle_timeout: float = 10.0
+    body_timeout: float = 30.0
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            if not value > 0:
+            if value is not None and not value > 0:
                 raise BadParameter(f"the limit on {name} is above 0, not {value}")
 
 
@@ -68,26 +94,73 @@ class Pace:
 
 
 class Places:
-    """So many at a time; one more is told to come back."""
+    """So many at a time, and so many for each holder; one more is told to come back.
 
-    def __init__(self, most: int, what: str) -> None:
-        self.most, self.what, self.taken = most, what, 0
+    >>> places = Places(3, "streams", each=1)
+    >>> places.take("a"), places.take("b")
+    (None, None)
+    >>> places.take("a")
+    Traceback (most recent call last):
+    littlestone.edge.service.refusals.Refused: you have 1 of the 3 streams already: try again
+    """
+
+    def __init__(self, most: int, what: str, each: int | None = None) -> None:
+        self.most, self.what, self.each, self.taken = most, what, each or most, 0
+        self._of: Counter[str] = Counter()
 
     @contextmanager
-    def one(self) -> Iterator[None]:
+    def one(self, holder: str | None = None) -> Iterator[None]:
         """Hold a place, or be refused."""
-        self.take()
+        self.take(holder)
         try:
             yield
         finally:
-            self.leave()
+            self.leave(holder)
 
-    def take(self) -> None:
-        """Take a place, to be left with `leave`."""
+    def take(self, holder: str | None = None) -> None:
+        """Take a place, to be left with `leave`; None is a holder without a limit of its own."""
         if self.taken >= self.most:
             raise unavailable(f"there are {self.most} {self.what} already: try again", 1)
+        if holder is not None:
+            if self._of[holder] >= self.each:
+                said = f"you have {self.each} of the {self.most} {self.what} already: try again"
+                raise Refused(429, said, headers={"Retry-After": "1"})
+            self._of[holder] += 1
         self.taken += 1
 
-    def leave(self) -> None:
+    def leave(self, holder: str | None = None) -> None:
         """Give a place back."""
         self.taken -= 1
+        if holder is not None:
+            self._of[holder] -= 1
+            if not self._of[holder]:
+                del self._of[holder]
+
+
+def plain_address(host: str) -> str:
+    """Return an address as people write it: an IPv4 address in IPv6 clothes is an IPv4 address.
+
+    >>> plain_address("::ffff:192.0.2.7"), plain_address("::1"), plain_address("?")
+    ('192.0.2.7', '::1', '?')
+    """
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return str(mapped or address)
+
+
+def holder_at(host: str) -> str:
+    """Return whom the limits count a client for: its address; of IPv6 the /64, which is one site's.
+
+    >>> holder_at("192.0.2.7"), holder_at("2001:db8::1:2:3:4"), holder_at("2001:db8::1")
+    ('192.0.2.7', '2001:db8::/64', '2001:db8::/64')
+    """
+    try:
+        address = ipaddress.ip_address(plain_address(host))
+    except ValueError:
+        return host[:64]  # a proxy can write anything here, and it is kept
+    if isinstance(address, ipaddress.IPv4Address):
+        return str(address)
+    return str(ipaddress.IPv6Network((address, 64), strict=False))

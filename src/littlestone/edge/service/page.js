@@ -5,6 +5,8 @@ const rounds = (number) => `${count(number)} ${number === 1 ? "round" : "rounds"
 const SHOWN = 50;
 const SEEN = "littlestone: last event";
 const TOKEN = "littlestone: operator";
+const EVENTS = "littlestone: events";
+const AGAIN = 3000;
 const now = { releases: [], rounds: 0, guarantee: null };
 
 // Text from the data is only ever text; what does not print is shown instead of obeyed.
@@ -133,23 +135,52 @@ async function health() {
   else if (answer.status === 503) status(`no rounds are taken: ${(await answer.json()).error}`, "lost");
 }
 
-function connect() {
-  const seen = localStorage.getItem(SEEN);
-  const source = new EventSource(seen ? `events?last=${encodeURIComponent(seen)}` : "events");
-  source.onopen = () => load().then(health).catch(() => status("the page could not be filled: reload it", "lost"));
-  source.onerror = () => {
-    status("connection lost: trying again", "lost");
-    if (source.readyState === EventSource.CLOSED) setTimeout(connect, 3000);
-  };
-  source.addEventListener("release", (event) => { add(JSON.parse(event.data)); drawRule(); drawRules(); });
-  source.addEventListener("rounds", (event) => {
-    if (event.lastEventId) localStorage.setItem(SEEN, event.lastEventId);
-    const said = JSON.parse(event.data);
-    now.rounds = said.rounds;
+const refresh = () =>
+  load().then(health).then(look).catch(() => status("connection lost: trying again", "lost"));
+
+// A browser keeps six connections to a server, and a stream of events in every tab would use them
+// up: so one tab listens, and tells the others. It is the one that holds the lock; when it is
+// closed, the next one gets it.
+const tabs = new BroadcastChannel(EVENTS);
+tabs.onmessage = (event) => hear(event.data);
+function tell(said) {
+  tabs.postMessage(said);
+  hear(said);
+}
+function hear({ name, data }) {
+  if (name === "refresh") refresh();
+  else if (name === "lost") status("connection lost: trying again", "lost");
+  else if (name === "release") { add(data); drawRule(); drawRules(); }
+  else {
+    now.rounds = data.rounds;
     drawRule();
     drawRules();
-    drawGuarantee(said);
-    look();
+    drawGuarantee(data);
+    if (data.releases === now.releases.length) look();
+    else refresh(); // an event was missed
+  }
+}
+
+// Where there are no locks (a page without TLS from another machine), each tab listens for itself,
+// and only until it has heard the latest.
+function listen(stay) {
+  const say = stay ? tell : hear;
+  const again = () => setTimeout(listen, AGAIN, stay);
+  const seen = localStorage.getItem(SEEN);
+  const source = new EventSource(seen ? `events?last=${encodeURIComponent(seen)}` : "events");
+  source.onopen = () => say({ name: "refresh" });
+  source.onerror = () => {
+    if (source.readyState !== EventSource.CLOSED) return say({ name: "lost" });
+    say({ name: "refresh" }); // there is no stream to be had: ask, and try again
+    again();
+  };
+  source.addEventListener("release", (event) => say({ name: "release", data: JSON.parse(event.data) }));
+  source.addEventListener("rounds", (event) => {
+    if (event.lastEventId) localStorage.setItem(SEEN, event.lastEventId);
+    say({ name: "rounds", data: JSON.parse(event.data) });
+    if (stay) return;
+    source.close();
+    again();
   });
 }
 
@@ -237,6 +268,7 @@ by("forget").addEventListener("click", () => {
   open_(false);
   by("token").focus();
 });
-connect();
-look();
-setInterval(health, 30000);
+refresh();
+if (navigator.locks) navigator.locks.request(EVENTS, () => new Promise(() => listen(true)));
+else listen(false);
+setInterval(() => health().catch(() => {}), 30000);

@@ -7,12 +7,10 @@ from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from starlette.responses import HTMLResponse, Response
 
-from littlestone.edge.service.parts import anyone
-
-router = APIRouter(dependencies=[Depends(anyone)])
+router = APIRouter()
 
 
 class Page(NamedTuple):

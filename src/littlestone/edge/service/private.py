@@ -9,7 +9,7 @@ from littlestone.edge.outcome import ledger_rows
 from littlestone.edge.service import answers
 from littlestone.edge.service.bodies import at_fault, block_of
 from littlestone.edge.service.describing import BODIES, problems
-from littlestone.edge.service.parts import TheService, body_of, done, only, worked
+from littlestone.edge.service.parts import TheService, body_of, done, only
 from littlestone.edge.service.public import as_json
 from littlestone.edge.service.refusals import unavailable
 from littlestone.edge.tasks import AnyLearner
@@ -54,9 +54,9 @@ async def rounds(
     if service.writer.over is not None:
         raise unavailable(service.writer.over)
     with service.batches.one():
-        body = await body_of(request, service.limits)
+        body = await body_of(request, service.limits, service.limits.body)
         given = body.data, body.form, service.wanted, service.limits
-        block = await worked(len(body.data), block_of, *given)
+        block = await service.feeding.do(len(body.data), block_of, *given)
         if block.nulls and bad_rows == "refuse":
             raise at_fault(block.bad, block.nulls, len(block))
         digest = body.digest(bad_rows)

@@ -4,14 +4,14 @@ import json
 import math
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Header, Query, Request
+from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from littlestone.edge.service import answers
 from littlestone.edge.service.bodies import examples_of
 from littlestone.edge.service.describing import BODIES, EVENTS, problems
-from littlestone.edge.service.parts import Service, TheService, anyone, body_of, worked
+from littlestone.edge.service.parts import Service, TheService, body_of, holder_of
 from littlestone.edge.service.refusals import unavailable
 from littlestone.edge.service.words import in_words
 
@@ -23,7 +23,7 @@ OLD_COPY = (
     "on would release twice. Put the newest file back, or begin another with a new budget"
 )
 
-router = APIRouter(dependencies=[Depends(anyone)], tags=["public"])
+router = APIRouter(tags=["public"])
 
 
 def as_json(data: dict[str, Any], status: int = 200) -> Response:
@@ -75,20 +75,24 @@ async def guarantee(service: TheService) -> Response:
 @router.post(
     "/predict",
     response_model=answers.PredictionsSaid,
-    responses=problems(400, 408, 413, 415, 422, 429),
+    responses=problems(400, 408, 413, 415, 422, 429, 503),
     openapi_extra={"requestBody": BODIES["examples"]},
 )
 async def predict(request: Request, service: TheService) -> Response:
     """What the rule that stands now says of rows, or of one row. Nothing is learned."""
-    body = await body_of(request, service.limits)
+    body = await body_of(request, service.limits, service.limits.public_body)
     rule, cls = service.news.public.published.releases[-1].rule, service.wanted.cls
 
-    def said() -> list[bool]:
+    def said() -> Response:
         columns, _ = examples_of(body.data, body.form, service.wanted, service.limits)
-        return [bool(answer) for answer in cls.predict(rule, columns).tolist()]
+        predictions = [bool(answer) for answer in cls.predict(rule, columns).tolist()]
+        return as_json({"sentence": str(rule), "predictions": predictions})
 
-    predictions = await worked(len(body.data), said)
-    return as_json({"sentence": str(rule), "predictions": predictions})
+    size = len(body.data)
+    if size <= service.predicting.inline:
+        return said()
+    with service.predictions.one(holder_of(request)):
+        return await service.predicting.do(size, said)
 
 
 @router.get("/healthz", response_model=answers.HealthSaid, responses=problems(429, 503))
@@ -103,6 +107,7 @@ async def healthz(service: TheService) -> Response:
 
 @router.get("/events", response_class=StreamingResponse, responses=EVENTS | problems(422, 429, 503))
 async def events(
+    request: Request,
     service: TheService,
     last_event_id: Annotated[str, Header(max_length=200)] = "",
     last: Annotated[
@@ -119,21 +124,22 @@ async def events(
     if service.news.denies(seen):
         service.news.stale = True
         service.writer.end(OLD_COPY)
-    service.watchers.take()
-    return _Stream(service, service.news.known(seen))
+    holder = holder_of(request)
+    service.watchers.take(holder)
+    return _Stream(service, service.news.known(seen), holder)
 
 
 class _Stream(StreamingResponse):
     """A stream of events, which gives its place back when it ends, however it does."""
 
-    def __init__(self, service: Service, known: int) -> None:
+    def __init__(self, service: Service, known: int, holder: str) -> None:
         stream = service.news.stream(known)
         super().__init__(stream, media_type="text/event-stream")
         self.headers["X-Accel-Buffering"] = "no"
-        self._places = service.watchers
+        self._places, self._holder = service.watchers, holder
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await super().__call__(scope, receive, send)
         finally:
-            self._places.leave()
+            self._places.leave(self._holder)

@@ -36,6 +36,15 @@ class Keys:
         found = [role for role in self._hashes if hmac.compare_digest(given, self._hashes[role])]
         return found[0] if found and token else None
 
+    def role_in(self, authorization: str | None) -> Role | None:
+        """Return the role that an `Authorization` header gives.
+
+        >>> Keys({"feeder": "one", "operator": "other"}).role_in("Bearer one")
+        'feeder'
+        """
+        scheme, _, token = (authorization or "").partition(" ")
+        return self.role_of(token.strip()) if scheme.lower() == "bearer" else None
+
 
 def _hashed(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()

@@ -1,27 +1,44 @@
 """The server: a socket, the application behind it, and a stop that loses nothing.
 
-Told to stop (SIGTERM, Ctrl-C), it takes no more connections, ends the streams of events, finishes
-the requests that are under way, and lets go of the store.
+Told to stop (SIGTERM, Ctrl-C), it takes no more connections, ends the streams of events, drops the
+requests of which only a part has come, finishes the others, and lets go of the store.
 """
 
+import asyncio
 import contextlib
 import ipaddress
-import logging
 import signal
 import socket
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 import uvicorn
 from fastapi import FastAPI
 
-GRACE = 30
+from littlestone.edge.service.connections import AT_ONCE, Admission, Connection
+from littlestone.edge.service.logs import LOGS, log_loop
+
+GRACE = 5
 """Seconds that requests under way have when the server stops."""
+
+NEVER = 10**6
+WAITING = 1024
+"""Connections that may wait to be accepted; the system may allow fewer."""
 
 
 class Server(uvicorn.Server):
     """A server whose streams of events end when it stops: it would wait for them otherwise."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start; what goes wrong in the event loop is a line of the log."""
+        asyncio.get_running_loop().set_exception_handler(log_loop)
+        await super().startup(sockets)
+        # asyncio takes one number for how many connections are accepted at a turn, which must be
+        # few, and for how many may wait for it, which must be many.
+        for listening in sockets or ():
+            listening.listen(WAITING)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop: the streams first, then the rest."""
@@ -31,45 +48,28 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-class _NoQuery(logging.Filter):
-    """Takes the query out of a line of the access log."""
+def server_for(app: FastAPI, admission: Admission, *, logs: dict[str, Any] | None = None) -> Server:
+    """Return a server for an application.
 
-    def filter(self, record: logging.LogRecord) -> bool:
-        if isinstance(record.args, tuple) and len(record.args) == 5:
-            client, method, path, version, status = record.args
-            record.args = client, method, str(path).partition("?")[0], version, status
-        return True
-
-
-_LINE = {"format": "%(asctime)s %(levelname)s %(message)s"}
-LOGS: dict[str, Any] = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "filters": {"no query": {"()": _NoQuery}},
-    "formatters": {"line": _LINE},
-    "handlers": {
-        "lines": {
-            "class": "logging.StreamHandler",
-            "formatter": "line",
-            "filters": ["no query"],
-            "stream": "ext://sys.stderr",
-        }
-    },
-    "loggers": {
-        name: {"handlers": ["lines"], "level": "INFO", "propagate": False}
-        for name in ("uvicorn", "uvicorn.access", "littlestone")
-    },
-}
-
-
-def server_for(app: FastAPI, *, logs: dict[str, Any] | None = None) -> Server:
-    """A server for an application."""
+    Parameters
+    ----------
+    app, admission
+        The application, and whose connections are kept.
+    logs
+        A configuration of logging to use instead of ours.
+    """
     return Server(
         uvicorn.Config(
             app,
             lifespan="on",
+            # Named, not found out: another protocol or loop that is installed has other timeouts.
+            http=cast(Any, partial(Connection, admission)),
+            loop="asyncio",
             ws="none",
             server_header=False,
+            forwarded_allow_ips=list(map(str, admission.proxies)),  # none: nobody is believed
+            backlog=AT_ONCE,
+            timeout_keep_alive=NEVER,  # a connection has its own, which ends it for certain
             log_config=LOGS if logs is None else logs,
             timeout_graceful_shutdown=GRACE,
         )
@@ -105,9 +105,9 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def serve(app: FastAPI, listening: socket.socket) -> None:
+def serve(server: Server, listening: socket.socket) -> None:
     """Serve until told to stop."""
-    _quietly(lambda: server_for(app).run(sockets=[listening]))
+    _quietly(lambda: server.run(sockets=[listening]))
 
 
 def _quietly(run: Callable[[], None]) -> None:

@@ -1,0 +1,170 @@
+"""The shape of the code: what a reader has to open, and what the public surface documents.
+
+`python -m bench shape` prints it; docs/architecture and the closing notes quote it. Modules that a
+walk opens are those of littlestone whose code runs while one row is learned: with a store, over
+HTTP, and on a Ray cluster (in the driver).
+"""
+
+import ast
+import sys
+import tempfile
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+ROOT = Path(__file__).parent.parent / "src" / "littlestone"
+PREFIX = "littlestone"
+QUESTIONS = ("what", "which", "where", "who", "whether", "why", "how", "when")
+
+
+class Walk:
+    """Counts modules, functions and depth of calls while code runs, in all threads."""
+
+    def __init__(self) -> None:
+        self.functions: set[tuple[str, str]] = set()
+        self.depth = 0
+
+    def _profile(self, frame: FrameType, event: str, argument: object) -> None:
+        if event != "call":
+            return
+        module = frame.f_globals.get("__name__", "")
+        if not module.startswith(PREFIX) or frame.f_code.co_name in ("<module>", "<lambda>"):
+            return
+        self.functions.add((module, frame.f_code.co_qualname))
+        depth, at = 0, frame.f_back
+        while at is not None:
+            depth += at.f_globals.get("__name__", "").startswith(PREFIX)
+            at = at.f_back
+        self.depth = max(self.depth, depth + 1)
+
+    def __enter__(self) -> "Walk":
+        threading.setprofile(self._profile)
+        sys.setprofile(self._profile)
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        sys.setprofile(None)
+        threading.setprofile(None)
+
+    @property
+    def modules(self) -> set[str]:
+        """The modules whose functions ran."""
+        return {module for module, _ in self.functions}
+
+
+def events(folder: Path) -> Path:
+    """Write a few rows to learn from."""
+    path = folder / "events.csv"
+    rows = (f"{'bad' if n % 9 == 0 else n},{int(n % 9 == 0)}" for n in range(400))
+    path.write_text("version,failed\n" + "\n".join(rows) + "\n")
+    return path
+
+
+def learn(*arguments: object) -> None:
+    """Run the command `learn` in this process."""
+    from littlestone.edge.cli import main
+
+    options = ["--class", "rules:version", "--label", "failed", "--epsilon", "9", "--delta", "1e-6"]
+    old, sys.argv = sys.argv, ["littlestone", "learn", *map(str, arguments), *options]
+    try:
+        main()
+    except SystemExit as end:
+        if end.code:
+            raise
+    finally:
+        sys.argv = old
+
+
+def walk_store(folder: Path) -> Walk:
+    """Follow the rows of `learn --db`."""
+    path = events(folder)
+    with Walk() as walk:
+        learn(path, "--db", folder / "run.db")
+    return walk
+
+
+def walk_ray(folder: Path) -> Walk:
+    """Follow the rows of `learn --engine ray`, in the driver."""
+    path = events(folder)
+    with Walk() as walk:
+        learn(path, "--engine", "ray", "--workers", "1")
+    return walk
+
+
+def parsed() -> Iterator[tuple[str, str, ast.Module]]:
+    """Every module: its name, its text, its tree."""
+    for path in sorted(ROOT.rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        yield str(path.relative_to(ROOT)), text, ast.parse(text)
+
+
+def public_functions(tree: ast.Module) -> Iterator[tuple[Any, str]]:
+    """Public functions and methods, with the docstring that documents their parameters."""
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+            yield node, ast.get_docstring(node) or ""
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            for item in node.body:
+                if isinstance(item, ast.FunctionDef) and item.name == "__init__":
+                    own = (ast.get_docstring(node) or "") + (ast.get_docstring(item) or "")
+                    yield item, own
+                elif isinstance(item, ast.FunctionDef) and not item.name.startswith("_"):
+                    yield item, ast.get_docstring(item) or ""
+
+
+def parameters(node: ast.FunctionDef) -> list[str]:
+    """The parameters that a caller gives."""
+    given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+    return [one.arg for one in given if one.arg not in ("self", "cls_", "memo")]
+
+
+def figures() -> Iterator[tuple[str, str]]:
+    """What can be counted in the files."""
+    modules = lines = comments = functions = documented = docstrings = questions = 0
+    names: dict[str, set[str]] = defaultdict(set)
+    for name, text, tree in parsed():
+        modules += 1
+        lines += text.count("\n")
+        comments += sum(line.strip().startswith("#") for line in text.splitlines())
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+                names[node.name].add(name)
+        for node, said in public_functions(tree):
+            docstrings += bool(said)
+            questions += said.lower().startswith(QUESTIONS)
+            if len(parameters(node)) >= 3:
+                functions += 1
+                documented += "Parameters\n" in said
+    colliding = sorted(name for name, homes in names.items() if len(homes) > 1)
+    yield "modules", f"{modules}"
+    yield "lines", f"{lines:,}"
+    yield "comment lines", f"{comments / lines:.1%}"
+    yield "public functions of 3 or more parameters, documented", f"{documented} of {functions}"
+    yield "docstrings that begin with a question word", f"{questions / max(1, docstrings):.0%}"
+    yield "public top-level names with several meanings", f"{len(colliding)} of {len(names)}"
+
+
+WALKS: dict[str, Callable[[Path], Walk]] = {"learn --db": walk_store, "learn on Ray": walk_ray}
+
+
+def run() -> None:
+    """Print the table."""
+    table = Table("measure", "value", title="Shape of the code")
+    for what, value in figures():
+        table.add_row(what, value)
+    for name, walk in WALKS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            found = walk(Path(folder))
+        said = f"{len(found.modules)} modules, {len(found.functions)} functions, {found.depth} deep"
+        table.add_row(f"one row of {name}", said)
+    Console(highlight=False, width=100).print(table)
+
+
+if __name__ == "__main__":
+    run()

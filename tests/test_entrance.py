@@ -1,0 +1,405 @@
+"""Lemma 0: round i is a function of row i alone, at every entrance.
+
+Rows are given to each entrance twice, with one row replaced. What the learner is shown of all other
+rows must be equal, or the whole column is refused before a row of it is read. Readers in front of
+us (numpy, pandas, polars, pyarrow) guess the type of a column from all of its rows, so one cell can
+change what the others are handed over as: identity may not follow that type.
+"""
+
+import csv
+import io
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+import littlestone as ls
+import littlestone.river as lr
+from littlestone.edge.blocks import NULL, BadStream, Block, wanted
+from littlestone.edge.parquet import piece_of_table
+from littlestone.edge.readers import Rows, open_rows
+from littlestone.edge.service.bodies import block_of
+from littlestone.edge.service.limits import Limits
+from littlestone.learning.private import PrivateLearner
+from littlestone.learning.rounds import readable_rounds
+from littlestone.sklearn import PrivateClassifier
+from littlestone.theory.errors import BadColumn
+from littlestone.theory.numbers import number_of
+from littlestone.theory.rows import Batch, label, part_of, row_of
+from littlestone.theory.values import encode, key_of
+
+pytestmark = pytest.mark.filterwarnings("ignore:delta", "ignore::FutureWarning")
+
+TEXT, NUMBER, TRUTH = ls.Points("a"), ls.Thresholds(0, 9, 0.5, column="a"), ls.Conjunctions(["a"])
+CLASSES = {"text": TEXT, "number": NUMBER, "truth": TRUTH}
+Row = tuple[Any, Any, Any]
+"""The cell that the class reads, a cell that it does not read, and the label."""
+Fingerprint = object
+"""What a learner can tell of a round."""
+
+CELLS: list[Any] = [
+    *(
+        3,
+        2,
+        0,
+        1,
+        2.5,
+        3.0,
+        -0.0,
+        "oops",
+        "3",
+        "3.0",
+        "007",
+        "1.10",
+        "1.1",
+        "1e3",
+        " 7",
+        "-0",
+        "+3",
+    ),
+    *("True", "true", "FALSE", True, False, None, float("nan"), "", "NA", "nan", "inf"),
+    *(
+        10**400,
+        -(10**400),
+        2**53 + 1,
+        2**63,
+        -(2**63),
+        "9007199254740993",
+        'a"b',
+        "a,b",
+        "é",
+        "4.2.1",
+    ),
+]
+LABELS: list[Any] = [0, 1, True, False, "0", "1", "true", 1.0, "1.0", 2, "maybe", None, ""]
+
+
+RULES: dict[str, list[ls.Hypothesis]] = {
+    "value": [ls.one_of([3], "a"), ls.one_of(["3.0", "007"], "a")],
+    "number": [ls.between(2.5, None, "a"), ls.between(None, 9007199254740992.5, "a")],
+    "truth": [ls.all_of([("a", True)])],
+}
+
+
+def seen(cls: ls.HypothesisClass, batch: Batch, usable: Any, answers: Any) -> list[Fingerprint]:
+    """What a class can tell of each round; a null round, which nobody is shown, is None."""
+    kind = cls.reads["a"]
+    told = {"value": key_of, "number": number_of, "truth": label}[kind]
+    kept = part_of(batch, np.flatnonzero(usable))
+    together = [rule.predict(kept).tolist() for rule in RULES[kind]]
+    found: list[Fingerprint] = [None] * len(usable)
+    for place, row in enumerate(np.flatnonzero(usable)):
+        x: Any = row_of(kept, place)
+        alone = [rule(x) for rule in RULES[kind]]
+        assert alone == [said[place] for said in together]
+        found[row] = told(x["a"]), alone, bool(answers[row])
+    return found
+
+
+def rounds(cls: ls.HypothesisClass, X: Any, y: Any) -> list[Fingerprint]:
+    """What `learn_many` shows a learner."""
+    batch, usable, answers = readable_rounds(cls, X, y, "null")
+    return seen(cls, batch, usable, answers)
+
+
+def block_rounds(cls: ls.HypothesisClass, blocks: Sequence[Block]) -> list[Fingerprint]:
+    """What a reader of files shows a learner."""
+    found = (seen(cls, one.columns, one.labels != NULL, one.labels == 1) for one in blocks)
+    return [told for some in found for told in some]
+
+
+def columns(rows: Sequence[Row]) -> dict[str, list[Any]]:
+    a, b, y = zip(*rows, strict=True)
+    return {"a": list(a), "b": list(b), "y": list(y)}
+
+
+def dicts(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    return [{"a": a, "b": b, "y": y} for a, b, y in rows]
+
+
+def table(make: Callable[[dict[str, list[Any]]], Any]) -> Callable[..., list[Fingerprint]]:
+    """An entrance: `learn_many` with a table that a library makes of lists."""
+
+    def entrance(cls: ls.HypothesisClass, rows: Sequence[Row], folder: Path) -> list[Fingerprint]:
+        given = columns(rows)
+        return rounds(cls, make({"a": given["a"], "b": given["b"]}), given["y"])
+
+    return entrance
+
+
+def written(rows: Sequence[Row]) -> str:
+    """The rows as the text of a CSV file."""
+    text = io.StringIO()
+    out = csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n")
+    out.writerow("aby")
+    out.writerows(["" if cell is None else str(cell) for cell in row] for row in rows)
+    return text.getvalue()
+
+
+def read_by(read: Callable[[io.BytesIO], Any]) -> Callable[..., list[Fingerprint]]:
+    """An entrance: a table that a library read from a CSV file, types guessed, labels too."""
+
+    def entrance(cls: ls.HypothesisClass, rows: Sequence[Row], folder: Path) -> list[Fingerprint]:
+        if any(isinstance(cell, int) and abs(cell) >= 2**63 for row in rows for cell in row):
+            # Beside such a number pandas takes missing cells for text (docs/limits.md).
+            raise OverflowError("a whole number of more than 64 bits")
+        found = read(io.BytesIO(written(rows).encode()))
+        return rounds(cls, found, found["y"])
+
+    return entrance
+
+
+def matrix(cls: ls.HypothesisClass, rows: Sequence[Row], folder: Path) -> list[Fingerprint]:
+    """One numpy array of both columns, of whatever type numpy takes."""
+    array = np.array([[a, b] for a, b, _ in rows])
+    return rounds(cls, {"a": array[:, 0], "b": array[:, 1]}, [y for *_, y in rows])
+
+
+def sklearn_lists(cls: ls.HypothesisClass, rows: Sequence[Row], folder: Path) -> list[Fingerprint]:
+    model = PrivateClassifier(cls.__class__(*renamed(cls)), 1, 1e-6)
+    batch = model._batch([[a, b] for a, b, _ in rows], reset=True)
+    assert isinstance(batch, dict)
+    return rounds(cls, {"a": batch["x0"]}, [y for *_, y in rows])
+
+
+def renamed(cls: ls.HypothesisClass) -> Sequence[Any]:
+    """The parameters of a class that reads x0, as scikit-learn names the first column."""
+    if cls is TEXT:
+        return ["x0"]
+    return [["x0"]] if cls is TRUTH else [0, 9, 0.5, "x0"]
+
+
+def river_rows(cls: ls.HypothesisClass, rows: Sequence[Row], folder: Path) -> list[Fingerprint]:
+    """River's verbs, one row at a time."""
+    model, found = lr.DPSOA(cls, 1, 1e-6, 100), list[Fingerprint]()
+
+    def passed(self: PrivateLearner, x: Any, y: bool | None, route: int) -> None:
+        self.rounds += 1
+        self._under_way.release()
+        batch = {"a": np.array([None if x is None else x["a"]], dtype=object)}
+        found.extend(seen(cls, batch, np.array([y is not None]), [y]))
+
+    with mock.patch.object(PrivateLearner, "_pass", passed):
+        for a, b, y in rows:
+            model.learn_one({"a": a, "b": b}, y)
+    return found
+
+
+def river_frames(cls: ls.HypothesisClass, rows: Sequence[Row], folder: Path) -> list[Fingerprint]:
+    """River's mini-batches, of the frame that pandas makes of lists."""
+    model, found = lr.DPSOA(cls, 1, 1e-6, 100), list[Fingerprint]()
+
+    def passed(self: PrivateLearner, batch: Any, answers: Any, usable: Any, routes: Any) -> None:
+        found.extend(seen(cls, batch, usable, answers))
+        self._under_way.release()
+
+    with mock.patch.object(PrivateLearner, "_pass_many", passed):
+        frame = pd.DataFrame(columns(rows))
+        model.learn_many(frame[["a", "b"]], frame["y"])
+    return found
+
+
+def http(form: Any) -> Callable[..., list[Fingerprint]]:
+    """An entrance: the body of a request."""
+
+    def entrance(cls: ls.HypothesisClass, rows: Sequence[Row], folder: Path) -> list[Fingerprint]:
+        lines = [json.dumps(row) for row in dicts(without_nan(rows))]
+        body = "\n".join(lines) if form == "ndjson" else f"[{','.join(lines)}]"
+        return block_rounds(cls, [block_of(body.encode(), form, wanted(cls, "y", None), Limits())])
+
+    return entrance
+
+
+def without_nan(rows: Sequence[Row]) -> list[Any]:
+    """JSON has no NaN."""
+    return [tuple(None if cell != cell else cell for cell in row) for row in rows]
+
+
+def file(name: str, text: Callable[[Sequence[Row]], str]) -> Callable[..., list[Fingerprint]]:
+    """An entrance: a file that our readers read."""
+
+    def entrance(cls: ls.HypothesisClass, rows: Sequence[Row], folder: Path) -> list[Fingerprint]:
+        path = folder / name
+        path.write_text(text(rows), encoding="utf-8")
+        with (
+            mock.patch.object(Rows, "_looked_at", return_value=[]),
+            open_rows(path, cls, label="y") as found,
+        ):
+            return block_rounds(cls, list(found))
+
+    return entrance
+
+
+def parquet(types: Sequence[Any]) -> Callable[..., list[Fingerprint]]:
+    """An entrance: Parquet with a schema, read here and as Ray's tasks read it."""
+
+    def entrance(cls: ls.HypothesisClass, rows: Sequence[Row], folder: Path) -> list[Fingerprint]:
+        schema = pa.schema(list(zip("aby", types, strict=True)))
+        cells = [
+            [held_as(cell, held) for cell, held in zip(row, types, strict=True)] for row in rows
+        ]
+        made = pa.table(
+            [pa.array(c, t) for c, t in zip(zip(*cells, strict=True), types, strict=True)],
+            schema=schema,
+        )
+        pa.parquet.write_table(made, folder / "rows.parquet", row_group_size=2)
+        with (
+            mock.patch.object(Rows, "_looked_at", return_value=[]),
+            open_rows(folder / "rows.parquet", cls, label="y") as found,
+        ):
+            here = block_rounds(cls, list(found))
+        there = block_rounds(cls, [piece_of_table(wanted(cls, "y", None), made, 1).block()])
+        assert here == there
+        return here
+
+    return entrance
+
+
+def held_as(cell: Any, held: Any) -> Any:
+    """A cell as a column of this type can hold it."""
+    if cell is None or held == pa.string():
+        return None if cell is None else str(cell)
+    try:
+        if held == pa.int64():
+            return int(cell) if -(2**63) <= int(cell) < 2**63 else None
+        return float(cell)
+    except (ValueError, OverflowError):
+        return None
+
+
+ENTRANCES: dict[str, Callable[[ls.HypothesisClass, Sequence[Row], Path], list[Fingerprint]]] = {
+    "rows": lambda cls, rows, _: rounds(cls, dicts(rows), [y for *_, y in rows]),
+    "lists": table(dict),
+    "numpy": table(lambda c: {name: np.array(cells) for name, cells in c.items()}),
+    "numpy, one matrix": matrix,
+    "pandas": table(pd.DataFrame),
+    "pandas, nullable": table(lambda c: pd.DataFrame(c).convert_dtypes()),
+    "pandas, categories": table(lambda c: pd.DataFrame(c).astype("category")),
+    "pandas.read_csv": read_by(pd.read_csv),
+    "pandas.read_csv, arrow": read_by(lambda f: pd.read_csv(f, dtype_backend="pyarrow")),
+    "polars": table(lambda c: pl.DataFrame(c, strict=False)),
+    "polars.read_csv": read_by(lambda f: pl.read_csv(f, infer_schema_length=None)),
+    "pyarrow.csv": read_by(pa.csv.read_csv),
+    "scikit-learn": sklearn_lists,
+    "River": river_rows,
+    "River, frames": river_frames,
+    "CSV": file("rows.csv", written),
+    "JSON lines": file(
+        "rows.jsonl", lambda rows: "".join(json.dumps(r) + "\n" for r in dicts(rows))
+    ),
+    "HTTP": http("json"),
+    "HTTP, lines": http("ndjson"),
+    "Parquet, text": parquet([pa.string()] * 3),
+    "Parquet, whole": parquet([pa.int64(), pa.string(), pa.int64()]),
+    "Parquet, floats": parquet([pa.float64(), pa.string(), pa.float64()]),
+}
+NEVER_REFUSED = {
+    "rows",
+    "lists",
+    "scikit-learn",
+    "River",
+    "CSV",
+    "JSON lines",
+    "HTTP",
+    "HTTP, lines",
+}
+NEVER_REFUSED |= {"Parquet, text", "Parquet, whole"}
+OUT_OF_REACH = (pa.ArrowException, pl.exceptions.PolarsError, OverflowError, TypeError, ValueError)
+"""What libraries in front of us raise when they cannot make a table of such cells at all."""
+
+
+def entered(
+    name: str, cls: ls.HypothesisClass, rows: Sequence[Row], folder: Path
+) -> list[Fingerprint] | None:
+    """The rounds that an entrance makes of rows; None where it refuses the column, or the library
+    in front of it cannot hold the rows."""
+    try:
+        return ENTRANCES[name](cls, rows, folder)
+    except (BadColumn, BadStream):
+        assert name not in NEVER_REFUSED
+        return None
+    except ls.BadExample:
+        raise
+    except OUT_OF_REACH:
+        assert name.startswith(("numpy", "pandas", "polars", "pyarrow", "River, frames"))
+        return None
+
+
+ROWS = st.tuples(st.sampled_from(CELLS), st.sampled_from(CELLS), st.sampled_from(LABELS))
+
+
+@pytest.mark.parametrize("cls", CLASSES.values(), ids=CLASSES)
+@pytest.mark.parametrize("name", ENTRANCES)
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@example(rows=[(3, 1, 1), (2, 1, 0)], at=1, other=(2.5, 1, 0))
+@example(rows=[(3, 1, 1), (2, 1, 0)], at=1, other=("oops", 1, 0))
+@example(rows=[(3, 1, 1), (2, 1, 0)], at=1, other=(2, "oops", 0))
+@example(rows=[(3, 1, 1), (2, 1, 0)], at=1, other=(None, None, "oops"))
+@example(rows=[("007", 1, 1), ("1.10", 1, 0)], at=1, other=("oops", 1, 0))
+@example(rows=[("True", 1, 1), ("False", 1, 0)], at=1, other=("oops", 1, 0))
+@example(rows=[(2**53 + 1, 1, 1), (2, 1, 0)], at=1, other=(2.5, 1, 0))
+@given(rows=st.lists(ROWS, min_size=2, max_size=5), at=st.integers(0, 4), other=ROWS)
+def test_round_i_is_a_function_of_row_i_alone(
+    name: str, cls: ls.HypothesisClass, rows: list[Row], at: int, other: Row, tmp_path: Path
+) -> None:
+    at %= len(rows)
+    one = entered(name, cls, rows, tmp_path)
+    two = entered(name, cls, [*rows[:at], other, *rows[at + 1 :]], tmp_path)
+    if one is not None and two is not None:
+        assert len(one) == len(two) == len(rows)
+        assert one[:at] + one[at + 1 :] == two[:at] + two[at + 1 :]
+
+
+def test_the_property_can_fail() -> None:
+    """A planted fault: identity by type and value, as in version 0.1."""
+    one, two = (pd.DataFrame({"a": cells})["a"] for cells in ([3, 2], [3, 2.5]))
+    assert encode(one[0]) != encode(two[0])
+    assert key_of(str(int(one[0]))) == key_of("3")
+
+
+@pytest.mark.parametrize("name", ENTRANCES)
+def test_rows_of_text_numbers_and_truths_come_through(name: str, tmp_path: Path) -> None:
+    """An entrance that refused everything, or called it null, would pass the test above."""
+    texts = entered(name, TEXT, [("4.2.1", "x", 1), ("oops", "x", 0), ("4.2.1", "x", 1)], tmp_path)
+    if name not in ("Parquet, whole", "Parquet, floats"):
+        assert texts is not None
+        assert None not in texts
+        assert texts[0] == texts[2] != texts[1]
+    numbers = entered(name, NUMBER, [(3, "x", 1), (2.5, "x", 0)], tmp_path)
+    assert numbers is not None
+    assert name == "Parquet, whole" or None not in numbers
+    truths = entered(name, TRUTH, [(1, "x", 1), (0, "x", 0)], tmp_path)
+    assert truths is not None
+    assert None not in truths
+
+
+@pytest.mark.parametrize("other", [2, 2.5, "oops", None, True])
+def test_scikit_learn_publishes_the_same_rule_whatever_one_row_holds(other: object) -> None:
+    X = [[3], [2]] * 1000 + [[other]]
+    y = [1, 0] * 1000 + [0]
+    model = PrivateClassifier(ls.Points("x0"), epsilon=20, delta=1e-4).fit(X, y)
+    assert str(model.learner_.hypothesis) == "x0 = 3"
+
+
+@pytest.mark.parametrize("other", ["2", "2.5", "oops", ""])
+def test_pandas_read_csv_publishes_the_same_rule_whatever_one_row_holds(other: str) -> None:
+    text = "a,y\n" + "3,1\n2,0\n" * 1000 + f"{other},0\n"
+    frame = pd.read_csv(io.StringIO(text), dtype=str)
+    learner = ls.DPSOA(ls.Points("a"), 20, 1e-4, 2001)
+    learner.learn_many(frame, frame["y"], bad_rows="null")
+    assert str(learner.hypothesis) == "a = 3"
+    if other != "oops":
+        with pytest.raises(ls.BadExample, match=r"column 'a'.*guessed.*dtype=str"):
+            learner.learn_many(pd.read_csv(io.StringIO(text)), frame["y"], bad_rows="null")
+        assert learner.rounds == 2001

@@ -1,0 +1,185 @@
+"""Class functions are total on readable rows (Lemma 0): no row can stop a learner half-way.
+
+Every class, those of users included, is shown rows that are as odd as rows can be. What a class
+cannot read is a null round, and what it said that it can read never raises inside a learner.
+"""
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import littlestone as ls
+from classes import CASES
+from littlestone.learning.adaptive import EveryRound
+from littlestone.learning.forest import Forest
+from littlestone.privacy.rehearsal import SeededNoise
+from littlestone.theory.classes import State, check_row, kinds_of
+from littlestone.theory.rows import as_batch, passes
+
+pytestmark = pytest.mark.filterwarnings("ignore:delta")
+
+ODD: list[Any] = [
+    *(10**400, -(10**400), 2**63, 2**1024, 1e308, -1e308, 5e-324, float("inf"), float("nan"), -0.0),
+    *(None, True, "", "oops", "1e400", "9" * 400, "\ud800", b"\xff", ("a", (1,)), np.float32(0.1)),
+    *(10**1500, 10**5000, 0, 1, 2, 3.5, "red", object(), [], {}, 1j),
+]
+
+
+def odd_rows(cls: ls.HypothesisClass, draw: random.Random, count: int) -> list[Any]:
+    """Rows of odd cells, in the columns that the class reads, some with a column missing."""
+    names = [name for name in kinds_of(cls) if name is not None]
+    rows: list[Any] = []
+    for _ in range(count):
+        row = {name: draw.choice(ODD) for name in names if draw.random() < 0.98}
+        rows.append(row if names else draw.choice(ODD))
+    return rows
+
+
+def learners(cls: ls.HypothesisClass, seed: int) -> Iterator[Any]:
+    """Learners of every kind: epochs, one forest of deep trees, experts, a release a round."""
+    own: dict[str, Any] = {"seed": seed, "noise": SeededNoise(seed)}
+    deep = replace(
+        ls.Plan.paper(ls.Points(), 200, 1e-3, 60, trees=9, releases=20), made_for=repr(cls)
+    )
+    yield ls.DPSOA(cls, plan=replace(deep, leaves={8: 3, 2: 3}), **own)
+    few = replace(
+        ls.Plan.practical(ls.Points(), 40, 1e-3, 60), leaves={1: 4, 4: 2}, made_for=repr(cls)
+    )
+    yield ls.DPSOA(cls, plan=replace(few, thresholds=(1,)), **own)
+    yield EveryRound(cls, 300, 0.01, 12, trees=3, **own)
+    if cls.size is not None:
+        yield ls.PrivateExperts(cls, 40, 60, **own)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("seed", range(3))
+def test_no_row_stops_a_learner(name: str, seed: int) -> None:
+    cls, points = CASES[name]
+    draw = random.Random(f"{name} {seed}")
+    rows = odd_rows(cls, draw, 30) + draw.choices(points, k=20)
+    draw.shuffle(rows)
+    answers = [draw.random() < 0.5 for _ in rows]
+    for learner, twin in zip(learners(cls, seed), learners(cls, seed), strict=True):
+        learner.learn_many(rows, answers, bad_rows="null")
+        for x, y in zip(rows, answers, strict=True):
+            if passes(lambda one: check_row(cls, one), x):
+                twin.learn_one(x, y)
+            else:
+                twin.skip_one()
+        assert learner.rounds == twin.rounds == len(rows)
+        assert learner.releases == twin.releases, "one by one and together"
+
+
+@pytest.mark.parametrize(
+    ("cls", "plan"),
+    [
+        (ls.Points(), ls.Plan.paper(ls.Points(), 8, 1e-3, 1000, trees=40)),
+        (ls.Union(ls.Points(), ls.Points()), None),
+    ],
+)
+def test_a_huge_whole_number_is_a_value_like_others(cls: Any, plan: Any) -> None:
+    asked: dict[str, Any] = (
+        {} if plan is not None else {"epsilon": 8, "delta": 1e-3, "horizon": 1000}
+    )
+    learner = ls.DPSOA(cls, plan=plan, **asked)
+    for n in range(300):
+        learner.learn_one(10**400 if n % 3 == 0 else n % 3, n % 3 == 0)
+    assert learner.rounds == 300
+
+
+class Raising(ls.Points):
+    """A class of somebody's own: one of its functions raises on rows that it says it can read."""
+
+    raises: str = ""
+
+    def _raise(self, function: str, x: object) -> None:
+        if self.raises == function and x in ("bad", True):
+            raise ZeroDivisionError(f"{function} of {x!r}")
+
+    def check(self, x: object) -> None:
+        self._raise("check", x)
+        super().check(x)
+
+    def readable(self, batch: Any) -> Any:
+        return ls.HypothesisClass.readable(self, batch)
+
+    def learn(self, state: State, x: object, y: object) -> State:
+        self._raise("learn", x)
+        return super().learn(state, x, y)
+
+    def hypothesis(self, state: State) -> ls.Hypothesis | None:
+        found = super().hypothesis(state)
+        self._raise("hypothesis", found == ls.one_of(["bad"]))
+        return found
+
+    def predict(self, rule: ls.Hypothesis, X: Any) -> Any:
+        if self.raises == "predict":
+            raise ZeroDivisionError
+        return super().predict(rule, X)
+
+    def disagreement(self, one: ls.Hypothesis, other: ls.Hypothesis) -> object:
+        self._raise("disagreement", True)
+        return super().disagreement(one, other)
+
+
+FUNCTIONS = ["check", "learn", "hypothesis", "predict", "disagreement"]
+
+
+def raising(function: str) -> Raising:
+    cls = Raising()
+    object.__setattr__(cls, "raises", function)
+    return cls
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_a_class_that_raises_stops_nobody(function: str) -> None:
+    cls, draw = raising(function), random.Random(function)
+    rows = draw.choices(["bad", "a", "b"], k=60)
+    for learner in learners(cls, 1):
+        learner.learn_many(rows, [x != "b" for x in rows], bad_rows="null")
+        assert learner.rounds == len(rows)
+        assert learner.null_rounds == (rows.count("bad") if function == "check" else 0)
+        if function == "check":
+            with pytest.raises(ls.BadExample, match="cannot read the row: ZeroDivisionError"):
+                learner.learn_one("bad", 1)
+            with pytest.raises(ls.BadExample, match=r"row 1: .*ZeroDivisionError"):
+                learner.learn_many(["a", "bad"], [0, 1])
+            assert learner.rounds == len(rows), "refused before anything is spent"
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_where_a_class_raises_one_row_still_moves_one_vote(function: str) -> None:
+    cls, moved = raising(function), 0
+    for seed in range(60):
+        draw = random.Random(f"{function} {seed}")
+        rows = draw.choices(["bad", "a", "b", "c"], k=9)
+        answers = np.array([x != "c" for x in rows])
+        at, other = draw.randrange(9), draw.choice(["bad", "a", "b", "c"])
+        votes = []
+        for stream in (rows, [*rows[:at], other, *rows[at + 1 :]]):
+            forest = Forest(cls, [4, 2, 1, 4, 2, 8], seed)
+            forest.learn(as_batch(stream), answers, np.arange(9))
+            votes.append(forest.standing)
+        changed = sum(one != two for one, two in zip(*votes, strict=True))
+        assert changed <= 1
+        moved += changed
+    assert moved, "no vote ever moved: the test could not fail"
+
+
+def test_a_default_check_tries_both_labels() -> None:
+    class OnlyPositives(ls.Points):
+        check = ls.HypothesisClass.check
+        readable: Callable[..., Any] = ls.HypothesisClass.readable
+
+        def learn(self, state: State, x: object, y: object) -> State:
+            if not y and x == 0:
+                raise KeyError(x)
+            return super().learn(state, x, y)
+
+    learner = ls.DPSOA(OnlyPositives(), 1, 1e-3, 10)
+    learner.learn_many([0, 1], [1, 1], bad_rows="null")
+    assert learner.null_rounds == 1
