@@ -33,7 +33,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "many causes": {"learner": "dpsoa", "spec": "sets:x:100000"},
 }
 SLOW = "intervals", "many causes"
-EXTREMES = [
+EXTREMES: list[dict[str, Any]] = [
     *[{"epsilon": e} for e in (5e-324, 1e-9, 1e-6, 1e6, 1e308)],
     *[{"delta": d} for d in (5e-324, 1e-100, 0.5)],
     *[{"horizon": h} for h in (1, 10**5, 2**40, 10**30)],
@@ -115,7 +115,10 @@ def test_usual_plans_are_those_of_the_first_version(name: str) -> None:
     [
         (("compare", "--class", "points:x", "--rounds", "inf"), "--rounds is one or more whole"),
         (("compare", "--class", "points:x", "--rounds", "1e30"), "--rounds is at most 100,000,000"),
-        (("compare", "--class", "points:x", "--epsilon", "nan"), "--epsilon is one or more numbers"),
+        (
+            ("compare", "--class", "points:x", "--epsilon", "nan"),
+            "--epsilon is one or more numbers",
+        ),
         (("compare", "--class", "points:x", "--epsilon", "1e-300"), "epsilon 1e-300 is too small"),
         (("audit", "points:x", "--horizon", 9, "--epsilon", "1e-3"), "at least 0.01, not 0.001"),
         (

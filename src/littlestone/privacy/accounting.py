@@ -68,6 +68,8 @@ class Guarantee:
 
     >>> print(Guarantee(1.0, 1e-6))
     (1.0, 1e-06)-differential privacy, replace-one, per event
+    >>> print(Guarantee(1.0, 1e-6, unit="user", cap=5))
+    (1.0, 1e-06)-differential privacy, replace-one, per user: at most 5 rounds a user count
     """
 
     epsilon: float
@@ -75,20 +77,39 @@ class Guarantee:
     adjacency: str = "replace-one"
     unit: Unit = "event"
     noise: str = "SystemNoise()"
+    cap: int | None = None
 
     @classmethod
-    def of(cls, cost: Cost, noise: Noise, unit: Unit = "event") -> "Guarantee":
-        """The guarantee that `cost` amounts to when drawn from `noise`."""
+    def of(
+        cls, cost: Cost, noise: Noise, unit: Unit = "event", cap: int | None = None
+    ) -> "Guarantee":
+        """Return the guarantee that `cost` amounts to when drawn from `noise`.
+
+        Parameters
+        ----------
+        cost
+            What everything that is published costs.
+        noise
+            What the draws come from.
+        unit
+            What is protected whole.
+        cap
+            How many rounds of a user count, where there is a limit: later ones are not read.
+        """
         if not noise.private:
-            return cls(math.inf, 1.0, unit=unit, noise=f"the noise was {noise!r}")
+            return cls(math.inf, 1.0, unit=unit, noise=f"the noise was {noise!r}", cap=cap)
         epsilon, delta = float_above(cost.epsilon), float_above(cost.delta)
-        return cls(epsilon, delta, unit=unit, noise=repr(noise))
+        return cls(epsilon, delta, unit=unit, noise=repr(noise), cap=cap)
 
     def __str__(self) -> str:
         if math.isinf(self.epsilon):
             return f"no privacy at all: {self.noise}"
         pair = f"({self.epsilon!r}, {self.delta!r})"
-        return f"{pair}-differential privacy, {self.adjacency}, per {self.unit}"
+        said = f"{pair}-differential privacy, {self.adjacency}, per {self.unit}"
+        if self.cap is None:
+            return said
+        rounds = "round" if self.cap == 1 else "rounds"
+        return f"{said}: at most {self.cap:,} {rounds} a user count"
 
 
 @dataclass(frozen=True)

@@ -105,9 +105,9 @@ def planned_epsilon(value: Real, shares: int = 1, of: str = "") -> Fraction:
         If it is no positive number, or outside the range in which a plan can be made: then a search
         for constants would not end, or end in numbers that no stream reaches.
 
-    >>> planned_epsilon(1e-6, shares=10_000, of="a cap of 10,000")
+    >>> planned_epsilon(1e-6, shares=10_000, of="a cap")
     Traceback (most recent call last):
-    littlestone.privacy.exact.BadParameter: epsilon 1e-06 shared by a cap of 10,000 is too small: ...
+    littlestone.privacy.exact.BadParameter: epsilon 1e-06 shared by a cap is too small: below ...
     """
     exact = positive(value, "epsilon")
     if exact > LARGEST_EPSILON:
@@ -134,8 +134,8 @@ def planned_delta(value: Real) -> Fraction:
     exact = probability(value, "delta")
     if exact < SMALLEST_DELTA:
         raise BadParameter(
-            f"delta must be at least {float(SMALLEST_DELTA):g}, not {value}: each tenth of it costs "
-            "votes, and so unlikely a failure needs no protection; 1e-9 is a usual choice"
+            f"delta must be at least {float(SMALLEST_DELTA):g}, not {value}: each tenth of it "
+            "costs votes, and so unlikely a failure needs no protection; 1e-9 is a usual choice"
         )
     return exact
 
