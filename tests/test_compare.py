@@ -217,7 +217,7 @@ def test_a_vacuous_learner_is_called_so() -> None:
         (["--epsilon", "-1"], "--epsilon is one or more numbers above zero"),
         (["--seeds", "0"], "--seeds is at least 1, not 0"),
         (["--noise", "1"], "--noise is at least 0 and below 1, not 1"),
-        (["--delta", "0"], "--delta is between 0 and 1, not 0"),
+        (["--delta", "0"], "delta must lie strictly between 0 and 1, not 0.0"),
         (["--file", "x.csv"], "--file and --label go together"),
         (["--file", "x", "--label", "y", "--figures", "f"], "--figures are for publishing"),
         (["--file", "-", "--label", "y", "--resume", "r"], "only a file that can be read again"),

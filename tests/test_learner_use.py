@@ -476,3 +476,29 @@ def test_noise_without_a_tolerance_is_no_dead_end(replant: bool, found: str) -> 
     learner = ls.DPSOA(ls.Rules(list(sizes)), plan=plan, seed=1, noise=SeededNoise(1))
     learner.learn_many(columns, bad ^ (draw.random(rounds) < 0.01))
     assert str(learner.hypothesis) == found
+
+
+@ignoring
+@pytest.mark.parametrize("plan", [LASTING, CAPPED])
+def test_a_user_without_a_name_is_a_null_round_of_nobody(plan: ls.Plan) -> None:
+    """A number too long to print, and what is no value at all: nobody else is affected."""
+    xs, ys, users = ["a", "b"] * 20, [1, 0] * 20, [f"u{n % 9}" for n in range(40)]
+    nameless = {7: 10**5000, 8: object(), 30: -(10**4400)}
+    told = []
+    for names in (nameless, dict.fromkeys(nameless)):
+        many, one = learner_of(plan, ls.Points()), learner_of(plan, ls.Points())
+        given = [names.get(row, user) for row, user in enumerate(users)]
+        many.learn_many(xs, ys, given, bad_rows="null")
+        for row, (x, y, user) in enumerate(zip(xs, ys, given, strict=True)):
+            if row in names:
+                one.skip_one(user)
+            else:
+                one.learn_one(x, y, user)
+        assert state(many) == state(one)
+        assert many.null_rounds >= len(nameless)
+        told.append((state(many), dict(many._shown)))
+    assert told[0] == told[1]
+    with pytest.raises(ls.BadExample, match="row 7: a whole number that is too long"):
+        learner_of(plan, ls.Points()).learn_many(xs, ys, [nameless.get(n, "u") for n in range(40)])
+    with pytest.raises(ls.BadExample, match="too long to print"):
+        learner_of(plan, ls.Points()).learn_one("a", 1, 10**5000)

@@ -73,6 +73,7 @@ RUN = Report(
     guarantee="(1, 1e-6)-differentially private for the whole sequence of releases.",
     rounds=400_000,
     null_rounds=2,
+    beyond_cap=0,
     bad_rows=["Line 7: no label."],
     trees=300,
     releases=[Release(1, NEVER), Release(935, rule(1)), Release(212_962, rule(2))],

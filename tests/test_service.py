@@ -287,6 +287,11 @@ def test_a_user_goes_with_every_round(tmp_path: Path) -> None:
             "first": 1, "rounds": 20, "null_rounds": 0, "again": False
         }  # fmt: skip
         assert served.get("/guarantee").json()["unit"] == "user"
+        long = json.dumps([row | {"who": 77} for row in rows]).replace("77", "7" * 5000, 1)
+        refused = served.send(long.encode()).json()
+        assert refused["rows"][0]["error"] == "column 'who': the number is too large"
+        taken = served.send(long.encode(), query="?bad_rows=null").json()
+        assert (taken["rounds"], taken["null_rounds"]) == (20, 1)
 
 
 def test_the_rule_is_published_and_says_what_it_says(tmp_path: Path) -> None:

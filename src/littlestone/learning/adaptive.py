@@ -25,7 +25,13 @@ from littlestone.learning.saving import Live
 from littlestone.learning.wording import Line, Planned
 from littlestone.privacy.accounting import Cost, per_release
 from littlestone.privacy.every_check import EveryCheck
-from littlestone.privacy.exact import BadParameter, Real, positive, probability, whole
+from littlestone.privacy.exact import (
+    BadParameter,
+    Real,
+    planned_delta,
+    planned_epsilon,
+    whole,
+)
 from littlestone.privacy.histogram import StableHistogram
 from littlestone.privacy.noise import Noise, SystemNoise
 from littlestone.theory.classes import HypothesisClass, checked_class, kinds_of, predict_rows
@@ -37,6 +43,10 @@ EVEN = 0.5
 TREES_A_VOTE = 2
 """Trees for each vote that a release needs: with more, the first rule keeps more votes than the
 news has; with fewer, mistakes meet in the same trees."""
+LONGEST = 10**6
+"""Rounds to plan for, at most: T rounds take some T^2 steps."""
+MOST_SUMMED = 10**6
+"""Terms that are added up one by one; more of them have a formula."""
 STEPS = 3
 """Of the search for a horizon; two are enough."""
 
@@ -72,8 +82,14 @@ class EveryRoundPlan(Planned):
         cls, epsilon: Real, delta: Real, horizon: int, *, trees: int | None = None
     ) -> "EveryRoundPlan":
         """Trees enough for the votes that a release needs when `horizon` releases are made."""
-        total = Cost(positive(epsilon, "epsilon"), probability(delta, "delta"))
-        each = per_release(total, whole(horizon, "horizon", least=1))
+        if whole(horizon, "horizon", least=1) > LONGEST:
+            raise BadParameter(
+                f"a release at every round reads the whole stream each time: at most {LONGEST:,} "
+                f"rounds, not {horizon:,}. Take DPSOA, which has no such limit"
+            )
+        exact = planned_epsilon(epsilon, horizon, of=f"{horizon:,} releases")
+        total = Cost(exact, planned_delta(delta))
+        each = per_release(total, horizon)
         selection = Selection(StableHistogram, float(each.epsilon), float(each.delta))
         votes, even = selection.votes_for(SURE), selection.votes_for(EVEN)
         count = TREES_A_VOTE * votes if trees is None else whole(trees, "trees", least=1)
@@ -86,13 +102,15 @@ class EveryRoundPlan(Planned):
         return self.mistakes_needed is None or self.mistakes_needed >= self.horizon
 
     @property
-    def not_vacuous_from(self) -> int:
+    def not_vacuous_from(self) -> int | None:
         """About the horizon from which on there can be the mistakes: they grow as the root of it,
-        and a little faster. With as many trees as are best there."""
+        and a little faster. With as many trees as are best there. None beyond `LONGEST`."""
         horizon = self.horizon
         for _ in range(STEPS):
             needed = EveryRoundPlan.of(self.epsilon, self.delta, horizon).mistakes_needed or 0
             horizon = max(1, math.ceil(needed**2 / horizon))
+            if horizon > LONGEST:
+                return None
         return horizon
 
     def lines(self) -> Iterator[Line]:
@@ -109,11 +127,12 @@ class EveryRoundPlan(Planned):
         yield Line("asks from round", f"{self.first:,}", "earlier there cannot be the votes")
         yield Line("horizon", f"{self.horizon:,} rounds", "then the last rule stands")
         if self.vacuous:
+            enough = self.not_vacuous_from
+            rounds = f"from about {enough:,} rounds on, or" if enough else "it takes"
             yield Line(
                 "vacuous",
                 "a release needs more mistakes than there are rounds",
-                f"the first rule will stand: from about {self.not_vacuous_from:,} rounds on, or a "
-                "larger epsilon, or DPSOA",
+                f"the first rule will stand: {rounds} a larger epsilon, or DPSOA",
             )
         else:
             yield Line("utility: heuristic", "no prediction", "measure it on synthetic streams")
@@ -128,6 +147,9 @@ def rounds_to_reach(some: int, trees: int) -> int | None:
     """
     if some > trees:
         return None
+    if some > MOST_SUMMED:  # the sum is close to an integral, of 1/x from trees - some to trees
+        left = trees - some
+        return math.ceil(trees * math.log((2 * trees + 1) / (2 * left + 1)))
     return math.ceil(float((trees / np.arange(trees, trees - some, -1)).sum()))
 
 

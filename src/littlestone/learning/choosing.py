@@ -6,6 +6,7 @@ are fewest. For a forest that lasts (`lasting`): a margin that the monitor's noi
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, partial
@@ -127,26 +128,31 @@ def best(epsilon: float, delta: float, news: News) -> Choice:
 
 def _choice(split: Fraction, epsilon: float, delta: float, news: News) -> Choice:
     rate, rest = epsilon * float(split), epsilon * float(1 - split)
-    selection = Selection(_selector(rest, delta), rest, delta)
+    selection = Selection(selector_for(rest, delta), rest, delta)
     check_every = max(1, round(2 / rate))
     trees = _trees(selection.votes_for(SURE), news)
 
-    def laws(threshold: int) -> list[Firing]:
+    @cache
+    def law(threshold: int, pace: int) -> Firing:
         schedule = Schedule(threshold, rate, check_every)
-        return [firing(rate, partial(schedule, refusals=0), check_every, pace) for pace in PACES]
+        return firing(rate, partial(schedule, refusals=0), check_every, pace)
 
-    def refusal(threshold: int, share: float) -> float:
-        shared = news._replace(share=share)
-        return max(selection.refusal(law, trees, shared) for law in laws(threshold))
+    def refusals(threshold: int, share: float) -> Iterator[float]:
+        # The slowest pace first: it has the most checks, and so mostly the most false alarms.
+        for pace in reversed(PACES):
+            yield selection.refusal(law(threshold, pace), trees, news._replace(share=share))
+
+    def in_vain(threshold: int, share: float) -> bool:
+        return any(refusal > IN_VAIN for refusal in refusals(threshold, share))
 
     def least(share: float) -> int:
         """The least threshold at which a firing is rarely in vain."""
         low, high = 1, 2
-        while refusal(high, share) > IN_VAIN and high < 64 * trees:
+        while in_vain(high, share) and high < 64 * trees:
             low, high = high, 2 * high
         while high - low > max(1, low // 50):
             middle = (low + high) // 2
-            low, high = (middle, high) if refusal(middle, share) > IN_VAIN else (low, middle)
+            low, high = (middle, high) if in_vain(middle, share) else (low, middle)
         return high
 
     last = least(news.share)
@@ -157,13 +163,13 @@ def _choice(split: Fraction, epsilon: float, delta: float, news: News) -> Choice
         check_every,
         trees,
         tuple(first + (last - first) * n // max(1, news.ways - 1) for n in range(news.ways)),
-        typical=max(law.quantile(0.5) for law in laws(last)),
-        worst=max(law.quantile(SURE) for law in laws(last)),
-        refusal=refusal(last, news.share),
+        typical=max(law(last, pace).quantile(0.5) for pace in PACES),
+        worst=max(law(last, pace).quantile(SURE) for pace in PACES),
+        refusal=max(refusals(last, news.share)),
     )
 
 
-def _selector(epsilon: float, delta: float) -> type[AnySelector]:
+def selector_for(epsilon: float, delta: float) -> type[AnySelector]:
     """Drawn and kept, unless its curve would be too long to build."""
     try:
         DrawnAndKept(epsilon=epsilon, delta=delta)

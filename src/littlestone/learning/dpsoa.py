@@ -39,6 +39,9 @@ from littlestone.theory.hypothesis import Hypothesis
 from littlestone.theory.rows import label
 from littlestone.theory.values import Mask
 
+MOST_LEAVES = 10**7
+"""Of all trees together, each of which is an object: more of them do not fit a machine."""
+
 
 class Away(Protocol):
     """Consecutive rows that are elsewhere, as far as a learner needs to know of them."""
@@ -101,6 +104,7 @@ class DPSOA(PrivateLearner):
         self.plan = _plan(cls, asked, plan, unit=unit, cap=cap, tolerance=tolerance)
         self.seed = fresh_seed() if seed is None else seed
         _warn_of_delta(self.plan)
+        _refuse_too_many_trees(self.plan)
         rule = cls.hypothesis(cls.start())
         if rule is None:
             raise BadParameter(f"{cls!r} has no rule before any example")
@@ -138,14 +142,16 @@ class DPSOA(PrivateLearner):
         self._one(x, label(y), self._route(user))
 
     def skip_one(self, user: object = None) -> None:
-        """A null round: it uses up its number, and teaches nothing."""
+        """A null round: it uses up its number, and teaches nothing. A user whose name has no text
+        is nobody."""
         if user is not None:
             self._need_users(True)
-        self._one(None, None, user_number(user))
+        self._one(None, None, int(user_numbers([user], 1, "null")[0]))
 
     def _one(self, x: object, y: bool | None, route: int) -> None:
         self._enter()
         if self.plan.cap is not None and not self._within_cap(route):
+            self.beyond_cap += y is not None
             y = None
         self._pass(x, y, route)
 
@@ -159,12 +165,14 @@ class DPSOA(PrivateLearner):
         """
         batch, usable, answers = readable_rounds(self.cls, X, y, bad_rows)
         self._need_users(users is not None)
-        routes = None if users is None else user_numbers(users, len(answers))
+        routes = None if users is None else user_numbers(users, len(answers), bad_rows)
         if routes is not None:
             usable = usable & self._with_user(routes, bad_rows)
         self._enter()
         if routes is not None and self.plan.cap is not None:
-            usable = usable & np.fromiter(map(self._within_cap, routes.tolist()), dtype=bool)
+            within = np.fromiter(map(self._within_cap, routes.tolist()), dtype=bool)
+            self.beyond_cap += int((usable & ~within).sum())
+            usable = usable & within
         self._pass_many(batch, answers, usable, routes)
 
     def learn_away(self, rows: Away) -> None:
@@ -178,7 +186,10 @@ class DPSOA(PrivateLearner):
         if self.plan.cap is not None:
             within = np.fromiter(map(self._within_cap, rows.routes().tolist()), dtype=bool)
         self._pass_stretch(rows.numbered(self.rounds, within), rows.count)
-        self.null_rounds += rows.null_rounds(within)
+        nulls = rows.null_rounds(within)
+        self.null_rounds += nulls
+        if within is not None:
+            self.beyond_cap += nulls - rows.null_rounds(None)
         self._under_way.release()
 
     def _route(self, user: object) -> int:
@@ -220,6 +231,17 @@ class DPSOA(PrivateLearner):
     def _publish(self, number: int, rule: Hypothesis) -> None:
         super()._publish(number, rule)
         self._missing = missing_from(rule, self.cls)
+
+
+def _refuse_too_many_trees(plan: Plan) -> None:
+    leaves = sum(each * trees for each, trees in plan.leaves.items())
+    if leaves > MOST_LEAVES:
+        raise BadParameter(
+            f"the plan asks for {plan.trees:,} trees of {leaves:,} leaves in all, and "
+            f"{MOST_LEAVES:,} are the most that are grown: take a larger epsilon or delta"
+            + (", a smaller cap" if plan.cap else "")
+            + (", or the practical plan" if plan.name == "paper" else ", or a smaller horizon")
+        )
 
 
 def _plan(

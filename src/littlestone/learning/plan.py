@@ -10,9 +10,18 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cache
 from typing import Any, Literal, TypeAlias, get_args
 
-from littlestone.learning.choosing import best, can_stall, complexity, fresh_start, lasting, news_of
+from littlestone.learning.choosing import (
+    best,
+    can_stall,
+    complexity,
+    fresh_start,
+    lasting,
+    news_of,
+    selector_for,
+)
 from littlestone.learning.forest import Root
 from littlestone.learning.prediction import Selection
 from littlestone.learning.schedule import Schedule, tolerated
@@ -21,7 +30,16 @@ from littlestone.learning.wording import Line, Planned, lines, planned_from_json
 from littlestone.privacy.accounting import Unit
 from littlestone.privacy.drawn_and_kept import DrawnAndKept
 from littlestone.privacy.epochs import MistakesGate
-from littlestone.privacy.exact import BadParameter, Real, positive, probability, whole
+from littlestone.privacy.exact import (
+    BadParameter,
+    Real,
+    planned_delta,
+    planned_epsilon,
+    planned_horizon,
+    positive,
+    probability,
+    whole,
+)
 from littlestone.privacy.gate import HistSparse
 from littlestone.privacy.histogram import StableHistogram
 from littlestone.privacy.noise import Noise
@@ -30,6 +48,8 @@ from littlestone.theory.classes import HypothesisClass, checked_class
 NOISY_SHARES = (0.75, 0.65, 0.55)
 """What noisy labels leave of the votes, by the surprises that make one: guesses, the first two
 checked by simulation (2 % noise, 6 % positives)."""
+MOST_LEVELS = 40
+"""Of a tree of the paper's plan."""
 SELECTORS = {kind.name: kind for kind in (DrawnAndKept, StableHistogram)}
 VoteGate: TypeAlias = MistakesGate[Mapping[bytes, int]] | HistSparse
 
@@ -122,6 +142,7 @@ class Plan(Planned):
             raise BadParameter("releases are unlimited here: only unit='user' without a cap counts")
         tolerance, touched = tolerated(tolerance), 1 if cap is None else whole(cap, "cap", least=1)
         asked = _asked(hypotheses, epsilon, delta, horizon)
+        planned_epsilon(epsilon, touched, of=f"a cap of {touched:,} rounds")
         news = news_of(hypotheses)
         noisy = NOISY_SHARES[news.surprises - 1] if tolerance else 1
         share = news.share * (0.5 if can_stall(hypotheses) else 1) * noisy
@@ -156,9 +177,10 @@ class Plan(Planned):
         releases: int | None,
     ) -> "Plan":
         asked = _asked(hypotheses, epsilon, delta, horizon)
-        count = _releases(hypotheses, releases)
+        count = _releases(hypotheses, epsilon, releases)
         budget = float(asked["epsilon"]), float(asked["delta"])
-        trees, threshold, check_every = lasting(*budget, count, asked["horizon"], DrawnAndKept)
+        selector = selector_for(budget[0] / 2 / count, budget[1] / count)
+        trees, threshold, check_every = lasting(*budget, count, asked["horizon"], selector)
         return cls(
             name="practical",
             **asked,
@@ -167,7 +189,7 @@ class Plan(Planned):
             epsilon_monitor=asked["epsilon"] / 2,
             thresholds=(threshold,),
             check_every=check_every,
-            selector=DrawnAndKept.name,
+            selector=selector.name,
             leaves=_shapes(trees, hypotheses),
             replant=True,
             releases=count,
@@ -192,7 +214,13 @@ class Plan(Planned):
         for; a rule is dropped when less than 3 eta / 32 of the trees vote for it.
         """
         asked = _asked(checked_class(hypotheses), epsilon, delta, horizon)
-        leaves, count = 2 ** (complexity(hypotheses) + 1), _releases(hypotheses, releases)
+        count, levels = _releases(hypotheses, epsilon, releases), complexity(hypotheses) + 1
+        if levels > MOST_LEVELS:
+            raise BadParameter(
+                f"the paper's trees have 2^(d+1) leaves, and here d is {levels - 1:,}: no machine "
+                f"holds more than 2^{MOST_LEVELS}. Take the practical plan, whose trees stay small"
+            )
+        leaves = 2**levels
         each = float(asked["epsilon"]) / 2 / count, float(asked["delta"]) / count
         votes = Selection(StableHistogram, *each).votes_for(0.99)
         k2 = leaves * votes if trees is None else whole(trees, "trees", least=1)
@@ -244,12 +272,15 @@ class Plan(Planned):
         if self.monitor == "votes":
             return self._votes_gate(noise, published)
         rate = float(self.epsilon_monitor) / (self.cap or 1)
-        schedules = [
-            Schedule(base, rate, self.check_every, self.tolerance) for base in self.thresholds
-        ]
+
+        @cache
+        def schedule(base: int) -> Schedule:
+            # Made when needed: a class of many causes has many thresholds, and few are ever met.
+            return Schedule(base, rate, self.check_every, self.tolerance)
 
         def threshold(age: Any, refusals: int) -> Any:
-            return schedules[min(missing(), len(schedules)) - 1](age, refusals)
+            base = self.thresholds[min(missing(), len(self.thresholds)) - 1]
+            return schedule(base)(age, refusals)
 
         return MistakesGate(
             noise,
@@ -305,15 +336,17 @@ def _asked(cls: HypothesisClass, epsilon: Real, delta: Real, horizon: int) -> di
     """What a person asks of any plan, checked."""
     return {
         "made_for": repr(cls),
-        "epsilon": positive(epsilon, "epsilon"),
-        "delta": probability(delta, "delta"),
-        "horizon": whole(horizon, "horizon", least=1),
+        "epsilon": planned_epsilon(epsilon),
+        "delta": planned_delta(delta),
+        "horizon": planned_horizon(horizon),
     }
 
 
-def _releases(cls: HypothesisClass, releases: int | None) -> int:
+def _releases(cls: HypothesisClass, epsilon: Real, releases: int | None) -> int:
     """How many releases a lasting forest has: one for each mistake it cannot avoid, and one."""
-    return complexity(cls) + 1 if releases is None else whole(releases, "releases", least=1)
+    count = complexity(cls) + 1 if releases is None else whole(releases, "releases", least=1)
+    planned_epsilon(epsilon, count, of=f"{count:,} releases")
+    return count
 
 
 def _shapes(trees: int, cls: HypothesisClass) -> dict[int, int]:

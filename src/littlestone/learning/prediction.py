@@ -28,6 +28,16 @@ AnySelector = DrawnAndKept | StableHistogram
 NODES = np.array([-1.83, -1.1, -0.67, -0.32, 0.0, 0.32, 0.67, 1.1, 1.83])
 """Normal quantiles in the middle of nine equal parts: votes vary about their mean."""
 
+LARGEST_DELTA = 1e-3
+"""Above it a curve of votes is as long as there."""
+
+MOST_POINTS, FEW_POINTS = 1 << 16, 1 << 12
+"""Of a law of mistakes: what would need more than the first is worked out at the second, so that
+the time a plan takes has a bound, whatever its parameters."""
+
+CHUNK = 1 << 11
+"""Points that are worked out together: most laws are over long before their last."""
+
 PACES = (1, 16, 256, 4096)
 """Rounds for one mistake, from a burst to a trickle: what a plan is judged on."""
 
@@ -87,15 +97,26 @@ def firing(
     """
     unit = max(1, round(1 / (6 * epsilon)))
     step = max(unit, check_every // pace)
+    end = 4 * int(threshold(np.zeros(1, np.int64))[0]) + 40 / epsilon
+    if end > MOST_POINTS * step:
+        step = math.ceil(end / FEW_POINTS)
     checks = step * pace / check_every
-    mistakes = np.arange(0, 4 * int(threshold(np.zeros(1, np.int64))[0]) + 40 / epsilon, step)
+    mistakes = np.arange(0, end, step)
     lifts = unit * np.arange(0 if one_sided else -14 / (epsilon * unit), 14 / (epsilon * unit))
     limits = threshold((mistakes * pace).astype(np.int64)).astype(float)
-    fires = reaching(limits[:, None] + lifts - mistakes[:, None], epsilon, one_sided)
-    with np.errstate(divide="ignore"):
-        alive = np.exp(np.cumsum(checks * np.log1p(-np.minimum(fires, 1 - 1e-16)), axis=0))
     weights = lift_law(epsilon, one_sided, lifts.astype(np.int64))
-    survival = alive @ (weights / weights.sum())
+    weights /= weights.sum()
+    survival, before = np.zeros(len(mistakes)), np.zeros(len(lifts))
+    for start in range(0, len(mistakes), CHUNK):
+        some = slice(start, start + CHUNK)
+        fires = reaching(limits[some, None] + lifts - mistakes[some, None], epsilon, one_sided)
+        quiet = checks * np.log1p(-np.minimum(fires, 1 - 1e-16))
+        quiet[0] += before
+        quiet = np.cumsum(quiet, axis=0)
+        survival[some] = np.exp(quiet) @ weights
+        before = quiet[-1]
+        if not np.exp(before).any():  # it has fired by now: the rest stays 0
+            break
     return Firing(mistakes, -np.diff(survival, prepend=1.0))
 
 
@@ -125,7 +146,9 @@ def _named(histogram: bool, epsilon: float, delta: float) -> tuple[Floats, Float
     made: AnySelector = (StableHistogram if histogram else DrawnAndKept)(
         epsilon=epsilon, delta=delta
     )
-    most = math.ceil(4 * (1 - math.log(delta)) / epsilon) + 8
+    # A large delta lets few votes through often, and still needs as many to let them through
+    # nearly always: a curve that stops short of that would send `choosing.least` to its limit.
+    most = math.ceil(4 * (1 - math.log(min(delta, LARGEST_DELTA))) / epsilon) + 8
     votes = np.unique(np.linspace(0, most, 160).astype(int))
     if isinstance(made, StableHistogram):
         margin = np.asarray(made.threshold - votes, dtype=float)

@@ -99,7 +99,7 @@ class PrivateLearner(ForwardOnly):
         self.cls, self._horizon = cls, horizon
         self._releases = [Release(1, rule)]
         self._trace = Trace()
-        self.rounds = self.null_rounds = 0
+        self.rounds = self.null_rounds = self.beyond_cap = 0
         self._under_way = Lock()
 
     @property
@@ -143,6 +143,15 @@ class PrivateLearner(ForwardOnly):
         return self._runner.mistakes
 
     @property
+    def counted_rounds(self) -> int:
+        """The rounds that had an example and counted: mistakes are mistakes among these. Private.
+
+        The others are the `null_rounds`. Of those, `beyond_cap` had an example of a user with no
+        rounds left under the plan's cap; the rest could not be read.
+        """
+        return self.rounds - self.null_rounds
+
+    @property
     def trace(self) -> tuple[Sample, ...]:
         """How mistakes and votes came about, up to now. Private."""
         now = self._sample(self.rounds, self._runner.forest.votes)
@@ -184,6 +193,7 @@ class PrivateLearner(ForwardOnly):
             live: Live = {
                 "rounds": self.rounds,
                 "null_rounds": self.null_rounds,
+                "beyond_cap": self.beyond_cap,
                 "gate": gate,
                 "runner": runner.live(),
                 "memory": runner.forest.live(),
@@ -208,6 +218,7 @@ class PrivateLearner(ForwardOnly):
         self._releases = list(saved.releases)
         self._trace.revive(live["trace"], saved.trace.new)
         self.rounds, self.null_rounds = live["rounds"], live["null_rounds"]
+        self.beyond_cap = live.get("beyond_cap", 0)
         self._revive_users(saved.users)
         self._under_way.release()
 

@@ -7,7 +7,7 @@ from littlestone.learning.dpsoa import DPSOA
 from littlestone.learning.evidence import why_not
 from littlestone.learning.experts import FirstRule, PrivateExperts
 from littlestone.privacy.accounting import Unit
-from littlestone.privacy.exact import Real, positive, probability, whole
+from littlestone.privacy.exact import Real, planned_delta, planned_epsilon, planned_horizon
 from littlestone.theory.classes import HypothesisClass, checked_class
 from littlestone.theory.notebook import facts
 
@@ -37,8 +37,29 @@ def recommend(
     horizon: int,
     unit: Unit = "event",
     tolerance: Real = 0,
+    cap: int | None = None,
 ) -> Recommendation:
-    """The learner to use for a class and a budget.
+    """Return the learner to use for a class and a budget.
+
+    Parameters
+    ----------
+    cls
+        The class of rules.
+    epsilon, delta
+        The privacy budget.
+    horizon
+        Rounds to plan for.
+    unit
+        What is protected whole: an event, or a user with all rounds of theirs.
+    tolerance
+        The share of mistakes that should not cause a change of rule.
+    cap
+        How many rounds of a user count, with `unit="user"`; no limit by default.
+
+    Returns
+    -------
+    Recommendation
+        The learner's name, why, and a function that makes one.
 
     >>> from littlestone.theory.sets import Points
     >>> from littlestone.theory.thresholds import Thresholds
@@ -48,17 +69,25 @@ def recommend(
     DPSOA: The class has no end of rules, so they cannot all be weighed. DPSOA lets copies ...
     """
     size = checked_class(cls).size
-    positive(epsilon, "epsilon")
-    probability(delta, "delta")
-    whole(horizon, "horizon", least=1)
+    planned_epsilon(epsilon)
+    planned_delta(delta)
+    planned_horizon(horizon)
 
     def forest() -> DPSOA:
-        return DPSOA(cls, epsilon, delta, horizon, unit=unit, tolerance=tolerance)
+        return DPSOA(cls, epsilon, delta, horizon, unit=unit, cap=cap, tolerance=tolerance)
 
     def experts() -> PrivateExperts:
         return PrivateExperts(cls, epsilon, horizon, tolerance=tolerance, first=FIRST)
 
     votes = "DPSOA lets copies of the class's own learner vote, and spends delta to name a rule."
+    if unit == "user" and cap is not None:
+        most = "1 round" if cap == 1 else f"{cap:,} rounds"
+        return Recommendation(
+            "DPSOA",
+            f"At most {most} a user count, and are protected together by a forest routed by user; "
+            "later ones are not learned. Experts protect events only.",
+            forest,
+        )
     if unit == "user":
         return Recommendation(
             "DPSOA",

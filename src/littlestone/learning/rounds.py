@@ -218,8 +218,29 @@ def user_number(user: object) -> int:
     return NOBODY if user is None else number_of(key_of(user)) | 1
 
 
-def user_numbers(users: Any, count: int) -> npt.NDArray[np.uint64]:
-    """The number that stands for each user of a batch."""
+def user_numbers(users: Any, count: int, bad_rows: BadRows = "refuse") -> npt.NDArray[np.uint64]:
+    """Return the number that stands for each user of a batch.
+
+    Parameters
+    ----------
+    users
+        A name for each row, as an array or a list.
+    count
+        How many rows there are.
+    bad_rows
+        What becomes of a row whose user has no text, such as a whole number too long to print:
+        "refuse" raises, with "null" it is nobody's, and so a null round. Nobody else is affected.
+
+    Returns
+    -------
+    numpy.ndarray
+        `NOBODY` for a row without a user.
+
+    Raises
+    ------
+    BadExample
+        If there are not as many users as rows, or one cannot be read and `bad_rows` is "refuse".
+    """
     # Floats and truth values are refused: their spelling may follow from other users' rows.
     names = checked_array(column_of(users, None), "value")
     if len(names) != count:
@@ -228,15 +249,17 @@ def user_numbers(users: Any, count: int) -> npt.NDArray[np.uint64]:
     found = np.empty(count, dtype=np.uint64)
     for row, name in enumerate(names.tolist()):
         # (1,), (1.0,) and (True,) are equal and are three users: they are told apart by text.
-        spelt = _spelt(name, row)
+        spelt = _spelt(name, row, bad_rows)
         if spelt not in known:
             known[spelt] = user_number(name)
         found[row] = known[spelt]
     return found
 
 
-def _spelt(name: object, row: int) -> bytes:
+def _spelt(name: object, row: int, bad_rows: BadRows) -> bytes:
     try:
         return key_of(name)
     except BadExample as error:
+        if bad_rows == "null":
+            return key_of(None)
         raise BadExample(error.sentence, row) from None

@@ -5,7 +5,7 @@ checks made for each mistake of the base, since each check is one more chance of
 
     raised base + ceil(ln(1 + age / (check_every x base)) / rate) + floor(tolerance x age)
 
-The logarithm climbs by one at a few ages only, which are worked out once; so one age and an array
+The logarithm climbs at a few ages only, which are worked out once; so one age and an array
 of ages are answered in the same integers.
 """
 
@@ -25,6 +25,8 @@ FURTHEST = 1 << 40
 """No stream is longer."""
 FURTHEST_CLIMB = 40.0
 """exp of it is further than that: a huge epsilon needs no huger number."""
+MOST_STEPS = 1 << 16
+"""Of the logarithm, at most: where a tiny rate would need more, each climbs by more than one."""
 
 
 class Schedule:
@@ -44,16 +46,17 @@ class Schedule:
         self._up, self._down = tolerance.as_integer_ratio()
         self._raised = cache(self._base_after)
         self._ages: list[int] = []
+        self._climb = max(1, math.ceil(FURTHEST_CLIMB / rate / MOST_STEPS))
         while not self._ages or self._ages[-1] < FURTHEST:
-            climbed = math.expm1(min(rate * len(self._ages), FURTHEST_CLIMB))
+            climbed = math.expm1(min(rate * self._climb * len(self._ages), FURTHEST_CLIMB))
             self._ages.append(min(FURTHEST, math.floor(check_every * base * climbed)))
 
     def __call__(self, age: Any, refusals: int) -> Any:
         base = self._raised(min(refusals, 64))
         tolerated = age * self._up // self._down if self._up else 0
         if isinstance(age, int):
-            return base + bisect_left(self._ages, age) + tolerated
-        return base + np.searchsorted(self._ages, age) + tolerated
+            return base + self._climb * bisect_left(self._ages, age) + tolerated
+        return base + self._climb * np.searchsorted(self._ages, age) + tolerated
 
     def _base_after(self, refusals: int) -> int:
         """The base, raised by half for each refusal."""

@@ -22,6 +22,8 @@ from littlestone.privacy.exact import Real, log_of, positive, probability, whole
 from littlestone.theory.notebook import table
 
 LN2 = math.log(2)
+LARGEST_DIMENSION = 1000
+"""Beyond it even the logarithms of the constants, which grow as 2^d, are too large for floats."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,8 @@ class TheoremPlan:
         exact, small = positive(epsilon, "epsilon"), probability(delta, "delta")
         horizon = whole(horizon, "horizon", least=2)
         k1 = max(2 ** (dimension + 1), 32)
+        if dimension > LARGEST_DIMENSION:
+            return cls(dimension, exact, small, horizon, k1, -math.inf, *[math.inf] * 3)
         eta = -4 * k1 - 4 - math.log2(k1)
         c = 3 + math.log2(k1) - eta
         time, eps = math.log(horizon), log_of(exact) / LN2
@@ -67,15 +71,16 @@ class TheoremPlan:
 
     def lines(self) -> Iterator[tuple[str, str]]:
         """The constants, by name."""
-        yield "leaves", f"{self.leaves:,}"
+        beyond = self.dimension > LARGEST_DIMENSION
+        yield "leaves", f"2^{self.dimension + 1:,}" if beyond else f"{self.leaves:,}"
         for name in ("eta", "releases", "trees", "mistakes"):
-            yield name, f"2^{getattr(self, name):,.1f}"
+            yield name, _power(getattr(self, name))
 
     def refusal(self) -> str:
         """Why nobody can run it."""
         return (
-            f"the theorem asks for 2^{self.trees:,.0f} trees and bounds the mistakes by "
-            f"2^{self.mistakes:,.0f}, in {self.horizon:,} rounds: it cannot be run. "
+            f"the theorem asks for {_power(self.trees, 0)} trees and bounds the mistakes by "
+            f"{_power(self.mistakes, 0)}, in {self.horizon:,} rounds: it cannot be run. "
             "Take Plan.practical, or Plan.paper for the paper's shape with numbers that fit"
         )
 
@@ -84,3 +89,10 @@ class TheoremPlan:
 
     def __str__(self) -> str:
         return "\n".join(f"{name:<10}{value}" for name, value in self.lines())
+
+
+def _power(log2: float, digits: int = 1) -> str:
+    """Write a power of two, by its binary logarithm."""
+    if math.isinf(log2):
+        return f"2^{'-' if log2 < 0 else ''}(2^{LARGEST_DIMENSION:,} or more)"
+    return f"2^{log2:,.{digits}f}"

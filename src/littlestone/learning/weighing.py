@@ -14,7 +14,14 @@ from littlestone.learning.belief import MISLED
 from littlestone.learning.choosing import complexity, fresh_start
 from littlestone.learning.schedule import Schedule, tolerated
 from littlestone.learning.wording import VACUOUS, Line, Planned
-from littlestone.privacy.exact import BadParameter, Real, positive, whole
+from littlestone.privacy.exact import (
+    BadParameter,
+    Real,
+    planned_epsilon,
+    planned_horizon,
+    positive,
+    whole,
+)
 from littlestone.theory.classes import HypothesisClass, checked_class
 from littlestone.theory.errors import TooLarge
 
@@ -67,7 +74,7 @@ class ExpertsPlan(Planned):
         cls, hypotheses: HypothesisClass, epsilon: Real, horizon: int, *, tolerance: Real = 0
     ) -> "ExpertsPlan":
         """Everything chosen to make few mistakes, from the size of the class and its dimension."""
-        exact = positive(epsilon, "epsilon")
+        exact, horizon = planned_epsilon(epsilon), planned_horizon(horizon)
         size = checked_class(hypotheses).size
         if size is None:
             raise TooLarge(f"{hypotheses!r} has no end of rules to weigh: use DPSOA")

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_EVEN, Decimal, localcontext
 from fractions import Fraction
+from functools import cache
 from itertools import groupby
 from typing import Literal, TypeAlias
 
@@ -85,6 +86,8 @@ class Guarantee:
 
     >>> print(Guarantee(1.0, 1e-6))
     (1.0, 1e-06)-differential privacy, replace-one, per event
+    >>> print(Guarantee(1.0, 1e-6, unit="user", cap=5))
+    (1.0, 1e-06)-differential privacy, replace-one, per user: at most 5 rounds a user count
     """
 
     epsilon: float
@@ -92,6 +95,7 @@ class Guarantee:
     adjacency: str = "replace-one"
     unit: Unit = "event"
     noise: str = "SystemNoise()"
+    cap: int | None = None
     repeats: int = 1
     """How often the same row was learned, at most."""
 
@@ -110,20 +114,38 @@ class Guarantee:
         return replace(self, epsilon=epsilon, delta=delta, repeats=repeats)
 
     @classmethod
-    def of(cls, cost: Cost, noise: Noise, unit: Unit = "event") -> "Guarantee":
-        """The guarantee that `cost` amounts to when drawn from `noise`."""
+    def of(
+        cls, cost: Cost, noise: Noise, unit: Unit = "event", cap: int | None = None
+    ) -> "Guarantee":
+        """Return the guarantee that `cost` amounts to when drawn from `noise`.
+
+        Parameters
+        ----------
+        cost
+            What everything that is published costs.
+        noise
+            What the draws come from.
+        unit
+            What is protected whole.
+        cap
+            How many rounds of a user count, where there is a limit: later ones are not read.
+        """
         if not noise.private:
-            return cls(math.inf, 1.0, unit=unit, noise=f"the noise was {noise!r}")
+            return cls(math.inf, 1.0, unit=unit, noise=f"the noise was {noise!r}", cap=cap)
         epsilon, delta = float_above(cost.epsilon), float_above(cost.delta)
-        return cls(epsilon, delta, unit=unit, noise=repr(noise))
+        return cls(epsilon, delta, unit=unit, noise=repr(noise), cap=cap)
 
     def __str__(self) -> str:
         if math.isinf(self.epsilon):
             return f"no privacy at all: {self.noise}"
         pair = f"({self.epsilon!r}, {self.delta!r})"
         said = f"{pair}-differential privacy, {self.adjacency}, per {self.unit}"
-        again = f" (rows were learned up to {self.repeats} times)" if self.repeats > 1 else ""
-        return said + again
+        if self.cap is not None:
+            rounds = "round" if self.cap == 1 else "rounds"
+            said += f": at most {self.cap:,} {rounds} a user count"
+        return said + (
+            f" (rows were learned up to {self.repeats} times)" if self.repeats > 1 else ""
+        )
 
 
 @dataclass(frozen=True)
@@ -221,6 +243,7 @@ def _masses(ratios: Iterable[Decimal]) -> list[Decimal]:
     return masses
 
 
+@cache
 def per_release(total: Cost, count: int) -> Cost:
     """An equal cost, solved to nine digits, that `count` adaptive releases may have in `total`.
 

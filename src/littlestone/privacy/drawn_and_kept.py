@@ -33,6 +33,9 @@ LONGEST = 20_000
 """The longest curve that is built. Counts are cut off here: that moves no count by more than the
 votes move, so it is free, and it bounds the time that a selection takes."""
 
+MOST_BITS = 256 * LONGEST
+"""Of all probabilities of a curve together: a tiny delta makes each of them long."""
+
 TOP_SHARE = Fraction(1, 1024)
 """The part of delta that is spent on reaching certainty; the rest is spent on the first vote."""
 
@@ -106,10 +109,11 @@ def keep_curve(epsilon: Fraction, delta: Fraction) -> KeepCurve:
     if epsilon > LARGEST_EPSILON:
         raise BadParameter(f"an epsilon above {LARGEST_EPSILON} is no protection to select with")
     longest = (-log_of(TOP_SHARE) - 2 * log_of(delta)) / float(epsilon)
-    if longest > LONGEST:
+    if longest > LONGEST or longest * keep_bits(epsilon, delta) > MOST_BITS:
         raise BadParameter(
             f"at epsilon {float(epsilon):g} and delta {float(delta):g} a selection needs some "
-            f"{longest:,.0f} votes, more than {LONGEST:,}: use the stable histogram"
+            f"{longest:,.0f} votes, and the curve of them is too long to build: use the stable "
+            "histogram"
         )
     growth, bits = _floor(exp_below(epsilon / 2), GROWTH_BITS), keep_bits(epsilon, delta)
     g, low = growth**2, delta * (1 - TOP_SHARE)

@@ -156,6 +156,10 @@ class MistakesGate(Gate[Ballot]):
             min(self.releases_made, self._selections)
         )
 
+    @property
+    def _user_cap(self) -> int | None:
+        return self._monitor.cap if self.unit == "user" else None
+
     def _total(self) -> Cost:
         return self._monitor.cost + self._selector.cost.times(self._selections)
 

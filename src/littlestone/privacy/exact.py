@@ -20,6 +20,13 @@ Real: TypeAlias = float | Fraction
 MOST = 1 << 40
 """Numbers in a list stay within this, so that 64 bits hold their sums and any noise."""
 
+SMALLEST_EPSILON, LARGEST_EPSILON = Fraction(1, 10**9), 10**6
+"""What a plan is made for. Below, noise is wider than any count; above, there is no privacy."""
+SMALLEST_DELTA = Fraction(1, 10**100)
+"""What a plan is made for: floats hold it, divided by any horizon."""
+LONGEST_HORIZON = MOST
+"""No stream is longer, and counts of its mistakes stay within `MOST`."""
+
 
 class BadParameter(ValueError):
     """A parameter that cannot be honoured; raised before any noise is drawn."""
@@ -72,6 +79,79 @@ def whole(value: SupportsIndex, name: str, least: int | None = None) -> int:
         raise BadParameter(f"{name} must be a whole number, not {value!r}")
     if least is not None and exact < least:
         raise BadParameter(f"{name} must be at least {least}, not {exact}")
+    return exact
+
+
+def planned_epsilon(value: Real, shares: int = 1, of: str = "") -> Fraction:
+    """Return the epsilon of a plan as an exact rational.
+
+    Parameters
+    ----------
+    value
+        The epsilon that a person asks for.
+    shares
+        Into how many equal parts it is divided.
+    of
+        What divides it, for the sentence of a refusal.
+
+    Returns
+    -------
+    Fraction
+        The whole epsilon, not a part of it.
+
+    Raises
+    ------
+    BadParameter
+        If it is no positive number, or outside the range in which a plan can be made: then a search
+        for constants would not end, or end in numbers that no stream reaches.
+
+    >>> planned_epsilon(1e-6, shares=10_000, of="a cap")
+    Traceback (most recent call last):
+    littlestone.privacy.exact.BadParameter: epsilon 1e-06 shared by a cap is too small: below ...
+    """
+    exact = positive(value, "epsilon")
+    if exact > LARGEST_EPSILON:
+        raise BadParameter(
+            f"epsilon must be at most {LARGEST_EPSILON:,}, not {value}: above 10 it hardly "
+            "protects anyone, and up there nobody at all; a usual choice is 1"
+        )
+    if exact < shares * SMALLEST_EPSILON:
+        shared = f" shared by {of}" if of else ""
+        raise BadParameter(
+            f"epsilon {value}{shared} is too small: below {float(SMALLEST_EPSILON):g} the noise is "
+            "wider than any stream is long, and no rule would ever change; a usual choice is 1"
+        )
+    return exact
+
+
+def planned_delta(value: Real) -> Fraction:
+    """Return the delta of a plan as an exact rational; refuse one that no plan can be made for.
+
+    >>> planned_delta(1e-300)
+    Traceback (most recent call last):
+    littlestone.privacy.exact.BadParameter: delta must be at least 1e-100, not 1e-300: ...
+    """
+    exact = probability(value, "delta")
+    if exact < SMALLEST_DELTA:
+        raise BadParameter(
+            f"delta must be at least {float(SMALLEST_DELTA):g}, not {value}: each tenth of it "
+            "costs votes, and so unlikely a failure needs no protection; 1e-9 is a usual choice"
+        )
+    return exact
+
+
+def planned_horizon(value: SupportsIndex) -> int:
+    """Return the horizon of a plan; refuse one that no stream reaches.
+
+    >>> planned_horizon(10**13)
+    Traceback (most recent call last):
+    littlestone.privacy.exact.BadParameter: horizon must be at most 2^40 rounds (about 10^12), ...
+    """
+    exact = whole(value, "horizon", least=1)
+    if exact > LONGEST_HORIZON:
+        raise BadParameter(
+            f"horizon must be at most 2^40 rounds (about 10^12), not {exact}: no stream is longer"
+        )
     return exact
 
 

@@ -76,7 +76,12 @@ class Gate(Spender, Generic[Ballot]):
     @property
     def guarantee(self) -> Guarantee:
         """What the whole transcript promises, however long it gets."""
-        return Guarantee.of(self._total(), self._noise, self.unit)
+        return Guarantee.of(self._total(), self._noise, self.unit, self._user_cap)
+
+    @property
+    def _user_cap(self) -> int | None:
+        """How many rounds of a user count, where there is a limit."""
+        return None
 
     @property
     @abstractmethod
