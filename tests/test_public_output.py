@@ -12,7 +12,14 @@ from commands import littlestone
 
 ROWS = 400
 Row = Sequence[object]
-PRIVATE_WORDS = (" mistakes in ", "null round", "PRIVATE", "could not be read", "votes for", "canary")
+PRIVATE_WORDS = (
+    " mistakes in ",
+    "null round",
+    "PRIVATE",
+    "could not be read",
+    "votes for",
+    "canary",
+)
 
 
 def stream(canary: bool) -> list[Row]:

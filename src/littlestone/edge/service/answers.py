@@ -137,9 +137,7 @@ class TraceSaid(Answer):
     mistakes: Annotated[int, Field(description="Among the rounds that counted.")]
     rate: Annotated[float | None, Field(description="Mistakes a round that counted.")]
     mistakes_of_rule: Annotated[int, Field(description="Mistakes of the rule that stands now.")]
-    rate_of_rule: Annotated[
-        float | None, Field(description="The same, a round that it stood.")
-    ]
+    rate_of_rule: Annotated[float | None, Field(description="The same, a round that it stood.")]
     voters: Annotated[int, Field(description="Trees that vote; 0 where nothing votes.")]
     votes: list[VotesSaid]
     samples: list[SampleSaid]
