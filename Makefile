@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: all demo test lint types law bench soak results figures docs clean
+.PHONY: all demo test lint types law bench soak mutants results figures docs clean
 all: lint types law test
 
 demo: .venv/core
@@ -29,6 +29,10 @@ bench: .venv/dev
 # Kills the learner 200 times at random moments, under load, and checks that nothing is lost or doubled.
 soak: .venv/dev
 	PYTHONPATH=tests $(BIN)/python -m soak 200
+
+# Breaks, one at a time, lines that guard the guarantee, and says which break no test: some minutes.
+mutants: .venv/dev
+	PYTHONPATH=tests $(BIN)/python -m mutants
 
 # Reprints the tables of docs/results.md and draws its figures: some 13 minutes of processor time.
 COMPARE := $(BIN)/littlestone compare

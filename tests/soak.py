@@ -26,7 +26,6 @@ import pyarrow.parquet
 
 from commands import MAIN
 from littlestone.edge.about import BadStore
-from littlestone.edge.specs import parse_spec
 from littlestone.edge.store import Shown, read_store
 
 ROWS, BATCH, CLIENTS = 300_000, 200, 3
@@ -242,14 +241,13 @@ def _checked(folder: Path, before: Shown | None) -> Shown | None:
 
 def _goes_on(folder: Path, before: Shown | None) -> Shown | None:
     """What is in the store, if it was begun; refused unless it goes on from what was there."""
-    try:
-        now = read_store(folder / "run.db")
-    except BadStore:  # killed before the first commit
+    if not (folder / "run.db").exists():  # killed before the first commit
         assert before is None
         return None
+    now = read_store(folder / "run.db")
     published = now.published
     assert now.saved.live["rounds"] == published.rounds
-    learner = now.about.chosen.make(parse_spec(now.about.spec), now.about.seed)
+    learner = now.about.chosen.make(now.about.cls, now.about.seed)
     learner.resume(now.saved)
     assert learner.spent.epsilon <= learner.plan.epsilon
     assert (learner.releases, learner.rounds) == (published.releases, published.rounds)

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -22,13 +23,16 @@ import ray
 
 import littlestone as ls
 from commands import MAIN, littlestone
+from littlestone.edge import resuming
 from littlestone.edge.blocks import BadStream
 from littlestone.edge.engine import Lost, Ray, far
 from littlestone.edge.engine import cluster as cluster_module
 from littlestone.edge.engine.far import open_far_rows
 from littlestone.edge.engine.sharded import Sharded
 from littlestone.edge.engine.tasks import Where
+from littlestone.edge.outcome import Outcome
 from littlestone.edge.readers import open_rows
+from littlestone.edge.resuming import run_stored
 from littlestone.edge.store import Store, create, open_store, read_store
 from littlestone.edge.tasks import Task, chosen_for, learn_block
 from littlestone.privacy.exact import BadParameter
@@ -162,8 +166,8 @@ def test_rows_can_be_brought_here(folder: Path) -> None:
 
 
 def test_another_order_of_rows_is_noticed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def shuffled(self: far.FarParquet) -> Any:
-        return iter(sorted(tables(self), key=lambda pair: pair[1]))
+    def shuffled(self: far.FarParquet, spans: Any) -> Any:
+        return iter(sorted(tables(self, spans), key=lambda pair: pair[1]))
 
     tables = far.FarParquet._tables
     monkeypatch.setattr(far.FarParquet, "_tables", shuffled)
@@ -353,6 +357,35 @@ def test_a_store_moves_between_a_cluster_and_none(tmp_path: Path, folder: Path) 
     stayed.close()
 
 
+def test_rows_that_were_learned_are_not_read_again(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that goes on reads the row groups of its place and what comes after them; what it has
+    learned is the same source for a run without a cluster, and the other way round."""
+    monkeypatch.setattr(resuming, "LEAST_TAIL", 100)
+    begun, tables, stop_at = list[int](), far.FarParquet._tables, 0
+
+    def noting(self: far.FarParquet, spans: Any) -> Any:
+        begun.append(spans[0]["row"])
+        return tables(self, spans)
+
+    def stop(outcome: Outcome) -> None:
+        if outcome.learner.rounds >= stop_at:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(far.FarParquet, "_tables", noting)
+    there, store = task(folder, engine="ray", workers=1), tmp_path / "run.db"
+    for stop_at in (2500, 5500):
+        with pytest.raises(KeyboardInterrupt):
+            run_stored(there, store, stop)
+        assert stop_at <= read_store(store).published.rounds < stop_at + 700
+    for asked in (there, there, replace(task(folder), verify=True), replace(there, verify=True)):
+        assert run_stored(asked, store, lambda outcome: None).learner.rounds == ROWS
+    first, second, third, fourth, whole = begun
+    assert first == whole == 0
+    assert 1500 <= second < third < fourth
+
+
 def test_driver_and_workers_killed_at_any_moment(tmp_path: Path) -> None:
     """The same in `make soak`, more often: nothing lost, nothing doubled, releases go on."""
     found = soak_engine(tmp_path, 3, random.randrange(10**6))
@@ -517,8 +550,8 @@ def test_nothing_of_the_data_is_in_the_logs(
     assert [path for path in files if CANARY.encode() in path.read_bytes()] == []
 
 
-def _misplaced(self: far.FarParquet) -> Iterator[far.FarBlock]:
-    for table, count in self._tables():
+def _misplaced(self: far.FarParquet, start: int) -> Iterator[far.FarBlock]:
+    for table, count in self._tables(self._spans()):
         yield far.FarBlock(self, table, Where(0, count, 7))
 
 

@@ -3,17 +3,19 @@
 import copy
 import pickle
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from river import compose, datasets, ensemble, evaluate, metrics, preprocessing
+from river import compose, datasets, ensemble, evaluate, metrics, preprocessing, utils
 from river.checks import check_estimator, yield_checks
 from river.datasets import synth
 
 import littlestone as ls
 from littlestone import river
+from littlestone.privacy.exact import BadParameter
 from littlestone.privacy.rehearsal import SeededNoise
 
 PRIVATE = [river.DPSOA, river.PrivateExperts, river.AdaptiveDPSOA, river.EveryRound]
@@ -63,16 +65,16 @@ def test_what_is_skipped_would_be_refused_for_the_reason_given(name: str) -> Non
     model = next(models())
     refused = [check for check in yield_checks(model) if check.__name__ == name]
     for check in refused:
-        with pytest.raises(TypeError, match="a spender cannot be pickled"):
+        with pytest.raises(TypeError, match="a spender cannot be copied or pickled"):
             check(model.clone())
 
 
 class Rehearsed(river.PrivateExperts):
     """Private experts whose noise is not secret, and the same in every run."""
 
-    def _begin(self) -> Any:
+    def _made(self, epsilon: Any, delta: Any) -> Any:
         noise = SeededNoise(7)
-        return ls.PrivateExperts(self.cls, self.epsilon, self.horizon, seed=self.seed, noise=noise)
+        return ls.PrivateExperts(self.cls, epsilon, self.horizon, seed=self.seed, noise=noise)
 
 
 @pytest.mark.parametrize("epsilon", [1, 1000])
@@ -80,7 +82,7 @@ class Rehearsed(river.PrivateExperts):
 def test_what_is_left_to_the_noise_passes_when_the_noise_is_the_same(
     name: str, epsilon: float
 ) -> None:
-    model = Rehearsed(POPULAR, epsilon, 2000)
+    model = Rehearsed(POPULAR, epsilon * river.MANY, 2000, learners=river.MANY)
     found = [check for check in yield_checks(model) if check.__name__ == name]
     assert found
     for check in found:
@@ -103,7 +105,8 @@ def test_a_model_that_has_begun_is_not_copied(copying: Callable[[Any], Any]) -> 
 
 
 def test_a_clone_has_not_begun() -> None:
-    model = begun()
+    model = river.DPSOA(ls.Points("m"), epsilon=1, delta=1e-6, horizon=100, learners=2)
+    model.learn_one({"m": "a"}, True)
     clone = model.clone()
     assert clone._learner is None
     assert clone._get_params() == model._get_params()
@@ -111,11 +114,46 @@ def test_a_clone_has_not_begun() -> None:
     assert model.learner.rounds == 1
 
 
-def test_a_model_that_has_not_begun_can_be_copied() -> None:
+COPIES: dict[str, Callable[[Any], Any]] = {
+    "clone": lambda model: model.clone(),
+    "clone with more": lambda model: model.clone({"epsilon": 1000}),
+    "clone with attributes": lambda model: model.clone(include_attributes=True),
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    "pickle": lambda model: pickle.loads(pickle.dumps(model)),
+    "pipeline": lambda model: (compose.Select("m") | model).clone()["DPSOA"],
+    "grid": lambda model: utils.expand_param_grid(model, {"tolerance": [0.1]})[0],
+    "ensemble": lambda model: ensemble.BaggingClassifier(model, n_models=2, seed=1)[1],
+}
+
+
+@pytest.mark.parametrize("copying", COPIES.values(), ids=COPIES)
+def test_a_copy_is_not_a_second_budget(copying: Callable[[Any], Any]) -> None:
     model = river.DPSOA(ls.Points("m"), epsilon=1, delta=1e-6, horizon=100)
-    for twin in (copy.copy(model), copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+    other = copying(model)
+    model.learn_one({"m": "a"}, True)
+    for late in (other, copying(other)):
+        with pytest.raises(BadParameter, match="is left of the budget"):
+            late.learn_one({"m": "a"}, True)
+        assert late._learner is None
+
+
+def test_a_budget_is_split_among_learners() -> None:
+    model = river.DPSOA(ls.Points("m"), epsilon=1, delta=1e-6, horizon=100, learners=3)
+    bag = ensemble.BaggingClassifier(model, n_models=4, seed=1)
+    for one in bag.models[:3]:
+        assert one.learner.plan.epsilon == Fraction(1, 3)
+        assert one.learner.plan.delta == Fraction(1e-6) / 3
+    with pytest.raises(BadParameter, match="say learners=N before the first"):
+        bag.learn_one({"m": "a"}, True)
+    plan = ls.Plan.practical(ls.Points("m"), 1, 1e-6, 100)
+    with pytest.raises(BadParameter, match="not split among learners=2"):
+        river.DPSOA(ls.Points("m"), plan=plan, learners=2).predict_one({"m": "a"})
+    alone = river.DPSOA(ls.Points("m"), plan=plan)
+    twin = alone.clone()
+    alone.learn_one({"m": "a"}, True)
+    with pytest.raises(BadParameter, match="is left of the budget"):
         twin.learn_one({"m": "a"}, True)
-        assert model._learner is None
 
 
 def test_parameters_are_kept_as_given() -> None:
@@ -142,7 +180,6 @@ def test_a_pipeline_may_make_the_column() -> None:
 
 
 def test_clones_in_an_ensemble_are_learners_of_their_own() -> None:
-    """Which is why the docs say that their epsilons add."""
     bag = ensemble.BaggingClassifier(river.SOA(POPULAR), n_models=3, seed=1)
     for x, y in datasets.Phishing().take(50):
         bag.learn_one(x, y)
@@ -166,6 +203,16 @@ def test_a_row_that_cannot_be_read_is_a_null_round_without_a_prediction() -> Non
         False,
         True,
     ]
+
+
+@pytest.mark.parametrize("kind", PRIVATE, ids=lambda kind: kind.__name__)
+def test_every_private_model_gives_a_null_round_its_number(kind: Any) -> None:
+    (params,) = kind._unit_test_params()
+    model = kind(**params)
+    model.learn_one({"other": 1}, True)
+    model.learn_many(pd.DataFrame({"other": [1, 2]}), pd.Series([True, False]))
+    model.learn_many(pd.DataFrame({"is_popular": [1, "text"]}), pd.Series([True, False]))
+    assert (model.learner.rounds, model.learner.null_rounds) == (5, 4)
 
 
 def test_a_label_that_is_none_makes_a_null_round() -> None:

@@ -20,6 +20,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from commands import littlestone
+from littlestone.edge.about import BadStore, OldCopy
 from littlestone.edge.blocks import Block, wanted
 from littlestone.edge.readers import open_rows
 from littlestone.edge.service import public, server
@@ -759,7 +761,8 @@ def test_a_full_disk_publishes_nothing_and_is_gone_on_from(tmp_path: Path) -> No
         assert full.status_code == 503
         assert "retry-after" in full.headers
         known = served.tables()
-        assert known.pop("about") != before.pop("about")  # a new generation: it was opened again
+        for name in ("about", "seal"):  # a new generation: it was opened again
+            assert known.pop(name) != before.pop(name)
         assert known == before
         assert served.get("/hypothesis").json()["rounds"] == 10
         assert served.get("/healthz").status_code == 200
@@ -851,6 +854,45 @@ def test_a_witness_that_is_ahead_stops_an_old_copy(tmp_path: Path) -> None:
         assert "old copy" in refused.json()["error"]
         assert "old copy" in served.get("/healthz").json()["error"]
         assert served.get("/hypothesis").json()["rounds"] == 11
+    with pytest.raises(OldCopy, match=r"is an old copy.*Put the newest file back"):
+        open_store(path)  # a restart forgets nothing
+    done = littlestone("learn", "-", "--db", path, text="merchant,fraud\nM1,0\n")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "is an old copy" in done.stderr
+    assert "is an old copy" in littlestone("show", path).stdout
+
+
+def test_a_service_that_lost_the_file_does_not_judge_it(tmp_path: Path) -> None:
+    """Its successor is ahead of it: whoever has seen that is no witness of an old copy."""
+    with running(tmp_path / "run.db") as first, running(tmp_path / "run.db") as second:
+        second.feed(events(10))
+        ahead = last_mark(second)
+        with first.watching(ahead):
+            pass
+        first.service.writer.look(lambda learner: None).exception()  # after what is queued
+        assert "another process" in first.get("/healthz").json()["error"]
+        assert second.feed(events(10)).status_code == 200
+    assert not read_store(tmp_path / "run.db").old_copy
+
+
+def test_a_file_that_was_moved_away_takes_no_more_rounds(tmp_path: Path) -> None:
+    """Nor does the service go on with another file that is put in its place."""
+    path = tmp_path / "run.db"
+    with running(path) as served:
+        served.feed(events(10))
+        path.rename(tmp_path / "away.db")
+        begun(tmp_path / "other.db").close()
+        (tmp_path / "other.db").rename(path)
+        for _ in range(2):
+            refused = served.feed(events(10))
+            assert refused.status_code == 503
+            assert "moved, removed or replaced" in refused.json()["error"]
+        assert served.get("/hypothesis").json()["rounds"] == 10
+    with pytest.raises(BadStore, match="the last commits of another learner than"):
+        read_store(path)
+    (tmp_path / "away.db").rename(path)
+    with open_store(path) as store:
+        assert store.published.rounds == 10
 
 
 def test_a_witness_of_another_history_stops_it_too(tmp_path: Path) -> None:

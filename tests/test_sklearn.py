@@ -1,13 +1,21 @@
 """scikit-learn: its own checks, and a budget that no search can spend twice."""
 
 import copy
+import gc
+import io
 import multiprocessing
 import os
 import pickle
+import subprocess
+import sys
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from fractions import Fraction
 from typing import Any
 
+import joblib
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -23,10 +31,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import littlestone as ls
 from littlestone.privacy.exact import BadParameter
 from littlestone.privacy.rehearsal import SeededNoise
-from littlestone.sklearn import EXPECTED_FAILURES, NOISY, PrivateClassifier, _budget_of
+from littlestone.sklearn import EXPECTED_FAILURES, NOISY, PrivateClassifier
 
 CUTS = ls.Thresholds(-5, 5, 0.5, column="x0")
-SPENT = "has spent its budget"
+SPENT = "is left of the budget"
 MANY = 10**6
 """The checks fit clones of one estimator over and over: each fit gets epsilon 1, delta 1e-9."""
 
@@ -66,6 +74,12 @@ def model(**given: Any) -> PrivateClassifier:
     return PrivateClassifier(**usual | given)
 
 
+def spent(estimator: PrivateClassifier) -> tuple[float, float]:
+    """What an estimator and all that share its budget have spent."""
+    cost = estimator._own_budget().spent
+    return float(cost.epsilon), float(cost.delta)
+
+
 def test_it_learns() -> None:
     X, y = data(2000)
     assert model().fit(X, y).score(X, y) > 0.9
@@ -90,7 +104,7 @@ def test_a_fit_that_is_refused_spends_nothing() -> None:
         estimator = model()
         with pytest.raises(ValueError, match=r"inconsistent|binary|no column 'x0'"):
             estimator.fit(bad, labels)
-        assert _budget_of(estimator).spent == 0
+        assert spent(estimator) == (0, 0)
         estimator.fit(X, y)
 
 
@@ -99,37 +113,86 @@ def test_clones_share_the_budget() -> None:
     first = model()
     second, third = clone(first), clone(clone(first))
     second.fit(X, y)
-    for other in (first, third, clone(second)):
+    for again in (lambda: first.fit(X, y), lambda: third.fit(X, y), lambda: clone(second)):
         with pytest.raises(BadParameter, match=SPENT):
-            other.fit(X, y)
+            again()
 
 
-@pytest.mark.filterwarnings("ignore:One or more of the test scores are non-finite")
-def test_a_grid_search_does_not_spend_the_budget_twice() -> None:
+@pytest.mark.parametrize("error_score", [np.nan, "raise"])
+def test_a_search_that_has_spent_the_budget_raises_whatever_its_error_score(
+    error_score: Any,
+) -> None:
+    """A nan would be no reason; scikit-learn takes what `fit` raises for one, but not `clone`."""
     X, y = data()
-    search = GridSearchCV(model(), {"tolerance": [0, 0.1]}, cv=3)
-    with pytest.warns(FitFailedWarning, match=SPENT), pytest.raises(BadParameter, match=SPENT):
-        search.fit(X, y)
-    assert _budget_of(search.estimator).spent == 1
-    strict = GridSearchCV(model(), {"tolerance": [0, 0.1]}, cv=3, error_score="raise")
+    search = GridSearchCV(model(), {"tolerance": [0, 0.1]}, cv=3, error_score=error_score)
     with pytest.raises(BadParameter, match=SPENT):
-        strict.fit(X, y)
+        search.fit(X, y)
+    assert spent(search.estimator)[0] == 50
+    with pytest.raises(BadParameter, match="say fits=N before the first"):
+        cross_val_score(model(), X, y, cv=3, error_score=error_score)
 
 
 def test_a_grid_search_may_split_the_budget() -> None:
     X, y = data()
     search = GridSearchCV(model(fits=7), {"tolerance": [0, 0.1]}, cv=3).fit(X, y)
-    assert _budget_of(search.estimator).spent == 1
+    assert spent(search.estimator)[0] == 50
     assert search.best_estimator_.learner_.plan.epsilon == Fraction(50, 7)
     with pytest.raises(BadParameter, match=SPENT):
-        clone(search.estimator).fit(X, y)
+        clone(search.estimator)
 
 
-def test_cross_validation_says_that_it_failed() -> None:
+@pytest.mark.filterwarnings("ignore:One or more of the test scores are non-finite")
+def test_a_grid_over_epsilon_draws_what_each_candidate_spends() -> None:
     X, y = data()
-    with pytest.warns(FitFailedWarning, match=SPENT):
-        scores = cross_val_score(model(), X, y, cv=3)
-    assert np.isnan(scores).tolist() == [False, True, True]
+    base = model(learner="experts", epsilon=10)
+    search = GridSearchCV(base, {"epsilon": [1, 2]}, cv=3, refit=False).fit(X, y)
+    assert spent(search.estimator) == (9, 0)
+    more = GridSearchCV(model(learner="experts", epsilon=8), {"epsilon": [1, 2]}, cv=3, refit=False)
+    with pytest.warns(FitFailedWarning, match=r"spend \(epsilon 2, .* and \(epsilon 1, .* is left"):
+        more.fit(X, y)
+    assert spent(more.estimator) == (7, 0), "the last of six fits was refused"
+
+
+def test_the_budget_is_an_amount_that_parameters_do_not_change() -> None:
+    X, y = data()
+    fitted = model(fits=2, epsilon=1).fit(X, y)
+    for changed in ({"epsilon": 1000}, {"epsilon": 1.01}, {"fits": 1}):
+        with pytest.raises(BadParameter, match=SPENT):
+            clone(fitted).set_params(**changed).fit(X, y)
+    other = model(learner="experts", delta=None, fits=2).fit(X, y)
+    with pytest.raises(BadParameter, match=r"\(epsilon 25, delta 0\) is left"):
+        other.set_params(learner="dpsoa", delta=1e-9).fit(X, y)
+    waiting = model(epsilon=1)
+    clone(waiting)
+    with pytest.raises(BadParameter, match=SPENT):
+        waiting.set_params(epsilon=2).fit(X, y)
+
+
+def test_the_total_is_not_fixed_before_it_is_said() -> None:
+    X, y = data()
+    empty = clone(PrivateClassifier(CUTS, learner="dpsoa"))
+    with pytest.raises(BadParameter, match="say epsilon"):
+        empty.fit(X, y)
+    with pytest.raises(BadParameter, match="say delta"):
+        clone(empty).set_params(epsilon=1).fit(X, y)
+    clone(empty).set_params(epsilon=1, delta=1e-6, horizon=400).fit(X, y)
+    assert spent(empty) == (1, 1e-6)
+
+
+def test_a_fit_that_the_budget_refuses_reads_no_row() -> None:
+    class Unread:
+        """Rows that nobody may look at."""
+
+        def __getattribute__(self, name: str) -> Any:
+            raise AssertionError("a row was read")
+
+    fitted = model().fit(*data())
+    with pytest.raises(BadParameter, match=SPENT):
+        fitted.fit(Unread(), Unread())
+    waiting = model(horizon=300, classes=[0, 1])
+    copy.copy(waiting).fit(*data())
+    with pytest.raises(BadParameter, match=SPENT):
+        waiting.partial_fit(Unread(), Unread())
 
 
 def test_more_fits_cannot_be_asked_for_afterwards() -> None:
@@ -138,7 +201,7 @@ def test_more_fits_cannot_be_asked_for_afterwards() -> None:
     fitted.set_params(fits=3).fit(X, y)
     with pytest.raises(BadParameter, match=SPENT):
         fitted.fit(X, y)
-    assert _budget_of(fitted).spent == Fraction(5, 6)
+    assert spent(fitted)[0] == pytest.approx(50 * 5 / 6)
 
 
 def test_delta_is_split_too() -> None:
@@ -154,17 +217,82 @@ def test_a_fitted_estimator_is_not_copied(copying: Callable[[Any], Any]) -> None
         copying(model().fit(*data()))
 
 
-def test_an_unfitted_copy_shares_the_budget_and_a_pickle_is_refused() -> None:
-    """So that a search with several processes raises instead of spending in each."""
+def dumped_and_loaded(estimator: Any) -> Any:
+    """A copy as joblib and its processes make it."""
+    file = io.BytesIO()
+    joblib.dump(estimator, file)
+    file.seek(0)
+    return joblib.load(file)
+
+
+@pytest.mark.parametrize(
+    "copying",
+    [copy.copy, copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one)), dumped_and_loaded],
+)
+def test_an_unfitted_copy_shares_the_budget(copying: Callable[[Any], Any]) -> None:
     X, y = data()
     first = model()
-    assert isinstance(pickle.loads(pickle.dumps(first)), PrivateClassifier)
-    second = copy.deepcopy(first)
-    with pytest.raises(TypeError, match="cannot be pickled"):
-        pickle.dumps(second)
-    copy.copy(second).fit(X, y)
+    second, third = copying(first), copying(copying(first))
+    copying(second).fit(X, y)
+    for other in (first, second, third):
+        with pytest.raises(BadParameter, match=SPENT):
+            other.fit(X, y)
+
+
+def test_a_pickle_outlives_its_estimator_but_not_its_budget() -> None:
+    X, y = data()
+    kept = pickle.dumps(model())
+    pickle.loads(kept).fit(X, y)
+    gc.collect()
     with pytest.raises(BadParameter, match=SPENT):
-        first.fit(X, y)
+        pickle.loads(kept).fit(X, y)
+
+
+ELSEWHERE = """
+import pickle, sys
+estimator = pickle.load(sys.stdin.buffer)
+assert estimator.epsilon == 50
+try:
+    estimator.fit([[0], [1]], [0, 1])
+except ValueError as error:
+    print(error)
+sys.stdout.flush()
+sys.stdout.buffer.write(b"PICKLE" + pickle.dumps(estimator))
+"""
+
+
+def test_in_another_process_an_estimator_loads_but_does_not_fit() -> None:
+    X, y = data()
+    here = model()
+    python = [sys.executable, "-c", ELSEWHERE]
+    done = subprocess.run(python, input=pickle.dumps(here), capture_output=True, check=True)
+    said, back = done.stdout.split(b"PICKLE", 1)
+    assert b"was made in another process" in said
+    assert b"n_jobs=1" in said
+    pickle.loads(back).fit(X, y)
+    with pytest.raises(BadParameter, match=SPENT):
+        here.fit(X, y)
+
+
+def test_a_search_in_several_processes_says_why_it_cannot() -> None:
+    X, y = data()
+    with pytest.raises(ValueError, match=r"(?s)3 fits failed.*was made in another process"):
+        cross_val_score(model(fits=3), X, y, cv=3, n_jobs=2)
+
+
+def test_threads_spend_no_more_than_there_is() -> None:
+    estimator = model(fits=3)
+    clones, together = [clone(estimator) for _ in range(8)], threading.Barrier(8)
+
+    def fitted(one: PrivateClassifier) -> bool:
+        together.wait()
+        with suppress(BadParameter):
+            one.fit(*data(50))
+        return hasattr(one, "learner_")
+
+    with ThreadPoolExecutor(8) as threads:
+        assert sum(threads.map(fitted, clones)) == 3
+    assert spent(estimator)[0] == 50
 
 
 def fits_in_child(estimator: PrivateClassifier, queue: Any) -> None:
@@ -197,7 +325,7 @@ def test_partial_fit_goes_on_with_one_learner() -> None:
     for start in range(0, 600, 100):
         streamed.partial_fit(X[start : start + 100], y[start : start + 100], classes=[False, True])
     assert streamed.learner_.rounds == 600
-    assert _budget_of(streamed).spent == 1
+    assert spent(streamed)[0] == 50
     with pytest.raises(BadParameter, match=SPENT):
         streamed.fit(X, y)
 

@@ -12,9 +12,11 @@
 What River's conventions come to here:
 
 - A model begins its learner when it is first used. Until then it can be copied and pickled.
-- `clone` gives a model that has not begun, with the same parameters. **Each clone that learns is a
-  learner of its own, with a budget of its own: on one stream their epsilons add.** An ensemble of
-  ten clones spends ten times what one does.
+- **A budget is spent once.** A model and everything cloned, copied or unpickled from it spend, all
+  together, at most the epsilon and delta of the first of them. A learner draws its part when it is
+  begun, and is refused if too little is left. For an ensemble or a selection of models say
+  `learners=N` beforehand: each learner gets 1/N of epsilon and delta.
+- In another process than the one that made it, a model can be loaded but begins no learner.
 - A private model that has begun is a spender: it refuses copy, deepcopy and pickle, because
   stepping a copy is a second release. So the checks of River in `NOT_APPLICABLE` do not apply to
   it; nor, to `PrivateExperts`, those in `NOISY`.
@@ -26,7 +28,6 @@ What River's conventions come to here:
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from copy import copy
 from functools import partial
 from itertools import islice
 from typing import Any, Self
@@ -38,7 +39,9 @@ from littlestone.learning import adaptive, dpsoa, experts, plain
 from littlestone.learning.plan import Plan
 from littlestone.learning.private import PrivateLearner
 from littlestone.learning.weighing import ExpertsPlan
-from littlestone.privacy.exact import BadParameter, Real
+from littlestone.privacy.accounting import Cost
+from littlestone.privacy.budget import HasBudget, cost_of
+from littlestone.privacy.exact import BadParameter, Real, positive, probability, whole
 from littlestone.theory.classes import HypothesisClass, check_row, kinds_of
 from littlestone.theory.errors import BadExample
 from littlestone.theory.rows import (
@@ -88,6 +91,9 @@ NOISY: Mapping[str, str] = dict.fromkeys(
     "compares two runs: among rules with as many mistakes the noise decides, however large epsilon",
 )
 """What `PrivateExperts` skips beside. With noise that is not secret they pass, in the tests."""
+
+MANY = 10**6
+"""River's checks clone one model over and over: among so many learners its budget is split."""
 
 
 class _Model(base.MiniBatchClassifier):
@@ -185,21 +191,65 @@ class _Model(base.MiniBatchClassifier):
         yield {"cls": Thresholds(0, 1, 0.5, column="is_popular")}
 
 
-class _Private(_Model):
+class _Private(HasBudget, _Model):
     """A model around a spender. So large an epsilon for River's checks that noise vanishes: some
     compare two runs, and can only be about what is not noise."""
+
+    _split_by = "learners"
+    epsilon: Real | None
+    learners: int
+
+    @abstractmethod
+    def _made(self, epsilon: Real | None, delta: Real | None) -> Any:
+        """Return the learner, with its part of the budget."""
+
+    def _begin(self) -> Any:
+        count = whole(self.learners, "learners", least=1)
+        if self._plan is None:
+            total = self._total()
+            learner = self._made(total.epsilon / count, total.delta / count)
+        elif count == 1:
+            learner = self._made(self.epsilon, getattr(self, "delta", None))
+        else:
+            raise BadParameter(
+                f"a plan says what one learner spends and is not split among learners={count}: "
+                "give epsilon, delta and horizon instead of a plan"
+            )
+        self._draw(learner.plan)
+        return learner
+
+    def _spender(self) -> object:
+        return self._learner
+
+    @property
+    def _plan(self) -> Any:
+        return getattr(self, "plan", None)
+
+    def _total(self) -> Cost:
+        if self._plan is not None:
+            return cost_of(self._plan)
+        if self.epsilon is None:
+            raise BadParameter("say epsilon, or give a plan")
+        epsilon = positive(self.epsilon, "epsilon")
+        if not hasattr(self, "delta"):
+            return Cost(epsilon)
+        if self.delta is None:
+            raise BadParameter("say delta, or give a plan")
+        return Cost(epsilon, probability(self.delta, "delta"))
+
+    def clone(
+        self, new_params: dict[str, Any] | None = None, include_attributes: bool = False
+    ) -> Self:
+        """Return a model that has not begun and shares the budget of this one."""
+        twin = super().clone(new_params, include_attributes)
+        twin._budget = self._shared_budget()
+        return twin
 
     def _skip(self, x: Any) -> None:
         self.learner.skip_one()
 
     def _learn_batch(self, X: Any, batch: Batch, y: npt.NDArray[Any]) -> None:
         self.learner.learn_many(batch, y, bad_rows="null")
-
-    def __copy__(self) -> Self:
-        return self.clone() if self._learner is None else copy(self._learner)
-
-    def __deepcopy__(self, memo: object) -> Self:
-        return self.__copy__()
 
     def _unit_test_skips(self) -> set[str]:
         return set(NOT_APPLICABLE)
@@ -209,7 +259,8 @@ class DPSOA(_Private):
     """`littlestone.DPSOA` as a River classifier: for any class, also one without end.
 
     `user` names the column that holds the user of a row: then all the rounds of a user are
-    protected together, at most `cap` of them if that is given.
+    protected together, at most `cap` of them if that is given. `epsilon` and `delta` are for the
+    learners of this model and of its clones together, of which each gets the `learners`-th part.
 
     >>> from littlestone import Rules
     >>> model = DPSOA(Rules(["version"]), epsilon=4, delta=1e-6, horizon=10_000)
@@ -230,17 +281,18 @@ class DPSOA(_Private):
         user: str | None = None,
         cap: int | None = None,
         tolerance: Real = 0,
+        learners: int = 1,
         seed: int | None = None,
     ) -> None:
         self.cls, self.epsilon, self.delta, self.horizon = cls, epsilon, delta, horizon
         self.plan, self.user, self.cap = plan, user, cap
-        self.tolerance, self.seed = tolerance, seed
+        self.tolerance, self.learners, self.seed = tolerance, learners, seed
 
-    def _begin(self) -> PrivateLearner:
+    def _made(self, epsilon: Real | None, delta: Real | None) -> PrivateLearner:
         return dpsoa.DPSOA(
             self.cls,
-            self.epsilon,
-            self.delta,
+            epsilon,
+            delta,
             self.horizon,
             plan=self.plan,
             unit="event" if self.user is None else "user",
@@ -272,7 +324,9 @@ class DPSOA(_Private):
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
         for given in super()._unit_test_params():
-            yield given | {"epsilon": 1000, "delta": 1e-6, "horizon": 2000}
+            yield (
+                given | {"learners": MANY} | {"epsilon": 1000 * MANY, "delta": 0.5, "horizon": 2000}
+            )
 
 
 class PrivateExperts(_Private):
@@ -295,15 +349,17 @@ class PrivateExperts(_Private):
         plan: ExpertsPlan | None = None,
         tolerance: Real = 0,
         first: experts.FirstRule = "drawn",
+        learners: int = 1,
         seed: int | None = None,
     ) -> None:
         self.cls, self.epsilon, self.horizon = cls, epsilon, horizon
-        self.plan, self.tolerance, self.first, self.seed = plan, tolerance, first, seed
+        self.plan, self.tolerance, self.first = plan, tolerance, first
+        self.learners, self.seed = learners, seed
 
-    def _begin(self) -> PrivateLearner:
+    def _made(self, epsilon: Real | None, delta: Real | None) -> PrivateLearner:
         return experts.PrivateExperts(
             self.cls,
-            self.epsilon,
+            epsilon,
             self.horizon,
             plan=self.plan,
             tolerance=self.tolerance,
@@ -317,7 +373,7 @@ class PrivateExperts(_Private):
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
         for given in super()._unit_test_params():
-            yield given | {"epsilon": 1000, "horizon": 2000}
+            yield given | {"learners": MANY} | {"epsilon": 1000 * MANY, "horizon": 2000}
 
 
 class AdaptiveDPSOA(_Private):
@@ -333,20 +389,20 @@ class AdaptiveDPSOA(_Private):
         horizon: int,
         *,
         trees: int | None = None,
+        learners: int = 1,
         seed: int | None = None,
     ) -> None:
         self.cls, self.epsilon, self.delta, self.horizon = cls, epsilon, delta, horizon
-        self.trees, self.seed = trees, seed
+        self.trees, self.learners, self.seed = trees, learners, seed
 
-    def _begin(self) -> PrivateLearner:
-        return self._kind(
-            self.cls, self.epsilon, self.delta, self.horizon, trees=self.trees, seed=self.seed
-        )
+    def _made(self, epsilon: Any, delta: Any) -> PrivateLearner:
+        return self._kind(self.cls, epsilon, delta, self.horizon, trees=self.trees, seed=self.seed)
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
         for given in super()._unit_test_params():
-            yield given | {"epsilon": 10**6, "delta": 1e-6, "horizon": 2000, "trees": 100}
+            budget = {"epsilon": 10**6 * MANY, "delta": 0.5}
+            yield given | {"learners": MANY} | budget | {"horizon": 2000, "trees": 100}
 
 
 class EveryRound(AdaptiveDPSOA):

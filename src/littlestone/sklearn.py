@@ -8,12 +8,17 @@
 >>> print(model.fit(scores, scores[:, 0] >= 7).learner_.guarantee)
 (4.0, 0.0)-differential privacy, replace-one, per event
 
-**A budget is spent once.** `epsilon` and `delta` are for all that an estimator and its clones ever
-publish. Each fit reads the data again, so a second one would spend a second budget: it raises. That
-goes for `fit` twice, and for `GridSearchCV`, `cross_val_score` and the like, which fit clones: say
-`fits=N` beforehand, and each of N fits gets 1/N of the budget. A search over m settings with k
-folds fits m k + 1 times. What such a search tells you (the best setting, the scores) is outside the
-promise: scores count mistakes, and are for the data's holder.
+**A budget is an amount, and is spent once.** An estimator and everything cloned, copied or
+unpickled from it spend, all together, at most (epsilon, delta), as these stood when the first of
+them was fitted or cloned. Each fit reads the data again and draws what it spends; one that would
+exceed the total is refused before a row is read. So a second `fit` raises, and so do
+`GridSearchCV`, `cross_val_score` and the like, which fit clones: say `fits=N` beforehand, and each
+fit gets 1/N of the epsilon and delta. A search over m settings with k folds fits m k + 1 times;
+over `epsilon`, each candidate draws its own. What such a search tells you (the best setting, the
+scores) is outside the promise: scores count mistakes, and are for the data owner.
+
+The count is kept in the process that made the estimator. An estimator that has not been fitted can
+be pickled; loaded in another process (`n_jobs=2`) it refuses to fit.
 
 `partial_fit` goes on with the learner there is, which is what this library is for: the rules that
 it published on the way are covered, however many.
@@ -24,13 +29,10 @@ read is a null round. The two labels are public by assumption; `classes` states 
 need not be looked for in the data. The number of rows is public too.
 """
 
-import os
 from collections.abc import Iterable, Mapping
-from copy import copy, deepcopy
+from copy import deepcopy
 from fractions import Fraction
-from threading import Lock
 from typing import Any, Literal, Self
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -39,13 +41,15 @@ from littlestone.learning.adaptive import AdaptiveDPSOA
 from littlestone.learning.dpsoa import DPSOA
 from littlestone.learning.experts import PrivateExperts
 from littlestone.learning.recommend import recommend
+from littlestone.privacy.accounting import Cost
+from littlestone.privacy.budget import HasBudget
 from littlestone.privacy.exact import BadParameter, Real, positive, probability, whole
 from littlestone.theory.classes import HypothesisClass, checked_class, kinds_of
 from littlestone.theory.rows import Batch, as_batch, column_names
 
 try:
     from scipy.sparse import issparse
-    from sklearn.base import BaseEstimator, ClassifierMixin, clone
+    from sklearn.base import BaseEstimator, ClassifierMixin
     from sklearn.utils import assert_all_finite
     from sklearn.utils.multiclass import check_classification_targets, type_of_target
     from sklearn.utils.validation import (
@@ -76,57 +80,22 @@ LearnerName = Literal["auto", "dpsoa", "experts", "adaptive"]
 AnyLearner = DPSOA | PrivateExperts | AdaptiveDPSOA
 
 
-class _Budget:
-    """What an estimator and its clones have spent, as a share of the whole."""
-
-    def __init__(self) -> None:
-        self.spent = Fraction(0)
-        self._home, self._lock = os.getpid(), Lock()
-
-    def allow(self, share: Fraction) -> None:
-        """Raise if there is no such share left."""
-        if os.getpid() != self._home:
-            raise BadParameter(
-                "this estimator was copied into another process, where nobody knows what the "
-                "other copies spend: fit it where it was made (n_jobs=1)"
-            )
-        if self.spent + share > 1:
-            raise BadParameter(
-                "this estimator, or one cloned from it, has spent its budget: fitting again would "
-                "spend epsilon and delta again on the same data, and they add up. For several "
-                "fits (cross-validation, a grid search) say fits=N before the first, which splits "
-                "the budget among N of them; for other data make a new estimator"
-            )
-
-    def take(self, share: Fraction) -> None:
-        """Spend a share, or raise and spend nothing."""
-        with self._lock:
-            self.allow(share)
-            self.spent += share
-
-
-_BUDGETS: WeakKeyDictionary[Any, _Budget] = WeakKeyDictionary()
-"""Beside the estimators, not in them: scikit-learn wants nothing in them that was not given."""
-
-
-def _budget_of(estimator: object) -> _Budget:
-    return _BUDGETS.setdefault(estimator, _Budget())
-
-
-class PrivateClassifier(ClassifierMixin, BaseEstimator):
+class PrivateClassifier(HasBudget, ClassifierMixin, BaseEstimator):
     """A private learner as a scikit-learn classifier with two classes.
 
     `cls` is the class of rules to publish from; `learner` is "auto" (what `recommend` says),
     "dpsoa", "experts" (no delta) or "adaptive". `horizon` is how many rounds to plan for: `fit` may
     leave it out and plans for the rows it is given, `partial_fit` needs it. `tolerance` is the
     share of mistakes that should cause no change, `classes` the two labels, the larger one the
-    positive one, `fits` among how many fits the budget is split, `seed` what fixes the coins that
-    are not secret.
+    positive one, `seed` what fixes the coins that are not secret. `epsilon` and `delta` are for all
+    fits of this estimator and its clones together, of which each gets the `fits`-th part.
 
     After a fit, `learner_` is the learner at work: its rule, its releases, its guarantee, which is
     that of one fit. It cannot be copied or pickled then; `sklearn.base.clone` gives one that has
-    not been fitted and shares what is left of the budget.
+    not been fitted and shares what is left of the budget; if nothing is, it raises.
     """
+
+    _split_by = "fits"
 
     def __init__(
         self,
@@ -152,8 +121,8 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         self.seed = seed
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Learn from all rows, in their order. Spends a share of the budget."""
-        _budget_of(self).allow(self._share)
+        """Learn from all rows, in their order. Draws on the budget."""
+        self._check_budget()
         batch = self._batch(X, reset=True)
         classes, answers = _labels(X, y, self.classes)
         self.learner_ = self._begun(len(answers) if self.horizon is None else self.horizon)
@@ -162,7 +131,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Iterable[Any] | None = None) -> Self:
-        """Go on learning. The first call spends a share of the budget, and needs the classes."""
+        """Go on learning. The first call draws on the budget, and needs the classes."""
         known = self.classes if classes is None else classes
         if hasattr(self, "learner_"):
             batch, (_, answers) = self._batch(X, reset=False), _labels(X, y, self.classes_)
@@ -171,6 +140,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         elif self.horizon is None:
             raise BadParameter("say horizon: how many rows there will be in all is not known")
         else:
+            self._check_budget()
             batch, (found, answers) = self._batch(X, reset=True), _labels(X, y, known)
             self.learner_ = self._begun(self.horizon)
             self.classes_ = found
@@ -184,10 +154,26 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         return np.asarray(self.classes_[said.astype(np.intp)])
 
     def _begun(self, horizon: int) -> AnyLearner:
-        """A learner with its share of the budget, which is spent from here on."""
+        """Return a learner whose cost has been drawn from the budget."""
         learner = self._made(self.learner, self._share, horizon)
-        _budget_of(self).take(self._share)
+        self._draw(learner.plan)
         return learner
+
+    def _spender(self) -> object:
+        return getattr(self, "learner_", None)
+
+    def _total(self) -> Cost:
+        epsilon = positive(self._given("epsilon"), "epsilon")
+        if self.delta is None and self.learner == "experts":
+            return Cost(epsilon)
+        return Cost(epsilon, probability(self._given("delta"), "delta"))
+
+    def _check_budget(self) -> None:
+        """Raise if a fit could spend more than is left. Reads no row."""
+        total = self._total()
+        delta = Fraction(0) if self.learner == "experts" else total.delta
+        cost = Cost(total.epsilon * self._share, delta * self._share)
+        self._own_budget().check(cost, total)
 
     @property
     def _share(self) -> Fraction:
@@ -232,27 +218,13 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         return as_batch({f"x{n}": array[:, n] for n in range(array.shape[1])}, kinds)
 
     def __sklearn_clone__(self) -> Self:
+        budget = self._shared_budget()
+        if budget.exhausted:
+            # Here and not in `fit` alone: what a search's `fit` raises becomes a score of nan.
+            self._check_budget()
         twin: Self = super().__sklearn_clone__()
-        _BUDGETS[twin] = _budget_of(self)
+        twin._budget = budget
         return twin
-
-    def __copy__(self) -> Self:
-        fitted = getattr(self, "learner_", None)
-        twin: Self = clone(self) if fitted is None else copy(fitted)
-        return twin
-
-    def __deepcopy__(self, memo: object) -> Self:
-        return self.__copy__()
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        if hasattr(self, "learner_"):
-            return self.learner_.__reduce_ex__(protocol)
-        if self in _BUDGETS:
-            raise TypeError(
-                "an estimator that shares its budget with clones cannot be pickled: a copy in "
-                "another process would spend it again (use n_jobs=1)"
-            )
-        return super().__reduce_ex__(protocol)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

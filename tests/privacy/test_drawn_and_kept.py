@@ -168,6 +168,34 @@ def test_an_unlawful_curve_cannot_be_made() -> None:
         KeepCurve(good.epsilon, good.delta, good.growth + F(1, 1 << 23), good.keep)
 
 
+@pytest.mark.parametrize(
+    ("now", "after", "lawful"),
+    [
+        ("0.3", "0.5", True),
+        ("0.01", "0.0211", False),  # (1): after > 2 now + low
+        ("0.5", "0.76", False),  # (2): 1 - now > 2 (1 - after)
+        ("0.3", "0.31", False),  # (3): the odds grow by less than 2
+        ("0.0001", "0.0009", False),  # (4): the odds grow by more than 4
+        ("0.3", "0.3", False),
+        ("0", "0.001", False),
+        ("0.5", "1", False),
+    ],
+)
+def test_each_condition_is_asked_on_its_own(now: str, after: str, lawful: bool) -> None:
+    """With g = 2 and low = 1/1000; each step breaks one condition and keeps the others."""
+    assert is_lawful_step(F(now), F(after), F(2), F(1, 1000)) == lawful
+
+
+def test_a_curve_that_stops_growing_cannot_be_made() -> None:
+    """Condition (3), the one lower bound: a flat step, all else as it was."""
+    good = keep_curve(F(1), F(1, 100))
+    for n in range(3, len(good.keep) - 1):
+        flat = good.keep[n] + (good.keep[n + 1] - good.keep[n]) / 100
+        keep = (*good.keep[: n + 1], flat, *good.keep[n + 1 :])
+        with pytest.raises(BadParameter, match=f"too steep between {n} and"):
+            KeepCurve(good.epsilon, good.delta, good.growth, keep)
+
+
 @pytest.mark.parametrize("epsilon", [F(1, 100), F(1, 2), 1, 5, 30, 88, 100, 256])
 @pytest.mark.parametrize("delta", [F(9, 10), F(1, 1000), F(1, 10**12), F(1, 10**30)])
 def test_curves_exist_at_the_extremes(epsilon: F, delta: F) -> None:

@@ -48,6 +48,22 @@ def test_every_small_pair_of_neighbours_is_within_the_claim_and_some_reach_it() 
     assert 0.999 < reached <= 1 + 1e-12
 
 
+@pytest.mark.parametrize(("epsilon", "sensitivity"), [(1, 1), (3, 1), (3, 4)])
+def test_a_candidate_is_drawn_at_half_of_epsilon_by_its_sensitivity(
+    epsilon: int, sensitivity: int
+) -> None:
+    """The rate that the guarantee rests on, found from `select`, by bisection."""
+    mechanism = ExponentialMechanism([b"b", b"a"], epsilon=epsilon, sensitivity=sensitivity)
+    low, high = 0, 2**64
+    while low < high:
+        middle = (low + high) // 2
+        if mechanism.select([0, 1], Point(middle), 0) == b"a":
+            low = middle + 1
+        else:
+            high = middle
+    assert math.log(low / (2**64 - low)) == pytest.approx(epsilon / (2 * sensitivity), rel=1e-9)
+
+
 def test_a_point_on_a_boundary_is_refined_and_not_guessed() -> None:
     gaps, sizes = [0, 1], [1, 1]
     end = ends_of(gaps, sizes, RATE)[0]

@@ -7,7 +7,7 @@ which is what the guarantee is about. Why a round is null is private, and so is 
 
 import difflib
 import reprlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 from zlib import crc32
@@ -15,6 +15,7 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
+from littlestone.edge.checksums import Sums
 from littlestone.theory.classes import HypothesisClass, checked_class
 from littlestone.theory.rows import Kind
 
@@ -33,6 +34,15 @@ class BadRow(NamedTuple):
 
     line: int
     sentence: str
+
+
+class Start(NamedTuple):
+    """Where a row begins: how many rows come before it; in text also its byte, after unpacking, and
+    its line."""
+
+    row: int
+    byte: int = 0
+    line: int = 0
 
 
 class SomeRows(Protocol):
@@ -54,8 +64,11 @@ class SomeRows(Protocol):
     def part(self, start: int, stop: int) -> "SomeRows":
         """Some of the rows. What is told about bad rows stays with the whole."""
 
-    def check_sums(self, before: Sequence[int]) -> list[int]:
-        """A running checksum of each column, the same however the rows are cut into blocks."""
+    def start(self, row: int) -> Start:
+        """Where the first of the rows begins, if `row` rows of the source come before it."""
+
+    def sums(self) -> Sums:
+        """The checksum of each column, which can be joined to those of the rows before."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +85,8 @@ class Block:
     users: npt.NDArray[np.object_] | None
     bad: tuple[BadRow, ...]
     nulls: int
+    places: npt.NDArray[np.int64] | None = None
+    """In text: the byte and the line at which each row begins."""
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -85,23 +100,26 @@ class Block:
             None if self.users is None else self.users[some],
             (),
             int((self.labels[some] == NULL).sum()),
+            None if self.places is None else self.places[some],
         )
+
+    def start(self, row: int) -> Start:
+        """Where the first of the rows begins, if `row` rows of the source come before it."""
+        return Start(row) if self.places is None else Start(row, *self.places[0].tolist())
 
     def nulls_before(self, stop: int) -> int:
         """How many null rounds there are among the first rows."""
         return int((self.labels[:stop] == NULL).sum())
 
-    def check_sums(self, before: Sequence[int]) -> list[int]:
-        """A running checksum of each column, the same however the rows are cut into blocks.
+    def sums(self) -> Sums:
+        """The checksum of each column, the same however the rows are cut into blocks.
 
         >>> def rows(*names):
         ...     return Block({"a": np.array(names)}, np.ones(len(names), np.int8), None, (), 0)
-        >>> rows("x", "y").check_sums([]) == rows("y").check_sums(rows("x").check_sums([]))
+        >>> rows("x", "y").sums() == rows("x").sums() + rows("y").sums()
         True
         """
-        spelt = self.spelt()
-        sums = before or [0] * len(spelt)
-        return [crc32(one, sum_) for one, sum_ in zip(spelt, sums, strict=True)]
+        return Sums((crc32(text), len(text)) for text in self.spelt())
 
     def spelt(self) -> list[bytes]:
         """Labels, columns and users as bytes, the same however the rows are cut into blocks."""

@@ -188,6 +188,22 @@ def learn(
         str | None, typer.Option("--format", help="csv, tsv, jsonl or parquet; else by name.")
     ] = None,
     private_json: PrivateJson = None,
+    complete: Annotated[
+        bool,
+        typer.Option("--complete", help="With --db: a last line without a line feed is a row."),
+    ] = False,
+    verify: Annotated[
+        bool,
+        typer.Option("--verify", help="With --db: check every row that was learned before."),
+    ] = False,
+    new_rows: Annotated[
+        bool,
+        typer.Option("--new-rows", help="With --db: no row of the file was learned before."),
+    ] = False,
+    again: Annotated[
+        bool,
+        typer.Option("--again", help="With --db: learn known rows once more; epsilon adds up."),
+    ] = False,
     seed: Seed = None,
     engine: WhichEngine = None,
     workers: Annotated[
@@ -199,8 +215,10 @@ def learn(
 
     A row that cannot be read becomes a null round and keeps its place. What is printed on standard
     output is public. The report, and what is printed under PRIVATE on standard error (mistakes,
-    null rounds), belong to the data's holder. A second run on the same
-    data spends again, unless --db goes on with the first: then each row of a file is learned once.
+    null rounds), belong to the data's holder. A second run on the same data spends again, unless
+    --db goes on with the first: then each row is learned once, and a file is recognised by its
+    rows, whatever its name. Then, too, a last line without a line feed waits for the next run: it
+    may be unfinished.
     """
     from littlestone.edge.engine import aside
     from littlestone.edge.resuming import run_stored
@@ -213,7 +231,9 @@ def learn(
     task = Task(
         file, spec or "", label or "", epsilon, delta, horizon, user, cap, tolerance, learner, plan,
         seed, strict, format_, out, report, private_json, force, engine, workers, given(context),
+        again=again, new_rows=new_rows, complete=complete, verify=verify,
     )  # fmt: skip
+    task.refuse_without_store(db)
     refuse_file(private_json, force)
     try:
         with aside(engine), watching(Console(stderr=True)) as watch:
@@ -222,8 +242,7 @@ def learn(
         typer.echo(_stopped(db), err=True)
         raise typer.Exit(130) from None
     if as_json:
-        public = {"public": outcome.public(), "notes": outcome.notes}
-        typer.echo(json.dumps(public, ensure_ascii=False))
+        typer.echo(json.dumps({"public": outcome.public()}, ensure_ascii=False))
     else:
         print_outcome(plain_console(), outcome)
     sys.stdout.flush()

@@ -30,6 +30,8 @@ from littlestone.edge.text import Split
 MOST_LINES = 100
 """The most lines of one record."""
 
+_OPEN_QUOTE = "unexpected end of data"
+"""What `csv` says of a quote that is not closed when the lines end; other faults come before."""
 _NOT_TEXT = re.compile("[\x00-\x08\x0e-\x1f\ud800-\udfff]")
 
 
@@ -93,17 +95,19 @@ class Delimited:
     def _split_by_lines(self, lines: list[str], last: bool) -> Split:
         rows: list[list[str] | str] = []
         offsets: list[int] = []
-        at, end = 0, len(lines) if last else len(lines) - MOST_LINES + 1
-        while at < end:
-            row, used = self._record(lines[at : at + MOST_LINES])
+        at = 0
+        while at < len(lines):
+            row, used = self._record(lines[at : at + MOST_LINES], last)
+            if not used:
+                break
             rows.append(row)
             offsets.append(at)
             at += used
         return self._picked(rows, np.array(offsets, dtype=np.intp), at)
 
-    def _record(self, lines: list[str]) -> tuple[list[str] | str, int]:
+    def _record(self, lines: list[str], last: bool) -> tuple[list[str] | str, int]:
         """The record that begins at the first of some lines, or a sentence that says why there is
-        none; and how many of the lines it takes."""
+        none; and how many of the lines it takes: 0 if that depends on lines to come."""
         try:
             return self._cells(lines[:1])[0], 1
         except csv.Error as error:
@@ -111,8 +115,9 @@ class Delimited:
         reader = csv.reader([f"{line}\n" for line in lines], delimiter=self.delimiter, strict=True)
         try:
             cells = next(reader)
-        except csv.Error:
-            return sentence, 1
+        except csv.Error as error:
+            is_open = str(error) == _OPEN_QUOTE and len(lines) < MOST_LINES
+            return sentence, 0 if is_open and not last else 1
         if len(cells) != self.width or any(map(self._is_sound, lines[1 : reader.line_num])):
             return sentence, 1
         return cells, reader.line_num

@@ -6,7 +6,10 @@ else. A line of more than `LONGEST` bytes is replaced by a short one that no for
 """
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
 
 LONGEST = 1 << 20
 """The most bytes of a line."""
@@ -14,6 +17,7 @@ LONGEST = 1 << 20
 _PIECE = 1 << 15
 """The most bytes that are read at a time: no more than `LONGEST`."""
 
+_LINE_FEED = 10
 _TOO_LONG = f"<a line of more than {LONGEST} bytes>".encode()
 
 
@@ -25,23 +29,47 @@ class Bytes(Protocol):
         ...
 
 
-def chunks_of(file: Bytes) -> Iterator[bytes]:
-    """The bytes of a file in pieces of whole lines.
+class Chunk(NamedTuple):
+    """Whole lines of a file, and the byte of the file at which they end."""
+
+    data: bytes
+    end: int
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the last line has its line feed; without one it may still be written."""
+        return self.data.endswith(b"\n")
+
+    def starts(self, before: int) -> npt.NDArray[np.int64]:
+        """Return the byte of the file at which each line begins; the first begins at `before`.
+
+        A line that was replaced by a short one is the first of its chunk, so the others are as far
+        from the end of the chunk as they are in the file.
+        """
+        feeds = np.flatnonzero(np.frombuffer(self.data, dtype=np.uint8) == _LINE_FEED)
+        ends = self.end - len(self.data) + 1 + feeds
+        return np.append(before, ends[:-1] if self.is_finished else ends)
+
+
+def chunks_of(file: Bytes, at: int = 0) -> Iterator[Chunk]:
+    """The bytes of a file, which is read from byte `at` on, in pieces of whole lines.
 
     >>> import io
-    >>> list(chunks_of(io.BytesIO(b"a\\nb")))
-    [b'a\\n', b'b']
+    >>> [*chunks_of(io.BytesIO(b"a\\nb"))]
+    [Chunk(data=b'a\\n', end=2), Chunk(data=b'b', end=3)]
     """
     held = b""
     while data := file.read1(_PIECE):
+        at += len(data)
         first, end = data.find(b"\n"), data.rfind(b"\n") + 1
         if end:
-            yield _bounded(held + data[:first]) + data[first:end]
+            whole = _bounded(held + data[:first]) + data[first:end]
             held = data[end:]
+            yield Chunk(whole, at - len(held))
         elif len(held) <= LONGEST:
             held += data
     if held:
-        yield _bounded(held)
+        yield Chunk(_bounded(held), at)
 
 
 def _bounded(line: bytes) -> bytes:

@@ -14,6 +14,7 @@ from littlestone.edge.tasks import AnyLearner, Chosen, Task
 from littlestone.edge.witness import release_to_json
 from littlestone.learning.dpsoa import DPSOA
 from littlestone.learning.experts import PrivateExperts
+from littlestone.privacy.accounting import Guarantee
 
 
 @dataclass
@@ -26,6 +27,24 @@ class Outcome:
     length: int | None
     bad_rows: list[BadRow] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    repeats: int = 1
+    _told: int = 0
+    passing: str = ""
+    """How far the rows that were learned before have been passed over, while they are."""
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised for all that is published."""
+        return self.learner.guarantee.for_repeats(self.repeats)
+
+    def untold_notes(self) -> list[str]:
+        """Return the notes that have not been told yet, once.
+
+        A note may follow from the rows (a file that is known under another name), so notes are told
+        where the private side is.
+        """
+        told, self._told = self._told, len(self.notes)
+        return self.notes[told:]
 
     def public(self) -> dict[str, Any]:
         """What may be published, as JSON data."""
@@ -33,7 +52,7 @@ class Outcome:
         return {
             "learner": self.chosen.learner_name,
             "why": self.chosen.why,
-            "guarantee": str(learner.guarantee),
+            "guarantee": str(self.guarantee),
             "rule": str(learner.hypothesis),
             "releases": [release_to_json(release) for release in learner.releases],
             "rounds": learner.rounds,
@@ -49,6 +68,7 @@ class Outcome:
         return counts | {
             "bad_rows": [f"line {bad.line}: {bad.sentence}" for bad in self.bad_rows],
             "ledger": [list(row) for row in ledger_rows(learner)],
+            "notes": self.notes,
         }
 
 
@@ -106,7 +126,7 @@ def report_of(outcome: Outcome) -> Report:
     return Report(
         title=task.source,
         spec=task.spec,
-        guarantee=str(learner.guarantee),
+        guarantee=str(outcome.guarantee),
         rounds=learner.rounds,
         null_rounds=learner.null_rounds,
         beyond_cap=learner.beyond_cap,

@@ -4,7 +4,9 @@ A folder is all Parquet files below it, in the order of their paths: one stream.
 folder names (`day=monday`) are not columns.
 """
 
-from collections.abc import Iterator, Sequence
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from littlestone.edge.blocks import NULL, Array, BadStream, Block, Wanted, shown
+from littlestone.edge.blocks import NULL, Array, BadStream, Block, Start, Wanted, shown
 from littlestone.edge.cells import WRONG, labels_of, numbers, values
 from littlestone.edge.pieces import Faults, Piece, in_blocks, piece_of
 from littlestone.theory.rows import Kind
@@ -21,7 +23,7 @@ from littlestone.theory.rows import Kind
 class ParquetRows:
     """Parquet files, one after the other; their lengths are in their footers."""
 
-    unit = "row"
+    unit, unfinished = "row", 0
 
     def __init__(self, path: str, name: str, wanted: Wanted) -> None:
         self.name, self.wanted = name, wanted
@@ -39,16 +41,35 @@ class ParquetRows:
     def close(self) -> None:
         """Files are open while they are read only."""
 
-    def blocks(self, size: int) -> Iterator[Block]:
-        """The rows, `size` at a time, however the files group them."""
-        return in_blocks(self._pieces(size), size)
-
-    def _pieces(self, size: int) -> Iterator[Piece]:
-        row = 1
+    def identity(self, rows: int) -> str:
+        """Return what changes when a file that holds one of the first rows is written again."""
+        known, row = hashlib.sha256(), 0
         for file in self.files:
-            for batch in file.batches(size):
-                yield piece_of_table(self.wanted, batch, row)
+            if row >= rows:
+                break
+            status = os.stat(file.path)
+            known.update(f"{status.st_ino} {status.st_size} {status.st_mtime_ns} ".encode())
+            row += file.rows
+        return known.hexdigest()[:32]
+
+    def blocks(
+        self,
+        size: int,
+        start: Start | None = None,
+        passing: Callable[[int, int], None] | None = None,
+    ) -> Iterator[Block]:
+        """Return the rows, `size` at a time, however the files group them, from a row on. Row
+        groups before it are not read."""
+        return in_blocks(self._pieces(size, start.row if start else 0), size)
+
+    def _pieces(self, size: int, start: int) -> Iterator[Piece]:
+        before = 0
+        for file in self.files:
+            row = max(before, start)
+            for batch in file.batches(size, row - before):
+                yield piece_of_table(self.wanted, batch, row + 1)
                 row += batch.num_rows
+            before += file.rows
 
 
 class ParquetFile:
@@ -67,11 +88,20 @@ class ParquetFile:
         """How many rows there are."""
         return sum(self.groups)
 
-    def batches(self, size: int) -> Iterator[Any]:
-        """The rows as tables of at most so many."""
+    def batches(self, size: int, skipped: int = 0) -> Iterator[Any]:
+        """Return the rows after the first `skipped` as tables of at most `size`."""
+        groups = list(enumerate(self.groups))
+        while groups and skipped >= groups[0][1]:
+            skipped -= groups.pop(0)[1]
+        if not groups:
+            return
         with self._opened("the file is damaged") as file:
-            names = list(self._wanted.names)
-            yield from file.iter_batches(size, columns=names, use_threads=False)
+            names, left = list(self._wanted.names), [number for number, _ in groups]
+            for batch in file.iter_batches(size, left, columns=names, use_threads=False):
+                rest = batch.slice(min(skipped, batch.num_rows))
+                skipped -= batch.num_rows - rest.num_rows
+                if rest.num_rows:
+                    yield rest
 
     def table(self, groups: Sequence[int]) -> Any:
         """The rows of some row groups, as one table."""

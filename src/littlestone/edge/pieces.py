@@ -31,6 +31,8 @@ class Piece:
     users: npt.NDArray[np.object_] | None
     lines: npt.NDArray[np.intp]
     faults: Faults
+    places: npt.NDArray[np.int64] | None = None
+    """In text: the byte and the line at which each row begins."""
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -43,6 +45,7 @@ class Piece:
             None if self.users is None else self.users[start:end],
             self.lines[start:end],
             {row - start: why for row, why in self.faults.items() if start <= row < end},
+            None if self.places is None else self.places[start:end],
         )
 
     def block(self) -> Block:
@@ -50,7 +53,7 @@ class Piece:
         kept = sorted(self.faults)[:MOST_KEPT]
         bad = tuple(BadRow(int(self.lines[row]), self.faults[row]) for row in kept)
         nulls = int(np.count_nonzero(self.labels == NULL))
-        return Block(self.columns, self.labels, self.users, bad, nulls)
+        return Block(self.columns, self.labels, self.users, bad, nulls, self.places)
 
 
 def piece_of(
@@ -101,10 +104,12 @@ def _joined(pieces: list[Piece]) -> Piece:
         faults |= {at + row: why for row, why in piece.faults.items()}
         at += len(piece)
     users = [piece.users for piece in pieces if piece.users is not None]
+    places = [piece.places for piece in pieces if piece.places is not None]
     return Piece(
         {name: np.concatenate([piece.columns[name] for piece in pieces]) for name in first.columns},
         np.concatenate([piece.labels for piece in pieces]),
         np.concatenate(users) if users else None,
         np.concatenate([piece.lines for piece in pieces]),
         faults,
+        np.concatenate(places) if places else None,
     )

@@ -7,20 +7,27 @@ more than half of the first thousand cannot be read, the file is refused. Near t
 row decides, and that decision is outside the guarantee.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator, Sequence
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import Generic, Protocol, Self, TypeVar
 
-from littlestone.edge.blocks import BadRow, BadStream, Block, SomeRows, Wanted, wanted
+from littlestone.edge.blocks import BadRow, BadStream, Block, SomeRows, Start, Wanted, wanted
 from littlestone.edge.delimited import Delimited
 from littlestone.edge.jsonlines import JsonLines
-from littlestone.edge.opening import STDIN, TextRows, is_regular
+from littlestone.edge.opening import STDIN, Passing, TextRows, ignore, is_regular
 from littlestone.edge.parquet import ParquetRows
 from littlestone.edge.text import LOOKED_AT
 from littlestone.theory.classes import HypothesisClass
 
+UNFINISHED = (
+    "what stands at its end may still be written (a line without a line feed, or a quote that is "
+    "not closed). It is left for the next run; if the file is complete, say --complete"
+)
+BEGINNING = 1 << 16
+"""How many rows a source that is read elsewhere begins with."""
 _SHOWN = 3
 _FORMATS = {"csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "ndjson": "jsonl", "parquet": "parquet"}
 
@@ -33,39 +40,90 @@ class _Source(Protocol[SomeOut]):
     """An open file; `unit` is what its rows are counted in."""
 
     unit: str
+    unfinished: int
 
     def length(self) -> int | None: ...
 
-    def blocks(self, size: int) -> Iterator[SomeOut]: ...
+    def identity(self, rows: int) -> str | None: ...
+
+    def blocks(
+        self, size: int, start: Start | None = None, passing: Passing = ...
+    ) -> Iterator[SomeOut]: ...
 
     def close(self) -> None: ...
 
 
 class Rows(Generic[Some]):
-    """The rows of a file in blocks, once. `length` is how many, or None where only reading tells.
+    """The rows of a file in blocks, once.
 
-    A context manager: leaving it closes the file, as reading to the end does.
+    A context manager: leaving it closes the file, as reading to the end does. `beginning` are the
+    rows of the first block (if given, the first `BEGINNING` rows, read in another way), `is_whole`
+    whether they are all.
     """
 
-    def __init__(self, name: str, source: _Source[Some], strict: bool, block_rows: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        source: _Source[Some],
+        strict: bool,
+        block_rows: int,
+        beginning: Block | None = None,
+    ) -> None:
         self.name = name
-        self._source, self._strict = source, strict
+        self._source, self._strict, self._size = source, strict, block_rows
         self._rest: Iterator[Some] | None = None
         try:
-            blocks = self._checked(source.blocks(block_rows))
-            self._rest = chain(self._looked_at(blocks), blocks)
-            self.length = source.length()
+            self._blocks = self._checked(source.blocks(block_rows))
+            looked: list[Some] = [] if beginning is not None else self._first(self._blocks)
+            first = looked if beginning is None else [beginning]
+            self._refuse_unreadable(first)
+            self.beginning: SomeRows = first[0]
+            size = block_rows if beginning is None else BEGINNING
+            self.is_whole = len(self.beginning) < size
+            self._rest = chain(looked, self._blocks)
         except BaseException:
             self.close()
             raise
 
+    @cached_property
+    def length(self) -> int | None:
+        """How many rows there are, which may take a pass of its own; None for a pipe."""
+        return self._source.length()
+
+    @property
+    def unfinished(self) -> int:
+        """How many lines at the end of a growing file are no rows yet, once it was read."""
+        return self._source.unfinished
+
+    def identity(self, rows: int) -> str | None:
+        """Return what changes when the file with the first rows is written anew; None for a pipe,
+        which cannot be read from a place on."""
+        return self._source.identity(rows)
+
     def __iter__(self) -> Iterator[Some]:
+        return self._once()
+
+    def after(self, start: Start, passing: Passing = ignore) -> Iterator[Some]:
+        """Return the rows from a place on instead of from the first.
+
+        Parameters
+        ----------
+        start : Start
+            Where a row begins, as a block of the same file told.
+        passing : callable
+            Told how far it is, where that takes reading what comes before.
+        """
+        self._once()
+        self._blocks.close()
+        return self._checked(self._source.blocks(self._size, start, passing))
+
+    def _once(self) -> Iterator[Some]:
         if self._rest is None:
             raise BadStream(f"{self.name}: these rows have been read: open the file again")
         blocks, self._rest = self._rest, None
         return blocks
 
-    def _checked(self, blocks: Iterator[Some]) -> Iterator[Some]:
+    def _checked(self, blocks: Iterator[Some]) -> Generator[Some]:
         try:
             for block in blocks:
                 if self._strict and block.nulls:
@@ -77,23 +135,30 @@ class Rows(Generic[Some]):
         finally:
             self.close()
 
-    def _looked_at(self, blocks: Iterator[Some]) -> list[Some]:
-        """The first blocks, refused when most of their rows cannot be read."""
+    def _first(self, blocks: Iterator[Some]) -> list[Some]:
+        """The first blocks, of a thousand rows or all."""
         first: list[Some] = []
-        rows = nulls = 0
+        rows = 0
         while rows < LOOKED_AT and (block := next(blocks, None)) is not None:
-            nulls += block.nulls_before(LOOKED_AT - rows)
             rows += len(block)
             first.append(block)
+        return first
+
+    def _refuse_unreadable(self, first: Sequence[SomeRows]) -> None:
+        """Refuse a file when most of its first rows cannot be read."""
+        rows = nulls = 0
+        for block in first:
+            nulls += block.nulls_before(LOOKED_AT - rows)
+            rows += len(block)
         if not rows:
-            raise BadStream(f"{self.name}: there are no rows in the file")
+            yet = f" yet: {UNFINISHED}" if self.unfinished else ""
+            raise BadStream(f"{self.name}: there are no rows in the file{yet}")
         seen = min(rows, LOOKED_AT)
         if 2 * nulls > seen:
             bad = [self._said(row) for block in first for row in block.bad][:_SHOWN]
             raise BadStream(
                 f"{self.name}: {nulls} of the first {seen} rows cannot be read. {'; '.join(bad)}"
             )
-        return first
 
     def _said(self, bad: BadRow) -> str:
         return f"{self._source.unit} {bad.line}: {bad.sentence}"
@@ -123,13 +188,14 @@ def open_rows(
     strict: bool = False,
     block_rows: int = 65536,
     format: str | None = None,  # noqa: A002
+    growing: bool = False,
 ) -> Rows[Block]:
     """The labelled rows of a file, as a class reads them.
 
     `path` is a file, a folder of Parquet files, or "-" for standard input. The format is told by
     the name (.csv, .tsv, .jsonl, .ndjson, .parquet, the text ones with .gz too), or by `format`;
     CSV otherwise. With `strict`, a row that cannot be read stops the stream instead of becoming a
-    null round.
+    null round. If a text file is `growing`, a last line without a line feed is no row yet.
 
     >>> import tempfile
     >>> from littlestone.theory.sets import Points
@@ -143,21 +209,27 @@ def open_rows(
     if block_rows < 1:
         raise ValueError(f"a block has at least one row: block_rows is {block_rows}")
     name = "standard input" if str(path) == STDIN else str(path)
-    source = _source(str(path), name, wanted(cls, label, user), format)
+    source = _source(str(path), name, wanted(cls, label, user), format, growing)
     return Rows(name, source, strict, block_rows)
 
 
-def _source(path: str, name: str, wanted: Wanted, format: str | None) -> _Source[Block]:  # noqa: A002
+def _source(
+    path: str,
+    name: str,
+    wanted: Wanted,
+    format: str | None,  # noqa: A002
+    growing: bool,
+) -> _Source[Block]:
     match _format(path, name, format):
         case "parquet":
             if not is_regular(path) and not Path(path).is_dir():
                 raise BadStream(f"{name}: Parquet is read from a file, not from a pipe")
             return ParquetRows(path, name, wanted)
         case "jsonl":
-            return TextRows(path, name, JsonLines(name, wanted))
+            return TextRows(path, name, JsonLines(name, wanted), growing)
         case "tsv":
-            return TextRows(path, name, Delimited(name, wanted, "\t"))
-    return TextRows(path, name, Delimited(name, wanted))
+            return TextRows(path, name, Delimited(name, wanted, "\t"), growing)
+    return TextRows(path, name, Delimited(name, wanted), growing)
 
 
 def is_parquet(path: str, format: str | None) -> bool:  # noqa: A002

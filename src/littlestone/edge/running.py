@@ -77,10 +77,13 @@ def engine_for(task: Task) -> Ray | None:
 
 
 def rows_of(
-    task: Task, cls: HypothesisClass, engine: Ray | None, summed: bool = False
+    task: Task, cls: HypothesisClass, engine: Ray | None, stored: bool = False
 ) -> Rows[Any]:
-    """The rows that a task is about, and their checksums too if `summed`; Parquet is read where the
-    trees grow."""
+    """The rows that a task is about; Parquet is read where the trees grow.
+
+    For a store checksums are found on the way, and what is unfinished at the end of a text file is
+    left for a later run, unless the file is said to be complete.
+    """
     if engine is not None and is_parquet(task.source, task.format):
         from littlestone.edge.engine.far import open_far_rows
 
@@ -91,7 +94,7 @@ def rows_of(
             label=task.label,
             user=task.user,
             strict=task.strict,
-            summed=summed,
+            summed=stored,
         )
     return open_rows(
         task.source,
@@ -101,6 +104,7 @@ def rows_of(
         strict=task.strict,
         format=task.format,
         block_rows=LARGEST_BLOCK,
+        growing=stored and not task.complete,
     )
 
 

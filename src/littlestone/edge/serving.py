@@ -19,7 +19,9 @@ from littlestone.edge.options import (
     WhichPlan,
     given,
 )
+from littlestone.edge.specs import parse_spec
 from littlestone.edge.store import Store, create, open_store, read_store
+from littlestone.edge.storefile import refuse_leftovers
 from littlestone.edge.tasks import Task, chosen_for
 from littlestone.privacy.exact import BadParameter
 
@@ -130,8 +132,10 @@ def _store(path: Path, task: Task) -> Store:
     if path.exists():
         read_store(path).about.refuse_other(task, path)  # before it is taken over
         return open_store(path)
+    refuse_leftovers(path)
     begin = {"--class": task.spec, "--label": task.label, "--horizon": task.horizon}
     missing = [option for option, said in begin.items() if not said]
     if task.horizon is None or missing:
         raise BadParameter(f"{path} is not there yet: to begin it, say {', '.join(missing)}")
-    return create(path, task, chosen_for(task, task.horizon))
+    cls = parse_spec(task.spec)
+    return create(path, task, chosen_for(task, task.horizon, cls), cls=cls)

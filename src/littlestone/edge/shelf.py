@@ -1,12 +1,15 @@
 """The shelf: a learner in the tables of a SQLite file, and back. Never pickle.
 
 Everything here runs inside a transaction of the store. A batch writes what it changed: the parts of
-the memory that it touched, new releases, new uses of a mechanism, samples that came or went.
+the memory that it touched, new releases, new uses of a mechanism, samples that came or went. A seal
+over all rows of all tables is kept up to date with what is written, so that damage is noticed.
 """
 
 import json
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from hashlib import blake2b
 from typing import Any, TypeVar
 
 from littlestone.learning.releases import Release
@@ -30,13 +33,96 @@ CREATE TABLE trace (kept INTEGER, number INTEGER, round INTEGER NOT NULL, mistak
 CREATE TABLE batches (id INTEGER PRIMARY KEY, key TEXT UNIQUE NOT NULL, digest BLOB NOT NULL,
                       first INTEGER NOT NULL, rounds INTEGER NOT NULL,
                       nulls INTEGER NOT NULL) STRICT;
-CREATE TABLE sources (name TEXT PRIMARY KEY, rows INTEGER NOT NULL,
-                      check_sums TEXT NOT NULL) STRICT;
+CREATE TABLE sources (number INTEGER PRIMARY KEY, told TEXT NOT NULL) STRICT;
+CREATE TABLE seal (one INTEGER PRIMARY KEY CHECK (one = 1), total BLOB NOT NULL) STRICT;
 """
+SUM_BYTES = 16
 
 T = TypeVar("T")
 HALF = 1 << 63
 """Users are numbered up to 2^64, and SQLite counts from -2^63."""
+
+
+def _laid_out() -> tuple[dict[str, str], dict[str, list[str]]]:
+    """Return what a sound file says of its own tables, and the columns of those that are sealed."""
+    with closing(sqlite3.connect(":memory:")) as db:
+        db.executescript(SCHEMA)
+        told = dict(db.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"))
+        columns = {
+            name: [row[1] for row in db.execute(f"PRAGMA table_info({name})")] for name in told
+        }
+    del columns["seal"]
+    return told, columns
+
+
+TABLES, SEALED = _laid_out()
+
+
+class Seal:
+    """A checksum of all that a file holds, kept up to date row by row as rows come and go.
+
+    The seal is the exclusive or of a keyed digest of every row of every other table, so a commit
+    pays for the rows that it writes and not for the rest. A row that is changed, lost, put back as
+    it was before, or taken from the file of another learner breaks it.
+
+    Triggers keep it: whoever writes to a table need not think of it, but `write` must come before
+    the COMMIT. They are temporary, of this connection, so the file itself holds no code.
+
+    Parameters
+    ----------
+    db : sqlite3.Connection
+        A connection to a file with the tables of `SCHEMA`.
+    key : bytes
+        The learner's own key.
+    """
+
+    def __init__(self, db: sqlite3.Connection, key: bytes) -> None:
+        self._db, self._key, self._total = db, key, 0
+
+    def watch(self) -> None:
+        """Follow everything that this connection writes from now on."""
+        self._db.execute("PRAGMA recursive_triggers = ON")  # else REPLACE deletes unnoticed
+        self._db.create_function("row_moved", -1, self._move)
+        events = {"INSERT": ["NEW"], "DELETE": ["OLD"], "UPDATE": ["OLD", "NEW"]}
+        for table, columns in SEALED.items():
+            for event, sides in events.items():
+                rows = (", ".join(f"{side}.{name}" for name in columns) for side in sides)
+                moved = "".join(f"SELECT row_moved('{table}', {row}); " for row in rows)
+                self._db.execute(
+                    f"CREATE TEMP TRIGGER {table}_{event} AFTER {event} ON main.{table} "
+                    f"BEGIN {moved}END"
+                )
+
+    def _move(self, *row: Any) -> None:
+        """A row has come, or gone: as an exclusive or is its own inverse, both are the same."""
+        self._total ^= self._digest(row)
+
+    def _digest(self, row: tuple[Any, ...]) -> int:
+        # `repr` tells apart all that SQLite holds here: integers, text, blobs, NULL.
+        found = blake2b(repr(row).encode(), digest_size=SUM_BYTES, key=self._key)
+        return int.from_bytes(found.digest())
+
+    def begin(self) -> None:
+        """Go on from the seal in the file; what was noted since, and rolled back, is forgotten."""
+        self._total = int.from_bytes(self.written())
+
+    def write(self) -> None:
+        """Put the seal into the file, to be committed with what it covers."""
+        total = self._total.to_bytes(SUM_BYTES)
+        self._db.execute("INSERT OR REPLACE INTO seal VALUES (1, ?)", [total])
+
+    def written(self) -> bytes:
+        """Return the seal in the file."""
+        (total,) = self._db.execute("SELECT total FROM seal").fetchone()
+        return bytes(total)
+
+    def holds(self) -> bool:
+        """Return whether the file holds exactly the rows that were written."""
+        total = 0
+        for table, columns in SEALED.items():
+            for row in self._db.execute(f"SELECT {', '.join(columns)} FROM {table}"):
+                total ^= self._digest((table, *row))
+        return total.to_bytes(SUM_BYTES) == self.written()
 
 
 def write(db: sqlite3.Connection, saved: Saved, ledger: Sequence[Event], public: str) -> None:

@@ -1,35 +1,117 @@
-"""The file of a store: how it is laid out, connected to and checked."""
+"""The files of a store: made whole or not at all, connected to, checked before they are believed.
 
-import json
-import secrets
+A store is `run.db`, and while it is open, or after a crash, also `run.db-wal`, the log that holds
+the last commits, and `run.db-shm`, an index of the log. SQLite takes a log for that of whatever
+database file lies beside it, and reads a damaged log up to the damage: both would silently be
+another learner, or an older one. So both are looked for here, before SQLite sees the files.
+"""
+
+import os
 import sqlite3
-from contextlib import closing
+import struct
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from functools import cache
 from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
 
-from littlestone.edge.about import About, BadStore, about_from_json
-from littlestone.edge.shelf import SCHEMA
+import numpy as np
+import numpy.typing as npt
 
-APPLICATION, VERSION = 0x4C53746E, 1
+from littlestone.edge.about import BadStore
+from littlestone.edge.locks import held
+from littlestone.edge.shelf import SCHEMA, TABLES, Seal
+
+APPLICATION, VERSION = 0x4C53746E, 2
 PATIENCE = 5.0
 """Seconds to wait for another process that is writing."""
+DAMAGED = (
+    "{path} is damaged ({what}): what it holds cannot be trusted, and nothing was changed. An "
+    "older copy of it would publish again for the same rows: begin another file with a new budget "
+    "(docs/limits.md)"
+)
 
 
-def lay_out(path: Path, about: About) -> None:
-    """The tables of a store, and how its learner is to begin."""
-    with closing(connected(path, "rw")) as db:
-        db.execute("BEGIN IMMEDIATE")
+def log_of(path: Path) -> Path:
+    """Return the log that SQLite keeps beside a database file."""
+    return path.with_name(f"{path.name}-wal")
+
+
+# Making a file.
+
+
+def serialized(fill: Callable[[sqlite3.Connection], None]) -> bytes:
+    """Return the bytes of a new database file, after `fill` has written to its empty tables."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
         db.execute(f"PRAGMA application_id = {APPLICATION}")
         db.execute(f"PRAGMA user_version = {VERSION}")
-        for statement in SCHEMA.split(";"):
-            db.execute(statement)
-        begun = json.dumps(about.to_json())
-        rows = {"generation": "0", "begun": begun, "key": secrets.token_hex(32)}
-        db.executemany("INSERT INTO about VALUES (?, ?)", rows.items())
-        db.execute("COMMIT")
+        db.executescript(SCHEMA)
+        fill(db)
+        data = bytearray(db.serialize())
+    data[18:20] = b"\2\2"  # the file format's mark of a database with a log
+    return bytes(data)
+
+
+def refuse_leftovers(path: Path) -> None:
+    """Refuse to begin a file beside the log of another, which SQLite would read into it."""
+    beside = (path.with_name(path.name + end) for end in ("-wal", "-shm", "-journal"))
+    if found := [file.name for file in beside if file.exists()]:
+        raise BadStore(
+            f"{path} is not there, but {' and '.join(found)} beside it: the last commits of a "
+            "learner whose database file was removed or moved. End it if it is still at work. To "
+            "go on with that learner, put its file back; if it must not go on, delete these too"
+        )
+
+
+def put_in_place(path: Path, content: bytes) -> None:
+    """Make a file, whole and on disk, or none at all; never over another.
+
+    A process that is killed on the way leaves a draft, which the next one to come here removes.
+    """
+    refuse_leftovers(path)
+    try:
+        _remove_drafts(path)
+        number, name = tempfile.mkstemp(".draft", f".{path.name}.", path.parent)
+        try:
+            with open(number, "wb") as file, held(file):
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+                os.link(name, path)
+        finally:
+            os.unlink(name)
+        _sync(path.parent)
+    except OSError as error:
+        raise type(error)(error.errno, f"{error.strerror}: nothing was begun", str(path)) from None
+    try:
+        refuse_leftovers(path)  # a log that came meanwhile is not ours: nobody has opened the file
+    except BadStore:
+        path.unlink()
+        raise
+
+
+def _remove_drafts(path: Path) -> None:
+    """Remove what processes that were killed left behind; whoever lives holds its own draft."""
+    for draft in path.parent.glob(f".{path.name}.*.draft"):
+        with suppress(OSError), open(draft, "rb") as file, held(file, patience=0):
+            draft.unlink()
+
+
+def _sync(folder: Path) -> None:
+    """Have the names in a folder on disk."""
+    number = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
+# Opening a file.
 
 
 def connected(path: Path, mode: str) -> sqlite3.Connection:
-    """A connection that begins and ends transactions when told, and works in any one thread."""
+    """Return a connection that begins transactions when told, and works in any one thread."""
     try:
         return sqlite3.connect(
             f"{path.absolute().as_uri()}?mode={mode}",
@@ -42,27 +124,233 @@ def connected(path: Path, mode: str) -> sqlite3.Connection:
         raise BadStore(f"{path}: {error}") from None
 
 
-def checked(path: Path, db: sqlite3.Connection) -> About:
-    """How the learner of a file was begun, if it is one of ours and whole."""
+def for_reading(path: Path) -> sqlite3.Connection:
+    """Return a connection that changes nothing, nor leaves anything beside the file."""
+    refuse_damaged_log(path)
+    _refuse_foreign_log(path)
+    # Without a log there is nothing to share, and SQLite need not make files to share it by: a
+    # folder that cannot be written will do. What is torn by a writer who comes now, the seal tells.
+    return connected(path, "ro" if _length(log_of(path)) else "ro&immutable=1")
+
+
+def for_writing(path: Path) -> sqlite3.Connection:
+    """Return a connection that may write. Closing it folds the log in and removes it."""
+    _remove_drafts(path)  # of one who was killed when the file was in place already
+    refuse_damaged_log(path)
+    _refuse_foreign_log(path)
+    return connected(path, "rw")
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Say what is wrong with a file that cannot be read: damaged bytes can raise anything."""
     try:
-        application, version = (
-            db.execute(f"PRAGMA {name}").fetchone()[0]
-            for name in ("application_id", "user_version")
+        yield
+    except BadStore:
+        raise
+    except sqlite3.Error as error:
+        raise BadStore(_told(path, error)) from None
+    except Exception as error:
+        raise BadStore(DAMAGED.format(path=path, what=type(error).__name__)) from None
+
+
+def _told(path: Path, error: sqlite3.Error) -> str:
+    name = getattr(error, "sqlite_errorname", "")
+    if name == "SQLITE_NOTADB":
+        return f"{path} is not a learner of littlestone: {error}"
+    if name.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY")) and _length(log_of(path)):
+        return (
+            f"{path}: {error}. Its last commits are in {log_of(path).name}, and to read them the "
+            "folder must be writable: copy both files to one that is, and look there"
         )
-        if application != APPLICATION:
-            raise BadStore(f"{path} is a SQLite file, but not a learner of littlestone")
-        if version != VERSION:
-            raise BadStore(f"{path} has schema {version}, and this littlestone reads {VERSION}")
-        (found,) = db.execute("PRAGMA quick_check(1)").fetchone()
-        if found != "ok":
-            raise BadStore(f"{path} is damaged ({found}): put back a copy, and see docs/limits.md")
-        (begun,) = db.execute("SELECT value FROM about WHERE name = 'begun'").fetchone()
-    except sqlite3.DatabaseError as error:
-        raise BadStore(f"{path} is not a learner of littlestone: {error}") from None
-    return about_from_json(json.loads(begun))
+    kinds = ("CANTOPEN", "READONLY", "BUSY", "LOCKED", "FULL", "IOERR", "PERM", "AUTH", "NOMEM")
+    if name.startswith(tuple(f"SQLITE_{kind}" for kind in kinds)):
+        return f"{path}: {error}"
+    # What follows is text from the file, which is private.
+    return DAMAGED.format(path=path, what=str(error).partition(" with text")[0])
+
+
+class Found(NamedTuple):
+    """What a file says of its learner before it is read: how it was begun, its key, its seal."""
+
+    begun: str
+    key: bytes
+    seal: Seal
+
+
+def checked(path: Path, db: sqlite3.Connection) -> Found:
+    """Return what a file is, if it is one of ours and holds exactly what was written to it.
+
+    Runs in a transaction, and inside `reading`.
+    """
+    application, version = (
+        db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
+    )
+    if application != APPLICATION:
+        raise BadStore(f"{path} is a SQLite file, but not a learner of littlestone")
+    if version != VERSION:
+        raise BadStore(
+            f"{path} has schema {version}, and this littlestone reads {VERSION}: go on with the "
+            "littlestone that wrote it, or begin another file"
+        )
+    if dict(db.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")) != TABLES:
+        raise BadStore(DAMAGED.format(path=path, what="its tables are not as they were made"))
+    # The whole check, not the quick one: a damaged index would hide a batch that was learned.
+    (found,) = db.execute("PRAGMA integrity_check(1)").fetchone()
+    if found != "ok":
+        raise BadStore(DAMAGED.format(path=path, what=found.splitlines()[-1]))
+    about = dict(db.execute("SELECT name, value FROM about"))
+    key = bytes.fromhex(about["key"])
+    seal = Seal(db, key)
+    if not seal.holds():
+        raise BadStore(DAMAGED.format(path=path, what="a checksum does not match"))
+    return Found(about["begun"], key, seal)
 
 
 def generation_of(db: sqlite3.Connection) -> int:
-    """How often the file has been opened for writing."""
+    """Return how often the file has been opened for writing."""
     (value,) = db.execute("SELECT value FROM about WHERE name = 'generation'").fetchone()
     return int(value)
+
+
+def identity(path: Path) -> tuple[int, int] | None:
+    """Return what tells a file from another that is put in its place; None if there is none."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _length(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+# The log.
+
+
+def _refuse_foreign_log(path: Path) -> None:
+    """Refuse a file beside the log of another: with and without its log it has one key.
+
+    This must come before a connection that may write: that would fold the log in when it ends.
+    """
+    if not _length(log_of(path)):
+        return
+    keys = []
+    for mode in ("ro", "ro&immutable=1"):
+        with suppress(sqlite3.Error), closing(connected(path, mode)) as db:
+            keys += db.execute("SELECT value FROM about WHERE name = 'key'").fetchall()
+    if len(set(keys)) > 1:
+        raise BadStore(
+            f"{log_of(path)} holds the last commits of another learner than {path}: put each "
+            "beside the file that it belongs to, or, if that learner must not go on, delete the log"
+        )
+
+
+HEADER, FRAME_HEADER = 32, 24
+MAGIC = 0x377F0682
+"""The log's first number, but for its last bit, which is the byte order of its checksums."""
+TOGETHER = 1024
+"""Frames that are looked at together."""
+
+Words = npt.NDArray[np.uint32]
+
+
+def refuse_damaged_log(path: Path) -> None:
+    """Refuse a log of which SQLite would read a part, and take it for the whole.
+
+    A process that is killed, or a machine that loses its power, leaves sound frames and at most one
+    that is cut short. SQLite also stops at a frame that is whole and does not match its checksum,
+    and forgets all that was committed after it. Nothing may be forgotten that was published.
+    """
+    for _ in range(3):  # a writer may begin its log anew while we read it
+        with suppress(FileNotFoundError), open(log_of(path), "rb") as file:
+            if not _is_damaged(file):
+                return
+            continue
+        return
+    raise BadStore(
+        DAMAGED.format(path=log_of(path), what="a checksum does not match in the middle of it")
+    )
+
+
+def _is_damaged(file: BinaryIO) -> bool:
+    """Return whether a frame that was written to the log does not match its checksum."""
+    header = file.read(HEADER)
+    rest = os.fstat(file.fileno()).st_size - HEADER
+    if rest <= FRAME_HEADER:
+        return False
+    magic, _, page = struct.unpack(">3I", header[:12])
+    order, salts = (">" if magic & 1 else "<"), np.frombuffer(header, ">u4")[4:6]
+    plain = np.frombuffer(header[:24], f"{order}u4")[None, :]
+    expected = np.frombuffer(header, ">u4")[6:]
+    if magic & ~1 != MAGIC or page < 512 or page & (page - 1):
+        return bool(rest > 512)  # a frame, at least
+    sums = _sums(plain)[0]
+    if (sums != expected).any():
+        return bool(rest >= page)
+    step, size = _power(page // 8 + 1), FRAME_HEADER + page
+    sound = True
+    left = rest // size  # what is written while we read is not looked at
+    while count := min(left, TOGETHER):
+        data = file.read(count * size)
+        if len(data) < count * size:
+            return False  # it was folded in, and begun anew
+        left -= count
+        frames = np.frombuffer(data, np.uint8).reshape(count, size)
+        heads = frames[:, :FRAME_HEADER].copy().view(">u4").astype(np.uint32)
+        others = _bits(heads[:, 2:4] ^ salts.astype(np.uint32))
+        covered = np.concatenate([frames[:, :8], frames[:, FRAME_HEADER:]], axis=1)
+        added = _sums(covered.view(f"{order}u4"))
+        for number in range(count):
+            if sound:
+                sums = step @ sums + added[number]
+                matches = (sums == heads[number, 4:6]).all()
+                sound = bool(matches and (heads[number, 2:4] == salts).all())
+            # Salts are drawn for each log: a frame with others is of an earlier one in this file,
+            # unless it is in them that a bit is damaged.
+            if not sound and others[number] <= 1:
+                return True
+    return False
+
+
+def _bits(words: Words) -> list[int]:
+    """Return how many bits of each row are set."""
+    return [sum(word.bit_count() for word in row) for row in words.tolist()]
+
+
+def _sums(words: npt.NDArray[Any]) -> Words:
+    """Return SQLite's checksum of each row of words, begun with zeros.
+
+    It is s0 += a + s1, s1 += b + s0 for each pair of words (a, b), modulo 2^32: linear, so each
+    word has a weight by its place.
+    """
+    native, pairs = words.astype(np.uint32), words.shape[1] // 2
+    weights = _weights(pairs)
+    return np.stack([(native * weights[side]).sum(1, dtype=np.uint32) for side in (0, 1)], axis=1)
+
+
+@cache
+def _weights(pairs: int) -> Words:
+    """Return for both sums the weight of every word."""
+    found, power = np.zeros((2, 2 * pairs), np.uint32), np.eye(2, dtype=np.uint32)
+    for pair in reversed(range(pairs)):
+        found[:, 2 * pair] = power[:, 0] + power[:, 1]
+        found[:, 2 * pair + 1] = power[:, 1]
+        power = power @ _STEP
+    return found
+
+
+@cache
+def _power(pairs: int) -> Words:
+    """Return what so many pairs of words make of the sums before them."""
+    power = np.eye(2, dtype=np.uint32)
+    for _ in range(pairs):
+        power = power @ _STEP
+    return power
+
+
+_STEP = np.array([[1, 1], [1, 2]], dtype=np.uint32)

@@ -59,6 +59,19 @@ class Task:
     engine: str | None = None
     workers: int | None = None
     given: frozenset[str] = frozenset()
+    again: bool = False
+    new_rows: bool = False
+    complete: bool = False
+    verify: bool = False
+
+    def refuse_without_store(self, path: Path | None) -> None:
+        """Refuse options that are about what was learned before, where nothing is kept of it."""
+        options = ("again", "new_rows", "complete", "verify")
+        said = [f"--{name.replace('_', '-')}" for name in options if getattr(self, name)]
+        if said and path is None:
+            raise BadParameter(f"{said[0]} requires --db: without it every run begins anew")
+        if self.again and self.new_rows:
+            raise BadParameter("--again conflicts with --new-rows: rows are known, or they are not")
 
     @property
     def terms(self) -> dict[str, Any]:
@@ -133,10 +146,11 @@ def chosen_from_json(data: Mapping[str, Any]) -> Chosen:
     return Chosen(kinds[data["learner"]](data["plan"]), data["why"])
 
 
-def chosen_for(task: Task, horizon: int) -> Chosen:
-    """The learner and the plan for a task."""
+def chosen_for(task: Task, horizon: int, cls: HypothesisClass | None = None) -> Chosen:
+    """The learner and the plan for a task, whose class may have been read already."""
     _refuse_what_does_not_fit(task)
-    cls, budget = parse_spec(task.spec), (task.epsilon, task.delta, horizon)
+    cls = parse_spec(task.spec) if cls is None else cls
+    budget = task.epsilon, task.delta, horizon
     if task.plan == "paper":
         return Chosen(Plan.paper(cls, *budget), "The paper's plan is DPSOA's.")
     name, why = task.learner, "It was asked for."

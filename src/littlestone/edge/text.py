@@ -1,6 +1,7 @@
 """Text files: lines become records, records become pieces of the stream, whatever the format."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -42,27 +43,93 @@ class TextFormat(Protocol):
         ...
 
     def split(self, lines: list[str], last: bool) -> Split:
-        """The records of some lines; unless these are the last, it may leave some for later."""
+        """The records of some lines; unless these are the last, it leaves those for later that
+        further lines could change."""
         ...
 
 
-def pieces_of(file: Bytes, form: TextFormat) -> Iterator[Piece]:
-    """The rows of a text file."""
-    line, rest = 0, list[str]()
-    for chunk in chunks_of(file):
-        rest += lines_of(chunk)
-        if not line:
-            line = 1 + _begun(rest, form)
-        split = form.split(rest, False)
-        yield _piece(form, split, line)
-        line += split.used
-        del rest[: split.used]
-    if rest:
-        yield _piece(form, form.split(rest, True), line)
+class TextStream:
+    """The records of a text file from some place on.
 
+    Parameters
+    ----------
+    file : Bytes
+        The file, which stands at byte `at`.
+    form : TextFormat
+        Its format. If `at` is not 0, it has read the beginning of the file already.
+    growing : bool
+        Whether the file may still be written to. Then what is unfinished at its end (a line without
+        a line feed, a quoted cell that is still open) is no record yet.
+    at, line : int
+        Where a record begins.
+    """
 
-def _piece(form: TextFormat, split: Split, line: int) -> Piece:
-    return read_cells(form.wanted, split.cells, split.faults, split.offsets + line)
+    def __init__(
+        self, file: Bytes, form: TextFormat, *, growing: bool = False, at: int = 0, line: int = 1
+    ) -> None:
+        self._file, self._form, self._growing = file, form, growing
+        self._at, self._line = at, line
+        self.unfinished = 0
+        """How many lines were left at the end. Known when all records were read."""
+
+    def pieces(self) -> Iterator[Piece]:
+        """Return the records as rows."""
+        for split, places in self._splits():
+            form, lines = self._form, places[:, 1]
+            yield replace(
+                read_cells(form.wanted, split.cells, split.faults, lines),
+                places=places,
+            )
+
+    def _splits(self) -> Iterator[tuple[Split, npt.NDArray[np.int64]]]:
+        """The records of each chunk, and the byte and the line at which each of them begins."""
+        rest, starts, line = list[str](), np.zeros(0, dtype=np.int64), self._line
+        begun, cut_off = self._at > 0, False
+        for chunk in chunks_of(self._file, self._at):
+            if self._growing and not chunk.is_finished:
+                cut_off = True
+                break
+            starts = np.append(starts, chunk.starts(self._at))
+            self._at = chunk.end
+            rest += lines_of(chunk.data)
+            if not begun:
+                used, begun = _begun(rest, self._form), True
+                starts, line = starts[used:], line + used
+            split = self._form.split(rest, False)
+            yield split, self._places(split, starts, line)
+            starts, line = starts[split.used :], line + split.used
+            del rest[: split.used]
+        if rest and not self._growing:
+            split = self._form.split(rest, True)
+            yield split, self._places(split, starts, line)
+            rest.clear()
+        self.unfinished = len(rest) + cut_off
+
+    def _places(
+        self, split: Split, starts: npt.NDArray[np.int64], line: int
+    ) -> npt.NDArray[np.int64]:
+        return np.column_stack([starts[split.offsets], split.offsets + line])
+
+    def count(self) -> int:
+        """Count the records, without reading cells where lines can be counted instead."""
+        total, rest = 0, list[str]()
+        for number, chunk in enumerate(chunks_of(self._file)):
+            if self._growing and not chunk.is_finished:
+                break
+            if number == 0:
+                rest = lines_of(chunk.data)
+                _begun(rest, self._form)
+            elif not rest and self._form.is_plain(chunk.data):
+                total += count_lines(chunk.data)
+                continue
+            else:
+                rest += lines_of(chunk.data)
+            split = self._form.split(rest, False)
+            total += len(split.offsets)
+            del rest[: split.used]
+        if rest and not self._growing:
+            total += len(self._form.split(rest, True).offsets)
+        return total
 
 
 def _begun(lines: list[str], form: TextFormat) -> int:
@@ -71,21 +138,3 @@ def _begun(lines: list[str], form: TextFormat) -> int:
     used = form.begin(lines)
     del lines[:used]
     return used
-
-
-def count_records(file: Bytes, form: TextFormat) -> int:
-    """How many records a file has, without reading cells where lines can be counted instead."""
-    total, rest = 0, list[str]()
-    for number, chunk in enumerate(chunks_of(file)):
-        if number == 0:
-            rest = lines_of(chunk)
-            _begun(rest, form)
-        elif not rest and form.is_plain(chunk):
-            total += count_lines(chunk)
-            continue
-        else:
-            rest += lines_of(chunk)
-        split = form.split(rest, False)
-        total += len(split.offsets)
-        del rest[: split.used]
-    return total + (len(form.split(rest, True).offsets) if rest else 0)

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from littlestone.edge.about import OLD_COPY
 from littlestone.edge.options import AsJson, PrivateJson
 from littlestone.edge.outcome import counts_in_words, counts_of, refuse_file, write_private
 from littlestone.edge.showing import PRIVATE, plain_console, table
@@ -59,7 +60,7 @@ def public(shown: Shown) -> dict[str, Any]:
         "rounds": published.rounds,
         "horizon": chosen.plan.horizon,
         "final": published.final,
-    }
+    } | ({"old_copy": OLD_COPY} if shown.old_copy else {})
 
 
 def hidden(shown: Shown) -> dict[str, Any]:
@@ -74,7 +75,10 @@ def hidden(shown: Shown) -> dict[str, Any]:
         ),
         "votes": [[str(rule), n] for entry in last for rule, n in entry.sample.votes],
         "opened": shown.generation,
-        "sources": {source.name: source.rows for source in shown.sources},
+        "sources": [
+            {"name": source.name, "rows": source.rows, "repeat": source.repeat}
+            for source in shown.sources
+        ],
     }
 
 
@@ -91,6 +95,8 @@ def _print_public(console: Console, shown: Shown) -> None:
     console.print(f"  by {found['learner']} on {found['class']}. {found['why']}")
     if found["final"] is not None:
         console.print(f"  {found['final']}")
+    if shown.old_copy:
+        console.print(f"  {OLD_COPY}")
 
 
 def _print_private(console: Console, shown: Shown) -> None:
@@ -100,6 +106,7 @@ def _print_private(console: Console, shown: Shown) -> None:
         console.print(f"  {line}")
     for rule, votes in found["votes"][:MOST_VOTES]:
         console.print(f"  {votes:,} votes for {rule}")
-    for name, rows in found["sources"].items():
-        console.print(f"  {rows:,} rows of {name}")
+    for source in found["sources"]:
+        again = f", learned for the {source['repeat']}. time" if source["repeat"] > 1 else ""
+        console.print(f"  {source['rows']:,} rows of {source['name']}{again}")
     console.print(f"  opened for writing {found['opened']:,} times")

@@ -1,17 +1,22 @@
 """The releases file: public, a line for each published rule, and a witness of what was published.
 
 Promises: a release is in the file before the next row is read; a run that is interrupted leaves a
-file that goes on where it stopped. A file that knows more than a store proves that the store is an
-old copy, put back: going on from it would release again for the same rows.
+file that goes on where it stopped. A line is written once, though two processes may have come to
+write it. A file that knows more than a store proves that the store is an old copy, put back: going
+on from it would release again for the same rows.
 """
 
 import json
-from collections.abc import Iterable
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from littlestone.edge.about import BadStore
+from littlestone.edge.about import BadStore, OldCopy
+from littlestone.edge.locks import held
 from littlestone.learning.releases import Release
+from littlestone.privacy.spender import Moved
 
 
 def release_to_json(release: Release) -> dict[str, Any]:
@@ -26,10 +31,29 @@ def release_to_json(release: Release) -> dict[str, Any]:
 
 
 class ReleasesFile:
-    """The file of releases, open for appending; without a path, nothing is written."""
+    """The file of releases, open for appending; without a path, nothing is written.
 
-    def __init__(self, path: Path | None, guarantee: str) -> None:
-        self._path, self._guarantee, self._count = path, guarantee, 0
+    Parameters
+    ----------
+    path : Path or None
+        Where it is.
+    guarantee : str or callable
+        What all releases together promise, or what the releases up to a given one do; it is on
+        every line.
+    run : str, optional
+        The public name of a stored learner: it is on every line, so that the releases of one
+        learner are not taken for those of another that began with the same rule.
+    """
+
+    def __init__(
+        self,
+        path: Path | None,
+        guarantee: str | Callable[[Release], str],
+        run: str | None = None,
+    ) -> None:
+        self._path, self._count, self._size = path, 0, 0
+        self._guarantee = guarantee
+        self._more = {} if run is None else {"run": run}
         self._file: BinaryIO | None = None
 
     def __enter__(self) -> "ReleasesFile":
@@ -44,33 +68,96 @@ class ReleasesFile:
     def begin(self) -> None:
         """Write over what there is."""
         if self._file is not None:
-            self._file.truncate(0)
+            with self._held(self._file):
+                self._file.truncate(0)
 
-    def catch_up(self, releases: Iterable[Release]) -> None:
-        """Go on with what there is, which must be the beginning of these releases."""
+    def catch_up(self, releases: Iterable[Release], still_ours: Callable[[], None]) -> None:
+        """Go on with what there is, which must be the beginning of these releases.
+
+        Parameters
+        ----------
+        releases : iterable of Release
+            All releases of the learner.
+        still_ours : callable
+            Raises if another process has taken the learner over: then more lines than these are no
+            sign of an old copy.
+
+        Raises
+        ------
+        OldCopy
+            If the file holds these releases and more.
+        BadStore
+            If it holds those of another run.
+        """
         if self._file is None:
             return
-        self._file.seek(0)
-        found, known = self._file.read(), b"".join(map(self._line, releases))
-        if found.startswith(known) and found != known:
-            raise BadStore(
-                f"{self._path} holds releases that the store does not know: the store is an older "
-                "copy. Going on from it would publish again for the same rows: put back a newer one"
-            )
-        if not known.startswith(found):
-            raise BadStore(f"{self._path} holds the releases of another run: choose another --out")
-        self._file.write(known[len(found) :])
-        self._file.flush()
-        self._count = known.count(b"\n")
+        with self._held(self._file):
+            still_ours()
+            self._file.seek(0)
+            said = tuple(releases)
+            found, known = self._file.read(), b"".join(map(self._line, said))
+            more = found[len(known) :] if found.startswith(known) else b""
+            if more and self._is_ahead(more, said[-1].round):
+                raise OldCopy(
+                    f"{self._path} holds releases that the store does not know: the store is an "
+                    "older copy. Going on from it would publish again for the same rows: put back "
+                    "the newest one, or begin another with a new budget"
+                )
+            if not known.startswith(found):
+                raise BadStore(
+                    f"{self._path} holds the releases of another run, or lines that this one did "
+                    "not write: choose another --out"
+                )
+            self._append(self._file, known[len(found) :])
+            self._count, self._size = len(said), len(known)
 
     def publish(self, releases: tuple[Release, ...]) -> None:
-        """Append the releases that are not in the file yet."""
+        """Append the releases that are not in the file yet.
+
+        Raises
+        ------
+        Moved
+            If the file is not as this process left it: another has gone on with the learner while
+            this one was stopped between its commit and this line, and has written the line too.
+        """
         if self._file is None or len(releases) == self._count:
             return
-        self._file.write(b"".join(map(self._line, releases[self._count :])))
-        self._file.flush()
-        self._count = len(releases)
+        with self._held(self._file):
+            if os.fstat(self._file.fileno()).st_size != self._size:
+                raise Moved(
+                    f"{self._path} was written by another process: this one may not go on. What it "
+                    "has committed is kept, and the other publishes it"
+                )
+            new = b"".join(map(self._line, releases[self._count :]))
+            self._append(self._file, new)
+            self._count, self._size = len(releases), self._size + len(new)
+
+    def _is_ahead(self, more: bytes, last: int) -> bool:
+        """Return whether a line after those that are known is a later release of this learner."""
+        try:
+            line = json.loads(more.split(b"\n")[0])
+            ours = all(line.get(name) == value for name, value in self._more.items())
+            return bool(ours and line["round"] > last)
+        except (ValueError, AttributeError, KeyError, TypeError):
+            return False
+
+    @contextmanager
+    def _held(self, file: BinaryIO) -> Iterator[None]:
+        try:
+            with held(file):
+                yield
+        except BlockingIOError:
+            raise BadStore(
+                f"{self._path} is held by another process, which may be stopped: end that one first"
+            ) from None
+
+    @staticmethod
+    def _append(file: BinaryIO, data: bytes) -> None:
+        file.write(data)
+        file.flush()
 
     def _line(self, release: Release) -> bytes:
-        line = release_to_json(release) | {"guarantee": self._guarantee}
+        held = self._guarantee
+        said = held if isinstance(held, str) else held(release)
+        line = release_to_json(release) | {"guarantee": said} | self._more
         return json.dumps(line, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"

@@ -7,7 +7,7 @@ curve for equal releases is Kairouz, Oh and Viswanath (2015); see docs/guarantee
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_EVEN, Decimal, localcontext
 from fractions import Fraction
 from functools import cache
@@ -30,6 +30,8 @@ DIGITS = 60
 SLACK = Decimal("1e-40")
 """Far above what rounding to 60 digits can do in a million steps; always added, never taken."""
 NEGLIGIBLE = Decimal("1e-80")
+LARGEST_POWER = 1000
+"""Powers of e above it are not computed."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,22 @@ class Cost:
         """The basic composition of `count` mechanisms of this cost."""
         return Cost(self.epsilon * count, self.delta * count)
 
+    def for_group(self, rounds: int) -> "Cost":
+        """Return what this cost of one round amounts to for a row that is in several rounds.
+
+        Group privacy (docs/guarantee.md, Theorem 14), rounded up.
+
+        >>> cost = Cost(Fraction(1), Fraction(1, 10**6)).for_group(2)
+        >>> float(cost.epsilon), round(float(cost.delta), 8)
+        (2.0, 3.72e-06)
+        """
+        whole(rounds, "rounds", least=1)
+        epsilon, delta = self.epsilon * rounds, self.delta
+        if epsilon > LARGEST_POWER:  # a delta of 1 claims nothing, hence is true
+            return Cost(epsilon, Fraction(1 if delta else 0))
+        powers = (Fraction(enclose_exp(self.epsilon * n, DIGITS)[1]) for n in range(1, rounds))
+        return Cost(epsilon, min(delta * (1 + sum(powers)), Fraction(1)))
+
 
 NOTHING = Cost(Fraction(0))
 
@@ -78,6 +96,22 @@ class Guarantee:
     unit: Unit = "event"
     noise: str = "SystemNoise()"
     cap: int | None = None
+    repeats: int = 1
+    """How often the same row was learned, at most."""
+
+    def for_repeats(self, repeats: int) -> "Guarantee":
+        """Return what is promised to a row that is learned up to `repeats` times.
+
+        Per user nothing changes: all rounds of a user are protected together, however many.
+
+        >>> print(Guarantee(1.0, 0.0).for_repeats(2))
+        (2.0, 0.0)-differential privacy, replace-one, per event (rows were learned up to 2 times)
+        """
+        if repeats == 1 or self.unit == "user" or math.isinf(self.epsilon):
+            return self
+        cost = Cost(Fraction(self.epsilon), Fraction(self.delta)).for_group(repeats)
+        epsilon, delta = float_above(cost.epsilon), float_above(cost.delta)
+        return replace(self, epsilon=epsilon, delta=delta, repeats=repeats)
 
     @classmethod
     def of(
@@ -106,10 +140,10 @@ class Guarantee:
             return f"no privacy at all: {self.noise}"
         pair = f"({self.epsilon!r}, {self.delta!r})"
         said = f"{pair}-differential privacy, {self.adjacency}, per {self.unit}"
-        if self.cap is None:
-            return said
         rounds = "round" if self.cap == 1 else "rounds"
-        return f"{said}: at most {self.cap:,} {rounds} a user count"
+        capped = f": at most {self.cap:,} {rounds} a user count" if self.cap else ""
+        again = f" (rows were learned up to {self.repeats} times)" if self.repeats > 1 else ""
+        return said + capped + again
 
 
 @dataclass(frozen=True)

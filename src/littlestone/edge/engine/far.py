@@ -7,18 +7,18 @@ it ask again.
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 
-from littlestone.edge.blocks import BadRow, Wanted, wanted
+from littlestone.edge.blocks import BadRow, Block, Start, Wanted, wanted
+from littlestone.edge.checksums import Sums
 from littlestone.edge.engine import tasks
 from littlestone.edge.engine.cluster import Ray, plainly, ray_data
-from littlestone.edge.engine.joining import joined
 from littlestone.edge.engine.tasks import Found, Share, Where
 from littlestone.edge.parquet import ParquetRows
-from littlestone.edge.readers import Rows
+from littlestone.edge.readers import BEGINNING, Rows
 from littlestone.learning.rounds import Learns, Numbers, Rounds, Told
 from littlestone.theory.classes import HypothesisClass
 from littlestone.theory.hypothesis import NEVER, Hypothesis
@@ -42,7 +42,7 @@ class LearnsFar(Protocol):
 class FarParquet:
     """Parquet files whose rows are read on the cluster. Only their footers are read here."""
 
-    unit = "row"
+    unit, unfinished = "row", 0
 
     def __init__(self, engine: Ray, path: str, wanted: Wanted, summed: bool) -> None:
         self._near = ParquetRows(path, path, wanted)
@@ -61,9 +61,23 @@ class FarParquet:
     def close(self) -> None:
         """Nothing is open here."""
 
-    def blocks(self, size: int) -> "Iterator[FarBlock]":
-        """The rows, some at a time, each asked for before its turn; `size` is for rows here."""
-        coming = self._coming()
+    def identity(self, rows: int) -> str:
+        """Return what changes when a file that holds one of the first rows is written again."""
+        return self._near.identity(rows)
+
+    def beginning(self) -> Block:
+        """Return the first rows, read here: the whole would have to be begun on the cluster."""
+        return next(self._near.blocks(BEGINNING), Block({}, np.zeros(0, np.int8), None, (), 0))
+
+    def blocks(
+        self,
+        size: int,
+        start: Start | None = None,
+        passing: Callable[[int, int], None] | None = None,
+    ) -> "Iterator[FarBlock]":
+        """Return the rows from a row on, some at a time, each asked for before its turn; `size` is
+        for rows here. Row groups before that row are not read."""
+        coming = self._coming(start.row if start else 0)
         while True:
             while len(self._ahead) <= AHEAD * self._workers and (block := next(coming, None)):
                 self._ahead.append(block)
@@ -90,20 +104,22 @@ class FarParquet:
         with plainly(self._ray):
             return self._ray.get(answer)
 
-    def _coming(self) -> "Iterator[FarBlock]":
-        row = 0
-        for table, count in self._tables():
-            offset = 0
+    def _coming(self, start: int) -> "Iterator[FarBlock]":
+        spans = [span for span in self._spans() if span["row"] + span["rows"] > start]
+        row = start
+        offset = start - spans[0]["row"] if spans else 0
+        for table, count in self._tables(spans):
             while offset < count:
                 size = min(max(FIRST_BLOCK, row), LARGEST_BLOCK, count - offset)
                 yield FarBlock(self, table, Where(offset, size, row))
                 offset, row = offset + size, row + size
+            offset = 0
 
-    def _tables(self) -> Iterator[tuple[Any, int]]:
+    def _tables(self, spans: list[dict[str, Any]]) -> Iterator[tuple[Any, int]]:
         """The addresses of tables in Ray's object store, in the order of the rows."""
-        data, spans = ray_data(), self._spans()
         if not spans:
             return
+        data = ray_data()
         at_once = min(self._workers, len(spans))
         context = data.DataContext.get_current().copy()
         context.execution_options.preserve_order, context.enable_progress_bars = True, False
@@ -125,7 +141,8 @@ class FarParquet:
             for group, count in enumerate(file.groups):
                 rows += count
                 if rows >= SPAN or group == len(file.groups) - 1:
-                    spans.append({"path": path, "first": first, "end": group + 1, "row": row})
+                    where = {"first": first, "end": group + 1, "row": row, "rows": rows}
+                    spans.append({"path": path} | where)
                     first, row, rows = group + 1, row + rows, 0
         return spans
 
@@ -143,7 +160,7 @@ def open_far_rows(
     """The labelled rows of Parquet files, read on a cluster: what `open_rows` is here. If `summed`,
     their checksums are found on the way."""
     source = FarParquet(engine, path, wanted(cls, label, user), summed)
-    return Rows(path, source, strict, LARGEST_BLOCK)
+    return Rows(path, source, strict, LARGEST_BLOCK, source.beginning())
 
 
 class FarBlock:
@@ -175,6 +192,10 @@ class FarBlock:
             return self
         where = Where(offset + start, stop - start, row + start)
         return FarBlock(self._source, self._table, where)
+
+    def start(self, row: int) -> Start:
+        """Where the first of the rows is, if `row` rows of the source come before it."""
+        return Start(row)
 
     def ask(self, rule: Hypothesis) -> None:
         """Have somebody find out what a rule makes of the rows."""
@@ -220,11 +241,9 @@ class FarBlock:
             self._readable = self._brought(self._there(tasks.routes_of))
         return self._readable
 
-    def check_sums(self, before: Sequence[int]) -> list[int]:
-        """The running checksums of the columns."""
-        sums = self._any().sums
-        so_far = before or [0] * len(sums)
-        return [joined(was, *more) for was, more in zip(so_far, sums, strict=True)]
+    def sums(self) -> Sums:
+        """The checksums of the columns."""
+        return self._any().sums
 
     def numbered(self, first: int, within: Mask | None) -> "FarRounds":
         """The rows as rounds from `first` on."""

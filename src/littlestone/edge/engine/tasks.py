@@ -7,12 +7,12 @@ passes the driver.
 
 from itertools import pairwise
 from typing import Any, NamedTuple
-from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
 
 from littlestone.edge.blocks import BadRow, BadStream, Block, Wanted
+from littlestone.edge.checksums import Sums
 from littlestone.edge.parquet import ParquetFile, piece_of_table
 from littlestone.learning.forest import Routes, trees_of
 from littlestone.learning.rounds import (
@@ -53,7 +53,7 @@ class Found(NamedTuple):
     routes: npt.NDArray[np.uint64] | None
     nulls: int
     bad: tuple[BadRow, ...]
-    sums: tuple[tuple[int, int], ...]
+    sums: Sums
 
 
 class Share(NamedTuple):
@@ -121,7 +121,7 @@ def look(wanted: Wanted, table: Any, where: Where, rule: Hypothesis, summed: boo
     routes = None
     if wanted.user is not None:
         routes = rounds.route[np.searchsorted(rounds.number, wrong)].astype(np.uint64)
-    sums = tuple((crc32(text), len(text)) for text in block.spelt()) if summed else ()
+    sums = block.sums() if summed else Sums()
     return Found(wrong.astype(np.uint32), routes, len(block) - rounds.size, block.bad, sums)
 
 

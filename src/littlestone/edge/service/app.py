@@ -69,8 +69,8 @@ def make_app(
     """
     again = partial(reopen or _reopened, store.path)
     wants = wanted(store.cls, store.about.label, store.about.user)
-    first = Public(store.published, store.learner.spent)
-    about, guarantee, key = store.about, store.learner.guarantee, store.key
+    first = Public(store.published, store.spent)
+    about, guarantee, key = store.about, store.guarantee, store.key
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from littlestone.edge.about import OLD_COPY
 from littlestone.edge.service import answers
 from littlestone.edge.service.bodies import examples_of
 from littlestone.edge.service.describing import BODIES, EVENTS, problems
@@ -17,11 +18,6 @@ from littlestone.edge.service.words import in_words
 
 MOST = 1000
 """The most releases of one answer."""
-
-OLD_COPY = (
-    "the file is an old copy: somebody has seen rules, or rounds, that it does not know. Learning "
-    "on would release twice. Put the newest file back, or begin another with a new budget"
-)
 
 router = APIRouter(tags=["public"])
 
@@ -123,7 +119,7 @@ async def events(
     seen = last_event_id or last
     if service.news.denies(seen):
         service.news.stale = True
-        service.writer.end(OLD_COPY)
+        service.writer.condemn(OLD_COPY)
     holder = holder_of(request)
     service.watchers.take(holder)
     return _Stream(service, service.news.known(seen), holder)

@@ -3,7 +3,8 @@
 Promises: what is answered is on disk; what is published was on disk before. Batches that wait are
 committed together: a disk takes as long for one as for several. When a commit fails the
 learner in memory is dead, and the store is opened again from the last commit. When somebody else
-has opened the file, or it has turned out to be an old copy, nothing is written any more, for good.
+has opened the file, or it is no longer where it was, or it has turned out to be an old copy,
+nothing is written any more, for good. That it is an old copy the file then says itself.
 """
 
 from collections import deque
@@ -14,7 +15,15 @@ from typing import Any, NamedTuple, TypeVar
 
 from littlestone.edge.blocks import Block
 from littlestone.edge.service.refusals import Refused, unavailable
-from littlestone.edge.store import Batch, OtherRows, Published, Receipt, Store, Taken
+from littlestone.edge.store import (
+    Batch,
+    Displaced,
+    OtherRows,
+    Published,
+    Receipt,
+    Store,
+    Taken,
+)
 from littlestone.edge.tasks import AnyLearner
 from littlestone.privacy.accounting import Cost
 
@@ -31,6 +40,10 @@ WRITTEN = (
     "without a key it would be learned twice"
 )
 TAKEN = "another process has opened the file of this learner: this one writes no more, for good"
+DISPLACED = (
+    "the file of this learner was moved, removed or replaced: this one writes no more, for good. "
+    "Put it back as it was, and start the service again"
+)
 STOPPING = "the service is stopping: this was not learned. Try again, with the same key"
 
 
@@ -42,9 +55,9 @@ class Public(NamedTuple):
 
 
 class _Work(NamedTuple):
-    """A batch to learn, or a look at the learner."""
+    """A batch to learn, a look at the learner, or word that the file is an old copy (None)."""
 
-    what: Batch | Callable[[AnyLearner], Any]
+    what: Batch | Callable[[AnyLearner], Any] | None
     answer: "Future[Any]"
 
 
@@ -62,7 +75,7 @@ class Writer:
         self._store: Store | None = store
         self._generation = store.generation
         self._reopen, self._publish = reopen, publish
-        self._stopped, self._ready = False, Condition()
+        self._stopped, self._marked, self._ready = False, False, Condition()
         self._waiting: deque[_Work] = deque()
         self._thread = Thread(target=self._run, name="writer", daemon=True)
         self.over: str | None = None
@@ -85,6 +98,11 @@ class Writer:
         """Write no more, for good; the first reason stands."""
         self.over = self.over or why
 
+    def condemn(self, why: str) -> None:
+        """Write no more, for good, as the file is an old copy; and have it say so."""
+        self.end(why)
+        self._put(None)
+
     def learn(self, block: Block, key: str | None, digest: bytes) -> "Future[Receipt]":
         """Have a block learned. The receipt is for what is on disk."""
         return self._put(Batch(block, key, digest))
@@ -93,7 +111,7 @@ class Writer:
         """Look at the learner between two commits."""
         return self._put(see)
 
-    def _put(self, what: Batch | Callable[[AnyLearner], Any]) -> "Future[Any]":
+    def _put(self, what: Batch | Callable[[AnyLearner], Any] | None) -> "Future[Any]":
         answer: Future[Any] = Future()
         with self._ready:
             if not self._stopped:
@@ -145,15 +163,32 @@ class Writer:
                 work.answer.set_result(one)
 
     def _done(self, works: list[_Work]) -> list[Any]:
+        if works[0].what is None:
+            self._mark_old_copy()
+            return [None]
         store = self._opened()
         batches = [work.what for work in works if isinstance(work.what, Batch)]
         if not batches:
-            return [work.what(store.learner) for work in works if not isinstance(work.what, Batch)]
+            return [work.what(store.learner) for work in works if callable(work.what)]
         if self.over is not None:
             raise unavailable(self.over)
         found = store.learn_all(batches)
-        self._publish(Public(store.published, store.learner.spent))
+        self._publish(Public(store.published, store.spent))
         return list(found)
+
+    def _mark_old_copy(self) -> None:
+        """Have the file say that it is an old copy, unless it is not ours to judge any more."""
+        if self._marked:
+            return
+        try:
+            self._store = self._store or self._reopen(self._generation)
+            self._store.condemn()
+        except Taken:
+            # Whoever holds the file now is ahead of us, so that somebody has seen more proves
+            # nothing: that it was taken is the reason to tell.
+            self.over = None
+            raise
+        self._marked = True
 
     def _told(self, error: Exception) -> Refused:
         """What a client hears of a failure; the store is made whole again if it can be."""
@@ -161,14 +196,18 @@ class Writer:
             return error
         self._drop()
         if isinstance(error, Taken):
-            self.end(TAKEN)
-            return unavailable(TAKEN)
+            return self._ended(error)
         self.trouble = f"a commit failed ({type(error).__name__})"
         try:
             self._opened()
         except Refused as refusal:
             return refusal
         return unavailable(FAILED, RETRY)
+
+    def _ended(self, error: Taken) -> Refused:
+        why = DISPLACED if isinstance(error, Displaced) else TAKEN
+        self.end(why)
+        return unavailable(why)
 
     def _drop(self) -> None:
         if self._store is not None:
@@ -183,14 +222,13 @@ class Writer:
             raise unavailable(self.over)
         try:
             store = self._reopen(self._generation)
-        except Taken:
-            self.end(TAKEN)
-            raise unavailable(TAKEN) from None
+        except Taken as error:
+            raise self._ended(error) from None
         except Exception as error:
             self.trouble = f"the file cannot be opened ({type(error).__name__})"
             raise unavailable(FAILED, RETRY) from None
         self._store, self._generation, self.trouble = store, store.generation, None
-        self._publish(Public(store.published, store.learner.spent))
+        self._publish(Public(store.published, store.spent))
         return store
 
 

@@ -1,0 +1,171 @@
+"""A budget for estimators, which other libraries clone, copy and pickle.
+
+A spender refuses to be copied. An estimator of scikit-learn or River cannot: their searches and
+ensembles work by cloning one that has not begun. So what must not be doubled is the budget. An
+estimator and everything cloned, copied or unpickled from it hold one `Budget`, and together they
+spend at most its total.
+"""
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from fractions import Fraction
+from threading import Lock
+from typing import Any, ClassVar, Self
+from uuid import uuid4
+
+from littlestone.privacy.accounting import NOTHING, Cost
+from littlestone.privacy.exact import BadParameter
+
+
+class Budget:
+    """An amount of (epsilon, delta) that is spent once, whoever holds it.
+
+    Copying returns the same budget. A pickle holds its token only: loaded in the process that made
+    the budget it is that budget, loaded in another it is one from which nothing can be spent.
+
+    `split_by` names the parameter that divides it, for the sentence of a refusal.
+
+    >>> budget, half = Budget("fits"), Cost(Fraction(1, 2))
+    >>> budget.draw(half, total=Cost(Fraction(1)))
+    >>> budget.spent, budget.exhausted
+    (Cost(epsilon=Fraction(1, 2), delta=Fraction(0, 1)), False)
+    """
+
+    def __init__(self, split_by: str) -> None:
+        self.split_by = split_by
+        self.total: Cost | None = None
+        self.spent = NOTHING
+        self._token = uuid4().hex
+        self._home: int | None = os.getpid()
+        self._lock = Lock()
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether nothing can be spent any more: every learner needs some epsilon."""
+        return self.total is not None and self.spent.epsilon >= self.total.epsilon
+
+    def fix(self, total: Cost) -> None:
+        """Fix the total, if it has not been fixed."""
+        if self.total is None:
+            self.total = total
+
+    def check(self, cost: Cost, total: Cost) -> None:
+        """Raise if `cost` cannot be spent.
+
+        Parameters
+        ----------
+        cost
+            What a learner would spend.
+        total
+            What the total is going to be, if it has not been fixed.
+
+        Raises
+        ------
+        BadParameter
+            If less is left, or if the budget belongs to another process.
+        """
+        if os.getpid() != self._home:
+            raise BadParameter(
+                "this estimator was made in another process, and only there is it known what its "
+                "other copies have spent: fit it in that process (n_jobs=1), or make a new "
+                "estimator in this one, with a budget of its own"
+            )
+        total = total if self.total is None else self.total
+        after = self.spent + cost
+        if after.epsilon > total.epsilon or after.delta > total.delta:
+            left = Cost(total.epsilon - self.spent.epsilon, total.delta - self.spent.delta)
+            raise BadParameter(
+                f"this would spend {_words(cost)}, and {_words(left)} is left of the budget of "
+                f"{_words(total)}, which this estimator shares with its clones and copies because "
+                "what they spend on the same data adds up. For several learners (cross-validation, "
+                f"a grid search, an ensemble) say {self.split_by}=N before the first, and each "
+                "gets 1/N of the budget; for other data make a new estimator"
+            )
+
+    def draw(self, cost: Cost, total: Cost) -> None:
+        """Spend `cost`, or raise and spend nothing; `total` is fixed, if none has been."""
+        with self._lock:
+            self.check(cost, total)
+            self.fix(total)
+            self.spent += cost
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[Callable[[str], "Budget"], tuple[str]]:
+        # Kept for as long as the process lives: nobody knows how long the pickle does.
+        _PICKLED[self._token] = self
+        return _loaded, (self._token,)
+
+
+_PICKLED: dict[str, Budget] = {}
+
+
+def _loaded(token: str) -> Budget:
+    """Return the budget of this process with this token, or one that refuses."""
+    if token in _PICKLED:
+        return _PICKLED[token]
+    stranger = Budget("")
+    stranger._token, stranger._home = token, None
+    return stranger
+
+
+def cost_of(plan: Any) -> Cost:
+    """Return what a learner with this plan spends in all; one without a delta needs none."""
+    return Cost(plan.epsilon, getattr(plan, "delta", Fraction(0)))
+
+
+def _words(cost: Cost) -> str:
+    return f"(epsilon {float(cost.epsilon):.4g}, delta {float(cost.delta):.4g})"
+
+
+class HasBudget:
+    """A mixin for estimators: one budget for all that is cloned, copied or unpickled from one.
+
+    Its total is what `_total` returns when the first learner is begun or, if that comes first, when
+    the first copy is made: not later, because a search changes the parameters of its clones.
+    """
+
+    _split_by: ClassVar[str]
+    _budget: Budget | None = None
+
+    def _total(self) -> Cost:
+        """Return what the parameters allow in all; raise BadParameter if they do not say."""
+        raise NotImplementedError
+
+    def _spender(self) -> object:
+        """Return the learner that was begun, or None."""
+        raise NotImplementedError
+
+    def _own_budget(self) -> Budget:
+        with _MAKING:
+            if self._budget is None:
+                self._budget = Budget(self._split_by)
+            return self._budget
+
+    def _shared_budget(self) -> Budget:
+        """Return the budget for a copy to share, its total fixed if the parameters say it."""
+        budget = self._own_budget()
+        with suppress(BadParameter):
+            budget.fix(self._total())
+        return budget
+
+    def _draw(self, plan: Any) -> None:
+        """Spend what a learner with this plan spends, or raise."""
+        self._own_budget().draw(cost_of(plan), self._total())
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        # copy.copy, copy.deepcopy and every pickler come this way.
+        if self._spender() is not None:
+            raise TypeError(
+                "a spender cannot be copied or pickled: stepping a copy is a second release"
+            )
+        self._shared_budget()
+        return super().__reduce_ex__(protocol)
+
+
+_MAKING = Lock()

@@ -1,0 +1,747 @@
+"""Mutants: break a line that guards the guarantee, and see that a test goes red. `make mutants`.
+
+Each mutation is a piece of text in a file and what is put in its place, with the test files that
+must notice. Every one is made alone, in a copy of the tree, and its tests are run there. A text
+that is not found exactly once in its file is an error of this script: then the code has moved on,
+and the list has to follow it.
+
+    PYTHONPATH=tests python -m mutants            all of them, some minutes each dozen
+    PYTHONPATH=tests python -m mutants store lift those with one of these words in name or file
+    PYTHONPATH=tests python -m mutants --check    only whether every text is found
+
+A mutant that survives is a line that no test guards: write the test. Those in `HARMLESS` survive
+because the line is a second lock on the same door, or because nothing can tell the difference; each
+says why. They must survive: one that is killed is listed in the wrong place.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parent.parent
+NOT_COPIED = ".git", ".venv", ".*_cache", ".hypothesis", "__pycache__", "figures", "*.egg-info"
+
+
+class Mutant(NamedTuple):
+    """One mutation: in `file`, below src/littlestone, `old` becomes `new`; `tests` must go red."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: str
+    """Test files below tests/, in the order in which they are run."""
+
+
+MUTANTS = [
+    # The five that survived in version 0.1.
+    Mutant(
+        "cap counts are not saved",
+        "learning/private.py",
+        "keep(Saved(live, memory, self._unsaved_users(), self.releases, trace))",
+        "keep(Saved(live, memory, {}, self.releases, trace))",
+        "test_store.py",
+    ),
+    Mutant(
+        "published before COMMIT",
+        "edge/store.py",
+        """            self._db.execute("COMMIT")
+            self.published = public
+""",
+        """            self.published = public
+            self._db.execute("COMMIT")
+""",
+        "test_store.py",
+    ),
+    Mutant(
+        "River's skip does nothing",
+        "river.py",
+        """    def _skip(self, x: Any) -> None:
+        self.learner.skip_one()
+""",
+        """    def _skip(self, x: Any) -> None:
+        return
+""",
+        "test_river.py",
+    ),
+    Mutant(
+        "condition (3) of the keep-curve is not asked",
+        "privacy/drawn_and_kept.py",
+        "and g * odds_now <= odds_after <= g**2 * odds_now",
+        "and odds_after <= g**2 * odds_now",
+        "privacy/test_drawn_and_kept.py",
+    ),
+    Mutant(
+        "the exponential mechanism's rate is doubled",
+        "privacy/exponential.py",
+        "self.rate = self.cost.epsilon / (2 * self.sensitivity)",
+        "self.rate = self.cost.epsilon / self.sensitivity",
+        "privacy/test_exponential.py",
+    ),
+    Mutant(
+        "the exponential mechanism draws at twice its rate",
+        "privacy/exponential.py",
+        "drawn = draw_by_score(values, self.rate, noise, release)",
+        "drawn = draw_by_score(values, 2 * self.rate, noise, release)",
+        "privacy/test_exponential.py",
+    ),
+    # Noise: how much, how often, from where.
+    Mutant(
+        "a scale is rounded to the nearest float",
+        "privacy/noise.py",
+        "return Fraction(float_above(scale))",
+        "return Fraction(float(scale))",
+        "privacy/test_noise.py",
+    ),
+    Mutant(
+        "a reported epsilon is rounded to the nearest float",
+        "privacy/exact.py",
+        "return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)",
+        "return nearest",
+        "privacy/test_spending.py",
+    ),
+    Mutant(
+        "the geometric law has a hole",
+        "privacy/noise.py",
+        "return two_sided if two_sided >= 0 else ~two_sided",
+        "return abs(two_sided)",
+        "privacy/test_noise.py",
+    ),
+    Mutant(
+        "noise drawn ahead survives a fork",
+        "privacy/noise.py",
+        """        if os.getpid() != self._process:
+            self._forget()
+        ahead =""",
+        """        ahead =""",
+        "privacy/test_noise.py",
+    ),
+    Mutant(
+        "noise can be pickled",
+        "privacy/noise.py",
+        "def __reduce_ex__(self, protocol: object) -> NoReturn:",
+        "def _reduce_ex(self, protocol: object) -> NoReturn:",
+        "privacy/test_noise.py",
+    ),
+    Mutant(
+        "a tail is a margin too thick",
+        "privacy/tails.py",
+        "return _power(margin, scale, digits) if margin > 0 else (Fraction(1), Fraction(1))",
+        "return _power(margin - 1, scale, digits) if margin > 0 else (Fraction(1), Fraction(1))",
+        "privacy/test_tails.py",
+    ),
+    # The monitors.
+    Mutant(
+        "the mistakes monitor's scale forgets the cap",
+        "privacy/above_threshold.py",
+        "self._scale = noise_scale(self.cap / self.cost.epsilon)",
+        "self._scale = noise_scale(1 / self.cost.epsilon)",
+        "privacy/test_spending.py",
+    ),
+    Mutant(
+        "the lift is not drawn anew in an epoch",
+        "privacy/above_threshold.py",
+        "self._mistakes, self._lift = 0, None",
+        "self._mistakes = 0",
+        "privacy/test_spending.py privacy/test_gate.py",
+    ),
+    Mutant(
+        "the count is not reset at a firing",
+        "privacy/above_threshold.py",
+        "self._mistakes, self._lift = 0, None",
+        "self._lift = None",
+        "privacy/test_above_threshold.py privacy/test_tails.py",
+    ),
+    Mutant(
+        "a run that fires goes on in its epoch",
+        "privacy/above_threshold.py",
+        """            if fired is not None:
+                self._begin_epoch()
+""",
+        "",
+        "privacy/test_tails.py",
+    ),
+    Mutant(
+        "the query noise forgets the releases",
+        "privacy/above_threshold.py",
+        "return reach / lift, 2 * releases * reach / (epsilon - lift)",
+        "return reach / lift, 2 * reach / (epsilon - lift)",
+        "privacy/test_above_threshold.py privacy/test_gate.py",
+    ),
+    Mutant(
+        "the challenger's query is taken to move by one",
+        "privacy/gate.py",
+        'sensitivity=1 if query == "lost" else 2,',
+        "sensitivity=1,",
+        "privacy/test_spending.py privacy/test_gate.py",
+    ),
+    Mutant(
+        "an exhausted sparse vector goes on",
+        "privacy/above_threshold.py",
+        "return self.firings >= self.releases",
+        "return self.firings > self.releases",
+        "privacy/test_above_threshold.py privacy/test_gate.py",
+    ),
+    # The selectors.
+    Mutant(
+        "the histogram's scale is halved",
+        "privacy/histogram.py",
+        "self.scale = noise_scale(2 / self.cost.epsilon)",
+        "self.scale = noise_scale(1 / self.cost.epsilon)",
+        "privacy/test_histogram.py",
+    ),
+    Mutant(
+        "tau is one too small",
+        "privacy/histogram.py",
+        "return below + 1",
+        "return below",
+        "privacy/test_histogram.py",
+    ),
+    Mutant(
+        "an undecided tau is taken for enough",
+        "privacy/histogram.py",
+        "if left_high <= right_low:",
+        "if left_low <= right_high:",
+        "privacy/test_histogram.py",
+    ),
+    Mutant(
+        "a key without votes stays in the ballot",
+        "privacy/histogram.py",
+        "if n > 0 and key != leave_out}",
+        "if key != leave_out}",
+        "privacy/test_histogram.py",
+    ),
+    Mutant(
+        "the left-out key is not left out",
+        "privacy/histogram.py",
+        "if n > 0 and key != leave_out}",
+        "if n > 0}",
+        "privacy/test_histogram.py privacy/test_drawn_and_kept.py",
+    ),
+    Mutant(
+        "the published key is not left out",
+        "privacy/gate.py",
+        "leave_out = self.published if self.leave_out_published else None",
+        "leave_out = None",
+        "test_dpsoa.py privacy/test_gate.py",
+    ),
+    Mutant(
+        "naming none weighs nothing",
+        "privacy/drawn_and_kept.py",
+        "down ** (top - n) if n else down**top)",
+        "down ** (top - n) if n else 1)",
+        "privacy/test_drawn_and_kept.py",
+    ),
+    Mutant(
+        "a drawn key is always kept",
+        "privacy/drawn_and_kept.py",
+        "return keys[ticket // weights[n]] if kept else None",
+        "return keys[ticket // weights[n]]",
+        "privacy/test_drawn_and_kept.py",
+    ),
+    Mutant(
+        "the keep-curve is not checked",
+        "privacy/drawn_and_kept.py",
+        "if not is_lawful_step(now, after, self.growth**2, low):",
+        "if after < now:",
+        "privacy/test_drawn_and_kept.py",
+    ),
+    Mutant(
+        "an undecided group is guessed",
+        "privacy/exponential.py",
+        "if start_high <= least and most <= end_low:",
+        "if most <= end_low + (1 << width):",
+        "privacy/test_exponential.py",
+    ),
+    # What adds up.
+    Mutant(
+        "delta is not split among the releases",
+        "privacy/gate.py",
+        "delta=self.cost.delta / releases)",
+        "delta=self.cost.delta)",
+        "privacy/test_spending.py privacy/test_gate.py",
+    ),
+    Mutant(
+        "a plan's delta is not split by the cap",
+        "learning/plan.py",
+        "return self.delta / (self.cap or 1 if self.releases is None else self.releases)",
+        "return self.delta",
+        "test_plans.py test_dpsoa.py test_saving.py",
+    ),
+    Mutant(
+        "a plan's epsilon is not split by the cap",
+        "learning/plan.py",
+        "return (self.epsilon - self.epsilon_monitor) / touched",
+        "return self.epsilon - self.epsilon_monitor",
+        "test_plans.py test_dpsoa.py test_saving.py",
+    ),
+    Mutant(
+        "selections beyond the first are free for a user",
+        "privacy/epochs.py",
+        "return self._monitor.cap if self.releases is None else self.releases",
+        "return 1 if self.releases is None else self.releases",
+        "privacy/test_gate.py",
+    ),
+    Mutant(
+        "events without an epoch are counted once",
+        "privacy/accounting.py",
+        "return sum(always, Cost(Fraction(epsilon), Fraction(delta)))",
+        "return sum(always[:1], Cost(Fraction(epsilon), Fraction(delta)))",
+        "privacy/test_accounting.py",
+    ),
+    Mutant(
+        "the cheapest epochs are counted",
+        "privacy/accounting.py",
+        "epsilon = sum(sorted(cost.epsilon for cost in epochs.values())[-touched:])",
+        "epsilon = sum(sorted(cost.epsilon for cost in epochs.values())[:touched])",
+        "privacy/test_accounting.py",
+    ),
+    Mutant(
+        "composition forgets its slack",
+        "privacy/accounting.py",
+        "a, b = 2 * count * NEGLIGIBLE, Decimal(0)",
+        "a, b = Decimal(0), Decimal(0)",
+        "privacy/test_accounting.py privacy/test_every_check.py",
+    ),
+    Mutant(
+        "noise that is not secret has a guarantee",
+        "privacy/accounting.py",
+        "if not noise.private:",
+        "if False:",
+        "privacy/test_spending.py",
+    ),
+    Mutant(
+        "the guarantee is said per event, whatever the unit",
+        "privacy/gate.py",
+        "return Guarantee.of(self._total(), self._noise, self.unit)",
+        "return Guarantee.of(self._total(), self._noise)",
+        "privacy/test_spending.py privacy/test_gate.py",
+    ),
+    Mutant(
+        "a generation has one release more than it pays for",
+        "privacy/generations.py",
+        "return self.singles + (release - self.singles) // self.releases_each",
+        "return self.singles + (release - self.singles) // (self.releases_each + 1)",
+        "privacy/test_generations.py",
+    ),
+    # Forward only.
+    Mutant(
+        "a spender can be copied",
+        "privacy/spender.py",
+        'raise TypeError("a spender cannot be copied: stepping a copy is a second release")',
+        "return self",
+        "privacy/test_spending.py test_learner_use.py",
+    ),
+    Mutant(
+        "a spender can be pickled",
+        "privacy/spender.py",
+        "def __reduce_ex__(self, protocol: object) -> NoReturn:",
+        "def _reduce_ex(self, protocol: object) -> NoReturn:",
+        "privacy/test_spending.py test_learner_use.py",
+    ),
+    Mutant(
+        "a spender works in a forked child",
+        "privacy/spender.py",
+        "if os.getpid() != self._home:",
+        "if False:",
+        "privacy/test_spending.py",
+    ),
+    Mutant(
+        "two threads step at once",
+        "privacy/spender.py",
+        "if not self._lock.acquire(blocking=False):",
+        "if self._lock.acquire(blocking=False) and False:",
+        "privacy/test_spending.py",
+    ),
+    Mutant(
+        "an exporter lives on",
+        "privacy/spender.py",
+        """            self._moved = True
+            return self._state()
+""",
+        """            return self._state()
+""",
+        "privacy/test_spending.py",
+    ),
+    Mutant(
+        "a learner that was not kept lives on",
+        "privacy/spender.py",
+        """            self._moved = True
+            keep(self._state())
+            self._moved = False
+""",
+        """            keep(self._state())
+""",
+        "test_saving.py",
+    ),
+    Mutant(
+        "another promise's state is resumed",
+        "privacy/spender.py",
+        "if mine != theirs:",
+        "if False:",
+        "privacy/test_spending.py test_saving.py",
+    ),
+    Mutant(
+        "a learner goes on after a step that was interrupted",
+        "learning/private.py",
+        "if not self._under_way.acquire(blocking=False):",
+        "if self._under_way.acquire(blocking=False) and False:",
+        "test_learner_use.py",
+    ),
+    # The rounds, and what a round can move.
+    Mutant(
+        "a null round does not take its number",
+        "learning/rounds.py",
+        "answers[kept], number[kept], route[kept])",
+        "answers[kept], number[: len(kept)], route[kept])",
+        "test_dpsoa.py test_shown_to_the_gate.py",
+    ),
+    Mutant(
+        "a null round is routed by its place",
+        "learning/rounds.py",
+        "answers[kept], number[kept], route[kept])",
+        "answers[kept], number[kept], route[: len(kept)])",
+        "test_dpsoa.py test_shown_to_the_gate.py",
+    ),
+    Mutant(
+        "users are routed by round",
+        "learning/rounds.py",
+        "route = number if users is None else users",
+        "route = number",
+        "test_dpsoa.py test_shown_to_the_gate.py",
+    ),
+    Mutant(
+        "coins of a round depend on its place in the batch",
+        "learning/forest.py",
+        "return below(trees, coins(seed, Purpose.TREE, routes))",
+        "return below(trees, coins(seed, Purpose.TREE, np.arange(np.size(routes))))",
+        "test_forest.py test_dpsoa.py",
+    ),
+    Mutant(
+        "a guess is the same in every generation of a tree",
+        "learning/forest.py",
+        """        address = self.epoch, number, tree.generation, parent
+""",
+        """        address = self.epoch, number, parent
+""",
+        "test_forest.py",
+    ),
+    Mutant(
+        "a cap lets one round more through",
+        "learning/dpsoa.py",
+        "return self._shown[route] <= self.plan.cap",
+        "return self._shown[route] <= self.plan.cap + 1",
+        "test_dpsoa.py test_shown_to_the_gate.py",
+    ),
+    Mutant(
+        "a null round is not counted against the cap",
+        "learning/dpsoa.py",
+        "if self.plan.cap is not None and not self._within_cap(route):",
+        "if y is not None and self.plan.cap is not None and not self._within_cap(route):",
+        "test_dpsoa.py",
+    ),
+    Mutant(
+        "cap counts are not revived",
+        "learning/dpsoa.py",
+        "self._shown = dict(users)",
+        "self._shown = {}",
+        "test_store.py",
+    ),
+    Mutant(
+        "cap counts are not written",
+        "edge/shelf.py",
+        'db.executemany("INSERT OR REPLACE INTO users VALUES (?, ?)", users)',
+        "list(users)",
+        "test_store.py",
+    ),
+    Mutant(
+        "the forest is not replanted at a firing",
+        "learning/restarting.py",
+        """        \"\"\"A new epoch begins, from the published rule.\"\"\"
+        self.forest.restart(self.rule)
+""",
+        """        \"\"\"A new epoch begins, from the published rule.\"\"\"
+""",
+        "test_dpsoa.py test_shown_to_the_gate.py",
+    ),
+    Mutant(
+        "the forest is not replanted at a public restart",
+        "learning/restarting.py",
+        """            self._put_by.clear()
+            self._forest.restart(self.rule)
+""",
+        """            self._put_by.clear()
+""",
+        "test_dpsoa.py test_shown_to_the_gate.py",
+    ),
+    Mutant(
+        "mistakes pending at a firing are counted again",
+        "learning/restarting.py",
+        "self._pending, self._window = 0, FIRST_WINDOW",
+        "self._window = FIRST_WINDOW",
+        "test_dpsoa.py test_shown_to_the_gate.py",
+    ),
+    Mutant(
+        "experts keep their scores after a generation",
+        "learning/experts.py",
+        """            self._generation = self.gate.generation
+            self.forest.restart(self.rule)
+""",
+        """            self._generation = self.gate.generation
+""",
+        "test_experts.py test_shown_to_the_gate.py",
+    ),
+    Mutant(
+        "learning goes on past the horizon",
+        "learning/private.py",
+        "stop = max(self.rounds, min(end, self._horizon))",
+        "stop = end",
+        "test_learner_use.py",
+    ),
+    # The store.
+    Mutant(
+        "a release is written before its batch is committed",
+        "edge/store.py",
+        """            write(self._db, saved, self.learner.ledger, told)
+            self._db.execute("COMMIT")
+""",
+        """            self.published = public
+            write(self._db, saved, self.learner.ledger, told)
+            self._db.execute("COMMIT")
+""",
+        "test_store.py",
+    ),
+    Mutant(
+        "who held the file before may commit",
+        "edge/store.py",
+        "if not moving and generation_of(self._db) != self.generation:",
+        "if False:",
+        "test_store.py",
+    ),
+    Mutant(
+        "opening is no move",
+        "edge/store.py",
+        "UPDATE about SET value = value + 1 WHERE",
+        "UPDATE about SET value = value + 0 WHERE",
+        "test_store.py",
+    ),
+    Mutant(
+        "a batch that was cut short is committed with the next",
+        "edge/store.py",
+        "if self.learner.rounds != rounds:",
+        "if False:",
+        "test_store.py",
+    ),
+    Mutant(
+        "a key's rows are not compared",
+        "edge/store.py",
+        "if row[0] != digest:",
+        "if False:",
+        "test_store.py test_service.py",
+    ),
+    Mutant(
+        "a known key is learned again",
+        "edge/store.py",
+        "one = None if key is None else self._known_or_not(key, digest)",
+        "one = None",
+        "test_store.py",
+    ),
+    Mutant(
+        "a commit need not be on disk",
+        "edge/store.py",
+        'db.execute("PRAGMA synchronous = FULL")',
+        'db.execute("PRAGMA synchronous = OFF")',
+        "test_store.py",
+    ),
+    Mutant(
+        "the store's file is for everybody",
+        "edge/store.py",
+        "os.chmod(path, 0o600)",
+        "os.chmod(path, 0o644)",
+        "test_store.py",
+    ),
+    Mutant(
+        "an older copy is not found out by its releases",
+        "edge/witness.py",
+        """        if found.startswith(known) and found != known:
+""",
+        """        if found.startswith(known) and found != known:
+            return
+        if False:
+""",
+        "test_store.py",
+    ),
+    # The budget of estimators.
+    Mutant(
+        "a deep copy of an estimator has a budget of its own",
+        "privacy/budget.py",
+        """    def __deepcopy__(self, memo: object) -> Self:
+        return self
+""",
+        """    def __deepcopy__(self, memo: object) -> "Budget":
+        return Budget(self.split_by)
+""",
+        "test_sklearn.py test_river.py",
+    ),
+    Mutant(
+        "a pickle is a budget of its own",
+        "privacy/budget.py",
+        "if token in _PICKLED:",
+        "if False:",
+        "test_sklearn.py",
+    ),
+    Mutant(
+        "a pickle can be fitted in another process",
+        "privacy/budget.py",
+        "stranger._token, stranger._home = token, None",
+        "stranger._token = token",
+        "test_sklearn.py",
+    ),
+    Mutant(
+        "an estimator can be fitted in a forked child",
+        "privacy/budget.py",
+        "if os.getpid() != self._home:",
+        "if self._home is None:",
+        "test_sklearn.py",
+    ),
+    Mutant(
+        "parameters that are set raise the budget",
+        "privacy/budget.py",
+        "total = total if self.total is None else self.total",
+        "self.total = total",
+        "test_sklearn.py",
+    ),
+    Mutant(
+        "delta is not counted",
+        "privacy/budget.py",
+        "if after.epsilon > total.epsilon or after.delta > total.delta:",
+        "if after.epsilon > total.epsilon:",
+        "test_sklearn.py",
+    ),
+    Mutant(
+        "a clone for River has a budget of its own",
+        "river.py",
+        """        twin._budget = self._shared_budget()
+""",
+        "",
+        "test_river.py",
+    ),
+    Mutant(
+        "a fit for scikit-learn has the whole budget",
+        "sklearn.py",
+        "learner = self._made(self.learner, self._share, horizon)",
+        "learner = self._made(self.learner, Fraction(1), horizon)",
+        "test_sklearn.py",
+    ),
+]
+
+HARMLESS = {
+    "composition forgets its slack": "`SLACK`, 1e-40, is taken off as well, and is larger",
+}
+"""Mutants that survive and should, each with why."""
+
+
+def check() -> None:
+    """Say which texts are not found exactly once, and stop if any are."""
+    counts = {
+        mutant.name: (ROOT / "src/littlestone" / mutant.file).read_text().count(mutant.old)
+        for mutant in MUTANTS
+    }
+    lost = [f"{name!r}: its text is there {n} times" for name, n in counts.items() if n != 1]
+    lost += [f"{name!r} is not the name of a mutant" for name in HARMLESS if name not in counts]
+    if len(counts) != len(MUTANTS):
+        lost.append("two mutants have the same name")
+    if lost:
+        sys.exit("\n".join([*lost, "The code has moved on: mend the list in tests/mutants.py."]))
+
+
+def copied(into: Path) -> Path:
+    """Copy the tree, without what it does not need to be tested."""
+    shutil.copytree(ROOT, into, ignore=shutil.ignore_patterns(*NOT_COPIED))
+    return into
+
+
+def red(tree: Path, test: str) -> bool:
+    """Whether a file of tests fails in a tree: in one process, up to the first failure."""
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-x", "-n", "0", "-q"]
+    done = subprocess.run(
+        [*command, f"tests/{test}"],
+        cwd=tree,
+        env=_environment(tree),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode not in (0, 1):
+        sys.exit(f"the tests did not run:\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
+    return done.returncode == 1
+
+
+@cache
+def green_before(tree: Path, test: str) -> None:
+    """Stop if a test is red without any mutation: it would seem to kill everything."""
+    if red(tree, test):
+        sys.exit(f"{test}: red before anything was changed")
+
+
+def imported_from(tree: Path) -> bool:
+    """Whether the tests of a tree import what is in it, and not what is installed."""
+    asked = [sys.executable, "-c", "import littlestone; print(littlestone.__file__)"]
+    found = subprocess.run(
+        asked, env=_environment(tree), capture_output=True, text=True, check=True
+    )
+    return Path(found.stdout.strip()).is_relative_to(tree)
+
+
+def _environment(tree: Path) -> dict[str, str]:
+    # No compiled files: one of a mutant could be taken for that of the next.
+    return os.environ | {"PYTHONPATH": str(tree / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def killed(mutant: Mutant, tree: Path) -> bool:
+    """Whether the tests of a mutant notice it. The tree is left as it was."""
+    path, tests = tree / "src/littlestone" / mutant.file, mutant.tests.split()
+    whole = path.read_text()
+    for test in tests:
+        green_before(tree, test)
+    path.write_text(whole.replace(mutant.old, mutant.new))
+    try:
+        return any(red(tree, test) for test in tests)
+    finally:
+        path.write_text(whole)
+
+
+def main(words: list[str]) -> None:
+    """Run the mutants that are asked for; exit 1 if any does not end as it should."""
+    check()
+    if words == ["--check"]:
+        return
+    chosen = [m for m in MUTANTS if not words or any(w in f"{m.name} {m.file}" for w in words)]
+    wrong = []
+    with tempfile.TemporaryDirectory() as folder:
+        tree = copied(Path(folder).resolve() / "tree")
+        assert imported_from(tree)
+        for mutant in chosen:
+            began = time.monotonic()
+            dead, harmless = killed(mutant, tree), mutant.name in HARMLESS
+            word = "killed  " if dead else "harmless" if harmless else "SURVIVED"
+            print(
+                f"{word} {time.monotonic() - began:5.0f} s  {mutant.file}: {mutant.name}",
+                flush=True,
+            )
+            if dead == harmless:
+                wrong.append(mutant.name)
+    print(
+        f"{len(chosen)} mutants, {len(wrong)} that did not end as they should", *wrong, sep="\n  "
+    )
+    sys.exit(bool(wrong))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,75 @@
+"""Classes as JSON data: what is read back is the class that was written, in every value's type."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import littlestone as ls
+from classes import CASES
+from littlestone.edge.specs import parse_spec
+from littlestone.theory.class_json import class_from_json, class_to_json, same_class
+from littlestone.theory.errors import BadClass
+from littlestone.theory.finite import explicit
+
+SPECS = ["points:m", "sets:m:3", "rules:a,b\\,c", "thresholds:s:0:100:5", "thresholds:s:0.5:2:0.25",
+         "intervals:s:-3:9", "conjunctions:a,b", "table:table.csv"]  # fmt: skip
+MORE: dict[str, ls.HypothesisClass] = {
+    "points of every type": ls.FiniteClass(
+        [[0, 1] * 4, [1, 0] * 4],
+        ["1", 2.5, None, b"\xff", float("nan"), float("inf"), (1, ("a",)), 10**30],
+    ),
+    "a table on a grid": explicit(ls.Thresholds(0, 1, 0.25, "s"), "halving"),
+    "a table on edges": explicit(ls.Bins([0.1, 5], "s"), "first"),
+    "nested": ls.Complement(ls.Union(ls.Complement(ls.Sets(2, "m")), ls.Points("m"))),
+}
+
+
+def again(cls: ls.HypothesisClass) -> ls.HypothesisClass:
+    return class_from_json(json.loads(json.dumps(class_to_json(cls), allow_nan=False)))
+
+
+@pytest.mark.parametrize("name", [*CASES, *MORE])
+def test_a_class_is_read_back_as_it_was(name: str) -> None:
+    cls = MORE[name] if name in MORE else CASES[name][0]
+    if name == "contributed":
+        with pytest.raises(BadClass, match="cannot be written to a file"):
+            class_to_json(cls)
+        return
+    found = again(cls)
+    assert type(found) is type(cls)
+    assert same_class(found, cls)
+    assert repr(found) == repr(cls)
+    assert found.hypothesis(found.start()) == cls.hypothesis(cls.start())
+    if cls.size is not None and cls.size < 100:
+        assert list(found.hypotheses()) == list(cls.hypotheses())
+    others = (other for other in CASES if other not in ("contributed", name))
+    assert not any(same_class(found, CASES[other][0]) for other in others)
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_every_specification_can_be_kept(
+    spec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "table.csv").write_text("m,a,b\nfirst,1,0\nsecond,0,1\n")
+    assert again(parse_spec(spec)) == parse_spec(spec)
+    assert same_class(again(parse_spec(spec)), parse_spec(spec))
+
+
+def test_classes_are_the_same_by_what_they_are() -> None:
+    assert same_class(ls.Thresholds(0, 10), ls.Thresholds(0.0, 10.0, 1.0))
+    assert not same_class(ls.Points("m"), ls.Sets(1, "m"))
+    rows = [[0, 1], [1, 0]]
+    assert not same_class(ls.FiniteClass(rows, ["01", 2]), ls.FiniteClass(rows, [1, 2]))
+    assert not same_class(ls.FiniteClass(rows), ls.FiniteClass(rows[::-1]))
+
+
+def test_a_class_of_a_subclass_is_not_taken_for_its_base() -> None:
+    class Mine(ls.Sets):
+        """A family of a user's own."""
+
+    with pytest.raises(BadClass, match="cannot be written to a file"):
+        class_to_json(ls.Union(Mine(2), ls.Points()))
+    with pytest.raises(BadClass, match="no class is called 'mine'"):
+        class_from_json({"kind": "mine"})
