@@ -173,15 +173,17 @@ def test_a_users_file_is_private(command: Command, tmp_path: Path) -> None:
              "dpsoa,soa", "--epsilon", "1,2", "--seeds", 2]  # fmt: skip
     done = command(*asked, "--html", page, "--resume", sweep)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("PRIVATE: for studying, not for publishing.")
-    assert "6 in all" in done.stdout
-    assert "soa follow the data without noise" in done.stdout
-    assert "file 1,500 1 dpsoa" in " ".join(done.stdout.split())
+    assert done.stdout == ""
+    assert done.stderr.startswith("PRIVATE: for studying, not for publishing.")
+    assert "6 in all" in done.stderr
+    assert "soa follow the data without noise" in done.stderr
+    assert "file 1,500 1 dpsoa" in " ".join(done.stderr.split())
     assert "PRIVATE" in page.read_text().split("<main>")[0].split("<body>")[1]
     for written in (page, sweep):
         assert stat.S_IMODE(written.stat().st_mode) == 0o600
-    again = command(*asked, "--json", "--resume", sweep)
-    data = json.loads(again.stdout)
+    again = command(*asked, "--private-json", tmp_path / "private.json", "--resume", sweep)
+    assert again.returncode == 0, again.stderr
+    data = json.loads((tmp_path / "private.json").read_text())
     assert data["private"].startswith("PRIVATE")
     assert [line["excess"] for line in data["lines"] if line["learner"] == "soa"] == [1, 1]
     path.write_text(path.read_text().replace("M1,0", "M9,0", 1))

@@ -187,6 +187,7 @@ def learn(
     format_: Annotated[
         str | None, typer.Option("--format", help="csv, tsv, jsonl or parquet; else by name.")
     ] = None,
+    private_json: PrivateJson = None,
     complete: Annotated[
         bool,
         typer.Option("--complete", help="With --db: a last line without a line feed is a row."),
@@ -203,7 +204,6 @@ def learn(
         bool,
         typer.Option("--again", help="With --db: learn known rows once more; epsilon adds up."),
     ] = False,
-    private_json: PrivateJson = None,
     seed: Seed = None,
     engine: WhichEngine = None,
     workers: Annotated[
@@ -215,10 +215,10 @@ def learn(
 
     A row that cannot be read becomes a null round and keeps its place. What is printed on standard
     output is public. The report, and what is printed under PRIVATE on standard error (mistakes,
-    null rounds), belong to the data owner. A second run on the same data spends again, unless --db
-    goes on with the first: then each row is learned once, and a file is recognised by its rows,
-    whatever its name. Then, too, a last line without a line feed waits for the next run: it may be
-    unfinished.
+    null rounds), belong to the data's holder. A second run on the same data spends again, unless
+    --db goes on with the first: then each row is learned once, and a file is recognised by its
+    rows, whatever its name. Then, too, a last line without a line feed waits for the next run: it
+    may be unfinished.
     """
     from littlestone.edge.engine import aside
     from littlestone.edge.resuming import run_stored
@@ -242,8 +242,7 @@ def learn(
         typer.echo(_stopped(db), err=True)
         raise typer.Exit(130) from None
     if as_json:
-        public = {"public": outcome.public(), "notes": outcome.notes}
-        typer.echo(json.dumps(public, ensure_ascii=False))
+        typer.echo(json.dumps({"public": outcome.public()}, ensure_ascii=False))
     else:
         print_outcome(plain_console(), outcome)
     sys.stdout.flush()

@@ -28,6 +28,7 @@ class Outcome:
     bad_rows: list[BadRow] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     repeats: int = 1
+    _told: int = 0
     passing: str = ""
     """How far the rows that were learned before have been passed over, while they are."""
 
@@ -35,6 +36,15 @@ class Outcome:
     def guarantee(self) -> Guarantee:
         """What is promised for all that is published."""
         return self.learner.guarantee.for_repeats(self.repeats)
+
+    def untold_notes(self) -> list[str]:
+        """Return the notes that have not been told yet, once.
+
+        A note may follow from the rows (a file that is known under another name), so notes are told
+        where the private side is.
+        """
+        told, self._told = self._told, len(self.notes)
+        return self.notes[told:]
 
     def public(self) -> dict[str, Any]:
         """What may be published, as JSON data."""
@@ -58,6 +68,7 @@ class Outcome:
         return counts | {
             "bad_rows": [f"line {bad.line}: {bad.sentence}" for bad in self.bad_rows],
             "ledger": [list(row) for row in ledger_rows(learner)],
+            "notes": self.notes,
         }
 
 

@@ -40,7 +40,6 @@ def watching(console: Console) -> Iterator[Callable[[Outcome], None]]:
 
     What is to be known before anything is spent is said at once, wherever that goes.
     """
-    told: list[str] = []
     columns = SpinnerColumn(), BarColumn(24), _Rounds(), TextColumn("{task.description}")
     with Progress(
         *columns, console=console, transient=True, disable=not console.is_terminal
@@ -48,9 +47,8 @@ def watching(console: Console) -> Iterator[Callable[[Outcome], None]]:
         task = bar.add_task("", total=None)
 
         def watch(outcome: Outcome) -> None:
-            for note in outcome.notes[len(told) :]:
+            for note in outcome.untold_notes():
                 bar.console.print(f"note: {note}", markup=False, highlight=False, soft_wrap=True)
-                told.append(note)
             learner = outcome.learner
             repeats = outcome.guarantee.repeats
             spent = learner.spent.for_group(repeats)
@@ -87,8 +85,6 @@ def print_outcome(console: Console, outcome: Outcome) -> None:
     console.print(f"  by {outcome.chosen.learner_name}. {outcome.chosen.why}")
     if task.out is not None:
         console.print(f"  releases written to {task.out}")
-    for note in outcome.notes:
-        console.print(f"\nnote: {note}")
 
 
 def print_private(console: Console, outcome: Outcome) -> None:
@@ -104,6 +100,8 @@ def print_private(console: Console, outcome: Outcome) -> None:
     for path in (task.report, task.private_json):
         if path is not None:
             console.print(f"  written to {path}, for its owner only")
+    for note in outcome.untold_notes():
+        console.print(f"\nnote: {note}")
 
 
 def print_plan(console: Console, chosen: Chosen, theorem: TheoremPlan) -> None:

@@ -140,12 +140,10 @@ class Guarantee:
             return f"no privacy at all: {self.noise}"
         pair = f"({self.epsilon!r}, {self.delta!r})"
         said = f"{pair}-differential privacy, {self.adjacency}, per {self.unit}"
-        if self.cap is not None:
-            rounds = "round" if self.cap == 1 else "rounds"
-            said += f": at most {self.cap:,} {rounds} a user count"
-        return said + (
-            f" (rows were learned up to {self.repeats} times)" if self.repeats > 1 else ""
-        )
+        rounds = "round" if self.cap == 1 else "rounds"
+        capped = f": at most {self.cap:,} {rounds} a user count" if self.cap else ""
+        again = f" (rows were learned up to {self.repeats} times)" if self.repeats > 1 else ""
+        return said + capped + again
 
 
 @dataclass(frozen=True)
