@@ -53,7 +53,7 @@ def test_specifications(spec: str, cls: ls.HypothesisClass) -> None:
         ("thresholds:s:0", "", "HI is missing"),
         ("thresholds:s:low:9:1", "low", "LO is a number"),
         ("thresholds:s:0:100:7", "7", "step 7 does not divide"),
-        ("thresholds:s:0:100:0", "0", "step is above zero"),
+        ("thresholds:s:0:100:0", "0", "step must be above zero"),
         ("thresholds:s:9:1:1", "1", "ends before it begins"),
         ("thresholds:s:0:nan:1", "nan", "hi: nan is not a finite number"),
         ("table:", "", "expected table:FILE.csv"),

@@ -51,8 +51,8 @@ def test_missing_and_infinite_numbers_are_placed() -> None:
     [
         (0, 10, 3, "does not divide the range from 0 to 10: .* 9 and 12"),
         (0, 1, 0.3, "does not divide"),
-        (0, 10, 0, "step is above zero"),
-        (0, 10, -1, "step is above zero"),
+        (0, 10, 0, "step must be above zero"),
+        (0, 10, -1, "step must be above zero"),
         (5, 1, 1, "ends before it begins"),
         (0, math.inf, 1, "hi: inf is not a finite number"),
         (math.nan, 1, 1, "lo: nan is not a finite number"),
