@@ -47,7 +47,7 @@ def test_specifications(spec: str, cls: ls.HypothesisClass) -> None:
         ("points:a:b", "b", "one part too many"),
         ("sets:m:two", "two", "K is a whole number"),
         ("sets:m:2.5", "2.5", "K is a whole number"),
-        ("sets:m:0", "0", "k is a whole number from 1 on"),
+        ("sets:m:0", "0", "k must be a whole number from 1 on"),
         ("rules:a,,b", ",", "a column name is missing"),
         ("rules:a,b,a", "a", "column 'a' is named twice"),
         ("thresholds:s:0", "", "HI is missing"),

@@ -114,8 +114,8 @@ def test_copies_with_different_intervals_guess_alike() -> None:
 @pytest.mark.parametrize(
     ("build", "why"),
     [
-        (lambda: untyped.Sets(0), "k is a whole number from 1 on"),
-        (lambda: untyped.Sets(True), "k is a whole number from 1 on"),
+        (lambda: untyped.Sets(0), "k must be a whole number from 1 on"),
+        (lambda: untyped.Sets(True), "k must be a whole number from 1 on"),
         (lambda: untyped.Sets(2, column=5), "named by a string"),
         (lambda: untyped.Points(column=""), "named by a string"),
         (lambda: untyped.Rules([]), "at least one column"),
