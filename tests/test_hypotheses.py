@@ -126,7 +126,7 @@ class StartsWith(Hypothesis):
         (lambda: untyped.all_of([("a", "no")]), "a column and a truth value"),
         (lambda: untyped.all_of([(None, True)]), "a column and a truth value"),
         (lambda: untyped.at_least(1, [("a", 1), ("a", 2)]), "named twice"),
-        (lambda: untyped.steps(True, [2, 1]), "cuts rise"),
+        (lambda: untyped.steps(True, [2, 1]), "cuts must increase"),
         (lambda: untyped.one_of([1], 5), "named by a string"),
     ],
 )

@@ -1,11 +1,16 @@
-"""What can be wrong with what a person gave us.
-
-Each error is a sentence that says what, where, and what to do.
-"""
+"""Errors about examples and classes. Each message says what is wrong, where, and what to do."""
 
 
 class BadExample(ValueError):
-    """A row or a label that the class cannot read; in a batch, `row` says which."""
+    """Report a row or a label that the class cannot read.
+
+    Parameters
+    ----------
+    sentence : str
+        The message, without the row.
+    row : int, optional
+        The index of the row in its batch.
+    """
 
     def __init__(self, sentence: str, row: int | None = None) -> None:
         super().__init__(sentence if row is None else f"row {row}: {sentence}")
@@ -13,11 +18,19 @@ class BadExample(ValueError):
 
 
 class BadColumn(BadExample):
-    """A whole column of a type that may have been guessed from its rows: no row of it is read."""
+    """Report a column whose type may have been guessed from its rows: no row of it is read."""
 
 
 class BadClass(ValueError):
-    """A hypothesis class that does not make sense as given; `field` names the part to mend."""
+    """Report parameters that make no valid hypothesis class or rule.
+
+    Parameters
+    ----------
+    sentence : str
+        The message.
+    field : str, optional
+        The parameter to correct.
+    """
 
     def __init__(self, sentence: str, field: str | None = None) -> None:
         super().__init__(sentence)
@@ -25,4 +38,4 @@ class BadClass(ValueError):
 
 
 class TooLarge(ValueError):
-    """A computation refused before it gets slow; the sentence names a size that would work."""
+    """Report a computation that was refused as too slow; the message names a size that works."""
