@@ -52,11 +52,10 @@ MUTANTS = [
         "published before COMMIT",
         "edge/store.py",
         """            self._db.execute("COMMIT")
-            self.published = public
-""",
+            self._refuse_if_displaced()""",
         """            self.published = public
             self._db.execute("COMMIT")
-""",
+            self._refuse_if_displaced()""",
         "test_store.py",
     ),
     Mutant(
@@ -506,21 +505,37 @@ MUTANTS = [
     ),
     # The store.
     Mutant(
-        "a release is written before its batch is committed",
+        "what was committed to a file that was moved away is acknowledged",
         "edge/store.py",
-        """            write(self._db, saved, self.learner.ledger, told)
-            self._db.execute("COMMIT")
-""",
-        """            self.published = public
-            write(self._db, saved, self.learner.ledger, told)
-            self._db.execute("COMMIT")
-""",
-        "test_store.py",
+        "self._refuse_if_displaced()  # what was committed elsewhere is not acknowledged",
+        "pass",
+        "test_store_files.py",
+    ),
+    Mutant(
+        "the log of another file is read into a new one",
+        "edge/storefile.py",
+        "if found := [file.name for file in beside if file.exists()]:",
+        "if found := [file.name for file in beside if False]:",
+        "test_store_files.py",
+    ),
+    Mutant(
+        "rows that were changed are not noticed",
+        "edge/storefile.py",
+        "if not seal.holds():",
+        "if False:",
+        "test_store_files.py",
+    ),
+    Mutant(
+        "an old copy is forgotten when it is opened again",
+        "edge/store.py",
+        "            if condemned:",
+        "            if False:",
+        "test_store_files.py",
     ),
     Mutant(
         "who held the file before may commit",
         "edge/store.py",
-        "if not moving and generation_of(self._db) != self.generation:",
+        "if generation_of(self._db) != self.generation:",
         "if False:",
         "test_store.py",
     ),
@@ -569,11 +584,11 @@ MUTANTS = [
     Mutant(
         "an older copy is not found out by its releases",
         "edge/witness.py",
-        """        if found.startswith(known) and found != known:
+        """            if more and self._is_ahead(more, said[-1].round):
 """,
-        """        if found.startswith(known) and found != known:
-            return
-        if False:
+        """            if more and self._is_ahead(more, said[-1].round):
+                return
+            if False:
 """,
         "test_store.py",
     ),
