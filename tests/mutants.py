@@ -174,13 +174,6 @@ MUTANTS = [
         "privacy/test_above_threshold.py privacy/test_gate.py",
     ),
     Mutant(
-        "the challenger's query is taken to move by one",
-        "privacy/gate.py",
-        'sensitivity=1 if query == "lost" else 2,',
-        "sensitivity=1,",
-        "privacy/test_spending.py privacy/test_gate.py",
-    ),
-    Mutant(
         "an exhausted sparse vector goes on",
         "privacy/above_threshold.py",
         "return self.firings >= self.releases",
@@ -283,8 +276,8 @@ MUTANTS = [
     Mutant(
         "selections beyond the first are free for a user",
         "privacy/epochs.py",
-        "return self._monitor.cap if self.releases is None else self.releases",
-        "return 1 if self.releases is None else self.releases",
+        "return self._monitor.cost + self._selector.cost.times(self._monitor.cap)",
+        "return self._monitor.cost + self._selector.cost",
         "privacy/test_gate.py",
     ),
     Mutant(
@@ -318,16 +311,9 @@ MUTANTS = [
     Mutant(
         "the guarantee is said per event, whatever the unit",
         "privacy/gate.py",
-        "return Guarantee.of(self._total(), self._noise, self.unit)",
+        "return Guarantee.of(self._total(), self._noise, self.unit, self._user_cap)",
         "return Guarantee.of(self._total(), self._noise)",
         "privacy/test_spending.py privacy/test_gate.py",
-    ),
-    Mutant(
-        "a generation has one release more than it pays for",
-        "privacy/generations.py",
-        "return self.singles + (release - self.singles) // self.releases_each",
-        "return self.singles + (release - self.singles) // (self.releases_each + 1)",
-        "privacy/test_generations.py",
     ),
     # Forward only.
     Mutant(
@@ -487,14 +473,11 @@ MUTANTS = [
         "test_dpsoa.py test_shown_to_the_gate.py",
     ),
     Mutant(
-        "experts keep their scores after a generation",
+        "experts keep their scores after a firing",
         "learning/experts.py",
-        """            self._generation = self.gate.generation
-            self.forest.restart(self.rule)
-""",
-        """            self._generation = self.gate.generation
-""",
-        "test_experts.py test_shown_to_the_gate.py",
+        "        super()._forget()\n",
+        "",
+        "test_shown_to_the_gate.py test_experts.py",
     ),
     Mutant(
         "learning goes on past the horizon",
