@@ -102,7 +102,7 @@ class Weighing(Restarting[Scores]):
         return self.gate.run([self._pending], lambda place: self.forest.ballot).decision
 
     def _forget(self) -> None:
-        """A new epoch begins without the rounds before; what was published is believed for longer."""
+        """Begin an epoch without the rounds before; what was published is believed for longer."""
         if self.rule != self._stood:
             self._believe(self.rule)
             self._evidence.penalised = self._belief.penalties(self._rate)

@@ -14,6 +14,8 @@ from typing import Any, SupportsIndex, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from littlestone.errors import LittlestoneError
+
 Real: TypeAlias = float | Fraction
 
 
@@ -28,7 +30,7 @@ LONGEST_HORIZON = MOST
 """No stream is longer, and counts of its mistakes stay within `MOST`."""
 
 
-class BadParameter(ValueError):
+class BadParameter(LittlestoneError, ValueError):
     """Report a parameter that cannot be used; raised before any noise is drawn."""
 
 

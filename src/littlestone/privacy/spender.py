@@ -15,13 +15,14 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any, NoReturn, TypeAlias
 
+from littlestone.errors import LittlestoneError
 from littlestone.privacy.exact import BadParameter, whole
 
 State: TypeAlias = dict[str, Any]
 """Plain data that survives JSON. As sensitive as the stream: it holds live noise and counts."""
 
 
-class Moved(RuntimeError):
+class Moved(LittlestoneError, RuntimeError):
     """Report a mechanism that was exported or forked, or that another thread is stepping."""
 
 

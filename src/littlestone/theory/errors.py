@@ -1,7 +1,9 @@
 """Errors about examples and classes. Each message says what is wrong, where, and what to do."""
 
+from littlestone.errors import LittlestoneError
 
-class BadExample(ValueError):
+
+class BadExample(LittlestoneError, ValueError):
     """Report a row or a label that the class cannot read.
 
     Parameters
@@ -21,7 +23,7 @@ class BadColumn(BadExample):
     """Report a column whose type may have been guessed from its rows: no row of it is read."""
 
 
-class BadClass(ValueError):
+class BadClass(LittlestoneError, ValueError):
     """Report parameters that make no valid hypothesis class or rule.
 
     Parameters
@@ -37,5 +39,5 @@ class BadClass(ValueError):
         self.field = field
 
 
-class TooLarge(ValueError):
+class TooLarge(LittlestoneError, ValueError):
     """Report a computation that was refused as too slow; the message names a size that works."""
