@@ -483,6 +483,25 @@ def test_an_old_copy_that_its_releases_told_of_stays_one(tmp_path: Path, command
         open_store(tmp_path / "run.db")
 
 
+def test_a_copy_that_went_on_is_told_by_the_releases_of_the_other(
+    tmp_path: Path, command: Command
+) -> None:
+    """It has the run of the lines, and other releases: one state was gone on with twice."""
+    (tmp_path / "day.csv").write_text(lines(30))
+    learn = ["learn", "day.csv", "--db", "run.db"]
+    assert command(*learn, *OPTIONS, "--out", "r.jsonl").returncode == 0
+    begun = (tmp_path / "r.jsonl").read_text()
+    line = json.loads(begun.splitlines()[0]) | {"round": 31}
+    (tmp_path / "r.jsonl").write_text(begun + json.dumps(line) + "\n")
+    (tmp_path / "day.csv").write_text(lines(500))
+    assert command(*learn).returncode == 0
+    assert len(read_store(tmp_path / "run.db").published.releases) > 1
+    for out in (["--out", "r.jsonl"], ["--out", "other.jsonl"]):
+        done = command(*learn, *out)
+        assert done.returncode == 2
+        assert "old" in done.stderr
+
+
 # A file that is moved, or cannot be written beside.
 
 
