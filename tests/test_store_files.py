@@ -406,6 +406,31 @@ def test_out_of_disk_is_a_sentence_and_leaves_nothing_half_made(tmp_path: Path) 
     assert "learn again" in stages
 
 
+# Two who begin.
+
+
+def test_a_file_that_somebody_else_has_begun_is_left_to_them(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its log is no leftover, even if it came as soon as the file had its name."""
+    link, others = os.link, list[Store]()
+
+    def link_and_lose(source: str, target: Path) -> None:
+        link(source, target)
+        others.append(open_store(path, noise=SeededNoise(1)))
+        others[0].learn(block(0, 100))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "link", link_and_lose)
+        with pytest.raises(Taken):
+            made(path)
+    with pytest.raises(FileExistsError):
+        made(path)
+    with others[0] as store:
+        assert store.learn(block(100, 50)).first == 101
+    assert beside(path) == ["run.db"]
+
+
 # Two writers and one file of releases.
 
 STOPPED = """
