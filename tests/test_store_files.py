@@ -406,6 +406,31 @@ def test_out_of_disk_is_a_sentence_and_leaves_nothing_half_made(tmp_path: Path) 
     assert "learn again" in stages
 
 
+# Two who begin.
+
+
+def test_a_file_that_somebody_else_has_begun_is_left_to_them(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its log is no leftover, even if it came as soon as the file had its name."""
+    link, others = os.link, list[Store]()
+
+    def link_and_lose(source: str, target: Path) -> None:
+        link(source, target)
+        others.append(open_store(path, noise=SeededNoise(1)))
+        others[0].learn(block(0, 100))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "link", link_and_lose)
+        with pytest.raises(Taken):
+            made(path)
+    with pytest.raises(FileExistsError):
+        made(path)
+    with others[0] as store:
+        assert store.learn(block(100, 50)).first == 101
+    assert beside(path) == ["run.db"]
+
+
 # Two writers and one file of releases.
 
 STOPPED = """
@@ -481,6 +506,25 @@ def test_an_old_copy_that_its_releases_told_of_stays_one(tmp_path: Path, command
         assert "old" in done.stderr
     with pytest.raises(OldCopy):
         open_store(tmp_path / "run.db")
+
+
+def test_a_copy_that_went_on_is_told_by_the_releases_of_the_other(
+    tmp_path: Path, command: Command
+) -> None:
+    """It has the run of the lines, and other releases: one state was gone on with twice."""
+    (tmp_path / "day.csv").write_text(lines(30))
+    learn = ["learn", "day.csv", "--db", "run.db"]
+    assert command(*learn, *OPTIONS, "--out", "r.jsonl").returncode == 0
+    begun = (tmp_path / "r.jsonl").read_text()
+    line = json.loads(begun.splitlines()[0]) | {"round": 31}
+    (tmp_path / "r.jsonl").write_text(begun + json.dumps(line) + "\n")
+    (tmp_path / "day.csv").write_text(lines(500))
+    assert command(*learn).returncode == 0
+    assert len(read_store(tmp_path / "run.db").published.releases) > 1
+    for out in (["--out", "r.jsonl"], ["--out", "other.jsonl"]):
+        done = command(*learn, *out)
+        assert done.returncode == 2
+        assert "old" in done.stderr
 
 
 # A file that is moved, or cannot be written beside.

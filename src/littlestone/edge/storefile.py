@@ -70,7 +70,8 @@ def serialized(fill: Callable[[sqlite3.Connection], None]) -> bytes:
 def refuse_leftovers(path: Path) -> None:
     """Refuse to begin a file beside the log of another, which SQLite would read into it."""
     beside = (Path(f"{path}{end}") for end in ("-wal", "-shm", "-journal"))
-    if found := [file.name for file in beside if file.exists()]:
+    found = [file.name for file in beside if file.exists()]
+    if found and not path.exists():  # else somebody has begun it just now, and these are its own
         raise BadStore(
             f"{path} is not there, but {' and '.join(found)} beside it: the last commits of a "
             "learner whose database file was removed or moved. End it if it is still at work. To "
@@ -98,11 +99,6 @@ def put_in_place(path: Path, content: bytes) -> None:
         _sync(path.parent)
     except OSError as error:
         raise type(error)(error.errno, f"{error.strerror}: nothing was begun", str(path)) from None
-    try:
-        refuse_leftovers(path)  # a log that came meanwhile is not ours: nobody has opened the file
-    except BadStore:
-        path.unlink()
-        raise
 
 
 def _remove_drafts(path: Path) -> None:
