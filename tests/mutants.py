@@ -18,8 +18,10 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
+import venv
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -660,18 +662,35 @@ def check() -> None:
 
 
 def copied(into: Path) -> Path:
-    """Copy the tree, without what it does not need to be tested."""
+    """Copy the tree, without what it does not need to be tested, and give it an interpreter.
+
+    One of its own, that finds the copy before what is installed: tests start processes whose
+    environment they choose.
+    """
     shutil.copytree(ROOT, into, ignore=shutil.ignore_patterns(*NOT_COPIED))
+    venv.create(into / ".venv", symlinks=True)
+    (packages,) = (into / ".venv").glob("lib/python*/site-packages")
+    installed = f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})"
+    (packages / "copy.pth").write_text(f"{into / 'src'}\n{installed}\n")
+    asked = [python_of(into), "-c", "import littlestone; print(littlestone.__file__)"]
+    found = subprocess.run(asked, env={}, capture_output=True, text=True, check=True).stdout
+    assert Path(found.strip()).is_relative_to(into), f"{found} is not of the copy"
     return into
+
+
+def python_of(tree: Path) -> str:
+    """The interpreter of a copy."""
+    return str(tree / ".venv/bin/python")
 
 
 def red(tree: Path, test: str) -> bool:
     """Whether a file of tests fails in a tree: in one process, up to the first failure."""
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-x", "-n", "0", "-q"]
+    command = [python_of(tree), "-m", "pytest", "-p", "no:cacheprovider", "-x", "-n", "0", "-q"]
     done = subprocess.run(
         [*command, f"tests/{test}"],
         cwd=tree,
-        env=_environment(tree),
+        # No compiled files: one of a mutant could be taken for that of the next.
+        env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
         check=False,
@@ -686,20 +705,6 @@ def green_before(tree: Path, test: str) -> None:
     """Stop if a test is red without any mutation: it would seem to kill everything."""
     if red(tree, test):
         sys.exit(f"{test}: red before anything was changed")
-
-
-def imported_from(tree: Path) -> bool:
-    """Whether the tests of a tree import what is in it, and not what is installed."""
-    asked = [sys.executable, "-c", "import littlestone; print(littlestone.__file__)"]
-    found = subprocess.run(
-        asked, env=_environment(tree), capture_output=True, text=True, check=True
-    )
-    return Path(found.stdout.strip()).is_relative_to(tree)
-
-
-def _environment(tree: Path) -> dict[str, str]:
-    # No compiled files: one of a mutant could be taken for that of the next.
-    return os.environ | {"PYTHONPATH": str(tree / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def killed(mutant: Mutant, tree: Path) -> bool:
@@ -724,7 +729,6 @@ def main(words: list[str]) -> None:
     wrong = []
     with tempfile.TemporaryDirectory() as folder:
         tree = copied(Path(folder).resolve() / "tree")
-        assert imported_from(tree)
         for mutant in chosen:
             began = time.monotonic()
             dead, harmless = killed(mutant, tree), mutant.name in HARMLESS
