@@ -168,7 +168,7 @@ def test_the_headline() -> None:
     page = Page(render(RUN))
     assert page.said("code") == [str(rule(2))]
     assert "The published rule, since round 212,962" in page.said("span")
-    assert page.said("dd") == ["120", "400,000", "3", "2"]
+    assert page.said("dd") == ["120", "400,000", "399,998", "3", "2"]
     assert RUN.guarantee in page.said("p")
     assert RUN.notes[0] in page.said("p")
 
