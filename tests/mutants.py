@@ -428,8 +428,8 @@ MUTANTS = [
     Mutant(
         "a cap lets one round more through",
         "learning/dpsoa.py",
-        "return self._shown[route] <= self.plan.cap",
-        "return self._shown[route] <= self.plan.cap + 1",
+        "return self._rounds_of[route] <= self.plan.cap",
+        "return self._rounds_of[route] <= self.plan.cap + 1",
         "test_shown_to_the_gate.py",
     ),
     Mutant(
@@ -442,8 +442,8 @@ MUTANTS = [
     Mutant(
         "cap counts are not revived",
         "learning/dpsoa.py",
-        "self._shown = dict(users)",
-        "self._shown = {}",
+        "self._rounds_of = dict(users)",
+        "self._rounds_of = {}",
         "test_store.py",
     ),
     Mutant(
