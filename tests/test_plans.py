@@ -71,7 +71,7 @@ NAN, INF = math.nan, math.inf
         *[({"epsilon": e}, "epsilon must be a finite number") for e in (0, -1, NAN, INF, None)],
         *[({"delta": d}, "delta must lie strictly between") for d in (0, 1, -1, NAN, 2)],
         *[({"horizon": t}, "horizon must be") for t in (0, -5, 1e6, None, "long", True)],
-        *[({"tolerance": t}, "tolerance is at least 0 and below 1") for t in (1, -1, NAN, INF)],
+        *[({"tolerance": t}, "tolerance must be at least 0") for t in (1, -1, NAN, INF)],
         *[({"unit": "user", "cap": m}, "cap must be") for m in (0, -1, 1.5, "many")],
         ({"cap": 3}, "has a cap per user, and only it"),
         ({"releases": 3}, "releases are unlimited here"),
@@ -95,7 +95,7 @@ def test_bad_parameters_get_a_sentence(options: dict[str, Any], why: str) -> Non
         ({"thresholds": (0,)}, "a threshold must be at least 1"),
         ({"check_every": 0}, "check_every must be at least 1"),
         ({"restart_every": 0}, "restart_every must be at least 1"),
-        ({"tolerance": Fraction(1)}, "tolerance is"),
+        ({"tolerance": Fraction(1)}, "tolerance must be"),
         ({"epsilon_monitor": Fraction(1)}, "leaves nothing for the selector"),
         ({"selector": "best"}, "the selector is one of"),
         ({"monitor": "luck"}, "the monitor is one of"),
@@ -206,7 +206,7 @@ def test_the_theorem_asks_for_this(
 def test_the_theorem_is_refused(cls: ls.HypothesisClass) -> None:
     plan = ls.Plan.theorem(cls, 1, 1e-6, 1000)
     assert plan.dimension == cls.dimension
-    with pytest.raises(BadParameter, match=r"asks for 2\^\d+ trees .* cannot be run.*Plan.paper"):
+    with pytest.raises(BadParameter, match=r"requires 2\^\d+ trees .* cannot be run.*Plan.paper"):
         ls.DPSOA(cls, plan=plan)
 
 
