@@ -270,7 +270,7 @@ MUTANTS = [
     Mutant(
         "a plan's epsilon is not split by the cap",
         "learning/plan.py",
-        "return (self.epsilon - self.epsilon_monitor) / touched",
+        "return (self.epsilon - self.epsilon_monitor) / selections",
         "return self.epsilon - self.epsilon_monitor",
         "test_plans.py test_dpsoa.py test_saving.py",
     ),

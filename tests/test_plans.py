@@ -73,11 +73,11 @@ NAN, INF = math.nan, math.inf
         *[({"horizon": t}, "horizon must be") for t in (0, -5, 1e6, None, "long", True)],
         *[({"tolerance": t}, "tolerance must be at least 0") for t in (1, -1, NAN, INF)],
         *[({"unit": "user", "cap": m}, "cap must be") for m in (0, -1, 1.5, "many")],
-        ({"cap": 3}, "has a cap per user, and only it"),
-        ({"releases": 3}, "releases are unlimited here"),
-        ({"unit": "user", "cap": 3, "releases": 3}, "releases are unlimited here"),
+        ({"cap": 3}, "requires a cap, and only it"),
+        ({"releases": 3}, "otherwise releases are unlimited"),
+        ({"unit": "user", "cap": 3, "releases": 3}, "otherwise releases are unlimited"),
         ({"unit": "user", "releases": 0}, "releases must be at least 1"),
-        ({"unit": "household"}, "the unit is one of"),
+        ({"unit": "household"}, "unit must be one of"),
     ],
 )
 def test_bad_parameters_get_a_sentence(options: dict[str, Any], why: str) -> None:
@@ -97,11 +97,11 @@ def test_bad_parameters_get_a_sentence(options: dict[str, Any], why: str) -> Non
         ({"restart_every": 0}, "restart_every must be at least 1"),
         ({"tolerance": Fraction(1)}, "tolerance must be"),
         ({"epsilon_monitor": Fraction(1)}, "leaves nothing for the selector"),
-        ({"selector": "best"}, "the selector is one of"),
-        ({"monitor": "luck"}, "the monitor is one of"),
-        ({"releases": 2}, "has a number of releases, and only it"),
-        ({"monitor": "votes"}, "has a number of releases, and only it"),
-        ({"unit": "user"}, "has a cap per user, and only it"),
+        ({"selector": "best"}, "selector must be one of"),
+        ({"monitor": "luck"}, "monitor must be one of"),
+        ({"releases": 2}, "requires a number of releases, and only it"),
+        ({"monitor": "votes"}, "requires a number of releases, and only it"),
+        ({"unit": "user"}, "requires a cap, and only it"),
     ],
 )
 def test_bad_fields_get_a_sentence(changes: dict[str, Any], why: str) -> None:
