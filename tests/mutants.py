@@ -456,20 +456,20 @@ MUTANTS = [
     Mutant(
         "the forest is not replanted at a firing",
         "learning/restarting.py",
-        """        \"\"\"A new epoch begins, from the published rule.\"\"\"
+        """        \"\"\"Start the next epoch from the published rule.\"\"\"
         self.forest.restart(self.rule)
 """,
-        """        \"\"\"A new epoch begins, from the published rule.\"\"\"
+        """        \"\"\"Start the next epoch from the published rule.\"\"\"
 """,
         "test_shown_to_the_gate.py",
     ),
     Mutant(
         "the forest is not replanted at a public restart",
         "learning/restarting.py",
-        """            self._put_by.clear()
+        """            self._buffer.clear()
             self._forest.restart(self.rule)
 """,
-        """            self._put_by.clear()
+        """            self._buffer.clear()
 """,
         "test_shown_to_the_gate.py",
     ),

@@ -95,7 +95,7 @@ BAD: dict[str, tuple[str, Callable[[Any], object]]] = {
         "different lengths",
         lambda it: it.learn_many({"m": [1, 2], "n": [1]}, [1, 0]),
     ),
-    "bad_rows": ("bad_rows is", lambda it: it.learn_many(ROWS, [1, 0, 1], bad_rows="skip")),
+    "bad_rows": ("bad_rows must be", lambda it: it.learn_many(ROWS, [1, 0, 1], bad_rows="skip")),
     "one: bad row": ("no column 'm'", lambda it: it.learn_one({"n": 1}, 1)),
     "one: bad label": ("label 7", lambda it: it.learn_one({"m": 1}, 7)),
     "one: no label": ("label None", lambda it: it.learn_one({"m": 1}, None)),
@@ -204,7 +204,7 @@ def test_a_step_interrupted_half_way_is_the_last(
             step(learner)
         monkeypatch.undo()
         for further in steps:
-            with pytest.raises(Moved, match="interrupted half-way: it still serves its rule"):
+            with pytest.raises(Moved, match="interrupted: the learner still predicts"):
                 further(learner)
         assert learner.hypothesis == rule
         assert learner.predict_one({"m": 0}) == rule({"m": 0})

@@ -58,7 +58,9 @@ def test_plans_are_frozen(kind: str) -> None:
 @pytest.mark.parametrize("field", ["epsilon", "leaves", "refusal"])
 def test_json_of_something_else(field: str) -> None:
     data = PLANS["practical"]().to_json()
-    with pytest.raises(BadParameter, match=f"not the JSON of a plan: look at colour, {field}"):
+    with pytest.raises(
+        BadParameter, match=f"not the JSON of a plan: missing or unknown fields colour, {field}"
+    ):
         ls.plan_from_json({**{n: v for n, v in data.items() if n != field}, "colour": "red"})
 
 

@@ -244,7 +244,7 @@ class DPSOA(PrivateLearner):
         within = None
         if self.plan.cap is not None:
             within = np.fromiter(map(self._within_cap, rows.routes().tolist()), dtype=bool)
-        self._pass_stretch(rows.numbered(self.rounds, within), rows.count)
+        self._pass_rounds(rows.numbered(self.rounds, within), rows.count)
         self.null_rounds += rows.null_rounds(within)
         self._under_way.release()
 
