@@ -271,7 +271,7 @@ MUTANTS = [
     Mutant(
         "a plan's epsilon is not split by the cap",
         "learning/plan.py",
-        "return (self.epsilon - self.epsilon_monitor) / touched",
+        "return (self.epsilon - self.epsilon_monitor) / selections",
         "return self.epsilon - self.epsilon_monitor",
         "test_plans.py test_dpsoa.py test_saving.py",
     ),
@@ -422,8 +422,8 @@ MUTANTS = [
     Mutant(
         "a cap lets one round more through",
         "learning/dpsoa.py",
-        "return self._shown[route] <= self.plan.cap",
-        "return self._shown[route] <= self.plan.cap + 1",
+        "return self._rounds_of[route] <= self.plan.cap",
+        "return self._rounds_of[route] <= self.plan.cap + 1",
         "test_dpsoa.py test_shown_to_the_gate.py",
     ),
     Mutant(
@@ -436,8 +436,8 @@ MUTANTS = [
     Mutant(
         "cap counts are not revived",
         "learning/dpsoa.py",
-        "self._shown = dict(users)",
-        "self._shown = {}",
+        "self._rounds_of = dict(users)",
+        "self._rounds_of = {}",
         "test_store.py",
     ),
     Mutant(
@@ -450,20 +450,20 @@ MUTANTS = [
     Mutant(
         "the forest is not replanted at a firing",
         "learning/restarting.py",
-        """        \"\"\"A new epoch begins, from the published rule.\"\"\"
+        """        \"\"\"Start the next epoch from the published rule.\"\"\"
         self.forest.restart(self.rule)
 """,
-        """        \"\"\"A new epoch begins, from the published rule.\"\"\"
+        """        \"\"\"Start the next epoch from the published rule.\"\"\"
 """,
         "test_dpsoa.py test_shown_to_the_gate.py",
     ),
     Mutant(
         "the forest is not replanted at a public restart",
         "learning/restarting.py",
-        """            self._put_by.clear()
+        """            self._buffer.clear()
             self._forest.restart(self.rule)
 """,
-        """            self._put_by.clear()
+        """            self._buffer.clear()
 """,
         "test_dpsoa.py test_shown_to_the_gate.py",
     ),

@@ -435,7 +435,7 @@ def refused(*arguments: object) -> str:
 
 def test_what_cannot_be_is_said_in_a_sentence(folder: Path, tmp_path: Path) -> None:
     ray_ = ("--engine", "ray")
-    assert "no engine is called 'spark'" in refused(folder, *COMMAND, "--engine", "spark")
+    assert "engine='spark' is unknown" in refused(folder, *COMMAND, "--engine", "spark")
     assert "at least one worker" in refused(folder, *COMMAND, *ray_, "--workers", 0)
     assert "--workers are an engine's" in refused(folder, *COMMAND, "--workers", 2)
     assert "no Ray cluster to reach at 'localhost:1'" in refused(
@@ -565,5 +565,5 @@ def test_the_name_of_an_engine_is_enough() -> None:
     learner = ls.DPSOA(ls.Points(), 4, 1e-6, 2000, engine="ray")
     learner.learn_many(["a", "b"] * 1000, [1, 0] * 1000)
     assert str(learner.hypothesis) == "x = 'a'"
-    with pytest.raises(BadParameter, match="no engine is called 'dask': say ray"):
+    with pytest.raises(BadParameter, match="engine='dask' is unknown: use ray"):
         ls.DPSOA(ls.Points(), 1, 1e-9, 1000, engine="dask")
