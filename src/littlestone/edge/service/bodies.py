@@ -1,7 +1,7 @@
 """Bodies: bytes that a client sent, as rows. A row means what it means in a file of JSON lines.
 
-Stricter than a file in what only a client can get wrong: NaN and infinities are not JSON, a number
-too large for a computer is no number, and a row has a limited number of fields. What is wrong with
+Stricter than a file in what only a client can get wrong: NaN and infinities are not JSON, nor is a
+float too large for a computer, and a row has a limited number of fields. What is wrong with
 a row is that row's fault; what is wrong with the whole (no JSON, not UTF-8) refuses it all.
 """
 
