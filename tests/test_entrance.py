@@ -10,6 +10,7 @@ import csv
 import io
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -42,7 +43,8 @@ from littlestone.theory.values import encode, key_of
 pytestmark = pytest.mark.filterwarnings("ignore:delta", "ignore::FutureWarning")
 
 TEXT, NUMBER, TRUTH = ls.Points("a"), ls.Thresholds(0, 9, 0.5, column="a"), ls.Conjunctions(["a"])
-CLASSES = {"text": TEXT, "number": NUMBER, "truth": TRUTH}
+BOTH = ls.Union(ls.Points("a"), ls.Thresholds(0, 9, 0.5, column="a"))
+CLASSES = {"text": TEXT, "number": NUMBER, "truth": TRUTH, "text and number": BOTH}
 Row = tuple[Any, Any, Any]
 """The cell that the class reads, a cell that it does not read, and the label."""
 Fingerprint = object
@@ -69,6 +71,7 @@ CELLS: list[Any] = [
         "+3",
     ),
     *("True", "true", "FALSE", True, False, None, float("nan"), "", "NA", "nan", "inf"),
+    *("#N/A", "null", "+nan", "nan(1)", "0x1F", "0xFFFFFFFFFFFFFFFF", "2020-01-01"),
     *(
         10**400,
         -(10**400),
@@ -181,8 +184,18 @@ def sklearn_lists(cls: ls.HypothesisClass, rows: Sequence[Row], folder: Path) ->
     return rounds(cls, {"a": batch["x0"]}, [y for *_, y in rows])
 
 
+def sklearn_frames(cls: ls.HypothesisClass, rows: Sequence[Row], folder: Path) -> list[Fingerprint]:
+    """A frame of pandas whose columns go by number, as `read_csv(header=None)` makes it."""
+    model = PrivateClassifier(cls.__class__(*renamed(cls)), 1, 1e-6)
+    batch = model._batch(pd.DataFrame([[a, b] for a, b, _ in rows]), reset=True)
+    assert isinstance(batch, dict)
+    return rounds(cls, {"a": batch["x0"]}, [y for *_, y in rows])
+
+
 def renamed(cls: ls.HypothesisClass) -> Sequence[Any]:
     """The parameters of a class that reads x0, as scikit-learn names the first column."""
+    if cls is BOTH:
+        return [ls.Points("x0"), ls.Thresholds(0, 9, 0.5, "x0")]
     if cls is TEXT:
         return ["x0"]
     return [["x0"]] if cls is TRUTH else [0, 9, 0.5, "x0"]
@@ -296,10 +309,12 @@ ENTRANCES: dict[str, Callable[[ls.HypothesisClass, Sequence[Row], Path], list[Fi
     "pandas, categories": table(lambda c: pd.DataFrame(c).astype("category")),
     "pandas.read_csv": read_by(pd.read_csv),
     "pandas.read_csv, arrow": read_by(lambda f: pd.read_csv(f, dtype_backend="pyarrow")),
+    "pandas.read_csv by pyarrow": read_by(lambda f: pd.read_csv(f, engine="pyarrow")),
     "polars": table(lambda c: pl.DataFrame(c, strict=False)),
     "polars.read_csv": read_by(lambda f: pl.read_csv(f, infer_schema_length=None)),
     "pyarrow.csv": read_by(pa.csv.read_csv),
     "scikit-learn": sklearn_lists,
+    "scikit-learn, frames": sklearn_frames,
     "River": river_rows,
     "River, frames": river_frames,
     "CSV": file("rows.csv", written),
@@ -340,7 +355,9 @@ def entered(
     except ls.BadExample:
         raise
     except OUT_OF_REACH:
-        assert name.startswith(("numpy", "pandas", "polars", "pyarrow", "River, frames"))
+        assert name.startswith(
+            ("numpy", "pandas", "polars", "pyarrow", "River, f", "scikit-learn, f")
+        )
         return None
 
 
@@ -357,6 +374,11 @@ ROWS = st.tuples(st.sampled_from(CELLS), st.sampled_from(CELLS), st.sampled_from
 @example(rows=[("007", 1, 1), ("1.10", 1, 0)], at=1, other=("oops", 1, 0))
 @example(rows=[("True", 1, 1), ("False", 1, 0)], at=1, other=("oops", 1, 0))
 @example(rows=[(2**53 + 1, 1, 1), (2, 1, 0)], at=1, other=(2.5, 1, 0))
+@example(rows=[("NA", "x", 1), ("3", "x", 0)], at=1, other=("oops", "x", 0))
+@example(rows=[("NA", "x", 1), ("", "x", 0)], at=1, other=("oops", "x", 0))
+@example(rows=[("+nan", "x", 1), ("", "x", 0)], at=1, other=("oops", "x", 0))
+@example(rows=[("0x1F", "x", 1), ("3", "x", 0)], at=1, other=("oops", "x", 0))
+@example(rows=[(3, "x", 1), (2, "x", 0)], at=1, other=(None, "x", 0))
 @given(rows=st.lists(ROWS, min_size=2, max_size=5), at=st.integers(0, 4), other=ROWS)
 def test_round_i_is_a_function_of_row_i_alone(
     name: str, cls: ls.HypothesisClass, rows: list[Row], at: int, other: Row, tmp_path: Path
@@ -411,3 +433,42 @@ def test_pandas_read_csv_publishes_the_same_rule_whatever_one_row_holds(other: s
         with pytest.raises(ls.BadExample, match=r"column 'a'.*guessed.*dtype=str"):
             learner.learn_many(pd.read_csv(io.StringIO(text)), frame["y"], bad_rows="null")
         assert learner.rounds == 2001
+
+
+@pytest.mark.parametrize("cls", [ls.Points(), ls.Thresholds(0, 9)], ids=["text", "number"])
+@pytest.mark.parametrize("other", [1j, np.timedelta64(1, "s"), "1", "oops"], ids=repr)
+@pytest.mark.parametrize("first", [1, b"1"])
+def test_an_odd_neighbour_in_an_array_changes_no_cell_and_no_label(
+    cls: ls.HypothesisClass, first: object, other: object
+) -> None:
+    """numpy makes complex numbers, time differences or text of whole numbers beside one."""
+    cells, labels = set(), set()
+    for last in (first, other):
+        with suppress(TypeError):  # what numpy says of bytes beside complex numbers
+            array = np.array([first, last])
+            with suppress(BadColumn):
+                batch, usable, _ = readable_rounds(cls, array, [1, 0], "null")
+                assert isinstance(batch, np.ndarray)
+                cells.add((bool(usable[0]), key_of(batch[0])))
+            with suppress(BadColumn):
+                _, usable, answers = readable_rounds(cls, [1, 0], array, "null")
+                labels.add((bool(usable[0]), bool(answers[0])))
+    assert cells == {(True, key_of(1))}
+    assert labels == {(True, True)}
+
+
+def test_a_column_that_pandas_guessed_piece_by_piece_is_refused() -> None:
+    """In the pieces without letters 007 is 7: which rows they are, one row of each decides."""
+    text = "a,y\n" + "007,1\n" * 300_000 + "oops,0\n"
+    with pytest.warns(pd.errors.DtypeWarning, match="mixed types"):
+        frame = pd.read_csv(io.StringIO(text))
+    learner = ls.DPSOA(TEXT, 1, 1e-9, 10**6)
+    with pytest.raises(BadColumn, match=r"column 'a'.*dtype=str"):
+        learner.learn_many(frame, frame["y"], bad_rows="null")
+    assert learner.rounds == 0
+
+
+def test_whole_numbers_of_128_bits_are_numbers() -> None:
+    frame = pl.read_csv(b"a\n3\n18446744073709551616\n", infer_schema_length=None)
+    assert frame["a"].dtype == pl.Int128
+    assert rounds(NUMBER, frame, [1, 0]) == rounds(NUMBER, [{"a": 3}, {"a": 2**64}], [1, 0])

@@ -211,7 +211,7 @@ def test_float32_is_compared_as_the_number_it_is() -> None:
         (ls.one_of([1]), {"a": [1]}, "say which with column="),
         (ls.NEVER, 7, "a batch of examples is an array or a list"),
         (ls.NEVER, "text", "a batch of examples is an array or a list"),
-        (ls.between(1, None), np.array(["2026-01-01"], dtype="M8[ns]"), "no canonical spelling"),
+        (ls.between(1, None), np.array(["2026-01-01"], dtype="M8[ns]"), "which no class reads"),
         (ls.between(1, None), [1, np.arange(2)], "row 1: .* no canonical spelling"),
         (ls.all_of([("a", True), ("b", True)]), {"a": [0, 0], "b": [1, 7]}, "row 1: .*holds 7"),
         (ls.one_of([1]), 7, "a batch of examples is an array or a list"),

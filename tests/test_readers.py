@@ -24,8 +24,9 @@ from hypothesis import strategies as st
 import littlestone as ls
 from classes import contributed
 from littlestone.edge import lines
-from littlestone.edge.blocks import BadStream, Block
+from littlestone.edge.blocks import NULL, BadStream, Block
 from littlestone.edge.readers import open_rows
+from littlestone.theory.rows import part_of
 from littlestone.theory.values import encode
 
 CLS = ls.Union(ls.Rules(["a"]), ls.Thresholds(0, 9, 1, "n"), ls.Conjunctions(["t"]))
@@ -127,7 +128,7 @@ good_cells = st.tuples(
 )
 DIRT = {
     0: ["\udcff", "a\0b"],
-    1: ["abc", "1,5", "\udcff", "0x1"],
+    1: ["abc", "1,5", "\udcff", "0y1"],
     2: ["", "t", "2"],
     3: LABELS,
     4: ["", "\udcfe"],
@@ -708,8 +709,25 @@ def test_classes_that_cannot_read_a_file(tmp_path: Path) -> None:
     assert "does not say which columns it reads" in refusal(path, contributed())
     assert "'a' is the label" in refusal(path, label="a")
     assert "as the label and as the user" in refusal(path, user="y")
-    with pytest.raises(ls.BadClass, match="read as a value by one member of the union and as a nu"):
-        read(path, ls.Union(ls.Points("a"), ls.Thresholds(0, 1, 1, "a")))
+
+
+def test_a_column_that_members_of_a_union_read_in_two_ways_is_read_as_text(tmp_path: Path) -> None:
+    path = save(tmp_path / "s.csv", ["a,y", "0.70,1", "7e-1,0", "red,1"])
+    cls = ls.Union(ls.Points("a"), ls.Thresholds(0, 1, 0.1, "a"))
+    with open_rows(path, cls, label="y") as rows:
+        (block,) = rows
+    assert block.labels.tolist() == [1, 0, NULL], "red is no number, which one of the members reads"
+    assert ls.one_of(["0.70"], "a").predict(block.columns).tolist() == [True, False, False]
+    assert ls.between(0.7, None, "a").predict(part_of(block.columns, [0, 1])).all()
+
+
+def test_decimals_of_parquet_are_the_nearest_floats(tmp_path: Path) -> None:
+    """A cast of pyarrow makes 0.30000000000000004 of 0.3."""
+    cells = [Decimal(n).scaleb(-1) for n in range(100)]
+    pq.write_table(pa.table({"a": cells, "y": [1] * 100}), tmp_path / "s.parquet")
+    with open_rows(tmp_path / "s.parquet", ls.Thresholds(0, 9, 0.1, "a"), label="y") as rows:
+        (block,) = rows
+    assert block.columns["a"].tolist() == [n / 10 for n in range(100)]
 
 
 def test_what_the_families_read() -> None:

@@ -290,3 +290,38 @@ def test_what_was_learned_does_not_change_with_the_array_it_came_in() -> None:
     values[:] = 8
     learner.learn_many(np.full(10, 9), np.zeros(10))
     assert {str(rule) for rule, _ in learner.trace[-1].votes} == {"never", "x = 7"}
+
+
+def test_one_odd_row_of_a_list_is_a_null_round() -> None:
+    rows: list[Any] = [{"m": "a", "n": 1}, {"n": 1}, None, 7, {"m": object()}, {"m": "a"}]
+    for model in (river.SOA(ls.Points("m")), river.DPSOA(ls.Points("m"), 1, 1e-6, 100)):
+        model.learn_many(rows, [1, 1, 1, 1, 1, "maybe"])
+        for x in rows:
+            model.learn_one(x, 0)
+        said = [model.predict_one(x) for x in rows]
+        assert model.predict_many(rows).tolist() == said
+        assert model.predict_proba_many(rows)[True].isna().tolist() == [one is None for one in said]
+    assert (model.learner.rounds, model.learner.null_rounds) == (12, 9)
+
+
+NO_USER: list[Any] = [object(), 10**5000, float("nan"), np.float64("nan"), "", None, pd.NA, [1]]
+
+
+@pytest.mark.parametrize("user", NO_USER, ids=lambda user: type(user).__name__)
+def test_a_user_without_a_name_makes_one_null_round(user: object) -> None:
+    """One by one, in a list, in a frame; as in a file, what is missing or empty is nobody."""
+    rows = [{"m": "a", "who": "alice"}, {"m": "a", "who": user}]
+    model = river.DPSOA(ls.Points("m"), 1, 1e-6, 100, user="who", cap=9)
+    for x in [*rows, {"m": object(), "who": user}]:
+        model.learn_one(x, True)
+    model.learn_many(rows, [1, 1])
+    frame = pd.DataFrame(rows, dtype=object)
+    model.learn_many(frame, [1, 1])
+    model.learn_many(frame[["who"]], [1, 1])
+    assert (model.learner.rounds, model.learner.null_rounds) == (9, 6)
+    assert list(model.learner._shown.values()) == [4]
+    with pytest.raises(ls.BadExample):
+        model.learner.learn_one({"m": "a"}, 1, user)
+    with pytest.raises(ls.BadExample, match="row 1"):
+        model.learner.learn_many(rows, [1, 1], ["alice", user])
+    assert model.learner.rounds == 9

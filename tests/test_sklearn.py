@@ -217,6 +217,13 @@ def test_a_fitted_estimator_is_not_copied(copying: Callable[[Any], Any]) -> None
         copying(model().fit(*data()))
 
 
+def with_the_state_of(estimator: Any) -> Any:
+    """A copy by the two halves of a pickle, without one."""
+    other = PrivateClassifier()
+    other.__setstate__(estimator.__getstate__())
+    return other
+
+
 def dumped_and_loaded(estimator: Any) -> Any:
     """A copy as joblib and its processes make it."""
     file = io.BytesIO()
@@ -227,7 +234,13 @@ def dumped_and_loaded(estimator: Any) -> Any:
 
 @pytest.mark.parametrize(
     "copying",
-    [copy.copy, copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one)), dumped_and_loaded],
+    [
+        copy.copy,
+        copy.deepcopy,
+        lambda one: pickle.loads(pickle.dumps(one)),
+        dumped_and_loaded,
+        with_the_state_of,
+    ],
 )
 def test_an_unfitted_copy_shares_the_budget(copying: Callable[[Any], Any]) -> None:
     X, y = data()
@@ -338,8 +351,48 @@ def test_labels_are_public_and_can_be_stated() -> None:
     assert one_sided.classes_.tolist() == [0, 1]
     with pytest.raises(ValueError, match="one class only"):
         model().fit(X, np.ones(len(y)))
-    with pytest.raises(ValueError, match="label 2 is not one of the classes"):
-        model(classes=[0, 1]).fit(X, y.astype(int) + 1)
+
+
+@pytest.mark.parametrize("other", [2, 0.5, "maybe", None, float("nan"), "1.0", True])
+@pytest.mark.parametrize("column", [list, np.array, pd.Series])
+def test_one_label_is_a_null_round_at_most_where_the_classes_are_stated(
+    other: object, column: Callable[[Any], Any]
+) -> None:
+    """Whatever type it gives to the column: 1 is then 1.0 or '1'."""
+    X, nulls = [[3], [2], [3], [2]], int(other not in ("1.0", True))
+    for classes in ([0, 1], ["0", "1"], [False, True]):
+        fitted = model(classes=classes, horizon=99).fit(X, column([1, 0, other, 0]))
+        fitted.partial_fit(X, column([1, 0, other, 0]))
+        assert (fitted.learner_.rounds, fitted.learner_.null_rounds) == (8, 2 * nulls)
+        assert set(fitted.predict(X)) <= set(classes)
+    named = model(classes=["no", "yes"]).fit(X, column(["yes", "no", other, "no"]))
+    assert named.learner_.null_rounds == 1
+    with pytest.raises(ValueError, match=r"label|binary|NaN"):
+        model().fit(X, column([2, 3, "maybe", None]))
+
+
+@pytest.mark.parametrize("other", [[1, 2, 3], [1], None, "ab", 5, {"x0": 3}, [[1], [2]]])
+def test_one_row_of_another_shape_is_a_null_round(other: object) -> None:
+    X: list[Any] = [[3, 1], (2, 1), np.array([3, 1]), other]
+    fitted = model(fits=2).fit(X, [1, 0, 1, 0])
+    assert (fitted.learner_.rounds, fitted.learner_.null_rounds) == (4, 1)
+    assert fitted.n_features_in_ == 2
+    with pytest.raises(ValueError, match=r"2D array|shape"):
+        model().fit([1, 2, 3], [1, 0, 1])
+    with pytest.raises(ValueError, match="a dict of columns"):
+        model().fit({"x0": [3, 2]}, [1, 0])
+
+
+def test_columns_by_number_are_not_made_one_array() -> None:
+    """`read_csv(header=None)` guesses a type for each: 007 is 7 unless there are letters."""
+    for cell in ("3", "2.5", ""):
+        frame = pd.read_csv(io.StringIO(f"007,x\n{cell},y\n"), header=None)
+        with pytest.raises(ls.BadExample, match=r"column 'x0'.*dtype=str"):
+            model(cls=ls.Points("x0")).fit(frame, [1, 0])
+    frame = pd.read_csv(io.StringIO("007,1\noops,2\n"), header=None)
+    fitted = model(cls=ls.Points("x0"), fits=2).fit(frame, [1, 0])
+    assert fitted.predict(frame[::-1]).shape == (2,)
+    assert model().fit(pd.DataFrame([[1], [2]]), [1, 0]).learner_.null_rounds == 0
 
 
 @pytest.mark.parametrize("table", [pd.DataFrame, pl.DataFrame, pa.table])

@@ -7,18 +7,24 @@ cannot read is a null round, and what it said that it can read never raises insi
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 import littlestone as ls
 from classes import CASES
+from littlestone.edge.blocks import NULL
+from littlestone.edge.readers import open_rows
 from littlestone.learning.adaptive import EveryRound
 from littlestone.learning.forest import Forest
+from littlestone.learning.rounds import readable_rounds
 from littlestone.privacy.rehearsal import SeededNoise
 from littlestone.theory.classes import State, check_row, kinds_of
-from littlestone.theory.rows import as_batch, passes
+from littlestone.theory.rows import as_batch, part_of, passes, row_of, value_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
 
@@ -183,3 +189,79 @@ def test_a_default_check_tries_both_labels() -> None:
     learner = ls.DPSOA(OnlyPositives(), 1, 1e-3, 10)
     learner.learn_many([0, 1], [1, 1], bad_rows="null")
     assert learner.null_rounds == 1
+
+
+class Optional(ls.Points):
+    """A class of somebody's own, which reads a second column where there is one."""
+
+    reads: ClassVar[Any] = {}
+    readable: Callable[..., Any] = ls.HypothesisClass.readable
+
+    def check(self, x: Any) -> None:
+        if x.get("b", 0) not in (0, 1):
+            raise KeyError(x["b"])
+        super().check(x)
+
+
+@pytest.mark.parametrize("reads", [{}, {"a": "value", "b": "value"}], ids=["untold", "told"])
+def test_the_columns_of_one_row_are_not_those_of_another(reads: Any) -> None:
+    cls = type("Told", (Optional,), {"reads": reads})("a")
+    rows: list[Any] = [{"a": 1, "b": 1}, {"a": 2, "b": 7}, {"a": 3, "b": 1}]
+    found = []
+    for other in ({"a": 1, "b": 1}, {"a": 1}, {"b": 1}, {}, None, 7):
+        batch, usable, _ = readable_rounds(cls, [other, *rows, {"c": 1}], [1] * 5, "null")
+        kept = [row_of(part_of(batch, [row]), 0) for row in (1, 3)]
+        found.append((usable.tolist()[1:], kept))
+    assert found == [([True, False, True, False], [rows[0], rows[2]])] * 6
+
+
+class Unable(ls.Points):
+    """A class of somebody's own whose vectorised answer fails, and whose `check` raises its own."""
+
+    def readable(self, batch: Any) -> Any:
+        raise ZeroDivisionError
+
+    def check(self, x: object) -> None:
+        super().check(x)
+        if value_of(x, self.column) == "bad":
+            raise ZeroDivisionError
+
+
+def test_a_class_that_fails_on_a_row_makes_one_null_round(tmp_path: Path) -> None:
+    learner = ls.DPSOA(Unable(), 1, 1e-3, 10)
+    learner.learn_many(["a", "bad", "b"], [1, 1, 0], bad_rows="null")
+    assert (learner.rounds, learner.null_rounds) == (3, 1)
+    path = tmp_path / "s.csv"
+    path.write_text("a,y\nx,1\nbad,1\ny,0\n")
+    with open_rows(path, Unable("a"), label="y") as rows:
+        (block,) = rows
+    assert block.labels.tolist() == [1, NULL, 0]
+    assert "ZeroDivisionError" in block.bad[0].sentence
+
+
+HELD: list[Any] = [
+    *(Decimal("3.5"), Decimal("sNaN"), Decimal("1e400"), np.longdouble(3.5), np.float16(3.5)),
+    *(b"3.5", "3.50", -0.0, 10**400, 2**64, np.uint8(3), True, None, "NA"),
+]
+
+
+@pytest.mark.parametrize("cls", [ls.Thresholds(0, 9, 0.5, "a"), ls.Points("a")], ids=["n", "v"])
+@pytest.mark.parametrize("together", [False, True])
+def test_what_was_learned_can_be_kept_and_is_the_same_after(cls: Any, together: bool) -> None:
+    """Whatever the type of a cell, and whatever stands in columns that nobody reads."""
+    rows = [{"a": cell, "when": datetime(2026, 1, 1), "what": object()} for cell in HELD]
+    rows = [x for x in rows if passes(lambda one: check_row(cls, one), x)]
+    assert len(rows) == (14 if cls.reads["a"] == "number" else 11)
+    plan = ls.Plan.practical(cls, 0.01, 1e-3, 1000)
+    one, two = (ls.DPSOA(cls, plan=plan, seed=1, noise=SeededNoise(1)) for _ in range(2))
+    answers = [n % 2 == 0 for n in range(len(rows))]
+    if together:
+        one.learn_many(rows, answers)
+    else:
+        for x, y in zip(rows, answers, strict=True):
+            one.learn_one(x, y)
+    kept = list[Any]()
+    one.checkpoint(kept.append)
+    assert kept[0].memory.parts, "no tree had learned anything: the test could not fail"
+    two.resume(kept[0])
+    assert two.votes == one.votes

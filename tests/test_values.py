@@ -112,7 +112,7 @@ def test_spellings_of_one_value_make_one_rule() -> None:
         assert ls.one_of([same]) == ls.one_of([1])
         assert ls.one_of([same]).to_json() == ls.one_of([1]).to_json()
         assert str(ls.one_of([same])) == "x = 1"
-    assert ls.one_of([np.float32(0.5)]) == ls.one_of([0.5])
+    assert ls.one_of([np.float32(0.5)]) == ls.one_of([0.5]) == ls.one_of([np.longdouble(0.5)])
     assert str(ls.one_of([np.str_("a")])) == "x = 'a'"
     assert len({ls.one_of([v]) for v in (1, True, 1.0, "01", " 1", "1.", b"\xff")}) == 7
 
@@ -123,7 +123,7 @@ def test_the_order_of_arrival_never_shows() -> None:
     assert str(ls.one_of([16, 2, 10, 1])) == "x in {1, 2, 10, 16}"
 
 
-ODD = [[1], {1}, {}, object(), np.datetime64("2026-01-01"), 1j, np.longdouble(1), np.arange(2)]
+ODD = [[1], {1}, {}, object(), np.datetime64("2026-01-01"), 1j, np.arange(2)]
 
 
 @pytest.mark.parametrize("value", ODD, ids=lambda value: type(value).__name__)

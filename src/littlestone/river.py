@@ -34,11 +34,11 @@ from itertools import islice
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from littlestone.learning import adaptive, dpsoa, experts, plain
 from littlestone.learning.plan import Plan
 from littlestone.learning.private import PrivateLearner
+from littlestone.learning.rounds import named_user, read_rows, readable_rounds
 from littlestone.learning.weighing import ExpertsPlan
 from littlestone.privacy.accounting import Cost
 from littlestone.privacy.budget import HasBudget, cost_of
@@ -46,13 +46,10 @@ from littlestone.privacy.exact import BadParameter, Real, positive, probability,
 from littlestone.theory.classes import HypothesisClass, check_row, kinds_of
 from littlestone.theory.errors import BadExample
 from littlestone.theory.rows import (
-    Batch,
-    as_batch,
-    batch_length,
     column_names,
     column_of,
-    each,
     label,
+    label_column,
     part_of,
     passes,
 )
@@ -117,9 +114,9 @@ class _Model(base.MiniBatchClassifier):
     def _skip(self, x: Any) -> None:
         """Handle a round without a usable example."""
 
-    def _learn_batch(self, X: Any, batch: Batch, y: npt.NDArray[Any]) -> None:
-        usable = self.cls.readable(batch) & each(partial(passes, label), y)
-        self.learner.learn_many(part_of(batch, usable), y[usable])
+    def _learn_batch(self, X: Any, y: Any) -> None:
+        batch, usable, answers = readable_rounds(self.cls, X, y, "null")
+        self.learner.learn_many(part_of(batch, usable), answers[usable])
 
     def learn_one(self, x: Any, y: Any) -> None:
         """Learn from an example; a row or a label that cannot be read is a null round.
@@ -154,13 +151,12 @@ class _Model(base.MiniBatchClassifier):
         BadExample
             If the rows and the labels are not equally many.
         """
-        batch, answers = self._batch(X), column_of(y, None)
-        count = _length(X) if batch is None else batch_length(batch)
-        if count != len(answers):
-            raise BadExample(f"{count} examples and {len(answers)} labels")
-        if batch is not None:
-            self._learn_batch(X, batch, answers)
+        if not self._lacks_a_column(X):
+            self._learn_batch(X, y)
             return
+        count, labels = _length(X), len(label_column(y))
+        if count != labels:
+            raise BadExample(f"{count} examples and {labels} labels")
         for x in self._unreadable(X, count):
             self._skip(x)
 
@@ -168,12 +164,10 @@ class _Model(base.MiniBatchClassifier):
         """Return what `_skip` needs of rows that cannot be read."""
         return [{}] * count
 
-    def _batch(self, X: Any) -> Batch | None:
-        """Return a table as arrays; None if it lacks a column that the class reads."""
-        names, kinds = column_names(X), kinds_of(self.cls)
-        if names is not None and not set(kinds) - {None} <= set(names):
-            return None
-        return as_batch(X, kinds)
+    def _lacks_a_column(self, X: Any) -> bool:
+        """Return whether a table lacks a column that the class reads: no row of it can be read."""
+        names = column_names(X)
+        return names is not None and not set(kinds_of(self.cls)) - {None} <= set(names)
 
     def predict_one(self, x: Any, **kwargs: Any) -> bool | None:
         """Return the label that the published rule gives to an example.
@@ -215,22 +209,21 @@ class _Model(base.MiniBatchClassifier):
     def predict_many(self, X: Any) -> Any:
         """Return the label of each row, as a pandas Series; None where a row cannot be read."""
         labels = self._labels(X)
-        return _pandas().Series(labels, index=getattr(X, "index", None), dtype=_dtype(labels))
+        return _pandas().Series(labels, index=_index(X), dtype=_dtype(labels))
 
     def predict_proba_many(self, X: Any) -> Any:
         """Return `predict_proba_one` of each row, as a pandas DataFrame; NaN if unreadable."""
         yes = np.array([np.nan if one is None else float(one) for one in self._labels(X)])
         columns = {False: 1.0 - yes, True: yes}
-        return _pandas().DataFrame(columns, index=getattr(X, "index", None))
+        return _pandas().DataFrame(columns, index=_index(X))
 
     def _labels(self, X: Any) -> list[bool | None]:
-        batch = self._batch(X)
-        if batch is None:
+        if self._lacks_a_column(X):
             return [None] * _length(X)
-        readable = self.cls.readable(batch)
+        batch, readable = read_rows(self.cls, X, "null")
         labels: list[bool | None] = [None] * len(readable)
-        predicted = self.learner.predict_many(part_of(batch, readable)).tolist()
-        for row, one in zip(np.flatnonzero(readable), predicted, strict=True):
+        found = self.learner.predict_many(part_of(batch, readable)).tolist()
+        for row, one in zip(np.flatnonzero(readable), found, strict=True):
             labels[row] = one
         return labels
 
@@ -318,8 +311,8 @@ class _Private(HasBudget, _Model):
     def _skip(self, x: Any) -> None:
         self.learner.skip_one()
 
-    def _learn_batch(self, X: Any, batch: Batch, y: npt.NDArray[Any]) -> None:
-        self.learner.learn_many(batch, y, bad_rows="null")
+    def _learn_batch(self, X: Any, y: Any) -> None:
+        self.learner.learn_many(X, y, bad_rows="null")
 
     def _unit_test_skips(self) -> set[str]:
         return set(NOT_APPLICABLE)
@@ -390,8 +383,13 @@ class DPSOA(_Private):
             seed=self.seed,
         )
 
+    def _user(self, x: Any) -> object:
+        """Return the user of a row; None where it names nobody."""
+        known = self.user is not None and isinstance(x, Mapping)
+        return named_user(x.get(self.user)) if known else None
+
     def _skip(self, x: Any) -> None:
-        self.learner.skip_one(None if self.user is None else x.get(self.user))
+        self.learner.skip_one(self._user(x))
 
     def _unreadable(self, X: Any, count: int) -> Iterable[Mapping[str, object]]:
         # A null round of a user counts for the cap, so its user has to be known.
@@ -400,16 +398,21 @@ class DPSOA(_Private):
         return [{self.user: user} for user in column_of(X, self.user)]
 
     def _learn(self, x: Any, answer: bool) -> None:
+        user = self._user(x)
         if self.user is None:
             self.learner.learn_one(x, answer)
-        elif x.get(self.user) is None:
+        elif user is None:
             self.learner.skip_one()
         else:
-            self.learner.learn_one(x, answer, x[self.user])
+            self.learner.learn_one(x, answer, user)
 
-    def _learn_batch(self, X: Any, batch: Batch, y: npt.NDArray[Any]) -> None:
-        users = None if self.user is None else column_of(X, self.user)
-        self.learner.learn_many(batch, y, users, bad_rows="null")
+    def _learn_batch(self, X: Any, y: Any) -> None:
+        users: Any = None
+        if self.user is not None and isinstance(X, list | tuple):
+            users = list(map(self._user, X))
+        elif self.user is not None:
+            users = column_of(X, self.user)
+        self.learner.learn_many(X, y, users, bad_rows="null")
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
@@ -633,6 +636,11 @@ def feed(learner: Any, stream: Iterable[Any], horizon: int | None = None) -> int
 def _length(X: Any) -> int:
     """Return the number of rows of a table that lacks a column of the class."""
     return len(next(iter(X.values()), ())) if isinstance(X, Mapping) else len(X)
+
+
+def _index(X: Any) -> Any:
+    """Return the index of a table of pandas; None for any other, also for a list."""
+    return X.index if hasattr(X, "iloc") else None
 
 
 def _dtype(labels: list[bool | None]) -> type:

@@ -23,12 +23,16 @@ be pickled; loaded in another process (`n_jobs=2`) it refuses to fit.
 `partial_fit` continues with the same learner, which is what this library is for: the guarantee
 covers all rules that it publishes on the way.
 
-Of a data frame the columns that the class names are read, by name; of an array column n as `xn`
-("x0", "x1", ...), or its only column if the class names none. A row that the class cannot read is a
-null round. The two labels are public by assumption; `classes` states them, so that they are not
-taken from the data. The number of rows is public too.
+What is read: of a data frame the columns that the class names, by name; of an array column n as
+`xn` ("x0", "x1", ...), as of a frame whose columns go by number, or its only column where the class
+names none. A row that the class cannot read is a null round; so is, in a list of rows, one that is
+longer or shorter than most. The two labels are public by assumption; `classes` states them, so that
+they need not be looked for in the data, and then any other label makes a null round, too. Without
+it such a label is refused. The number of rows is public too.
 """
 
+import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from fractions import Fraction
@@ -45,7 +49,9 @@ from littlestone.privacy.accounting import Cost
 from littlestone.privacy.budget import HasBudget
 from littlestone.privacy.exact import BadParameter, Real, positive, probability, whole
 from littlestone.theory.classes import HypothesisClass, checked_class, kinds_of
-from littlestone.theory.rows import Batch, as_batch, column_names
+from littlestone.theory.numbers import float_of
+from littlestone.theory.rows import Batch, as_batch, column_names, passes
+from littlestone.theory.values import key_of
 
 try:
     from scipy.sparse import issparse
@@ -265,14 +271,23 @@ class PrivateClassifier(HasBudget, ClassifierMixin, BaseEstimator):
         if self.cls is None:
             raise BadParameter("give cls, a class of rules such as Thresholds(0, 9, column='x0')")
         kinds = kinds_of(checked_class(self.cls))
+        if isinstance(X, Mapping) and not issparse(X):
+            raise ValueError("X is a dict of columns: pass a table, such as pandas.DataFrame(X)")
         if _has_names(X):
             validate_data(self, X, reset=reset, skip_check_array=True)
             return as_batch(X, kinds)
-        given = _cell_by_cell(X)
-        array = validate_data(self, given, reset=reset, dtype=None, ensure_all_finite=False)
-        if None in kinds and array.shape[1] == 1:
-            return as_batch(array[:, 0], kinds)
-        return as_batch({f"x{n}": array[:, n] for n in range(array.shape[1])}, kinds)
+        if hasattr(X, "iloc") and getattr(X, "ndim", 0) == 2:
+            # A frame of pandas whose columns go by number. As one array all its columns would have
+            # one type, and it would not be seen any more that pandas guessed the type of each.
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            columns = [X.iloc[:, n] for n in range(X.shape[1])]
+        else:
+            given = _cell_by_cell(X)
+            array = validate_data(self, given, reset=reset, dtype=None, ensure_all_finite=False)
+            columns = list(array.T)
+        if None in kinds and len(columns) == 1:
+            return as_batch(columns[0], kinds)
+        return as_batch({f"x{n}": column for n, column in enumerate(columns)}, kinds)
 
     def __sklearn_clone__(self) -> Self:
         budget = self._shared_budget()
@@ -304,22 +319,37 @@ def _cell_by_cell(X: Any) -> Any:
     """Return rows given as lists in an array that keeps the type of every cell.
 
     numpy would give all cells one type, which one cell can change: 3 is 3.0 beside 2.5, and '3'
-    beside text. Then one replaced row would change all others (docs/guarantee.md, Lemma 0).
+    beside text. Then one replaced row would respell all others. A row that is not as long as most
+    has no cells that can be read; where most are no rows, scikit-learn has its own sentence.
     """
-    if not isinstance(X, list | tuple) or not all(isinstance(row, list | tuple) for row in X):
+    if not isinstance(X, list | tuple):
         return X
-    if len(set(map(len, X))) != 1:
-        return X  # rows of different lengths: scikit-learn raises its own error
-    array = np.empty((len(X), len(X[0])), dtype=object)
+    lengths = Counter(len(row) for row in X if _is_row(row))
+    width, rows = lengths.most_common(1)[0] if lengths else (0, 0)
+    if 2 * rows <= len(X) and rows < len(X):
+        return X
+    array = np.full((len(X), width), _UNREADABLE, dtype=object)
     for number, row in enumerate(X):
-        array[number, :] = row
+        for place, cell in enumerate(row if _is_row(row) and len(row) == width else ()):
+            array[number, place] = cell
     return array
+
+
+_UNREADABLE = object()
+
+
+def _is_row(row: object) -> bool:
+    return isinstance(row, list | tuple) or (isinstance(row, np.ndarray) and row.ndim == 1)
 
 
 def _labels(
     X: Any, y: Any, classes: Iterable[Any] | None
-) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
-    """Return the two classes, and whether each label is the second, the positive one."""
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.int8]]:
+    """Return the two classes, and each label as the place of its class; -1 if it is neither.
+
+    Classes that are stated are read as cells are: by number where both are numbers, by text where
+    not. So a type that one label gives to a whole column does not change what the others are.
+    """
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
     if isinstance(y, list | tuple) and len(set(map(type, y))) > 1:
@@ -327,16 +357,29 @@ def _labels(
         y = np.fromiter(y, dtype=object, count=len(y))
     given = column_or_1d(y, warn=True)
     check_consistent_length(X, given)
+    if classes is None:
+        two = _found(given)
+        return two, (given == two[1]).astype(np.int8)
+    two = _two(np.unique(list(classes)), given)
+    numbers = all(passes(float_of, one) and math.isfinite(float_of(one)) for one in two)
+    read = float_of if numbers else key_of
+    place = {read(one): number for number, one in enumerate(two)}
+    found = (place.get(read(one), -1) if passes(read, one) else -1 for one in given)
+    return two, np.fromiter(found, dtype=np.int8, count=len(given))
+
+
+def _found(given: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the two classes that labels are of."""
     if given.dtype.kind == "f":
         assert_all_finite(given, input_name="y")
-    check_classification_targets(given)
-    two = _two(np.unique(given if classes is None else list(classes)), given)
-    odd = ~np.isin(given, two)
-    if odd.any():
+    types = sorted({type(one).__name__ for one in given}) if given.dtype.kind == "O" else []
+    if len(types) > 1:
         raise ValueError(
-            f"label {given[odd].tolist()[0]!r} is not one of the classes {two.tolist()}"
+            f"Unknown label type: labels are of several types ({', '.join(types)}). Say which are "
+            "the two with classes=; any other then makes a null round"
         )
-    return two, np.asarray(given == two[1])
+    check_classification_targets(given)
+    return _two(np.unique(given), given)
 
 
 def _two(classes: npt.NDArray[Any], given: npt.NDArray[Any]) -> npt.NDArray[Any]:

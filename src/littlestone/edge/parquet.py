@@ -264,7 +264,8 @@ def _scalar(cell: Any) -> object:
 def _numbers(column: Any) -> Read:
     import pyarrow
 
-    if _is_text(column.type):
+    if _is_text(column.type) or pyarrow.types.is_decimal(column.type):
+        # Decimals one by one as well: a cast makes 0.30000000000000004 of 0.3.
         array, wrong = numbers([_scalar(cell) for cell in column])
         return array, np.array(list(wrong), dtype=np.intp)
     floats = column.cast(pyarrow.float64(), safe=False)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from littlestone.edge.blocks import NULL, Array, BadRow, Block, Wanted
-from littlestone.theory.classes import HypothesisClass
+from littlestone.theory.classes import HypothesisClass, check_row, readable_rows
 from littlestone.theory.errors import BadExample
 from littlestone.theory.rows import row_of
 
@@ -66,7 +66,7 @@ def piece_of(
 ) -> Piece:
     """A piece, in which rows with faults, and rows that the class cannot read, are null rounds."""
     labels[list(faults)] = NULL
-    unread = np.flatnonzero((labels != NULL) & ~wanted.cls.readable(columns))
+    unread = np.flatnonzero((labels != NULL) & ~readable_rows(wanted.cls, columns))
     labels[unread] = NULL
     for row in unread[:MOST_KEPT].tolist():
         faults[row] = why_unread(wanted.cls, row_of(columns, row))
@@ -76,7 +76,7 @@ def piece_of(
 def why_unread(cls: HypothesisClass, x: object) -> str:
     """What a class has against an example that it cannot read."""
     try:
-        cls.check(x)
+        check_row(cls, x)
     except BadExample as error:
         return error.sentence
     return "the class cannot read the row"

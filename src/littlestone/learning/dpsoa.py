@@ -33,7 +33,7 @@ from littlestone.privacy.accounting import Unit
 from littlestone.privacy.exact import BadParameter, Real
 from littlestone.privacy.gate import HistSparse
 from littlestone.privacy.noise import Noise, SystemNoise
-from littlestone.theory.classes import HypothesisClass, check_row, checked_class
+from littlestone.theory.classes import HypothesisClass, checked_class, read_row
 from littlestone.theory.errors import BadExample
 from littlestone.theory.hypothesis import Hypothesis
 from littlestone.theory.rows import label
@@ -192,8 +192,7 @@ class DPSOA(PrivateLearner):
             If the row, the label or the user cannot be read; then nothing has changed. Stopping
             there is outside the guarantee; `skip_one` makes it a null round, which is inside.
         """
-        check_row(self.cls, x)
-        self._one(x, label(y), self._route(user))
+        self._one(read_row(self.cls, x), label(y), self._route(user))
 
     def skip_one(self, user: object = None) -> None:
         """Pass a null round: it uses up its number, and nothing is learned.
@@ -266,7 +265,10 @@ class DPSOA(PrivateLearner):
         if user is None and self.plan.unit == "event":
             return self.rounds
         self._need_users(user is not None)
-        return user_number(user)
+        route = user_number(user)
+        if route == NOBODY:
+            raise BadExample("the round has no user")
+        return route
 
     def _with_user(self, routes: Numbers, bad_rows: BadRows) -> Mask:
         """Return which rounds have a user; one without is bad."""

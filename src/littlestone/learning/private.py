@@ -22,7 +22,7 @@ from littlestone.learning.trace import TOP, Sample, Trace
 from littlestone.privacy.accounting import Cost, Event, Guarantee
 from littlestone.privacy.exact import BadParameter
 from littlestone.privacy.spender import ForwardOnly, Moved, State
-from littlestone.theory.classes import HypothesisClass, check_row, predict_row
+from littlestone.theory.classes import HypothesisClass, predict_row, read_row
 from littlestone.theory.hypothesis import Hypothesis
 from littlestone.theory.notebook import facts, side_by_side
 from littlestone.theory.rows import Batch, label
@@ -361,8 +361,7 @@ class EventLearner(PrivateLearner):
             If the row or the label cannot be read; then nothing has changed. Stopping there is
             outside the guarantee; `skip_one` makes it a null round, which is inside.
         """
-        check_row(self.cls, x)
-        answer = label(y)
+        x, answer = read_row(self.cls, x), label(y)
         self._enter()
         self._pass(x, answer, self.rounds)
 

@@ -8,7 +8,6 @@ Rows may be remote: a learner asks a batch of rounds which of them a rule gets w
 the state that is to learn them.
 """
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar, get_args
 
@@ -16,7 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from littlestone.learning.coins import number_of
-from littlestone.theory.classes import HypothesisClass, check_row, kinds_of, predict_rows
+from littlestone.theory.classes import (
+    HypothesisClass,
+    check_row,
+    kinds_of,
+    predict_rows,
+    read_row,
+    readable_rows,
+)
 from littlestone.theory.errors import BadColumn, BadExample
 from littlestone.theory.frames import checked_array
 from littlestone.theory.hypothesis import Hypothesis
@@ -26,6 +32,7 @@ from littlestone.theory.rows import (
     column_of,
     each,
     label,
+    label_column,
     labels,
     part_of,
     passes,
@@ -216,7 +223,7 @@ def readable_batch(cls: HypothesisClass, X: Any) -> Batch:
         If a row cannot be read.
     """
     batch = as_batch(X, kinds_of(cls))
-    _refuse_unreadable(cls, batch, cls.readable(batch))
+    _refuse_unreadable(cls, batch, readable_rows(cls, batch))
     return batch
 
 
@@ -263,8 +270,8 @@ def readable_rounds(
     """
     if bad_rows not in get_args(BadRows):
         raise BadExample(f"bad_rows must be 'refuse' or 'null', not {bad_rows!r}")
-    batch, readable = _read(cls, X, bad_rows)
-    given = column_of(y, None)
+    batch, readable = read_rows(cls, X, bad_rows)
+    given = label_column(y)
     if len(given) != len(readable):
         raise BadExample(f"{len(readable)} examples and {len(given)} labels")
     if bad_rows == "refuse":
@@ -274,7 +281,7 @@ def readable_rounds(
     return batch, readable & (positive | negative), positive
 
 
-def _read(cls: HypothesisClass, X: Any, bad_rows: BadRows) -> tuple[Batch, Mask]:
+def read_rows(cls: HypothesisClass, X: Any, bad_rows: BadRows) -> tuple[Batch, Mask]:
     """Return a batch, and which of its rows the class can read.
 
     Rows that do not line up (one lacks a column, one is no row at all) make no batch. Where bad
@@ -282,7 +289,7 @@ def _read(cls: HypothesisClass, X: Any, bad_rows: BadRows) -> tuple[Batch, Mask]
     """
     try:
         batch = as_batch(X, kinds_of(cls))
-        return batch, cls.readable(batch)
+        return batch, readable_rows(cls, batch)
     except BadColumn:
         raise
     except BadExample:
@@ -290,18 +297,14 @@ def _read(cls: HypothesisClass, X: Any, bad_rows: BadRows) -> tuple[Batch, Mask]
             raise
     rows: list[Any] = list(X)
     readable = np.array([passes(partial(check_row, cls), x) for x in rows], dtype=bool)
-    good = [x for x, reads in zip(rows, readable, strict=True) if reads]
-    columns = [n for n in _columns(good[:1]) if all(n in _columns([x]) for x in good)]
-    stand_in: Any = good[0] if good else None
-    lined_up = [x if reads else stand_in for x, reads in zip(rows, readable, strict=True)]
-    if columns:
-        lined_up = [{name: x[name] for name in columns} for x in lined_up]
-    return as_batch(lined_up), readable
-
-
-def _columns(rows: list[Any]) -> Mapping[Any, object]:
-    """Return the first row if it has columns."""
-    return rows[0] if rows and isinstance(rows[0], Mapping) else {}
+    kept = [read_row(cls, x) if reads else None for x, reads in zip(rows, readable, strict=True)]
+    # What cannot be read is never shown: a readable row stands in its place, so that all line up.
+    stand_in = next((x for x, reads in zip(kept, readable, strict=True) if reads), None)
+    lined_up = [x if reads else stand_in for x, reads in zip(kept, readable, strict=True)]
+    try:
+        return as_batch(lined_up, kinds_of(cls)), readable
+    except BadExample:  # a class may read a column where there is one: each row keeps its own
+        return column_of(lined_up, None), readable
 
 
 def _labelled(given: npt.NDArray[Any], answer: bool) -> Mask:
@@ -344,19 +347,41 @@ def usable_rounds(
 
 NOBODY = 0
 """The number that routes a round without a user, which is a null round."""
+_NO_NAMES = {key_of(None), key_of("")}
 
 
 def user_number(user: object) -> int:
-    """Return the number of a user, by the canonical bytes of its name; None is nobody.
+    """Return the number of a user, by the canonical bytes of its name.
+
+    What is missing (None, NaN, empty text) is `NOBODY`, as in a file.
 
     >>> user_number("alice") == user_number("alice") != user_number("bob")
     True
+    >>> user_number(""), user_number(float("nan"))
+    (0, 0)
     """
+    name = _user_key(user)
     # Odd, so that it is never NOBODY.
-    return NOBODY if user is None else number_of(key_of(user)) | 1
+    return NOBODY if name is None else number_of(name) | 1
 
 
-def user_numbers(users: Any, count: int, bad_rows: BadRows = "refuse") -> npt.NDArray[np.uint64]:
+def _user_key(user: object) -> bytes | None:
+    """Return what identifies a user; None for nobody."""
+    key = key_of(user)
+    missing = key in _NO_NAMES or (isinstance(user, float | np.floating) and user != user)
+    return None if missing else key
+
+
+def named_user(user: object) -> object:
+    """Return a user, or None where it names nobody or has no text that identifies it.
+
+    >>> named_user("alice"), named_user(""), named_user(object())
+    ('alice', None, None)
+    """
+    return user if passes(user_number, user) and user_number(user) != NOBODY else None
+
+
+def user_numbers(users: Any, count: int, bad_rows: BadRows = "null") -> npt.NDArray[np.uint64]:
     """Return the number that stands for each user of a batch.
 
     Parameters
@@ -380,24 +405,23 @@ def user_numbers(users: Any, count: int, bad_rows: BadRows = "refuse") -> npt.ND
         If there are not as many users as rows, or one cannot be read and `bad_rows` is "refuse".
     """
     # Floats and truth values are refused: their text may depend on other users' rows (Lemma 0).
-    names = checked_array(column_of(users, None), "value")
+    try:
+        names = checked_array(column_of(users, None), "value")
+    except BadColumn as error:
+        raise BadColumn(f"users: {error.sentence}") from None
     if len(names) != count:
         raise BadExample(f"{count} examples and {len(names)} users")
-    known: dict[bytes, int] = {key_of(None): NOBODY}
-    found = np.empty(count, dtype=np.uint64)
+    known: dict[bytes | None, int] = {None: NOBODY}
+    found = np.full(count, NOBODY, dtype=np.uint64)
     for row, name in enumerate(names.tolist()):
-        # (1,), (1.0,) and (True,) are equal but are three users: they are identified by text.
-        key = _user_key(name, row, bad_rows)
+        try:
+            # (1,), (1.0,) and (True,) are equal and are three users: they are told apart by text.
+            key = _user_key(name)
+        except BadExample as error:
+            if bad_rows == "refuse":
+                raise BadExample(error.sentence, row) from None
+            continue
         if key not in known:
             known[key] = user_number(name)
         found[row] = known[key]
     return found
-
-
-def _user_key(name: object, row: int, bad_rows: BadRows) -> bytes:
-    try:
-        return key_of(name)
-    except BadExample as error:
-        if bad_rows == "null":
-            return key_of(None)
-        raise BadExample(error.sentence, row) from None

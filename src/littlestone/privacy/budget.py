@@ -52,8 +52,9 @@ class Budget:
 
     def fix(self, total: Cost) -> None:
         """Fix the total, if it has not been fixed."""
-        if self.total is None:
-            self.total = total
+        with self._lock:
+            if self.total is None:
+                self.total = total
 
     def check(self, cost: Cost, total: Cost) -> None:
         """Raise if `cost` cannot be spent.
@@ -105,7 +106,7 @@ class Budget:
         """
         with self._lock:
             self.check(cost, total)
-            self.fix(total)
+            self.total = total if self.total is None else self.total
             self.spent += cost
 
     def __copy__(self) -> Self:
@@ -176,14 +177,14 @@ class HasBudget:
         """Spend what a learner with this plan spends, or raise."""
         self._own_budget().draw(cost_of(plan), self._total())
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __getstate__(self) -> object:
         # copy.copy, copy.deepcopy and every pickler come this way.
         if self._spender() is not None:
             raise TypeError(
                 "a spender cannot be copied or pickled: stepping a copy is a second release"
             )
         self._shared_budget()
-        return super().__reduce_ex__(protocol)
+        return super().__getstate__()
 
 
 _MAKING = Lock()

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Protocol, cast
 import numpy as np
 
 from littlestone.theory.errors import BadClass, BadExample, TooLarge
+from littlestone.theory.frames import plain_number
 from littlestone.theory.hypothesis import Hypothesis
 from littlestone.theory.notebook import counted, facts
 from littlestone.theory.rows import Batch, Column, Kind, batch_length, passes, row_of
@@ -147,7 +148,9 @@ class HypothesisClass(Protocol):
     def reads(self) -> Mapping[Column, Kind]:
         """Return the columns that the class reads, and how; empty if that is unknown.
 
-        Readers of text files need it, because 7 in a file may be a number or a name.
+        In a file or a table 7 may be a number or a name. Where it is unknown, files are refused,
+        the types of tables are taken as they come, and Lemma 0 (docs/guarantee.md) holds for lists
+        only.
         """
         return {}
 
@@ -216,6 +219,31 @@ def check_row(cls: HypothesisClass, x: object) -> None:
         raise
     except Exception as error:
         raise BadExample(f"{cls!r} cannot read the row: {type(error).__name__}: {error}") from error
+
+
+def read_row(cls: HypothesisClass, x: object) -> object:
+    """Return an example as a learner keeps it, or raise `BadExample` if the class cannot read it.
+
+    Of a row only the columns that the class reads: what stands in the others need not be a value
+    that can be kept (a date, an object). A class that does not say what it reads gets all.
+    """
+    check_row(cls, x)
+    kinds = kinds_of(cls)
+    if not kinds:
+        return x
+    if isinstance(x, Mapping):
+        return {name: plain_number(x[name]) for name in kinds if name in x}
+    return plain_number(x)
+
+
+def readable_rows(cls: HypothesisClass, batch: Batch) -> Mask:
+    """Return which rows of a batch a class can read, row by row where its own answer raises."""
+    try:
+        return cls.readable(batch)
+    except (BadExample, MemoryError):
+        raise
+    except Exception:
+        return HypothesisClass.readable(cls, batch)
 
 
 def learn_row(
@@ -328,11 +356,8 @@ def disagreement_of(cls: HypothesisClass, one: Hypothesis, other: Hypothesis) ->
 
 
 def kinds_of(cls: HypothesisClass) -> Mapping[Column, Kind]:
-    """Return how each column is read; empty if unknown, or if members of a union differ."""
-    try:
-        return cls.reads
-    except BadClass:
-        return {}
+    """Return how each column is read; empty if that is unknown."""
+    return cls.reads
 
 
 Domain = Mapping[Column, Sequence[Plain]]

@@ -187,14 +187,12 @@ class Union(HypothesisClass):
 
     @property
     def reads(self) -> Mapping[Column, Kind]:
+        # A column that members read in different ways is read as text, in which each finds what it
+        # reads. One member that reads unknown columns makes the columns of the union unknown.
         merged: dict[Column, Kind] = {}
         for column, kind in chain.from_iterable(member.reads.items() for member in self.members):
             if merged.setdefault(column, kind) != kind:
-                raise BadClass(
-                    f"column {column!r} is read as a {merged[column]} by one member of the union "
-                    f"and as a {kind} by another: a file is read in one way"
-                )
-        # One member that reads unknown columns makes the columns of the union unknown.
+                merged[column] = "value"
         return merged if all(member.reads for member in self.members) else {}
 
     def __contains__(self, rule: object) -> bool:

@@ -7,21 +7,25 @@ missing cell makes floats of all, one cell with letters makes text of all, and `
 
 - where numbers or truth values are read, every type is fine: a cell is the same number as a whole
   number, as a float and as text (`theory/numbers.py`);
-- where text is read, a table (pandas, polars, pyarrow) must hold text there: a column of numbers
-  has lost its text, and is refused as a whole; a cell that is not text is not readable. An array
-  may hold whole numbers too, which numpy always spells in one way.
+- where text is read, a table (pandas, polars, pyarrow) must hold text there and nothing else: a
+  column of numbers has lost its text, and is refused as a whole. So is one that holds some text
+  and some numbers, as pandas makes of a long file that it guesses piece by piece. An array may
+  hold whole numbers too, which numpy always spells in one way;
+- an array of dates, time differences or complex numbers is refused: beside one of them numpy makes
+  the same of whole numbers.
 
 A missing cell is None. None of the libraries is imported: a column is known by where its type comes
 from.
 """
 
+import math
+from decimal import Decimal
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from littlestone.theory.errors import BadColumn, BadExample
-from littlestone.theory.values import NotText
 
 Array = npt.NDArray[Any]
 Kind = Literal["value", "number", "truth"]
@@ -64,8 +68,14 @@ def checked_array(array: Any, kind: Kind | None) -> Any:
     """Return a numpy array, refused where its type is one that numpy takes from other rows.
 
     numpy makes floats of whole numbers beside a float, and text (``'3.0'``) of floats beside text;
-    so floats and truth values are not read as text.
+    so floats and truth values are not read as text. Beside a complex number or a time difference it
+    makes the same of whole numbers, which then cannot be read at all.
     """
+    if kind is not None and array.dtype.kind in "cmM" and len(array):
+        raise BadColumn(
+            f"an array of {array.dtype}, which no class reads: numpy may have taken that type from "
+            "one row, and then no other row could be read. Pass numbers, text, or a list"
+        )
     if kind == "value" and array.dtype.kind in "bf" and len(array):
         raise BadColumn(
             f"an array of {array.dtype} where the class tells values apart by their text: numpy "
@@ -78,13 +88,26 @@ def checked_array(array: Any, kind: Kind | None) -> Any:
 
 
 def _floats(array: Array) -> Array:
-    """Return an array of Python numbers as floats; any other array as it is."""
-    if set(map(type, array)) <= {int, float, bool}:
+    """Return an array of Python numbers as floats; in any other array decimals become floats."""
+    types = set(map(type, array))
+    if types <= {int, float, bool}:
         try:
             return array.astype(np.float64)
         except OverflowError:  # a whole number that is too large: read one by one, as infinite
             return array
-    return array
+    if Decimal not in types:
+        return array
+    found = np.empty(len(array), dtype=object)
+    for row, cell in enumerate(array):
+        found[row] = plain_number(cell)
+    return found
+
+
+def plain_number(cell: Any) -> Any:
+    """Return a cell that is read as a number in a type that can be kept: decimals as floats."""
+    if isinstance(cell, Decimal):
+        return math.nan if cell.is_nan() else float(cell)
+    return cell
 
 
 def _not_text(held: object) -> BadColumn:
@@ -96,18 +119,13 @@ def _not_text(held: object) -> BadColumn:
     )
 
 
-def _texts(cells: Any, missing: Any, held: object) -> Array:
+def _texts(cells: Any, missing: Any, held: object, *, numbers: bool = False) -> Array:
     """Return cells of a table that are read as text: what is missing is None."""
     found = _without(np.asarray(cells, dtype=object), missing)
-    if set(map(type, found)) <= {str, type(None)}:
-        return found
-    if not any(isinstance(cell, str) for cell in found):
+    # A column of numbers has lost its text even if all are missing: some were, such as '+nan'.
+    lost = numbers and len(found)
+    if lost or not all(cell is None or isinstance(cell, str) for cell in found):
         raise _not_text(held)
-    for row, cell in enumerate(found):
-        if cell is not None and not isinstance(cell, str):
-            found[row] = NotText(
-                f"{cell!r} is a {type(cell).__name__} in a table, in a column that is read as text"
-            )
     return found
 
 
@@ -115,7 +133,9 @@ def _pandas(column: Any, kind: Kind | None) -> Array:
     if hasattr(column.dtype, "categories"):
         return _taken(getattr(column, "cat", column), kind)
     if kind == "value":
-        return _texts(column.astype(object), np.asarray(column.isna()), column.dtype)
+        missing = np.asarray(column.isna())
+        numbers = column.dtype.kind in "biuf"
+        return _texts(column.astype(object), missing, column.dtype, numbers=numbers)
     if isinstance(column.dtype, np.dtype):
         return np.asarray(column)
     missing = np.asarray(column.isna())
@@ -141,7 +161,10 @@ def _polars(column: Any, kind: Kind | None) -> Array:
         return np.asarray(column)
     if kind == "value":
         cells = np.fromiter(column.to_list(), dtype=object, count=len(column))
-        return _texts(cells, np.asarray(column.is_null()), column.dtype)
+        missing = np.asarray(column.is_null())
+        return _texts(cells, missing, column.dtype, numbers=column.dtype.is_numeric())
+    if str(column.dtype) in ("Int128", "UInt128"):  # numpy has no such numbers
+        return np.fromiter(column.to_list(), dtype=object, count=len(column))
     if not column.null_count() or (kind == "number" and column.dtype.is_float()):
         return np.asarray(column.to_numpy())
     return np.fromiter(column.to_list(), dtype=object)
@@ -154,7 +177,9 @@ def _arrow(column: Any, kind: Kind | None) -> Array:
         column = column.cast(column.type.value_type)
     if kind == "value":
         missing = column.is_null().to_numpy(zero_copy_only=False)
-        return _texts(_cells(column), missing, column.type)
+        # In a column without a type pyarrow.csv takes NA and '' for missing, beside text for text.
+        numbers = str(column.type) not in ("string", "large_string", "string_view")
+        return _texts(_cells(column), missing, column.type, numbers=numbers)
     if not column.null_count:
         return np.asarray(column)
     if kind == "number" and str(column.type) in ("halffloat", "float", "double"):

@@ -97,7 +97,7 @@ def every(masks: Iterable[Mask]) -> Mask:
 
 
 def _has_text(dtype: np.dtype[Any]) -> bool:
-    return dtype.kind in "OUTiubfS" and not (dtype.kind == "f" and dtype.itemsize > 8)
+    return dtype.kind in "OUTiubfS"
 
 
 def _objects_among(array: npt.NDArray[Any], values: tuple[Plain, ...]) -> Mask:

@@ -4,12 +4,13 @@ A cut is an int where it can be (70, not 70.0), so that one cut has one spelling
 row is a 64-bit float**, whatever type it comes in: a whole number, a decimal, a truth value (1 or
 0), or text that spells one of these. A reader that makes floats or text of a whole column because
 of one cell does not change what its other cells are (docs/guarantee.md, Lemma 0). A missing number
-(None, NaN, empty text) is below every cut. Comparison with a cut is exact.
+(None, NaN, empty text, and the words that readers of tables take for a missing number, such as NA)
+is below every cut. Comparison with a cut is exact.
 """
 
 import math
+import re
 import reprlib
-from decimal import Decimal
 from functools import partial
 from typing import Any
 
@@ -17,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from littlestone.theory.errors import BadExample
+from littlestone.theory.frames import plain_number
 from littlestone.theory.rows import each, passes
 from littlestone.theory.values import Mask, Plain, plain
 
@@ -80,9 +82,9 @@ def float_of(value: object) -> float:
         return value
     if isinstance(value, str):
         return _from_text(value)
-    if isinstance(value, np.floating | Decimal):
-        return float(value)
-    return _from_plain(plain(value))
+    if isinstance(value, bytes):
+        return _from_text(value.decode("ascii", "replace"))
+    return _from_plain(plain(plain_number(value)))
 
 
 def _from_plain(value: Plain) -> float:
@@ -96,7 +98,13 @@ def _from_plain(value: Plain) -> float:
         return math.inf if value > 0 else -math.inf
 
 
+# Beside text these words stay text, beside numbers pandas and pyarrow make of them what they are
+# here: one number whatever its neighbours are.
 _TRUTHS = {"true": 1.0, "false": 0.0}
+_MISSING = re.compile(
+    r"|na|n/a|<na>|#na|#n/a|#n/a n/a|null|none|-?1\.#(ind|qnan)|[+-]?nan\(\w*\)", re.ASCII
+)
+_HEX = re.compile(r"0x[0-9a-f]{1,16}", re.ASCII)
 
 
 def _from_text(text: str) -> float:
@@ -104,11 +112,14 @@ def _from_text(text: str) -> float:
         return float(text)
     except ValueError:
         word = text.strip().lower()
-        if not word:
-            return math.nan
-        if word not in _TRUTHS:
-            raise BadExample(f"{reprlib.repr(str(text))} is not a number") from None
+    if word in _TRUTHS:
         return _TRUTHS[word]
+    if _MISSING.fullmatch(word):
+        return math.nan
+    if _HEX.fullmatch(word):
+        whole = int(word, 16)
+        return float(whole - (1 << 64) if whole >> 63 else whole)
+    raise BadExample(f"{reprlib.repr(str(text))} is not a number")
 
 
 def compare_all(column: npt.NDArray[Any], cut: Number) -> Mask:

@@ -88,7 +88,9 @@ def label(y: object) -> bool:
     littlestone.theory.errors.BadExample: label 2 is not 0 or 1
     """
     if isinstance(y, np.generic):
-        y = y.item()
+        y = plain(y)
+    if isinstance(y, bytes):
+        y = y.decode("ascii", "replace")
     if isinstance(y, int | float) and y in (0, 1):
         return bool(y)
     if isinstance(y, str) and (word := y.strip().lower()) in _TRUTHS:
@@ -116,8 +118,16 @@ def labels(y: object) -> npt.NDArray[np.bool_]:
     >>> labels([0, 1, 1])
     array([False,  True,  True])
     """
-    array = column_of(y, None)
+    array = label_column(y)
     return zeros_and_ones(array) if array.dtype.kind in "biuf" else each(label, array)
+
+
+def label_column(y: object) -> npt.NDArray[Any]:
+    """Return labels as an array, refused where its type makes labels of none of them."""
+    try:
+        return column_of(y, None, "truth")
+    except BadColumn as error:
+        raise BadColumn(f"labels: {error.sentence}") from None
 
 
 def zeros_and_ones(array: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
@@ -312,6 +322,8 @@ def as_batch(X: Any, reads: Mapping[Column, Kind] | None = None) -> Batch:
     if len(wanted) < len(reads or {}):
         wanted = {}  # a class that also reads bare values: take all columns
     if isinstance(X, list | tuple) and X and isinstance(X[0], Mapping):
+        if not wanted and not all(isinstance(x, Mapping) and x.keys() == X[0].keys() for x in X):
+            return column_of(X, None)  # which columns a row has is its own affair
         # csv.DictReader keeps surplus cells under the name None, which no class reads.
         names = wanted or {name: None for name in X[0] if name is not None}
         return {name: column_of(_picked(X, name), None, kind) for name, kind in names.items()}
@@ -442,8 +454,8 @@ def column_of(X: Any, column: Column, kind: Kind | None = None) -> npt.NDArray[A
     try:
         array = _column(X, kind)
     except BadColumn as error:
-        where = "the batch" if column is None else f"column {column!r}"
-        raise BadColumn(f"{where}: {error.sentence}") from None
+        where = "" if column is None else f"column {column!r}: "
+        raise BadColumn(f"{where}{error.sentence}") from None
     if array.ndim != 1:
         raise BadExample(f"a column has one dimension: this one has shape {array.shape}")
     return array
@@ -452,7 +464,7 @@ def column_of(X: Any, column: Column, kind: Kind | None = None) -> npt.NDArray[A
 def _column(X: Any, kind: Kind | None) -> npt.NDArray[Any]:
     framed = column_array(X, kind)
     if framed is not None:
-        return framed
+        return np.asarray(checked_array(framed, kind))
     if hasattr(X, "__array__"):
         return np.asarray(checked_array(np.asarray(X), kind))
     if isinstance(X, Iterable) and not isinstance(X, str | bytes):

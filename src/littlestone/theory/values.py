@@ -41,7 +41,9 @@ def plain(value: object) -> Plain:
     """
     if type(value) in _AS_IT_IS:
         return cast(Plain, value)
-    if isinstance(value, np.generic) and not isinstance(value, np.datetime64 | np.timedelta64):
+    if isinstance(value, np.longdouble):
+        value = float(value)  # `item` would return it as it is
+    elif isinstance(value, np.generic) and not isinstance(value, np.datetime64 | np.timedelta64):
         value = value.item()
     if value is None or isinstance(value, bool):
         return value
@@ -61,21 +63,6 @@ def plain(value: object) -> Plain:
         f"a value of type {type(value).__name__} has no canonical spelling: "
         "use a string, a number, a truth value, bytes, None, or a tuple of these"
     )
-
-
-class NotText:
-    """A cell of a table that is not text, in a column that is read as text.
-
-    Which type it has may follow from other rows, so it is not read at all (`theory/frames.py`).
-
-    Parameters
-    ----------
-    sentence : str
-        What is wrong with the cell, and what to do.
-    """
-
-    def __init__(self, sentence: str) -> None:
-        self.sentence = sentence
 
 
 _WHOLE = re.compile(r"0|-?[1-9][0-9]*", re.ASCII)
@@ -113,8 +100,6 @@ def canonical(value: object) -> Plain:
     """
     if type(value) is str:
         return _from_text(value)
-    if isinstance(value, NotText):
-        raise BadExample(value.sentence)
     match plain(value):
         case bool(v):
             return str(v)

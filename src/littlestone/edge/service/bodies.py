@@ -19,6 +19,7 @@ from littlestone.edge.lines import count_lines, lines_of
 from littlestone.edge.pieces import Faults, why_unread
 from littlestone.edge.service.limits import Limits
 from littlestone.edge.service.refusals import Refused
+from littlestone.theory.classes import readable_rows
 from littlestone.theory.rows import row_of
 
 Form: TypeAlias = Literal["json", "ndjson"]
@@ -86,7 +87,7 @@ def examples_of(
     """Rows without labels, and whether it was a single one; refused if any is at fault."""
     rows, faults, single = parsed(body, form, limits, one=True)
     columns = read_columns(wanted, _cells(rows, wanted.kinds, faults), faults)
-    unread = np.flatnonzero(~wanted.cls.readable(columns)).tolist()
+    unread = np.flatnonzero(~readable_rows(wanted.cls, columns)).tolist()
     for row in unread[:SHOWN]:
         faults.setdefault(row, why_unread(wanted.cls, row_of(columns, row)))
     if faults:
