@@ -17,9 +17,6 @@ from rich.console import Console
 
 import littlestone
 from littlestone.edge import serving, specs, trial, versus, viewing
-from littlestone.edge.about import BadStore
-from littlestone.edge.blocks import BadStream
-from littlestone.edge.engine import Lost
 from littlestone.edge.options import (
     AsJson,
     Cap,
@@ -45,27 +42,15 @@ from littlestone.edge.showing import (
     watching,
 )
 from littlestone.edge.tasks import Task, chosen_for
+from littlestone.errors import LittlestoneError
 from littlestone.learning.plan import Plan
 from littlestone.privacy.exact import BadParameter
-from littlestone.privacy.spender import Moved
 from littlestone.theory.classes import HypothesisClass
 from littlestone.theory.dimension import witness as shattered_tree
-from littlestone.theory.errors import BadClass, BadExample, TooLarge
 from littlestone.theory.notebook import counted
 from littlestone.theory.trees import Leaf, MistakeTree, draw
 from littlestone.theory.values import to_json
 
-REFUSALS = (
-    specs.BadSpec,
-    BadClass,
-    BadExample,
-    BadParameter,
-    BadStore,
-    BadStream,
-    Lost,
-    Moved,
-    TooLarge,
-)
 GRAMMAR = (specs.__doc__ or "").split("\n\n", 1)[1].replace("\n\n    ", "\n\n\b\n    ")
 
 
@@ -310,7 +295,7 @@ def main() -> None:
         app()
     except OSError as error:
         _refuse(f"{error.filename}: {error.strerror}" if error.filename else str(error))
-    except REFUSALS as error:
+    except LittlestoneError as error:
         _refuse(str(error))
 
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from littlestone.errors import LittlestoneError
 from littlestone.learning.engines import engine_of
 from littlestone.learning.forest import Root
 from littlestone.privacy.exact import BadParameter
@@ -28,7 +29,7 @@ HERE = "local"
 """What Ray calls a cluster of its own, on this machine."""
 
 
-class Lost(RuntimeError):
+class Lost(LittlestoneError, RuntimeError):
     """A cluster that failed for good."""
 
     def __init__(self, what: str, why: Exception) -> None:
