@@ -107,6 +107,12 @@ def test_a_cap_is_told_apart_from_rows_that_cannot_be_read(files: list[Path]) ->
         assert "9 mistakes in the 14 rounds that counted (64.286%)" in lines
         assert "385 rounds beyond the cap of their user: not learned, null rounds" in lines
         assert "1 row that could not be read: null rounds" in lines
+    with (files[1] / "e.csv").open("a") as more:
+        more.write("m0,0,u0\nm0,0,u9\n")
+    again = ("learn", "e.csv", "--db", "run.db", "--private-json", "again.json")
+    assert littlestone(*again, folder=files[1]).returncode == 0
+    private = json.loads((files[1] / "again.json").read_text())
+    assert (private["counted_rounds"], private["beyond_cap"]) == (15, 386)
     report = (files[1] / "r.html").read_text()
     assert "385 further rounds were beyond the cap of their user" in report
     assert "1 row could not be read" in report

@@ -33,7 +33,7 @@ LONGEST = 20_000
 """The longest curve that is built. Counts are cut off here: that moves no count by more than the
 votes move, so it is free, and it bounds the time that a selection takes."""
 
-MOST_BITS = 256 * LONGEST
+MOST_BITS = 1 << 23
 """Of all probabilities of a curve together: a tiny delta makes each of them long."""
 
 TOP_SHARE = Fraction(1, 1024)
