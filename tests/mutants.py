@@ -176,13 +176,6 @@ MUTANTS = [
         "privacy/test_above_threshold.py privacy/test_gate.py",
     ),
     Mutant(
-        "the challenger's query is taken to move by one",
-        "privacy/gate.py",
-        'sensitivity=1 if query == "lost" else 2,',
-        "sensitivity=1,",
-        "privacy/test_spending.py privacy/test_gate.py",
-    ),
-    Mutant(
         "an exhausted sparse vector goes on",
         "privacy/above_threshold.py",
         "return self.firings >= self.releases",
@@ -278,15 +271,15 @@ MUTANTS = [
     Mutant(
         "a plan's epsilon is not split by the cap",
         "learning/plan.py",
-        "return (self.epsilon - self.epsilon_monitor) / touched",
+        "return (self.epsilon - self.epsilon_monitor) / selections",
         "return self.epsilon - self.epsilon_monitor",
         "test_plans.py test_dpsoa.py test_saving.py",
     ),
     Mutant(
         "selections beyond the first are free for a user",
         "privacy/epochs.py",
-        "return self._monitor.cap if self.releases is None else self.releases",
-        "return 1 if self.releases is None else self.releases",
+        "return self._monitor.cost + self._selector.cost.times(self._monitor.cap)",
+        "return self._monitor.cost + self._selector.cost",
         "privacy/test_gate.py",
     ),
     Mutant(
@@ -320,16 +313,9 @@ MUTANTS = [
     Mutant(
         "the guarantee is said per event, whatever the unit",
         "privacy/gate.py",
-        "return Guarantee.of(self._total(), self._noise, self.unit)",
+        "return Guarantee.of(self._total(), self._noise, self.unit, self._user_cap)",
         "return Guarantee.of(self._total(), self._noise)",
         "privacy/test_spending.py privacy/test_gate.py",
-    ),
-    Mutant(
-        "a generation has one release more than it pays for",
-        "privacy/generations.py",
-        "return self.singles + (release - self.singles) // self.releases_each",
-        "return self.singles + (release - self.singles) // (self.releases_each + 1)",
-        "privacy/test_generations.py",
     ),
     # Forward only.
     Mutant(
@@ -436,8 +422,8 @@ MUTANTS = [
     Mutant(
         "a cap lets one round more through",
         "learning/dpsoa.py",
-        "return self._shown[route] <= self.plan.cap",
-        "return self._shown[route] <= self.plan.cap + 1",
+        "return self._rounds_of[route] <= self.plan.cap",
+        "return self._rounds_of[route] <= self.plan.cap + 1",
         "test_dpsoa.py test_shown_to_the_gate.py",
     ),
     Mutant(
@@ -450,8 +436,8 @@ MUTANTS = [
     Mutant(
         "cap counts are not revived",
         "learning/dpsoa.py",
-        "self._shown = dict(users)",
-        "self._shown = {}",
+        "self._rounds_of = dict(users)",
+        "self._rounds_of = {}",
         "test_store.py",
     ),
     Mutant(
@@ -464,20 +450,20 @@ MUTANTS = [
     Mutant(
         "the forest is not replanted at a firing",
         "learning/restarting.py",
-        """        \"\"\"A new epoch begins, from the published rule.\"\"\"
+        """        \"\"\"Start the next epoch from the published rule.\"\"\"
         self.forest.restart(self.rule)
 """,
-        """        \"\"\"A new epoch begins, from the published rule.\"\"\"
+        """        \"\"\"Start the next epoch from the published rule.\"\"\"
 """,
         "test_dpsoa.py test_shown_to_the_gate.py",
     ),
     Mutant(
         "the forest is not replanted at a public restart",
         "learning/restarting.py",
-        """            self._put_by.clear()
+        """            self._buffer.clear()
             self._forest.restart(self.rule)
 """,
-        """            self._put_by.clear()
+        """            self._buffer.clear()
 """,
         "test_dpsoa.py test_shown_to_the_gate.py",
     ),
@@ -489,14 +475,11 @@ MUTANTS = [
         "test_dpsoa.py test_shown_to_the_gate.py",
     ),
     Mutant(
-        "experts keep their scores after a generation",
+        "experts keep their scores after a firing",
         "learning/experts.py",
-        """            self._generation = self.gate.generation
-            self.forest.restart(self.rule)
-""",
-        """            self._generation = self.gate.generation
-""",
-        "test_experts.py test_shown_to_the_gate.py",
+        "        super()._forget()\n",
+        "",
+        "test_shown_to_the_gate.py test_experts.py",
     ),
     Mutant(
         "learning goes on past the horizon",
@@ -516,8 +499,8 @@ MUTANTS = [
     Mutant(
         "the log of another file is read into a new one",
         "edge/storefile.py",
-        "if found := [file.name for file in beside if file.exists()]:",
-        "if found := [file.name for file in beside if False]:",
+        "found = [file.name for file in beside if file.exists()]",
+        "found = [file.name for file in beside if False]",
         "test_store_files.py",
     ),
     Mutant(
@@ -586,12 +569,8 @@ MUTANTS = [
     Mutant(
         "an older copy is not found out by its releases",
         "edge/witness.py",
-        """            if more and self._is_ahead(more, said[-1].round):
-""",
-        """            if more and self._is_ahead(more, said[-1].round):
-                return
-            if False:
-""",
+        "            if self._knows_more(found, said):",
+        "            if False:",
         "test_store.py",
     ),
     # The budget of estimators.

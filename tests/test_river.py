@@ -260,7 +260,7 @@ def test_a_learner_is_fed_from_a_dataset() -> None:
 
 def test_a_stream_without_end_needs_a_horizon() -> None:
     learner = ls.SOA(ls.Thresholds(0, 10, 1, "0"))
-    with pytest.raises(ValueError, match="say after how many rounds"):
+    with pytest.raises(ValueError, match="give horizon"):
         river.feed(learner, synth.SEA(seed=1))
     rows = (({str(k): v for k, v in x.items()}, y) for x, y in synth.SEA(seed=1))
     assert river.feed(learner, rows, 5000) == learner.rounds == 5000

@@ -107,7 +107,7 @@ def _from_text(text: str) -> float:
         if not word:
             return math.nan
         if word not in _TRUTHS:
-            raise BadExample(f"{reprlib.repr(text)} is not a number") from None
+            raise BadExample(f"{reprlib.repr(str(text))} is not a number") from None
         return _TRUTHS[word]
 
 
