@@ -52,10 +52,12 @@ MUTANTS = [
         "published before COMMIT",
         "edge/store.py",
         """            self._db.execute("COMMIT")
+            self._refuse_if_displaced()  # what was committed elsewhere is not acknowledged
             self.published = public
 """,
         """            self.published = public
             self._db.execute("COMMIT")
+            self._refuse_if_displaced()  # what was committed elsewhere is not acknowledged
 """,
         "test_store.py",
     ),
@@ -168,13 +170,6 @@ MUTANTS = [
         "privacy/test_above_threshold.py privacy/test_gate.py",
     ),
     Mutant(
-        "the challenger's query is taken to move by one",
-        "privacy/gate.py",
-        'sensitivity=1 if query == "lost" else 2,',
-        "sensitivity=1,",
-        "privacy/test_gate.py privacy/test_spending.py",
-    ),
-    Mutant(
         "an exhausted sparse vector goes on",
         "privacy/above_threshold.py",
         "return self.firings >= self.releases",
@@ -277,8 +272,8 @@ MUTANTS = [
     Mutant(
         "selections beyond the first are free for a user",
         "privacy/epochs.py",
-        "return self._monitor.cap if self.releases is None else self.releases",
-        "return 1 if self.releases is None else self.releases",
+        "return self._monitor.cost + self._selector.cost.times(self._monitor.cap)",
+        "return self._monitor.cost + self._selector.cost",
         "privacy/test_gate.py",
     ),
     Mutant(
@@ -315,13 +310,6 @@ MUTANTS = [
         "return Guarantee.of(self._total(), self._noise, self.unit)",
         "return Guarantee.of(self._total(), self._noise)",
         "privacy/test_gate.py privacy/test_spending.py",
-    ),
-    Mutant(
-        "a generation has one release more than it pays for",
-        "privacy/generations.py",
-        "return self.singles + (release - self.singles) // self.releases_each",
-        "return self.singles + (release - self.singles) // (self.releases_each + 1)",
-        "privacy/test_generations.py",
     ),
     # Forward only.
     Mutant(
@@ -481,13 +469,10 @@ MUTANTS = [
         "test_shown_to_the_gate.py test_dpsoa.py",
     ),
     Mutant(
-        "experts keep their scores after a generation",
+        "experts keep their scores after a firing",
         "learning/experts.py",
-        """            self._generation = self.gate.generation
-            self.forest.restart(self.rule)
-""",
-        """            self._generation = self.gate.generation
-""",
+        "        super()._forget()\n",
+        "",
         "test_shown_to_the_gate.py test_experts.py",
     ),
     Mutant(
@@ -501,19 +486,18 @@ MUTANTS = [
     Mutant(
         "a release is written before its batch is committed",
         "edge/store.py",
-        """            write(self._db, saved, self.learner.ledger, told)
-            self._db.execute("COMMIT")
+        """            public = self._public()
+            _write(self._db, saved, self.learner, public)
 """,
-        """            self.published = public
-            write(self._db, saved, self.learner.ledger, told)
-            self._db.execute("COMMIT")
+        """            self.published = public = self._public()
+            _write(self._db, saved, self.learner, public)
 """,
         "test_store.py",
     ),
     Mutant(
         "who held the file before may commit",
         "edge/store.py",
-        "if not moving and generation_of(self._db) != self.generation:",
+        "if generation_of(self._db) != self.generation:",
         "if False:",
         "test_store.py",
     ),
@@ -562,7 +546,7 @@ MUTANTS = [
     Mutant(
         "an older copy is not found out by its releases",
         "edge/witness.py",
-        "if found.startswith(known) and found != known:",
+        "if more and self._is_ahead(more, said[-1].round):",
         "if False:",
         "test_store.py",
     ),

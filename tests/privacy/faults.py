@@ -20,7 +20,12 @@ Votes = Mapping[bytes, int]
 
 
 class PrintedAlgorithm3(AboveThreshold):
-    """The paper's print: the query is compared with the threshold without its lift."""
+    """The paper's print: noise on the threshold is drawn after each firing, and its budget set
+    aside, but the query is compared with the threshold without it."""
+
+    def _scales(self) -> tuple[Fraction, Fraction]:
+        each = self.cost.epsilon / self.releases
+        return 2 / each, 4 / each
 
     def check(self, query: SupportsIndex, threshold: SupportsIndex) -> bool:
         self._lift = 0
@@ -93,7 +98,7 @@ class NoQueryNoise(MistakesMonitor):
     def check(self, mistakes: SupportsIndex, threshold: SupportsIndex) -> bool:
         self._scale, scale = Fraction(1, 10**3), self._scale
         if self._lift is None:
-            self._lift = self._noise.draw(scale, ("threshold", self.epoch, 0), self.one_sided)
+            self._lift = self._noise.geometric(scale, ("threshold", self.epoch, 0))
         fired = super().check(mistakes, threshold)
         self._scale = scale
         return fired

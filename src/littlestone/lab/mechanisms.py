@@ -129,7 +129,6 @@ def sparse_vector(
     epsilon: Fraction,
     releases: int,
     scales: tuple[Fraction, Fraction],
-    refreshed: bool = False,
 ) -> Iterator[Finding]:
     """The sparse vector of Theorem 2, on queries that move by one; `scales` are those of its lift
     and its query noise."""
@@ -145,7 +144,7 @@ def sparse_vector(
     )
     yield worst(name, f"{len(worlds)} streams of {length} queries", claim, small)
     high, quiet = 14 * query, (False,) * 10
-    only = (*quiet, True) * releases if refreshed else quiet + (True,) * releases
+    only = quiet + (True,) * releases
     one, other = (
         transcripts(
             make,

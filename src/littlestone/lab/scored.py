@@ -76,9 +76,9 @@ def _mixes(memory: Evidence, plan: ExpertsPlan, rows: Sequence[Row]) -> Iterator
 
 def _mistakes(plan: ExpertsPlan) -> int:
     """As many as reach the first threshold at the age that they take."""
-    alone, _ = plan.schedules()
+    schedule = plan.schedule()
     count, every = plan.threshold, plan.check_every
-    while count < min(alone(count + -count % every, 0), plan.horizon):
+    while count < min(schedule(count + -count % every, 0), plan.horizon):
         count += 1
     return count
 

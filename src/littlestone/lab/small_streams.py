@@ -79,27 +79,20 @@ BelieveIn = Literal["nothing", "published", "rows"]
 TWO = Fraction(2)
 
 
-def generation_of(firings: int, singles: int, releases: int) -> int:
-    """The generation that a release belongs to, the slow and obvious way (Theorem 10)."""
-    return firings if firings < singles else singles + (firings - singles) // releases
-
-
 def experts(
     rows: Rows,
-    singles: int = 1,
-    releases: int = 2,
     restarted: bool = True,
     believe: BelieveIn = "nothing",
     epsilon: Fraction = TWO,
 ) -> World:
     """Two rules; a row speaks for one of them, and the other errs on it.
 
-    `restarted=False` is a fault: scores then count all rounds, those of earlier generations too.
+    `restarted=False` is a fault: scores then count all rounds, those of earlier epochs too.
     To `believe` in what was "published" costs nothing; in the "rows" themselves, it is a fault.
     """
 
     def world(past: Transcript) -> tuple[object, ...]:
-        published, since, firings = A, 0, 0
+        published, since = A, 0
         belief = Belief(2)
         for number, decision in enumerate(past):
             assert isinstance(decision, Decision)
@@ -108,17 +101,11 @@ def experts(
             if believe == "rows" and rows(past[:number]) is not None:
                 belief.drop(np.array([key != rows(past[:number]) for key in (A, B)]))
             published = decision.key or published
-            if decision.fired:
-                firings += 1
-                before, after = (
-                    generation_of(n, singles, releases) for n in (firings - 1, firings)
-                )
-                since = number + 1 if before != after and restarted else since
+            since = number + 1 if decision.fired and restarted else since
         shown: list[Row] = [rows(past[:n]) for n in range(since, len(past) + 1)]
         mistakes = [sum(row not in (key, None) for row in shown) for key in (A, B)]
-        penalties = belief.penalties(epsilon / (1 if firings < singles else releases) / 2)
         row = rows(past)
         wrong = int(row is not None and row != published)
-        return wrong, tuple((-np.array(mistakes) - penalties).tolist())
+        return wrong, tuple((-np.array(mistakes) - belief.penalties(epsilon / 2)).tolist())
 
     return world

@@ -1,12 +1,13 @@
 """Private experts: a rule drawn from a finite public class, when the last one has erred too often.
 
-After Asi, Feldman, Koren and Talwar (2023), with generations (docs/guarantee.md, Theorem 10): the
+After Asi, Feldman, Koren and Talwar (2023), with epochs (docs/guarantee.md, Theorem 10): the
 mistakes monitor says when, the exponential mechanism over all rules says what. There is no delta,
 and nothing is ever used up. What it forgets of the data, what it published still tells (`belief`).
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from fractions import Fraction
+from typing import Literal
 
 from littlestone.learning.belief import Belief
 from littlestone.learning.coins import Purpose, below, coins, fresh_seed
@@ -16,10 +17,10 @@ from littlestone.learning.releases import Release
 from littlestone.learning.restarting import Publish, Restarting, Watch
 from littlestone.learning.saving import Live
 from littlestone.learning.weighing import ExpertsPlan
+from littlestone.privacy.epochs import MistakesGate
 from littlestone.privacy.exact import BadParameter, Real
 from littlestone.privacy.exponential import ExponentialMechanism, Scores
 from littlestone.privacy.gate import Decision
-from littlestone.privacy.generations import GenerationsGate
 from littlestone.privacy.noise import Noise, SystemNoise
 from littlestone.theory.classes import HypothesisClass, checked_class
 from littlestone.theory.hypothesis import Hypothesis
@@ -66,47 +67,46 @@ class PrivateExperts(EventLearner):
         rule = _first_rule(memory, first, self.seed)
         super().__init__(cls, rule, self.plan.horizon)
         gate = _gate(self.plan, memory.size, SystemNoise() if noise is None else noise)
-        self._runner = Weighing(memory, gate, rule, self._publish, self._watch)
+        rate = self.plan.epsilon_selector / 2
+        self._runner = Weighing(memory, gate, rule, self._publish, self._watch, rate)
 
 
 class Weighing(Restarting[Scores]):
-    """The evidence on a class and the gate of generations, moving through the rounds together."""
+    """The evidence on a class and the gate of epochs, moving through the rounds together.
 
-    gate: GenerationsGate[Scores]
+    A mistake divides a rule's weight in the draw by exp(rate).
+    """
 
     def __init__(
         self,
         forest: Evidence,
-        gate: GenerationsGate[Scores],
+        gate: MistakesGate[Scores],
         rule: Hypothesis,
         publish: Publish,
         watch: Watch,
+        rate: Fraction,
     ) -> None:
         super().__init__(forest, gate, rule, publish, watch, patient=False)
-        self._generation = gate.generation
         self._evidence, self._belief, self._stood = forest, Belief(forest.size), rule
+        self._rate = rate
 
     def revive(self, live: Live, releases: Sequence[Release]) -> None:
         """What is believed follows from what was published."""
         super().revive(live, releases)
         for release in releases[1:]:
             self._believe(release.rule)
-        self._evidence.penalised = self._belief.penalties(self.gate.next_cost.epsilon / 2)
-        self._generation = self.gate.generation
+        self._evidence.penalised = self._belief.penalties(self._rate)
 
     def _look(self) -> Decision:
         """One check; all rules are weighed at a firing only."""
         return self.gate.run([self._pending], lambda place: self.forest.ballot).decision
 
     def _forget(self) -> None:
-        """A new epoch begins; what is remembered goes with its generation. What was published is
-        believed for longer."""
+        """Begin an epoch without earlier rounds; the prior from what was published stays."""
         if self.rule != self._stood:
             self._believe(self.rule)
-        self._evidence.penalised = self._belief.penalties(self.gate.next_cost.epsilon / 2)
-        if self.gate.generation != self._generation:
-            self._generation = self.gate.generation
-            self.forest.restart(self.rule)
+            self._evidence.penalised = self._belief.penalties(self._rate)
+        super()._forget()
 
     def _believe(self, rule: Hypothesis) -> None:
         """A rule was published in the place of the one that stood."""
@@ -114,7 +114,7 @@ class Weighing(Restarting[Scores]):
         self._stood = rule
 
     def _restart_if_due(self) -> None:
-        """A public restart is the monitor's own: the generation goes on."""
+        """A public restart is the monitor's own: the ballot keeps its rounds."""
 
 
 def _plan(
@@ -146,25 +146,15 @@ def _first_rule(memory: Evidence, first: FirstRule, seed: int) -> Hypothesis:
     return memory.rule(int(below(memory.size, coins(seed, Purpose.FIRST))))
 
 
-def _gate(plan: ExpertsPlan, size: int, noise: Noise) -> GenerationsGate[Scores]:
+def _gate(plan: ExpertsPlan, size: int, noise: Noise) -> MistakesGate[Scores]:
     keys = [index_key(index) for index in range(size)]
-    whole_budget = plan.epsilon_selector
-    alone, shared = plan.schedules()
-
-    def threshold(age: Any, refusals: int) -> Any:
-        """By the number of the generation, which is public."""
-        return (alone if gate.generation < plan.singles else shared)(age, refusals)
-
-    gate: GenerationsGate[Scores] = GenerationsGate(
+    return MistakesGate(
         noise,
         epsilon=plan.epsilon_monitor,
-        alone=ExponentialMechanism(keys, epsilon=whole_budget),
-        singles=plan.singles,
-        shared=ExponentialMechanism(keys, epsilon=whole_budget / plan.releases),
-        releases=plan.releases,
-        threshold=threshold,
+        selector=ExponentialMechanism(keys, epsilon=plan.epsilon_selector),
+        threshold=plan.schedule(),
         published=FIRST,
         check_every=plan.check_every,
         restart_every=plan.restart_every,
+        leave_out_published=False,
     )
-    return gate

@@ -29,14 +29,10 @@ fewer mistakes than are wanted when they come as slowly as they can, and far few
 class ExpertsPlan(Planned):
     """The constants of `PrivateExperts`. Make one with `ExpertsPlan.practical`.
 
-    The first `singles` generations make one release each; every later one makes `releases`, whose
-    draws share the budget, so that each waits for `shared_threshold` mistakes. The practical plan
-    has singles only: what they forget, `belief` knows from the rules that were published.
-
     >>> from littlestone.theory.thresholds import Thresholds
     >>> plan = ExpertsPlan.practical(Thresholds(1, 1000), epsilon=1, horizon=100_000)
-    >>> plan.threshold, plan.singles
-    (16, 100000)
+    >>> plan.threshold, plan.check_every
+    (16, 4)
     """
 
     made_for: str
@@ -45,9 +41,6 @@ class ExpertsPlan(Planned):
     epsilon_monitor: Fraction
     threshold: int
     check_every: int
-    singles: int
-    releases: int
-    shared_threshold: int
     tolerance: Fraction = Fraction(0)
     restart_every: int | None = None
     expected_mistakes: int | None = None
@@ -55,9 +48,8 @@ class ExpertsPlan(Planned):
     def __post_init__(self) -> None:
         for name in ("epsilon", "epsilon_monitor"):
             object.__setattr__(self, name, positive(getattr(self, name), name))
-        for name in ("horizon", "threshold", "check_every", "releases", "shared_threshold"):
+        for name in ("horizon", "threshold", "check_every"):
             whole(getattr(self, name), name, least=1)
-        whole(self.singles, "singles", least=0)
         tolerated(self.tolerance)
         if self.epsilon_monitor >= self.epsilon:
             raise BadParameter("the monitor's epsilon leaves nothing for the draws")
@@ -73,21 +65,15 @@ class ExpertsPlan(Planned):
             raise TooLarge(f"{hypotheses!r} has no end of rules to weigh: use DPSOA")
         rate, rest = float(exact * SPLIT), float(exact * (1 - SPLIT))
         bits = max(1, math.ceil(math.log2(size)))
-        releases, spread = bits + 2, math.log(size) / max(1, min(complexity(hypotheses), bits))
-        check_every = max(1, round(2 / rate))
-        threshold, shared = (
-            mistakes_wanted(each, spread) + round(MARGIN / rate) for each in (rest, rest / releases)
-        )
+        spread = math.log(size) / max(1, min(complexity(hypotheses), bits))
+        threshold = mistakes_wanted(rest, spread) + round(MARGIN / rate)
         return cls(
             made_for=repr(hypotheses),
             epsilon=exact,
             horizon=horizon,
             epsilon_monitor=exact * SPLIT,
             threshold=threshold,
-            check_every=check_every,
-            singles=horizon,
-            releases=releases,
-            shared_threshold=shared,
+            check_every=max(1, round(2 / rate)),
             tolerance=tolerated(tolerance),
             restart_every=fresh_start(threshold, tolerated(tolerance)),
             expected_mistakes=threshold + math.ceil(1 / (2 * rate)),
@@ -95,7 +81,7 @@ class ExpertsPlan(Planned):
 
     @property
     def epsilon_selector(self) -> Fraction:
-        """What all draws of one generation may spend together."""
+        """What one draw may spend."""
         return self.epsilon - self.epsilon_monitor
 
     @property
@@ -103,15 +89,10 @@ class ExpertsPlan(Planned):
         """Whether a change of rule would take more mistakes than there are rounds."""
         return self.expected_mistakes is not None and self.expected_mistakes > self.horizon
 
-    def schedules(self) -> tuple[Schedule, Schedule]:
-        """The mistakes at which the monitor fires, by the age of the epoch: in a generation of one
-        release, and in one that shares its budget."""
+    def schedule(self) -> Schedule:
+        """The mistakes at which the monitor fires, by the age of the epoch."""
         rate = float(self.epsilon_monitor)
-        alone, shared = (
-            Schedule(base, rate, self.check_every, self.tolerance)
-            for base in (self.threshold, self.shared_threshold)
-        )
-        return alone, shared
+        return Schedule(self.threshold, rate, self.check_every, self.tolerance)
 
     def lines(self) -> Iterator[Line]:
         """The plan as a table: what is proved, where the budget goes, what is hoped."""
@@ -125,18 +106,10 @@ class ExpertsPlan(Planned):
         )
         yield Line(
             "draws' budget",
-            f"epsilon {float(self.epsilon_selector):.4g} a generation",
-            "each generation reads its own rounds: releases are unlimited",
+            f"epsilon {float(self.epsilon_selector):.4g} a draw",
+            "each draw reads its own rounds: releases are unlimited",
         )
-        limits = f"{self.threshold:,}"
-        if self.singles < self.horizon:
-            yield Line(
-                "generations",
-                f"{self.singles} of one release, then of {self.releases}",
-                "a generation remembers; the next begins afresh",
-            )
-            limits += f" / {self.shared_threshold:,}"
-        yield Line("monitor", f"mistakes of the rule >= {limits}", "then draw a rule")
+        yield Line("monitor", f"mistakes of the rule >= {self.threshold:,}", "then draw a rule")
         yield Line("check every", f"{self.check_every:,} rounds", "a public schedule")
         if self.tolerance:
             yield Line("tolerance", f"{float(self.tolerance):.2%}", "mistakes that cause no change")
