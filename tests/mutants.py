@@ -142,15 +142,15 @@ MUTANTS = [
     Mutant(
         "the lift is not drawn anew in an epoch",
         "privacy/above_threshold.py",
-        "self._mistakes, self._lift = 0, None",
+        "self._mistakes, self._kept_noise = 0, None",
         "self._mistakes = 0",
         "privacy/test_spending.py privacy/test_gate.py",
     ),
     Mutant(
         "the count is not reset at a firing",
         "privacy/above_threshold.py",
-        "self._mistakes, self._lift = 0, None",
-        "self._lift = None",
+        "self._mistakes, self._kept_noise = 0, None",
+        "self._kept_noise = None",
         "privacy/test_above_threshold.py privacy/test_tails.py",
     ),
     Mutant(
@@ -165,8 +165,8 @@ MUTANTS = [
     Mutant(
         "the query noise forgets the releases",
         "privacy/above_threshold.py",
-        "return reach / lift, 2 * releases * reach / (epsilon - lift)",
-        "return reach / lift, 2 * reach / (epsilon - lift)",
+        "return reach / own, 2 * releases * reach / (epsilon - own)",
+        "return reach / own, 2 * reach / (epsilon - own)",
         "privacy/test_above_threshold.py privacy/test_gate.py",
     ),
     Mutant(
