@@ -81,7 +81,7 @@ def path_of(cls: HypothesisClass, target: Hypothesis, draw: np.random.Generator)
 def _halved(
     candidates: Sequence[Some], ask: Callable[[Sequence[Some]], object], target: Hypothesis
 ) -> Iterator[Labelled]:
-    """Search by bisection; `ask` gives a point that is positive if the first half has the target."""
+    """Search by bisection; `ask` gives a point that is positive if the target is in a half."""
     while len(candidates) > 1:
         first, rest = candidates[: len(candidates) // 2], candidates[len(candidates) // 2 :]
         x = ask(first)
