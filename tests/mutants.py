@@ -148,15 +148,15 @@ MUTANTS = [
     Mutant(
         "the lift is not drawn anew in an epoch",
         "privacy/above_threshold.py",
-        "self._mistakes, self._lift = 0, None",
+        "self._mistakes, self._kept_noise = 0, None",
         "self._mistakes = 0",
         "privacy/test_spending.py privacy/test_gate.py",
     ),
     Mutant(
         "the count is not reset at a firing",
         "privacy/above_threshold.py",
-        "self._mistakes, self._lift = 0, None",
-        "self._lift = None",
+        "self._mistakes, self._kept_noise = 0, None",
+        "self._kept_noise = None",
         "privacy/test_above_threshold.py privacy/test_tails.py",
     ),
     Mutant(
@@ -171,8 +171,8 @@ MUTANTS = [
     Mutant(
         "the query noise forgets the releases",
         "privacy/above_threshold.py",
-        "return reach / lift, 2 * releases * reach / (epsilon - lift)",
-        "return reach / lift, 2 * reach / (epsilon - lift)",
+        "return reach / own, 2 * releases * reach / (epsilon - own)",
+        "return reach / own, 2 * reach / (epsilon - own)",
         "privacy/test_above_threshold.py privacy/test_gate.py",
     ),
     Mutant(
@@ -609,8 +609,8 @@ MUTANTS = [
     Mutant(
         "parameters that are set raise the budget",
         "privacy/budget.py",
-        "total = total if self.total is None else self.total",
-        "self.total = total",
+        "            self.total = total if self.total is None else self.total",
+        "            self.total = total",
         "test_sklearn.py",
     ),
     Mutant(

@@ -308,7 +308,7 @@ def test_the_other_learners_have_their_gates_enumerated(learner: str, words: str
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--learner", "experts"], "has no end of rules to weigh: use DPSOA"),
+        (["--learner", "experts"], "has infinitely many rules: use DPSOA"),
         (["--learner", "experts", "--user"], "experts protects events, not users"),
         (["--learner", "adaptive", "--plan", "paper"], "the paper's plan is for dpsoa"),
         (["--learner", "every-round", "--tolerance", 0.1], "leave out --tolerance"),

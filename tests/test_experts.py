@@ -314,7 +314,7 @@ def test_a_bad_batch_changes_nothing_and_what_is_asked_twice_must_agree() -> Non
     with pytest.raises(ls.BadExample):
         learner.learn_one("x", 1)
     assert learner.rounds == 0
-    with pytest.raises(ValueError, match="in the plan"):
+    with pytest.raises(ValueError, match="conflicts with the plan"):
         ls.PrivateExperts(ls.Thresholds(1, 9), 2, plan=learner.plan)
     with pytest.raises(ValueError, match="say epsilon and horizon"):
         ls.PrivateExperts(ls.Thresholds(1, 9), 2)

@@ -497,7 +497,7 @@ def test_a_user_without_a_name_is_a_null_round_of_nobody(plan: ls.Plan) -> None:
         for name in ("rounds", "null_rounds", "beyond_cap", "mistakes", "releases", "votes"):
             assert getattr(many, name) == getattr(one, name), name
         assert many.null_rounds - many.beyond_cap == len(nameless)
-        told.append((state(many), dict(many._shown)))
+        told.append((state(many), dict(many._rounds_of)))
     assert told[0] == told[1]
     with pytest.raises(ls.BadExample, match="row 7: a whole number that is too long"):
         learner_of(plan, ls.Points()).learn_many(xs, ys, [nameless.get(n, "u") for n in range(40)])

@@ -319,7 +319,7 @@ def test_a_user_without_a_name_makes_one_null_round(user: object) -> None:
     model.learn_many(frame, [1, 1])
     model.learn_many(frame[["who"]], [1, 1])
     assert (model.learner.rounds, model.learner.null_rounds) == (9, 6)
-    assert list(model.learner._shown.values()) == [4]
+    assert list(model.learner._rounds_of.values()) == [4]
     with pytest.raises(ls.BadExample):
         model.learner.learn_one({"m": "a"}, 1, user)
     with pytest.raises(ls.BadExample, match="row 1"):

@@ -141,7 +141,7 @@ def test_a_learner_that_cannot_change_its_rule_says_so(command: Command, file: P
         (["--learner", "experts", "--user", "who"], "experts protects events, not users"),
         (["--learner", "adaptive", "--tolerance", "0.1"], "adaptive knows no tolerance"),
         (["--learner", "experts", "--plan", "paper"], "the paper's plan is for dpsoa"),
-        (["--learner", "experts"], "has no end of rules"),
+        (["--learner", "experts"], "has infinitely many rules"),
         (["--learner", "oracle"], "is not one of 'auto', 'dpsoa'"),
     ],
 )

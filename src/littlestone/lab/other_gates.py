@@ -1,6 +1,7 @@
-"""What the gates of the other learners really cost: epochs with the exponential mechanism
-(Theorem 10), and a selection at every check (Theorem 11). Enumerated, against the claim, as in
-`gates`."""
+"""Enumerate the gates of the other learners, against their claims.
+
+Epochs with the exponential mechanism (Theorem 10), and a selection at every check (Theorem 11).
+"""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -42,7 +43,26 @@ def gate_of_two(
     threshold: Threshold = lambda age, refusals: 1,
     check_every: int = 1,
 ) -> MistakesGate[Scores]:
-    """A gate of epochs over two rules, at its beginning."""
+    """Return a gate of epochs over two rules, at its beginning.
+
+    Parameters
+    ----------
+    noise
+        Where all noise is drawn.
+    monitor
+        The monitor's epsilon.
+    selector
+        The selector's epsilon.
+    threshold
+        The threshold, as a function of (age, refusals).
+    check_every
+        The rounds from one check to the next.
+
+    Returns
+    -------
+    MistakesGate
+        The gate.
+    """
     return MistakesGate(
         noise,
         epsilon=monitor,
@@ -55,7 +75,22 @@ def gate_of_two(
 
 
 def small_experts(monitor: Fraction, selector: Fraction, rounds: int) -> Finding:
-    """Every stream of so many rounds, for two rules."""
+    """Enumerate every stream of so many rounds, for two rules.
+
+    Parameters
+    ----------
+    monitor
+        The monitor's epsilon.
+    selector
+        The selector's epsilon.
+    rounds
+        The number of rounds.
+
+    Returns
+    -------
+    Finding
+        The largest loss.
+    """
     width = CUT * math.ceil(1 / monitor)
     laws = {
         rows: transcripts(
@@ -69,9 +104,25 @@ def small_experts(monitor: Fraction, selector: Fraction, rounds: int) -> Finding
 
 
 def extremal_experts(monitor: Fraction, selector: Fraction, restarted: bool = True) -> Finding:
-    """Quiet checks pin the lift; the replaced round then fires the gate, and speaks for an
-    underdog, which is named. `restarted=False` is a fault: scores that never forget, so that the
-    round speaks at a second firing too."""
+    """Enumerate a pair of streams that costs all that is claimed.
+
+    Quiet checks pin the threshold noise; the replaced round then fires the gate, and speaks for an
+    underdog, which is drawn.
+
+    Parameters
+    ----------
+    monitor
+        The monitor's epsilon.
+    selector
+        The selector's epsilon.
+    restarted
+        False is a fault: scores never forget, so that the round speaks at a second firing too.
+
+    Returns
+    -------
+    Finding
+        The loss.
+    """
     fires = 1 if restarted else 2
     unit = math.ceil(1 / monitor)
     every = 12 * unit
@@ -101,7 +152,7 @@ def extremal_experts(monitor: Fraction, selector: Fraction, restarted: bool = Tr
 
 
 def exponential(epsilon: Fraction) -> Iterator[Finding]:
-    """The exponential mechanism, on scores that one example moves by one (Theorem 6)."""
+    """Enumerate the exponential mechanism, on scores that one example moves by one (Theorem 6)."""
     claim = Cost(epsilon)
 
     def law(scores: Sequence[int]) -> dict[bytes, float]:
@@ -121,7 +172,7 @@ def exponential(epsilon: Fraction) -> Iterator[Finding]:
 
 
 def experts_findings(plan: ExpertsPlan) -> Iterator[Finding]:
-    """Every mechanism of a plan of private experts."""
+    """Enumerate every mechanism of a plan of private experts."""
     monitor, selector = plan.epsilon_monitor, plan.epsilon_selector
     yield from mistakes_monitor(lambda noise: MistakesMonitor(noise, epsilon=monitor), monitor)
     yield from exponential(selector)
@@ -130,7 +181,7 @@ def experts_findings(plan: ExpertsPlan) -> Iterator[Finding]:
 
 
 def every_check_findings(plan: EveryRoundPlan) -> Iterator[Finding]:
-    """The histogram of one release, and a few releases of the gate that add up."""
+    """Enumerate the histogram of one release, and a few releases of the gate that add up."""
     each = EveryCheck(
         ScriptedNoise({}),
         epsilon=plan.epsilon,
@@ -143,7 +194,22 @@ def every_check_findings(plan: EveryRoundPlan) -> Iterator[Finding]:
 
 
 def every_check(epsilon: Fraction, delta: Fraction, releases: int) -> Finding:
-    """All small streams, a release at each round."""
+    """Enumerate all small streams, a release at each round.
+
+    Parameters
+    ----------
+    epsilon
+        What is claimed.
+    delta
+        What is claimed.
+    releases
+        How many releases there are.
+
+    Returns
+    -------
+    Finding
+        The largest loss.
+    """
     first = EveryCheck(
         ScriptedNoise({}), epsilon=epsilon, delta=delta, releases=releases, published=OLD
     )

@@ -1,4 +1,4 @@
-"""The smallest learners that can drive a gate: rows in, what each check reads out."""
+"""Provide the smallest learners that can drive a gate: rows in, what each check reads out."""
 
 import random
 from collections import Counter
@@ -21,12 +21,25 @@ Rows = Callable[[Transcript], Row]
 
 
 def of(rows: tuple[Row, ...]) -> Rows:
-    """Rows fixed in advance."""
+    """Return rows fixed in advance."""
     return lambda past: rows[len(past)]
 
 
 def reacting(seed: int, replaced: int | None = None) -> Rows:
-    """Rows that depend on everything released before, the same but for the `replaced` round."""
+    """Return rows that depend on everything released before.
+
+    Parameters
+    ----------
+    seed
+        The seed of the rows.
+    replaced
+        The round that is replaced, if one is.
+
+    Returns
+    -------
+    Rows
+        The rows, the same but for the replaced round.
+    """
 
     def row(past: Transcript) -> Row:
         world = "other" if len(past) == replaced else "one"
@@ -36,18 +49,30 @@ def reacting(seed: int, replaced: int | None = None) -> Rows:
 
 
 def streams(horizon: int) -> list[tuple[Row, ...]]:
+    """Return every stream of so many rounds."""
     return list(product((A, B, None), repeat=horizon))
 
 
 def neighbours(rows: tuple[Row, ...]) -> Iterator[tuple[Row, ...]]:
+    """Yield every stream that differs in at most one round."""
     for number, row in product(range(len(rows)), (A, B, None)):
         yield (*rows[:number], row, *rows[number + 1 :])
 
 
 def epochs(rows: Rows, restarted: bool = True) -> World:
-    """A flat forest with a tree for each round: a row is a mistake unless published says so too.
+    """Return a flat forest with a tree for each round.
 
-    `restarted=False` is a fault: the forest then keeps the rows of earlier epochs.
+    Parameters
+    ----------
+    rows
+        The rows. A row is a mistake unless it speaks for the published key.
+    restarted
+        False is a fault: the forest then keeps the rows of earlier epochs.
+
+    Returns
+    -------
+    World
+        What each check reads.
     """
 
     def world(past: Transcript) -> tuple[object, ...]:
@@ -64,7 +89,20 @@ def epochs(rows: Rows, restarted: bool = True) -> World:
 
 
 def forest(rows: Rows, trees: int = 2) -> World:
-    """Round n goes to tree n mod `trees`, which votes for its latest row, at first for OLD."""
+    """Return a forest: round n goes to tree n mod `trees`, which votes for its latest row.
+
+    Parameters
+    ----------
+    rows
+        The rows.
+    trees
+        How many trees there are; they vote for OLD at first.
+
+    Returns
+    -------
+    World
+        What each check reads.
+    """
 
     def world(past: Transcript) -> tuple[object, ...]:
         votes: list[Row] = [OLD] * trees
@@ -85,10 +123,24 @@ def experts(
     believe: BelieveIn = "nothing",
     epsilon: Fraction = TWO,
 ) -> World:
-    """Two rules; a row speaks for one of them, and the other errs on it.
+    """Return two rules; a row speaks for one of them, and the other errs on it.
 
-    `restarted=False` is a fault: scores then count all rounds, those of earlier epochs too.
-    To `believe` in what was "published" costs nothing; in the "rows" themselves, it is a fault.
+    Parameters
+    ----------
+    rows
+        The rows.
+    restarted
+        False is a fault: scores then count all rounds, those of earlier epochs too.
+    believe
+        What the prior is made from: what was "published" costs nothing, the "rows" themselves are a
+        fault.
+    epsilon
+        What a draw spends.
+
+    Returns
+    -------
+    World
+        What each check reads.
     """
 
     def world(past: Transcript) -> tuple[object, ...]:

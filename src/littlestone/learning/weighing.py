@@ -1,8 +1,8 @@
-"""The constants of private experts, chosen before any data: what to weigh, when, and how often.
+"""Choose the constants of private experts, before any data.
 
 Privacy holds for every value of every field (docs/guarantee.md, Theorem 10). Utility is a
-heuristic: a rule is drawn with weight exp(-epsilon_h mistakes / 2), so a firing is worth its
-release when the rules that erred with the published one are outweighed by the rules that did not.
+heuristic: a rule is drawn with weight exp(-epsilon_h mistakes / 2), so a release is worth making
+when the rules that made the published rule's mistakes are outweighed by those that did not.
 """
 
 import math
@@ -34,8 +34,31 @@ fewer mistakes than are wanted when they come as slowly as they can, and far few
 
 @dataclass(frozen=True)
 class ExpertsPlan(Planned):
-    """The constants of `PrivateExperts`. Make one with `ExpertsPlan.practical`.
+    """Hold the constants of `PrivateExperts`. Make one with `ExpertsPlan.practical`.
 
+    Parameters
+    ----------
+    made_for
+        The class that it was made for, in words.
+    epsilon
+        The privacy budget.
+    horizon
+        The number of rounds.
+    epsilon_monitor
+        What the monitor spends, once; a draw may spend the rest.
+    threshold
+        The mistakes of a new epoch at which the monitor fires, before noise.
+    check_every
+        The rounds from one check to the next.
+    tolerance
+        The share of mistakes that causes no change.
+    restart_every
+        The rounds after which an epoch of the monitor ends without a firing, or None.
+    expected_mistakes
+        The mistakes that a change of rule is expected to take.
+
+    Examples
+    --------
     >>> from littlestone.theory.thresholds import Thresholds
     >>> plan = ExpertsPlan.practical(Thresholds(1, 1000), epsilon=1, horizon=100_000)
     >>> plan.threshold, plan.check_every
@@ -65,11 +88,33 @@ class ExpertsPlan(Planned):
     def practical(
         cls, hypotheses: HypothesisClass, epsilon: Real, horizon: int, *, tolerance: Real = 0
     ) -> "ExpertsPlan":
-        """Everything chosen to make few mistakes, from the size of the class and its dimension."""
+        """Choose all constants to make few mistakes, from the class's size and dimension.
+
+        Parameters
+        ----------
+        hypotheses
+            The class.
+        epsilon
+            The privacy budget.
+        horizon
+            The number of rounds.
+        tolerance
+            The share of mistakes that causes no change.
+
+        Returns
+        -------
+        ExpertsPlan
+            The plan.
+
+        Raises
+        ------
+        TooLarge
+            If the class is infinite.
+        """
         exact, horizon = planned_epsilon(epsilon), planned_horizon(horizon)
         size = checked_class(hypotheses).size
         if size is None:
-            raise TooLarge(f"{hypotheses!r} has no end of rules to weigh: use DPSOA")
+            raise TooLarge(f"{hypotheses!r} has infinitely many rules: use DPSOA")
         rate, rest = float(exact * SPLIT), float(exact * (1 - SPLIT))
         bits = max(1, math.ceil(math.log2(size)))
         spread = math.log(size) / max(1, min(complexity(hypotheses), bits))
@@ -88,21 +133,21 @@ class ExpertsPlan(Planned):
 
     @property
     def epsilon_selector(self) -> Fraction:
-        """What one draw may spend."""
+        """Return what one draw may spend."""
         return self.epsilon - self.epsilon_monitor
 
     @property
     def vacuous(self) -> bool:
-        """Whether a change of rule would take more mistakes than there are rounds."""
+        """Return whether a change of rule would take more mistakes than there are rounds."""
         return self.expected_mistakes is not None and self.expected_mistakes > self.horizon
 
     def schedule(self) -> Schedule:
-        """The mistakes at which the monitor fires, by the age of the epoch."""
+        """Return the mistakes at which the monitor fires, as a function of the epoch's age."""
         rate = float(self.epsilon_monitor)
         return Schedule(self.threshold, rate, self.check_every, self.tolerance)
 
     def lines(self) -> Iterator[Line]:
-        """The plan as a table: what is proved, where the budget goes, what is hoped."""
+        """Yield the plan as a table: what is proved, where the budget goes, what is expected."""
         yield Line(
             "privacy: proved",
             f"epsilon {float(self.epsilon):g}, delta 0",
@@ -133,9 +178,23 @@ class ExpertsPlan(Planned):
 
 
 def mistakes_wanted(epsilon: float, spread: float) -> int:
-    """The mistakes after which the rules that made them are outweighed by those that did not, if
-    there are exp(spread) of the former for one of the latter: a bit's worth for a search.
+    """Return the mistakes after which the rules that made them are outweighed by the others.
 
+    Parameters
+    ----------
+    epsilon
+        What a draw spends.
+    spread
+        The logarithm of how many rules made the mistakes, for each that did not: for a search by
+        bisection, that of a bit.
+
+    Returns
+    -------
+    int
+        The number of mistakes.
+
+    Examples
+    --------
     >>> mistakes_wanted(0.5, math.log(2)), mistakes_wanted(0.5, math.log(1000))
     (12, 37)
     """

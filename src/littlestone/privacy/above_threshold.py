@@ -60,9 +60,9 @@ class AboveThreshold(Spender):
         self.cost = Cost(positive(epsilon, "epsilon"))
         self.releases = whole(releases, "releases", least=1)
         self.sensitivity = whole(sensitivity, "sensitivity", least=1)
-        self._lift_scale, self._query_scale = map(noise_scale, self._scales())
+        self._threshold_scale, self._query_scale = map(noise_scale, self._scales())
         self.firings = self.checks = 0
-        self._lift: int | None = None
+        self._kept_noise: int | None = None
 
     @property
     def exhausted(self) -> bool:
@@ -89,7 +89,7 @@ class AboveThreshold(Spender):
             if self.exhausted:
                 return False
             # Theorem 2 asks for the threshold noise in every comparison: it pays for every "no".
-            gap, at = threshold + self._lifted() - query, ("query", self.checks, 0)
+            gap, at = threshold + self._threshold_noise() - query, ("query", self.checks, 0)
             fired = self._noise.reaches(gap, self._query_scale, at, one_sided=False)
             self.checks += 1
             self.firings += fired
@@ -116,7 +116,7 @@ class AboveThreshold(Spender):
         with self._step:
             if self.exhausted or not len(counts):
                 return None
-            gaps = threshold + self._lifted() - counts
+            gaps = threshold + self._threshold_noise() - counts
             fired = self._noise.first_reaching(
                 gaps, self._query_scale, self.checks, one_sided=False
             )
@@ -124,11 +124,11 @@ class AboveThreshold(Spender):
             self.firings += fired is not None
             return fired
 
-    def _lifted(self) -> int:
+    def _threshold_noise(self) -> int:
         """Return the threshold noise, drawn when it is first needed."""
-        if self._lift is None:
-            self._lift = self._noise.laplace(self._lift_scale, ("threshold", 0, 0))
-        return self._lift
+        if self._kept_noise is None:
+            self._kept_noise = self._noise.laplace(self._threshold_scale, ("threshold", 0, 0))
+        return self._kept_noise
 
     def _scales(self) -> tuple[Fraction, Fraction]:
         """Return the scales of the threshold noise and of the query noise."""
@@ -143,12 +143,12 @@ class AboveThreshold(Spender):
         }
 
     def _live(self) -> State:
-        return {"checks": self.checks, "firings": self.firings, "lift": self._lift}
+        return {"checks": self.checks, "firings": self.firings, "lift": self._kept_noise}
 
     def _revive(self, live: State) -> None:
         self.checks = whole_field(live, "checks")
         self.firings = whole_field(live, "firings", most=self.releases)
-        self._lift = lift_field(live)
+        self._kept_noise = lift_field(live)
 
 
 class MistakesMonitor(Spender):
@@ -189,7 +189,7 @@ class MistakesMonitor(Spender):
         self._scale = noise_scale(self.cap / self.cost.epsilon)
         self.epoch = self.checks = 0
         self._mistakes = 0
-        self._lift: int | None = None
+        self._kept_noise: int | None = None
 
     def check(self, mistakes: SupportsIndex, threshold: SupportsIndex) -> bool:
         """Return whether the noisy mistakes of this epoch reach the noisy threshold.
@@ -209,7 +209,7 @@ class MistakesMonitor(Spender):
         mistakes, threshold = whole(mistakes, "mistakes", least=0), whole(threshold, "a threshold")
         with self._step:
             counted = self._counted(mistakes)
-            gap, at = threshold + self._lifted() - counted, ("query", self.checks, 0)
+            gap, at = threshold + self._threshold_noise() - counted, ("query", self.checks, 0)
             fired = self._noise.reaches(gap, self._scale, at, one_sided=True)
             # Nothing is counted before its noise is drawn: a failed check can be tried again.
             self._mistakes, self.checks = counted, self.checks + 1
@@ -242,7 +242,7 @@ class MistakesMonitor(Spender):
             return None
         with self._step:
             counted = self._mistakes + np.cumsum(fresh)
-            gaps = limits + self._lifted() - counted
+            gaps = limits + self._threshold_noise() - counted
             fired = self._noise.first_reaching(gaps, self._scale, self.checks, one_sided=True)
             self.checks += len(fresh) if fired is None else fired + 1
             self._mistakes = int(counted[-1])
@@ -255,17 +255,17 @@ class MistakesMonitor(Spender):
         with self._step:
             self._begin_epoch()
 
-    def _lifted(self) -> int:
+    def _threshold_noise(self) -> int:
         """Return the threshold noise of this epoch, drawn when it is first needed."""
-        if self._lift is None:
-            self._lift = self._noise.geometric(self._scale, ("threshold", self.epoch, 0))
-        return self._lift
+        if self._kept_noise is None:
+            self._kept_noise = self._noise.geometric(self._scale, ("threshold", self.epoch, 0))
+        return self._kept_noise
 
     def _begin_epoch(self) -> None:
         # Both must go: a count that survives is read by later firings, and threshold noise that
         # paid for a shift up is wrong for every later epoch (Theorem 3, "Why it breaks").
         self.epoch += 1
-        self._mistakes, self._lift = 0, None
+        self._mistakes, self._kept_noise = 0, None
 
     def _counted(self, mistakes: int) -> int:
         return self._mistakes + mistakes
@@ -282,12 +282,12 @@ class MistakesMonitor(Spender):
             "checks": self.checks,
             "epoch": self.epoch,
             "mistakes": self._mistakes,
-            "lift": self._lift,
+            "lift": self._kept_noise,
         }
 
     def _revive(self, live: State) -> None:
         self.checks, self.epoch = whole_field(live, "checks"), whole_field(live, "epoch")
-        self._mistakes, self._lift = whole_field(live, "mistakes"), lift_field(live)
+        self._mistakes, self._kept_noise = whole_field(live, "mistakes"), lift_field(live)
 
 
 def kept_lift_scales(
@@ -309,8 +309,9 @@ def kept_lift_scales(
     tuple of Fraction
         The scale of the threshold noise and the scale of the query noise.
     """
-    lift = epsilon / (1 + _two_thirds_power(2 * releases))
-    return reach / lift, 2 * releases * reach / (epsilon - lift)
+    # e1 : e2 = 1 : (2c)^(2/3) makes the sum of the two variances least; any split is private.
+    own = epsilon / (1 + _two_thirds_power(2 * releases))
+    return reach / own, 2 * releases * reach / (epsilon - own)
 
 
 def _two_thirds_power(n: int) -> Fraction:

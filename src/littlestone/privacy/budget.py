@@ -1,4 +1,4 @@
-"""A budget for estimators, which other libraries clone, copy and pickle.
+"""Budget the privacy of estimators, which other libraries clone, copy and pickle.
 
 A mechanism refuses to be copied. An estimator of scikit-learn or River cannot: their searches and
 ensembles work by cloning one that has not begun. So what must not be doubled is the budget. An
