@@ -609,8 +609,11 @@ MUTANTS = [
     Mutant(
         "parameters that are set raise the budget",
         "privacy/budget.py",
-        "            self.total = total if self.total is None else self.total",
-        "            self.total = total",
+        """        total = total if self.total is None else self.total
+        after = self.spent + cost
+""",
+        """        after = self.spent + cost
+""",
         "test_sklearn.py",
     ),
     Mutant(
