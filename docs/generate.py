@@ -120,10 +120,18 @@ def _signature(thing: Callable[..., Any]) -> str:
     return re.sub(r"<[^>]*>", "...", str(bare))
 
 
+SECTIONS = re.compile(
+    r"^(Parameters|Returns|Raises|Attributes|Yields|Examples|Notes)\n-+\n", re.MULTILINE
+)
+
+
 def _said(thing: object) -> str:
-    """A docstring with its examples as blocks."""
+    """Return a docstring as Markdown: names of sections in bold, parameters listed, examples as
+    blocks."""
     lines, inside = [], False
-    for line in (inspect.getdoc(thing) or "").splitlines():
+    said = SECTIONS.sub(r"**\1**\n\n", inspect.getdoc(thing) or "")
+    said = re.sub(r"^([\w*]+(?:, [\w*]+)*)(?: : (.+))?\n    (?=\S)", _parameter, said, flags=re.M)
+    for line in said.splitlines():
         begins = line.startswith(">>>")
         if begins and not inside:
             lines += ["```python"]
@@ -133,6 +141,11 @@ def _said(thing: object) -> str:
             inside = False
         lines.append(line)
     return "\n".join([*lines, *(["", "```"] if inside else [])])
+
+
+def _parameter(found: re.Match[str]) -> str:
+    kind = f" ({found[2]})" if found[2] else ""
+    return f"- `{found[1]}`{kind}: "
 
 
 def notebook() -> str:

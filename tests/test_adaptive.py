@@ -191,6 +191,7 @@ def test_a_plan_that_says_vacuous_learns_nothing_and_the_next_one_does() -> None
 
 def test_the_horizon_from_which_it_is_not_vacuous_is_about_right() -> None:
     start = ls.EveryRoundPlan.of(10, 1e-6, 100).not_vacuous_from
+    assert start is not None
     assert ls.EveryRoundPlan.of(10, 1e-6, round(0.97 * start)).vacuous
     assert not ls.EveryRoundPlan.of(10, 1e-6, round(1.03 * start)).vacuous
 

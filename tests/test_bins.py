@@ -54,8 +54,8 @@ def test_edges_are_not_taken_from_data(data: Any) -> None:
     ("edges", "why"),
     [
         ([], "at least one edge"),
-        ([2, 1], "edges rise"),
-        ([1, 1.0], "edges rise"),
+        ([2, 1], "edges must increase: 1 comes after 2"),
+        ([1, 1.0], "edges must increase"),
         ([1, float("nan")], "edges"),
         ([1, float("inf")], "edges"),
         (["a"], "edges"),

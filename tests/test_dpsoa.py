@@ -132,4 +132,4 @@ def test_rounds_put_by_are_the_learners_own(monkeypatch: pytest.MonkeyPatch) -> 
         bounded.learn_many(np.zeros(10, dtype=int), np.zeros(10, dtype=int))
         engine = bounded._runner
         assert isinstance(engine, Restarting)
-        assert sum(part.size for part in engine._put_by) <= 25
+        assert sum(part.size for part in engine._buffer) <= 25

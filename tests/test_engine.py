@@ -2,6 +2,7 @@
 
 import json
 import random
+import socket
 import subprocess
 import sys
 import threading
@@ -24,7 +25,8 @@ import littlestone as ls
 from commands import MAIN, littlestone
 from littlestone.edge import resuming
 from littlestone.edge.blocks import BadStream
-from littlestone.edge.engine import Ray, far
+from littlestone.edge.engine import Lost, Ray, far
+from littlestone.edge.engine import cluster as cluster_module
 from littlestone.edge.engine.far import open_far_rows
 from littlestone.edge.engine.sharded import Sharded
 from littlestone.edge.engine.tasks import Where
@@ -283,6 +285,41 @@ def test_a_node_that_is_lost_changes_nothing(folder: Path) -> None:
     assert done.stdout.endswith("the same\n")
 
 
+def test_a_command_that_loses_its_node_says_so_and_can_be_run_again(tmp_path: Path) -> None:
+    """Ray would end the process with exit code 1 and without a sentence."""
+    (tmp_path / "days").mkdir()
+    pq.write_table(pa.table(columns(60_000)), tmp_path / "days" / "1.parquet", row_group_size=5000)
+    code = [sys.executable, "-m", "two_nodes", str(tmp_path), "node"]
+    done = subprocess.run(code, cwd=Path(__file__).parent, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    status, out, last, rounds = json.loads(done.stdout)
+    assert (status, out) == (2, "")
+    assert last.startswith("error: the cluster failed: ")
+    assert "What a --db has committed is safe: the same command goes on from there" in last
+    assert 1000 <= rounds < 60_000
+    again = littlestone("learn", "days", "--db", "run.db", "--json", folder=tmp_path)
+    assert json.loads(again.stdout)["public"]["rounds"] == 60_000
+
+
+def test_a_door_is_gone_when_nobody_has_answered_for_long() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        doors = [cluster_module._Door("gone", server.getsockname(), p) for p in (0, 3600)]
+        assert [door.is_gone() for door in doors * 2] == [False] * 4
+        server.accept()[0].close()  # the end of a connection, not of the server
+        assert [door.is_gone() for door in doors] == [False] * 2
+    assert [door.is_gone() for door in doors] == [True, False]
+
+
+def test_what_ray_raises_is_a_sentence() -> None:
+    """Whatever it is, and wherever: but what went wrong in a task is said as it was said there."""
+    errors: Any = ray.exceptions
+    for error in (errors.ObjectStoreFullError("full"), errors.LocalRayletDiedError()):
+        with pytest.raises(Lost, match=r"the cluster failed: Ray gave up .*What a --db has"):
+            cluster_module._raise_plainly(error)
+    with pytest.raises(BadStream, match="damaged"):
+        cluster_module._raise_plainly(BadStream("damaged"))
+
+
 def task(folder: Path, **more: Any) -> Task:
     return Task(str(folder), "rules:version,country", "failed", 2, 1e-6, learner="dpsoa", **more)
 
@@ -398,7 +435,7 @@ def refused(*arguments: object) -> str:
 
 def test_what_cannot_be_is_said_in_a_sentence(folder: Path, tmp_path: Path) -> None:
     ray_ = ("--engine", "ray")
-    assert "no engine is called 'spark'" in refused(folder, *COMMAND, "--engine", "spark")
+    assert "engine='spark' is unknown" in refused(folder, *COMMAND, "--engine", "spark")
     assert "at least one worker" in refused(folder, *COMMAND, *ray_, "--workers", 0)
     assert "--workers are an engine's" in refused(folder, *COMMAND, "--workers", 2)
     assert "no Ray cluster to reach at 'localhost:1'" in refused(
@@ -528,5 +565,5 @@ def test_the_name_of_an_engine_is_enough() -> None:
     learner = ls.DPSOA(ls.Points(), 4, 1e-6, 2000, engine="ray")
     learner.learn_many(["a", "b"] * 1000, [1, 0] * 1000)
     assert str(learner.hypothesis) == "x = 'a'"
-    with pytest.raises(BadParameter, match="no engine is called 'dask': say ray"):
+    with pytest.raises(BadParameter, match="engine='dask' is unknown: use ray"):
         ls.DPSOA(ls.Points(), 1, 1e-9, 1000, engine="dask")

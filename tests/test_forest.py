@@ -213,9 +213,9 @@ def test_coins_are_a_function_and_look_fair() -> None:
     ("leaves", "options", "why"),
     [
         ([], {}, "at least one tree"),
-        ([3], {}, "1, 2, 4, ... leaves"),
-        ([0], {}, "1, 2, 4, ... leaves"),
-        ([1, 2], {"root": "dies"}, "all root"),
+        ([3], {}, "must be a power of two"),
+        ([0], {}, "must be a power of two"),
+        ([1, 2], {"root": "dies"}, "only a root"),
     ],
 )
 def test_forests_that_make_no_sense(leaves: list[int], options: dict[str, Any], why: str) -> None:

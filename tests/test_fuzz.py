@@ -99,9 +99,6 @@ def experts(draw: random.Random, cls: ls.HypothesisClass, seed: int) -> Callable
         epsilon_monitor=monitor,
         threshold=draw.randint(1, 6),
         check_every=draw.randint(1, 7),
-        singles=draw.randint(0, 3),
-        releases=draw.randint(1, 4),
-        shared_threshold=draw.randint(1, 6),
         tolerance=Fraction(draw.choice([0, 0, 1, 9]), 10),
         restart_every=draw.choice([None, None, 1, 9, 30]),
     )

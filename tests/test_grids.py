@@ -51,8 +51,8 @@ def test_missing_and_infinite_numbers_are_placed() -> None:
     [
         (0, 10, 3, "does not divide the range from 0 to 10: .* 9 and 12"),
         (0, 1, 0.3, "does not divide"),
-        (0, 10, 0, "step is above zero"),
-        (0, 10, -1, "step is above zero"),
+        (0, 10, 0, "step must be above zero"),
+        (0, 10, -1, "step must be above zero"),
         (5, 1, 1, "ends before it begins"),
         (0, math.inf, 1, "hi: inf is not a finite number"),
         (math.nan, 1, 1, "lo: nan is not a finite number"),
@@ -114,8 +114,8 @@ def test_copies_with_different_intervals_guess_alike() -> None:
 @pytest.mark.parametrize(
     ("build", "why"),
     [
-        (lambda: untyped.Sets(0), "k is a whole number from 1 on"),
-        (lambda: untyped.Sets(True), "k is a whole number from 1 on"),
+        (lambda: untyped.Sets(0), "k must be a whole number from 1 on"),
+        (lambda: untyped.Sets(True), "k must be a whole number from 1 on"),
         (lambda: untyped.Sets(2, column=5), "named by a string"),
         (lambda: untyped.Points(column=""), "named by a string"),
         (lambda: untyped.Rules([]), "at least one column"),

@@ -58,7 +58,9 @@ def test_plans_are_frozen(kind: str) -> None:
 @pytest.mark.parametrize("field", ["epsilon", "leaves", "refusal"])
 def test_json_of_something_else(field: str) -> None:
     data = PLANS["practical"]().to_json()
-    with pytest.raises(BadParameter, match=f"not the JSON of a plan: look at colour, {field}"):
+    with pytest.raises(
+        BadParameter, match=f"not the JSON of a plan: missing or unknown fields colour, {field}"
+    ):
         ls.plan_from_json({**{n: v for n, v in data.items() if n != field}, "colour": "red"})
 
 
@@ -71,13 +73,13 @@ NAN, INF = math.nan, math.inf
         *[({"epsilon": e}, "epsilon must be a finite number") for e in (0, -1, NAN, INF, None)],
         *[({"delta": d}, "delta must lie strictly between") for d in (0, 1, -1, NAN, 2)],
         *[({"horizon": t}, "horizon must be") for t in (0, -5, 1e6, None, "long", True)],
-        *[({"tolerance": t}, "tolerance is at least 0 and below 1") for t in (1, -1, NAN, INF)],
+        *[({"tolerance": t}, "tolerance must be at least 0") for t in (1, -1, NAN, INF)],
         *[({"unit": "user", "cap": m}, "cap must be") for m in (0, -1, 1.5, "many")],
-        ({"cap": 3}, "has a cap per user, and only it"),
-        ({"releases": 3}, "releases are unlimited here"),
-        ({"unit": "user", "cap": 3, "releases": 3}, "releases are unlimited here"),
+        ({"cap": 3}, "requires a cap, and only it"),
+        ({"releases": 3}, "otherwise releases are unlimited"),
+        ({"unit": "user", "cap": 3, "releases": 3}, "otherwise releases are unlimited"),
         ({"unit": "user", "releases": 0}, "releases must be at least 1"),
-        ({"unit": "household"}, "the unit is one of"),
+        ({"unit": "household"}, "unit must be one of"),
     ],
 )
 def test_bad_parameters_get_a_sentence(options: dict[str, Any], why: str) -> None:
@@ -95,13 +97,13 @@ def test_bad_parameters_get_a_sentence(options: dict[str, Any], why: str) -> Non
         ({"thresholds": (0,)}, "a threshold must be at least 1"),
         ({"check_every": 0}, "check_every must be at least 1"),
         ({"restart_every": 0}, "restart_every must be at least 1"),
-        ({"tolerance": Fraction(1)}, "tolerance is"),
+        ({"tolerance": Fraction(1)}, "tolerance must be"),
         ({"epsilon_monitor": Fraction(1)}, "leaves nothing for the selector"),
-        ({"selector": "best"}, "the selector is one of"),
-        ({"monitor": "luck"}, "the monitor is one of"),
-        ({"releases": 2}, "has a number of releases, and only it"),
-        ({"monitor": "votes"}, "has a number of releases, and only it"),
-        ({"unit": "user"}, "has a cap per user, and only it"),
+        ({"selector": "best"}, "selector must be one of"),
+        ({"monitor": "luck"}, "monitor must be one of"),
+        ({"releases": 2}, "requires a number of releases, and only it"),
+        ({"monitor": "votes"}, "requires a number of releases, and only it"),
+        ({"unit": "user"}, "requires a cap, and only it"),
     ],
 )
 def test_bad_fields_get_a_sentence(changes: dict[str, Any], why: str) -> None:
@@ -206,7 +208,7 @@ def test_the_theorem_asks_for_this(
 def test_the_theorem_is_refused(cls: ls.HypothesisClass) -> None:
     plan = ls.Plan.theorem(cls, 1, 1e-6, 1000)
     assert plan.dimension == cls.dimension
-    with pytest.raises(BadParameter, match=r"asks for 2\^\d+ trees .* cannot be run.*Plan.paper"):
+    with pytest.raises(BadParameter, match=r"requires 2\^\d+ trees .* cannot be run.*Plan.paper"):
         ls.DPSOA(cls, plan=plan)
 
 

@@ -73,6 +73,7 @@ RUN = Report(
     guarantee="(1, 1e-6)-differentially private for the whole sequence of releases.",
     rounds=400_000,
     null_rounds=2,
+    beyond_cap=0,
     bad_rows=["Line 7: no label."],
     trees=300,
     releases=[Release(1, NEVER), Release(935, rule(1)), Release(212_962, rule(2))],
@@ -167,7 +168,7 @@ def test_the_headline() -> None:
     page = Page(render(RUN))
     assert page.said("code") == [str(rule(2))]
     assert "The published rule, since round 212,962" in page.said("span")
-    assert page.said("dd") == ["120", "400,000", "3", "2"]
+    assert page.said("dd") == ["120", "400,000", "399,998", "3", "2"]
     assert RUN.guarantee in page.said("p")
     assert RUN.notes[0] in page.said("p")
 

@@ -260,7 +260,7 @@ def test_a_learner_is_fed_from_a_dataset() -> None:
 
 def test_a_stream_without_end_needs_a_horizon() -> None:
     learner = ls.SOA(ls.Thresholds(0, 10, 1, "0"))
-    with pytest.raises(ValueError, match="say after how many rounds"):
+    with pytest.raises(ValueError, match="give horizon"):
         river.feed(learner, synth.SEA(seed=1))
     rows = (({str(k): v for k, v in x.items()}, y) for x, y in synth.SEA(seed=1))
     assert river.feed(learner, rows, 5000) == learner.rounds == 5000
@@ -319,7 +319,7 @@ def test_a_user_without_a_name_makes_one_null_round(user: object) -> None:
     model.learn_many(frame, [1, 1])
     model.learn_many(frame[["who"]], [1, 1])
     assert (model.learner.rounds, model.learner.null_rounds) == (9, 6)
-    assert list(model.learner._shown.values()) == [4]
+    assert list(model.learner._rounds_of.values()) == [4]
     with pytest.raises(ls.BadExample):
         model.learner.learn_one({"m": "a"}, 1, user)
     with pytest.raises(ls.BadExample, match="row 1"):

@@ -171,9 +171,9 @@ def test_the_budget_is_an_amount_that_parameters_do_not_change() -> None:
 def test_the_total_is_not_fixed_before_it_is_said() -> None:
     X, y = data()
     empty = clone(PrivateClassifier(CUTS, learner="dpsoa"))
-    with pytest.raises(BadParameter, match="say epsilon"):
+    with pytest.raises(BadParameter, match="give epsilon"):
         empty.fit(X, y)
-    with pytest.raises(BadParameter, match="say delta"):
+    with pytest.raises(BadParameter, match="give delta"):
         clone(empty).set_params(epsilon=1).fit(X, y)
     clone(empty).set_params(epsilon=1, delta=1e-6, horizon=400).fit(X, y)
     assert spent(empty) == (1, 1e-6)
@@ -331,9 +331,9 @@ def test_a_fork_does_not_fit() -> None:
 def test_partial_fit_goes_on_with_one_learner() -> None:
     X, y = data(600)
     streamed = model(horizon=600)
-    with pytest.raises(ValueError, match="say classes="):
+    with pytest.raises(ValueError, match="give classes"):
         streamed.partial_fit(X, y)
-    with pytest.raises(BadParameter, match="say horizon"):
+    with pytest.raises(BadParameter, match="give horizon"):
         model().partial_fit(X, y, classes=[False, True])
     for start in range(0, 600, 100):
         streamed.partial_fit(X[start : start + 100], y[start : start + 100], classes=[False, True])
@@ -418,10 +418,10 @@ def test_categories_and_strings_are_read() -> None:
 def test_what_is_missing_is_said() -> None:
     X, y = data()
     for given, sentence in (
-        ({"cls": None}, "say cls"),
-        ({"epsilon": None}, "say epsilon"),
-        ({"delta": None}, "say delta"),
-        ({"learner": "best"}, "learner is auto"),
+        ({"cls": None}, "give cls"),
+        ({"epsilon": None}, "give epsilon"),
+        ({"delta": None}, "give delta"),
+        ({"learner": "best"}, "learner must be auto"),
         ({"fits": 0}, "fits"),
     ):
         with pytest.raises(ValueError, match=sentence):

@@ -165,6 +165,28 @@ def test_files_that_begin_alike_are_not_the_same(day: Path) -> None:
     assert learned(part).learner.rounds == 671
 
 
+def test_new_rows_that_were_interrupted_are_gone_on_with(
+    day: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same command is given again: by then a part of the rows is not new any more."""
+    learned(day)
+    monkeypatch.setattr(running, "FIRST_BLOCK", 50)
+
+    def stop(outcome: Outcome) -> None:
+        if outcome.learner.rounds > 200:
+            raise KeyboardInterrupt
+
+    day.write_text(csv_of(600, seed=7))  # a log that was begun anew
+    with pytest.raises(KeyboardInterrupt):
+        run_stored(task(day, new_rows=True), day.parent / "run.db", stop)
+    assert 200 < read_store(day.parent / "run.db").published.rounds < 800
+    done = learned(day, new_rows=True)
+    assert done.learner.rounds == 800
+    assert any("were learned under this name before" in note for note in done.notes)
+    day.write_text(csv_of(500, seed=7))  # fewer: another file, of which a person knows more
+    assert learned(day, new_rows=True).learner.rounds == 1300
+
+
 def test_standard_input_is_recognised_by_its_rows(day: Path) -> None:
     learned(day)
     counts = []

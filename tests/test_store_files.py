@@ -22,6 +22,7 @@ from classes import contributed
 from commands import Command, littlestone
 from littlestone.edge.about import BadStore, OldCopy
 from littlestone.edge.store import (
+    Batch,
     Displaced,
     Source,
     Store,
@@ -109,6 +110,86 @@ def test_a_log_beside_the_file_of_another_learner_is_not_read_into_it(path: Path
         with pytest.raises(BadStore, match="the last commits of another learner than"):
             opened(path)
     assert path.read_bytes() == content
+
+
+def test_a_log_of_another_learner_is_found_out_by_what_both_hold_together(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A log that was folded in once does not hold the page with the key any more."""
+    monkeypatch.setattr("littlestone.edge.store.LONGEST_LOG", 100_000)
+    with made(path) as store:
+        at, lengths = 0, [1]
+        while lengths[-1] or at == 0:
+            store.learn(block(at, 50))
+            lengths.append(log_of(path).stat().st_size)
+            at += 50
+        store.learn(block(at, 50))
+        log = log_of(path).read_bytes()
+    path.unlink()
+    made(path.with_name("other.db")).close()
+    content = path.with_name("other.db").read_bytes()
+    path.write_bytes(content)
+    log_of(path).write_bytes(log)
+    for opened in (open_store, read_store):
+        with pytest.raises(BadStore, match="the last commits of another learner than"):
+            opened(path)
+    assert path.read_bytes() == content
+    assert log_of(path).read_bytes() == log
+
+
+def test_what_a_killed_commit_left_in_the_log_is_no_damage(path: Path) -> None:
+    """Two kills: one in the middle of a long commit, and one after a short one over its rest."""
+    with made(path) as store:
+        store.learn(block(0, 100))
+        whole = len(log_of(path).read_bytes())
+        store.learn_all(Batch(block(at, 1), f"key {at}", bytes(2000)) for at in range(100, 140))
+        files = {file: file.read_bytes() for file in (path, log_of(path))}
+    frame = 4096 + 24
+    assert len(files[log_of(path)]) > whole + 20 * frame
+    for file, content in files.items():
+        file.write_bytes(content if file == path else content[:-frame])
+    assert read_store(path).published.rounds == 100
+    with open_store(path, noise=SeededNoise(1)) as store:
+        assert store.learn(block(100, 10)).first == 101
+        files = {file: file.read_bytes() for file in (path, log_of(path))}
+    for file, content in files.items():
+        file.write_bytes(content)
+    assert read_store(path).published.rounds == 110
+    with open_store(path, noise=SeededNoise(1)) as store:
+        assert store.learn(block(110, 10)).first == 111
+
+
+# Other names of the file.
+
+
+def test_through_a_symbolic_link_it_is_the_same_file(path: Path) -> None:
+    """The log lies beside the file, and not beside the link."""
+    link = path.with_name("link.db")
+    link.symlink_to(path.name)
+    with made(path) as store:
+        store.learn(block(0, 100))
+        assert read_store(link).published.rounds == 100
+        files = {file: file.read_bytes() for file in (path, log_of(path))}
+    path.write_bytes(files[path])
+    damaged = flipped(files[log_of(path)], 8 * 20_000)
+    log_of(path).write_bytes(damaged)
+    for opened in (read_store, open_store):
+        with pytest.raises(BadStore, match=r"run.db-wal is damaged"):
+            opened(link)
+    assert log_of(path).read_bytes() == damaged
+    path.unlink()
+    with pytest.raises(BadStore, match=r"run.db is not there, but run.db-wal"):
+        made(link)
+
+
+def test_a_file_with_two_names_is_not_written(path: Path) -> None:
+    """Each name has a log of its own, and only one of them the last commits."""
+    made(path).close()
+    path.with_name("second.db").hardlink_to(path)
+    with pytest.raises(BadStore, match="has a second name"):
+        open_store(path.with_name("second.db"))
+    path.with_name("second.db").unlink()
+    open_store(path, noise=SeededNoise(1)).close()
 
 
 # The class.
@@ -325,6 +406,31 @@ def test_out_of_disk_is_a_sentence_and_leaves_nothing_half_made(tmp_path: Path) 
     assert "learn again" in stages
 
 
+# Two who begin.
+
+
+def test_a_file_that_somebody_else_has_begun_is_left_to_them(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its log is no leftover, even if it came as soon as the file had its name."""
+    link, others = os.link, list[Store]()
+
+    def link_and_lose(source: str, target: Path) -> None:
+        link(source, target)
+        others.append(open_store(path, noise=SeededNoise(1)))
+        others[0].learn(block(0, 100))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "link", link_and_lose)
+        with pytest.raises(Taken):
+            made(path)
+    with pytest.raises(FileExistsError):
+        made(path)
+    with others[0] as store:
+        assert store.learn(block(100, 50)).first == 101
+    assert beside(path) == ["run.db"]
+
+
 # Two writers and one file of releases.
 
 STOPPED = """
@@ -400,6 +506,25 @@ def test_an_old_copy_that_its_releases_told_of_stays_one(tmp_path: Path, command
         assert "old" in done.stderr
     with pytest.raises(OldCopy):
         open_store(tmp_path / "run.db")
+
+
+def test_a_copy_that_went_on_is_told_by_the_releases_of_the_other(
+    tmp_path: Path, command: Command
+) -> None:
+    """It has the run of the lines, and other releases: one state was gone on with twice."""
+    (tmp_path / "day.csv").write_text(lines(30))
+    learn = ["learn", "day.csv", "--db", "run.db"]
+    assert command(*learn, *OPTIONS, "--out", "r.jsonl").returncode == 0
+    begun = (tmp_path / "r.jsonl").read_text()
+    line = json.loads(begun.splitlines()[0]) | {"round": 31}
+    (tmp_path / "r.jsonl").write_text(begun + json.dumps(line) + "\n")
+    (tmp_path / "day.csv").write_text(lines(500))
+    assert command(*learn).returncode == 0
+    assert len(read_store(tmp_path / "run.db").published.releases) > 1
+    for out in (["--out", "r.jsonl"], ["--out", "other.jsonl"]):
+        done = command(*learn, *out)
+        assert done.returncode == 2
+        assert "old" in done.stderr
 
 
 # A file that is moved, or cannot be written beside.

@@ -55,7 +55,7 @@ def test_too_many_firings_are_thinned_evenly_too() -> None:
 
 def test_samples_come_in_order() -> None:
     trace = filled([False] * 3)
-    with pytest.raises(ValueError, match="round 1 came after 2"):
+    with pytest.raises(ValueError, match="round 1 after that of round 2"):
         trace.add(Sample(1, 0, ()))
 
 

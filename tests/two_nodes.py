@@ -1,16 +1,24 @@
 """A cluster of two nodes, of which one is lost: `python -m two_nodes FOLDER` says what was learned.
 
+With `node` as a second argument a command loses the node that it works through, which no process
+of Ray survives: what it says, and how many rounds are in its store, as JSON.
+
 In a process of its own, as a process can be connected to one cluster only.
 """
 
+import json
+import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import ray
 from ray.cluster_utils import Cluster
 
+from littlestone.edge.about import BadStore
 from littlestone.edge.engine import Ray, far
+from littlestone.edge.store import read_store
 from test_engine import SHORT, here, there_with
 
 
@@ -37,6 +45,42 @@ def main(folder: Path) -> None:
         end()
 
 
+COMMAND = """
+from littlestone.edge.cli import main
+from littlestone.edge.engine import far
+far.FIRST_BLOCK = far.LARGEST_BLOCK = 200
+main()
+"""
+
+
+def lose_the_node(folder: Path) -> None:
+    """Kill the node that `learn --engine ray:ADDRESS --db run.db` works through, half-way."""
+    head = {"num_cpus": 1, "include_dashboard": False}
+    cluster: Any = Cluster(True, head_node_args=head)
+    cluster.add_node(num_cpus=1)
+    rows, store = folder / "days", folder / "run.db"
+    arguments = ("learn", rows, "--class", "rules:version,country", "--label", "failed",
+                 "--db", store, "--delta", 1e-9, "--engine", f"ray:{cluster.address}")  # fmt: skip
+    command = [sys.executable, "-c", COMMAND, *map(str, arguments)]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while running.poll() is None and rounds_in(store) < 1000:
+        time.sleep(0.05)
+    for raylet in cluster.head_node.all_processes["raylet"]:
+        raylet.process.kill()
+    out, err = running.communicate()
+    last = err.splitlines()[-1]
+    sys.stdout.write(json.dumps([running.returncode, out, last, rounds_in(store)]) + "\n")
+    cluster.shutdown()
+
+
+def rounds_in(store: Path) -> int:
+    """How many rounds are committed; none while the store is being made."""
+    try:
+        return read_store(store).published.rounds if store.exists() else 0
+    except BadStore:
+        return 0
+
+
 def alive() -> int:
     """How many nodes there are."""
     nodes: Any = ray.nodes
@@ -44,4 +88,4 @@ def alive() -> int:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    (lose_the_node if sys.argv[2:] == ["node"] else main)(Path(sys.argv[1]))

@@ -5,7 +5,11 @@
 version = '4.2.1'
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from littlestone.edge.tables import read_table
+from littlestone.errors import LittlestoneError
 from littlestone.learning.adaptive import AdaptiveDPSOA, EveryRound, EveryRoundPlan
 from littlestone.learning.dpsoa import DPSOA
 from littlestone.learning.engines import ENGINES, Engine
@@ -15,6 +19,9 @@ from littlestone.learning.plan import Plan, plan_from_json
 from littlestone.learning.recommend import Recommendation, recommend
 from littlestone.learning.releases import Release
 from littlestone.learning.weighing import ExpertsPlan
+from littlestone.privacy.accounting import Guarantee
+from littlestone.privacy.exact import BadParameter
+from littlestone.privacy.spender import Moved
 from littlestone.theory.bins import Bins, binned
 from littlestone.theory.classes import DEAD, HypothesisClass, State, differ
 from littlestone.theory.combinations import Complement, Union
@@ -39,6 +46,12 @@ from littlestone.theory.vocabulary import (
     steps,
 )
 
+if TYPE_CHECKING:
+    from littlestone.edge.about import BadStore
+    from littlestone.edge.blocks import BadStream
+    from littlestone.edge.readers import open_rows
+    from littlestone.edge.store import Store, open_store, read_store
+
 __version__: str
 
 
@@ -52,13 +65,26 @@ def _ray(address: str) -> Engine:
 ENGINES["ray"] = _ray
 
 
-def __getattr__(name: str) -> str:
-    """The version, when asked for: the module that knows it is slow to import."""
-    if name != "__version__":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib.metadata import version
+LAZY = {
+    "BadStore": "littlestone.edge.about",
+    "BadStream": "littlestone.edge.blocks",
+    "Store": "littlestone.edge.store",
+    "open_rows": "littlestone.edge.readers",
+    "open_store": "littlestone.edge.store",
+    "read_store": "littlestone.edge.store",
+}
+"""Names that are imported when somebody asks for them: what they need takes time to import."""
 
-    return version("littlestone")
+
+def __getattr__(name: str) -> Any:
+    """Return the version, or a name of `LAZY`, when it is asked for."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("littlestone")
+    if name not in LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(LAZY[name]), name)
 
 
 __all__ = [
@@ -70,6 +96,9 @@ __all__ = [
     "AdaptiveDPSOA",
     "BadClass",
     "BadExample",
+    "BadParameter",
+    "BadStore",
+    "BadStream",
     "Bins",
     "Complement",
     "Conjunctions",
@@ -77,11 +106,14 @@ __all__ = [
     "EveryRoundPlan",
     "ExpertsPlan",
     "FiniteClass",
+    "Guarantee",
     "Halving",
     "Hypothesis",
     "HypothesisClass",
     "Intervals",
+    "LittlestoneError",
     "MistakeTree",
+    "Moved",
     "Plan",
     "Points",
     "PrivateExperts",
@@ -90,6 +122,7 @@ __all__ = [
     "Rules",
     "Sets",
     "State",
+    "Store",
     "Thresholds",
     "TooLarge",
     "Union",
@@ -103,7 +136,10 @@ __all__ = [
     "label",
     "negation",
     "one_of",
+    "open_rows",
+    "open_store",
     "plan_from_json",
+    "read_store",
     "read_table",
     "recommend",
     "rule_from_json",

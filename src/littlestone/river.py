@@ -9,21 +9,22 @@
 >>> print(model.learner.guarantee)
 (1.0, 0.0)-differential privacy, replace-one, per event
 
-What River's conventions come to here:
+How River's conventions apply:
 
-- A model begins its learner when it is first used. Until then it can be copied and pickled.
+- A model makes its learner when it is first used. Until then it can be copied and pickled.
 - **A budget is spent once.** A model and everything cloned, copied or unpickled from it spend, all
-  together, at most the epsilon and delta of the first of them. A learner draws its part when it is
-  begun, and is refused if too little is left. For an ensemble or a selection of models say
+  together, at most the epsilon and delta of the first of them. A learner takes its share when it
+  is made, and is refused if too little is left. For an ensemble or a selection of models set
   `learners=N` beforehand: each learner gets 1/N of epsilon and delta.
-- In another process than the one that made it, a model can be loaded but begins no learner.
-- A private model that has begun is a spender: it refuses copy, deepcopy and pickle, because
-  stepping a copy is a second release. So the checks of River in `NOT_APPLICABLE` do not apply to
-  it; nor, to `PrivateExperts`, those in `NOISY`.
+- In another process than the one that made it, a model can be loaded but makes no learner.
+- A private model that has a learner refuses copy, deepcopy and pickle, because running a copy is a
+  second release. So the checks of River in `NOT_APPLICABLE` do not apply to it; nor, to
+  `PrivateExperts`, those in `NOISY`.
 - A row that the class cannot read, such as one that lacks its column, is a null round, which keeps
   it inside the guarantee; there is no prediction for it (None, and no probabilities).
-- Probabilities are 0 and 1: a published rule says yes or no, and nothing more is public.
-- `seed` fixes the coins that are not secret. The noise is, so runs differ, whatever the seed.
+- Probabilities are 0 and 1: a published rule is deterministic, and nothing more is public.
+- `seed` fixes the random bits that are not secret. The noise is secret, so runs differ, whatever
+  the seed.
 """
 
 from abc import abstractmethod
@@ -74,10 +75,10 @@ __all__ = [
 ]
 
 NOT_APPLICABLE: Mapping[str, str] = {
-    "check_pickling": "pickles a model that has learned: a spender is moved, never copied",
+    "check_pickling": "pickles a model that has learned: a private learner is never copied",
     "check_no_state_aliasing_with_input": "compares pickles of a model that has learned",
 }
-"""The checks of River that a private model skips, each with why. Everything else passes."""
+"""The checks of River that a private model skips, each with the reason. All others pass."""
 
 NOISY: Mapping[str, str] = dict.fromkeys(
     (
@@ -85,40 +86,48 @@ NOISY: Mapping[str, str] = dict.fromkeys(
         "check_learn_many_matches_learn_one",
         "check_seeding_is_idempotent",
     ),
-    "compares two runs: among rules with as many mistakes the noise decides, however large epsilon",
+    "compares two runs: noise decides between rules with equally many mistakes, at any epsilon",
 )
-"""What `PrivateExperts` skips beside. With noise that is not secret they pass, in the tests."""
+"""The checks that `PrivateExperts` skips too. With scripted noise they pass, in the tests."""
 
 MANY = 10**6
-"""River's checks clone one model over and over: among so many learners its budget is split."""
+"""River's checks clone one model many times: into so many shares its budget is split."""
 
 
 class _Model(base.MiniBatchClassifier):
-    """What the models share: they keep what they were given, and begin when first used."""
+    """Keep the parameters, and make the learner when it is first used."""
 
     cls: HypothesisClass
     _learner: Any = None
 
     @abstractmethod
     def _begin(self) -> Any:
-        """The learner, before its first round."""
+        """Return a new learner."""
 
     @property
     def learner(self) -> Any:
-        """The learner at work: its rule, its releases, its guarantee."""
+        """Return the learner of littlestone, with its rule, its releases and its guarantee."""
         if self._learner is None:
             self._learner = self._begin()
         return self._learner
 
     def _skip(self, x: Any) -> None:
-        """A round without a usable example."""
+        """Handle a round without a usable example."""
 
     def _learn_batch(self, X: Any, y: Any) -> None:
         batch, usable, answers = readable_rounds(self.cls, X, y, "null")
         self.learner.learn_many(part_of(batch, usable), answers[usable])
 
     def learn_one(self, x: Any, y: Any) -> None:
-        """See one example's label; a row or a label that cannot be read is a null round."""
+        """Learn from an example; a row or a label that cannot be read is a null round.
+
+        Parameters
+        ----------
+        x : dict
+            The row.
+        y : object
+            The label: 0 or 1, true or false.
+        """
         if passes(partial(check_row, self.cls), x) and passes(label, y):
             self._learn(x, label(y))
         else:
@@ -128,18 +137,31 @@ class _Model(base.MiniBatchClassifier):
         self.learner.learn_one(x, answer)
 
     def learn_many(self, X: Any, y: Any) -> None:
-        """See a batch of labels, as `learn_one` would, row by row; X is a table of any kind."""
+        """Learn from a batch, as `learn_one` would row by row.
+
+        Parameters
+        ----------
+        X : object
+            A table of any kind that `littlestone` reads.
+        y : object
+            The labels, one for each row.
+
+        Raises
+        ------
+        BadExample
+            If the rows and the labels are not equally many.
+        """
         if not self._lacks_a_column(X):
             self._learn_batch(X, y)
             return
         count, labels = _length(X), len(label_column(y))
         if count != labels:
             raise BadExample(f"{count} examples and {labels} labels")
-        for x in self._rest(X, count):
+        for x in self._unreadable(X, count):
             self._skip(x)
 
-    def _rest(self, X: Any, count: int) -> Iterable[Mapping[str, object]]:
-        """What is left to tell of rows that cannot be read."""
+    def _unreadable(self, X: Any, count: int) -> Iterable[Mapping[str, object]]:
+        """Return what `_skip` needs of rows that cannot be read."""
         return [{}] * count
 
     def _lacks_a_column(self, X: Any) -> bool:
@@ -148,36 +170,62 @@ class _Model(base.MiniBatchClassifier):
         return names is not None and not set(kinds_of(self.cls)) - {None} <= set(names)
 
     def predict_one(self, x: Any, **kwargs: Any) -> bool | None:
-        """What the published rule says of an example; None if it cannot be read."""
+        """Return the label that the published rule gives to an example.
+
+        Parameters
+        ----------
+        x : dict
+            The row.
+        **kwargs : object
+            Ignored; River's interface has it.
+
+        Returns
+        -------
+        bool or None
+            The label; None if the row cannot be read.
+        """
         return (
             bool(self.learner.predict_one(x)) if passes(partial(check_row, self.cls), x) else None
         )
 
     def predict_proba_one(self, x: Any, **kwargs: Any) -> dict[base.typing.ClfTarget, float]:
-        """Certainty: 1 for what the published rule says, 0 for the other."""
-        said = self.predict_one(x)
-        return {} if said is None else {False: 1.0 - said, True: float(said)}
+        """Return probability 1 for the label of the published rule, 0 for the other.
+
+        Parameters
+        ----------
+        x : dict
+            The row.
+        **kwargs : object
+            Ignored; River's interface has it.
+
+        Returns
+        -------
+        dict of bool to float
+            The probabilities; empty if the row cannot be read.
+        """
+        predicted = self.predict_one(x)
+        return {} if predicted is None else {False: 1.0 - predicted, True: float(predicted)}
 
     def predict_many(self, X: Any) -> Any:
-        """What the published rule says of each row, as a pandas Series."""
-        said = self._said(X)
-        return _pandas().Series(said, index=_index(X), dtype=_dtype(said))
+        """Return the label of each row, as a pandas Series; None where a row cannot be read."""
+        labels = self._labels(X)
+        return _pandas().Series(labels, index=_index(X), dtype=_dtype(labels))
 
     def predict_proba_many(self, X: Any) -> Any:
-        """Certainty for each row, as a pandas DataFrame; NaN where a row cannot be read."""
-        yes = np.array([np.nan if one is None else float(one) for one in self._said(X)])
+        """Return `predict_proba_one` of each row, as a pandas DataFrame; NaN if unreadable."""
+        yes = np.array([np.nan if one is None else float(one) for one in self._labels(X)])
         columns = {False: 1.0 - yes, True: yes}
         return _pandas().DataFrame(columns, index=_index(X))
 
-    def _said(self, X: Any) -> list[bool | None]:
+    def _labels(self, X: Any) -> list[bool | None]:
         if self._lacks_a_column(X):
             return [None] * _length(X)
         batch, readable = read_rows(self.cls, X, "null")
-        said: list[bool | None] = [None] * len(readable)
+        labels: list[bool | None] = [None] * len(readable)
         found = self.learner.predict_many(part_of(batch, readable)).tolist()
         for row, one in zip(np.flatnonzero(readable), found, strict=True):
-            said[row] = one
-        return said
+            labels[row] = one
+        return labels
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
@@ -185,8 +233,11 @@ class _Model(base.MiniBatchClassifier):
 
 
 class _Private(HasBudget, _Model):
-    """A model around a spender. So large an epsilon for River's checks that noise vanishes: some
-    compare two runs, and can only be about what is not noise."""
+    """Wrap a private learner, whose share of the budget is taken when it is made.
+
+    The parameters for River's checks have an epsilon so large that noise vanishes, because some of
+    the checks compare two runs.
+    """
 
     _split_by = "learners"
     epsilon: Real | None
@@ -194,7 +245,13 @@ class _Private(HasBudget, _Model):
 
     @abstractmethod
     def _made(self, epsilon: Real | None, delta: Real | None) -> Any:
-        """Return the learner, with its part of the budget."""
+        """Return the learner, with its share of the budget.
+
+        Parameters
+        ----------
+        epsilon, delta : int, float or Fraction, optional
+            The share; None if the plan has it.
+        """
 
     def _begin(self) -> Any:
         count = whole(self.learners, "learners", least=1)
@@ -205,7 +262,7 @@ class _Private(HasBudget, _Model):
             learner = self._made(self.epsilon, getattr(self, "delta", None))
         else:
             raise BadParameter(
-                f"a plan says what one learner spends and is not split among learners={count}: "
+                f"a plan is the budget of one learner and is not split among learners={count}: "
                 "give epsilon, delta and horizon instead of a plan"
             )
         self._draw(learner.plan)
@@ -222,18 +279,31 @@ class _Private(HasBudget, _Model):
         if self._plan is not None:
             return cost_of(self._plan)
         if self.epsilon is None:
-            raise BadParameter("say epsilon, or give a plan")
+            raise BadParameter("give epsilon, or a plan")
         epsilon = positive(self.epsilon, "epsilon")
         if not hasattr(self, "delta"):
             return Cost(epsilon)
         if self.delta is None:
-            raise BadParameter("say delta, or give a plan")
+            raise BadParameter("give delta, or a plan")
         return Cost(epsilon, probability(self.delta, "delta"))
 
     def clone(
         self, new_params: dict[str, Any] | None = None, include_attributes: bool = False
     ) -> Self:
-        """Return a model that has not begun and shares the budget of this one."""
+        """Return a model without a learner that shares the budget of this one.
+
+        Parameters
+        ----------
+        new_params : dict, optional
+            Parameters to change.
+        include_attributes : bool
+            As in River.
+
+        Returns
+        -------
+        Self
+            The clone.
+        """
         twin = super().clone(new_params, include_attributes)
         twin._budget = self._shared_budget()
         return twin
@@ -249,12 +319,31 @@ class _Private(HasBudget, _Model):
 
 
 class DPSOA(_Private):
-    """`littlestone.DPSOA` as a River classifier: for any class, also one without end.
+    """Run `littlestone.DPSOA` as a River classifier, for any class, also an infinite one.
 
-    `user` names the column that holds the user of a row: then all the rounds of a user are
-    protected together, at most `cap` of them if that is given. `epsilon` and `delta` are for the
-    learners of this model and of its clones together, of which each gets the `learners`-th part.
+    Parameters
+    ----------
+    cls : HypothesisClass
+        The class of rules.
+    epsilon, delta : int, float or Fraction, optional
+        The budget of the learners of this model and of its clones together.
+    horizon : int, optional
+        The number of rounds to plan for.
+    plan : Plan, optional
+        A plan, instead of epsilon, delta and horizon.
+    user : str, optional
+        The column that holds the user of a row: then all rounds of a user are protected together.
+    cap : int, optional
+        The most rounds of a user; later ones are null rounds.
+    tolerance : int, float or Fraction
+        The share of mistakes that should cause no change of the rule.
+    learners : int
+        The number of learners among which the budget is split.
+    seed : int, optional
+        Fixes the random bits that are not secret.
 
+    Examples
+    --------
     >>> from littlestone import Rules
     >>> model = DPSOA(Rules(["version"]), epsilon=4, delta=1e-6, horizon=10_000)
     >>> for number in range(1000):
@@ -302,9 +391,10 @@ class DPSOA(_Private):
     def _skip(self, x: Any) -> None:
         self.learner.skip_one(self._user(x))
 
-    def _rest(self, X: Any, count: int) -> Iterable[Mapping[str, object]]:
+    def _unreadable(self, X: Any, count: int) -> Iterable[Mapping[str, object]]:
+        # A null round of a user counts for the cap, so its user has to be known.
         if self.user is None or self.user not in (column_names(X) or []):
-            return super()._rest(X, count)
+            return super()._unreadable(X, count)
         return [{self.user: user} for user in column_of(X, self.user)]
 
     def _learn(self, x: Any, answer: bool) -> None:
@@ -333,8 +423,29 @@ class DPSOA(_Private):
 
 
 class PrivateExperts(_Private):
-    """`littlestone.PrivateExperts` as a River classifier: for finite classes, without a delta.
+    """Run `littlestone.PrivateExperts` as a River classifier, for finite classes, without a delta.
 
+    Parameters
+    ----------
+    cls : HypothesisClass
+        The class of rules, finite.
+    epsilon : int, float or Fraction, optional
+        The budget of the learners of this model and of its clones together.
+    horizon : int, optional
+        The number of rounds to plan for.
+    plan : ExpertsPlan, optional
+        A plan, instead of epsilon and horizon.
+    tolerance : int, float or Fraction
+        The share of mistakes that should cause no change of the rule.
+    first : {"drawn", "own"}
+        The first rule: drawn at random, or that of the class.
+    learners : int
+        The number of learners among which the budget is split.
+    seed : int, optional
+        Fixes the random bits that are not secret.
+
+    Examples
+    --------
     >>> from littlestone import Thresholds
     >>> model = PrivateExperts(Thresholds(0, 9, column="score"), epsilon=8, horizon=10_000)
     >>> for number in range(1000):
@@ -380,7 +491,23 @@ class PrivateExperts(_Private):
 
 
 class AdaptiveDPSOA(_Private):
-    """`littlestone.AdaptiveDPSOA` as a River classifier: for study, O(t) a round."""
+    """Run `littlestone.AdaptiveDPSOA` as a River classifier: for study, O(t) a round.
+
+    Parameters
+    ----------
+    cls : HypothesisClass
+        The class of rules.
+    epsilon, delta : int, float or Fraction
+        The budget of the learners of this model and of its clones together.
+    horizon : int
+        The number of rounds to plan for.
+    trees : int, optional
+        The number of trees; by default chosen for epsilon and delta.
+    learners : int
+        The number of learners among which the budget is split.
+    seed : int, optional
+        Fixes the random bits that are not secret.
+    """
 
     _kind: type[adaptive.AdaptiveDPSOA] = adaptive.AdaptiveDPSOA
 
@@ -409,14 +536,24 @@ class AdaptiveDPSOA(_Private):
 
 
 class EveryRound(AdaptiveDPSOA):
-    """`littlestone.EveryRound` as a River classifier: the naive private baseline."""
+    """Run `littlestone.EveryRound`, the naive private baseline, as a River classifier.
+
+    The parameters are those of `AdaptiveDPSOA`.
+    """
 
     _kind = adaptive.EveryRound
 
 
 class SOA(_Model):
-    """`littlestone.SOA` as a River classifier. Not private.
+    """Run `littlestone.SOA` as a River classifier. Not private.
 
+    Parameters
+    ----------
+    cls : HypothesisClass
+        The class of rules.
+
+    Examples
+    --------
     >>> from littlestone import Points
     >>> model = SOA(Points("merchant"))
     >>> model.learn_one({"merchant": "M"}, True)
@@ -432,7 +569,13 @@ class SOA(_Model):
 
 
 class Halving(_Model):
-    """`littlestone.Halving` as a River classifier. Not private."""
+    """Run `littlestone.Halving` as a River classifier. Not private.
+
+    Parameters
+    ----------
+    cls : HypothesisClass
+        The class of rules, finite.
+    """
 
     def __init__(self, cls: HypothesisClass) -> None:
         self.cls = cls
@@ -442,14 +585,33 @@ class Halving(_Model):
 
 
 BLOCK = 4096
+"""How many rounds `feed` gives to the learner at a time."""
 
 
 def feed(learner: Any, stream: Iterable[Any], horizon: int | None = None) -> int:
-    """Have a learner of `littlestone` learn from a River dataset, generator, or any (x, y) pairs.
+    """Learn from a River dataset, a generator, or any (x, y) pairs.
 
-    At most `horizon` rounds, which a stream without end needs; by default as many as the learner's
-    plan has left. Says how many rounds there were. A row that cannot be read is a null round.
+    Parameters
+    ----------
+    learner : object
+        A learner of `littlestone`; a private one makes a null round of a row that it cannot read.
+    stream : iterable of (x, y)
+        Rows with their labels; it may be endless.
+    horizon : int, optional
+        The most rounds; by default those that the learner's plan has left.
 
+    Returns
+    -------
+    int
+        The number of rounds.
+
+    Raises
+    ------
+    BadParameter
+        If no horizon is given and the learner has no plan.
+
+    Examples
+    --------
     >>> from river.datasets import synth
     >>> from littlestone import PrivateExperts, Thresholds
     >>> learner = PrivateExperts(Thresholds(0, 10, 0.5, column="salary"), epsilon=1, horizon=500)
@@ -460,7 +622,7 @@ def feed(learner: Any, stream: Iterable[Any], horizon: int | None = None) -> int
     if horizon is None:
         plan = getattr(learner, "plan", None)
         if plan is None:
-            raise BadParameter(f"say after how many rounds to stop: {learner!r} has no horizon")
+            raise BadParameter(f"give horizon, when to stop: {learner!r} has no plan that says it")
         horizon = max(0, plan.horizon - learner.rounds)
     options = {"bad_rows": "null"} if isinstance(learner, PrivateLearner) else {}
     rounds, count = islice(stream, horizon), 0
@@ -472,7 +634,7 @@ def feed(learner: Any, stream: Iterable[Any], horizon: int | None = None) -> int
 
 
 def _length(X: Any) -> int:
-    """How many rows a table has, which no column says that the class could read."""
+    """Return the number of rows of a table that lacks a column of the class."""
     return len(next(iter(X.values()), ())) if isinstance(X, Mapping) else len(X)
 
 
@@ -481,8 +643,8 @@ def _index(X: Any) -> Any:
     return X.index if hasattr(X, "iloc") else None
 
 
-def _dtype(said: list[bool | None]) -> type:
-    return object if None in said else bool
+def _dtype(labels: list[bool | None]) -> type:
+    return object if None in labels else bool
 
 
 def _pandas() -> Any:

@@ -10,18 +10,18 @@
 
 **A budget is an amount, and is spent once.** An estimator and everything cloned, copied or
 unpickled from it spend, all together, at most (epsilon, delta), as these stood when the first of
-them was fitted or cloned. Each fit reads the data again and draws what it spends; one that would
-exceed the total is refused before a row is read. So a second `fit` raises, and so do
-`GridSearchCV`, `cross_val_score` and the like, which fit clones: say `fits=N` beforehand, and each
-fit gets 1/N of the epsilon and delta. A search over m settings with k folds fits m k + 1 times;
-over `epsilon`, each candidate draws its own. What such a search tells you (the best setting, the
-scores) is outside the promise: scores count mistakes, and are for the data owner.
+them was fitted or cloned. Each fit reads the data again and takes its share; one that would exceed
+the total is refused before a row is read. So a second `fit` raises, and so do `GridSearchCV`,
+`cross_val_score` and the like, which fit clones: set `fits=N` beforehand, and each fit gets 1/N of
+the epsilon and delta. A search over m settings with k folds fits m k + 1 times; over `epsilon`,
+each candidate takes its own. The results of such a search (the best setting, the scores) are
+outside the guarantee: scores count mistakes, and are for the data owner.
 
 The count is kept in the process that made the estimator. An estimator that has not been fitted can
 be pickled; loaded in another process (`n_jobs=2`) it refuses to fit.
 
-`partial_fit` goes on with the learner there is, which is what this library is for: the rules that
-it published on the way are covered, however many.
+`partial_fit` continues with the same learner, which is what this library is for: the guarantee
+covers all rules that it publishes on the way.
 
 What is read: of a data frame the columns that the class names, by name; of an array column n as
 `xn` ("x0", "x1", ...), as of a frame whose columns go by number, or its only column where the class
@@ -72,33 +72,52 @@ except ModuleNotFoundError as error:
 __all__ = ["EXPECTED_FAILURES", "NOISY", "PrivateClassifier"]
 
 EXPECTED_FAILURES: Mapping[str, str] = {
-    "check_estimators_pickle": "a fitted estimator holds a spender, which is moved, never copied",
+    "check_estimators_pickle": "a fitted estimator holds a private learner, which is never copied",
 }
-"""The checks of scikit-learn that fail, each with why it must."""
+"""The checks of scikit-learn that fail, each with the reason why it must."""
 
 NOISY: Mapping[str, str] = dict.fromkeys(
     ("check_fit_idempotent", "check_classifier_data_not_an_array", "check_supervised_y_2d"),
     "compares two fits, whose noise differs: it passes when the noise is the same",
 )
-"""The checks that pass or fail as the noise falls. With noise that is not secret they pass."""
+"""The checks whose result depends on the noise. With scripted noise they pass."""
 
 LearnerName = Literal["auto", "dpsoa", "experts", "adaptive"]
 AnyLearner = DPSOA | PrivateExperts | AdaptiveDPSOA
 
 
 class PrivateClassifier(HasBudget, ClassifierMixin, BaseEstimator):
-    """A private learner as a scikit-learn classifier with two classes.
+    """Run a private learner as a scikit-learn classifier with two classes.
 
-    `cls` is the class of rules to publish from; `learner` is "auto" (what `recommend` says),
-    "dpsoa", "experts" (no delta) or "adaptive". `horizon` is how many rounds to plan for: `fit` may
-    leave it out and plans for the rows it is given, `partial_fit` needs it. `tolerance` is the
-    share of mistakes that should cause no change, `classes` the two labels, the larger one the
-    positive one, `seed` what fixes the coins that are not secret. `epsilon` and `delta` are for all
-    fits of this estimator and its clones together, of which each gets the `fits`-th part.
+    A fitted estimator cannot be copied or pickled; `sklearn.base.clone` gives one that has not been
+    fitted and shares what is left of the budget, and raises if nothing is left.
 
-    After a fit, `learner_` is the learner at work: its rule, its releases, its guarantee, which is
-    that of one fit. It cannot be copied or pickled then; `sklearn.base.clone` gives one that has
-    not been fitted and shares what is left of the budget; if nothing is, it raises.
+    Parameters
+    ----------
+    cls : HypothesisClass
+        The class of rules.
+    epsilon, delta : int, float or Fraction
+        The budget of all fits of this estimator and its clones together; "experts" needs no delta.
+    horizon : int, optional
+        The number of rounds to plan for. `fit` by default plans for its rows; `partial_fit` needs
+        it.
+    learner : {"auto", "dpsoa", "experts", "adaptive"}
+        The learner; "auto" takes what `recommend` returns.
+    tolerance : int, float or Fraction
+        The share of mistakes that should cause no change of the rule.
+    classes : iterable, optional
+        The two labels; the larger one is the positive one.
+    fits : int
+        The number of fits among which the budget is split.
+    seed : int, optional
+        Fixes the random bits that are not secret.
+
+    Attributes
+    ----------
+    learner_ : DPSOA, PrivateExperts or AdaptiveDPSOA
+        The learner, with its rule, its releases and its guarantee, which is that of one fit.
+    classes_ : numpy.ndarray
+        The two labels.
     """
 
     _split_by = "fits"
@@ -127,7 +146,25 @@ class PrivateClassifier(HasBudget, ClassifierMixin, BaseEstimator):
         self.seed = seed
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Learn from all rows, in their order. Draws on the budget."""
+        """Learn from all rows, in their order, with a share of the budget.
+
+        Parameters
+        ----------
+        X : object
+            The rows: a data frame, an array, or lists.
+        y : object
+            The labels, one for each row.
+
+        Returns
+        -------
+        Self
+            The fitted estimator.
+
+        Raises
+        ------
+        BadParameter
+            If a parameter is missing, or too little is left of the budget.
+        """
         self._check_budget()
         batch = self._batch(X, reset=True)
         classes, answers = _labels(X, y, self.classes)
@@ -137,14 +174,34 @@ class PrivateClassifier(HasBudget, ClassifierMixin, BaseEstimator):
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Iterable[Any] | None = None) -> Self:
-        """Go on learning. The first call draws on the budget, and needs the classes."""
+        """Continue learning; the first call takes a share of the budget.
+
+        Parameters
+        ----------
+        X : object
+            The rows: a data frame, an array, or lists.
+        y : object
+            The labels, one for each row.
+        classes : iterable, optional
+            The two labels; the first call needs them, here or in the constructor.
+
+        Returns
+        -------
+        Self
+            The fitted estimator.
+
+        Raises
+        ------
+        BadParameter
+            If a parameter is missing, or too little is left of the budget.
+        """
         known = self.classes if classes is None else classes
         if hasattr(self, "learner_"):
             batch, (_, answers) = self._batch(X, reset=False), _labels(X, y, self.classes_)
         elif known is None:
-            raise ValueError("say classes= at the first partial_fit: later labels are not known")
+            raise ValueError("give classes at the first partial_fit: later labels are not known")
         elif self.horizon is None:
-            raise BadParameter("say horizon: how many rows there will be in all is not known")
+            raise BadParameter("give horizon: partial_fit does not know how many rows will follow")
         else:
             self._check_budget()
             batch, (found, answers) = self._batch(X, reset=True), _labels(X, y, known)
@@ -154,13 +211,13 @@ class PrivateClassifier(HasBudget, ClassifierMixin, BaseEstimator):
         return self
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """What the published rule says of each row."""
+        """Return the label that the published rule gives to each row."""
         check_is_fitted(self)
-        said = self.learner_.predict_many(self._batch(X, reset=False))
-        return np.asarray(self.classes_[said.astype(np.intp)])
+        positive = self.learner_.predict_many(self._batch(X, reset=False))
+        return np.asarray(self.classes_[positive.astype(np.intp)])
 
     def _begun(self, horizon: int) -> AnyLearner:
-        """Return a learner whose cost has been drawn from the budget."""
+        """Return a learner whose cost has been taken from the budget."""
         learner = self._made(self.learner, self._share, horizon)
         self._draw(learner.plan)
         return learner
@@ -175,7 +232,7 @@ class PrivateClassifier(HasBudget, ClassifierMixin, BaseEstimator):
         return Cost(epsilon, probability(self._given("delta"), "delta"))
 
     def _check_budget(self) -> None:
-        """Raise if a fit could spend more than is left. Reads no row."""
+        """Raise if a fit could spend more than is left; this reads no row."""
         total = self._total()
         delta = Fraction(0) if self.learner == "experts" else total.delta
         cost = Cost(total.epsilon * self._share, delta * self._share)
@@ -183,11 +240,11 @@ class PrivateClassifier(HasBudget, ClassifierMixin, BaseEstimator):
 
     @property
     def _share(self) -> Fraction:
-        """What one fit may spend, of the whole."""
+        """Return the part of the budget that one fit may spend."""
         return Fraction(1, whole(self.fits, "fits", least=1))
 
     def _made(self, name: str, share: Fraction, horizon: int) -> AnyLearner:
-        # A copy, because a class remembers what it worked out, and parameters stay as they were.
+        # A copy, because a class caches results, and parameters must stay as they were.
         cls, seed, tolerance = deepcopy(checked_class(self.cls)), self.seed, self.tolerance
         epsilon = positive(self._given("epsilon"), "epsilon") * share
         if name == "experts":
@@ -202,17 +259,17 @@ class PrivateClassifier(HasBudget, ClassifierMixin, BaseEstimator):
                 return DPSOA(cls, epsilon, delta, horizon, tolerance=tolerance, seed=seed)
             case "adaptive":
                 return AdaptiveDPSOA(cls, epsilon, delta, horizon, seed=seed)
-        raise BadParameter(f"learner is auto, dpsoa, experts or adaptive, not {name!r}")
+        raise BadParameter(f"learner must be auto, dpsoa, experts or adaptive, not {name!r}")
 
     def _given(self, name: str) -> Any:
         if getattr(self, name) is None:
-            raise BadParameter(f"say {name}")
+            raise BadParameter(f"give {name}")
         return getattr(self, name)
 
     def _batch(self, X: Any, *, reset: bool) -> Batch:
-        """The batch as the class reads it. Of an array only views are taken, a column each."""
+        """Return the batch as the class reads it; of an array, as views of its columns."""
         if self.cls is None:
-            raise BadParameter("say cls: the class of rules, such as Thresholds(0, 9, column='x0')")
+            raise BadParameter("give cls, a class of rules such as Thresholds(0, 9, column='x0')")
         kinds = kinds_of(checked_class(self.cls))
         if isinstance(X, Mapping) and not issparse(X):
             raise ValueError("X is a dict of columns: pass a table, such as pandas.DataFrame(X)")
@@ -235,7 +292,7 @@ class PrivateClassifier(HasBudget, ClassifierMixin, BaseEstimator):
     def __sklearn_clone__(self) -> Self:
         budget = self._shared_budget()
         if budget.exhausted:
-            # Here and not in `fit` alone: what a search's `fit` raises becomes a score of nan.
+            # Here and not only in `fit`: a search turns what `fit` raises into a score of nan.
             self._check_budget()
         twin: Self = super().__sklearn_clone__()
         twin._budget = budget
@@ -253,7 +310,7 @@ class PrivateClassifier(HasBudget, ClassifierMixin, BaseEstimator):
 
 
 def _has_names(X: Any) -> bool:
-    """Whether columns go by name. By number, as in an array, they are scikit-learn's to read."""
+    """Return whether columns have names. Columns with numbers are validated as an array."""
     names = None if issparse(X) else column_names(X)
     return names is not None and any(isinstance(name, str) for name in names)
 
@@ -296,7 +353,7 @@ def _labels(
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
     if isinstance(y, list | tuple) and len(set(map(type, y))) > 1:
-        # As objects, so that one label does not make numbers or text of the others.
+        # As objects, so that one label does not change the type of the others.
         y = np.fromiter(y, dtype=object, count=len(y))
     given = column_or_1d(y, warn=True)
     check_consistent_length(X, given)
@@ -326,7 +383,7 @@ def _found(given: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def _two(classes: npt.NDArray[Any], given: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Exactly two classes, or a sentence."""
+    """Return the classes; raise ValueError unless they are two."""
     if len(classes) > 2:
         kind = type_of_target(given)
         raise ValueError(
@@ -335,7 +392,7 @@ def _two(classes: npt.NDArray[Any], given: npt.NDArray[Any]) -> npt.NDArray[Any]
         )
     if len(classes) < 2:
         raise ValueError(
-            f"there is one class only, {classes.tolist()}: say both with classes=, so that they "
-            "are not taken from the data"
+            f"there is one class only, {classes.tolist()}: give both as classes, so that they are "
+            "not taken from the data"
         )
     return classes

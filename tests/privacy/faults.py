@@ -20,10 +20,15 @@ Votes = Mapping[bytes, int]
 
 
 class PrintedAlgorithm3(AboveThreshold):
-    """The paper's print: the query is compared with the threshold without its lift."""
+    """The paper's print: noise on the threshold is drawn after each firing, and its budget set
+    aside, but the query is compared with the threshold without it."""
+
+    def _scales(self) -> tuple[Fraction, Fraction]:
+        each = self.cost.epsilon / self.releases
+        return 2 / each, 4 / each
 
     def check(self, query: SupportsIndex, threshold: SupportsIndex) -> bool:
-        self._lift = 0
+        self._kept_noise = 0
         return super().check(query, threshold)
 
 
@@ -75,9 +80,9 @@ class LiftShared(MistakesMonitor):
     """One threshold draw serves all epochs."""
 
     def _begin_epoch(self) -> None:
-        lift = self._lift
+        lift = self._kept_noise
         super()._begin_epoch()
-        self._lift = lift
+        self._kept_noise = lift
 
 
 class Clamped(MistakesMonitor):
@@ -92,8 +97,8 @@ class NoQueryNoise(MistakesMonitor):
 
     def check(self, mistakes: SupportsIndex, threshold: SupportsIndex) -> bool:
         self._scale, scale = Fraction(1, 10**3), self._scale
-        if self._lift is None:
-            self._lift = self._noise.draw(scale, ("threshold", self.epoch, 0), self.one_sided)
+        if self._kept_noise is None:
+            self._kept_noise = self._noise.geometric(scale, ("threshold", self.epoch, 0))
         fired = super().check(mistakes, threshold)
         self._scale = scale
         return fired

@@ -159,10 +159,10 @@ def test_an_unlawful_curve_cannot_be_made() -> None:
     for n in range(1, len(good.keep)):
         for nudge in (F(1, 1 << keep_bits(F(1), F(1, 100))), -good.keep[n] / 2):
             keep = (*good.keep[:n], good.keep[n] + nudge, *good.keep[n + 1 :])
-            with pytest.raises(BadParameter, match="keep-curve"):
+            with pytest.raises(BadParameter, match="acceptance curve"):
                 KeepCurve(good.epsilon, good.delta, good.growth, keep)
     for keep in (good.keep[:-1], good.keep[1:], (F(0),), (*good.keep, F(1))):
-        with pytest.raises(BadParameter, match="keep-curve"):
+        with pytest.raises(BadParameter, match="acceptance curve"):
             KeepCurve(good.epsilon, good.delta, good.growth, keep)
     with pytest.raises(BadParameter, match="growth"):
         KeepCurve(good.epsilon, good.delta, good.growth + F(1, 1 << 23), good.keep)

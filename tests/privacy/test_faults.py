@@ -31,7 +31,7 @@ def loss(make: Callable[[Noise], Stepper], pair: Pair, only: Transcript, width: 
 
 
 def test_the_printed_algorithm_3_loses_more_with_every_check() -> None:
-    make = partial(faults.PrintedAlgorithm3, epsilon=1, releases=1, refreshed=True)
+    make = partial(faults.PrintedAlgorithm3, epsilon=1, releases=1)
     pair: Pair = (lambda past: (10, 0), lambda past: (11, 0))
     assert loss(make, pair, (False,) * 12) == pytest.approx(3, rel=1e-3)
     assert loss(make, pair, (False,) * 200) == pytest.approx(50, rel=1e-3)
@@ -132,9 +132,8 @@ def test_a_firing_that_is_not_charged() -> None:
             trees=1000,
             threshold=960,
             published=OLD,
-            leave_out_published=True,
         )
-        gate._selector = selector
+        gate._selector, gate.leave_out_published = selector, True
         return gate
 
     def world(shift: int) -> World:

@@ -25,7 +25,8 @@ SCALE = Fraction(10)
 
 
 def draws(noise: Noise, scale: Fraction, one_sided: bool) -> list[int]:
-    return [noise.draw(scale, ("test", n, 0), one_sided) for n in range(DRAWS)]
+    draw = noise.geometric if one_sided else noise.laplace
+    return [draw(scale, ("test", n, 0)) for n in range(DRAWS)]
 
 
 def has_scale(sample: list[int], scale: Fraction, one_sided: bool) -> bool:

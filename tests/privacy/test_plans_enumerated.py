@@ -64,17 +64,15 @@ def test_what_cannot_be_enumerated_is_said() -> None:
     assert "not enumerated at this size" in " ".join(notes)
 
 
-def sparse(kind: type[AboveThreshold], releases: int, refreshed: bool = False) -> Iterator[Finding]:
-    make = partial(kind, epsilon=1, releases=releases, refreshed=refreshed)
-    claimed = AboveThreshold(
-        ScriptedNoise({}), epsilon=1, releases=releases, refreshed=refreshed
-    )._scales()
-    return sparse_vector(make, ONE, releases, claimed, refreshed)
+def sparse(kind: type[AboveThreshold], releases: int) -> Iterator[Finding]:
+    make = partial(kind, epsilon=1, releases=releases)
+    claimed = AboveThreshold(ScriptedNoise({}), epsilon=1, releases=releases)._scales()
+    return sparse_vector(make, ONE, releases, claimed)
 
 
 def test_faulty_sparse_vectors_are_convicted() -> None:
     assert not convicted(sparse(AboveThreshold, 2))
-    assert convicted(sparse(faults.PrintedAlgorithm3, 1, refreshed=True))
+    assert convicted(sparse(faults.PrintedAlgorithm3, 1))
     assert convicted(sparse(faults.QueryNoiseNotScaled, 2))
     assert convicted(sparse(faults.HalvedNoise, 1))
 
@@ -153,9 +151,9 @@ def test_faulty_votes_gates_are_convicted(fault: type[HistSparse]) -> None:
             trees=trees,
             threshold=threshold,
             published=OLD,
-            leave_out_published=fault is faults.NoneIsNotCharged,
         )
         gate._selector = selector
+        gate.leave_out_published = fault is faults.NoneIsNotCharged
         return gate
 
     scales = F(2), F(2)

@@ -195,7 +195,6 @@ def test_a_bad_delta_is_refused(delta: float) -> None:
         (hist_sparse, "trees"),
         (epochs, "check_every"),
         (epochs, "restart_every"),
-        (epochs, "releases"),
     ],
 )
 def test_a_bad_count_is_refused(make: Callable[..., Spender], name: str, count: object) -> None:
@@ -207,7 +206,6 @@ def test_a_bad_count_is_refused(make: Callable[..., Spender], name: str, count: 
     ("make", "plan"),
     [
         (hist_sparse, {"published": "old"}),
-        (hist_sparse, {"query": "other"}),
         (hist_sparse, {"unit": "person"}),
         (hist_sparse, {"threshold": 1.5}),
         (epochs, {"unit": "person"}),
@@ -264,6 +262,10 @@ def test_a_guarantee_is_what_was_asked_for_and_no_less() -> None:
     gate = hist_sparse(SystemNoise(), epsilon=0.1, delta=1e-9, releases=7)
     assert (gate.guarantee.epsilon, gate.guarantee.delta) == (0.1, 1e-9)
     assert str(gate.guarantee) == "(0.1, 1e-09)-differential privacy, replace-one, per event"
+    users = hist_sparse(SystemNoise(), unit="user").guarantee
+    assert str(users).endswith(", replace-one, per user")
+    capped = epochs(SystemNoise(), unit="user", cap=3).guarantee
+    assert str(capped).endswith(", replace-one, per user: at most 3 rounds a user count")
 
 
 def test_rehearsals_say_so_in_the_guarantee_and_in_the_ledger() -> None:
@@ -340,7 +342,7 @@ def test_releases_and_firings_must_agree() -> None:
 def test_a_state_is_bound_to_its_selector() -> None:
     def gate(keys: list[bytes], sensitivity: int) -> MistakesGate[Any]:
         selector = ExponentialMechanism(keys, epsilon=1, sensitivity=sensitivity)
-        return epochs(SeededNoise(1), selector=selector, releases=3)
+        return epochs(SeededNoise(1), selector=selector)
 
     for other in (gate([b"a", b"b", b"c"], 3), gate([b"a", b"b"], 1)):
         with pytest.raises(BadParameter, match="belongs to"):
@@ -365,9 +367,8 @@ def test_a_check_whose_noise_failed_can_be_tried_again() -> None:
 
 
 @pytest.mark.parametrize("kind", [np.int64, np.uint8, np.uint32])
-@pytest.mark.parametrize("query", ["lost", "challenger"])
-def test_votes_of_fixed_width_do_not_wrap_around(kind: Any, query: str) -> None:
-    narrow, wide = (hist_sparse(SeededNoise(3), query=query) for _ in range(2))
+def test_votes_of_fixed_width_do_not_wrap_around(kind: Any) -> None:
+    narrow, wide = (hist_sparse(SeededNoise(3)) for _ in range(2))
     for n in range(40):
         votes = {b"old": 40 - n, b"new": n}
         assert narrow.check({key: kind(v) for key, v in votes.items()}) == wide.check(votes)
@@ -382,12 +383,13 @@ def test_a_user_needs_a_cap() -> None:
 
 def test_noise_grows_with_what_a_user_or_a_query_can_move() -> None:
     assert epochs(Untouched(), unit="user", cap=3)._monitor._scale == 6
-    assert hist_sparse(Untouched(), query="challenger")._monitor.sensitivity == 2
+    one, two = (sparse(Untouched(), sensitivity=n)._scales() for n in (1, 2))
+    assert two == tuple(2 * scale for scale in one)
     assert ExponentialMechanism([b"a"], epsilon=1, sensitivity=3).rate == Fraction(1, 6)
 
 
 def test_a_public_restart_draws_a_new_lift() -> None:
-    monitor = mistakes(ScriptedNoise({("threshold", 1, 0): 5}), one_sided=False)
+    monitor = mistakes(ScriptedNoise({("threshold", 1, 0): 5}))
     assert not monitor.check(1, threshold=2)
     monitor.restart()
     assert not monitor.check(6, threshold=2), "the count begins anew, under a lift of 5"
@@ -396,7 +398,7 @@ def test_a_public_restart_draws_a_new_lift() -> None:
 
 def test_the_gate_restarts_its_monitor_whole() -> None:
     noise = ScriptedNoise({("threshold", 1, 0): 50})
-    gate = epochs(noise, restart_every=8, one_sided=False, threshold=lambda age, refusals: 9)
+    gate = epochs(noise, restart_every=8, threshold=lambda age, refusals: 9)
     assert [gate.check(8, {}).fired for _ in range(4)] == [False] * 4
 
 

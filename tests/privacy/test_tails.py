@@ -110,11 +110,9 @@ def test_a_tail_too_thin_for_a_word_is_not_written_out(margin: int, ends: tuple[
 COUNTS = st.lists(st.integers(0, 8), max_size=50)
 
 
-@given(counts=COUNTS, seed=st.integers(0, 999), size=st.integers(1, 20), one_sided=st.booleans())
-def test_a_run_of_the_monitor_is_its_checks(
-    counts: list[int], seed: int, size: int, one_sided: bool
-) -> None:
-    one, other = (MistakesMonitor(SeededNoise(seed), epsilon=1, one_sided=one_sided) for _ in "ab")
+@given(counts=COUNTS, seed=st.integers(0, 999), size=st.integers(1, 20))
+def test_a_run_of_the_monitor_is_its_checks(counts: list[int], seed: int, size: int) -> None:
+    one, other = (MistakesMonitor(SeededNoise(seed), epsilon=1) for _ in "ab")
     singly = [one.check(count, threshold=20) for count in counts]
     together: list[bool] = []
     while len(together) < len(counts):
@@ -130,10 +128,9 @@ def test_a_run_of_the_monitor_is_its_checks(
     seed=st.integers(0, 999),
     size=st.integers(1, 20),
     restart_every=st.sampled_from([None, 8, 20, 100]),
-    releases=st.sampled_from([None, 2]),
 )
 def test_a_run_of_the_gate_is_its_checks(
-    counts: list[int], seed: int, size: int, restart_every: int | None, releases: int | None
+    counts: list[int], seed: int, size: int, restart_every: int | None
 ) -> None:
     def gate() -> MistakesGate[Any]:
         return MistakesGate(
@@ -144,7 +141,6 @@ def test_a_run_of_the_gate_is_its_checks(
             published=b"o",
             check_every=8,
             restart_every=restart_every,
-            releases=releases,
         )
 
     def ballot(first: int, place: int) -> dict[bytes, int]:
@@ -165,11 +161,10 @@ def test_a_run_of_the_gate_is_its_checks(
     lost=st.lists(st.integers(0, 60), max_size=50),
     seed=st.integers(0, 999),
     size=st.integers(1, 20),
-    refreshed=st.booleans(),
     selector=st.sampled_from([StableHistogram, DrawnAndKept]),
 )
 def test_a_run_of_hist_sparse_is_its_checks(
-    lost: list[int], seed: int, size: int, refreshed: bool, selector: Any
+    lost: list[int], seed: int, size: int, selector: Any
 ) -> None:
     def gate() -> HistSparse:
         return HistSparse(
@@ -181,7 +176,6 @@ def test_a_run_of_hist_sparse_is_its_checks(
             threshold=40,
             published=b"o",
             selector=selector,
-            refreshed=refreshed,
         )
 
     def votes(n: int, published: bytes) -> dict[bytes, int]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from littlestone.edge.specs import parse_spec
 from littlestone.edge.tasks import TERMS, Chosen, Task, chosen_from_json
+from littlestone.errors import LittlestoneError
 from littlestone.theory.class_json import class_from_json, class_to_json, same_class
 from littlestone.theory.classes import HypothesisClass
 
@@ -16,7 +17,7 @@ OLD_COPY = (
 )
 
 
-class BadStore(ValueError):
+class BadStore(LittlestoneError, ValueError):
     """A file that is no store, or not the one that is meant."""
 
 

@@ -49,18 +49,21 @@ class Audited:
         return verdict(self.audits) if self.audits else None
 
     def to_json(self) -> dict[str, Any]:
-        """Everything, as JSON data. On a person's own file also the outcome is theirs."""
-        runs = {
-            "runs": [audit_to_json(a) for a in self.audits],
-            "verdict": self.verdict,
-            "kept": self.kept,
-        }
+        """What is public, as JSON data. On a person's own file what the runs show is theirs."""
         return {
             "plan": self.enumeration.plan.to_json(),
             "enumerated": [finding_to_json(f) for f in self.enumeration.findings],
             "notes": list(self.enumeration.notes),
             "learner": self.learner,
-            **({"private": runs} if self.private else runs),
+            **({} if self.private else self.runs_to_json()),
+        }
+
+    def runs_to_json(self) -> dict[str, Any]:
+        """What the runs show, as JSON data. Private on a person's own file."""
+        return {
+            "runs": [audit_to_json(a) for a in self.audits],
+            "verdict": self.verdict,
+            "kept": self.kept,
         }
 
 
@@ -163,8 +166,8 @@ def progress(console: Console) -> Iterator[Watch]:
         yield watch
 
 
-def print_audit(console: Console, found: Audited) -> None:
-    """The findings as tables, each with a verdict."""
+def print_computed(console: Console, found: Audited) -> None:
+    """Print the findings of the enumeration as a table, each with a verdict. Public."""
     console.print("COMPUTED: the output law of the plan's own code, on families of neighbours")
     exact = table("mechanism", "family", "claim", "largest", "share", "verdict")
     for f in found.enumeration.findings:
@@ -173,11 +176,10 @@ def print_audit(console: Console, found: Audited) -> None:
     console.print(exact)
     for note in found.enumeration.notes:
         console.print(f"  note: {note}")
-    if found.audits:
-        _print_runs(console, found)
 
 
-def _print_runs(console: Console, found: Audited) -> None:
+def print_runs(console: Console, found: Audited) -> None:
+    """Print what the runs showed; private where they were on a person's own file."""
     whose = "PRIVATE: for the data's holder only. " if found.private else ""
     console.print(f"\n{whose}RUN: {found.learner} on neighbouring streams")
     for a in found.audits:

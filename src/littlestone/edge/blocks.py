@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from littlestone.edge.checksums import Sums
+from littlestone.errors import LittlestoneError
 from littlestone.theory.classes import HypothesisClass, checked_class
 from littlestone.theory.rows import Kind
 
@@ -25,7 +26,7 @@ NULL = -1
 Array = npt.NDArray[Any]
 
 
-class BadStream(ValueError):
+class BadStream(LittlestoneError, ValueError):
     """A file that cannot be read as a stream; its text names the file, the line and the column."""
 
 

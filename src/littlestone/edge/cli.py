@@ -1,7 +1,9 @@
 """The command line. Each verb reads its arguments, asks the inner rooms, and prints.
 
-Tables are for people, `--json` is for machines. Bad input is one sentence on standard error and
-exit code 2, never a traceback. What only one verb needs is imported when that verb runs.
+Tables are for people, `--json` is for machines. What is public goes to standard output, what is
+private to standard error or to a file that only its owner may read. Bad input is one sentence on
+standard error and exit code 2, never a traceback. What only one verb needs is imported when that
+verb runs.
 """
 
 import io
@@ -15,15 +17,13 @@ from rich.console import Console
 
 import littlestone
 from littlestone.edge import serving, specs, trial, versus, viewing
-from littlestone.edge.about import BadStore
-from littlestone.edge.blocks import BadStream
-from littlestone.edge.engine import Lost
 from littlestone.edge.options import (
     AsJson,
     Cap,
     Delta,
     Epsilon,
     Label,
+    PrivateJson,
     Seed,
     Spec,
     Tolerance,
@@ -33,29 +33,24 @@ from littlestone.edge.options import (
     WhichPlan,
     given,
 )
-from littlestone.edge.showing import print_outcome, print_plan, watching
+from littlestone.edge.outcome import refuse_file
+from littlestone.edge.showing import (
+    plain_console,
+    print_outcome,
+    print_plan,
+    print_private,
+    watching,
+)
 from littlestone.edge.tasks import Task, chosen_for
+from littlestone.errors import LittlestoneError
 from littlestone.learning.plan import Plan
 from littlestone.privacy.exact import BadParameter
-from littlestone.privacy.spender import Moved
 from littlestone.theory.classes import HypothesisClass
 from littlestone.theory.dimension import witness as shattered_tree
-from littlestone.theory.errors import BadClass, BadExample, TooLarge
 from littlestone.theory.notebook import counted
 from littlestone.theory.trees import Leaf, MistakeTree, draw
 from littlestone.theory.values import to_json
 
-REFUSALS = (
-    specs.BadSpec,
-    BadClass,
-    BadExample,
-    BadParameter,
-    BadStore,
-    BadStream,
-    Lost,
-    Moved,
-    TooLarge,
-)
 GRAMMAR = (specs.__doc__ or "").split("\n\n", 1)[1].replace("\n\n    ", "\n\n\b\n    ")
 
 
@@ -67,11 +62,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-
-
-def _console() -> Console:
-    """Prints what it is given: no markup, no emoji (the `:100:` of a specification), no colours."""
-    return Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 def _show_version(wanted: bool) -> None:
@@ -120,7 +110,7 @@ def dimension(
 
 
 def _print_dimension(cls: HypothesisClass, found: dict[str, Any], tree: MistakeTree | None) -> None:
-    console = _console()
+    console = plain_console()
     lines = {
         "class": found["class"],
         "Littlestone dimension": cls.dimension,
@@ -182,6 +172,7 @@ def learn(
     format_: Annotated[
         str | None, typer.Option("--format", help="csv, tsv, jsonl or parquet; else by name.")
     ] = None,
+    private_json: PrivateJson = None,
     complete: Annotated[
         bool,
         typer.Option("--complete", help="With --db: a last line without a line feed is a row."),
@@ -207,11 +198,12 @@ def learn(
 ) -> None:
     """Learn a rule from a stream of labelled rows, privately: before each row a rule is published.
 
-    A row that cannot be read becomes a null round and keeps its place. Releases are public; the
-    report, and what is printed under PRIVATE, belong to the data's holder. A second run on the same
-    data spends again, unless --db goes on with the first: then each row is learned once, and a file
-    is recognised by its rows, whatever its name. Then, too, a last line without a line feed waits
-    for the next run: it may be unfinished.
+    A row that cannot be read becomes a null round and keeps its place. What is printed on standard
+    output is public. The report, and what is printed under PRIVATE on standard error (mistakes,
+    null rounds), belong to the data's holder. A second run on the same data spends again, unless
+    --db goes on with the first: then each row is learned once, and a file is recognised by its
+    rows, whatever its name. Then, too, a last line without a line feed waits for the next run: it
+    may be unfinished.
     """
     from littlestone.edge.engine import aside
     from littlestone.edge.resuming import run_stored
@@ -223,10 +215,11 @@ def learn(
             raise BadParameter(f"say {', and '.join(missing)}")
     task = Task(
         file, spec or "", label or "", epsilon, delta, horizon, user, cap, tolerance, learner, plan,
-        seed, strict, format_, out, report, force, engine, workers, given(context),
+        seed, strict, format_, out, report, private_json, force, engine, workers, given(context),
         again=again, new_rows=new_rows, complete=complete, verify=verify,
     )  # fmt: skip
     task.refuse_without_store(db)
+    refuse_file(private_json, force)
     try:
         with aside(engine), watching(Console(stderr=True)) as watch:
             outcome = run(task, watch) if db is None else run_stored(task, db, watch)
@@ -234,10 +227,11 @@ def learn(
         typer.echo(_stopped(db), err=True)
         raise typer.Exit(130) from None
     if as_json:
-        both = {"public": outcome.public(), "private": outcome.private(), "notes": outcome.notes}
-        typer.echo(json.dumps(both, ensure_ascii=False))
+        typer.echo(json.dumps({"public": outcome.public()}, ensure_ascii=False))
     else:
-        print_outcome(_console(), outcome)
+        print_outcome(plain_console(), outcome)
+    sys.stdout.flush()
+    print_private(plain_console(stderr=True), outcome)
 
 
 def _stopped(db: Path | None) -> str:
@@ -271,7 +265,7 @@ def plan(
         asked = dict(theorem.lines())
         typer.echo(json.dumps(chosen.to_json() | {"theorem": asked}, ensure_ascii=False))
     else:
-        print_plan(_console(), chosen, theorem)
+        print_plan(plain_console(), chosen, theorem)
 
 
 app.command(epilog=versus.EXAMPLE)(versus.compare)
@@ -289,7 +283,7 @@ def demo(
     """The whole story on a built-in stream of telemetry: a cause is found, privately."""
     from littlestone.edge.demo import run_demo
 
-    run_demo(_console(), folder)
+    run_demo(plain_console(), plain_console(stderr=True), folder)
 
 
 def main() -> None:
@@ -301,7 +295,7 @@ def main() -> None:
         app()
     except OSError as error:
         _refuse(f"{error.filename}: {error.strerror}" if error.filename else str(error))
-    except REFUSALS as error:
+    except LittlestoneError as error:
         _refuse(str(error))
 
 

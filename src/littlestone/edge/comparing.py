@@ -26,9 +26,10 @@ from littlestone.lab.adversaries import ADVERSARIES
 from littlestone.lab.contenders import CONTENDERS
 from littlestone.lab.streams import Stream
 from littlestone.lab.sweeps import FILE, Cell, Result, result_from_json, run_cell
-from littlestone.privacy.exact import BadParameter
+from littlestone.privacy.exact import BadParameter, planned_delta, planned_epsilon
 from littlestone.theory.classes import HypothesisClass
 
+MOST_ROUNDS = 10**8
 OURS = '{"cell":'
 """How every line of a file of results begins."""
 
@@ -53,15 +54,21 @@ class Sweep:
         _known("learner", self.learners, CONTENDERS)
         _known("stream", self.streams, ADVERSARIES)
         for name, values in (("--rounds", self.rounds), ("--epsilon", self.epsilons)):
-            if not values or min(values) <= 0:
+            if not values or not all(value > 0 for value in values):
                 raise BadParameter(f"{name} is one or more numbers above zero, with commas between")
+        if max(self.rounds) > MOST_ROUNDS:
+            raise BadParameter(
+                f"--rounds is at most {MOST_ROUNDS:,}, not {max(self.rounds):,}: a made-up stream "
+                "is held in memory"
+            )
+        for epsilon in self.epsilons:
+            planned_epsilon(epsilon)
         if self.seeds < 1:
             raise BadParameter(f"--seeds is at least 1, not {self.seeds}")
         for name, share in (("--noise", self.noise), ("--tolerance", self.tolerance)):
             if not 0 <= share < 1:
                 raise BadParameter(f"{name} is at least 0 and below 1, not {share:g}")
-        if not 0 < self.delta < 1:
-            raise BadParameter(f"--delta is between 0 and 1, not {self.delta:g}")
+        planned_delta(self.delta)
         if (self.file is None) != (self.label is None):
             raise BadParameter("--file and --label go together: which column is the label?")
         if self.file is not None and (len(self.specs) > 1 or self.noise):

@@ -5,7 +5,7 @@ from pathlib import Path
 from rich.console import Console
 
 from littlestone.edge.running import run
-from littlestone.edge.showing import print_outcome, print_plan, watching
+from littlestone.edge.showing import print_outcome, print_plan, print_private, watching
 from littlestone.edge.tasks import Task, chosen_for
 from littlestone.lab.telemetry import COLUMNS, NOISE, SHARE, write_events
 from littlestone.learning.plan import Plan
@@ -15,8 +15,18 @@ EVENTS = 300_000
 EPSILON, DELTA, TOLERANCE = 1.0, 1e-7, 0.01
 
 
-def run_demo(console: Console, folder: Path) -> None:
-    """Make the events, learn from them, leave everything in the folder."""
+def run_demo(console: Console, private: Console, folder: Path) -> None:
+    """Make the events, learn from them, leave everything in the folder.
+
+    Parameters
+    ----------
+    console
+        Where to print what is public, and the story.
+    private
+        Where to print what is private.
+    folder
+        Where to leave the events, the releases and the report.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     events = folder / "events.csv"
     console.rule("1. The stream")
@@ -49,6 +59,7 @@ def run_demo(console: Console, folder: Path) -> None:
         outcome = run(task, watch)
     console.print()
     print_outcome(console, outcome)
+    print_private(private, outcome)
     console.print()
     console.rule("4. Now yours")
     console.print(

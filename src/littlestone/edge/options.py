@@ -1,5 +1,6 @@
 """Options of the command line that several verbs share, and which of them were said."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -37,6 +38,11 @@ WhichEngine = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a machine.")]
+
+PrivateJson = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Write the private side here, as JSON, for its owner only."),
+]
 
 
 def given(context: typer.Context) -> frozenset[str]:

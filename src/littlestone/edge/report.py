@@ -48,6 +48,7 @@ class Report:
     guarantee: str
     rounds: int
     null_rounds: int
+    beyond_cap: int
     bad_rows: Sequence[str]
     trees: int
     releases: Sequence[Release]
@@ -112,9 +113,12 @@ def _headline(report: Report) -> Markup:
     facts = {
         "mistakes": mistakes,
         "rounds": f"{report.rounds:,}",
+        "rounds that counted": f"{report.rounds - report.null_rounds:,}",
         "rules published": f"{len(report.releases):,}",
-        "null rounds": f"{report.null_rounds:,}",
+        "rows not readable": f"{report.null_rounds - report.beyond_cap:,}",
     }
+    if report.beyond_cap:
+        facts["rounds beyond the cap"] = f"{report.beyond_cap:,}"
     return element(
         "header",
         element("p", "Run on ", _rule(report.title), " with the class ", _rule(report.spec)),
@@ -209,14 +213,19 @@ def _releases(report: Report) -> Markup:
 
 
 def _null_rounds(report: Report) -> Markup:
-    count = report.null_rounds
-    rounds = "round" if count == 1 else "rounds"
-    said = f"{count:,} {rounds} held no usable example; each still counts as a round."
+    count = report.null_rounds - report.beyond_cap
+    rows = "row" if count == 1 else "rows"
+    said = f"{count:,} {rows} could not be read; each still takes up its round."
+    beyond = (
+        f"{report.beyond_cap:,} further rounds were beyond the cap of their user: they were not"
+        " learned, and their mistakes are not counted."
+    )
     listed = [element("ul", *(element("li", _rule(row)) for row in report.bad_rows))]
     return element(
         "section",
         element("h2", "Null rounds", _mark("private")),
-        element("p", said if count else "None: every round held a usable example."),
+        element("p", said if count else "Every row could be read."),
+        *([element("p", beyond)] if report.beyond_cap else []),
         *(listed if report.bad_rows else []),
     )
 

@@ -105,7 +105,8 @@ def recognised(store: Store, rows: Rows[Any], task: Task, notes: list[str]) -> S
     rows : Rows
         The file. Its first block is looked at.
     task : Task
-        What is asked: `again` to learn known rows once more, `new_rows` to recognise nothing.
+        What is asked: `again` to learn known rows once more, `new_rows` to recognise no rows under
+        another name, nor others under this one.
     notes : list of str
         Is told if the file is known under another name.
 
@@ -121,7 +122,7 @@ def recognised(store: Store, rows: Rows[Any], task: Task, notes: list[str]) -> S
     number = max([0, *(source.number for source in sources)]) + 1
     new = Source(number, number, 1, store.learner.rounds + 1, name)
     if task.new_rows:
-        return new
+        return _begun_before(sources, rows, name, notes) or new
     known = _known(sources, rows, name)
     if task.again:
         return _again(sources, known, new, rows.name)
@@ -154,6 +155,31 @@ def _known(sources: list[Source], rows: Rows[Any], name: str) -> Source | None:
             f"file has changed. {_OTHERWISE}"
         )
     return None
+
+
+def _begun_before(
+    sources: list[Source], rows: Rows[Any], name: str, notes: list[str]
+) -> Source | None:
+    """The source of this name that begins with the same rows, if there is one: `--new-rows` began
+    it and was interrupted, and the same command is given again."""
+    alike = [
+        source
+        for source in sources
+        if source.repeat == 1
+        and source.name == name != STANDARD_INPUT
+        and source.rows >= LEAST_MARK
+        and not (rows.is_whole and len(rows.beginning) < source.rows)
+        and _agrees(source, rows, name)
+    ]
+    if not alike:
+        return None
+    found = max(alike, key=lambda source: source.rows)
+    notes.append(
+        f"{rows.name}: its first {found.rows:,} rows were learned under this name before, so only "
+        "what comes after them is new. To learn them once more, say --again; if they are other "
+        "rows that happen to be equal, give the file another name"
+    )
+    return found
 
 
 def _agrees(source: Source, rows: Rows[Any], name: str) -> bool:

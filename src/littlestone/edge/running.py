@@ -4,6 +4,7 @@ Promises: what is wrong with the arguments or the shape of the file is said befo
 learned or written. A release is in its file before the next row is read.
 """
 
+import json
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from typing import Any
 
 from littlestone.edge.blocks import BadStream, Block, SomeRows
 from littlestone.edge.engine import Ray, ray_of
-from littlestone.edge.outcome import Outcome, report_of, write_private
+from littlestone.edge.outcome import Outcome, refuse_file, report_of, write_private
 from littlestone.edge.readers import Rows, is_parquet, open_rows
 from littlestone.edge.report import render
 from littlestone.edge.specs import parse_spec
@@ -63,10 +64,7 @@ def run(task: Task, watch: Watch) -> Outcome:
 def refuse_existing(task: Task, *paths: Path | None) -> None:
     """Nothing is overwritten unasked."""
     for path in paths:
-        if path is not None and path.exists() and not task.force:
-            raise FileExistsError(
-                17, "it exists already: choose another name, or --force to overwrite it", str(path)
-            )
+        refuse_file(path, task.force)
 
 
 def engine_for(task: Task) -> Ray | None:
@@ -136,6 +134,9 @@ def finish(outcome: Outcome) -> None:
         outcome.notes.append(learner.final)
     if outcome.task.report is not None:
         write_private(outcome.task.report, render(report_of(outcome)))
+    if outcome.task.private_json is not None:
+        private = json.dumps(outcome.private(), ensure_ascii=False)
+        write_private(outcome.task.private_json, private + "\n")
 
 
 def horizon_of(task: Task, rows: Rows[Any]) -> int:

@@ -8,11 +8,21 @@ from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Ta
 from rich.table import Table
 from rich.text import Text
 
-from littlestone.edge.outcome import Outcome, ledger_rows
+from littlestone.edge.outcome import Outcome, counts_in_words, ledger_rows
 from littlestone.edge.tasks import Chosen
 from littlestone.learning.theorem import TheoremPlan
 
 LONGEST_RULE = 48
+PRIVATE = "PRIVATE: for the data's holder only"
+
+
+def plain_console(stderr: bool = False) -> Console:
+    """Return a console that prints what it is given: no markup, no emoji, no colours.
+
+    Standard output is for what is public; what is private goes to standard error, so that a file
+    into which a command is redirected may be read by everybody.
+    """
+    return Console(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 class _Rounds(ProgressColumn):
@@ -30,7 +40,6 @@ def watching(console: Console) -> Iterator[Callable[[Outcome], None]]:
 
     What is to be known before anything is spent is said at once, wherever that goes.
     """
-    told: list[str] = []
     columns = SpinnerColumn(), BarColumn(24), _Rounds(), TextColumn("{task.description}")
     with Progress(
         *columns, console=console, transient=True, disable=not console.is_terminal
@@ -38,9 +47,8 @@ def watching(console: Console) -> Iterator[Callable[[Outcome], None]]:
         task = bar.add_task("", total=None)
 
         def watch(outcome: Outcome) -> None:
-            for note in outcome.notes[len(told) :]:
+            for note in outcome.untold_notes():
                 bar.console.print(f"note: {note}", markup=False, highlight=False, soft_wrap=True)
-                told.append(note)
             learner = outcome.learner
             repeats = outcome.guarantee.repeats
             spent = learner.spent.for_group(repeats)
@@ -63,13 +71,8 @@ def clipped(sentence: str) -> str:
     return sentence if len(sentence) <= LONGEST_RULE else sentence[: LONGEST_RULE - 1] + "…"
 
 
-def _some(count: int, what: str) -> str:
-    """1 round, 2 rounds."""
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
-
-
 def print_outcome(console: Console, outcome: Outcome) -> None:
-    """The end of a run: what is public, then what is not."""
+    """Print what is public of a run."""
     learner, task = outcome.learner, outcome.task
     console.print("PUBLIC: the rules, and the rounds from which they stood")
     rules = table("from round", "published rule")
@@ -82,20 +85,22 @@ def print_outcome(console: Console, outcome: Outcome) -> None:
     console.print(f"  by {outcome.chosen.learner_name}. {outcome.chosen.why}")
     if task.out is not None:
         console.print(f"  releases written to {task.out}")
-    console.print("\nPRIVATE: for the data's holder only")
-    share = f" ({learner.mistakes / learner.rounds:.3%})" if learner.rounds else ""
-    mistakes, rounds = _some(learner.mistakes, "mistake"), _some(learner.rounds, "round")
-    console.print(f"  {mistakes} in {rounds}{share}")
-    if learner.null_rounds:
-        nulls = _some(learner.null_rounds, "null round")
-        console.print(f"  {nulls}: rows that could not be used")
-        for bad in outcome.bad_rows[:5]:
-            console.print(f"    line {bad.line:,}: {bad.sentence}")
+
+
+def print_private(console: Console, outcome: Outcome) -> None:
+    """Print what is private of a run, for standard error: see `plain_console`."""
+    learner, task = outcome.learner, outcome.task
+    console.print(f"\n{PRIVATE}")
+    for line in counts_in_words(outcome.private()):
+        console.print(f"  {line}")
+    for bad in outcome.bad_rows[:5]:
+        console.print(f"    line {bad.line:,}: {bad.sentence}")
     for mechanism, times, each, adding in ledger_rows(learner):
         console.print(f"  {mechanism} x {times}: {each}, {adding}")
-    if task.report is not None:
-        console.print(f"  report written to {task.report}")
-    for note in outcome.notes:
+    for path in (task.report, task.private_json):
+        if path is not None:
+            console.print(f"  written to {path}, for its owner only")
+    for note in outcome.untold_notes():
         console.print(f"\nnote: {note}")
 
 

@@ -23,6 +23,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from littlestone.edge.tables import read_table
+from littlestone.errors import LittlestoneError
 from littlestone.theory.classes import HypothesisClass
 from littlestone.theory.conjunctions import Conjunctions
 from littlestone.theory.errors import BadClass
@@ -33,7 +34,7 @@ from littlestone.theory.sets import Points, Sets
 from littlestone.theory.thresholds import Thresholds
 
 
-class BadSpec(ValueError):
+class BadSpec(LittlestoneError, ValueError):
     """A specification that cannot be read; its text points at the bad part."""
 
     def __init__(self, spec: str, start: int, end: int, sentence: str) -> None:

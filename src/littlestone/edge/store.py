@@ -27,6 +27,7 @@ from littlestone.edge.specs import parse_spec
 from littlestone.edge.storefile import (
     PATIENCE,
     checked,
+    database_file,
     for_reading,
     for_writing,
     generation_of,
@@ -430,6 +431,7 @@ def create(
     FileExistsError
         If there is a file.
     """
+    path = database_file(path)
     refuse_leftovers(path)
     chosen.refuse_other_than_trees(engine)
     cls = parse_spec(task.spec) if cls is None else cls
@@ -471,7 +473,7 @@ def open_store(
         make = about.chosen.make
         return make(about.cls, about.seed, watched=True, noise=noise, engine=engine)
 
-    return _opened(path, after, made)
+    return _opened(database_file(path), after, made)
 
 
 def _opened(
@@ -535,6 +537,7 @@ class Shown(NamedTuple):
 
 def read_store(path: Path) -> Shown:
     """Look into a store without taking it over."""
+    path = database_file(path)
     for _ in range(2):
         alone = not log_of(path).exists()
         with suppress(BadStore):

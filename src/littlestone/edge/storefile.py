@@ -6,6 +6,7 @@ database file lies beside it, and reads a damaged log up to the damage: both wou
 another learner, or an older one. So both are looked for here, before SQLite sees the files.
 """
 
+import glob
 import os
 import sqlite3
 import struct
@@ -31,11 +32,24 @@ DAMAGED = (
     "older copy of it would publish again for the same rows: begin another file with a new budget "
     "(docs/limits.md)"
 )
+FOREIGN_LOG = (
+    "{log} holds the last commits of another learner than {path}, or of another copy of it: put "
+    "each beside the file that it belongs to, or, if that learner must not go on, delete the log"
+)
+
+
+def database_file(path: Path) -> Path:
+    """Return the file that a path leads to, if the path is a symbolic link.
+
+    SQLite keeps the log beside that file, not beside the link: whoever looked for it there would
+    find none, and take the learner as it was before the log for the learner.
+    """
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
 
 
 def log_of(path: Path) -> Path:
     """Return the log that SQLite keeps beside a database file."""
-    return path.with_name(f"{path.name}-wal")
+    return Path(f"{path}-wal")
 
 
 # Making a file.
@@ -55,8 +69,9 @@ def serialized(fill: Callable[[sqlite3.Connection], None]) -> bytes:
 
 def refuse_leftovers(path: Path) -> None:
     """Refuse to begin a file beside the log of another, which SQLite would read into it."""
-    beside = (path.with_name(path.name + end) for end in ("-wal", "-shm", "-journal"))
-    if found := [file.name for file in beside if file.exists()]:
+    beside = (Path(f"{path}{end}") for end in ("-wal", "-shm", "-journal"))
+    found = [file.name for file in beside if file.exists()]
+    if found and not path.exists():  # else somebody has begun it just now, and these are its own
         raise BadStore(
             f"{path} is not there, but {' and '.join(found)} beside it: the last commits of a "
             "learner whose database file was removed or moved. End it if it is still at work. To "
@@ -84,18 +99,17 @@ def put_in_place(path: Path, content: bytes) -> None:
         _sync(path.parent)
     except OSError as error:
         raise type(error)(error.errno, f"{error.strerror}: nothing was begun", str(path)) from None
-    try:
-        refuse_leftovers(path)  # a log that came meanwhile is not ours: nobody has opened the file
-    except BadStore:
-        path.unlink()
-        raise
 
 
 def _remove_drafts(path: Path) -> None:
     """Remove what processes that were killed left behind; whoever lives holds its own draft."""
-    for draft in path.parent.glob(f".{path.name}.*.draft"):
+    for draft in _drafts(path):
         with suppress(OSError), open(draft, "rb") as file, held(file, patience=0):
             draft.unlink()
+
+
+def _drafts(path: Path) -> list[Path]:
+    return list(path.parent.glob(f".{glob.escape(path.name)}.*.draft"))
 
 
 def _sync(folder: Path) -> None:
@@ -126,8 +140,7 @@ def connected(path: Path, mode: str) -> sqlite3.Connection:
 
 def for_reading(path: Path) -> sqlite3.Connection:
     """Return a connection that changes nothing, nor leaves anything beside the file."""
-    refuse_damaged_log(path)
-    _refuse_foreign_log(path)
+    _refuse_bad_log(path)
     # Without a log there is nothing to share, and SQLite need not make files to share it by: a
     # folder that cannot be written will do. What is torn by a writer who comes now, the seal tells.
     return connected(path, "ro" if _length(log_of(path)) else "ro&immutable=1")
@@ -136,9 +149,53 @@ def for_reading(path: Path) -> sqlite3.Connection:
 def for_writing(path: Path) -> sqlite3.Connection:
     """Return a connection that may write. Closing it folds the log in and removes it."""
     _remove_drafts(path)  # of one who was killed when the file was in place already
-    refuse_damaged_log(path)
+    _refuse_other_names(path)
+    is_cut_short = _refuse_bad_log(path)
+    if _length(log_of(path)):
+        # A connection that may write folds the log in when it ends, whatever is found to be wrong
+        # with what both hold together: so that is looked for before.
+        with closing(connected(path, "ro")) as db:
+            db.execute("BEGIN")
+            checked(path, db)
+    db = connected(path, "rw")
+    if is_cut_short:
+        _fold_in_commit_cut_short(path, db)
+    return db
+
+
+def _fold_in_commit_cut_short(path: Path, db: sqlite3.Connection) -> None:
+    """Fold a log in that ends with a part of a commit, and empty it.
+
+    SQLite would write the next commit over that part. What is left of it behind a shorter commit
+    cannot be told from a commit that was damaged (`refuse_damaged_log`).
+    """
+    (is_busy, _, _) = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    if is_busy:
+        db.close()
+        raise BadStore(
+            f"{path}: its last commit was cut short, and to mend that nobody else may read or "
+            "write the file: end whoever does, and try again"
+        )
+
+
+def _refuse_other_names(path: Path) -> None:
+    """Refuse a file with hard links: under each name SQLite keeps another log."""
+    # A learner that is being begun has its draft's name, too, until that is removed. Names are
+    # counted after drafts: one that goes in between makes too few names, never too many.
+    drafts = sum(identity(draft) == identity(path) for draft in _drafts(path))
+    if path.exists() and path.stat().st_nlink - drafts > 1:
+        raise BadStore(
+            f"{path} has a second name (a hard link). The last commits lie in a log beside one of "
+            "them, and under the other the file is an old copy: keep the name that it was used "
+            "under, and remove the others"
+        )
+
+
+def _refuse_bad_log(path: Path) -> bool:
+    """Refuse a log that is damaged or not of this file; return whether its end was cut short."""
+    is_cut_short = refuse_damaged_log(path)
     _refuse_foreign_log(path)
-    return connected(path, "rw")
+    return is_cut_short
 
 
 @contextmanager
@@ -183,6 +240,25 @@ def checked(path: Path, db: sqlite3.Connection) -> Found:
 
     Runs in a transaction, and inside `reading`.
     """
+    try:
+        return _checked(path, db)
+    except sqlite3.OperationalError:
+        raise  # it could not be read, which tells nothing of what it holds
+    except (BadStore, sqlite3.Error):
+        if _length(log_of(path)) and _is_sound_alone(path):
+            raise BadStore(FOREIGN_LOG.format(log=log_of(path), path=path)) from None
+        raise
+
+
+def _is_sound_alone(path: Path) -> bool:
+    """Return whether a file without its log is a learner of ours, as it was at some time."""
+    with suppress(Exception), closing(connected(path, "ro&immutable=1")) as db:
+        _checked(path, db)
+        return True
+    return False
+
+
+def _checked(path: Path, db: sqlite3.Connection) -> Found:
     application, version = (
         db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
     )
@@ -244,10 +320,7 @@ def _refuse_foreign_log(path: Path) -> None:
         with suppress(sqlite3.Error), closing(connected(path, mode)) as db:
             keys += db.execute("SELECT value FROM about WHERE name = 'key'").fetchall()
     if len(set(keys)) > 1:
-        raise BadStore(
-            f"{log_of(path)} holds the last commits of another learner than {path}: put each "
-            "beside the file that it belongs to, or, if that learner must not go on, delete the log"
-        )
+        raise BadStore(FOREIGN_LOG.format(log=log_of(path), path=path))
 
 
 HEADER, FRAME_HEADER = 32, 24
@@ -259,8 +332,10 @@ TOGETHER = 1024
 Words = npt.NDArray[np.uint32]
 
 
-def refuse_damaged_log(path: Path) -> None:
+def refuse_damaged_log(path: Path) -> bool:
     """Refuse a log of which SQLite would read a part, and take it for the whole.
+
+    Returns whether it ends with a part of a commit.
 
     A process that is killed, or a machine that loses its power, leaves sound frames and at most one
     that is cut short. SQLite also stops at a frame that is whole and does not match its checksum,
@@ -268,17 +343,18 @@ def refuse_damaged_log(path: Path) -> None:
     """
     for _ in range(3):  # a writer may begin its log anew while we read it
         with suppress(FileNotFoundError), open(log_of(path), "rb") as file:
-            if not _is_damaged(file):
-                return
+            if (is_cut_short := _is_cut_short(file)) is not None:
+                return is_cut_short
             continue
-        return
+        return False
     raise BadStore(
         DAMAGED.format(path=log_of(path), what="a checksum does not match in the middle of it")
     )
 
 
-def _is_damaged(file: BinaryIO) -> bool:
-    """Return whether a frame that was written to the log does not match its checksum."""
+def _is_cut_short(file: BinaryIO) -> bool | None:
+    """Return whether frames of a commit without its end are the last of a log; None if a frame that
+    was written does not match its checksum."""
     header = file.read(HEADER)
     rest = os.fstat(file.fileno()).st_size - HEADER
     if rest <= FRAME_HEADER:
@@ -288,12 +364,12 @@ def _is_damaged(file: BinaryIO) -> bool:
     plain = np.frombuffer(header[:24], f"{order}u4")[None, :]
     expected = np.frombuffer(header, ">u4")[6:]
     if magic & ~1 != MAGIC or page < 512 or page & (page - 1):
-        return bool(rest > 512)  # a frame, at least
+        return None if rest > 512 else False  # a frame, at least
     sums = _sums(plain)[0]
     if (sums != expected).any():
-        return bool(rest >= page)
+        return None if rest >= page else False
     step, size = _power(page // 8 + 1), FRAME_HEADER + page
-    sound = True
+    sound, is_open = True, False
     left = rest // size  # what is written while we read is not looked at
     while count := min(left, TOGETHER):
         data = file.read(count * size)
@@ -310,11 +386,13 @@ def _is_damaged(file: BinaryIO) -> bool:
                 sums = step @ sums + added[number]
                 matches = (sums == heads[number, 4:6]).all()
                 sound = bool(matches and (heads[number, 2:4] == salts).all())
+                if sound:  # the last frame of a commit has the size of the database, others 0
+                    is_open = not heads[number, 1]
             # Salts are drawn for each log: a frame with others is of an earlier one in this file,
             # unless it is in them that a bit is damaged.
             if not sound and others[number] <= 1:
-                return True
-    return False
+                return None
+    return is_open
 
 
 def _bits(words: Words) -> list[int]:

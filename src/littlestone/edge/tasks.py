@@ -54,6 +54,7 @@ class Task:
     format: str | None = None
     out: Path | None = None
     report: Path | None = None
+    private_json: Path | None = None
     force: bool = False
     engine: str | None = None
     workers: int | None = None
@@ -154,7 +155,7 @@ def chosen_for(task: Task, horizon: int, cls: HypothesisClass | None = None) -> 
         return Chosen(Plan.paper(cls, *budget), "The paper's plan is DPSOA's.")
     name, why = task.learner, "It was asked for."
     if name == "auto":
-        found = recommend(cls, *budget, unit=task.unit, tolerance=task.tolerance)
+        found = recommend(cls, *budget, unit=task.unit, tolerance=task.tolerance, cap=task.cap)
         name = "experts" if found.learner_name == PrivateExperts.__name__ else "dpsoa"
         why = found.why
     if name == "experts":

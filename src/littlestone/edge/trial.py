@@ -1,15 +1,21 @@
 """`littlestone audit`: arguments in, a verdict out."""
 
 import json
+import sys
 from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
 
 from littlestone.edge import specs, tasks
-from littlestone.edge.options import AsJson, Cap, Tolerance, WhichPlan
+from littlestone.edge.options import AsJson, Cap, PrivateJson, Tolerance, WhichPlan
+from littlestone.edge.outcome import refuse_file, write_private
+from littlestone.edge.showing import plain_console
 from littlestone.edge.tasks import Task, chosen_for
+from littlestone.privacy.exact import BadParameter
 
+LEAST_EPSILON = 0.01
+"""Below it neighbouring streams would have millions of rounds, and a leak take as many runs."""
 EXAMPLE = "Example: littlestone audit points:merchant --epsilon 1 --horizon 1000 --small"
 
 
@@ -39,22 +45,41 @@ def audit(
     runs: Annotated[int, typer.Option(help="Runs in each of two worlds; 0 for none.")] = 2000,
     seed: Annotated[int, typer.Option(help="Of the coins, which are not secret.")] = 0,
     file: Annotated[
-        str | None, typer.Option(help="Run on this stream of yours; what is printed is private.")
+        str | None, typer.Option(help="Run on this stream of yours: what that shows is private.")
     ] = None,
     label: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="The column of 0 and 1 of --file.")
     ] = None,
     workers: Annotated[int | None, typer.Option(help="Processes; all cores by default.")] = None,
     as_json: AsJson = False,
+    private_json: PrivateJson = None,
 ) -> None:
     """Does the code keep its promise? The plan's mechanisms are enumerated: their output laws
     computed, and compared with what they claim. Then a whole learner is run many times on
     neighbouring streams made to show a leak: a lower bound on its epsilon; and the same learner
     with twice the epsilon, to show what would be seen. Exit code 1 when a claim is refuted.
+
+    What the runs show on a --file is private: it is printed on standard error, or written to the
+    file of --private-json, which only its owner may read.
     """
-    from littlestone.edge.auditing import print_audit, progress, read_rows, run_audit
+    from littlestone.edge.auditing import (
+        print_computed,
+        print_runs,
+        progress,
+        read_rows,
+        run_audit,
+    )
     from littlestone.lab.subjects import Subject, small
 
+    if epsilon < LEAST_EPSILON:
+        raise BadParameter(
+            f"an audit is for an epsilon of at least {LEAST_EPSILON}, not {epsilon}: a leak as "
+            "small as that would take millions of runs to show. The mechanisms are the same at any "
+            "epsilon: audit at 1"
+        )
+    if file is None and private_json is not None:
+        raise BadParameter("without a --file nothing is private: take --json, not --private-json")
+    refuse_file(private_json)
     task = Task("", spec, "", epsilon, delta, horizon, "user" if per_user else None, cap, tolerance,
                 _planned_as(learner), kind)  # fmt: skip
     cls = specs.parse_spec(spec)
@@ -62,13 +87,25 @@ def audit(
     plans = small(plan) if shrunk else [plan]
     subjects = [Subject(learner, cls, each, seed) for each in plans]
     rows = None if file is None else read_rows(file, cls, label)
-    with progress(Console(stderr=True)) as watch:
-        found = run_audit(subjects, runs=runs, rows=rows, workers=workers, watch=watch)
+    try:
+        with progress(Console(stderr=True)) as watch:
+            found = run_audit(subjects, runs=runs, rows=rows, workers=workers, watch=watch)
+    except ArithmeticError as error:
+        raise BadParameter(
+            f"epsilon {epsilon:g} is too large to audit ({error}): probabilities that differ by a "
+            "factor of exp(epsilon) do not fit floats. The mechanisms are the same at any epsilon: "
+            "audit at 1"
+        ) from None
     if as_json:
         typer.echo(json.dumps(found.to_json(), ensure_ascii=False))
     else:
-        console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
-        print_audit(console, found)
+        print_computed(plain_console(), found)
+    if private_json is not None:
+        text = json.dumps(found.runs_to_json(), ensure_ascii=False) + "\n"
+        write_private(private_json, text)
+    if found.audits and (found.private or not as_json):
+        sys.stdout.flush()
+        print_runs(plain_console(stderr=found.private), found)
     if not found.kept:
         raise typer.Exit(1)
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -23,8 +23,9 @@ from littlestone.edge.comparison import (
     write_figures,
 )
 from littlestone.edge.engine import aside
-from littlestone.edge.options import WhichEngine
-from littlestone.edge.outcome import write_private
+from littlestone.edge.options import AsJson, PrivateJson, WhichEngine
+from littlestone.edge.outcome import refuse_file, write_private
+from littlestone.edge.showing import plain_console
 from littlestone.lab.adversaries import ADVERSARIES
 from littlestone.lab.contenders import CONTENDERS
 from littlestone.lab.summary import lines
@@ -75,12 +76,14 @@ def compare(
         int | None, typer.Option(help="Games at a time; as many as there are cores by default.")
     ] = None,
     engine: WhichEngine = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a machine.")] = False,
+    as_json: AsJson = False,
+    private_json: PrivateJson = None,
 ) -> None:
     """Learners side by side: on made-up streams that know the truth, or on a file of yours.
 
-    Noise is secret as always, so two runs differ. On a file every learner spends its epsilon: what
-    is printed then is private, for studying and not for publishing.
+    Noise is secret as always, so two runs differ. On a --file every learner spends its epsilon:
+    what it shows is private, for studying and not for publishing. It is printed on standard error,
+    or goes to the files of --html and --private-json, which only their owner may read.
     """
     sweep = Sweep(
         specs,
@@ -99,6 +102,14 @@ def compare(
         raise BadParameter(
             "--figures are for publishing, and what a --file shows is private: take --html"
         )
+    if file is not None and as_json:
+        raise BadParameter(
+            "--json prints on standard output, and what a --file shows is private: take "
+            "--private-json FILE"
+        )
+    if file is None and private_json is not None:
+        raise BadParameter("made-up streams have nothing private: take --json, not --private-json")
+    refuse_file(private_json)
     with aside(engine), _watching(Console(stderr=True)) as watch:
         results = run_sweep(sweep, resume=resume, workers=workers, engine=engine, watch=watch)
     if html is not None:
@@ -108,21 +119,25 @@ def compare(
         else:
             html.write_text(page, encoding="utf-8")
     drawn = [] if figures is None else write_figures(figures, results)
+    if private_json is not None:
+        data = {"private": spending(sweep)} | _as_json(sweep, results)
+        write_private(private_json, json.dumps(data, ensure_ascii=False) + "\n")
     if as_json:
-        private = {"private": spending(sweep)} if file is not None else {}
-        data = {
-            **private,
-            "version": littlestone.__version__,
-            "notes": notes(sweep, results),
-            "lines": [line.to_json() for line in lines(results)],
-            "results": [result.to_json() for result in results],
-        }
-        typer.echo(json.dumps(data, ensure_ascii=False))
+        typer.echo(json.dumps(_as_json(sweep, results), ensure_ascii=False))
         return
-    console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+    console = plain_console(stderr=file is not None)
     print_comparison(console, sweep, results)
-    for path in [*([html] if html is not None else []), *drawn]:
+    for path in [*filter(None, (html, private_json)), *drawn]:
         console.print(f"written to {path}")
+
+
+def _as_json(sweep: Sweep, results: list[Result]) -> dict[str, Any]:
+    return {
+        "version": littlestone.__version__,
+        "notes": notes(sweep, results),
+        "lines": [line.to_json() for line in lines(results)],
+        "results": [result.to_json() for result in results],
+    }
 
 
 def _words(text: str) -> list[str]:
@@ -134,7 +149,7 @@ def _numbers(option: str, text: str, whole: bool = False) -> list[float]:
         found = [float(word) for word in _words(text)]
     except ValueError:
         found = []
-    if not found or (whole and any(number != int(number) for number in found)):
+    if not found or (whole and not all(number.is_integer() for number in found)):
         kind = "whole numbers" if whole else "numbers"
         raise BadParameter(f"{option} is one or more {kind} with commas between, not {text!r}")
     return found

@@ -1,6 +1,7 @@
 """`littlestone show`: a stored learner, looked at without touching it."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,7 +9,9 @@ import typer
 from rich.console import Console
 
 from littlestone.edge.about import OLD_COPY
-from littlestone.edge.showing import table
+from littlestone.edge.options import AsJson, PrivateJson
+from littlestone.edge.outcome import counts_in_words, counts_of, refuse_file, write_private
+from littlestone.edge.showing import PRIVATE, plain_console, table
 from littlestone.edge.store import Shown, read_store
 from littlestone.edge.witness import release_to_json
 
@@ -18,24 +21,29 @@ MOST_RULES, MOST_VOTES = 20, 8
 
 def show(
     file: Annotated[Path, typer.Argument(help="The file that `learn --db` or `serve` keeps.")],
-    private: Annotated[bool, typer.Option("--private", help="Show the private side too.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a machine.")] = False,
+    private: Annotated[
+        bool, typer.Option("--private", help="Show the private side too, on standard error.")
+    ] = False,
+    as_json: AsJson = False,
+    private_json: PrivateJson = None,
 ) -> None:
     """What a stored learner has published; with --private, what only its holder may see.
 
     It can be asked while the learner is at work elsewhere.
     """
+    refuse_file(private_json)
     if not file.exists():
         raise FileNotFoundError(2, "there is no such file", str(file))
     shown = read_store(file)
     if as_json:
-        both = {"public": public(shown)} | ({"private": hidden(shown)} if private else {})
-        typer.echo(json.dumps(both, ensure_ascii=False))
-        return
-    console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
-    _print_public(console, shown)
+        typer.echo(json.dumps({"public": public(shown)}, ensure_ascii=False))
+    else:
+        _print_public(plain_console(), shown)
+    if private_json is not None:
+        write_private(private_json, json.dumps(hidden(shown), ensure_ascii=False) + "\n")
     if private:
-        _print_private(console, shown)
+        sys.stdout.flush()
+        _print_private(plain_console(stderr=True), shown)
 
 
 def public(shown: Shown) -> dict[str, Any]:
@@ -59,8 +67,12 @@ def hidden(shown: Shown) -> dict[str, Any]:
     """What belongs to the data's holder, as JSON data."""
     live, last = shown.saved.live, shown.saved.trace.new[-1:]
     return {
-        "mistakes": live["runner"]["mistakes"],
-        "null_rounds": live["null_rounds"],
+        **counts_of(
+            shown.published.rounds,
+            live["null_rounds"],
+            live.get("beyond_cap", 0),
+            live["runner"]["mistakes"],
+        ),
         "votes": [[str(rule), n] for entry in last for rule, n in entry.sample.votes],
         "opened": shown.generation,
         "sources": [
@@ -89,8 +101,9 @@ def _print_public(console: Console, shown: Shown) -> None:
 
 def _print_private(console: Console, shown: Shown) -> None:
     found = hidden(shown)
-    console.print("\nPRIVATE: for the data's holder only")
-    console.print(f"  {found['mistakes']:,} mistakes, {found['null_rounds']:,} null rounds")
+    console.print(f"\n{PRIVATE}")
+    for line in counts_in_words(found):
+        console.print(f"  {line}")
     for rule, votes in found["votes"][:MOST_VOTES]:
         console.print(f"  {votes:,} votes for {rule}")
     for source in found["sources"]:

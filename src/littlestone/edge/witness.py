@@ -85,7 +85,8 @@ class ReleasesFile:
         Raises
         ------
         OldCopy
-            If the file holds these releases and more.
+            If the file holds releases of this learner that are not among these: it went on from
+            the same state twice, or is about to.
         BadStore
             If it holds those of another run.
         """
@@ -96,12 +97,11 @@ class ReleasesFile:
             self._file.seek(0)
             said = tuple(releases)
             found, known = self._file.read(), b"".join(map(self._line, said))
-            more = found[len(known) :] if found.startswith(known) else b""
-            if more and self._is_ahead(more, said[-1].round):
+            if self._knows_more(found, said):
                 raise OldCopy(
                     f"{self._path} holds releases that the store does not know: the store is an "
-                    "older copy. Going on from it would publish again for the same rows: put back "
-                    "the newest one, or begin another with a new budget"
+                    "older copy, or was gone on with from one. Going on would publish again for "
+                    "the same rows: put back the newest one, or begin another with a new budget"
                 )
             if not known.startswith(found):
                 raise BadStore(
@@ -132,14 +132,19 @@ class ReleasesFile:
             self._append(self._file, new)
             self._count, self._size = len(releases), self._size + len(new)
 
-    def _is_ahead(self, more: bytes, last: int) -> bool:
-        """Return whether a line after those that are known is a later release of this learner."""
-        try:
-            line = json.loads(more.split(b"\n")[0])
-            ours = all(line.get(name) == value for name, value in self._more.items())
-            return bool(ours and line["round"] > last)
-        except (ValueError, AttributeError, KeyError, TypeError):
-            return False
+    def _knows_more(self, found: bytes, said: tuple[Release, ...]) -> bool:
+        """Return whether a line is a release of this learner that is not among those given."""
+        known = [release_to_json(release) for release in said]
+        for line in found.split(b"\n"):
+            try:
+                written = json.loads(line)
+                ours = all(written[name] == value for name, value in self._more.items())
+                told = {name: written[name] for name in known[0]}
+            except (ValueError, KeyError, TypeError):
+                continue  # a line that was cut short, or is not ours
+            if ours and told not in known:
+                return True
+        return False
 
     @contextmanager
     def _held(self, file: BinaryIO) -> Iterator[None]:

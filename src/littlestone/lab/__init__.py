@@ -1,5 +1,4 @@
-"""The lab: experiments. Adversaries, games and transcripts.
+"""Experiments: adversaries, games, audits and transcripts.
 
-Its law: the lab sees the truth (labels, mistakes, targets), so nothing that serves the public may
-import it.
+The lab sees the truth (labels, mistakes, targets), so nothing that serves the public may import it.
 """

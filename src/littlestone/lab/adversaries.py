@@ -1,9 +1,9 @@
-"""Adversaries: who chooses the examples.
+"""Make the streams and adaptive adversaries that choose the examples of a game.
 
-An *oblivious* one is a `Stream`, fixed before the game. An *adaptive* one is asked before every
-round, and sees the published rule. Each is made by one function of (class, rounds, seed, noise) and
-has a name in `ADVERSARIES`. All but `noisy` and `drift` are realizable while noise is 0: a rule of
-the class fits everything they show.
+An *oblivious* adversary is a `Stream`, fixed before the game. An *adaptive* one is asked before
+every round, and sees the published rule. Each is made by one function of (class, rounds, seed,
+noise) and has a name in `ADVERSARIES`. All but `noisy` and `drift` are realizable while noise is 0:
+a rule of the class fits all their examples.
 """
 
 from collections.abc import Callable
@@ -27,9 +27,9 @@ from littlestone.theory.values import Mask
 
 
 class Adaptive(Protocol):
-    """Chooses each example after seeing the published rule; None ends the game.
+    """Choose each example after seeing the published rule; None ends the game.
 
-    `truth` is a rule that fits all it has shown, once it is known.
+    `truth` is a rule that fits all examples so far, once it is known.
     """
 
     @property
@@ -48,7 +48,24 @@ USUAL_NOISE = 0.02
 
 
 def iid(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> Stream:
-    """Independent examples of one target."""
+    """Draw independent examples of one target.
+
+    Parameters
+    ----------
+    cls
+        The hypothesis class.
+    rounds
+        The number of rounds.
+    seed
+        The seed of the stream.
+    noise
+        The share of labels that are flipped.
+
+    Returns
+    -------
+    Stream
+        The stream.
+    """
     draw = np.random.default_rng(seed)
     target = target_of(cls, draw)
     batch = examples(cls, target, draw, rounds)
@@ -56,12 +73,46 @@ def iid(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> Str
 
 
 def noisy(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> Stream:
-    """As `iid`, with one label in fifty flipped, or as many as told."""
+    """Draw as `iid`, with one label in fifty flipped if `noise` is 0.
+
+    Parameters
+    ----------
+    cls
+        The hypothesis class.
+    rounds
+        The number of rounds.
+    seed
+        The seed of the stream.
+    noise
+        The share of labels that are flipped.
+
+    Returns
+    -------
+    Stream
+        The stream.
+    """
     return iid(cls, rounds, seed, noise or USUAL_NOISE)
 
 
 def in_order(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> Stream:
-    """As `iid`, all negatives before all positives; numbers in ascending order."""
+    """Draw as `iid`, all negatives before all positives; numbers in ascending order.
+
+    Parameters
+    ----------
+    cls
+        The hypothesis class.
+    rounds
+        The number of rounds.
+    seed
+        The seed of the stream.
+    noise
+        The share of labels that are flipped.
+
+    Returns
+    -------
+    Stream
+        The stream.
+    """
     stream = iid(cls, rounds, seed)
     keys: list[npt.NDArray[np.generic]] = [stream.answers]
     first = next(iter(stream.batch.values())) if isinstance(stream.batch, dict) else stream.batch
@@ -71,7 +122,24 @@ def in_order(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -
 
 
 def burst(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> Stream:
-    """As `iid`, all positives in one burst at a random time."""
+    """Draw as `iid`, all positives in one burst at a random time.
+
+    Parameters
+    ----------
+    cls
+        The hypothesis class.
+    rounds
+        The number of rounds.
+    seed
+        The seed of the stream.
+    noise
+        The share of labels that are flipped.
+
+    Returns
+    -------
+    Stream
+        The stream.
+    """
     stream = iid(cls, rounds, seed)
     quiet, loud = np.flatnonzero(~stream.answers), np.flatnonzero(stream.answers)
     start = int(np.random.default_rng([seed, 1]).integers(len(quiet) + 1))
@@ -79,10 +147,28 @@ def burst(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> S
 
 
 def halving(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> Stream:
-    """Along the target's path in the class's mistake tree, each point held for a block of rounds.
+    """Follow the target's path in the class's mistake tree, a block of rounds at each point.
 
-    The target is drawn by the seed; nobody's learner is looked at. See `descent`.
+    The target is drawn by the seed; no learner is looked at. See `descent`.
 
+    Parameters
+    ----------
+    cls
+        The hypothesis class.
+    rounds
+        The number of rounds.
+    seed
+        The seed of the stream.
+    noise
+        The share of labels that are flipped.
+
+    Returns
+    -------
+    Stream
+        The stream.
+
+    Examples
+    --------
     >>> from littlestone.theory.thresholds import Thresholds
     >>> stream = halving(Thresholds(1, 7), 6, seed=3)
     >>> print(stream.truth, "|", *stream.batch, "|", *stream.answers.astype(int))
@@ -100,7 +186,24 @@ def halving(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) ->
 
 
 def drift(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> Stream:
-    """Independent examples whose target changes half-way."""
+    """Draw independent examples whose target changes half-way.
+
+    Parameters
+    ----------
+    cls
+        The hypothesis class.
+    rounds
+        The number of rounds.
+    seed
+        The seed of the stream.
+    noise
+        The share of labels that are flipped.
+
+    Returns
+    -------
+    Stream
+        The stream.
+    """
     draw = np.random.default_rng([seed, 2])
     half = rounds // 2
     before = iid(cls, half, seed)
@@ -116,10 +219,26 @@ def drift(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> S
 
 
 def stall(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> Stream:
-    """A variety of examples, then for ever one that the class's first rule gets wrong.
+    """Draw a variety of examples, then repeat one that the class's first rule gets wrong.
 
     Copies of a learner that saw different parts of the variety may all be right on that one example
     and yet hold different rules, none of which has the votes to be published.
+
+    Parameters
+    ----------
+    cls
+        The hypothesis class.
+    rounds
+        The number of rounds.
+    seed
+        The seed of the stream.
+    noise
+        The share of labels that are flipped.
+
+    Returns
+    -------
+    Stream
+        The stream.
     """
     stream = iid(cls, rounds, seed)
     variety = min(VARIETY, rounds // 4)
@@ -132,13 +251,47 @@ def stall(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> S
 
 
 def mirror(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> Mirror:
-    """Shows what the published rule gets wrong, while a rule of the class can still fit."""
+    """Return an adversary that shows what the published rule gets wrong, if a rule can fit.
+
+    Parameters
+    ----------
+    cls
+        The hypothesis class.
+    rounds
+        The number of rounds.
+    seed
+        The seed of the stream.
+    noise
+        Must be 0.
+
+    Returns
+    -------
+    Mirror
+        The adversary.
+    """
     _no_noise("mirror", noise)
     return Mirror(cls)
 
 
 def tree(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> TreeAdversary:
-    """Down the mistake tree against every published rule, a level a round; over in `dimension`."""
+    """Return an adversary that walks down the mistake tree; it ends after `dimension` rounds.
+
+    Parameters
+    ----------
+    cls
+        The hypothesis class.
+    rounds
+        The number of rounds.
+    seed
+        The seed of the stream.
+    noise
+        Must be 0.
+
+    Returns
+    -------
+    TreeAdversary
+        The adversary.
+    """
     _no_noise("tree", noise)
     return TreeAdversary(witness(cls))
 

@@ -1,9 +1,10 @@
-"""The black-box audit: a whole learner, run many times on two neighbouring streams.
+"""Audit a whole learner as a black box: run it many times on two neighbouring streams.
 
-Half of the runs choose an event that tells the worlds apart, the other half bound it: so the bound
-holds whatever the learner is. It can convict; it can never acquit. What it could have seen is
-measured: the same learner with twice the epsilon is audited too, on the same streams and against
-the same claim. Where that one would mostly get away, the audit says so.
+Half of the runs choose an event that distinguishes the worlds, the other half bound its
+probabilities: so the bound holds for every learner. An audit can refute a claim; it cannot prove
+one. What it could have seen is measured: the same learner with twice the epsilon is audited too, on
+the same streams and against the same claim. Where that would mostly go unnoticed, the audit says
+so.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +20,19 @@ ENOUGH_POWER = 0.8
 
 @dataclass(frozen=True)
 class Measured:
-    """An event, and how often it was seen in `runs` of each world that did not choose it."""
+    """Hold an event, and how often it was seen in runs of each world that did not choose it.
+
+    Parameters
+    ----------
+    event
+        The event in words.
+    runs
+        The runs of each world.
+    likely
+        In how many it happened where it is likely.
+    unlikely
+        In how many it happened where it is unlikely.
+    """
 
     event: str
     runs: int
@@ -28,14 +41,33 @@ class Measured:
 
     @property
     def rates(self) -> tuple[float, float]:
-        """The two probabilities, rather too close than too far apart."""
+        """Return the two probabilities, rather too close than too far apart."""
         return self.likely / (self.runs + 1), (self.unlikely + 1) / (self.runs + 1)
 
 
 @dataclass(frozen=True)
 class Audit:
-    """What the runs showed. `control` is what they showed of the learner with twice the epsilon,
-    where there is one; `power` how probably it is convicted."""
+    """Hold what the runs showed.
+
+    Parameters
+    ----------
+    what
+        The pair of streams, in words.
+    found
+        The event that was measured.
+    control
+        The same for the learner with twice the epsilon, if there is one.
+    bound
+        The lower bound on epsilon.
+    claimed
+        The epsilon claimed.
+    delta
+        The delta claimed.
+    confidence
+        The confidence of the bound.
+    power
+        The probability with which the control is refuted.
+    """
 
     what: str
     found: Measured
@@ -48,18 +80,20 @@ class Audit:
 
     @property
     def convicts(self) -> bool:
-        """Whether the claim is refuted."""
+        """Return whether the claim is refuted."""
         return self.bound > self.claimed
 
     @property
     def verdict(self) -> str:
-        """The outcome in a sentence."""
+        """Return the outcome in a sentence."""
         return verdict([self])
 
 
 def verdict(audits: Sequence[Audit]) -> str:
-    """The outcome of several pairs in a sentence: the highest bound, the greatest power. Their
-    confidences have to be such that all bounds hold together."""
+    """Return the outcome of several pairs in a sentence: the highest bound, the greatest power.
+
+    Their confidences have to be such that all bounds hold together.
+    """
     highest = max(audits, key=lambda audit: audit.bound)
     most = max(audit.power for audit in audits)
     least = f"at least {max(0.0, highest.bound):.3g}, claimed {highest.claimed:.3g}"
@@ -83,10 +117,33 @@ def audit(
     workers: int | None = None,
     watch: Callable[[int], None] = lambda done: None,
 ) -> Audit:
-    """Run a learner `runs` times in each world, and bound its epsilon from below.
+    """Run a learner many times in each world, and bound its epsilon from below.
 
-    `control` makes the same learner with twice the epsilon: it shows what would have been seen.
-    `watch` is told how many runs have been made, of twice `runs`, or four times with a control.
+    Parameters
+    ----------
+    make
+        Makes the learner.
+    pair
+        The two streams.
+    control
+        Makes the same learner with twice the epsilon, to measure what would have been seen.
+    claimed
+        The epsilon claimed.
+    delta
+        The delta claimed.
+    runs
+        How many runs are made in each world.
+    confidence
+        The confidence of the bound.
+    workers
+        How many processes run; all processors if left out.
+    watch
+        Called with the number of runs made so far, of twice `runs`, or four times with a control.
+
+    Returns
+    -------
+    Audit
+        What was found.
     """
     if runs < 4:
         raise BadParameter(f"an audit needs at least 4 runs in each world, not {runs}")
@@ -107,7 +164,28 @@ def measured(
     workers: int | None,
     watch: Callable[[int], None],
 ) -> Measured:
-    """A quarter of the runs sorts the outcomes, a quarter cuts an event off, half are counted."""
+    """Find an event and count it: a quarter of the runs sorts, a quarter cuts, half are counted.
+
+    Parameters
+    ----------
+    make
+        Makes the learner.
+    pair
+        The two streams.
+    delta
+        The delta claimed.
+    runs
+        How many runs are made in each world.
+    workers
+        How many processes run.
+    watch
+        Called with the number of runs made so far.
+
+    Returns
+    -------
+    Measured
+        The event and its counts.
+    """
     one, other = in_both_worlds(make, pair, runs, workers, watch)
     quarter, half = runs // 4, runs // 2
     ordering, cutting = (

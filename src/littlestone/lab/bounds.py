@@ -1,7 +1,7 @@
-"""Bounds from counts: what so many runs prove about epsilon (Clopper and Pearson 1934).
+"""Bound epsilon from counts of an event (Clopper and Pearson 1934).
 
-Promises: `epsilon_bound` is above the true epsilon (given delta) with probability at most
-1 - confidence, whatever the learner, for an event chosen before the counts were made.
+Promises: `epsilon_bound` is above the true epsilon (given delta) with probability at most 1 -
+confidence, for every learner, if the event was chosen before the counts were made.
 """
 
 import math
@@ -12,8 +12,24 @@ NODES = 9
 
 
 def at_least(count: int, runs: int, p: float) -> float:
-    """P(a binomial of so many runs is at least `count`), by the incomplete beta function.
+    """Return P(binomial >= count), by the incomplete beta function.
 
+    Parameters
+    ----------
+    count
+        The least count.
+    runs
+        The number of trials.
+    p
+        The probability of one.
+
+    Returns
+    -------
+    float
+        The probability.
+
+    Examples
+    --------
     >>> round(at_least(2, 3, 0.5), 12)
     0.5
     """
@@ -32,7 +48,7 @@ def at_least(count: int, runs: int, p: float) -> float:
 
 
 def _fraction(a: float, b: float, x: float) -> float:
-    """The continued fraction of the incomplete beta function, by Lentz's method."""
+    """Return the continued fraction of the incomplete beta function, by Lentz's method."""
     tiny = 1e-300
     c, d = 1.0, 1 / ((1 - (a + b) * x / (a + 1)) or tiny)
     total = d
@@ -50,8 +66,24 @@ def _fraction(a: float, b: float, x: float) -> float:
 
 
 def lower(count: int, runs: int, miss: float) -> float:
-    """A bound below the probability, wrong with probability at most `miss`.
+    """Return a lower bound on a probability.
 
+    Parameters
+    ----------
+    count
+        How often the event happened.
+    runs
+        In how many runs.
+    miss
+        The probability with which the bound may be wrong.
+
+    Returns
+    -------
+    float
+        The bound.
+
+    Examples
+    --------
     >>> round(lower(10, 10, 0.05), 4)  # 0.05 ** (1 / 10)
     0.7411
     """
@@ -63,16 +95,51 @@ def lower(count: int, runs: int, miss: float) -> float:
 
 
 def upper(count: int, runs: int, miss: float) -> float:
-    """A bound above the probability, wrong with probability at most `miss`."""
+    """Return an upper bound on a probability.
+
+    Parameters
+    ----------
+    count
+        How often the event happened.
+    runs
+        In how many runs.
+    miss
+        The probability with which the bound may be wrong.
+
+    Returns
+    -------
+    float
+        The bound.
+    """
     return 1 - lower(runs - count, runs, miss)
 
 
 def epsilon_bound(likely: int, unlikely: int, runs: int, delta: float, confidence: float) -> float:
-    """An epsilon that the truth is at least, from an event's counts in two worlds.
+    """Return a lower bound on epsilon, from an event's counts in two worlds.
 
     Any (epsilon, delta) has P <= e^epsilon Q + delta; P is bounded from below and Q from above,
-    each at half of what the confidence leaves. Below zero nothing is shown.
+    each at half of what the confidence leaves.
 
+    Parameters
+    ----------
+    likely
+        The count where the event is likely.
+    unlikely
+        The count where it is unlikely.
+    runs
+        The runs of each world.
+    delta
+        The delta claimed.
+    confidence
+        The confidence of the bound.
+
+    Returns
+    -------
+    float
+        The bound; below zero nothing is shown.
+
+    Examples
+    --------
     >>> round(epsilon_bound(900, 100, 1000, delta=0.0, confidence=0.95), 2)
     1.99
     """
@@ -82,8 +149,28 @@ def epsilon_bound(likely: int, unlikely: int, runs: int, delta: float, confidenc
 
 
 def roughly(likely: int, unlikely: int, runs: int, delta: float, confidence: float) -> float:
-    """About `epsilon_bound`, at once (Wilson's intervals): for choosing among many events.
+    """Approximate `epsilon_bound` fast (Wilson's intervals), for choosing among many events.
 
+    Parameters
+    ----------
+    likely
+        The count where the event is likely.
+    unlikely
+        The count where it is unlikely.
+    runs
+        The runs of each world.
+    delta
+        The delta claimed.
+    confidence
+        The confidence of the bound.
+
+    Returns
+    -------
+    float
+        About the bound.
+
+    Examples
+    --------
     >>> round(roughly(900, 100, 1000, delta=0.0, confidence=0.95), 2)
     1.99
     """
@@ -99,11 +186,33 @@ def _wilson(count: int, runs: int, z: float) -> float:
 
 
 def power(p: float, q: float, runs: int, claimed: float, delta: float, confidence: float) -> float:
-    """How probably an event of probabilities p and q in the two worlds refutes a claim.
+    """Return how probably an event refutes a claim.
 
     The count of the less likely world takes nine values, each about as probable; for each of them
     the other count has to reach what `epsilon_bound` then asks for.
 
+    Parameters
+    ----------
+    p
+        Its probability where it is likely.
+    q
+        Its probability where it is unlikely.
+    runs
+        The runs of each world.
+    claimed
+        The epsilon claimed.
+    delta
+        The delta claimed.
+    confidence
+        The confidence of the bound.
+
+    Returns
+    -------
+    float
+        The probability.
+
+    Examples
+    --------
     >>> power(0.94, 0.06, 1000, claimed=2, delta=0.0, confidence=0.95) > 0.99
     True
     >>> power(0.8, 0.2, 1000, claimed=2, delta=0.0, confidence=0.95) < 0.01
@@ -120,7 +229,7 @@ def power(p: float, q: float, runs: int, claimed: float, delta: float, confidenc
 
 
 def _needed(rate: float, runs: int, miss: float) -> int:
-    """The least count that shows a probability above `rate`."""
+    """Return the least count that shows a probability above `rate`."""
     least, most = 1, runs + 1
     while least < most:
         middle = (least + most) // 2
@@ -132,8 +241,24 @@ def _needed(rate: float, runs: int, miss: float) -> int:
 
 
 def separation(p: float, q: float, claimed: float) -> float:
-    """How far p is above what the claim allows, in deviations of one run.
+    """Return how far p is above what the claim allows, in standard deviations of one run.
 
+    Parameters
+    ----------
+    p
+        The probability where the event is likely.
+    q
+        The probability where it is unlikely.
+    claimed
+        The epsilon claimed.
+
+    Returns
+    -------
+    float
+        The separation.
+
+    Examples
+    --------
     >>> separation(0.5, 0.05, claimed=1) > separation(0.9, 0.3, claimed=1) > 0
     True
     """

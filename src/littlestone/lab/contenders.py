@@ -1,7 +1,7 @@
-"""Contenders: the learners that compete, by name.
+"""Register the learners that can be compared, by name.
 
-To enter one, write a function of `Terms` and add it to `CONTENDERS`. One that cannot take a class
-raises `BadClass`, `TooLarge` or `BadParameter`: its sentence stands in its place.
+To add one, write a function of `Terms` and add it to `CONTENDERS`. One that does not support a
+class raises `BadClass`, `TooLarge` or `BadParameter`: its message stands in its place.
 """
 
 from collections.abc import Callable
@@ -20,8 +20,25 @@ from littlestone.theory.classes import HypothesisClass
 
 
 class Terms(NamedTuple):
-    """What every contender is told. `seed` is of the coins, which are not secret; noise is secret
-    unless a rehearsal says otherwise."""
+    """Hold what every learner is made from.
+
+    Parameters
+    ----------
+    cls
+        The hypothesis class.
+    epsilon
+        The privacy budget.
+    delta
+        The privacy budget.
+    horizon
+        The number of rounds.
+    seed
+        The seed of the random bits, which are not secret.
+    tolerance
+        The share of mistakes that causes no change.
+    noise
+        Where all noise is drawn; secret if left out.
+    """
 
     cls: HypothesisClass
     epsilon: float
@@ -33,7 +50,7 @@ class Terms(NamedTuple):
 
 
 class Contender(NamedTuple):
-    """How to make one, whether it is private, and what it is."""
+    """Hold how to make a learner, whether it is private, and what it is."""
 
     make: Callable[[Terms], Learner]
     private: bool
@@ -64,7 +81,7 @@ def _experts(terms: Terms, first: FirstRule = "drawn") -> Learner:
 
 
 def _auto(terms: Terms) -> Learner:
-    """What `recommend` would take, told the class and the budget only."""
+    """Make what `recommend` would take, given the class and the budget only."""
     cls, epsilon, delta, horizon = terms[:4]
     chosen = recommend(cls, epsilon, delta, horizon, tolerance=terms.tolerance)
     experts = chosen.learner_name == "PrivateExperts"
@@ -103,8 +120,39 @@ def contender(
     tolerance: float = 0.0,
     noise: Noise | None = None,
 ) -> Learner:
-    """A learner by its name.
+    """Make a learner by its name.
 
+    Parameters
+    ----------
+    name
+        A name in `CONTENDERS`.
+    cls
+        The hypothesis class.
+    epsilon
+        The privacy budget.
+    delta
+        The privacy budget.
+    horizon
+        The number of rounds.
+    seed
+        The seed of the random bits, which are not secret.
+    tolerance
+        The share of mistakes that causes no change.
+    noise
+        Where all noise is drawn; secret if left out.
+
+    Returns
+    -------
+    Learner
+        The learner, before its first round.
+
+    Raises
+    ------
+    BadParameter
+        If no learner has the name.
+
+    Examples
+    --------
     >>> from littlestone.theory.sets import Points
     >>> contender("soa", Points(), 1, 1e-6, 100, seed=7)
     SOA(Points(column=None)): never (not private)
@@ -116,7 +164,7 @@ def contender(
 
 
 def is_vacuous(learner: Learner) -> bool:
-    """Whether a learner's plan says that its first rule will stand, whatever comes.
+    """Return whether a learner's plan says that its first rule will stand on every stream.
 
     >>> from littlestone.theory.sets import Points
     >>> is_vacuous(contender("adaptive", Points(), 1, 1e-6, 100, seed=7))

@@ -1,4 +1,4 @@
-"""Descent: the way down a class's mistake tree that a target takes, without writing the tree out.
+"""Find the path that a target takes down a class's mistake tree, without writing the tree out.
 
 A shattered tree of depth d has 2^d leaves, and a path in it d points: only the path is made, so d
 may be 20. The tree is one that the class shatters and in which the target's labels are a path. A
@@ -33,8 +33,24 @@ Pieces = tuple[tuple[int, int], ...]
 
 
 def path_of(cls: HypothesisClass, target: Hypothesis, draw: np.random.Generator) -> list[Labelled]:
-    """The points that the tree asks about, each with what the target says; a dimension of them.
+    """Return the points that the tree asks about, each with the target's label.
 
+    Parameters
+    ----------
+    cls
+        The class.
+    target
+        A rule of the class.
+    draw
+        Random bits, for what the target leaves open.
+
+    Returns
+    -------
+    list
+        As many labelled points as the dimension.
+
+    Examples
+    --------
     >>> from littlestone.theory.thresholds import Thresholds
     >>> from littlestone.theory.vocabulary import between
     >>> path_of(Thresholds(1, 7), between(6, None), np.random.default_rng(1))
@@ -65,7 +81,7 @@ def path_of(cls: HypothesisClass, target: Hypothesis, draw: np.random.Generator)
 def _halved(
     candidates: Sequence[Some], ask: Callable[[Sequence[Some]], object], target: Hypothesis
 ) -> Iterator[Labelled]:
-    """Binary search: `ask` gives a point that is positive when the target is of the first half."""
+    """Search by bisection; `ask` gives a point that is positive if the target is in a half."""
     while len(candidates) > 1:
         first, rest = candidates[: len(candidates) // 2], candidates[len(candidates) // 2 :]
         x = ask(first)
@@ -75,13 +91,12 @@ def _halved(
 
 
 def _at(cls: Cuts | Intervals) -> Callable[[Sequence[int]], object]:
-    """The last of some points of a grid, by index."""
+    """Return a function that gives the last of some points of a grid, by index."""
     return lambda some: example(cls.grid[some[-1]], cls.column)
 
 
 def _of_rule(columns: Sequence[str], target: Hypothesis) -> Iterator[Labelled]:
-    """The culprit's value in all columns, then in half of those left, and something else in the
-    others."""
+    """Ask about the cause's value in all columns, then in half of those left, and so on."""
     values = [value for some in target.mentions().values() for value in some]
     value, other = (values or ["v"])[0], unlike(values)
 
@@ -95,8 +110,10 @@ def _of_rule(columns: Sequence[str], target: Hypothesis) -> Iterator[Labelled]:
 def _of_conjunction(
     cls: Conjunctions, target: Hypothesis, draw: np.random.Generator
 ) -> Iterator[Labelled]:
-    """A row that the target accepts, then that row with one column changed, for each of them. The
-    first is not asked where there is no negation: it could only be the row of all truths."""
+    """Ask about a row that the target accepts, then about it with each column changed.
+
+    The first is not asked where there is no negation: it could only be the row of all truths.
+    """
     wanted = dict(target.literals) if isinstance(target, All) else {}
     row = {name: not cls.negation or bool(draw.integers(2)) for name in cls.columns} | wanted
     changed = [row | {name: not row[name]} for name in cls.columns]
@@ -105,8 +122,7 @@ def _of_conjunction(
 
 
 def _of_interval(cls: Intervals, target: Hypothesis) -> Iterator[Labelled]:
-    """Cuts, as the proof of the dimension makes them, up to the first positive point; then both
-    ends by binary search."""
+    """Ask as the proof of the dimension does up to the first positive, then for both ends."""
     at = _at(cls)
     pieces: Pieces = ((0, cls.grid.count + 1),)
     for left in range(cls.dimension, 0, -1):
@@ -122,8 +138,10 @@ def _of_interval(cls: Intervals, target: Hypothesis) -> Iterator[Labelled]:
 
 
 def _cut(pieces: Pieces, left: int) -> tuple[int, tuple[int, int], Pieces]:
-    """A point to ask about when so many cuts are left to make: its index, the lengths of the two
-    pieces it makes, and all pieces after it."""
+    """Return a point to ask about when so many cuts are left: its index, and the pieces.
+
+    The lengths of the two pieces that it makes come second, all pieces after it third.
+    """
     lengths = tuple(sorted(length for _, length in pieces))
     whole, first = next(_cuts(lengths, left))
     start = next(start for start, length in pieces if length == whole)
@@ -133,8 +151,10 @@ def _cut(pieces: Pieces, left: int) -> tuple[int, tuple[int, int], Pieces]:
 
 
 def _cuts(lengths: tuple[int, ...], left: int) -> Iterator[tuple[int, int]]:
-    """The pieces that can be cut now so that all later cuts can be made too, and where. One side
-    is a power of two, as everywhere in the proof."""
+    """Yield the pieces that can be cut now so that all later cuts can be made too, and where.
+
+    One side is a power of two, as everywhere in the proof.
+    """
     for whole in dict.fromkeys(lengths):
         for bits in range((whole // 2).bit_length()):
             first = 1 << bits
@@ -154,8 +174,10 @@ def _goes_on(lengths: tuple[int, ...], left: int) -> bool:
 
 
 def _of_union(cls: Union, target: Hypothesis, draw: np.random.Generator) -> list[Labelled]:
-    """Down the union's own tree; where it is not known, down that of the target's member, which
-    the union shatters too."""
+    """Walk down the union's own tree or, if it is not known, that of the target's member.
+
+    The union shatters the member's tree too.
+    """
     try:
         return _searched(cls, target)
     except TooLarge:
@@ -164,7 +186,7 @@ def _of_union(cls: Union, target: Hypothesis, draw: np.random.Generator) -> list
 
 
 def _searched(cls: HypothesisClass, target: Hypothesis) -> list[Labelled]:
-    """The exact search of `theory/shattering.py`, for one node a level."""
+    """Search exactly, as `theory/shattering.py` does, for one node a level."""
     table = tabulate(*cls.skeleton())
     exact, space, found = Shattering(table), table.everything, list[Labelled]()
     for depth in range(cls.dimension, 0, -1):

@@ -1,4 +1,4 @@
-"""The law of the exponential mechanism, found from its code by bisection."""
+"""Compute the law of the exponential mechanism from its code, by bisection."""
 
 from fractions import Fraction
 
@@ -13,7 +13,7 @@ _laws: dict[Question, list[tuple[bytes, float]]] = {}
 
 
 class Point(Noise):
-    """Says where in [0, 2^64) the drawn point lies, and, if asked again, that it is the lowest."""
+    """Return a given point of [0, 2^64) as the first draw, and 0 for every later one."""
 
     def __init__(self, point: int) -> None:
         self.point = point
@@ -29,13 +29,43 @@ class Point(Noise):
 
 
 def law_of(gaps: list[int], sizes: list[int], rate: Fraction) -> list[float]:
-    """The probability of each group."""
+    """Return the probability of each group.
+
+    Parameters
+    ----------
+    gaps
+        How far each group's score is below the best.
+    sizes
+        How many candidates each group has.
+    rate
+        What a unit of score adds to the logarithm of a weight.
+
+    Returns
+    -------
+    list of float
+        The probabilities.
+    """
     ends = ends_of(gaps, sizes, rate)
     return [(end - start) / 2**64 for start, end in zip([0, *ends], ends, strict=False)]
 
 
 def ends_of(gaps: list[int], sizes: list[int], rate: Fraction) -> list[int]:
-    """Where in [0, 2^64) each group ends: bisect for the first point of the next one."""
+    """Return where in [0, 2^64) each group ends: bisect for the first point of the next one.
+
+    Parameters
+    ----------
+    gaps
+        How far each group's score is below the best.
+    sizes
+        How many candidates each group has.
+    rate
+        What a unit of score adds to the logarithm of a weight.
+
+    Returns
+    -------
+    list of int
+        The ends.
+    """
     ends = []
     for group in range(len(gaps)):
         low, high = 0, 2**64
@@ -50,7 +80,7 @@ def ends_of(gaps: list[int], sizes: list[int], rate: Fraction) -> list[int]:
 
 
 class FromLaw(ExponentialMechanism):
-    """The mechanism with its law, chosen from in one step."""
+    """Select from the mechanism's law in one step of an enumeration."""
 
     def select(
         self, scores: Scores, noise: Noise, release: int, leave_out: bytes | None = None
@@ -61,7 +91,7 @@ class FromLaw(ExponentialMechanism):
         return noise.choose(self.law(scores))
 
     def law(self, scores: Scores) -> list[tuple[bytes, float]]:
-        """The probability of each candidate."""
+        """Return the probability of each candidate."""
         question = (tuple(map(int, scores)), self.rate)
         if question not in _laws:
             levels, counts = np.unique(scores, return_counts=True)

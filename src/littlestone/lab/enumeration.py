@@ -1,4 +1,4 @@
-"""Exact enumeration: the law of real code, by walking through every draw it could make.
+"""Enumerate the output law of real code, by walking through every draw it could make.
 
 Noise is integer, so a mechanism's output law can be *computed*: run it once for every branch of
 its noise and add up. Nothing here knows how a mechanism works. Three approximations, all harmless:
@@ -33,7 +33,15 @@ World = Callable[[Transcript], tuple[object, ...]]
 
 
 class Branching(Noise):
-    """Follows a given path of choices, then the first choice at every new fork."""
+    """Follow a given path of choices, then the first choice at every new fork.
+
+    Parameters
+    ----------
+    path
+        The choices to follow.
+    width
+        Where kept noise is cut off.
+    """
 
     def __init__(self, path: Sequence[int], width: int) -> None:
         self.path, self.width = path, width
@@ -45,6 +53,7 @@ class Branching(Noise):
         return "Branching(NOT PRIVATE)"
 
     def choose(self, outcomes: Sequence[tuple[T, Number]]) -> T:
+        """Take the next choice among outcomes with their probabilities."""
         depth = len(self.taken)
         choice = self.path[depth] if depth < len(self.path) else 0
         self.taken.append(choice)
@@ -68,8 +77,10 @@ class Branching(Noise):
 
 
 class Asking(Branching):
-    """Draws that stay undecided, and fork only where the code asks: for selectors, which compare
-    and forget. A monitor keeps its lift, so it needs `Branching`."""
+    """Leave draws symbolic, and fork only where the code compares: for selectors.
+
+    Selectors compare and forget. A monitor keeps its threshold noise, so it needs `Branching`.
+    """
 
     def laplace(self, scale: Fraction, at: Address) -> int:
         draw = Draw(self, laplace_mass_between(scale), None, None, self.width)
@@ -82,7 +93,22 @@ class Asking(Branching):
 def law(
     run: Callable[[Branching], Outcome], width: int, noise: type[Branching] = Branching
 ) -> dict[Outcome, float]:
-    """The probability of every outcome of `run`."""
+    """Return the probability of every outcome of a run.
+
+    Parameters
+    ----------
+    run
+        The code, as a function of its noise.
+    width
+        Where kept noise is cut off.
+    noise
+        How draws fork.
+
+    Returns
+    -------
+    dict
+        The probability of each outcome.
+    """
     total: defaultdict[Outcome, float] = defaultdict(float)
     pending: list[list[int]] = [[]]
     while pending:
@@ -95,7 +121,7 @@ def law(
 
 
 class Stepper(Protocol):
-    """A spender with the one verb."""
+    """Describe a mechanism with state: its `check`, and its state."""
 
     @property
     def check(self) -> Callable[..., Hashable]: ...
@@ -112,9 +138,27 @@ def transcripts(
     width: int,
     only: Transcript | None = None,
 ) -> dict[Transcript, float]:
-    """The law of the transcript of `horizon` checks; or the probability of `only` one of them.
+    """Return the law of the transcript of several checks, or the probability of one transcript.
 
-    Between checks the spender is exported and resumed through JSON, so that equal states merge.
+    Between checks the mechanism is exported and resumed through JSON, so that equal states merge.
+
+    Parameters
+    ----------
+    make
+        Makes the mechanism.
+    world
+        Returns what the next check reads, given the transcript so far.
+    horizon
+        The number of checks.
+    width
+        Where kept noise is cut off.
+    only
+        The one transcript to follow, if only its probability is wanted.
+
+    Returns
+    -------
+    dict
+        The probability of each transcript.
     """
     frontier: dict[Transcript, dict[str, float]] = {(): {"null": 1.0}}
     for number in range(horizon):
@@ -144,7 +188,15 @@ def _step(
 
 
 class Enumerated:
-    """A selector whose law is computed once for every ballot, then chosen from in one step."""
+    """Select from a selector's law, which is computed once for every ballot.
+
+    Parameters
+    ----------
+    selector
+        The selector.
+    width
+        Where its noise is cut off.
+    """
 
     def __init__(self, selector: Selector[Mapping[bytes, int]], width: int) -> None:
         self.name, self.cost = selector.name, selector.cost
@@ -170,7 +222,20 @@ class Enumerated:
 
 
 def largest_loss(one: Mapping[T, float], other: Mapping[T, float]) -> float:
-    """The largest |ln P/Q| over outcomes: the epsilon of pure differential privacy."""
+    """Return the largest |ln P/Q| over outcomes: the epsilon of pure differential privacy.
+
+    Parameters
+    ----------
+    one
+        The law in one world.
+    other
+        The law in the other.
+
+    Returns
+    -------
+    float
+        The loss.
+    """
     if not one and not other:
         raise ArithmeticError("no outcome was reached: nothing would be compared")
     return max(abs(_log_ratio(one.get(o, 0.0), other.get(o, 0.0))) for o in {**one, **other})
@@ -183,18 +248,49 @@ def _log_ratio(p: float, q: float) -> float:
 
 
 def delta_at(epsilon: float, one: Mapping[T, float], other: Mapping[T, float]) -> float:
-    """The smallest delta, in both directions, that goes with `epsilon`."""
+    """Return the smallest delta, in both directions, that goes with an epsilon.
+
+    Parameters
+    ----------
+    epsilon
+        The epsilon.
+    one
+        The law in one world.
+    other
+        The law in the other.
+
+    Returns
+    -------
+    float
+        The delta.
+    """
     there = sum(max(0.0, p - math.exp(epsilon) * other.get(o, 0.0)) for o, p in one.items())
     back = sum(max(0.0, q - math.exp(epsilon) * one.get(o, 0.0)) for o, q in other.items())
     return max(there, back)
 
 
 def epsilon_at(delta: float, one: Mapping[T, float], other: Mapping[T, float]) -> float:
-    """The smallest epsilon, in both directions, that goes with `delta`.
+    """Return the smallest epsilon, in both directions, that goes with a delta.
 
-    Outcomes by their ratio, the largest first: the sets that matter are the beginnings, and each
-    asks for ln((P - delta) / Q).
+    Outcomes are sorted by their ratio, the largest first: the sets that matter are the beginnings,
+    and each requires ln((P - delta) / Q).
 
+    Parameters
+    ----------
+    delta
+        The delta.
+    one
+        The law in one world.
+    other
+        The law in the other.
+
+    Returns
+    -------
+    float
+        The epsilon.
+
+    Examples
+    --------
     >>> round(epsilon_at(0.1, {"a": 0.5, "b": 0.5}, {"a": 0.2, "b": 0.8}), 4)  # ln(0.4 / 0.2)
     0.6931
     """
@@ -214,26 +310,78 @@ def _one_way(delta: float, one: Mapping[T, float], other: Mapping[T, float]) -> 
 
 @cache
 def laplace_mass(k: int, scale: Fraction) -> float:
-    """P(noise = k)."""
+    """Return P(noise = k).
+
+    Parameters
+    ----------
+    k
+        The value.
+    scale
+        The scale of the noise.
+
+    Returns
+    -------
+    float
+        The probability.
+    """
     return math.tanh(1 / (2 * scale)) * math.exp(-abs(k) / scale)
 
 
 @cache
 def laplace_law(scale: Fraction, width: int) -> list[tuple[int, float]]:
-    """Every value up to the width, with its probability."""
+    """Return every value up to the width, with its probability.
+
+    Parameters
+    ----------
+    scale
+        The scale of the noise.
+    width
+        The largest size of a value.
+
+    Returns
+    -------
+    list
+        Values and probabilities.
+    """
     return [(k, laplace_mass(k, scale)) for k in range(-width, width + 1)]
 
 
 @cache
 def geometric_law(scale: Fraction, width: int) -> list[tuple[int, float]]:
-    """Every value up to the width, with its probability."""
+    """Return every value up to the width, with its probability.
+
+    Parameters
+    ----------
+    scale
+        The scale of the noise.
+    width
+        The largest value.
+
+    Returns
+    -------
+    list
+        Values and probabilities.
+    """
     a = math.exp(-1 / scale)
     return [(k, (1 - a) * a**k) for k in range(width + 1)]
 
 
 @cache
 def laplace_tail(margin: int, scale: Fraction) -> tuple[float, float]:
-    """P(noise >= margin) and P(noise < margin), each without cancellation."""
+    """Return P(noise >= margin) and P(noise < margin), each without cancellation.
+
+    Parameters
+    ----------
+    margin
+        The gap.
+    scale
+        The scale of the noise.
+
+    Returns
+    -------
+    tuple of float
+        The probabilities.
+    """
     a = math.exp(-1 / scale)
     if margin >= 1:
         return a**margin / (1 + a), 1 - a**margin / (1 + a)
@@ -242,7 +390,20 @@ def laplace_tail(margin: int, scale: Fraction) -> tuple[float, float]:
 
 @cache
 def geometric_tail(margin: int, scale: Fraction) -> tuple[float, float]:
-    """P(noise >= margin) and P(noise < margin)."""
+    """Return P(noise >= margin) and P(noise < margin).
+
+    Parameters
+    ----------
+    margin
+        The gap.
+    scale
+        The scale of the noise.
+
+    Returns
+    -------
+    tuple of float
+        The probabilities.
+    """
     if margin <= 0:
         return 1.0, 0.0
     yes = math.exp(-margin / scale)

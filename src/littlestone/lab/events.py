@@ -1,10 +1,10 @@
-"""The event that tells two worlds apart best (Neyman and Pearson 1933).
+"""Find the event that distinguishes two worlds best (Neyman and Pearson 1933).
 
 Two budgets are spent by two things: the monitor's by *when* it fires, the selector's by *what* is
 then published. Neither alone shows the whole loss, so an outcome is both together. Outcomes are
 sorted by how much likelier they are in one world than in the other, as some runs show it, and an
-event is a beginning of that order, as long as other runs find best. Which runs bound it is the
-caller's business: they must be none of these.
+event is a beginning of that order, as long as other runs find best. The runs that bound it have to
+be others again.
 """
 
 from bisect import bisect_left
@@ -29,14 +29,24 @@ CHOOSING = 0.95
 
 @dataclass(frozen=True)
 class Event:
-    """A set of outcomes, likelier in one world; `turned` says that it is the other one."""
+    """Hold a set of outcomes that is likelier in one world.
+
+    Parameters
+    ----------
+    view
+        What is looked at in a run.
+    outcomes
+        The outcomes, in words.
+    turned
+        Whether it is likelier in the second world.
+    """
 
     view: View
     outcomes: tuple[str, ...]
     turned: bool
 
     def counts(self, worlds: Worlds) -> tuple[int, int]:
-        """In how many runs it came about where it is likely, and where it is not."""
+        """Return in how many runs it happened where it is likely, and where it is not."""
         wanted = frozenset(self.outcomes)
         one, other = (sum(self.view(seen) in wanted for seen in world) for world in worlds)
         return (other, one) if self.turned else (one, other)
@@ -48,7 +58,22 @@ class Event:
 
 
 def best_event(ordering: Worlds, cutting: Worlds, delta: float) -> Event:
-    """The event that would convict most: sorted by some runs, cut where others find best."""
+    """Return the event with the highest bound.
+
+    Parameters
+    ----------
+    ordering
+        The runs that sort outcomes.
+    cutting
+        The runs that choose where to cut.
+    delta
+        The delta claimed.
+
+    Returns
+    -------
+    Event
+        The event.
+    """
 
     def worth(found: tuple[Event, int, int]) -> float:
         return roughly(found[1], found[2], len(cutting[0]), delta, CHOOSING)
@@ -65,7 +90,7 @@ def best_event(ordering: Worlds, cutting: Worlds, delta: float) -> Event:
 def _beginnings(
     view: View, turned: bool, ordering: Worlds, cutting: Worlds
 ) -> Iterator[tuple[Event, int, int]]:
-    """Every beginning of the order of outcomes, with its counts in the runs that cut."""
+    """Yield every beginning of the order of outcomes, with its counts in the runs that cut."""
     likely, unlikely = _counted(view, turned, ordering)
     known = sorted({*likely, *unlikely})
     order = sorted(known, key=lambda o: -(likely[o] + 0.5) / (unlikely[o] + 0.5))
@@ -83,7 +108,7 @@ def _counted(view: View, turned: bool, worlds: Worlds) -> tuple[Counter[str], Co
 
 
 def views(runs: Sequence[Seen]) -> list[View]:
-    """What may be looked at, fine and coarse; where rounds are divided depends on `runs`."""
+    """Return what may be looked at, fine and coarse; where rounds are divided depends on `runs`."""
     firsts = sorted(seen[0].round for seen in runs if seen)
     sums = sorted(_yes(seen) for seen in runs)
     return [
@@ -95,7 +120,7 @@ def views(runs: Sequence[Seen]) -> list[View]:
 
 @dataclass(frozen=True)
 class _Firing:
-    """When the first firing was, and what it published: by name, or by its answer."""
+    """Describe when the first firing was, and what it published: by name, or by its answer."""
 
     ends: tuple[int, ...]
     named: bool
@@ -115,7 +140,7 @@ class _Firing:
 
 @dataclass(frozen=True)
 class _Standing:
-    """After how many firings the rule said yes to the replaced example."""
+    """Describe after how many firings the rule said yes to the replaced example."""
 
     ends: tuple[int, ...]
 
@@ -133,7 +158,7 @@ def _yes(seen: Seen) -> int:
 
 
 def _divided(values: Sequence[int], parts: int) -> tuple[int, ...]:
-    """The ends of so many parts, each about as likely."""
+    """Return the ends of so many parts, each about as likely."""
     return tuple(
         sorted({values[len(values) * n // parts] for n in range(1, parts)} if values else ())
     )

@@ -1,7 +1,7 @@
-"""Games: a learner against an adversary, written down.
+"""Play a learner against an adversary, and record the game.
 
 Promises: a game against a stream is played in batches and is the game that round by round would be;
-against an adversary who looks, it is played round by round.
+against an adaptive adversary it is played round by round.
 """
 
 import json
@@ -23,7 +23,7 @@ GROWTH = 1.2
 
 
 class Learner(Protocol):
-    """What a game asks of a learner."""
+    """Describe what a game needs of a learner."""
 
     cls: HypothesisClass
     rounds: int
@@ -46,7 +46,7 @@ class Learner(Protocol):
 
 
 def marks(rounds: int) -> list[int]:
-    """The rounds at which a curve is sampled: all the early ones, then ever fewer, and the last.
+    """Return the rounds at which a curve is sampled: all early ones, then ever fewer, and the last.
 
     >>> marks(20)
     [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 19, 20]
@@ -67,8 +67,30 @@ def play(
     opponent: str = "",
     seed: int | None = None,
 ) -> Transcript:
-    """The game of at most so many rounds; `name`, `opponent` and `seed` go into the transcript.
+    """Play a game of at most so many rounds.
 
+    Parameters
+    ----------
+    learner
+        The learner, before its first round.
+    adversary
+        The stream, or the adaptive adversary.
+    rounds
+        The most rounds.
+    name
+        The learner's name in the transcript.
+    opponent
+        The adversary's name in the transcript.
+    seed
+        The adversary's seed in the transcript.
+
+    Returns
+    -------
+    Transcript
+        The game.
+
+    Examples
+    --------
     >>> from littlestone.lab.adversaries import halving
     >>> from littlestone.learning.plain import SOA
     >>> from littlestone.theory.sets import Sets
@@ -102,14 +124,14 @@ def play(
 
 
 def _version() -> str:
-    """Ours; the module that knows is slow to import, and most do not ask."""
+    """Return our version; imported here, because `importlib.metadata` is slow to import."""
     from importlib.metadata import version
 
     return version("littlestone")
 
 
 def _plan_of(learner: Learner) -> dict[str, Any] | None:
-    """The constants of a learner that has a plan, as they come back from JSON."""
+    """Return the constants of a learner that has a plan, as they come back from JSON."""
     plan = getattr(learner, "plan", None)
     if plan is None:
         return None
@@ -144,8 +166,10 @@ def _one_by_one(learner: Learner, adversary: Adaptive, rounds: int) -> list[Poin
 def _references(
     cls: HypothesisClass, adversary: Adversary, rounds: int
 ) -> tuple[int | None, int | None]:
-    """The mistakes of the best rule that never changes, and of the targets. An adversary who looks
-    is realizable: none."""
+    """Return the mistakes of the best fixed rule, and of the targets.
+
+    An adaptive adversary is realizable: none.
+    """
     if not isinstance(adversary, Stream):
         return 0, 0
     played = adversary.part(0, rounds)

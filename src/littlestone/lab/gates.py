@@ -1,4 +1,4 @@
-"""What a whole gate really costs, and every mechanism of a plan: enumerated, against the claim.
+"""Enumerate whole gates, and every mechanism of a plan, against their claims.
 
 `enumerated(plan)` takes the plan's own monitor, selector and gate, with its epsilons, its delta and
 its noise. Counts that only utility depends on (thresholds, trees, the schedule) are scaled down,
@@ -47,7 +47,7 @@ MOST_FIRINGS = 6
 
 @dataclass(frozen=True)
 class Enumeration:
-    """What was found for a plan, and what was not enumerated as it stands."""
+    """Hold what was found for a plan, and what was not enumerated as it stands."""
 
     plan: AnyPlan
     findings: tuple[Finding, ...]
@@ -55,14 +55,31 @@ class Enumeration:
 
     @property
     def kept(self) -> bool:
-        """Whether every claim holds on every family."""
+        """Return whether every claim holds on every family."""
         return all(finding.kept for finding in self.findings)
 
 
 def epochs_gate(
     make: Make, claim: Cost, scale: Fraction, selector: Selector[Votes]
 ) -> Iterator[Finding]:
-    """A gate of epochs, Theorem 7, that checks each round; `scale` is that of its monitor."""
+    """Enumerate a gate of epochs (Theorem 7) that checks each round.
+
+    Parameters
+    ----------
+    make
+        Makes the gate.
+    claim
+        What it claims to cost.
+    scale
+        The scale of its monitor's noise.
+    selector
+        Its selector.
+
+    Returns
+    -------
+    iterator of Finding
+        What was found.
+    """
     name, unit = "epochs gate", math.ceil(scale)
     length = 3 if unit <= 2 else 2
     laws = {
@@ -89,7 +106,26 @@ def votes_gate(
     scales: tuple[Fraction, Fraction],
     selector: Selector[Votes],
 ) -> Iterator[Finding]:
-    """The gate of Algorithm 2, Theorem 7; `make(noise, trees, threshold)` makes one."""
+    """Enumerate the gate of Algorithm 2 (Theorem 7).
+
+    Parameters
+    ----------
+    make
+        Makes the gate, given noise, trees and threshold.
+    claim
+        What it claims to cost.
+    releases
+        How often it may fire.
+    scales
+        The scales of its threshold noise and its query noise.
+    selector
+        Its selector.
+
+    Returns
+    -------
+    iterator of Finding
+        What was found.
+    """
     lift, query = (math.ceil(scale) for scale in scales)
     high = 14 * query
     sure = sure_votes(selector)
@@ -119,13 +155,16 @@ def _laws(make: Make, worlds: tuple[World, World], only: Transcript, width: int)
 
 
 def _showing(mistakes: int, ballot: dict[bytes, int]) -> World:
-    """Mistakes at the first check, none later, and always this ballot."""
+    """Return a world with mistakes at the first check, none later, and always this ballot."""
     return lambda past: (0 if past else mistakes, ballot)
 
 
 def _losing(held: int, under: int, shift: int) -> World:
-    """Ten checks at which the published key has next to no votes; then it holds many, against an
-    underdog. `shift` is the one vote in which worlds differ."""
+    """Return a world in which the published key loses its votes, then gets them back.
+
+    For ten checks it has next to no votes; then it holds many, against an underdog. `shift` is the
+    one vote in which two worlds differ.
+    """
 
     def world(past: Transcript) -> tuple[object, ...]:
         if len(past) < 10:
@@ -140,7 +179,20 @@ def _losing(held: int, under: int, shift: int) -> World:
 def enumerated(
     plan: AnyPlan, watch: Callable[[Finding], None] = lambda finding: None
 ) -> Enumeration:
-    """Every mechanism of a plan, enumerated; `watch` is told each finding as it comes."""
+    """Enumerate every mechanism of a plan.
+
+    Parameters
+    ----------
+    plan
+        The plan.
+    watch
+        Called with each finding as it comes.
+
+    Returns
+    -------
+    Enumeration
+        What was found.
+    """
     findings: list[Finding] = []
     notes, several = _enumerated(plan)
     for finding in several:
@@ -151,13 +203,11 @@ def enumerated(
 
 def _enumerated(plan: AnyPlan) -> tuple[list[str], Iterator[Finding]]:
     if isinstance(plan, ExpertsPlan):
-        widest = max(1 / plan.epsilon_monitor, plan.releases / plan.epsilon_selector)
-        factor, notes = narrowed(widest)
+        factor, notes = narrowed(max(1 / plan.epsilon_monitor, 1 / plan.epsilon_selector))
         larger = replace(
             plan, epsilon=plan.epsilon * factor, epsilon_monitor=plan.epsilon_monitor * factor
         )
-        shared = "the gate enumerated with generations of one and of two releases, and two rules"
-        return [*notes, shared], experts_findings(larger)
+        return [*notes, "the gate enumerated with two rules"], experts_findings(larger)
     if isinstance(plan, EveryRoundPlan):
         added = (
             f"{plan.horizon:,} releases that add up are not enumerated at this size: one was, at "
@@ -169,7 +219,7 @@ def _enumerated(plan: AnyPlan) -> tuple[list[str], Iterator[Finding]]:
 
 
 def narrowed(widest: Fraction) -> tuple[int, list[str]]:
-    """By how much epsilon is raised so that noise can be walked through, and what is said of it."""
+    """Return the factor by which epsilon is raised so that noise can be enumerated, and a note."""
     factor = max(1, math.ceil(widest / WIDEST))
     said = (
         f"noise of scale {math.ceil(widest):,} is not enumerated at this size: the same code was, "
@@ -179,7 +229,7 @@ def narrowed(widest: Fraction) -> tuple[int, list[str]]:
 
 
 def scaled_down(plan: Plan) -> tuple[Plan, list[str]]:
-    """The plan with counts that can be enumerated, and what was changed.
+    """Return the plan with counts that can be enumerated, and notes on what was changed.
 
     >>> from littlestone.theory.sets import Points
     >>> small, notes = scaled_down(Plan.practical(Points(), epsilon=8, delta=1e-6, horizon=1000))
@@ -211,10 +261,10 @@ def _gate(plan: Plan, noise: Noise) -> VoteGate:
 
 
 def _scales(plan: Plan) -> tuple[Fraction, ...]:
-    """The scales of the noise: of lift and query, or of the mistakes monitor; of the selector."""
+    """Return the scales of the monitor's noise (threshold and query, or one) and the selector's."""
     monitor = _gate(plan, ScriptedNoise({}))._monitor
     if isinstance(monitor, AboveThreshold):
-        return monitor._lift_scale, monitor._query_scale, 2 / plan.epsilon_selector
+        return monitor._threshold_scale, monitor._query_scale, 2 / plan.epsilon_selector
     return monitor._scale, 2 / plan.epsilon_selector
 
 

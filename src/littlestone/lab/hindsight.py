@@ -1,4 +1,4 @@
-"""Hindsight: how few mistakes a rule of the class that never changes could have made.
+"""Count the mistakes of the best fixed rule of a class on a stream.
 
 Exact for points, sets and rules, by counting values, and for finite classes whose rules can be
 tried on every distinct row. Elsewhere it is the better of the targets behind the stream.
@@ -22,8 +22,22 @@ MOST_TRIED = 20_000_000
 
 
 def best_mistakes(cls: HypothesisClass, stream: Stream) -> int | None:
-    """The mistakes of the best rule that never changes; None when it would take too long.
+    """Return the mistakes of the best fixed rule; None when that would take too long.
 
+    Parameters
+    ----------
+    cls
+        The class.
+    stream
+        The stream.
+
+    Returns
+    -------
+    int or None
+        The mistakes.
+
+    Examples
+    --------
     >>> from littlestone.theory.sets import Points
     >>> best_mistakes(Points(), Stream(np.array([1, 1, 2]), np.array([True, True, True]), None))
     1
@@ -42,7 +56,7 @@ def best_mistakes(cls: HypothesisClass, stream: Stream) -> int | None:
 
 
 def _gains(stream: Stream, column: Column) -> list[int]:
-    """For each value that is positive more often than not, by how much."""
+    """Return, for each value that is positive more often than not, by how much."""
     entries = column_of(stream.batch, column)
     seen = Counter(map(key_of, entries[stream.answers].tolist()))
     likely = set(seen)
@@ -72,7 +86,7 @@ def _tried(cls: HypothesisClass, stream: Stream) -> int | None:
 
 
 def _distinct(batch: Batch) -> tuple[Any, Any]:
-    """The first of each set of equal rows, and to which set a row belongs."""
+    """Return the first of each set of equal rows, and to which set a row belongs."""
     columns = list(batch.values()) if isinstance(batch, dict) else [batch]
     codes = np.zeros(len(columns[0]), dtype=np.int64)
     for column in columns:

@@ -1,4 +1,4 @@
-"""What a mechanism really costs: its law on families of small neighbours, against its claim.
+"""Enumerate mechanisms on families of small neighbours, against their claims.
 
 Each function runs the code it is given (the real one, or a faulty twin) on all small neighbours and
 on the extremal families of docs/guarantee.md, which come close to the claim, so that too little
@@ -46,9 +46,20 @@ ROUNDING = 1e-6, 1e-13
 
 @dataclass(frozen=True)
 class Finding:
-    """The dearest pair of neighbours of a family: what it costs, what was claimed.
+    """Hold the loss of the most expensive pair of neighbours of a family.
 
-    `epsilon` is what goes with the claimed delta, `delta` what goes with the claimed epsilon.
+    Parameters
+    ----------
+    mechanism
+        The mechanism's name.
+    family
+        The family, in words.
+    claim
+        What was claimed.
+    epsilon
+        What goes with the claimed delta.
+    delta
+        What goes with the claimed epsilon.
     """
 
     mechanism: str
@@ -59,7 +70,7 @@ class Finding:
 
     @property
     def share(self) -> float:
-        """The larger share of the claim that was reached."""
+        """Return the larger share of the claim that was reached."""
         shares = [self.epsilon / float(self.claim.epsilon)]
         if self.claim.delta:
             shares.append(self.delta / float(self.claim.delta))
@@ -67,7 +78,7 @@ class Finding:
 
     @property
     def kept(self) -> bool:
-        """Whether the claim holds on this family, to the precision of floats."""
+        """Return whether the claim holds on this family, to the precision of floats."""
         share, amount = ROUNDING
         if self.epsilon <= float(self.claim.epsilon) * (1 + share):
             return True
@@ -75,7 +86,24 @@ class Finding:
 
 
 def worst(mechanism: str, family: str, claim: Cost, pairs: Iterable[Pair[Outcome]]) -> Finding:
-    """The finding over pairs of laws."""
+    """Return the finding over pairs of laws.
+
+    Parameters
+    ----------
+    mechanism
+        The mechanism's name.
+    family
+        The family, in words.
+    claim
+        What is claimed.
+    pairs
+        The laws of neighbours.
+
+    Returns
+    -------
+    Finding
+        The largest loss.
+    """
     epsilon = delta = 0.0
     for one, other in pairs:
         epsilon = max(epsilon, epsilon_at(float(claim.delta), one, other))
@@ -84,13 +112,45 @@ def worst(mechanism: str, family: str, claim: Cost, pairs: Iterable[Pair[Outcome
 
 
 def at_one(mechanism: str, family: str, claim: Cost, laws: Iterable[Laws]) -> Finding:
-    """The loss at single transcripts of inputs on which delta plays no part: pure epsilon."""
+    """Return the loss at single transcripts, for inputs on which delta plays no part.
+
+    Parameters
+    ----------
+    mechanism
+        The mechanism's name.
+    family
+        The family, in words.
+    claim
+        What is claimed; its epsilon is used.
+    laws
+        The probabilities of one transcript in two worlds, for each pair.
+
+    Returns
+    -------
+    Finding
+        The largest loss.
+    """
     losses = [largest_loss(*pair) for pair in laws if pair[0] or pair[1]]
     return Finding(mechanism, family, Cost(claim.epsilon), max(losses, default=0.0), 0.0)
 
 
 def mistakes_monitor(make: Make, epsilon: Fraction, cap: int = 1) -> Iterator[Finding]:
-    """The monitor of Theorem 3, with a user of `cap` rounds."""
+    """Enumerate the monitor of Theorem 3.
+
+    Parameters
+    ----------
+    make
+        Makes the monitor.
+    epsilon
+        What it claims to cost.
+    cap
+        The rounds of one user.
+
+    Returns
+    -------
+    iterator of Finding
+        What was found.
+    """
     name, claim, unit = "mistakes monitor", Cost(epsilon), math.ceil(cap / epsilon)
     length = 5 if unit == 1 else 3
     laws = {
@@ -129,10 +189,25 @@ def sparse_vector(
     epsilon: Fraction,
     releases: int,
     scales: tuple[Fraction, Fraction],
-    refreshed: bool = False,
 ) -> Iterator[Finding]:
-    """The sparse vector of Theorem 2, on queries that move by one; `scales` are those of its lift
-    and its query noise."""
+    """Enumerate the sparse vector of Theorem 2, on queries that move by one.
+
+    Parameters
+    ----------
+    make
+        Makes the mechanism.
+    epsilon
+        What it claims to cost.
+    releases
+        How often it may fire.
+    scales
+        The scales of its threshold noise and its query noise.
+
+    Returns
+    -------
+    iterator of Finding
+        What was found.
+    """
     name, claim = "sparse vector", Cost(epsilon)
     lift, query = (math.ceil(scale) for scale in scales)
     length = 3 if lift <= 2 else 2
@@ -145,7 +220,7 @@ def sparse_vector(
     )
     yield worst(name, f"{len(worlds)} streams of {length} queries", claim, small)
     high, quiet = 14 * query, (False,) * 10
-    only = (*quiet, True) * releases if refreshed else quiet + (True,) * releases
+    only = quiet + (True,) * releases
     one, other = (
         transcripts(
             make,
@@ -160,7 +235,20 @@ def sparse_vector(
 
 
 def selection(selector: Selector[Votes], claim: Cost) -> Iterator[Finding]:
-    """A selector of one key by votes, Theorems 4 and 5, at its own epsilon and delta."""
+    """Enumerate a selector of one key by votes (Theorems 4 and 5).
+
+    Parameters
+    ----------
+    selector
+        The selector.
+    claim
+        What it claims to cost.
+
+    Returns
+    -------
+    iterator of Finding
+        What was found.
+    """
     unit = math.ceil(2 / claim.epsilon)
     lead = 100 * unit
     sure = sure_votes(selector)
@@ -187,14 +275,27 @@ def selection(selector: Selector[Votes], claim: Cost) -> Iterator[Finding]:
 
 
 def sure_votes(selector: object) -> int:
-    """So many votes that delta plays no part any more."""
+    """Return so many votes that delta plays no part any more."""
     if isinstance(selector, DrawnAndKept):
         return len(selector.curve.keep)
     return selector.threshold if isinstance(selector, StableHistogram) else 1
 
 
 def counting(counts: Sequence[int], thresholds: Sequence[int]) -> World:
-    """A world that shows a monitor these counts, at these thresholds."""
+    """Return a world that gives a monitor these counts, at these thresholds.
+
+    Parameters
+    ----------
+    counts
+        What each check reads.
+    thresholds
+        The threshold of each check.
+
+    Returns
+    -------
+    World
+        The world.
+    """
     return lambda past: (counts[len(past)], thresholds[len(past)])
 
 
@@ -207,7 +308,7 @@ def _shifted(
     shift: int,
     width: int,
 ) -> Laws:
-    """The probability of one transcript, without and with a shift at one check."""
+    """Return the probability of one transcript, without and with a shift at one check."""
     other = [n + shift * (at == place) for at, n in enumerate(counts)]
     worlds = counting(counts, thresholds), counting(other, thresholds)
     one, two = (transcripts(make, world, len(only), width, only) for world in worlds)
@@ -215,7 +316,7 @@ def _shifted(
 
 
 class _Laws:
-    """The laws of a selector's answers, each computed once."""
+    """Compute the law of a selector's answers, once for each ballot."""
 
     def __init__(self, selector: Enumerated) -> None:
         self._selector = selector

@@ -1,7 +1,7 @@
-"""Adversaries who look: they choose each example against the rule that is published.
+"""Play adaptive adversaries: they choose each example against the published rule.
 
-Both stay realizable. A private learner's guarantee holds against them too; its few mistakes do not
-have to.
+Both stay realizable. A private learner's guarantee holds against them too; a small number of
+mistakes is not guaranteed.
 """
 
 from math import prod
@@ -17,10 +17,15 @@ MOST_POINTS = 4_096
 
 
 class TreeAdversary:
-    """Walks down a mistake tree, always against the published rule.
+    """Walk down a mistake tree, always against the published rule.
 
     Every round is a mistake and the play stays realizable, so no learner makes fewer mistakes than
     the tree is deep. `truth` is a hypothesis that fits the whole play, known when it ends.
+
+    Parameters
+    ----------
+    tree
+        The mistake tree.
     """
 
     def __init__(self, tree: MistakeTree) -> None:
@@ -42,13 +47,20 @@ class TreeAdversary:
 
 
 class Mirror:
-    """Shows an example that the published rule gets wrong, as long as some rule of the class fits
-    all that was shown; of those examples, one that leaves the most rules possible.
+    """Show an example that the published rule gets wrong, while some rule fits all examples so far.
 
-    The rules in play are the whole class where its table can be written out, else the finite part
-    that has its dimension. When the published rule is right about every rule left, it shows what
-    is true. `shown_wrong` counts the rounds on which it caught the learner.
+    Of such examples it shows one that leaves the most rules possible. The rules in play are the
+    whole class where its table can be written out, else the finite part that has its dimension.
+    When the published rule agrees with every rule left, it shows what is true. `shown_wrong` counts
+    the rounds on which the published rule was wrong.
 
+    Parameters
+    ----------
+    cls
+        The class.
+
+    Examples
+    --------
     >>> from littlestone.theory.hypothesis import NEVER
     >>> from littlestone.theory.sets import Points
     >>> adversary = Mirror(Points())
@@ -77,8 +89,10 @@ class Mirror:
         return self._move
 
     def _against(self, rule: Hypothesis) -> tuple[object, bool]:
-        """The best example against a rule; showing it again costs nothing, so it is kept until the
-        rule changes."""
+        """Return the best example against a rule.
+
+        Showing it again costs nothing, so it is kept until the rule changes.
+        """
         said = rule.predict(self._batch)
         left = [
             (self._space & ~ones if answer else self._space & ones)
@@ -93,7 +107,7 @@ class Mirror:
 
 
 def _table(cls: HypothesisClass) -> Table:
-    """The class written out; its skeleton where there is no end of it, or too much."""
+    """Return the class written out; its finite core where it is infinite or too large."""
     try:
         size, domain = cls.size, cls.domain()
         count = prod(map(len, domain.values()))

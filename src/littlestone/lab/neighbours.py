@@ -1,9 +1,10 @@
-"""Neighbouring streams on which a leak shows most, made from what is public: class, plan, coins.
+"""Make neighbouring streams on which a leak shows most, from public things: class, plan, seed.
 
-One replaced round moves the monitor's count by one and one vote by one. That tells most where both
-are on the rim: the count just reaches its threshold at a check, and the votes are so many that the
-leader is named about as often as not. So a stream is played against a forest with the same coins:
-one surprise again and again up to those votes, then surprises that leave the votes alone.
+One replaced round moves the monitor's count by one and one vote by one. The worlds differ most
+where both are at their thresholds: the count just reaches its threshold at a check, and the votes
+are so many that the leader is named about as often as not. So a stream is played against a forest
+with the same random bits: one mistake again and again up to those votes, then mistakes that leave
+the votes alone.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,9 +32,29 @@ LONGEST = 2000
 
 
 def for_forests(cls: HypothesisClass, plan: Plan, seed: int) -> list[Neighbours]:
-    """Neighbours for a class, a plan and its coins: votes on the rim of twice its epsilon, votes on
-    its own, and a vote that stands alone.
+    """Return neighbours for DPSOA.
 
+    Parameters
+    ----------
+    cls
+        The class.
+    plan
+        The plan.
+    seed
+        The seed of the forest.
+
+    Returns
+    -------
+    list of Neighbours
+        With votes at the threshold of twice the epsilon, at that of the epsilon, and a vote alone.
+
+    Raises
+    ------
+    BadParameter
+        If no stream is found.
+
+    Examples
+    --------
     >>> from littlestone.theory.sets import Points
     >>> plan = Plan.practical(Points(), epsilon=8, delta=1e-6, horizon=100)
     >>> for pair in for_forests(Points(), plan, seed=0):
@@ -64,13 +85,26 @@ def _what(at: int, votes: int) -> str:
 
 
 def turned(stream: Sequence[Row], at: int) -> tuple[Row, ...]:
-    """The stream with one label turned round."""
+    """Return the stream with one label flipped.
+
+    Parameters
+    ----------
+    stream
+        The rows.
+    at
+        The index of the row.
+
+    Returns
+    -------
+    tuple
+        The rows.
+    """
     x, y = stream[at]
     return (*stream[:at], (x, not y), *stream[at + 1 :])
 
 
 class _Played:
-    """A stream against the forest of a plan, which never fires here, and the first rule."""
+    """Play a stream against the forest of a plan, which never fires here, and the first rule."""
 
     def __init__(
         self, cls: HypothesisClass, plan: Plan, seed: int, surprises: Sequence[Row], votes: int
@@ -82,7 +116,7 @@ class _Played:
         self.mistakes = 0
 
     def stream(self) -> tuple[Row, ...]:
-        """Rows up to the check at which the threshold is reached."""
+        """Return rows up to the check at which the threshold is reached."""
         every = self.plan.check_every
         longest = min(self.plan.horizon, max(LONGEST, every))
         while len(self.rows) < longest and (len(self.rows) % every or not self._there()):
@@ -90,7 +124,7 @@ class _Played:
         return tuple(self.rows)
 
     def _there(self) -> bool:
-        """Whether the monitor's count is on the rim at the next check."""
+        """Return whether the monitor's count is at its threshold at the next check."""
         plan, every = self.plan, self.plan.check_every
         if plan.monitor == "votes":
             return plan.trees - self.forest.votes.get(self.rule, 0) >= plan.thresholds[-1]
@@ -100,8 +134,10 @@ class _Played:
         return bool(self.mistakes >= allowed(age, 0))
 
     def _next(self) -> Row:
-        """The leading surprise up to the votes that are wanted; then one that leaves them alone,
-        makes no rival strong and gives nothing back to the first rule."""
+        """Return the leading mistake up to the votes wanted, then one that leaves them alone.
+
+        The latter makes no rival strong and gives nothing back to the first rule.
+        """
         if sum(n for rule, n in self.forest.votes.items() if self._leads(rule)) < self.votes:
             return self.surprises[0]
         moves = [(row, self._move(row)) for row in self.surprises]
@@ -113,7 +149,7 @@ class _Played:
         return min(harmless, key=lambda move: self._harm(*move[1:]), default=(NULL,))[0]
 
     def _leads(self, rule: Hypothesis | None) -> bool:
-        """Whether it is a rule that the leading surprise speaks for."""
+        """Return whether a rule gets the leading mistake right."""
         x, y = self.surprises[0]
         return rule is not None and rule(x) == y
 
@@ -122,7 +158,7 @@ class _Played:
         return after == self.rule, self.forest.votes.get(after, 0) + 1 if rival and after else 0
 
     def _move(self, row: Row) -> tuple[Hypothesis | None, Hypothesis | None]:
-        """The vote of the tree that the next round reaches, before and after this row."""
+        """Return the vote of the tree that the next round reaches, before and after this row."""
         forest, (x, y) = self.forest, row
         number, leaf = (
             int(places[0]) for places in forest.routed(routes_of(self.plan, [len(self.rows)]))
@@ -145,12 +181,39 @@ class _Played:
 
 
 def planted(cls: HypothesisClass, plan: Plan, seed: int) -> Forest:
-    """The forest of a plan, at its beginning."""
+    """Return the forest of a plan, at its beginning.
+
+    Parameters
+    ----------
+    cls
+        The class.
+    plan
+        The plan.
+    seed
+        The seed of the forest.
+
+    Returns
+    -------
+    Forest
+        The forest.
+    """
     return Forest(cls, plan.shapes, seed, root=plan.root, replant=plan.replant)
 
 
 def show(forest: Forest, plan: Plan, rows: Sequence[Row], start: int = 0) -> None:
-    """Rounds from number `start` on, each of a user of its own; null rounds are passed over."""
+    """Have a forest learn rounds, each of a user of its own; null rounds are passed over.
+
+    Parameters
+    ----------
+    forest
+        The forest.
+    plan
+        Its plan.
+    rows
+        The rounds.
+    start
+        The number of the first.
+    """
     told = [(number, x, y) for number, (x, y) in enumerate(rows, start) if y is not None]
     if told:
         numbers, xs, ys = map(list, zip(*told, strict=True))
@@ -158,14 +221,27 @@ def show(forest: Forest, plan: Plan, rows: Sequence[Row], start: int = 0) -> Non
 
 
 def routes_of(plan: Plan, numbers: list[int]) -> Routes:
-    """What sends rounds to their trees."""
+    """Return what routes rounds to their trees.
+
+    Parameters
+    ----------
+    plan
+        The plan.
+    numbers
+        The numbers of the rounds.
+
+    Returns
+    -------
+    array
+        One route a round.
+    """
     if plan.unit == "user":
         return user_numbers(numbers, len(numbers))
     return np.array(numbers)
 
 
 def _telling(cls: HypothesisClass, plan: Plan, seed: int, stream: Sequence[Row]) -> int | None:
-    """The first round whose turned label leaves the leader with a vote less at the end."""
+    """Return the first round whose flipped label leaves the leader with a vote less at the end."""
     x, y = next(row for row in stream if row != NULL)
 
     def held(rows: Sequence[Row]) -> int:
@@ -179,7 +255,20 @@ def _telling(cls: HypothesisClass, plan: Plan, seed: int, stream: Sequence[Row])
 
 
 def surprises_of(cls: HypothesisClass, rule: Hypothesis) -> Iterator[Row]:
-    """Examples that the first rule gets wrong and another rule right."""
+    """Yield examples that the first rule gets wrong and another rule right.
+
+    Parameters
+    ----------
+    cls
+        The class.
+    rule
+        Its first rule.
+
+    Returns
+    -------
+    iterator of Row
+        The examples.
+    """
     points = list(cls.skeleton()[1])
     for _ in range(KINDS):
         for x in points:
@@ -193,14 +282,34 @@ def surprises_of(cls: HypothesisClass, rule: Hypothesis) -> Iterator[Row]:
 
 
 def _next(x: Any) -> Any:
-    """Another example, which the class may or may not be able to read."""
+    """Return another example, which the class may or may not be able to read."""
     if isinstance(x, dict):
         return {name: _next(value) for name, value in x.items()}
     return x + "'" if isinstance(x, str) else x + 1
 
 
 def with_a_null_round(rule: Hypothesis, rows: Sequence[Row], every: int = 1) -> Neighbours:
-    """A stream, and the same without its first example that the first rule gets wrong."""
+    """Return a stream, and the same without the first example that the first rule gets wrong.
+
+    Parameters
+    ----------
+    rule
+        The first rule.
+    rows
+        The stream.
+    every
+        The rounds from one check to the next.
+
+    Returns
+    -------
+    Neighbours
+        The pair.
+
+    Raises
+    ------
+    BadParameter
+        If the rule is right on every row.
+    """
     wrong = (n for n, (x, y) in enumerate(rows) if y is not None and rule(x) != y)
     at = next(wrong, None)
     if at is None:
@@ -210,7 +319,7 @@ def with_a_null_round(rule: Hypothesis, rows: Sequence[Row], every: int = 1) -> 
 
 
 def first_rule(cls: HypothesisClass) -> Hypothesis:
-    """The rule before any example."""
+    """Return the rule before any example."""
     rule = cls.hypothesis(cls.start())
     if rule is None:
         raise BadParameter(f"{cls!r} has no rule before any example")

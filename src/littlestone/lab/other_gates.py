@@ -1,5 +1,7 @@
-"""What the gates of the other learners really cost: generations (Theorem 10), and a selection at
-every check (Theorem 11). Enumerated, against the claim, as in `gates`."""
+"""Enumerate the gates of the other learners, against their claims.
+
+Epochs with the exponential mechanism (Theorem 10), and a selection at every check (Theorem 11).
+"""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -15,10 +17,10 @@ from littlestone.learning.adaptive import EveryRoundPlan
 from littlestone.learning.weighing import ExpertsPlan
 from littlestone.privacy.above_threshold import MistakesMonitor
 from littlestone.privacy.accounting import Cost
+from littlestone.privacy.epochs import MistakesGate
 from littlestone.privacy.every_check import EveryCheck
 from littlestone.privacy.exponential import Scores
 from littlestone.privacy.gate import STAY, Decision
-from littlestone.privacy.generations import GenerationsGate
 from littlestone.privacy.histogram import StableHistogram
 from littlestone.privacy.noise import Noise
 from littlestone.privacy.rehearsal import ScriptedNoise
@@ -38,85 +40,119 @@ def gate_of_two(
     monitor: Fraction,
     selector: Fraction,
     *,
-    kind: type[GenerationsGate[Scores]] = GenerationsGate,
-    singles: int = 1,
-    releases: int = 2,
     threshold: Threshold = lambda age, refusals: 1,
     check_every: int = 1,
-) -> GenerationsGate[Scores]:
-    """A gate of generations over two rules, at its beginning."""
-    return kind(
+) -> MistakesGate[Scores]:
+    """Return a gate of epochs over two rules, at its beginning.
+
+    Parameters
+    ----------
+    noise
+        Where all noise is drawn.
+    monitor
+        The monitor's epsilon.
+    selector
+        The selector's epsilon.
+    threshold
+        The threshold, as a function of (age, refusals).
+    check_every
+        The rounds from one check to the next.
+
+    Returns
+    -------
+    MistakesGate
+        The gate.
+    """
+    return MistakesGate(
         noise,
         epsilon=monitor,
-        alone=FromLaw(KEYS, epsilon=selector),
-        singles=singles,
-        shared=FromLaw(KEYS, epsilon=selector / releases),
-        releases=releases,
+        selector=FromLaw(KEYS, epsilon=selector),
         threshold=threshold,
         published=A,
         check_every=check_every,
+        leave_out_published=False,
     )
 
 
-def small_generations(monitor: Fraction, selector: Fraction, singles: int, rounds: int) -> Finding:
-    """Every stream of so many rounds, for two rules."""
+def small_experts(monitor: Fraction, selector: Fraction, rounds: int) -> Finding:
+    """Enumerate every stream of so many rounds, for two rules.
+
+    Parameters
+    ----------
+    monitor
+        The monitor's epsilon.
+    selector
+        The selector's epsilon.
+    rounds
+        The number of rounds.
+
+    Returns
+    -------
+    Finding
+        The largest loss.
+    """
     width = CUT * math.ceil(1 / monitor)
     laws = {
         rows: transcripts(
-            lambda noise: gate_of_two(noise, monitor, selector, singles=singles),
-            experts(of(rows), singles),
-            rounds,
-            width,
+            lambda noise: gate_of_two(noise, monitor, selector), experts(of(rows)), rounds, width
         )
         for rows in streams(rounds)
     }
     pairs = ((laws[one], laws[other]) for one in laws for other in neighbours(one))
     family = f"{len(laws)} streams of {rounds} rounds"
-    return at_one("generations gate", family, Cost(monitor + selector), pairs)
+    return at_one("epochs gate", family, Cost(monitor + selector), pairs)
 
 
-def extremal_generations(
-    monitor: Fraction,
-    selector: Fraction,
-    singles: int,
-    *,
-    kind: type[GenerationsGate[Scores]] = GenerationsGate,
-    restarted: bool = True,
-    too_many: int = 0,
-) -> Finding:
-    """Quiet checks pin the lift; the replaced round then fires the gate, and speaks for an
-    underdog, which is named by every release that still remembers the round. `restarted=False`
-    (scores that never forget) and `too_many` releases a generation are faults."""
-    most, releases = (1, 1) if singles else (2, 2)
-    fires = most + (not restarted) + too_many
+def extremal_experts(monitor: Fraction, selector: Fraction, restarted: bool = True) -> Finding:
+    """Enumerate a pair of streams that costs all that is claimed.
+
+    Quiet checks pin the threshold noise; the replaced round then fires the gate, and speaks for an
+    underdog, which is drawn.
+
+    Parameters
+    ----------
+    monitor
+        The monitor's epsilon.
+    selector
+        The selector's epsilon.
+    restarted
+        False is a fault: scores never forget, so that the round speaks at a second firing too.
+
+    Returns
+    -------
+    Finding
+        The loss.
+    """
+    fires = 1 if restarted else 2
     unit = math.ceil(1 / monitor)
     every = 12 * unit
     high = 30 * unit
     only: Transcript = (*(STAY,) * QUIET, *(Decision(True, A) for _ in range(fires)))
 
-    def make(noise: Noise) -> GenerationsGate[Scores]:
+    def make(noise: Noise) -> MistakesGate[Scores]:
         return gate_of_two(
-            noise, monitor, selector, kind=kind, singles=singles, releases=releases,
-            threshold=lambda age, refusals: 0 if age <= QUIET * every else high, check_every=every,
-        )  # fmt: skip
+            noise,
+            monitor,
+            selector,
+            threshold=lambda age, refusals: 0 if age <= QUIET * every else high,
+            check_every=every,
+        )
 
     def world(new: int) -> World:
         def inputs(past: Transcript) -> tuple[object, ...]:
             firings = len(past) - QUIET
             mistakes = every if not past or firings > 0 else new if firings == 0 else 0
-            remembered = new if firings < most or fires > most else 0
-            return mistakes, (-LEAD * unit + remembered, 0 - remembered)
+            return mistakes, (-LEAD * unit + new, -new)
 
         return inputs
 
     one, other = (transcripts(make, world(n), len(only), 60 * unit, only) for n in (1, 0))
     laws: list[Laws] = [(one, other)]
-    family = "quiet checks, then underdogs" + (", one by one" if singles else "")
-    return at_one("generations gate", family, Cost(monitor + selector), laws)
+    return at_one("epochs gate", "quiet checks, then underdogs", Cost(monitor + selector), laws)
 
 
 def exponential(epsilon: Fraction) -> Iterator[Finding]:
-    """The exponential mechanism, on scores that one example moves by one (Theorem 6)."""
+    """Enumerate the exponential mechanism, on scores that one example moves by one (Theorem 6)."""
     claim = Cost(epsilon)
 
     def law(scores: Sequence[int]) -> dict[bytes, float]:
@@ -136,21 +172,16 @@ def exponential(epsilon: Fraction) -> Iterator[Finding]:
 
 
 def experts_findings(plan: ExpertsPlan) -> Iterator[Finding]:
-    """Every mechanism of a plan of private experts."""
+    """Enumerate every mechanism of a plan of private experts."""
     monitor, selector = plan.epsilon_monitor, plan.epsilon_selector
     yield from mistakes_monitor(lambda noise: MistakesMonitor(noise, epsilon=monitor), monitor)
     yield from exponential(selector)
-    if plan.releases > 1:
-        yield from exponential(selector / plan.releases)
-    rounds = 3 if monitor >= 1 else 2
-    for singles in sorted({0, min(1, plan.singles)}):
-        yield small_generations(monitor, selector, singles, rounds)
-    for singles in sorted({0, plan.singles}):
-        yield extremal_generations(monitor, selector, singles)
+    yield small_experts(monitor, selector, rounds=3 if monitor >= 1 else 2)
+    yield extremal_experts(monitor, selector)
 
 
 def every_check_findings(plan: EveryRoundPlan) -> Iterator[Finding]:
-    """The histogram of one release, and a few releases of the gate that add up."""
+    """Enumerate the histogram of one release, and a few releases of the gate that add up."""
     each = EveryCheck(
         ScriptedNoise({}),
         epsilon=plan.epsilon,
@@ -163,7 +194,22 @@ def every_check_findings(plan: EveryRoundPlan) -> Iterator[Finding]:
 
 
 def every_check(epsilon: Fraction, delta: Fraction, releases: int) -> Finding:
-    """All small streams, a release at each round."""
+    """Enumerate all small streams, a release at each round.
+
+    Parameters
+    ----------
+    epsilon
+        What is claimed.
+    delta
+        What is claimed.
+    releases
+        How many releases there are.
+
+    Returns
+    -------
+    Finding
+        The largest loss.
+    """
     first = EveryCheck(
         ScriptedNoise({}), epsilon=epsilon, delta=delta, releases=releases, published=OLD
     )

@@ -1,4 +1,4 @@
-"""Runs: a learner made afresh many times, shown two neighbouring streams, and what was published.
+"""Run a learner many times on two neighbouring streams, and record what was published.
 
 Only what is public is looked at: when the gate fired, and which rule stood then.
 """
@@ -22,7 +22,7 @@ PART = 25
 
 
 class Audited(Protocol):
-    """What an audit asks of a learner. `ledger` and `skip_one` are used where they are."""
+    """Describe what an audit needs of a learner. `ledger` and `skip_one` are used if present."""
 
     @property
     def releases(self) -> tuple[Release, ...]: ...
@@ -37,9 +37,18 @@ module, or a frozen value with `__call__`."""
 
 @dataclass(frozen=True)
 class Neighbours:
-    """Two streams that differ in one round, and what that round is.
+    """Hold two streams that differ in one round.
 
-    `every` is the public schedule of checks: nothing can be published in between.
+    Parameters
+    ----------
+    what
+        The round, in words.
+    one
+        The one stream.
+    other
+        The other stream.
+    every
+        The public schedule of checks: nothing can be published in between.
     """
 
     what: str
@@ -54,15 +63,24 @@ class Neighbours:
 
     @property
     def example(self) -> object:
-        """The example that was replaced."""
+        """Return the example that was replaced."""
         pairs = zip(self.one, self.other, strict=True)
         here, there = next((a, b) for a, b in pairs if a != b)
         return there[0] if here[1] is None else here[0]
 
 
 class Firing(NamedTuple):
-    """A firing: after which round, the rule it published (None: no new one), and what the rule that
-    stands then says of the replaced example."""
+    """Record a firing.
+
+    Parameters
+    ----------
+    round
+        After which round it was.
+    rule
+        The rule it published; None: no new one.
+    answer
+        What the rule that stands then says of the replaced example.
+    """
 
     round: int
     rule: str | None
@@ -76,7 +94,26 @@ Seen: TypeAlias = tuple[Firing, ...]
 def in_both_worlds(
     make: Make, pair: Neighbours, runs: int, workers: int | None, watch: Callable[[int], None]
 ) -> tuple[list[Seen], list[Seen]]:
-    """What was published in every run of the two worlds; `watch` is told how many were made."""
+    """Return what was published in every run of the two worlds.
+
+    Parameters
+    ----------
+    make
+        Makes the learner.
+    pair
+        The two streams.
+    runs
+        The runs of each world.
+    workers
+        How many processes run.
+    watch
+        Called with the number of runs made so far.
+
+    Returns
+    -------
+    tuple of list
+        What each run published, by world.
+    """
     found: tuple[list[Seen], list[Seen]] = ([], [])
     with ProcessPoolExecutor(workers or os.cpu_count(), get_context("spawn")) as pool:
         jobs = [
@@ -97,7 +134,22 @@ def _several(make: Make, rows: Sequence[Row], pair: Neighbours, count: int) -> l
 
 
 def published(learner: Audited, rows: Sequence[Row], pair: Neighbours) -> Seen:
-    """What a learner publishes on some rows, one check after the other."""
+    """Return what a learner publishes on some rows, one check after the other.
+
+    Parameters
+    ----------
+    learner
+        The learner.
+    rows
+        The rows.
+    pair
+        The pair that they are of.
+
+    Returns
+    -------
+    tuple of Firing
+        All that was made public.
+    """
     firings: list[Firing] = []
     uses, releases = _uses(learner), len(learner.releases)
     for at in range(0, len(rows), pair.every):
@@ -112,8 +164,11 @@ def published(learner: Audited, rows: Sequence[Row], pair: Neighbours) -> Seen:
 
 
 def _show(learner: Any, rows: Sequence[Row], start: int) -> None:
-    """Some rounds. Per user, each round has a user of its own: its number. A learner that knows no
-    null rounds is not shown them."""
+    """Have a learner learn some rounds.
+
+    Per user, each round has a user of its own: its number. A learner without null rounds is not
+    given any.
+    """
     per_user = getattr(getattr(learner, "plan", None), "unit", "event") == "user"
     if hasattr(learner, "skip_one"):
         xs, ys = map(list, zip(*rows, strict=True))

@@ -1,8 +1,8 @@
-"""Neighbouring streams for private experts, and for learners that release at every round.
+"""Make neighbouring streams for private experts, and for releases at every round.
 
 Experts: two kinds of rows that the first rule gets wrong, mixed so that the rules which are right
-on the replaced one are drawn with a probability that a turned label moves most. The laws of the
-draw and of one check on the rim are known (Theorems 3 and 6), so the mix is computed.
+on the replaced one are drawn with a probability that a flipped label moves most. The laws of the
+draw and of one check at the threshold are known (Theorems 3 and 6), so the mix is computed.
 """
 
 import math
@@ -31,15 +31,31 @@ LONGEST = 400
 
 
 class Mix(NamedTuple):
-    """A stream whose first row is the replaced one, and how well it tells two worlds apart."""
+    """Hold a stream whose first row is the replaced one, and how well it separates two worlds."""
 
     merit: float
     stream: tuple[Row, ...]
 
 
 def for_experts(cls: HypothesisClass, plan: ExpertsPlan, seed: int) -> list[Neighbours]:
-    """The mix that shows most, if the draws spent twice their epsilon.
+    """Return the mix that shows most, if the draws spent twice their epsilon.
 
+    Parameters
+    ----------
+    cls
+        The class.
+    plan
+        The plan.
+    seed
+        The seed of the first rule.
+
+    Returns
+    -------
+    list of Neighbours
+        One pair.
+
+    Examples
+    --------
     >>> from littlestone.theory.thresholds import Thresholds
     >>> plan = ExpertsPlan.practical(Thresholds(1, 7), epsilon=1, horizon=100)
     >>> [(pair.what, len(pair.one)) for pair in for_experts(Thresholds(1, 7), plan, seed=0)]
@@ -75,10 +91,10 @@ def _mixes(memory: Evidence, plan: ExpertsPlan, rows: Sequence[Row]) -> Iterator
 
 
 def _mistakes(plan: ExpertsPlan) -> int:
-    """As many as reach the first threshold at the age that they take."""
-    alone, _ = plan.schedules()
+    """Return as many mistakes as reach the first threshold at the age that they take."""
+    schedule = plan.schedule()
     count, every = plan.threshold, plan.check_every
-    while count < min(alone(count + -count % every, 0), plan.horizon):
+    while count < min(schedule(count + -count % every, 0), plan.horizon):
         count += 1
     return count
 
@@ -91,13 +107,26 @@ def _mistakes_of(memory: Evidence, rows: Sequence[Row]) -> npt.NDArray[np.int64]
 
 
 def _drawn(mistakes: npt.NDArray[np.int64], rate: float, right: npt.NDArray[np.bool_]) -> float:
-    """The probability that one of the rules that are `right` is drawn, at twice the epsilon."""
+    """Return the probability that a rule that is `right` is drawn, at twice the epsilon."""
     weights = np.exp(-rate * (mistakes - mistakes.min()))
     return float(weights[right].sum() / weights.sum())
 
 
 def for_every_round(cls: HypothesisClass, plan: EveryRoundPlan) -> list[Neighbours]:
-    """One surprise again and again, up to about half of the trees; then null rounds."""
+    """Return one mistake again and again, up to about half of the trees; then null rounds.
+
+    Parameters
+    ----------
+    cls
+        The class.
+    plan
+        The plan.
+
+    Returns
+    -------
+    list of Neighbours
+        One pair.
+    """
     surprise = next(iter(surprises_of(cls, first_rule(cls))), None)
     if surprise is None:
         raise BadParameter(f"{cls!r} has no example that its first rule gets wrong")

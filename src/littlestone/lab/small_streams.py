@@ -1,4 +1,4 @@
-"""The smallest learners that can drive a gate: rows in, what each check reads out."""
+"""Provide the smallest learners that can drive a gate: rows in, what each check reads out."""
 
 import random
 from collections import Counter
@@ -21,12 +21,25 @@ Rows = Callable[[Transcript], Row]
 
 
 def of(rows: tuple[Row, ...]) -> Rows:
-    """Rows fixed in advance."""
+    """Return rows fixed in advance."""
     return lambda past: rows[len(past)]
 
 
 def reacting(seed: int, replaced: int | None = None) -> Rows:
-    """Rows that depend on everything released before, the same but for the `replaced` round."""
+    """Return rows that depend on everything released before.
+
+    Parameters
+    ----------
+    seed
+        The seed of the rows.
+    replaced
+        The round that is replaced, if one is.
+
+    Returns
+    -------
+    Rows
+        The rows, the same but for the replaced round.
+    """
 
     def row(past: Transcript) -> Row:
         world = "other" if len(past) == replaced else "one"
@@ -36,18 +49,30 @@ def reacting(seed: int, replaced: int | None = None) -> Rows:
 
 
 def streams(horizon: int) -> list[tuple[Row, ...]]:
+    """Return every stream of so many rounds."""
     return list(product((A, B, None), repeat=horizon))
 
 
 def neighbours(rows: tuple[Row, ...]) -> Iterator[tuple[Row, ...]]:
+    """Yield every stream that differs in at most one round."""
     for number, row in product(range(len(rows)), (A, B, None)):
         yield (*rows[:number], row, *rows[number + 1 :])
 
 
 def epochs(rows: Rows, restarted: bool = True) -> World:
-    """A flat forest with a tree for each round: a row is a mistake unless published says so too.
+    """Return a flat forest with a tree for each round.
 
-    `restarted=False` is a fault: the forest then keeps the rows of earlier epochs.
+    Parameters
+    ----------
+    rows
+        The rows. A row is a mistake unless it speaks for the published key.
+    restarted
+        False is a fault: the forest then keeps the rows of earlier epochs.
+
+    Returns
+    -------
+    World
+        What each check reads.
     """
 
     def world(past: Transcript) -> tuple[object, ...]:
@@ -64,7 +89,20 @@ def epochs(rows: Rows, restarted: bool = True) -> World:
 
 
 def forest(rows: Rows, trees: int = 2) -> World:
-    """Round n goes to tree n mod `trees`, which votes for its latest row, at first for OLD."""
+    """Return a forest: round n goes to tree n mod `trees`, which votes for its latest row.
+
+    Parameters
+    ----------
+    rows
+        The rows.
+    trees
+        How many trees there are; they vote for OLD at first.
+
+    Returns
+    -------
+    World
+        What each check reads.
+    """
 
     def world(past: Transcript) -> tuple[object, ...]:
         votes: list[Row] = [OLD] * trees
@@ -79,27 +117,34 @@ BelieveIn = Literal["nothing", "published", "rows"]
 TWO = Fraction(2)
 
 
-def generation_of(firings: int, singles: int, releases: int) -> int:
-    """The generation that a release belongs to, the slow and obvious way (Theorem 10)."""
-    return firings if firings < singles else singles + (firings - singles) // releases
-
-
 def experts(
     rows: Rows,
-    singles: int = 1,
-    releases: int = 2,
     restarted: bool = True,
     believe: BelieveIn = "nothing",
     epsilon: Fraction = TWO,
 ) -> World:
-    """Two rules; a row speaks for one of them, and the other errs on it.
+    """Return two rules; a row speaks for one of them, and the other errs on it.
 
-    `restarted=False` is a fault: scores then count all rounds, those of earlier generations too.
-    To `believe` in what was "published" costs nothing; in the "rows" themselves, it is a fault.
+    Parameters
+    ----------
+    rows
+        The rows.
+    restarted
+        False is a fault: scores then count all rounds, those of earlier epochs too.
+    believe
+        What the prior is made from: what was "published" costs nothing, the "rows" themselves are a
+        fault.
+    epsilon
+        What a draw spends.
+
+    Returns
+    -------
+    World
+        What each check reads.
     """
 
     def world(past: Transcript) -> tuple[object, ...]:
-        published, since, firings = A, 0, 0
+        published, since = A, 0
         belief = Belief(2)
         for number, decision in enumerate(past):
             assert isinstance(decision, Decision)
@@ -108,17 +153,11 @@ def experts(
             if believe == "rows" and rows(past[:number]) is not None:
                 belief.drop(np.array([key != rows(past[:number]) for key in (A, B)]))
             published = decision.key or published
-            if decision.fired:
-                firings += 1
-                before, after = (
-                    generation_of(n, singles, releases) for n in (firings - 1, firings)
-                )
-                since = number + 1 if before != after and restarted else since
+            since = number + 1 if decision.fired and restarted else since
         shown: list[Row] = [rows(past[:n]) for n in range(since, len(past) + 1)]
         mistakes = [sum(row not in (key, None) for row in shown) for key in (A, B)]
-        penalties = belief.penalties(epsilon / (1 if firings < singles else releases) / 2)
         row = rows(past)
         wrong = int(row is not None and row != published)
-        return wrong, tuple((-np.array(mistakes) - penalties).tolist())
+        return wrong, tuple((-np.array(mistakes) - belief.penalties(epsilon / 2)).tolist())
 
     return world

@@ -1,4 +1,4 @@
-"""Synthetic streams: fixed by a seed, so that a figure can be printed again. They know the truth.
+"""Make synthetic streams, fixed by a seed, so that a figure can be printed again.
 
 A stream is columns, labels and the rule behind them. Unbounded vocabularies are Zipf distributed:
 value r of a column comes up in proportion to 1/(r + 1). A stream too long to hold at once comes in
@@ -25,8 +25,21 @@ VOCABULARY = 100_000
 
 @dataclass(frozen=True)
 class Stream:
-    """Examples with labels, and the rule that the labels follow but for noise; None when nobody
-    knows. When the target changes on the way, from round `turn` (from 0) on it is `later`."""
+    """Hold examples with labels, and the rule that the labels follow but for noise.
+
+    Parameters
+    ----------
+    batch
+        The examples.
+    answers
+        The labels.
+    truth
+        The rule behind them; None if it is not known.
+    later
+        The target from round `turn` on, if it changes.
+    turn
+        The round, from 0, at which it changes.
+    """
 
     batch: Batch
     answers: Mask
@@ -38,7 +51,20 @@ class Stream:
         return len(self.answers)
 
     def part(self, start: int, stop: int) -> "Stream":
-        """Some of its rounds."""
+        """Return some of its rounds.
+
+        Parameters
+        ----------
+        start
+            The first round, from 0.
+        stop
+            The round after the last.
+
+        Returns
+        -------
+        Stream
+            The rounds.
+        """
         some = slice(start, stop)
         return replace(
             self,
@@ -48,12 +74,12 @@ class Stream:
         )
 
     def errors(self, rule: Hypothesis) -> int:
-        """The mistakes of one rule that never changes."""
+        """Return the mistakes of one fixed rule."""
         return int((rule.predict(self.batch) != self.answers).sum())
 
     @property
     def unavoidable(self) -> int | None:
-        """The mistakes of the rules behind it, each while it is the target: the label noise."""
+        """Return the mistakes of the targets, each while it is the target: the label noise."""
         if self.truth is None:
             return None
         if self.later is None:
@@ -63,8 +89,24 @@ class Stream:
 
 
 def zipf(draw: np.random.Generator, count: int, size: int = VOCABULARY) -> npt.NDArray[np.int64]:
-    """Ranks from 0 on, by inverting the logarithm that the weights 1/(r + 1) sum up to.
+    """Draw ranks from 0 on, by inverting the logarithm that the weights 1/(r + 1) sum up to.
 
+    Parameters
+    ----------
+    draw
+        The random bits.
+    count
+        How many ranks.
+    size
+        How many values there are.
+
+    Returns
+    -------
+    array of int64
+        The ranks.
+
+    Examples
+    --------
     >>> zipf(np.random.default_rng(7), 6)
     array([ 1333, 30623,  7557,    12,    30, 23321])
     """
@@ -75,7 +117,24 @@ def zipf(draw: np.random.Generator, count: int, size: int = VOCABULARY) -> npt.N
 def positions(
     draw: np.random.Generator, rounds: int, rate: float, spacing: Spacing
 ) -> npt.NDArray[np.intp]:
-    """The rounds of the positives."""
+    """Draw the rounds of the positives.
+
+    Parameters
+    ----------
+    draw
+        The random bits.
+    rounds
+        The number of rounds.
+    rate
+        The share of positives.
+    spacing
+        How they are spread.
+
+    Returns
+    -------
+    array of int
+        The rounds.
+    """
     count = round(rounds * rate)
     if spacing == "i.i.d.":
         return np.flatnonzero(draw.random(rounds) < rate)
@@ -94,7 +153,30 @@ def values(
     noise: float = 0.0,
     part: int = 0,
 ) -> Stream:
-    """One column of whole numbers; the positives are `culprits` values drawn by the seed."""
+    """Make one column of whole numbers in which some values are the positives.
+
+    Parameters
+    ----------
+    seed
+        The seed.
+    rounds
+        The number of rounds.
+    rate
+        The share of positives.
+    spacing
+        How they are spread.
+    culprits
+        How many values are positive.
+    noise
+        The share of labels that are flipped.
+    part
+        Which part of the stream.
+
+    Returns
+    -------
+    Stream
+        The stream.
+    """
     draw = np.random.default_rng(seed)
     bad = draw.choice(np.arange(10, VOCABULARY), size=culprits, replace=False)
     draw = _of_part(draw, part)
@@ -116,9 +198,31 @@ def rows(
     noise: float = 0.0,
     part: int = 0,
 ) -> Stream:
-    """Several columns of strings; one value of one column causes the positives.
+    """Make several columns of strings; one value of one column causes the positives.
 
-    `correlated`: the column after the culprit's agrees with it nine times in ten.
+    Parameters
+    ----------
+    seed
+        The seed.
+    rounds
+        The number of rounds.
+    rate
+        The share of positives.
+    spacing
+        How they are spread.
+    columns
+        The names of the columns.
+    correlated
+        Whether the column after the cause's agrees with it nine times in ten.
+    noise
+        The share of labels that are flipped.
+    part
+        Which part of the stream.
+
+    Returns
+    -------
+    Stream
+        The stream.
     """
     draw = np.random.default_rng(seed)
     where = int(draw.integers(0, len(columns)))
@@ -138,13 +242,32 @@ def rows(
 
 
 def spelt(ranks: npt.NDArray[np.int64]) -> npt.NDArray[np.object_]:
-    """Ranks as strings, each a Python object made once."""
+    """Return ranks as strings, each a Python object made once."""
     names = np.array([f"v{rank}" for rank in range(VOCABULARY)], dtype=object)
     return np.asarray(names[ranks])
 
 
 def scores(seed: int, rounds: int, points: int, noise: float = 0.0, part: int = 0) -> Stream:
-    """Uniform numbers from 1 to `points`, positive from a random cut on."""
+    """Make uniform numbers, positive from a random cut on.
+
+    Parameters
+    ----------
+    seed
+        The seed.
+    rounds
+        The number of rounds.
+    points
+        The largest number; the smallest is 1.
+    noise
+        The share of labels that are flipped.
+    part
+        Which part of the stream.
+
+    Returns
+    -------
+    Stream
+        The stream.
+    """
     draw = np.random.default_rng(seed)
     cls = Thresholds(1, points)
     truth = cls.rule(int(draw.integers(0, cls.size)))
@@ -154,7 +277,7 @@ def scores(seed: int, rounds: int, points: int, noise: float = 0.0, part: int = 
 
 
 def _of_part(draw: np.random.Generator, part: int) -> np.random.Generator:
-    """What the rounds of a part are drawn from, once the truth is."""
+    """Return the random bits of a part's rounds, once the truth is drawn."""
     return draw.spawn(part)[-1] if part else draw
 
 

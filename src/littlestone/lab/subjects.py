@@ -1,7 +1,7 @@
-"""Subjects: the learners that can be audited, by name, each with its plan.
+"""Register the learners that can be audited, by name, each with its plan.
 
-A subject makes learners with fresh secret noise and the coins of `seed`. The coins are not secret:
-the guarantee holds for each value of them, so both worlds and all runs have the same ones.
+A subject makes learners with fresh secret noise and the random bits of `seed`. These are not
+secret: the guarantee holds for each value of them, so both worlds and all runs have the same ones.
 """
 
 import math
@@ -30,7 +30,19 @@ TREES_A_VOTE = 2
 
 @dataclass(frozen=True)
 class Subject:
-    """Makes a learner that promises what its plan says; or `soa`, which promises nothing."""
+    """Make a learner that claims what its plan says; or `soa`, which claims nothing.
+
+    Parameters
+    ----------
+    name
+        The learner's name.
+    cls
+        The class.
+    plan
+        The plan.
+    seed
+        The seed of the random bits.
+    """
 
     name: str
     cls: HypothesisClass
@@ -39,7 +51,7 @@ class Subject:
 
     @property
     def claim(self) -> Cost:
-        """What is promised."""
+        """Return what is claimed."""
         return Cost(self.plan.epsilon, getattr(self.plan, "delta", Fraction(0)))
 
     def __call__(self) -> Audited:
@@ -55,25 +67,37 @@ class Subject:
 
     @property
     def every(self) -> int:
-        """The rounds from one check to the next; without a plan, anything may come at any round."""
+        """Return the rounds from one check to the next; without a plan, 1."""
         return 1 if self.name == "soa" else getattr(self.plan, "check_every", 1)
 
     @property
     def control(self) -> "Subject | None":
-        """The same learner with twice the epsilon; none of one that promises nothing."""
+        """Return the same learner with twice the epsilon; None if nothing is claimed."""
         return None if self.name == "soa" else replace(self, plan=twice(self.plan))
 
 
 def twice(plan: AnyPlan) -> AnyPlan:
-    """The plan with twice the epsilon, and every count as it was."""
+    """Return the plan with twice the epsilon, and every count as it was."""
     if isinstance(plan, EveryRoundPlan):
         return replace(plan, epsilon=2 * plan.epsilon)
     return replace(plan, epsilon=2 * plan.epsilon, epsilon_monitor=2 * plan.epsilon_monitor)
 
 
 def votes_at_the_rim(plan: Plan, times: int = 1) -> int:
-    """The votes at which one more or less tells most, if the selector spends so many times its
-    epsilon and half of that is claimed: a leader is then named about as often as not."""
+    """Return the votes at which one more or less is seen best.
+
+    Parameters
+    ----------
+    plan
+        The plan.
+    times
+        The selector spends so many times its epsilon, and half of that is claimed.
+
+    Returns
+    -------
+    int
+        The votes: a leader is then named about as often as not.
+    """
     epsilon, delta = times * float(plan.epsilon_selector), float(plan.delta_selector)
     selection = Selection(SELECTORS[plan.selector], epsilon, delta)
     votes = range(1, selection.votes_for(0.95) + 1)
@@ -82,11 +106,13 @@ def votes_at_the_rim(plan: Plan, times: int = 1) -> int:
 
 
 def small(plan: AnyPlan) -> list[AnyPlan]:
-    """The same mechanisms and budget, with counts so small that a leak shows in a few runs. Privacy
-    holds for any counts, so this is the promise where it can be seen.
+    """Return the plan with counts so small that a leak shows in a few runs.
 
-    The first plan has trees for the votes at the rim (where the first rule can be voted for, at
-    that of twice the epsilon), the second has two, for votes that stand alone. Either has a
+    The mechanisms and the budget are the same. Privacy holds for any counts, so these make the same
+    claim where it can be tested.
+
+    The first plan has trees for the votes at the threshold (where the first rule can be voted for,
+    at that of twice the epsilon), the second has two, for votes that stand alone. Either has a
     threshold that can be reached at the first check, and one release where releases are counted.
 
     >>> from littlestone.theory.sets import Points
@@ -107,8 +133,10 @@ def small(plan: AnyPlan) -> list[AnyPlan]:
 
 
 def _for_mistakes(plan: Plan, trees: int) -> Plan:
-    """A round for each tree, all mistakes, and the first check just reaches the threshold: the
-    schedule has raised it by one by then."""
+    """Give each tree a round, all mistakes; the first check just reaches the threshold.
+
+    The schedule has raised it by one by then.
+    """
     return replace(
         plan,
         leaves={1: trees},
@@ -120,8 +148,10 @@ def _for_mistakes(plan: Plan, trees: int) -> Plan:
 
 
 def _for_votes(plan: Plan, trees: int) -> Plan:
-    """The first rule stands for election too, so it has to lose every tree: rounds enough to reach
-    them all."""
+    """Give rounds enough to reach all trees.
+
+    The first rule is a candidate too, so it has to lose every tree.
+    """
     return replace(
         plan,
         leaves={1: trees},

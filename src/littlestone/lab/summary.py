@@ -1,4 +1,4 @@
-"""Summaries: the cells of a sweep that differ in their seed only, as one line."""
+"""Summarise the cells of a sweep that differ in their seed only, as one line."""
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -19,9 +19,11 @@ random first guess escapes the constant, not the logarithm."""
 
 
 class Line(NamedTuple):
-    """Some seeds of one learner on one stream. `excess` is over the best rule that never changes,
-    `beyond_targets` over the targets, each in its time (they differ under drift); `trouble` says
-    why there is nothing to tell."""
+    """Hold the summary of several seeds of one learner on one stream.
+
+    `excess` is over the best fixed rule, `beyond_targets` over the targets, each in its time (they
+    differ under drift); `trouble` is the error, if no game was played.
+    """
 
     cls: str
     dimension: int
@@ -39,17 +41,17 @@ class Line(NamedTuple):
     trouble: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON data."""
+        """Return it as JSON data."""
         return self._asdict()
 
 
 def group_of(cell: Cell) -> tuple[str, str, int, float, str]:
-    """What cells of one line have in common."""
+    """Return what cells of one line have in common."""
     return cell.cls, cell.stream, cell.rounds, cell.epsilon, cell.learner
 
 
 def grouped(results: Iterable[Result]) -> list[list[Result]]:
-    """The results, those that differ in their seed only together, in the order they came."""
+    """Return the results in groups that differ in their seed only, in the order they came."""
     groups: dict[tuple[str, str, int, float, str], list[Result]] = {}
     for result in results:
         groups.setdefault(group_of(result.cell), []).append(result)
@@ -57,7 +59,7 @@ def grouped(results: Iterable[Result]) -> list[list[Result]]:
 
 
 def lines(results: Iterable[Result]) -> list[Line]:
-    """One line for each group of results, those of one stream together."""
+    """Return one line for each group of results, those of one stream together."""
     found = [_line(group) for group in grouped(results)]
     places = {(line.cls, line.stream): n for n, line in reversed([*enumerate(found)])}
     return sorted(found, key=lambda line: (places[line.cls, line.stream], line.rounds))
@@ -82,7 +84,7 @@ def _line(group: Sequence[Result]) -> Line:
 
 
 def median_curve(group: Sequence[Result]) -> list[tuple[int, float]]:
-    """At each round at which the curves were sampled, the median of the mistakes."""
+    """Return the median of the mistakes at each round at which the curves were sampled."""
     points = sorted(point for result in group for point in result.curve)
     return [
         (rounds, median(mistakes for _, mistakes in some))

@@ -1,8 +1,8 @@
-"""Sweeps: learners x streams x seeds, one cell each. A cell can be run anywhere, once.
+"""Run learners x streams x seeds, one cell each. A cell can be run anywhere, once.
 
-Promises: the learner of a cell is made where the cell is run, so no spender crosses a process; the
-same cell has the same key, in every run; what a learner or an adversary cannot do is a sentence in
-the result, not the end of the sweep.
+Promises: the learner of a cell is made where the cell is run, so no mechanism crosses a process;
+the same cell has the same key, in every run; what a learner or an adversary does not support is an
+error in the result, not the end of the sweep.
 """
 
 import json
@@ -27,7 +27,31 @@ FILE = "file:"
 
 @dataclass(frozen=True)
 class Cell:
-    """One learner on one stream with one seed."""
+    """Describe one learner on one stream with one seed.
+
+    Parameters
+    ----------
+    cls
+        The class, as on the command line.
+    learner
+        The learner's name.
+    stream
+        The stream's name.
+    rounds
+        The number of rounds.
+    epsilon
+        The privacy budget.
+    delta
+        The privacy budget.
+    seed
+        The seed of stream and learner.
+    noise
+        The share of labels that are flipped.
+    tolerance
+        The share of mistakes that causes no change.
+    version
+        Our version.
+    """
 
     cls: str
     learner: str
@@ -42,14 +66,17 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """What tells it from every other cell."""
+        """Return what identifies it among all cells."""
         return json.dumps(asdict(self), sort_keys=True)
 
 
 @dataclass(frozen=True, repr=False)
 class Result:
-    """How a cell came out; `trouble` says why it did not; `vacuous` is what the learner's plan said
-    before the game. Private where the stream is."""
+    """Hold how a cell came out. Private where the stream is.
+
+    `trouble` is the error, if no game was played; `vacuous` is what the learner's plan said before
+    the game.
+    """
 
     cell: Cell
     dimension: int
@@ -70,16 +97,16 @@ class Result:
 
     @property
     def mistakes(self) -> int:
-        """How many there were in all."""
+        """Return how many there were in all."""
         return self.curve[-1][1] if self.curve else 0
 
     @property
     def excess(self) -> int | None:
-        """Mistakes beyond those of the best rule that never changes."""
+        """Return the mistakes beyond those of the best fixed rule."""
         return None if self.best is None else self.mistakes - self.best
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON data; `result_from_json` reads it back."""
+        """Return it as JSON data; `result_from_json` reads it back."""
         data = asdict(self)
         data["curve"] = [list(point) for point in self.curve]
         return data
@@ -92,8 +119,24 @@ def result_from_json(data: Mapping[str, Any]) -> Result:
 
 
 def run_cell(cls: HypothesisClass, cell: Cell, given: Stream | None = None) -> Result:
-    """Play a cell's game; `given` is the stream when it is a file's.
+    """Play a cell's game.
 
+    Parameters
+    ----------
+    cls
+        The class.
+    cell
+        The cell.
+    given
+        The stream, when it is read from a file.
+
+    Returns
+    -------
+    Result
+        How it came out.
+
+    Examples
+    --------
     >>> from littlestone.theory.thresholds import Thresholds
     >>> cell = Cell("thresholds:s:1:7", "soa", "halving", 1000, 1.0, 1e-6, seed=1)
     >>> run_cell(Thresholds(1, 7, column="s"), cell).mistakes
@@ -120,7 +163,7 @@ def run_cell(cls: HypothesisClass, cell: Cell, given: Stream | None = None) -> R
 
 
 def _played(cls: HypothesisClass, cell: Cell, given: Stream | None) -> tuple[Transcript, bool]:
-    """The game, and whether the learner said beforehand that it would learn nothing."""
+    """Return the game, and whether the learner's plan said that it would learn nothing."""
     if given is None:
         make = ADVERSARIES.get(cell.stream)
         if make is None:

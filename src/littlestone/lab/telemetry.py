@@ -1,4 +1,4 @@
-"""A made-up stream of telemetry: events of a mobile app, one of whose versions fails.
+"""Make a stream of telemetry: events of a mobile app, one of whose versions fails.
 
 Columns have large vocabularies with a few common values and a long tail. The bad version is rolled
 out some way into the stream; before that failures are noise.
@@ -19,7 +19,7 @@ ROLLED_OUT, SHARE, NOISE = 0.2, 0.05, 0.01
 
 
 def vocabulary(column: str) -> list[str]:
-    """The values of a column, the commonest first."""
+    """Return the values of a column, the commonest first."""
     size = SIZES[column]
     if column == "version":
         names = [f"{n // 200 + 3}.{n // 20 % 10}.{n % 20}" for n in range(size)]
@@ -33,7 +33,22 @@ def vocabulary(column: str) -> list[str]:
 
 
 def write_events(path: Path, events: int = 300_000, seed: int = 7) -> int:
-    """Write the stream as a CSV file; the event from which the bad version is about."""
+    """Write the stream as a CSV file.
+
+    Parameters
+    ----------
+    path
+        The file.
+    events
+        How many events.
+    seed
+        The seed.
+
+    Returns
+    -------
+    int
+        The event from which on the bad version is in use.
+    """
     draw = np.random.default_rng(seed)
     columns = {name: _column(draw, name, events) for name in COLUMNS}
     start = round(ROLLED_OUT * events)

@@ -1,4 +1,4 @@
-"""Transcripts: what a game was, who played it, and how it came out. They go to JSON and back."""
+"""Record what a game was, who played it, and how it came out. Transcripts go to JSON and back."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -15,10 +15,11 @@ Point = tuple[int, int]
 
 @dataclass(frozen=True, repr=False)
 class Transcript:
-    """A game and its provenance. Private, as it counts mistakes: it does not print.
+    """Hold a game and its provenance. Private, as it counts mistakes: it does not print.
 
-    `best` is the mistakes of the best rule of the class that never changes, `unavoidable` those of
-    the targets themselves (the label noise); None where nobody knows. `coins` are not secret.
+    `best` is the mistakes of the best fixed rule of the class, `unavoidable` those of the targets
+    themselves (the label noise); None where they are not known. `coins` is the learner's seed,
+    which is not secret.
     """
 
     version: str
@@ -54,16 +55,16 @@ class Transcript:
 
     @property
     def mistakes(self) -> int:
-        """How many there were in all."""
+        """Return how many there were in all."""
         return self.curve[-1][1] if self.curve else 0
 
     @property
     def rule(self) -> Hypothesis:
-        """The rule that is published at the end."""
+        """Return the rule that is published at the end."""
         return self.releases[-1].rule
 
     def to_json(self) -> dict[str, Any]:
-        """The transcript as JSON data; `transcript_from_json` reads it back exactly."""
+        """Return it as JSON data; `transcript_from_json` reads it back exactly."""
         data = {field.name: getattr(self, field.name) for field in fields(self)}
         data["curve"] = [list(point) for point in self.curve]
         data["releases"] = [[number, rule.to_json()] for number, rule in self.releases]

@@ -1,4 +1,4 @@
-"""Undecided integers: a draw that forks only as far as the code under enumeration asks.
+"""Represent draws symbolically: fork only as far as the code under enumeration asks.
 
 A uniform integer below 10^40, or Laplace noise without a cut-off, cannot be walked through value by
 value. But code asks few things of a draw: is it above this? which part of the range is it in? Here
@@ -18,13 +18,27 @@ Number = Fraction | float
 
 
 class Chooser(Protocol):
-    """Takes one of several outcomes by their probabilities, and remembers it as a fork."""
+    """Take one of several outcomes by their probabilities, and remember it as a fork."""
 
     def choose(self, outcomes: Sequence[tuple[T, Number]]) -> T: ...
 
 
 class Draw:
-    """An integer known to lie in [low, high]; `mass(low, high)` is its law. Ends may be None."""
+    """Hold an integer known to lie in [low, high].
+
+    Parameters
+    ----------
+    chooser
+        Takes the forks.
+    mass
+        The probability of an interval; None is an open end.
+    low
+        The least value left, or None.
+    high
+        The largest value left, or None.
+    width
+        Where an open end is cut off, if values have to be listed.
+    """
 
     def __init__(
         self,
@@ -38,7 +52,7 @@ class Draw:
         self.low, self.high = low, high
 
     def reaches(self, margin: int) -> bool:
-        """Whether it is at least `margin`: decided already, or a fork."""
+        """Return whether it is at least `margin`: decided already, or a fork."""
         if self.low is not None and self.low >= margin:
             return True
         if self.high is not None and self.high < margin:
@@ -53,7 +67,20 @@ class Draw:
         return yes
 
     def quotient(self, offset: int, by: int) -> int:
-        """(draw + offset) // by: a fork over the quotients that are left."""
+        """Return (draw + offset) // by: a fork over the quotients that are left.
+
+        Parameters
+        ----------
+        offset
+            What is added.
+        by
+            What it is divided by.
+
+        Returns
+        -------
+        int
+            The quotient.
+        """
         if self.low is None or self.high is None:
             raise TypeError("an unbounded draw has no finite number of quotients")
         first, last = (self.low + offset) // by, (self.high + offset) // by
@@ -61,7 +88,7 @@ class Draw:
         return self._forked(parts)
 
     def value(self) -> int:
-        """The integer itself: a fork over all that are left; an open end is cut at the width."""
+        """Return the integer itself: a fork over all that are left."""
         value = self._chooser.choose(_values(self._mass, self.low, self.high, self._width))
         self.low = self.high = value
         return value
@@ -82,7 +109,15 @@ class Draw:
 
 
 class Undecided:
-    """A draw plus a known number: what mechanisms add, compare and divide."""
+    """Represent a draw plus a known number: what mechanisms add, compare and divide.
+
+    Parameters
+    ----------
+    draw
+        The draw.
+    offset
+        The number.
+    """
 
     __slots__ = ("_draw", "_offset")
 
@@ -120,7 +155,7 @@ class Undecided:
 
 
 def _decided(other: int) -> int:
-    """A known number; another draw is decided first."""
+    """Return a known number; another draw is decided first."""
     return other.__index__()
 
 
@@ -128,7 +163,7 @@ def _decided(other: int) -> int:
 def _values(
     mass: Callable[[int | None, int | None], Number], low: int | None, high: int | None, width: int
 ) -> list[tuple[int, Number]]:
-    """The values that are left, with their probabilities; an open end is cut at the width."""
+    """Return the values left, with their probabilities; an open end is cut at the width."""
     first = min(0, high or 0) - width if low is None else low
     last = max(0, first) + width if high is None else high
     whole = mass(low, high)
@@ -137,7 +172,7 @@ def _values(
 
 
 def uniform_mass(below: int) -> Callable[[int | None, int | None], Number]:
-    """The law of a uniform integer of [0, below), exactly."""
+    """Return the law of a uniform integer of [0, below), exactly."""
 
     def mass(low: int | None, high: int | None) -> Number:
         return Fraction((below - 1 if high is None else high) - (low or 0) + 1, below)
@@ -147,12 +182,12 @@ def uniform_mass(below: int) -> Callable[[int | None, int | None], Number]:
 
 @cache
 def laplace_mass_between(scale: Fraction) -> Callable[[int | None, int | None], Number]:
-    """The mass of [low, high] under the discrete Laplace law, without cancellation."""
+    """Return the mass of [low, high] under the discrete Laplace law, without cancellation."""
     rate = 1 / float(scale)
     both = 1 + math.exp(-rate)
 
     def upper(low: int, high: int | None) -> float:
-        """Of [low, high] with low >= 0."""
+        """Return the mass of [low, high], low >= 0."""
         if high is None:
             return math.exp(-rate * low) / both
         return math.exp(-rate * low) * -math.expm1(-rate * (high - low + 1)) / both

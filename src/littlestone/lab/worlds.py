@@ -1,8 +1,8 @@
-"""Worlds: where the examples and the target of a class come from, for every family.
+"""Draw the examples and the target of a class, for every family.
 
 Promises: a target is a rule of the class, and the class can read every example. Families without a
-bound draw from Zipf vocabularies, in which a share of the rounds holds what the target is about;
-the others draw uniformly from the values that tell their rules apart.
+bound draw from Zipf vocabularies, in which a share of the rounds holds values that the target
+mentions; the others draw uniformly from the values that distinguish their rules.
 """
 
 from collections.abc import Mapping
@@ -35,8 +35,22 @@ COMMON = 10
 
 
 def target_of(cls: HypothesisClass, draw: np.random.Generator) -> Hypothesis:
-    """A rule of the class, drawn at random.
+    """Draw a rule of the class.
 
+    Parameters
+    ----------
+    cls
+        The class.
+    draw
+        The random bits.
+
+    Returns
+    -------
+    Hypothesis
+        The rule.
+
+    Examples
+    --------
     >>> from littlestone.theory.thresholds import Thresholds
     >>> print(target_of(Thresholds(0, 100, 5, "score"), np.random.default_rng(3)))
     score >= 85
@@ -69,7 +83,24 @@ def target_of(cls: HypothesisClass, draw: np.random.Generator) -> Hypothesis:
 def examples(
     cls: HypothesisClass, target: Hypothesis, draw: np.random.Generator, rounds: int
 ) -> Batch:
-    """So many examples, independent of each other."""
+    """Draw independent examples.
+
+    Parameters
+    ----------
+    cls
+        The class.
+    target
+        The target, whose values are put into a share of the rounds.
+    draw
+        The random bits.
+    rounds
+        How many.
+
+    Returns
+    -------
+    Batch
+        The examples.
+    """
     match cls:
         case Sets(_, column):
             batch = _batch({column: zipf(draw, rounds)})
@@ -99,7 +130,7 @@ def _from_domain(cls: HypothesisClass, draw: np.random.Generator, rounds: int) -
 
 
 def _array(values: tuple[Any, ...]) -> npt.NDArray[Any]:
-    """Values as an array in which each keeps its type."""
+    """Return values as an array in which each keeps its type."""
     kinds = set(map(type, values))
     return np.array(values, dtype=None if kinds <= {int} or kinds <= {float} else object)
 
@@ -115,7 +146,10 @@ def _count(batch: Batch) -> int:
 
 
 def _merged(parts: list[Batch], draw: np.random.Generator) -> Batch:
-    """The members' examples side by side; a column that several read is drawn from all of them."""
+    """Put the members' examples side by side.
+
+    A column that several read is drawn from all of them.
+    """
     columns: dict[Column, list[npt.NDArray[Any]]] = {}
     for part in parts:
         for name, column in part.items() if isinstance(part, dict) else [(None, part)]:

@@ -1,9 +1,9 @@
-"""The adaptive learner (Theorem 4.2): a release at every round. O(t) a round, so O(T^2) in all.
+"""Release a rule at every round (Theorem 4.2): O(t) per round, so O(T^2) in all.
 
-At each round a fresh forest is planted on the whole prefix and a stable histogram of its votes is
-released, so that a stream which reacts to what is published meets coins that it has not seen. All
-releases read the whole stream, so all of them add up; at epsilon 1 that is vacuous for any stream
-that can be run, and the plan says so. Where only privacy against such a stream matters, note that
+At each round a fresh forest is grown on the whole prefix and a stable histogram of its votes is
+released, so that an adaptive stream meets random bits that it has not seen. Every release reads the
+whole stream, so the costs of all releases add up; at epsilon 1 the plan is vacuous for any stream
+that can be run, and says so. Where only privacy against an adaptive stream matters, note that
 `DPSOA` and `PrivateExperts` are private against it too.
 """
 
@@ -25,7 +25,13 @@ from littlestone.learning.saving import Live
 from littlestone.learning.wording import Line, Planned
 from littlestone.privacy.accounting import Cost, per_release
 from littlestone.privacy.every_check import EveryCheck
-from littlestone.privacy.exact import BadParameter, Real, positive, probability, whole
+from littlestone.privacy.exact import (
+    BadParameter,
+    Real,
+    planned_delta,
+    planned_epsilon,
+    whole,
+)
 from littlestone.privacy.histogram import StableHistogram
 from littlestone.privacy.noise import Noise, SystemNoise
 from littlestone.theory.classes import HypothesisClass, checked_class, kinds_of, predict_rows
@@ -35,21 +41,39 @@ from littlestone.theory.rows import as_batch
 SURE = 0.99
 EVEN = 0.5
 TREES_A_VOTE = 2
-"""Trees for each vote that a release needs: with more, the first rule keeps more votes than the
-news has; with fewer, mistakes meet in the same trees."""
+"""Trees per vote that a release needs: with more, the first rule keeps more votes than the new one
+gets; with fewer, mistakes fall into the same trees."""
+LONGEST = 10**6
+"""Rounds to plan for, at most: T rounds take some T^2 steps."""
+MOST_SUMMED = 10**6
+"""Terms that are added up one by one; more of them have a formula."""
 STEPS = 3
-"""Of the search for a horizon; two are enough."""
+"""Iterations of the search for a horizon; two are enough."""
 
 
 @dataclass(frozen=True)
 class EveryRoundPlan(Planned):
-    """The constants of a learner that releases at every round.
+    """Hold the constants of a learner that releases at every round.
 
-    `first` is the first round after which it asks its trees; before it too few rounds have come
-    to make the votes that a release needs, whatever they are, so the schedule is public.
-    `mistakes_needed` is how many mistakes of the published rule it takes, on average, until another
-    rule has those votes and more than the rule it is to replace; None when no number does.
+    Parameters
+    ----------
+    epsilon, delta : Fraction
+        The budget of all releases together.
+    horizon : int
+        The number of rounds, each with a release.
+    trees : int
+        The trees of each forest.
+    first : int
+        The first round after which the trees are queried. Before it there are too few rounds for
+        the votes that a release needs, whatever the rows are, so the schedule is public.
+    votes_needed : int
+        The votes with which a rule is released with probability 0.99.
+    mistakes_needed : int or None
+        The mistakes of the published rule, on average, until another rule has more votes than the
+        published one and enough for a release; None when no number suffices.
 
+    Examples
+    --------
     >>> plan = EveryRoundPlan.of(epsilon=20, delta=1e-6, horizon=1000)
     >>> plan.votes_needed, plan.mistakes_needed, plan.vacuous
     (491, 681, False)
@@ -71,68 +95,134 @@ class EveryRoundPlan(Planned):
     def of(
         cls, epsilon: Real, delta: Real, horizon: int, *, trees: int | None = None
     ) -> "EveryRoundPlan":
-        """Trees enough for the votes that a release needs when `horizon` releases are made."""
-        total = Cost(positive(epsilon, "epsilon"), probability(delta, "delta"))
-        each = per_release(total, whole(horizon, "horizon", least=1))
+        """Choose enough trees for the votes that a release needs when `horizon` releases are made.
+
+        Parameters
+        ----------
+        epsilon, delta : Real
+            The budget of all releases together.
+        horizon : int
+            The number of rounds.
+        trees : int, optional
+            The trees of each forest; chosen if not given.
+
+        Returns
+        -------
+        EveryRoundPlan
+
+        Raises
+        ------
+        BadParameter
+            If a parameter is out of range.
+        """
+        if whole(horizon, "horizon", least=1) > LONGEST:
+            raise BadParameter(
+                f"a release at every round reads the whole stream each time: at most {LONGEST:,} "
+                f"rounds, not {horizon:,}. Take DPSOA, which has no such limit"
+            )
+        exact = planned_epsilon(epsilon, horizon, of=f"{horizon:,} releases")
+        total = Cost(exact, planned_delta(delta))
+        each = per_release(total, horizon)
         selection = Selection(StableHistogram, float(each.epsilon), float(each.delta))
         votes, even = selection.votes_for(SURE), selection.votes_for(EVEN)
         count = TREES_A_VOTE * votes if trees is None else whole(trees, "trees", least=1)
+        # The new rule must be released (even odds) and outvote the old one (half of the trees).
         mistakes = rounds_to_reach(max(even, math.ceil(count / 2)), count)
         return cls(total.epsilon, total.delta, horizon, count, max(1, votes // 2), votes, mistakes)
 
     @property
     def vacuous(self) -> bool:
-        """Whether a release needs more mistakes than there are rounds."""
+        """Tell whether a release needs more mistakes than there are rounds."""
         return self.mistakes_needed is None or self.mistakes_needed >= self.horizon
 
     @property
-    def not_vacuous_from(self) -> int:
-        """About the horizon from which on there can be the mistakes: they grow as the root of it,
-        and a little faster. With as many trees as are best there."""
+    def not_vacuous_from(self) -> int | None:
+        """Estimate the horizon from which on the plan is not vacuous; None beyond `LONGEST`.
+
+        With the best number of trees, the mistakes needed grow a little faster than the square root
+        of the horizon.
+        """
         horizon = self.horizon
         for _ in range(STEPS):
             needed = EveryRoundPlan.of(self.epsilon, self.delta, horizon).mistakes_needed or 0
             horizon = max(1, math.ceil(needed**2 / horizon))
+            if horizon > LONGEST:
+                return None
         return horizon
 
     def lines(self) -> Iterator[Line]:
-        """The plan as a table."""
+        """Yield the rows of the plan table."""
         pair = f"epsilon {float(self.epsilon):g}, delta {float(self.delta):g}"
         yield Line("privacy: proved", pair, "replace-one, per event; any stream")
         yield Line("releases", f"{self.horizon:,}", "one a round: they add up")
-        yield Line("trees", f"{self.trees:,} of one leaf", "planted afresh at every round")
+        yield Line("trees", f"{self.trees:,} of one leaf", "a fresh forest at every round")
         yield Line("votes a release needs", f"{self.votes_needed:,}", "for 99 %")
         if self.mistakes_needed is not None:
             yield Line(
-                "mistakes for them", f"about {self.mistakes_needed:,}", "some meet in a tree"
+                "mistakes needed", f"about {self.mistakes_needed:,}", "several may share a tree"
             )
-        yield Line("asks from round", f"{self.first:,}", "earlier there cannot be the votes")
+        yield Line("first release at round", f"{self.first:,}", "earlier there are too few votes")
         yield Line("horizon", f"{self.horizon:,} rounds", "then the last rule stands")
         if self.vacuous:
+            enough = self.not_vacuous_from
+            rounds = f"from about {enough:,} rounds on, or" if enough else "it takes"
             yield Line(
                 "vacuous",
                 "a release needs more mistakes than there are rounds",
-                f"the first rule will stand: from about {self.not_vacuous_from:,} rounds on, or a "
-                "larger epsilon, or DPSOA",
+                f"the first rule will stand: {rounds} a larger epsilon, or DPSOA",
             )
         else:
             yield Line("utility: heuristic", "no prediction", "measure it on synthetic streams")
 
 
 def rounds_to_reach(some: int, trees: int) -> int | None:
-    """How many rounds it takes, on average and rounded up, until so many trees have been reached,
-    when each round goes to a tree at random; None when there are not so many (coupon collector).
+    """Return the expected rounds, rounded up, until `some` of the trees are hit (coupon collector).
 
+    Parameters
+    ----------
+    some : int
+        How many trees are to be hit.
+    trees : int
+        The number of trees; each round goes to one of them at random.
+
+    Returns
+    -------
+    int or None
+        None if there are fewer than `some` trees.
+
+    Examples
+    --------
     >>> rounds_to_reach(2, 3), rounds_to_reach(491, 982), rounds_to_reach(4, 3)
     (3, 681, None)
     """
     if some > trees:
         return None
+    if some > MOST_SUMMED:  # the sum is close to an integral, of 1/x from trees - some to trees
+        left = trees - some
+        return math.ceil(trees * math.log((2 * trees + 1) / (2 * left + 1)))
     return math.ceil(float((trees / np.arange(trees, trees - some, -1)).sum()))
 
 
 class EveryRoundRunner:
-    """Voters and a gate that asks them at every round, moving through the rounds together."""
+    """Run the voters, and the gate that queries them at every round, through the rounds.
+
+    Parameters
+    ----------
+    cls : HypothesisClass
+        The class that is learned.
+    forest : Prefix
+        All rounds so far, and the votes of a forest grown on them.
+    gate : EveryCheck
+        Decides what is released.
+    rule : Hypothesis
+        The first published rule.
+    first : int
+        The first round after which the trees are queried.
+    publish : Publish
+        Called when the published rule changes.
+    watch : Watch
+        Called after each query, with private votes.
+    """
 
     def __init__(
         self,
@@ -149,15 +239,31 @@ class EveryRoundRunner:
         self._cls, self._first, self._publish, self._watch = cls, first, publish, watch
 
     def live(self) -> Live:
-        """What is needed to go on, beside the gate, the rule and the prefix."""
+        """Return the runner's own state; the gate, the rule and the prefix have theirs."""
         return {"mistakes": self.mistakes}
 
     def revive(self, live: Live, releases: Sequence[Release]) -> None:
-        """Go on from where another was saved; gate and prefix are revived already."""
+        """Load the runner's own state; gate and prefix are loaded already.
+
+        Parameters
+        ----------
+        live : Live
+            What `live` returned.
+        releases : Sequence of Release
+            Everything published so far.
+        """
         self.mistakes, self.rule = live["mistakes"], releases[-1].rule
 
     def advance(self, rounds: Stretch, start: int, stop: int) -> None:
-        """Learn the rounds from `start` up to `stop`, one after the other."""
+        """Learn the rounds from `start` up to `stop`, one after the other.
+
+        Parameters
+        ----------
+        rounds : Stretch
+            A batch of rounds that contains them.
+        start, stop : int
+            Round numbers; `stop` is not included.
+        """
         near = rounds.here()
         for number in range(start, stop):
             one = near.between(number, number + 1)
@@ -166,7 +272,19 @@ class EveryRoundRunner:
             self.pass_one(number)
 
     def advance_one(self, number: int, x: object, y: bool, route: int) -> None:
-        """Learn one round."""
+        """Learn one round.
+
+        Parameters
+        ----------
+        number : int
+            The number of the round.
+        x : object
+            The example.
+        y : bool
+            The label.
+        route : int
+            What routes the round to a tree.
+        """
         batch = as_batch([x], kinds_of(self._cls))
         self._learn(Rounds(batch, np.array([y]), np.array([number]), np.array([route])))
         self.pass_one(number)
@@ -176,7 +294,8 @@ class EveryRoundRunner:
         self.forest.learn(one.batch, one.answers, one.number)
 
     def pass_one(self, number: int) -> None:
-        """The end of a round, null or not: ask the trees."""
+        """End a round, null or not: query the trees."""
+        # Both conditions are public, so skipping a query reveals nothing (Theorem 11).
         if number + 1 < self._first or self.gate.exhausted:
             return
         _, key = self.gate.check(self.forest.ballot(number))
@@ -189,12 +308,35 @@ class EveryRoundRunner:
 
 
 class AdaptiveDPSOA(EventLearner):
-    """The learner of Theorem 4.2. O(t) a round: for streams of some 10^4 rounds. Forward only.
+    """Learn with a release at every round (Theorem 4.2). Forward only.
 
-    Requires: nothing of the stream. Promises: `guarantee`, for every stream, also one chosen in
-    reaction; the same rules however the rounds are batched. `plan.vacuous` says whether epsilon is
-    too small for a release to name anything but the first rule.
+    Takes O(t) per round: for streams of some 10^4 rounds. Privacy holds for every stream, also an
+    adaptive one, and the rules do not depend on how the rounds are batched (docs/guarantee.md,
+    Theorem 11). `plan.vacuous` tells whether epsilon is too small to release anything but the first
+    rule.
 
+    Parameters
+    ----------
+    cls : HypothesisClass
+        The class that is learned.
+    epsilon, delta : Real
+        The budget of all releases together.
+    horizon : int
+        The number of rounds after which the last rule stands.
+    trees : int, optional
+        The trees of each forest; chosen if not given.
+    seed : int, optional
+        Fixes the routing of rounds, which is not secret.
+    noise : Noise, optional
+        The source of secret noise; the system's if not given.
+
+    Raises
+    ------
+    BadParameter
+        If a parameter is out of range.
+
+    Examples
+    --------
     >>> from littlestone.theory.sets import Points
     >>> learner = AdaptiveDPSOA(Points(), epsilon=90, delta=1e-3, horizon=200)
     >>> learner.learn_many(["a", "b"] * 100, [1, 0] * 100)
@@ -220,7 +362,7 @@ class AdaptiveDPSOA(EventLearner):
         self.seed = fresh_seed() if seed is None else seed
         rule = cls.hypothesis(cls.start())
         if rule is None:
-            raise BadParameter(f"{cls!r} has no rule before any example")
+            raise BadParameter(f"{cls!r} has no rule before the first example")
         super().__init__(cls, rule, horizon)
         gate = EveryCheck(
             SystemNoise() if noise is None else noise,
@@ -236,10 +378,10 @@ class AdaptiveDPSOA(EventLearner):
 
 
 class EveryRound(AdaptiveDPSOA):
-    """The naive private baseline: the same, from one forest whose coins never change.
+    """Learn like `AdaptiveDPSOA` from one forest with the same random bits at every round.
 
-    Private all the same, as the proof fixes the coins; what it lacks is the promise of few
-    mistakes against a stream that reacts.
+    The naive private baseline. The proof fixes the random bits, so the guarantee is the same; what
+    it lacks is the bound on mistakes against an adaptive stream.
     """
 
     fresh = False

@@ -1,11 +1,13 @@
-"""Choosing constants that make few mistakes: from formulas, never from the data.
+"""Choose the constants of a plan that makes few mistakes: from formulas, never from the data.
 
-For epochs (`best`): try a few splits of the budget; for each, enough trees, and the least threshold
-at which a firing is rarely in vain; take the split whose mistakes, at the pace that suits it least,
-are fewest. For a forest that lasts (`lasting`): a margin that the monitor's noise rarely crosses.
+For epochs (`best`): try a few splits of the budget; for each, take enough trees and the least
+threshold at which a firing rarely fails to release; return the split with the fewest mistakes at
+the pace that suits it least. For a single forest (`lasting`): take a threshold that the monitor's
+noise rarely exceeds.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, partial
@@ -39,18 +41,18 @@ from littlestone.theory.vocabulary import OneOf, negation
 SPLITS = tuple(Fraction(n, 20) for n in range(4, 11))
 USUAL_SPLIT = Fraction(7, 20)
 SMALL_EPSILON = 0.03
-"""Below it the splits differ little, and each takes seconds to weigh: the usual one is taken."""
+"""Below it the splits differ little, and each takes seconds to evaluate: use the usual one."""
 IN_VAIN = 0.002
-"""How often a firing may find too few votes."""
+"""How often a firing may find too few votes for a release."""
 SURE = 0.99
 EASY_SHARE = 8
-"""Trees for each vote needed when one surprise makes a vote: few surprises land twice in a tree."""
+"""Trees per vote needed when one mistake makes a vote: few mistakes fall twice into a tree."""
 CREDIT = 8
-"""Thresholds' worth of tolerated mistakes after which the count starts afresh."""
+"""Thresholds' worth of tolerated mistakes after which the count is reset."""
 
 
 def complexity(cls: HypothesisClass) -> int:
-    """The dimension; where that is not known, what bounds it: the mistakes of the learner."""
+    """Return the Littlestone dimension, or the learner's mistake bound where it is unknown."""
     try:
         return cls.dimension
     except TooLarge:
@@ -58,7 +60,7 @@ def complexity(cls: HypothesisClass) -> int:
 
 
 def news_of(cls: HypothesisClass) -> News:
-    """What makes a tree of this class vote right; a guess for classes of your own.
+    """Return the mistakes that make a tree of this class vote right; a guess for custom classes.
 
     >>> from littlestone.theory.sets import Points
     >>> news_of(Points()), news_of(Rules(["a", "b"]))
@@ -77,8 +79,22 @@ def news_of(cls: HypothesisClass) -> News:
 
 
 def missing_from(rule: Hypothesis, cls: HypothesisClass) -> int:
-    """How many causes a published rule may lack: votes may be split so many ways.
+    """Return how many causes the published rule may lack: votes may be split so many ways.
 
+    Parameters
+    ----------
+    rule : Hypothesis
+        The published rule.
+    cls : HypothesisClass
+        Its class.
+
+    Returns
+    -------
+    int
+        At least 1. A function of public things, so thresholds may depend on it (Theorem 9).
+
+    Examples
+    --------
     >>> from littlestone.theory.vocabulary import one_of
     >>> missing_from(one_of(["a"]), Sets(3)), missing_from(one_of(["a"]), Sets(1))
     (2, 1)
@@ -94,7 +110,7 @@ def missing_from(rule: Hypothesis, cls: HypothesisClass) -> int:
 
 
 def can_stall(cls: HypothesisClass) -> bool:
-    """Whether copies may be right on all they see and still differ: then some trees are taller."""
+    """Tell whether learners without mistakes may still differ: then some trees are taller."""
     match cls:
         case Complement(of):
             return can_stall(of)
@@ -105,7 +121,25 @@ def can_stall(cls: HypothesisClass) -> bool:
 
 @dataclass(frozen=True)
 class Choice:
-    """One split of the budget, and what follows from it."""
+    """Hold one split of the budget, and the constants that follow from it.
+
+    Parameters
+    ----------
+    split : Fraction
+        The monitor's share of epsilon.
+    selector : type
+        The selection mechanism.
+    check_every : int
+        Rounds between checks.
+    trees : int
+        Trees of the forest.
+    thresholds : tuple of int
+        Mistakes until a firing, by how many ways votes may be split.
+    typical, worst : float
+        The median and the 99 % quantile of the mistakes until a firing, at the worst pace.
+    refusal : float
+        The probability that a firing releases nothing.
+    """
 
     split: Fraction
     selector: type[AnySelector]
@@ -119,7 +153,19 @@ class Choice:
 
 @cache
 def best(epsilon: float, delta: float, news: News) -> Choice:
-    """The split whose mistakes are fewest, at the pace that suits it least."""
+    """Choose the split of the budget with the fewest mistakes at the pace that suits it least.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The budget of monitor and selector together.
+    news : News
+        The mistakes that make a tree vote right.
+
+    Returns
+    -------
+    Choice
+    """
     splits = SPLITS if epsilon > SMALL_EPSILON else (USUAL_SPLIT,)
     choices = [_choice(split, epsilon, delta, news) for split in splits]
     return min(choices, key=lambda choice: choice.worst)
@@ -127,26 +173,31 @@ def best(epsilon: float, delta: float, news: News) -> Choice:
 
 def _choice(split: Fraction, epsilon: float, delta: float, news: News) -> Choice:
     rate, rest = epsilon * float(split), epsilon * float(1 - split)
-    selection = Selection(_selector(rest, delta), rest, delta)
+    selection = Selection(selector_for(rest, delta), rest, delta)
     check_every = max(1, round(2 / rate))
     trees = _trees(selection.votes_for(SURE), news)
 
-    def laws(threshold: int) -> list[Firing]:
+    @cache
+    def law(threshold: int, pace: int) -> Firing:
         schedule = Schedule(threshold, rate, check_every)
-        return [firing(rate, partial(schedule, refusals=0), check_every, pace) for pace in PACES]
+        return firing(rate, partial(schedule, refusals=0), check_every, pace)
 
-    def refusal(threshold: int, share: float) -> float:
-        shared = news._replace(share=share)
-        return max(selection.refusal(law, trees, shared) for law in laws(threshold))
+    def refusals(threshold: int, share: float) -> Iterator[float]:
+        # The slowest pace first: it has the most checks, and so mostly the most false alarms.
+        for pace in reversed(PACES):
+            yield selection.refusal(law(threshold, pace), trees, news._replace(share=share))
+
+    def in_vain(threshold: int, share: float) -> bool:
+        return any(refusal > IN_VAIN for refusal in refusals(threshold, share))
 
     def least(share: float) -> int:
-        """The least threshold at which a firing is rarely in vain."""
+        """Search for the least threshold at which a firing rarely fails to release."""
         low, high = 1, 2
-        while refusal(high, share) > IN_VAIN and high < 64 * trees:
+        while in_vain(high, share) and high < 64 * trees:
             low, high = high, 2 * high
         while high - low > max(1, low // 50):
             middle = (low + high) // 2
-            low, high = (middle, high) if refusal(middle, share) > IN_VAIN else (low, middle)
+            low, high = (middle, high) if in_vain(middle, share) else (low, middle)
         return high
 
     last = least(news.share)
@@ -157,14 +208,25 @@ def _choice(split: Fraction, epsilon: float, delta: float, news: News) -> Choice
         check_every,
         trees,
         tuple(first + (last - first) * n // max(1, news.ways - 1) for n in range(news.ways)),
-        typical=max(law.quantile(0.5) for law in laws(last)),
-        worst=max(law.quantile(SURE) for law in laws(last)),
-        refusal=refusal(last, news.share),
+        typical=max(law(last, pace).quantile(0.5) for pace in PACES),
+        worst=max(law(last, pace).quantile(SURE) for pace in PACES),
+        refusal=max(refusals(last, news.share)),
     )
 
 
-def _selector(epsilon: float, delta: float) -> type[AnySelector]:
-    """Drawn and kept, unless its curve would be too long to build."""
+def selector_for(epsilon: float, delta: float) -> type[AnySelector]:
+    """Return `DrawnAndKept`, unless its curve would be too long to build.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The budget of one selection.
+
+    Returns
+    -------
+    type
+        The selector to use.
+    """
     try:
         DrawnAndKept(epsilon=epsilon, delta=delta)
     except BadParameter:
@@ -173,23 +235,49 @@ def _selector(epsilon: float, delta: float) -> type[AnySelector]:
 
 
 def _trees(votes: int, news: News) -> int:
-    """Enough trees for the votes: many when one surprise makes a vote; else as many as make the
-    mistakes for each vote, load / P(Poisson(load) >= surprises), fewest."""
+    """Return enough trees for the votes.
+
+    Many when one mistake makes a vote; otherwise as many as minimise the mistakes per vote,
+    load / P(Poisson(load) >= surprises).
+    """
     if news.surprises == 1:
         return math.ceil(EASY_SHARE * votes / news.share)
     loads = np.arange(1, 80, dtype=np.float64) / 10
-    told = 1 - np.sum(untold(loads, news.surprises), axis=0)
-    best_told = float(told[np.argmin(loads / told)])
-    return math.ceil(1.25 * votes / (best_told * news.share))
+    voting = 1 - np.sum(untold(loads, news.surprises), axis=0)
+    best_share = float(voting[np.argmin(loads / voting)])
+    return math.ceil(1.25 * votes / (best_share * news.share))
 
 
 def fresh_start(threshold: int, tolerance: Real) -> int | None:
-    """When to forget tolerated mistakes that were not made."""
+    """Return the rounds between public restarts, which discard unused tolerance.
+
+    Parameters
+    ----------
+    threshold : int
+        Mistakes until a firing.
+    tolerance : Real
+        Tolerated mistakes per round.
+
+    Returns
+    -------
+    int or None
+        None without a tolerance.
+    """
     return math.ceil(CREDIT * threshold / float(tolerance)) if tolerance else None
 
 
 class LastingChoice(NamedTuple):
-    """Constants of a forest that is never restarted."""
+    """Hold the constants of a forest that is never restarted.
+
+    Parameters
+    ----------
+    trees : int
+        Trees of the forest.
+    threshold : int
+        Lost votes until a firing.
+    check_every : int
+        Rounds between checks.
+    """
 
     trees: int
     threshold: int
@@ -199,17 +287,36 @@ class LastingChoice(NamedTuple):
 def lasting(
     epsilon: float, delta: float, releases: int, horizon: int, selector: type[AnySelector]
 ) -> LastingChoice:
-    """Trees enough that half of them are well above the votes a release needs and the noise.
+    """Choose so many trees that half of them clearly exceed the votes of a release and the noise.
 
-    A rule is dropped when it has lost half of the trees and the margin; the next one has then at
-    least a quarter of them.
+    A rule is dropped when it has lost half of the trees and a gap for the noise; the next one then
+    has at least a quarter of them.
 
+    Parameters
+    ----------
+    epsilon, delta : float
+        The budget of all releases together.
+    releases : int
+        The number of releases.
+    horizon : int
+        The number of rounds.
+    selector : type
+        The selection mechanism.
+
+    Returns
+    -------
+    LastingChoice
+
+    Examples
+    --------
     >>> lasting(1.0, 1e-6, 2, 100_000, DrawnAndKept).trees
     772
     """
+    # Half of epsilon for the sparse vector, half for the selections: Theorem 7, `HistSparse`.
     half = epsilon / 2
-    lift, scale = map(float, kept_lift_scales(Fraction(half), releases))
-    margin = scale * math.log1p(horizon / scale / IN_VAIN) + 3 * lift
+    threshold_scale, scale = map(float, kept_lift_scales(Fraction(half), releases))
+    # A union bound over the checks keeps false alarms below IN_VAIN.
+    gap = scale * math.log1p(horizon / scale / IN_VAIN) + 3 * threshold_scale
     votes = Selection(selector, half / releases, delta / releases).votes_for(SURE)
-    trees = 4 * math.ceil(max(margin, votes))
-    return LastingChoice(trees, trees // 2 + math.ceil(margin), max(1, round(scale)))
+    trees = 4 * math.ceil(max(gap, votes))
+    return LastingChoice(trees, trees // 2 + math.ceil(gap), max(1, round(scale)))

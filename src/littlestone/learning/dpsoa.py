@@ -1,8 +1,8 @@
-"""DP-SOA: the private learner (Algorithm 1 with a gate), under a plan.
+"""Learn privately with a forest of learners and a gate (DP-SOA: Algorithm 1), under a plan.
 
-Before each example it has a published rule; the whole sequence of published rules, and the rounds
-at which its gate fired, are differentially private at `guarantee`. Everything else it knows
-(mistakes, votes, null rounds) is private: it belongs to the data's holder.
+Before each example there is a published rule; the whole sequence of published rules, and the rounds
+at which the gate fired, are differentially private at `guarantee` (docs/guarantee.md, Theorem 9).
+All other state (mistakes, votes, null rounds) is private: it is for the data owner.
 """
 
 import warnings
@@ -39,37 +39,82 @@ from littlestone.theory.hypothesis import Hypothesis
 from littlestone.theory.rows import label
 from littlestone.theory.values import Mask
 
+MOST_LEAVES = 10**7
+"""Of all trees together, each of which is an object: more of them do not fit a machine."""
+
 
 class Away(Protocol):
-    """Consecutive rows that are elsewhere, as far as a learner needs to know of them."""
+    """Describe consecutive remote rows, as far as a learner needs to know them."""
 
     @property
-    def count(self) -> int: ...
+    def count(self) -> int:
+        """Return how many rows there are."""
 
     @property
-    def has_users(self) -> bool: ...
+    def has_users(self) -> bool:
+        """Tell whether each row has a user."""
 
     def routes(self) -> Numbers:
-        """The number of each row's user, which is public."""
+        """Return the number of each row's user, which is public."""
 
     def numbered(self, first: int, within: Mask | None) -> Stretch:
-        """As rounds from `first` on; those that are not `within` a cap are null rounds."""
+        """Return the rows as rounds.
+
+        Parameters
+        ----------
+        first : int
+            The number of the first round.
+        within : Mask or None
+            The rows within a user's cap; the others are null rounds. None: no cap.
+
+        Returns
+        -------
+        Stretch
+        """
 
     def null_rounds(self, within: Mask | None) -> int:
-        """How many of them are null rounds."""
+        """Return how many of the rows are null rounds."""
 
 
 class DPSOA(PrivateLearner):
-    """The private online learner. Forward only: it cannot be copied or pickled.
+    """Learn online and privately. Forward only: it cannot be copied or pickled.
 
-    Requires: nothing of the stream. Promises: `guarantee`, for every stream, also one chosen in
-    reaction to the rules published so far; the same rules however the rounds are batched.
+    Privacy holds for every stream, also one chosen in reaction to the published rules, and the
+    rules do not depend on how the rounds are batched (docs/guarantee.md, Theorem 9).
 
-    `plan` defaults to `Plan.practical`. `unit="user"` protects all the rounds of a user together:
-    then every round comes with its user. `seed` fixes the forest's coins, which are not secret.
-    `watched` keeps the votes of the trace up to date between firings, which takes time when labels
-    are noisy. `engine="ray"` grows the trees on a Ray cluster (docs/scale.md): the same rules.
+    Parameters
+    ----------
+    cls : HypothesisClass
+        The class that is learned.
+    epsilon, delta : Real, optional
+        The privacy budget; not needed with a plan.
+    horizon : int, optional
+        The number of rounds after which the last rule stands; not needed with a plan.
+    plan : Plan, optional
+        All constants; `Plan.practical` if not given.
+    unit : {"event", "user"}
+        What is protected: one round, or all rounds of a user. With "user" each round needs its
+        user.
+    cap : int, optional
+        The rounds that count per user; later ones are null rounds.
+    tolerance : Real
+        Mistakes per round that cause no change of rule.
+    seed : int, optional
+        Fixes the forest's random bits, which are not secret.
+    noise : Noise, optional
+        The source of secret noise; the system's if not given.
+    watched : bool
+        Keep the votes of the trace up to date between firings, which is slow when labels are noisy.
+    engine : str or Engine, optional
+        Where the trees grow: "ray" for a Ray cluster (docs/scale.md). The rules are the same.
 
+    Raises
+    ------
+    BadParameter
+        If a parameter is missing, out of range, or in conflict with the plan.
+
+    Examples
+    --------
     >>> from littlestone.theory.rules import Rules
     >>> learner = DPSOA(Rules(["version", "country"]), epsilon=1, delta=1e-9, horizon=10_000)
     >>> rows = {"version": ["4.2.1", "4.2.0"] * 1000, "country": ["SE", "NO", "FR", "DK"] * 500}
@@ -97,15 +142,16 @@ class DPSOA(PrivateLearner):
         engine: str | Engine | None = None,
     ) -> None:
         checked_class(cls)
-        asked = {"epsilon": epsilon, "delta": delta, "horizon": horizon}
-        self.plan = _plan(cls, asked, plan, unit=unit, cap=cap, tolerance=tolerance)
+        given = {"epsilon": epsilon, "delta": delta, "horizon": horizon}
+        self.plan = _plan(cls, given, plan, unit=unit, cap=cap, tolerance=tolerance)
         self.seed = fresh_seed() if seed is None else seed
         _warn_of_delta(self.plan)
+        _refuse_too_many_trees(self.plan)
         rule = cls.hypothesis(cls.start())
         if rule is None:
-            raise BadParameter(f"{cls!r} has no rule before any example")
+            raise BadParameter(f"{cls!r} has no rule before the first example")
         super().__init__(cls, rule, self.plan.horizon)
-        self._shown: dict[int, int] = {}
+        self._rounds_of: dict[int, int] = {}
         self._unsaved: set[int] = set()
         noise = SystemNoise() if noise is None else noise
         self._runner = self._begin(rule, noise, watched, engine_of(engine))
@@ -117,44 +163,76 @@ class DPSOA(PrivateLearner):
         forest = engine.plant(self.cls, plan.shapes, self.seed, plan.root, plan.replant)
         self._missing = missing_from(rule, self.cls)
         gate = plan.gate(noise, rule.key, lambda: self._missing)
-        told, window = (self._publish, self._watch), engine.largest_window
+        callbacks, window = (self._publish, self._watch), engine.largest_window
         if isinstance(gate, HistSparse):
-            return Lasting(forest, gate, rule, plan.check_every, *told, window)
-        patient = not watched and (engine.far or gate.restart_every is not None)
-        return Restarting(forest, gate, rule, *told, patient, window)
+            return Lasting(forest, gate, rule, plan.check_every, *callbacks, window)
+        lazy = not watched and (engine.far or gate.restart_every is not None)
+        return Restarting(forest, gate, rule, *callbacks, lazy, window)
 
     @property
     def votes(self) -> Mapping[Hypothesis, int]:
-        """How many trees vote for each rule. Private."""
+        """Return how many trees vote for each rule. Private."""
         return dict(self._runner.forest.votes)
 
     def learn_one(self, x: object, y: object, user: object = None) -> None:
-        """See one example's label.
+        """Learn one labelled example.
 
-        A row that the class cannot read is refused, and nothing has happened: stopping there is
-        outside the guarantee. `skip_one` makes it a null round, which is inside.
+        Parameters
+        ----------
+        x : object
+            The example.
+        y : object
+            Its label: 0 or 1.
+        user : object, optional
+            Its user; required with `unit="user"`.
+
+        Raises
+        ------
+        BadExample
+            If the row, the label or the user cannot be read; then nothing has changed. Stopping
+            there is outside the guarantee; `skip_one` makes it a null round, which is inside.
         """
         self._one(read_row(self.cls, x), label(y), self._route(user))
 
     def skip_one(self, user: object = None) -> None:
-        """A null round: it uses up its number, and teaches nothing."""
+        """Pass a null round: it uses up its number, and nothing is learned.
+
+        A user whose name has no text is nobody.
+        """
         if user is not None:
             self._need_users(True)
-        self._one(None, None, user_number(user))
+        self._one(None, None, int(user_numbers([user], 1, "null")[0]))
 
     def _one(self, x: object, y: bool | None, route: int) -> None:
+        """Learn one round, or pass it if its user's cap is reached."""
         self._enter()
+        # Null rounds count against the cap too: who appears when is public, the label is not.
         if self.plan.cap is not None and not self._within_cap(route):
+            self.beyond_cap += y is not None
             y = None
         self._pass(x, y, route)
 
     def learn_many(
         self, X: Any, y: object, users: Any = None, *, bad_rows: BadRows = "refuse"
     ) -> None:
-        """See a batch of labels, as if one after the other.
+        """Learn a batch of labelled examples, as if one after the other.
 
-        `bad_rows="refuse"`: a batch with a row or a label that cannot be read changes nothing, and
-        the refusal is outside the guarantee. `"null"`: such rows are null rounds, which is inside.
+        Parameters
+        ----------
+        X : table, array or list of rows
+            The examples.
+        y : sequence
+            Their labels.
+        users : sequence, optional
+            Their users; required with `unit="user"`.
+        bad_rows : {"refuse", "null"}
+            What happens to rows that cannot be read: "refuse" raises, which is outside the
+            guarantee; "null" makes them null rounds, which is inside.
+
+        Raises
+        ------
+        BadExample
+            If the batch is refused; then nothing has changed.
         """
         batch, usable, answers = readable_rounds(self.cls, X, y, bad_rows)
         self._need_users(users is not None)
@@ -163,25 +241,27 @@ class DPSOA(PrivateLearner):
             usable = usable & self._with_user(routes, bad_rows)
         self._enter()
         if routes is not None and self.plan.cap is not None:
-            usable = usable & np.fromiter(map(self._within_cap, routes.tolist()), dtype=bool)
+            within = np.fromiter(map(self._within_cap, routes.tolist()), dtype=bool)
+            self.beyond_cap += int((usable & ~within).sum())
+            usable = usable & within
         self._pass_many(batch, answers, usable, routes)
 
     def learn_away(self, rows: Away) -> None:
-        """See the labels of rows that are elsewhere, as if one after the other.
-
-        Rows that cannot be read are null rounds.
-        """
+        """Learn remote rows, as if one by one. Rows that cannot be read are null rounds."""
         self._need_users(rows.has_users)
         self._enter()
         within = None
         if self.plan.cap is not None:
             within = np.fromiter(map(self._within_cap, rows.routes().tolist()), dtype=bool)
-        self._pass_stretch(rows.numbered(self.rounds, within), rows.count)
-        self.null_rounds += rows.null_rounds(within)
+        self._pass_rounds(rows.numbered(self.rounds, within), rows.count)
+        nulls = rows.null_rounds(within)
+        self.null_rounds += nulls
+        if within is not None:
+            self.beyond_cap += nulls - rows.null_rounds(None)
         self._under_way.release()
 
     def _route(self, user: object) -> int:
-        """What sends a round to its tree: its own number, or its user's."""
+        """Return what routes a round to its tree: its own number, or its user's."""
         if user is None and self.plan.unit == "event":
             return self.rounds
         self._need_users(user is not None)
@@ -191,32 +271,33 @@ class DPSOA(PrivateLearner):
         return route
 
     def _with_user(self, routes: Numbers, bad_rows: BadRows) -> Mask:
-        """Which rounds have a user; one without is bad."""
+        """Return which rounds have a user; one without is bad."""
         known = np.asarray(routes != NOBODY)
         if bad_rows == "refuse" and not known.all():
             raise BadExample("the round has no user", int(np.argmin(known)))
         return known
 
     def _need_users(self, given: bool) -> None:
+        """Refuse users where the plan has none, and their absence where it has."""
         if given != (self.plan.unit == "user"):
-            needs = "needs the user of each round" if not given else "takes no users"
+            needs = "takes no users" if given else "requires the user of each round"
             raise BadExample(f"a learner with unit={self.plan.unit!r} {needs}")
 
     def _within_cap(self, route: int) -> bool:
-        """Whether a user has rounds left under the cap; who appears when is public."""
+        """Count a user's round, and tell whether it is within the cap; both are public."""
         if self.plan.cap is None or route == NOBODY:
             return True
-        self._shown[route] = self._shown.get(route, 0) + 1
+        self._rounds_of[route] = self._rounds_of.get(route, 0) + 1
         self._unsaved.add(route)
-        return self._shown[route] <= self.plan.cap
+        return self._rounds_of[route] <= self.plan.cap
 
     def _unsaved_users(self) -> Mapping[int, int]:
-        found = {route: self._shown[route] for route in sorted(self._unsaved)}
+        found = {route: self._rounds_of[route] for route in sorted(self._unsaved)}
         self._unsaved = set()
         return found
 
     def _revive_users(self, users: Mapping[int, int]) -> None:
-        self._shown = dict(users)
+        self._rounds_of = dict(users)
         self._missing = missing_from(self.hypothesis, self.cls)
 
     def _publish(self, number: int, rule: Hypothesis) -> None:
@@ -224,22 +305,34 @@ class DPSOA(PrivateLearner):
         self._missing = missing_from(rule, self.cls)
 
 
+def _refuse_too_many_trees(plan: Plan) -> None:
+    leaves = sum(each * trees for each, trees in plan.leaves.items())
+    if leaves > MOST_LEAVES:
+        raise BadParameter(
+            f"the plan asks for {plan.trees:,} trees of {leaves:,} leaves in all, and "
+            f"{MOST_LEAVES:,} are the most that are grown: take a larger epsilon or delta"
+            + (", a smaller cap" if plan.cap else "")
+            + (", or the practical plan" if plan.name == "paper" else ", or a smaller horizon")
+        )
+
+
 def _plan(
-    cls: HypothesisClass, asked: dict[str, Any], plan: Plan | TheoremPlan | None, **options: Any
+    cls: HypothesisClass, given: dict[str, Any], plan: Plan | TheoremPlan | None, **options: Any
 ) -> Plan:
-    """The plan given, or the practical one for what was asked."""
+    """Return the given plan, or the practical one for the given parameters."""
     if plan is None:
-        missing = [name for name, value in asked.items() if value is None]
+        missing = [name for name, value in given.items() if value is None]
         if missing:
             raise BadParameter(f"say {' and '.join(missing)}, or give a plan")
-        return Plan.practical(cls, **asked, **options)
+        return Plan.practical(cls, **given, **options)
     if isinstance(plan, TheoremPlan):
         raise BadParameter(plan.refusal())
-    asked |= {name: value for name, value in options.items() if value != DEFAULTS[name]}
-    for name, value in asked.items():
-        meant = tolerated(value) if name == "tolerance" else value
-        if value is not None and meant != getattr(plan, name):
-            raise BadParameter(f"{name} is {value}, and {getattr(plan, name)} in the plan")
+    given |= {name: value for name, value in options.items() if value != DEFAULTS[name]}
+    for name, value in given.items():
+        exact = tolerated(value) if name == "tolerance" else value
+        planned = getattr(plan, name)
+        if value is not None and exact != planned:
+            raise BadParameter(f"{name}={value} conflicts with the plan's {name}={planned}")
     return plan
 
 
@@ -247,6 +340,7 @@ DEFAULTS = {"unit": "event", "cap": None, "tolerance": 0}
 
 
 def _warn_of_delta(plan: Plan) -> None:
+    """Warn of a delta so large that some record might be published as it is."""
     if plan.delta * 10 * plan.horizon > 1:
         warnings.warn(
             f"delta = {float(plan.delta):g} is above 1 / (10 x horizon) = "

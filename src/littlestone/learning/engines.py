@@ -1,7 +1,8 @@
-"""Engines: where the trees of a forest grow. Here, unless an engine is named.
+"""Choose where the trees of a forest grow: in this process, unless an engine is named.
 
-An engine is known by its name, as in `DPSOA(..., engine="ray")`, and made when it is asked for:
-what it needs is imported then. The gate, the noise and the published rule never leave the learner.
+An engine is named as in `DPSOA(..., engine="ray")`, and made on request: what it needs is imported
+then. The gate, the noise and the published rule never leave the learner (docs/guarantee.md,
+Theorem 13).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,45 +19,108 @@ from littlestone.theory.values import Mask
 
 
 class Grown(Memory[Mapping[bytes, int]], Voters, Protocol):
-    """A forest, wherever its trees are."""
+    """Describe a forest, wherever its trees are."""
 
     def learn(self, batch: Batch, answers: Mask, routes: Numbers) -> Iterable[VoteChange]:
-        """Take some rounds in: the changes of votes, in the order of the rows."""
+        """Learn a batch of rounds.
+
+        Parameters
+        ----------
+        batch : Batch
+            The examples.
+        answers : Mask
+            Their labels.
+        routes : Numbers
+            What routes each to a tree.
+
+        Returns
+        -------
+        Iterable of VoteChange
+            The changes of votes, in the order of the rows.
+        """
 
 
 class Engine(Protocol):
-    """Plants forests. `far` if their trees grow elsewhere: then it takes time to ask them, and they
-    are asked after as many rounds as `largest_window`."""
+    """Create forests.
+
+    `far` tells whether their trees are remote: then querying them is slow, and happens after at
+    most `largest_window` rounds.
+    """
 
     @property
-    def far(self) -> bool: ...
+    def far(self) -> bool:
+        """Tell whether the trees are in another process."""
 
     @property
-    def largest_window(self) -> int: ...
+    def largest_window(self) -> int:
+        """Return the most rounds that are learned in one step."""
 
     def plant(
         self, cls: HypothesisClass, leaves: Sequence[int], seed: int, root: Root, replant: bool
-    ) -> Grown: ...
+    ) -> Grown:
+        """Create a forest.
+
+        Parameters
+        ----------
+        cls : HypothesisClass
+            The class that is learned.
+        leaves : Sequence of int
+            The leaves of each tree: powers of two.
+        seed : int
+            Fixes the random bits.
+        root : {"learns", "dies"}
+            What happens when a tree's root is reached.
+        replant : bool
+            Whether dead trees are replaced.
+
+        Returns
+        -------
+        Grown
+        """
 
 
 class Here:
-    """Trees in this process."""
+    """Create forests in this process."""
 
     far, largest_window = False, LARGEST_WINDOW
 
     def plant(
         self, cls: HypothesisClass, leaves: Sequence[int], seed: int, root: Root, replant: bool
     ) -> Forest:
-        """A forest whose trees grow here."""
+        """Create a forest in this process.
+
+        Parameters
+        ----------
+        cls : HypothesisClass
+            The class that is learned.
+        leaves : Sequence of int
+            The leaves of each tree: powers of two.
+        seed : int
+            Fixes the random bits.
+        root : {"learns", "dies"}
+            What happens when a tree's root is reached.
+        replant : bool
+            Whether dead trees are replaced.
+
+        Returns
+        -------
+        Forest
+        """
         return Forest(cls, leaves, seed, root=root, replant=replant)
 
 
 ENGINES: dict[str, Callable[[str], Engine]] = {}
-"""By name, what makes an engine of an address, which may be empty."""
+"""Engine factories by name; each takes an address, which may be empty."""
 
 
 def engine_of(given: "str | Engine | None") -> Engine:
-    """The engine that a name stands for: `ray`, or `ray:ADDRESS` of a cluster that is running."""
+    """Return the engine of a name: `ray`, or `ray:ADDRESS` for a running cluster.
+
+    Raises
+    ------
+    BadParameter
+        If no engine has that name.
+    """
     if given is None:
         return Here()
     if not isinstance(given, str):
@@ -64,6 +128,6 @@ def engine_of(given: "str | Engine | None") -> Engine:
     name, _, address = given.partition(":")
     if name not in ENGINES:
         raise BadParameter(
-            f"no engine is called {name!r}: say {', '.join(ENGINES)}, or with an address, ray:auto"
+            f"engine={given!r} is unknown: use {', '.join(ENGINES)}, or with an address, ray:auto"
         )
     return ENGINES[name](address)

@@ -1,9 +1,10 @@
-"""Evidence: the mistakes that every rule of a finite class would have made. Private.
+"""Count the mistakes that every rule of a finite class would have made. Private.
 
-A replaced round moves the mistakes of each rule by one at most, so they are scores for the
-exponential mechanism (Theorem 6, sensitivity 1). What is kept is one number a point of the domain:
-negative labels less positive ones. Then a rule's mistakes are all positives plus what is kept at
-the points that it says yes to: a prefix sum for thresholds and intervals, a table for the rest.
+A replaced round moves the mistakes of each rule by at most one, so they are scores for the
+exponential mechanism (Theorem 6, sensitivity 1). What is kept is one number for each point of the
+domain: negative labels less positive ones. Then a rule's mistakes are all positives plus the sum of
+these numbers over the points that it says yes to: a prefix sum for thresholds and intervals, a
+table for the rest.
 """
 
 from abc import ABC, abstractmethod
@@ -37,7 +38,7 @@ MOST_CELLS = 200_000_000
 
 
 def index_key(index: int) -> bytes:
-    """The key of a rule in the draw: its place in the public order of the class.
+    """Return the key of a rule in the draw: its index in the public order of the class.
 
     >>> index_key(258)
     b'\\x00\\x00\\x00\\x00\\x00\\x00\\x01\\x02'
@@ -46,9 +47,14 @@ def index_key(index: int) -> bytes:
 
 
 class Evidence(ABC):
-    """The mistakes of every rule of a finite class on the rounds since it was last cleared.
+    """Count the mistakes of every rule of a finite class since it was last cleared.
 
-    `penalised` is public, and counts as so many mistakes more of each rule.
+    `penalised` is public: it counts as so many more mistakes of each rule.
+
+    Parameters
+    ----------
+    cls
+        The class.
     """
 
     penalised: Counts | int = 0
@@ -66,28 +72,41 @@ class Evidence(ABC):
     @property
     @abstractmethod
     def size(self) -> int:
-        """How many rules there are."""
+        """Return how many rules there are."""
 
     @abstractmethod
     def rule(self, index: int) -> Hypothesis:
-        """A rule, by its place in the public order."""
+        """Return a rule, by its index in the public order."""
 
     @abstractmethod
     def _summed(self, net: Counts) -> Counts:
-        """For each rule, the sum of what is given at the points that it says yes to."""
+        """Return, for each rule, the sum of what is given at the points that it says yes to."""
 
     @property
     def mistakes(self) -> Counts:
-        """The mistakes of each rule, in the public order."""
+        """Return the mistakes of each rule, in the public order."""
         return self._positives + self._summed(self._net)
 
     @property
     def ballot(self) -> Counts:
-        """The scores of all rules: fewer mistakes, a higher score; less what is `penalised`."""
+        """Return the scores of all rules: minus their mistakes, minus what is `penalised`."""
         return -self.mistakes - self.penalised
 
     def siding(self, old: Hypothesis, new: Hypothesis) -> Mask:
-        """Which rules say what `old` says wherever that is not what `new` says. Public."""
+        """Return which rules agree with one rule wherever it differs from another. Public.
+
+        Parameters
+        ----------
+        old
+            The rule to agree with.
+        new
+            The rule it differs from.
+
+        Returns
+        -------
+        array of bool
+            The answer for each rule, in the public order.
+        """
         was, is_now = (self.cls.predict(rule, self._place.everywhere) for rule in (old, new))
         differ = was != is_now
         net = np.where(differ, np.where(is_now, -1, 1), 0)
@@ -96,23 +115,48 @@ class Evidence(ABC):
 
     @property
     def votes(self) -> Mapping[Hypothesis, int]:
-        """No one votes here."""
+        """Return nothing: there are no trees to vote."""
         return {}
 
     def learn(self, batch: Batch, answers: Mask, routes: Numbers) -> None:
-        """Count some rounds."""
+        """Count rounds.
+
+        Parameters
+        ----------
+        batch
+            The examples.
+        answers
+            Their labels.
+        routes
+            Ignored: there are no trees to route to.
+        """
         places = self._place(batch)
-        told = places != NOWHERE
-        np.add.at(self._net, places[told], np.where(answers[told], -1, 1))
-        self._changed |= set(np.unique(places[told] // PAGE).tolist())
-        self._positives += int(answers[told].sum())
+        inside = places != NOWHERE
+        np.add.at(self._net, places[inside], np.where(answers[inside], -1, 1))
+        self._changed |= set(np.unique(places[inside] // PAGE).tolist())
+        self._positives += int(answers[inside].sum())
 
     def may_be_surprised(self, x: object, y: bool, right: Hypothesis) -> bool:
-        """Every example counts, for some rule or other."""
+        """Return True: every example counts, for some rule.
+
+        Parameters
+        ----------
+        x
+            The example.
+        y
+            Its label.
+        right
+            A rule that predicts it.
+
+        Returns
+        -------
+        bool
+            Always True.
+        """
         return True
 
     def named(self, key: bytes) -> Hypothesis:
-        """The rule of a key in the draw."""
+        """Return the rule of a key in the draw."""
         return self.rule(int.from_bytes(key))
 
     def restart(self, published: Hypothesis) -> None:
@@ -122,18 +166,26 @@ class Evidence(ABC):
         self._cleared, self._changed = True, set()
 
     def live(self) -> Live:
-        """The positives: they count for rules that say yes nowhere."""
+        """Return the number of positives, which count for rules that say yes nowhere."""
         return {"positives": self._positives}
 
     def unsaved(self) -> Unsaved:
-        """The pages of counts that have changed since this was asked last."""
+        """Return the pages of counts that have changed since the last call."""
         parts = {page: self._page(page).astype("<i8").tobytes() for page in sorted(self._changed)}
         found = Unsaved(self._cleared, parts)
         self._cleared, self._changed = False, set()
         return found
 
     def revive(self, live: Live, parts: Mapping[int, bytes]) -> None:
-        """Take the counts that were saved."""
+        """Restore the counts that were saved.
+
+        Parameters
+        ----------
+        live
+            What `live` returned.
+        parts
+            The pages, by number.
+        """
         self._positives, self._cleared = live["positives"], False
         for page, part in parts.items():
             self._page(page)[:] = np.frombuffer(part, "<i8")
@@ -143,7 +195,7 @@ class Evidence(ABC):
 
 
 class _OnThresholds(Evidence):
-    """Rule i says yes from point i on."""
+    """Count for thresholds: rule i says yes from point i on."""
 
     cls: Cuts
 
@@ -161,7 +213,7 @@ class _OnThresholds(Evidence):
 
 
 class _OnIntervals(Evidence):
-    """Rule 0 never says yes; then come the intervals by their last point, then by their first."""
+    """Count for intervals: rule 0 never says yes; the others go by last point, then by first."""
 
     cls: Intervals
 
@@ -182,7 +234,7 @@ class _OnIntervals(Evidence):
 
 
 class _OnTable(Evidence):
-    """Every rule evaluated at every point, once."""
+    """Count with a table: every rule evaluated at every point, once."""
 
     def __init__(self, cls: HypothesisClass) -> None:
         super().__init__(cls)
@@ -208,7 +260,7 @@ class _OnTable(Evidence):
 
 
 class _OfComplement(Evidence):
-    """The negations of a class err where the class errs on the labels exchanged."""
+    """Count for negations: they err where the class errs on the labels exchanged."""
 
     def __init__(self, cls: Complement) -> None:
         self.cls = cls
@@ -248,8 +300,25 @@ class _OfComplement(Evidence):
 
 
 def evidence(cls: HypothesisClass) -> Evidence:
-    """The evidence on a finite class, empty as yet.
+    """Return empty mistake counts for a finite class.
 
+    Parameters
+    ----------
+    cls
+        The class.
+
+    Returns
+    -------
+    Evidence
+        The counts.
+
+    Raises
+    ------
+    TooLarge
+        If they cannot be kept for every rule.
+
+    Examples
+    --------
     >>> from littlestone.theory.thresholds import Thresholds
     >>> found = evidence(Thresholds(1, 3))
     >>> found.learn(np.array([1, 2, 3, 3]), np.array([False, True, True, True]), np.arange(4))
@@ -271,14 +340,14 @@ def evidence(cls: HypothesisClass) -> Evidence:
 
 
 def why_not(cls: HypothesisClass) -> str | None:
-    """Why the mistakes of every rule cannot be kept, if so: a sentence for the person.
+    """Return why the mistakes of every rule cannot be kept, or None if they can.
 
     >>> from littlestone.theory.sets import Points
     >>> print(why_not(Points()))
-    PrivateExperts draws from a list of all rules, and Points(column=None) has no end of them: ...
+    PrivateExperts draws from a list of all rules, and Points(column=None) has infinitely many: ...
     """
     if cls.size is None:
-        sentence = f"PrivateExperts draws from a list of all rules, and {cls!r} has no end of them"
+        sentence = f"PrivateExperts draws from a list of all rules, and {cls!r} has infinitely many"
     elif cls.size > MOST_RULES:
         sentence = f"PrivateExperts weighs at most {MOST_RULES:,} rules: {cls!r} has {cls.size:,}"
     elif isinstance(cls, Complement):

@@ -1,19 +1,20 @@
-"""The forest of Algorithm 1: many copies of one learner, each on its own share of the rounds.
+"""Grow the forest of Algorithm 1: many learners of one class, each on its own share of the rounds.
 
-A round is routed to one tree and one of its leaves by a coin. A vertex that is *pertinent* holds a
+A round is routed to one tree and one of its leaves by random bits. A *pertinent* vertex holds a
 learner; at first these are the leaves. While two pertinent siblings hold the same rule they are a
-collision, and both go on learning. When one is surprised (its rule errs) and they no longer agree,
-they play: a point on which they differ gets a guessed label, and the one whom the guess contradicts
-learns it and moves up to their parent. A tree votes for the rule of a collision, chosen by coin.
+collision, and both go on learning. When one makes a mistake and they no longer agree, they play: a
+point on which they differ gets a guessed label, and the one that contradicts the guess is updated
+with it and moves up to their parent. A tree votes for the rule of a collision, chosen at random.
 
-Promises: one replaced round changes the vote of at most one tree, at every round, whatever the
-labels, because a round is routed by (seed, round) or (seed, user) alone and every other coin is the
-tree's own. Between epochs it never looks at what is published; a restart is an event it is told of.
+One replaced round changes the vote of at most one tree, at every round and whatever the labels,
+because a round is routed by (seed, round) or (seed, user) alone and all other random bits belong to
+the tree (docs/guarantee.md, Theorem 9). Between epochs the forest never reads what is published; a
+restart is passed to it.
 
-Repairs to the print: siblings of which one has no rule (None) leave their parent without one; a
+Repairs to the paper: siblings of which one has no rule (None) leave their parent without one; a
 root that is reached goes on learning and votes (`root="learns"`, so that a tree of one leaf is the
-natural small case) or is dead, as the paper has it (`root="dies"`); dead trees may be replanted,
-with fresh coins, which the paper does not do.
+natural small case) or is dead, as in the paper (`root="dies"`); dead trees may be replaced, with
+fresh random bits, which the paper does not do.
 """
 
 from collections import Counter
@@ -52,7 +53,7 @@ from littlestone.theory.rows import Batch
 from littlestone.theory.values import Mask
 
 Routes = npt.NDArray[np.integer[Any]]
-"""What decides where rows go: the number of the round, or of the user."""
+"""What routes rows to trees: the number of the round, or of the user."""
 
 Root = Literal["learns", "dies"]
 
@@ -61,7 +62,17 @@ MOST_COMMON = 16
 
 
 class VoteChange(NamedTuple):
-    """After row `row` of the batch, tree `tree` votes for `vote` (None: for nothing)."""
+    """Record that after row `row` of the batch, tree `tree` votes for `vote`.
+
+    Parameters
+    ----------
+    row : int
+        The row of the batch.
+    tree : int
+        The number of the tree.
+    vote : Hypothesis or None
+        Its new vote; None for none.
+    """
 
     row: int
     tree: int
@@ -69,11 +80,33 @@ class VoteChange(NamedTuple):
 
 
 class Forest:
-    """Trees over one class. Deterministic given its seed: a machine, not a spender.
+    """Hold trees over one class. Deterministic given the seed: it draws no secret noise.
 
-    With a `share`, only those trees grow here, and only their rows may be shown: forests that share
-    the trees out do together what one does.
+    With a `share`, only those trees grow here, and only their rows may be passed: forests that
+    partition the trees do together what one does.
 
+    Parameters
+    ----------
+    cls : HypothesisClass
+        The class that is learned.
+    leaves : Sequence of int
+        The leaves of each tree: powers of two.
+    seed : int
+        Fixes all random bits.
+    root : {"learns", "dies"}
+        What happens when a tree's root is reached.
+    replant : bool
+        Whether dead trees are replaced.
+    share : range, optional
+        The trees that grow here; all if not given.
+
+    Raises
+    ------
+    BadClass
+        If the leaves or the class cannot make a forest.
+
+    Examples
+    --------
     >>> from littlestone.theory.rows import as_batch
     >>> from littlestone.theory.sets import Points
     >>> forest = Forest(Points(), leaves=[1] * 4, seed=7)
@@ -96,11 +129,11 @@ class Forest:
     ) -> None:
         for count in leaves:
             if count < 1 or count & (count - 1):
-                raise BadClass(f"a tree has 1, 2, 4, ... leaves: {count} is not such a number")
+                raise BadClass(f"a tree has {count} leaves: the number must be a power of two")
         if not leaves:
             raise BadClass("a forest has at least one tree")
         if root == "dies" and min(leaves) == 1:
-            raise BadClass("a tree of one leaf is all root: it needs root='learns'")
+            raise BadClass("a tree of one leaf is only a root: it requires root='learns'")
         self.cls, self.seed, self.root, self.replant = checked_class(cls), seed, root, replant
         self._leaves = np.array(leaves)
         self.share = range(len(leaves)) if share is None else share
@@ -109,15 +142,25 @@ class Forest:
         self._begin(Learner(cls.start(), cls.hypothesis(cls.start())))
 
     def restart(self, published: Hypothesis) -> None:
-        """Begin an epoch: every tree anew, from the published rule."""
+        """Begin the next epoch: every tree anew, from the published rule."""
         self.begin_epoch(self.epoch + 1, published)
 
     def begin_epoch(self, epoch: int, published: Hypothesis) -> None:
-        """Begin the epoch of this number, from the published rule."""
+        """Begin an epoch from the published rule.
+
+        Parameters
+        ----------
+        epoch : int
+            The number of the epoch; part of the address of random bits.
+        published : Hypothesis
+            The rule that every learner starts with.
+        """
+        # A class may have no state for the published rule: then the rule is held without a state
+        # until its first mistake (`tree.taught`).
         state = self.cls.restart(published)
-        offered = self.cls.hypothesis(state) == published
+        representable = self.cls.hypothesis(state) == published
         self.epoch, self._from = epoch, published
-        self._begin(Learner(state if offered else None, published))
+        self._begin(Learner(state if representable else None, published))
 
     def _begin(self, learner: Learner) -> None:
         self._fresh = learner
@@ -135,66 +178,94 @@ class Forest:
 
     @property
     def votes(self) -> Mapping[Hypothesis, int]:
-        """How many trees vote for each rule; `ballot` is the same by key. Private."""
+        """Return how many trees vote for each rule; `ballot` is the same by key. Private."""
         return self._voted
 
     @property
     def standing(self) -> list[Hypothesis | None]:
-        """What each tree votes for, in their order. Private."""
+        """Return the vote of each tree, in order. Private."""
         return [tree.vote for tree in self.trees.values()]
 
     def named(self, key: bytes) -> Hypothesis:
-        """The rule of a key that some tree votes for."""
+        """Return the rule of a key that some tree votes for."""
         return next(rule for rule in self._voted if rule.key == key)
 
     @property
     def rules(self) -> Collection[Hypothesis]:
-        """Every rule that a pertinent vertex holds: only a row on which one errs can surprise."""
+        """Return the rules of all pertinent vertices: only a mistake of one causes an update."""
         return self._held.keys()
 
     def may_be_surprised(self, x: object, y: bool, right: Hypothesis) -> bool:
-        """Whether some rule of the forest errs on a row that `right` is known to get right."""
+        """Tell whether some rule of the forest is wrong on a row.
+
+        Parameters
+        ----------
+        x : object
+            The example.
+        y : bool
+            Its label.
+        right : Hypothesis
+            A rule that is known to be right on it.
+
+        Returns
+        -------
+        bool
+        """
         if len(self._held) == 1 and right in self._held:
             return False
         return any(predict_row(rule, x) != y for rule in self._held if rule is not right)
 
     def routed(self, routes: Routes) -> tuple[Indices, Indices]:
-        """The tree and the leaf of each route: the number of a round, or of a user."""
+        """Return the tree and the leaf of each route: the number of a round, or of a user."""
         tree = trees_of(self.seed, len(self._leaves), routes)
         leaf = below(self._leaves[tree], coins(self.seed, Purpose.LEAF, routes))
         return tree, leaf
 
     def learn(self, batch: Batch, answers: Mask, routes: Routes) -> list[VoteChange]:
-        """Show the forest a batch; the changes of votes, in the order of the rows.
+        """Learn a batch of rounds.
 
-        Only the trees that may be surprised are walked through: those with a row on which a common
-        rule errs, and those that hold a rule that is not common.
+        Parameters
+        ----------
+        batch : Batch
+            The examples.
+        answers : Mask
+            Their labels.
+        routes : Routes
+            What routes each to a tree: the number of its round, or of its user.
+
+        Returns
+        -------
+        list of VoteChange
+            The changes of votes, in the order of the rows.
         """
+        # Only trees in which a rule may be wrong are walked through: those that get a row which a
+        # common rule gets wrong, and those that hold a rule that is not common. On all other trees
+        # the batch has no effect.
         wrong = {rule: predict_rows(self.cls, rule, batch) != answers for rule in self._common()}
-        touched: set[int] = set()
+        active: set[int] = set()
         for mask in wrong.values():
-            touched |= set(self.routed(routes[mask])[0].tolist())
+            active |= set(self.routed(routes[mask])[0].tolist())
         if len(wrong) < len(self._held):
-            touched |= self._uncommon(wrong)
-        if not touched:
+            active |= self._uncommon(wrong)
+        if not active:
             return []
         trees, leaves = self.routed(routes)
         order = np.argsort(trees.astype(np.uint32), kind="stable")
         starts = np.searchsorted(trees[order], np.arange(len(self._leaves) + 1)).tolist()
         shown = Shown(self.cls, batch, answers, order, wrong)
         changes: list[VoteChange] = []
-        for number in sorted(touched):
+        for number in sorted(active):
             begin, end = starts[number], starts[number + 1]
             changes += self._walk(number, shown, leaves[order[begin:end]], begin)
         return sorted(changes)
 
     def _common(self) -> list[Hypothesis]:
-        """The rules that many vertices hold: worth an evaluation on every row."""
+        """Return the rules that many vertices hold: worth an evaluation on every row."""
         many = self._held.total() / MOST_COMMON
         return [rule for rule, held in self._held.items() if held >= many]
 
     def _uncommon(self, common: Collection[Hypothesis]) -> set[int]:
-        """The trees that hold some other rule."""
+        """Return the trees that hold some other rule."""
         return {
             number
             for number, tree in self.trees.items()
@@ -202,8 +273,7 @@ class Forest:
         }
 
     def _walk(self, number: int, shown: Shown, leaves: Indices, begin: int) -> Iterator[VoteChange]:
-        """One tree through its rows, which are at the places from `begin` on: from surprise to
-        surprise."""
+        """Pass one tree through its rows, from place `begin` on, from mistake to mistake."""
         at, end = begin, begin + len(leaves)
         while at < end:
             tree = self.trees[number]
@@ -222,7 +292,7 @@ class Forest:
             at = found + 1
 
     def _recount(self, *rules: Hypothesis | None) -> None:
-        """Bring the ballot up to date for some rules."""
+        """Update the ballot for some rules."""
         for rule in rules:
             if rule is not None and rule in self._voted:
                 self.ballot[rule.key] = self._voted[rule]
@@ -230,6 +300,7 @@ class Forest:
                 del self.ballot[rule.key]
 
     def _surprised(self, number: int, vertex: int, x: object, y: bool) -> None:
+        """Update a vertex that made a mistake on (x, y), and play while siblings disagree."""
         tree = self.trees[number]
         tree.pertinent[vertex] = taught(self.cls, tree.pertinent[vertex], x, y)
         played = False
@@ -239,36 +310,45 @@ class Forest:
             tree.pertinent[ROOT] = DEAD
         if played:
             tree.voter = self._chosen(number, tree)
+        # A replaced tree has a new generation, so that it uses fresh random bits.
         if self.replant and tree.vote is None and set(tree.pertinent) == {ROOT}:
             self.trees[number] = self._planted(tree.leaves)
             self.trees[number].generation = tree.generation + 1
 
     def live(self) -> Live:
-        """The epoch, and the rule that it began with."""
+        """Return the number of the epoch, and the rule that it began with."""
         return {"epoch": self.epoch, "from": None if self._from is None else self._from.to_json()}
 
     def unsaved(self) -> Unsaved:
-        """The trees that have learned something since this was asked last."""
+        """Return the trees that changed since the last call."""
         parts = {number: written(self.trees[number]) for number in sorted(self._changed)}
         found = Unsaved(self._cleared, parts)
         self._cleared, self._changed = False, set()
         return found
 
     def revive(self, live: Live, parts: Mapping[int, bytes]) -> None:
-        """Grow the trees that were saved, each from what it was taught."""
+        """Load the saved trees, each from the examples it was updated with.
+
+        Parameters
+        ----------
+        live : Live
+            What `live` returned.
+        parts : Mapping of int to bytes
+            The saved trees by number.
+        """
         if live["from"] is not None:
             self.begin_epoch(live["epoch"], rule_from_json(live["from"]))
         self.regrow(parts)
 
     def regrow(self, parts: Mapping[int, bytes]) -> None:
-        """Grow some trees of this epoch, which are fresh, as far as they were kept."""
+        """Load some trees of this epoch, which must be fresh."""
         for number, part in parts.items():
             self.trees[number] = read_tree(self.cls, self._fresh, self.trees[number].leaves, part)
         self._cleared = False
         self._count()
 
     def _play(self, number: int, tree: Tree, vertex: int) -> int:
-        """Two pertinent siblings that disagree give way to their parent."""
+        """Replace two pertinent siblings that disagree by their parent."""
         one, other = (tree.pertinent.pop(v) for v in (vertex & ~1, vertex | 1))
         parent = vertex // 2
         tree.pertinent[parent] = self._winner(one, other, self._guess(number, tree, parent))
@@ -277,6 +357,7 @@ class Forest:
         return parent
 
     def _winner(self, one: Learner, other: Learner, guess: bool) -> Learner:
+        """Update the learner that contradicts a guessed label where the two differ."""
         if one.rule is None or other.rule is None:
             return DEAD
         for x in disagreement_of(self.cls, one.rule, other.rule):
@@ -284,11 +365,12 @@ class Forest:
         return DEAD
 
     def _guess(self, number: int, tree: Tree, parent: int) -> bool:
+        """Guess a label by random bits."""
         address = self.epoch, number, tree.generation, parent
         return bool(int(coins(self.seed, Purpose.GUESS, *address)) >> 63)
 
     def _chosen(self, number: int, tree: Tree) -> int:
-        """A collision, by coin; where none is left, the root."""
+        """Choose a collision by random bits; where none is left, the root."""
         pairs = sorted(v for v in tree.pertinent if v % 2 == 0 and v + 1 in tree.pertinent)
         if not pairs:
             return ROOT
@@ -297,14 +379,29 @@ class Forest:
 
 
 def trees_of(seed: int, trees: int, routes: Routes) -> Indices:
-    """The tree of each route: a coin of the round, or of the user, and of nothing else."""
+    """Return the tree of each route.
+
+    Parameters
+    ----------
+    seed : int
+        Fixes the random bits.
+    trees : int
+        The number of trees.
+    routes : Routes
+        The numbers of rounds, or of users.
+
+    Returns
+    -------
+    Indices
+    """
+    # A function of the route alone: a replaced row stays in its tree (Theorem 9).
     return below(trees, coins(seed, Purpose.TREE, routes))
 
 
 def _exchange(
     counts: Counter[Hypothesis], out: Iterable[Hypothesis | None], into: Iterable[Hypothesis | None]
 ) -> None:
-    """Take some rules out of a count and put others in; what has no votes left is not there."""
+    """Take some rules out of a count and put others in; delete those without votes."""
     for rule in out:
         if rule is not None:
             counts[rule] -= 1

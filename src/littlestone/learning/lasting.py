@@ -1,10 +1,11 @@
-"""The lasting forest: lost votes say when, the same votes say what. Algorithm 2, and per user.
+"""Run one forest for the whole stream with the gate of Algorithm 2, per event or per user.
 
-One forest for the whole stream, which never looks at what is published. Routed by user it is
-private per user without a limit on a user's rounds, as all of them live in one tree.
+Lost votes decide when to release, the same votes decide what. The forest never reads what is
+published. Routed by user it is private per user without a limit on a user's rounds, as all of them
+go to one tree (docs/guarantee.md, Theorems 7 and 9).
 
-Promises: what is published depends on the rounds, the coins and the noise, not on how the rounds
-were batched. A batch is: the forest's changes of votes; then the gate runs over the lost votes.
+What is published depends on the rounds, the random bits and the noise, not on how the rounds were
+batched: the forest returns its changes of votes; then the gate runs over the lost votes.
 """
 
 from collections import Counter
@@ -26,24 +27,57 @@ from littlestone.theory.values import Mask
 
 
 class Voters(Saving, Protocol):
-    """A forest, as far as its votes are followed one by one. Private."""
+    """Describe a forest whose changes of votes are followed one by one. Private."""
 
     cls: HypothesisClass
 
     @property
     def votes(self) -> Mapping[Hypothesis, int]:
-        """What the data's holder may look at."""
+        """Return how many trees vote for each rule, for the data owner."""
 
     @property
     def standing(self) -> Sequence[Hypothesis | None]:
-        """What each tree votes for, in their order."""
+        """Return the vote of each tree, in order."""
 
     def learn(self, batch: Batch, answers: Mask, routes: Numbers) -> Iterable[VoteChange]:
-        """Take some rounds in: the changes of votes, in the order of the rows."""
+        """Learn a batch of rounds.
+
+        Parameters
+        ----------
+        batch : Batch
+            The examples.
+        answers : Mask
+            Their labels.
+        routes : Numbers
+            What routes each to a tree.
+
+        Returns
+        -------
+        Iterable of VoteChange
+            The changes of votes, in the order of the rows.
+        """
 
 
 class Lasting:
-    """A forest and the gate of Algorithm 2, moving through the rounds together."""
+    """Run a forest and the gate of Algorithm 2 through the rounds.
+
+    Parameters
+    ----------
+    forest : Voters
+        The forest, which is never restarted.
+    gate : HistSparse
+        Decides when and what to release.
+    rule : Hypothesis
+        The first published rule.
+    check_every : int
+        Rounds between checks.
+    publish : Publish
+        Called when a rule is released.
+    watch : Watch
+        Called after each batch, with private votes.
+    largest_window : int
+        The most rounds that are learned in one step.
+    """
 
     def __init__(
         self,
@@ -62,31 +96,59 @@ class Lasting:
         self._votes = list(forest.standing)
 
     def live(self) -> Live:
-        """What is needed to go on, beside the gate, the rule and the forest."""
+        """Return the runner's own state; the gate, the rule and the forest have theirs."""
         return {"mistakes": self.mistakes}
 
     def revive(self, live: Live, releases: Sequence[Release]) -> None:
-        """Go on from where another was saved; gate and forest are revived already."""
+        """Load the runner's own state; gate and forest are loaded already.
+
+        Parameters
+        ----------
+        live : Live
+            What `live` returned.
+        releases : Sequence of Release
+            Everything published so far.
+        """
         self.mistakes, self.rule = live["mistakes"], releases[-1].rule
         self._votes = list(self.forest.standing)
 
     def advance(self, rounds: Stretch, start: int, stop: int) -> None:
-        """Learn the rounds from `start` up to `stop`."""
+        """Learn the rounds from `start` up to `stop`.
+
+        Parameters
+        ----------
+        rounds : Stretch
+            A batch of rounds that contains them.
+        start, stop : int
+            Round numbers; `stop` is not included.
+        """
         while start < stop:
             end = min(stop, start + self._window)
-            self._stretch(rounds.between(start, end), start, end)
+            self._learn(rounds.between(start, end), start, end)
             start = end
 
     def advance_one(self, number: int, x: object, y: bool, route: int) -> None:
-        """Learn one round."""
+        """Learn one round.
+
+        Parameters
+        ----------
+        number : int
+            The number of the round.
+        x : object
+            The example.
+        y : bool
+            The label.
+        route : int
+            What routes the round to a tree.
+        """
         one = Rounds(as_batch([x]), np.array([y]), np.array([number]), np.array([route]))
-        self._stretch(one, number, number + 1)
+        self._learn(one, number, number + 1)
 
     def pass_one(self, number: int) -> None:
-        """The end of a null round: look at the schedule."""
+        """End a null round: check if one is due."""
         self._run([], number, number + 1)
 
-    def _stretch(self, part: Stretch, start: int, stop: int) -> None:
+    def _learn(self, part: Stretch, start: int, stop: int) -> None:
         changes = [
             change._replace(row=part.number_of(change.row)) for change in part.teach(self.forest)
         ]
@@ -100,17 +162,18 @@ class Lasting:
     def _run(
         self, changes: list[VoteChange], start: int, stop: int
     ) -> list[tuple[int, Hypothesis]]:
-        """The checks from `start` up to `stop`: where they fired, and the rule until then."""
+        """Run the checks from `start` up to `stop`: where they fired, and the rule until then."""
         check, last = start // self._every, stop // self._every
         fired: list[tuple[int, Hypothesis]] = []
         while check < last:
             lost = len(self._votes) - self._held(changes, check, last)
 
-            def ballot(place: int, check: int = check) -> Mapping[bytes, int]:
+            # Called at a firing only, so the votes are brought to the round of that check.
+            def votes_at(place: int, check: int = check) -> Mapping[bytes, int]:
                 self._apply(changes, (check + place + 1) * self._every)
-                return self._ballot()
+                return self._counts()
 
-            step = self.gate.run(lost, ballot)
+            step = self.gate.run(lost, votes_at)
             check += step.checks
             if step.decision.fired:
                 fired.append((check * self._every, self.rule))
@@ -119,7 +182,7 @@ class Lasting:
         return fired
 
     def _held(self, changes: list[VoteChange], check: int, last: int) -> Numbers:
-        """The votes for the published rule at each check."""
+        """Return the votes for the published rule at each check."""
         votes, moves = list(self._votes), np.zeros(last - check, dtype=int)
         for number, tree, vote in changes:
             place = number // self._every - check
@@ -129,12 +192,12 @@ class Lasting:
         return self._votes.count(self.rule) + np.cumsum(moves)
 
     def _apply(self, changes: list[VoteChange], stop: int) -> None:
-        """Take the changes of the rounds before `stop` off the list, and into account."""
+        """Apply the changes of votes before round `stop`, and remove them from the list."""
         while changes and changes[0].row < stop:
             change = changes.pop(0)
             self._votes[change.tree] = change.vote
 
-    def _ballot(self) -> dict[bytes, int]:
+    def _counts(self) -> dict[bytes, int]:
         return Counter(vote.key for vote in self._votes if vote is not None)
 
     def _decided(self, number: int, key: bytes | None) -> None:

@@ -1,8 +1,8 @@
-"""Placing: at which point of a finite domain a row lies. Vectorised, and public of nature.
+"""Find the point of a finite domain at which a row lies: a public function, vectorised.
 
 A number lies at the largest point not above it; below all of them, or missing, at the first
 (`theory/grids.py`). A truth value, or any other value, lies at the point with its canonical bytes.
-A row that lies nowhere gets `NOWHERE`: it tells the rules of the class not apart.
+A row that lies at no point gets `NOWHERE`: it does not distinguish the rules of the class.
 """
 
 import math
@@ -29,9 +29,17 @@ EXACT = 1 << 53
 
 
 class Placing:
-    """Places rows at the points of a class's domain, which are in the order of `points_of`;
-    `everywhere` is all of these points.
+    """Map rows to the points of a class's domain, which are in the order of `points_of`.
 
+    `everywhere` is a batch of all these points.
+
+    Parameters
+    ----------
+    cls
+        The class.
+
+    Examples
+    --------
     >>> from littlestone.theory.conjunctions import Conjunctions
     >>> placing = Placing(Conjunctions(["a", "b"]))
     >>> placing.domain
@@ -60,7 +68,7 @@ class Placing:
 
     @property
     def points(self) -> int:
-        """How many points there are."""
+        """Return how many points there are."""
         sizes = [size for _, size, _ in self._columns]
         return int(np.prod(sizes, dtype=object))
 
@@ -90,7 +98,7 @@ def _place(values: tuple[Plain, ...], kind: Kind, column: Column) -> Place:
 
 
 def _values(array: npt.NDArray[Any], keys: Mapping[bytes, int]) -> Indices:
-    """Where each value lies. Values are told apart by their canonical bytes: (1,) == (True,)."""
+    """Return the point of each value. Values are identified by canonical bytes: (1,) == (True,)."""
     if array.dtype.kind in "biufUS":
         some, inverse = np.unique(array, return_inverse=True)
         found = [keys.get(key_of(value), NOWHERE) for value in some]
@@ -99,7 +107,7 @@ def _values(array: npt.NDArray[Any], keys: Mapping[bytes, int]) -> Indices:
 
 
 def _numbers(points: npt.NDArray[Any]) -> Place:
-    """Places numbers among ascending points, exactly."""
+    """Return a function that finds numbers among ascending points, exactly."""
     listed: list[Number] = points.tolist()
     if all(isinstance(point, float) or abs(point) <= EXACT for point in (listed[0], listed[-1])):
         floats = points.astype(np.float64)
@@ -118,7 +126,7 @@ def _numbers(points: npt.NDArray[Any]) -> Place:
 
 
 def _points(grid: Grid | Edges) -> npt.NDArray[Any]:
-    """The points of a grid, all at once where floats can say them exactly.
+    """Return the points of a grid, all at once where floats can represent them exactly.
 
     Over a common denominator they are whole numbers, and the quotient of two whole numbers that are
     floats is the float nearest to it: what the grid says, one point at a time.
@@ -134,7 +142,7 @@ def _points(grid: Grid | Edges) -> npt.NDArray[Any]:
 
 
 def batch_of(domain: Mapping[Column, tuple[Plain, ...]]) -> Batch:
-    """Every example over a domain, as arrays of the plainest type that holds them."""
+    """Return every example over a domain, as arrays of the plainest type that holds them."""
     sizes = [len(values) for values in domain.values()]
     places = np.indices(sizes).reshape(len(sizes), -1)
     columns = {
@@ -147,7 +155,7 @@ def batch_of(domain: Mapping[Column, tuple[Plain, ...]]) -> Batch:
 
 
 def _array(values: tuple[Plain, ...]) -> npt.NDArray[Any]:
-    """Some values as an array that keeps every value's own type."""
+    """Return values as an array that keeps every value's own type."""
     if {type(value) for value in values} == {bool}:
         return np.array(values, dtype=bool)
     array = np.empty(len(values), dtype=object)

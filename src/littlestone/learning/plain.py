@@ -1,6 +1,6 @@
-"""Learners without privacy: the floor that private ones are measured against.
+"""Learn without privacy: the baseline for private learners.
 
-`SOA` is Littlestone's Standard Optimal Algorithm (Section 2.1); `Halving` votes by head count. What
+`SOA` is Littlestone's Standard Optimal Algorithm (Section 2.1); `Halving` takes the majority. What
 they publish follows the data at once, so it is not private at all.
 """
 
@@ -27,8 +27,10 @@ _FIRST_WINDOW = 64
 
 
 class _Plain:
-    """A class's own learner, run by itself. When no rule fits what it was shown, it starts again,
-    from the latest example if a rule fits that."""
+    """Run a class's own learner by itself.
+
+    When no rule fits the examples, it starts again, from the latest example if a rule fits that.
+    """
 
     def __init__(self, cls: HypothesisClass) -> None:
         self.cls = checked_class(cls)
@@ -42,58 +44,82 @@ class _Plain:
         return f"{type(self).__name__}({self.cls!r}): {self._rule} (not private)"
 
     def _repr_html_(self) -> str:
-        told = {
+        shown = {
             "class": repr(self.cls),
             "rule": str(self._rule),
             "rounds": f"{self.rounds:,}",
             "guarantee": "none: the rules follow the data without noise",
         }
         note = "not private"
-        return side_by_side([facts(type(self).__name__, told, note), self.releases._repr_html_()])
+        return side_by_side([facts(type(self).__name__, shown, note), self.releases._repr_html_()])
 
     @property
     def hypothesis(self) -> Hypothesis:
-        """The rule published for the next example."""
+        """Return the rule published for the next example."""
         return self._rule
 
     @property
     def releases(self) -> Releases:
-        """The rules published so far, each with the round from which it stood."""
+        """Return the rules published so far, each with its first round."""
         return Releases(self._releases)
 
     @property
     def guarantee(self) -> Guarantee:
-        """None worth the name: epsilon is infinite."""
+        """Return the guarantee: none, epsilon is infinite."""
         return Guarantee(math.inf, 1.0, noise="rules follow the data without noise")
 
     def predict_one(self, x: object) -> bool:
-        """What the published rule says of an example."""
+        """Predict the label of an example by the published rule."""
         self.cls.check(x)
         return self._rule(x)
 
     def predict_many(self, X: Any) -> Mask:
-        """What the published rule says of a batch."""
+        """Predict the labels of a batch by the published rule."""
         return self.cls.predict(self._rule, readable_batch(self.cls, X))
 
     def learn_one(self, x: object, y: object) -> None:
-        """See one example's label. A row that the class cannot read is refused."""
+        """Learn one labelled example.
+
+        Parameters
+        ----------
+        x : object
+            The example.
+        y : object
+            Its label: 0 or 1.
+
+        Raises
+        ------
+        BadExample
+            If the row or the label cannot be read; then nothing has changed.
+        """
         self.cls.check(x)
         self._learn(x, label(y))
 
     def learn_many(self, X: Any, y: object) -> None:
-        """See a batch of labels, as if one after the other; a bad batch changes nothing.
+        """Learn a batch of labelled examples, as if one after the other.
 
-        Windows grow while the rule is right, so that a quiet stretch costs one evaluation.
+        Parameters
+        ----------
+        X : table, array or list of rows
+            The examples.
+        y : sequence
+            Their labels.
+
+        Raises
+        ------
+        BadExample
+            If a row or a label cannot be read; then nothing has changed.
         """
         batch, answers = readable_batch(self.cls, X), labels(y)
         end = batch_length(batch)
         if end != len(answers):
             raise BadExample(f"{end} examples and {len(answers)} labels")
+        # Windows double while the rule is right, so that many rounds cost one evaluation.
         at, window = 0, _FIRST_WINDOW
         while at < end:
             stop = min(end, at + window)
-            said = self.cls.predict(self._rule, part_of(batch, slice(at, stop)))
-            wrong = np.flatnonzero(said != answers[at:stop])
+            predicted = self.cls.predict(self._rule, part_of(batch, slice(at, stop)))
+            wrong = np.flatnonzero(predicted != answers[at:stop])
             if len(wrong):
                 stop = at + int(wrong[0])
                 self.rounds += stop - at
@@ -109,6 +135,7 @@ class _Plain:
         self.rounds += 1
 
     def _correct(self, x: object, y: bool) -> None:
+        # If no rule fits all examples, start again with this one; if none fits it, without.
         start = self.cls.start()
         tries = [self.cls.learn(self._state, x, y), start]
         if self._rule_of(start)(x) != y:
@@ -123,15 +150,15 @@ class _Plain:
     def _rule_of(self, state: State) -> Hypothesis:
         rule = self.cls.hypothesis(state)
         if rule is None:
-            raise AssertionError(f"{self.cls!r} has no rule before any example")
+            raise AssertionError(f"{self.cls!r} has no rule before the first example")
         return rule
 
 
 class SOA(_Plain):
-    """The Standard Optimal Algorithm: at most `dimension` mistakes when some rule fits.
+    """Learn by the Standard Optimal Algorithm: at most `dimension` mistakes when some rule fits.
 
-    For tables, and for every family but unions and classes of your own whose learner makes more
-    mistakes than the dimension. Not private.
+    For tables, and for every family but unions and custom classes whose learner makes more mistakes
+    than the dimension. Not private.
 
     >>> from littlestone.theory.thresholds import Thresholds
     >>> learner = SOA(Thresholds(0, 100, 5, column="score"))
@@ -146,7 +173,7 @@ class SOA(_Plain):
 
 
 def _optimal(cls: HypothesisClass) -> HypothesisClass:
-    """The class with a learner whose bound is the dimension."""
+    """Return the class with a learner whose mistake bound is the dimension."""
     match checked_class(cls):
         case Rules() as rules:
             return replace(rules, guess="majority")
@@ -158,14 +185,14 @@ def _optimal(cls: HypothesisClass) -> HypothesisClass:
 
 
 def _by_majority(cls: HypothesisClass) -> HypothesisClass:
-    """The class with the vote of all its rules as its learner."""
+    """Return the class with the majority vote of its rules as its learner."""
     if isinstance(cls, Complement):
         return Complement(_by_majority(cls.of))
     return explicit(cls, "halving")
 
 
 class Halving(_Plain):
-    """The majority of the rules that still fit: at most floor(log2 of their number) mistakes.
+    """Learn by the majority of the consistent rules: at most floor(log2 of their number) mistakes.
 
     For tables and families on a grid. Not private.
 

@@ -1,18 +1,27 @@
-"""Plans: every constant of a private learner, chosen before it sees any data.
+"""Plan a private learner: every constant, chosen before it sees any data.
 
-A plan is a frozen value. What it says of privacy is proved for every value of every field
-(docs/guarantee.md): a plan can be bad, it cannot be unsafe. What it says of mistakes is a hope, or
-a theorem, and it says which. How constants are chosen is in `choosing`; what the proof asks for,
-which nobody can run, in `theorem`.
+A plan is a frozen value. Privacy is proved for every value of every field (docs/guarantee.md): a
+plan can be bad, it cannot be unsafe. What it says of mistakes is a heuristic, or a theorem, and it
+says which. How constants are chosen is in `choosing`; what the proof requires, which cannot be run,
+in `theorem`.
 """
 
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cache
 from typing import Any, Literal, TypeAlias, get_args
 
-from littlestone.learning.choosing import best, can_stall, complexity, fresh_start, lasting, news_of
+from littlestone.learning.choosing import (
+    best,
+    can_stall,
+    complexity,
+    fresh_start,
+    lasting,
+    news_of,
+    selector_for,
+)
 from littlestone.learning.forest import Root
 from littlestone.learning.prediction import Selection
 from littlestone.learning.schedule import Schedule, tolerated
@@ -21,26 +30,80 @@ from littlestone.learning.wording import Line, Planned, lines, planned_from_json
 from littlestone.privacy.accounting import Unit
 from littlestone.privacy.drawn_and_kept import DrawnAndKept
 from littlestone.privacy.epochs import MistakesGate
-from littlestone.privacy.exact import BadParameter, Real, positive, probability, whole
+from littlestone.privacy.exact import (
+    BadParameter,
+    Real,
+    planned_delta,
+    planned_epsilon,
+    planned_horizon,
+    positive,
+    probability,
+    whole,
+)
 from littlestone.privacy.gate import HistSparse
 from littlestone.privacy.histogram import StableHistogram
 from littlestone.privacy.noise import Noise
 from littlestone.theory.classes import HypothesisClass, checked_class
 
 NOISY_SHARES = (0.75, 0.65, 0.55)
-"""What noisy labels leave of the votes, by the surprises that make one: guesses, the first two
+"""What noisy labels leave of the votes, by the mistakes that make one: guesses, the first two
 checked by simulation (2 % noise, 6 % positives)."""
+MOST_LEVELS = 40
+"""Of a tree of the paper's plan."""
 SELECTORS = {kind.name: kind for kind in (DrawnAndKept, StableHistogram)}
 VoteGate: TypeAlias = MistakesGate[Mapping[bytes, int]] | HistSparse
 
 
 @dataclass(frozen=True)
 class Plan(Planned):
-    """The constants of a learner. Make one with `Plan.practical` or `Plan.paper`.
+    """Hold the constants of a learner. Make one with `Plan.practical` or `Plan.paper`.
 
-    `leaves` maps leaves a tree to the number of such trees. `thresholds` are in mistakes for the
-    mistakes monitor, in lost votes for the votes monitor: the n-th when n causes may be missing
-    from the published rule, so that votes may be split n ways. `releases` is None when unlimited.
+    Parameters
+    ----------
+    name : str
+        The kind of plan.
+    made_for : str
+        The class it was made for.
+    epsilon, delta : Fraction
+        The privacy budget.
+    horizon : int
+        The number of rounds after which the last rule stands.
+    unit : {"event", "user"}
+        What is protected: one round, or all rounds of a user.
+    monitor : {"mistakes", "votes"}
+        What is counted: mistakes of the published rule, or votes that it lost.
+    epsilon_monitor : Fraction
+        The monitor's share of epsilon.
+    thresholds : tuple of int
+        The counts at which the monitor fires: the n-th when n causes may be missing from the
+        published rule, so that votes may be split n ways.
+    check_every : int
+        Rounds between checks.
+    selector : str
+        The name of the selection mechanism.
+    leaves : Mapping of int to int
+        For each number of leaves, the number of such trees.
+    root : {"learns", "dies"}
+        What happens when a tree's root is reached.
+    replant : bool
+        Whether dead trees are replaced.
+    tolerance : Fraction
+        Mistakes per round that cause no change of rule.
+    restart_every : int, optional
+        Rounds between public restarts.
+    releases : int, optional
+        The number of releases; unlimited if None.
+    cap : int, optional
+        The rounds that count per user.
+    expected_mistakes : int, optional
+        The mistakes per change of rule that the heuristic predicts.
+    refusal : float, optional
+        The probability that a firing releases nothing, by the same heuristic.
+
+    Raises
+    ------
+    BadParameter
+        If a field is out of range, or fields contradict each other.
     """
 
     name: str
@@ -75,19 +138,30 @@ class Plan(Planned):
         counts = tuple(whole(count, "a threshold", least=1) for count in self.thresholds)
         object.__setattr__(self, "thresholds", counts)
         if not counts:
-            raise BadParameter("a plan has at least one threshold")
+            raise BadParameter("thresholds is empty: a plan requires at least one threshold")
         tolerated(self.tolerance)
         if self.epsilon_monitor >= self.epsilon:
-            raise BadParameter("the monitor's epsilon leaves nothing for the selector")
+            raise BadParameter(
+                f"epsilon_monitor={self.epsilon_monitor} must be below epsilon={self.epsilon}: "
+                "it leaves nothing for the selector"
+            )
         for name, known in (("unit", get_args(Unit)), ("monitor", ("mistakes", "votes"))):
             if getattr(self, name) not in known:
-                raise BadParameter(f"the {name} is one of {known}, not {getattr(self, name)!r}")
+                raise BadParameter(f"{name} must be one of {known}, not {getattr(self, name)!r}")
+        # Theorem 7: selections over one forest add up, so their number is fixed beforehand; epochs
+        # compose in parallel per event, and per user only up to a cap.
         if (self.monitor == "votes") != (self.releases is not None):
-            raise BadParameter("the votes monitor has a number of releases, and only it has one")
+            raise BadParameter(
+                f"monitor={self.monitor!r} conflicts with releases={self.releases}: the votes "
+                "monitor requires a number of releases, and only it takes one"
+            )
         if (self.cap is not None) != (self.unit == "user" and self.monitor == "mistakes"):
-            raise BadParameter("the mistakes monitor has a cap per user, and only it has one")
+            raise BadParameter(
+                f"cap={self.cap} conflicts with unit={self.unit!r} and monitor={self.monitor!r}: "
+                "the mistakes monitor per user requires a cap, and only it takes one"
+            )
         if self.selector not in SELECTORS:
-            raise BadParameter(f"the selector is one of {list(SELECTORS)}, not {self.selector!r}")
+            raise BadParameter(f"selector must be one of {list(SELECTORS)}, not {self.selector!r}")
         object.__setattr__(self, "leaves", dict(sorted(self.leaves.items())))
 
     @classmethod
@@ -103,11 +177,39 @@ class Plan(Planned):
         cap: int | None = None,
         releases: int | None = None,
     ) -> "Plan":
-        """Everything chosen to make few mistakes.
+        """Choose all constants to make few mistakes.
 
-        Per event, or per user with a `cap` on a user's rounds: epochs all the way, releases without
-        end. Per user without a cap: the votes monitor over one lasting forest, `releases` in all.
+        Per event, or per user with a `cap`: epochs, with unlimited releases. Per user without a
+        cap: the votes monitor over a single forest, with `releases` in all.
 
+        Parameters
+        ----------
+        hypotheses : HypothesisClass
+            The class that is learned.
+        epsilon, delta : Real
+            The privacy budget.
+        horizon : int
+            The number of rounds.
+        unit : {"event", "user"}
+            What is protected: one round, or all rounds of a user.
+        tolerance : Real
+            Mistakes per round that cause no change of rule.
+        cap : int, optional
+            The rounds that count per user.
+        releases : int, optional
+            The number of releases, for users without a cap; dimension + 1 if not given.
+
+        Returns
+        -------
+        Plan
+
+        Raises
+        ------
+        BadParameter
+            If a parameter is out of range, or does not apply.
+
+        Examples
+        --------
         >>> from littlestone.theory.sets import Points
         >>> plan = Plan.practical(Points(), epsilon=1, delta=1e-6, horizon=100_000)
         >>> plan.trees, plan.thresholds, plan.check_every
@@ -116,16 +218,20 @@ class Plan(Planned):
         checked_class(hypotheses)
         if unit == "user" and cap is None:
             if tolerated(tolerance):
-                raise BadParameter("a tolerance is of mistakes: per user it needs a cap on rounds")
+                raise BadParameter(f"tolerance={tolerance} with unit='user' requires a cap")
             return cls._for_users(hypotheses, epsilon, delta, horizon, releases)
         if releases is not None:
-            raise BadParameter("releases are unlimited here: only unit='user' without a cap counts")
-        tolerance, touched = tolerated(tolerance), 1 if cap is None else whole(cap, "cap", least=1)
+            raise BadParameter(
+                f"releases={releases} requires unit='user' without a cap: "
+                "otherwise releases are unlimited"
+            )
+        tolerance, per_user = tolerated(tolerance), 1 if cap is None else whole(cap, "cap", least=1)
         asked = _asked(hypotheses, epsilon, delta, horizon)
+        planned_epsilon(epsilon, per_user, of=f"a cap of {per_user:,} rounds")
         news = news_of(hypotheses)
         noisy = NOISY_SHARES[news.surprises - 1] if tolerance else 1
         share = news.share * (0.5 if can_stall(hypotheses) else 1) * noisy
-        budget = float(asked["epsilon"]) / touched, float(asked["delta"]) / touched
+        budget = float(asked["epsilon"]) / per_user, float(asked["delta"]) / per_user
         chosen = best(*budget, news._replace(share=share))
         trees = min(chosen.trees, max(2, asked["horizon"]))
         return cls(
@@ -155,10 +261,12 @@ class Plan(Planned):
         horizon: int,
         releases: int | None,
     ) -> "Plan":
+        """Choose a single forest with the votes monitor: no cap on a user's rounds."""
         asked = _asked(hypotheses, epsilon, delta, horizon)
-        count = _releases(hypotheses, releases)
+        count = _releases(hypotheses, epsilon, releases)
         budget = float(asked["epsilon"]), float(asked["delta"])
-        trees, threshold, check_every = lasting(*budget, count, asked["horizon"], DrawnAndKept)
+        selector = selector_for(budget[0] / 2 / count, budget[1] / count)
+        trees, threshold, check_every = lasting(*budget, count, asked["horizon"], selector)
         return cls(
             name="practical",
             **asked,
@@ -167,7 +275,7 @@ class Plan(Planned):
             epsilon_monitor=asked["epsilon"] / 2,
             thresholds=(threshold,),
             check_every=check_every,
-            selector=DrawnAndKept.name,
+            selector=selector.name,
             leaves=_shapes(trees, hypotheses),
             replant=True,
             releases=count,
@@ -186,13 +294,45 @@ class Plan(Planned):
         eta: float = 1.0,
         check_every: int = 1,
     ) -> "Plan":
-        """Algorithms 1 and 2 with the repairs: trees of 2^(d+1) leaves, votes monitor, histogram.
+        """Plan Algorithms 1 and 2 with the repairs of docs/paper.md.
 
-        `trees` (k2), `releases` (c) and `eta` are practical numbers, far below what the proof asks
-        for; a rule is dropped when less than 3 eta / 32 of the trees vote for it.
+        Trees have 2^(d+1) leaves; the monitor counts lost votes; the selector is the stable
+        histogram.
+
+        Parameters
+        ----------
+        hypotheses : HypothesisClass
+            The class that is learned.
+        epsilon, delta : Real
+            The privacy budget.
+        horizon : int
+            The number of rounds.
+        trees : int, optional
+            The paper's k2; a practical number, far below the proof's, if not given.
+        releases : int, optional
+            The paper's c; dimension + 1 if not given.
+        eta : float
+            A rule is dropped when less than 3 eta / 32 of the trees vote for it.
+        check_every : int
+            Rounds between checks.
+
+        Returns
+        -------
+        Plan
+
+        Raises
+        ------
+        BadParameter
+            If a parameter is out of range.
         """
         asked = _asked(checked_class(hypotheses), epsilon, delta, horizon)
-        leaves, count = 2 ** (complexity(hypotheses) + 1), _releases(hypotheses, releases)
+        count, levels = _releases(hypotheses, epsilon, releases), complexity(hypotheses) + 1
+        if levels > MOST_LEVELS:
+            raise BadParameter(
+                f"the paper's trees have 2^(d+1) leaves, and here d is {levels - 1:,}: no machine "
+                f"holds more than 2^{MOST_LEVELS}. Take the practical plan, whose trees stay small"
+            )
+        leaves = 2**levels
         each = float(asked["epsilon"]) / 2 / count, float(asked["delta"]) / count
         votes = Selection(StableHistogram, *each).votes_for(0.99)
         k2 = leaves * votes if trees is None else whole(trees, "trees", least=1)
@@ -214,42 +354,74 @@ class Plan(Planned):
     def theorem(
         hypotheses: HypothesisClass, epsilon: Real, delta: Real, horizon: int
     ) -> TheoremPlan:
-        """What the proof asks for. It can be printed; a learner refuses to run it."""
+        """Return the constants of the proof, to be printed: a learner refuses to run them.
+
+        Parameters
+        ----------
+        hypotheses : HypothesisClass
+            The class that is learned.
+        epsilon, delta : Real
+            The privacy budget.
+        horizon : int
+            The number of rounds.
+
+        Returns
+        -------
+        TheoremPlan
+        """
         return TheoremPlan.of(complexity(checked_class(hypotheses)), epsilon, delta, horizon)
 
     @property
     def trees(self) -> int:
-        """How many trees there are."""
+        """Return the number of trees."""
         return sum(self.leaves.values())
 
     @property
     def shapes(self) -> list[int]:
-        """The leaves of each tree, tree by tree."""
+        """Return the leaves of each tree."""
         return [leaves for leaves, count in self.leaves.items() for _ in range(count)]
 
     @property
     def epsilon_selector(self) -> Fraction:
-        """What one selection may spend."""
-        touched = self.cap or 1 if self.releases is None else self.releases
-        return (self.epsilon - self.epsilon_monitor) / touched
+        """Return the epsilon of one selection."""
+        # The selections that may read one round, or one user: Theorem 7's k.
+        selections = self.cap or 1 if self.releases is None else self.releases
+        return (self.epsilon - self.epsilon_monitor) / selections
 
     @property
     def delta_selector(self) -> Fraction:
-        """What one selection may spend."""
+        """Return the delta of one selection."""
         return self.delta / (self.cap or 1 if self.releases is None else self.releases)
 
     def gate(self, noise: Noise, published: bytes, missing: Callable[[], int]) -> VoteGate:
-        """The gate that this plan describes, at its beginning. `missing` is public: how many causes
-        the rule that is published may lack."""
+        """Make the gate of this plan, in its initial state.
+
+        Parameters
+        ----------
+        noise : Noise
+            The source of secret noise.
+        published : bytes
+            The key of the published rule.
+        missing : Callable
+            Returns how many causes the published rule may lack; must be a function of public
+            things.
+
+        Returns
+        -------
+        MistakesGate or HistSparse
+        """
         if self.monitor == "votes":
             return self._votes_gate(noise, published)
         rate = float(self.epsilon_monitor) / (self.cap or 1)
-        schedules = [
-            Schedule(base, rate, self.check_every, self.tolerance) for base in self.thresholds
-        ]
+
+        @cache
+        def schedule(base: int) -> Schedule:
+            # Made when needed: a class of many causes has many thresholds, and few are ever met.
+            return Schedule(base, rate, self.check_every, self.tolerance)
 
         def threshold(age: Any, refusals: int) -> Any:
-            return schedules[min(missing(), len(schedules)) - 1](age, refusals)
+            base = self.thresholds[min(missing(), len(self.thresholds)) - 1]
+            return schedule(base)(age, refusals)
 
         return MistakesGate(
             noise,
@@ -267,7 +439,10 @@ class Plan(Planned):
 
     def _votes_gate(self, noise: Noise, published: bytes) -> HistSparse:
         if self.releases is None or self.epsilon_monitor != self.epsilon / 2:
-            raise BadParameter("the votes monitor has half of epsilon and a number of releases")
+            raise BadParameter(
+                f"epsilon_monitor={self.epsilon_monitor} must be half of epsilon={self.epsilon} "
+                "for the votes monitor"
+            )
         return HistSparse(
             noise,
             epsilon=self.epsilon,
@@ -281,43 +456,45 @@ class Plan(Planned):
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The plan as JSON data; `plan_from_json` reads it back exactly."""
+        """Return the plan as JSON data; `plan_from_json` reads it back exactly."""
         leaves = {str(leaves): count for leaves, count in self.leaves.items()}
         return super().to_json() | {"leaves": leaves}
 
     def lines(self) -> Iterator[Line]:
-        """The plan as a table: what is proved, where the budget goes, what is hoped."""
+        """Yield the rows of the plan table."""
         return lines(self)
 
     @property
     def vacuous(self) -> bool:
-        """Whether a change of rule would take more mistakes than there are rounds."""
+        """Tell whether a change of rule would take more mistakes than there are rounds."""
         return self.expected_mistakes is not None and self.expected_mistakes > self.horizon
 
     @property
     def votes_needed(self) -> int:
-        """The votes with which a leader is named nineteen times in twenty."""
+        """Return the votes with which a leading rule is released with probability 0.95."""
         epsilon, delta = float(self.epsilon_selector), float(self.delta_selector)
         return Selection(SELECTORS[self.selector], epsilon, delta).votes_for(0.95)
 
 
 def _asked(cls: HypothesisClass, epsilon: Real, delta: Real, horizon: int) -> dict[str, Any]:
-    """What a person asks of any plan, checked."""
+    """Check and return the parameters that every plan has."""
     return {
         "made_for": repr(cls),
-        "epsilon": positive(epsilon, "epsilon"),
-        "delta": probability(delta, "delta"),
-        "horizon": whole(horizon, "horizon", least=1),
+        "epsilon": planned_epsilon(epsilon),
+        "delta": planned_delta(delta),
+        "horizon": planned_horizon(horizon),
     }
 
 
-def _releases(cls: HypothesisClass, releases: int | None) -> int:
-    """How many releases a lasting forest has: one for each mistake it cannot avoid, and one."""
-    return complexity(cls) + 1 if releases is None else whole(releases, "releases", least=1)
+def _releases(cls: HypothesisClass, epsilon: Real, releases: int | None) -> int:
+    """Return the releases of a single forest: one for each unavoidable mistake, and one."""
+    count = complexity(cls) + 1 if releases is None else whole(releases, "releases", least=1)
+    planned_epsilon(epsilon, count, of=f"{count:,} releases")
+    return count
 
 
 def _shapes(trees: int, cls: HypothesisClass) -> dict[int, int]:
-    """Flat trees; where copies may stall, half of them taller."""
+    """Return flat trees; where learners may stall, half of them taller."""
     return {1: trees - trees // 2, 4: trees // 2} if can_stall(cls) else {1: trees}
 
 
@@ -325,6 +502,6 @@ _EXACT = {"epsilon": positive, "epsilon_monitor": positive, "delta": probability
 
 
 def plan_from_json(data: Mapping[str, Any]) -> Plan:
-    """Read back what `Plan.to_json` wrote."""
+    """Read a plan from the JSON data of `Plan.to_json`."""
     leaves = {"leaves": {int(n): count for n, count in data.get("leaves", {}).items()}}
     return planned_from_json(Plan, {name: leaves.get(name, data[name]) for name in data})

@@ -1,12 +1,12 @@
-"""The prefix: a fresh flat forest over all rounds so far, whenever it is asked (Theorem 4.2).
+"""Keep all rounds so far, and grow a fresh flat forest on them for every query (Theorem 4.2).
 
-Every ballot plants its trees anew, with coins of its own, and replays the whole prefix: O(t) a
-ballot. It is replayed for all trees at once: a tree changes only where the rule of its state errs,
-so trees in the same state look at those rounds alone. Where a rule errs, and what an example makes
-of a state, is worked out once for all forests.
+Every query grows new trees with random bits of their own and replays the whole prefix: O(t) a
+query. All trees are replayed at once: a tree changes only where the rule of its state is wrong, so
+trees in the same state read those rounds only. Where a rule is wrong, and the state after an
+example, are computed once for all forests.
 
-Promises: given the coins, a replaced round moves at most one vote of each ballot, as a round
-reaches one tree of each forest.
+Given the random bits, a replaced round moves at most one vote of each query, as a round goes to one
+tree of each forest (docs/guarantee.md, Theorem 11).
 """
 
 import pickle
@@ -26,11 +26,23 @@ from littlestone.theory.rows import Batch, as_batch, batch_length, packed, part_
 from littlestone.theory.values import Mask, decode, encode
 
 MOST_KEPT = 512
-"""The states of which it is remembered where their rules err."""
+"""The most states for which the errors of their rules are cached."""
 
 
 class Prefix:
-    """All rounds so far, and the votes of a forest planted on them. A machine; private."""
+    """Hold all rounds so far, and the votes of a forest grown on them. Private.
+
+    Parameters
+    ----------
+    cls : HypothesisClass
+        The class that is learned.
+    trees : int
+        The trees of each forest.
+    seed : int
+        Fixes the routing of rounds.
+    fresh : bool
+        Whether each forest has random bits of its own.
+    """
 
     def __init__(self, cls: HypothesisClass, trees: int, seed: int, *, fresh: bool = True) -> None:
         self.cls, self.trees, self.seed, self.fresh = cls, trees, seed, fresh
@@ -44,12 +56,22 @@ class Prefix:
         return f"Prefix({self.cls!r}, private)"
 
     def learn(self, batch: Batch, answers: Mask, numbers: Numbers) -> None:
-        """Take some rounds in, each with its number."""
+        """Add some rounds.
+
+        Parameters
+        ----------
+        batch : Batch
+            The examples.
+        answers : Mask
+            Their labels.
+        numbers : Numbers
+            The numbers of their rounds.
+        """
         self._parts.append((batch, answers, numbers))
         self._new.append((batch, answers, numbers))
 
     def ballot(self, planted: int) -> Mapping[bytes, int]:
-        """The votes of forest number `planted`, by key; unless fresh, all have the same coins."""
+        """Return the votes, by key, of forest number `planted`."""
         if not self._parts:
             first = self.cls.hypothesis(self.cls.start())
             self._votes = Counter() if first is None else Counter({first: self.trees})
@@ -62,19 +84,19 @@ class Prefix:
 
     @property
     def votes(self) -> Mapping[Hypothesis, int]:
-        """The votes of the forest planted last. Private."""
+        """Return the votes of the last forest. Private."""
         return self._votes
 
     def named(self, key: bytes) -> Hypothesis:
-        """The rule of a key that some tree voted for."""
+        """Return the rule of a key that some tree voted for."""
         return next(rule for rule in self._votes if rule.key == key)
 
     def live(self) -> Live:
-        """Nothing but rounds, which are in parts."""
+        """Return nothing: all rounds are in parts."""
         return {}
 
     def unsaved(self) -> Unsaved:
-        """The rounds that came since this was asked last, as one part."""
+        """Return the rounds since the last call, as one part."""
         rows = [
             (packed(row_of(batch, row)), bool(answers[row]), int(numbers[row]))
             for batch, answers, numbers in self._new
@@ -87,7 +109,15 @@ class Prefix:
         return Unsaved(False, {self._saved: encode(tuple(rows))})
 
     def revive(self, live: Live, parts: Mapping[int, bytes]) -> None:
-        """Take in the rounds that were saved."""
+        """Load the saved rounds.
+
+        Parameters
+        ----------
+        live : Live
+            Unused.
+        parts : Mapping of int to bytes
+            The saved rounds.
+        """
         for number in sorted(parts):
             rows: Any = decode(parts[number])
             xs, answers, numbers = zip(*rows, strict=True)
@@ -97,6 +127,7 @@ class Prefix:
         self._new = []
 
     def _joined(self) -> tuple[Batch, Mask, Numbers]:
+        """Join the parts into one, once."""
         if len(self._parts) > 1:
             batches, answers, numbers = zip(*self._parts, strict=True)
             joined = _concatenated(batches), np.concatenate(answers), np.concatenate(numbers)
@@ -105,10 +136,10 @@ class Prefix:
 
 
 def _concatenated(batches: Any) -> Batch:
-    """Batches in a row; where their types differ, as objects, so that 1 and 1.0 stay two values.
+    """Concatenate batches.
 
-    Some batches may come as columns and some as rows; a column that not all have is one that the
-    class does not read.
+    Some may come as columns and some as rows; a column that not all have is one that the class does
+    not read.
     """
     columns = [isinstance(batch, dict) for batch in batches]
     if all(columns):
@@ -118,52 +149,73 @@ def _concatenated(batches: Any) -> Batch:
 
 
 def _rows(batch: Batch) -> npt.NDArray[Any]:
-    """A batch of columns, as rows."""
+    """Return a batch of columns as rows."""
     rows = np.empty(batch_length(batch), dtype=object)
     rows[:] = [row_of(batch, row) for row in range(len(rows))]
     return rows
 
 
 def _column(arrays: Any) -> npt.NDArray[Any]:
+    """Concatenate arrays; of different types as objects, so that 1 and 1.0 stay two values."""
     if len({array.dtype for array in arrays}) > 1:
         arrays = [array.astype(object) for array in arrays]
     return np.concatenate(arrays)
 
 
 class Learned:
-    """What the class's learner makes of an example in a state, worked out once for all forests.
+    """Cache the states of the class's learner after each example, for all forests.
 
-    States are numbered as they come up; 0 is the start. A round has one example for good, so its
-    number stands for it. States are told apart by their bytes: a class may keep values as they
-    came, and 1 == True, so that equal states may lead to different rules.
+    States are numbered as they occur; 0 is the start. A round has one example for good, so its
+    number stands for it.
     """
 
     def __init__(self, cls: HypothesisClass) -> None:
         self.cls = cls
+        # States are identified by their bytes: a class may keep values as they came, and
+        # 1 == True, so that equal states may lead to different rules.
         self.states, self._numbers = [cls.start()], {pickle.dumps(cls.start()): 0}
         self.rules = [cls.hypothesis(cls.start())]
         self._after: list[dict[int, int]] = [{}]
 
     def known(self, state: int) -> dict[int, int]:
-        """The states after some rounds, as far as they have been worked out."""
+        """Return the known states after some rounds, by round number."""
         return self._after[state]
 
     def learn(self, state: int, number: int, x: object, y: bool) -> int:
-        """The state after round `number`, which holds (x, y)."""
+        """Compute the state after a round.
+
+        Parameters
+        ----------
+        state : int
+            The number of the state before it.
+        number : int
+            The number of the round.
+        x : object
+            Its example.
+        y : bool
+            Its label.
+
+        Returns
+        -------
+        int
+            The number of the state after it.
+        """
         after, rule = learn_row(self.cls, self.states[state], x, y)
-        spelled = pickle.dumps(after)
-        if spelled not in self._numbers:
-            self._numbers[spelled] = len(self.states)
+        data = pickle.dumps(after)
+        if data not in self._numbers:
+            self._numbers[data] = len(self.states)
             self.states.append(after)
             self.rules.append(rule)
             self._after.append({})
-        self._after[state][number] = self._numbers[spelled]
-        return self._numbers[spelled]
+        self._after[state][number] = self._numbers[data]
+        return self._numbers[data]
 
 
 class _Errors:
-    """Of one state: the rows seen so far, those on which its rule errs, and the states after these,
-    -1 where nobody has asked yet."""
+    """Hold, of one state: the rows read, those its rule gets wrong, and the states after these.
+
+    A state that is not computed yet is -1.
+    """
 
     def __init__(self) -> None:
         self.seen = 0
@@ -171,7 +223,7 @@ class _Errors:
         self.after: npt.NDArray[np.intp] = np.array([], dtype=np.intp)
 
     def see(self, wrong: Mask) -> None:
-        """Take in the rows that have come since."""
+        """Add the errors among new rows."""
         found = self.seen + np.flatnonzero(wrong)
         self.rows = np.concatenate([self.rows, found])
         self.after = np.concatenate([self.after, np.full(len(found), -1)])
@@ -179,7 +231,7 @@ class _Errors:
 
 
 class Replay:
-    """Replays a stream that grows, for one forest of flat trees after another.
+    """Replay a growing stream, for one forest of flat trees after another.
 
     >>> from littlestone.theory.sets import Points
     >>> replay = Replay(Learned(Points()))
@@ -196,8 +248,25 @@ class Replay:
     def votes(
         self, batch: Batch, answers: Mask, numbers: Numbers, routes: Any, trees: int
     ) -> Counter[Hypothesis]:
-        """The votes of trees that were shown some rounds, each round to one tree. From call to call
-        the rounds are the same, and more."""
+        """Return the votes of a forest after some rounds.
+
+        Parameters
+        ----------
+        batch : Batch
+            The examples; from call to call the same ones, and more.
+        answers : Mask
+            Their labels.
+        numbers : Numbers
+            The numbers of their rounds.
+        routes : array of int
+            The tree of each round.
+        trees : int
+            The number of trees.
+
+        Returns
+        -------
+        Counter of Hypothesis
+        """
         at = np.full(trees, -1)
         groups: dict[int, list[Any]] = {0: [np.arange(trees)]}
         votes: Counter[Hypothesis] = Counter()
@@ -211,16 +280,16 @@ class Replay:
             erring = places < len(errors.rows)
             if not erring.all():
                 votes[rule] += int((~erring).sum())
-            surprised, places = members[erring], places[erring]
-            at[surprised] = errors.rows[places]
+            moving, places = members[erring], places[erring]
+            at[moving] = errors.rows[places]
             self._learn(state, errors, places, batch, answers, numbers)
             after = errors.after[places]
             for reached in np.unique(after).tolist():
-                groups.setdefault(reached, []).append(surprised[after == reached])
+                groups.setdefault(reached, []).append(moving[after == reached])
         return votes
 
     def _errors(self, state: int, rule: Hypothesis, batch: Batch, answers: Mask) -> _Errors:
-        """Where a state's rule errs. Kept for so many states: what is dropped is found again."""
+        """Return where a state's rule is wrong; cached for `MOST_KEPT` states."""
         errors = self._known.setdefault(state, _Errors())
         if errors.seen < len(answers):
             new = slice(errors.seen, None)
@@ -240,7 +309,7 @@ class Replay:
         answers: Mask,
         numbers: Numbers,
     ) -> None:
-        """Work out the states after some errors that nobody has asked about."""
+        """Compute the states after some errors that are not known yet."""
         known = self._learned.known(state)
         for place in places[errors.after[places] < 0].tolist():
             row = int(errors.rows[place])
@@ -253,11 +322,14 @@ class Replay:
 
 
 def _first_errors(rows: Any, routes: Any, at: Any, members: Any) -> Any:
-    """For each of some trees, the place among the rows of its first one behind where it stands;
-    their number when there is none."""
+    """Return, for each of some trees, the place among `rows` of its first one after `at`.
+
+    Their number when there is none.
+    """
     waiting, first = np.zeros(len(at), dtype=bool), np.full(len(at), len(rows))
     waiting[members] = True
     trees = routes[rows]
     ahead = np.flatnonzero(waiting[trees] & (rows > at[trees]))[::-1]
-    first[trees[ahead]] = ahead  # of a tree's several, the one written last stays: the first
+    # Places are in falling order, so of several of one tree the first place is assigned last.
+    first[trees[ahead]] = ahead
     return first[members]

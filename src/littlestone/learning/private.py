@@ -1,7 +1,7 @@
-"""What private learners share: one step at a time, what is published, and where the stream is.
+"""Share what private learners have in common: steps, releases, checkpoints.
 
-Promises: before each example there is a published rule; past the horizon the last one stands; a
-null round uses up its number; a step that was interrupted half-way is the last.
+Before each example there is a published rule; past the horizon the last one stands; a null round
+uses up its number; a step that is interrupted half-way is the last one.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,67 +30,113 @@ from littlestone.theory.values import Mask
 
 
 class HasVotes(Saving, Protocol):
-    """What a runner learns with, as far as a learner tells of it."""
+    """Describe the learner state of a runner, as far as a learner reads it."""
 
     @property
-    def votes(self) -> Mapping[Hypothesis, int]: ...
+    def votes(self) -> Mapping[Hypothesis, int]:
+        """Return how many votes each rule has. Private."""
 
 
 class HasGate(Protocol):
-    """A gate, as far as a learner tells of it."""
+    """Describe a gate, as far as a learner reads it."""
 
     releases_made: int
 
     @property
-    def guarantee(self) -> Guarantee: ...
+    def guarantee(self) -> Guarantee:
+        """Return the guarantee of all releases."""
 
     @property
-    def ledger(self) -> tuple[Event, ...]: ...
+    def ledger(self) -> tuple[Event, ...]:
+        """Return every use of a mechanism so far."""
 
     @property
-    def spent(self) -> Cost: ...
+    def spent(self) -> Cost:
+        """Return the sum of the ledger."""
 
     @property
-    def exhausted(self) -> bool: ...
+    def exhausted(self) -> bool:
+        """Tell whether no further release will be made."""
 
-    def checkpoint(self, keep: Callable[[State], None]) -> None: ...
+    def checkpoint(self, keep: Callable[[State], None]) -> None:
+        """Pass the gate's state to `keep`; if that fails, the gate is not used again."""
 
-    def resume(self, state: State) -> None: ...
+    def resume(self, state: State) -> None:
+        """Load the gate's state."""
 
 
 class Runner(Protocol):
-    """What moves through the rounds: a gate, what is learned with, and the published rule."""
+    """Describe what moves through the rounds: a gate, a learner state, the published rule."""
 
     rule: Hypothesis
     mistakes: int
 
     @property
-    def gate(self) -> HasGate: ...
+    def gate(self) -> HasGate:
+        """Return the gate."""
 
     @property
-    def forest(self) -> HasVotes: ...
+    def forest(self) -> HasVotes:
+        """Return the learner state."""
 
     def advance(self, rounds: Stretch, start: int, stop: int) -> None:
-        """Learn the rounds from `start` up to `stop`."""
+        """Learn the rounds from `start` up to `stop`.
+
+        Parameters
+        ----------
+        rounds : Stretch
+            A batch of rounds that contains them.
+        start, stop : int
+            Round numbers; `stop` is not included.
+        """
 
     def advance_one(self, number: int, x: object, y: bool, route: int) -> None:
-        """Learn one round."""
+        """Learn one round.
+
+        Parameters
+        ----------
+        number : int
+            The number of the round.
+        x : object
+            The example.
+        y : bool
+            The label.
+        route : int
+            What routes the round to a tree.
+        """
 
     def pass_one(self, number: int) -> None:
-        """The end of a null round."""
+        """End a null round."""
 
     def live(self) -> Live:
-        """What is needed to go on, beside the gate, the rule and what is learned with."""
+        """Return the runner's own state; the gate, the rule and the learner state have theirs."""
 
     def revive(self, live: Live, releases: Sequence[Release]) -> None:
-        """Go on from where another was saved."""
+        """Load the runner's own state.
+
+        Parameters
+        ----------
+        live : Live
+            What `live` returned.
+        releases : Sequence of Release
+            Everything published so far.
+        """
 
 
 class PrivateLearner(ForwardOnly):
-    """A learner whose published rules are differentially private. Forward only.
+    """Publish rules that are differentially private. Forward only.
 
-    A learner of this kind brings its `_runner`, which moves through the rounds, holds the gate and
-    tells `_publish` and `_watch`.
+    A subclass sets `_runner`, which moves through the rounds, holds the gate and calls `_publish`
+    and `_watch`.
+
+    Parameters
+    ----------
+    cls : HypothesisClass
+        The class that is learned.
+    rule : Hypothesis
+        The first published rule.
+    horizon : int
+        The number of rounds after which the last rule stands.
     """
 
     _runner: Runner
@@ -99,37 +145,37 @@ class PrivateLearner(ForwardOnly):
         self.cls, self._horizon = cls, horizon
         self._releases = [Release(1, rule)]
         self._trace = Trace()
-        self.rounds = self.null_rounds = 0
+        self.rounds = self.null_rounds = self.beyond_cap = 0
         self._under_way = Lock()
 
     @property
     def hypothesis(self) -> Hypothesis:
-        """The rule published for the next example. Public."""
+        """Return the rule published for the next example. Public."""
         return self._runner.rule
 
     @property
     def releases(self) -> Releases:
-        """The rules published so far, each with the round from which it stood. Public."""
+        """Return the rules published so far, each with its first round. Public."""
         return Releases(self._releases)
 
     @property
     def guarantee(self) -> Guarantee:
-        """What all that is published promises, however long the stream gets."""
+        """Return the guarantee of all that is published, however long the stream gets."""
         return self._runner.gate.guarantee
 
     @property
     def ledger(self) -> tuple[Event, ...]:
-        """Every use of a mechanism so far. Public: it follows from the rounds of the firings."""
+        """Return every use of a mechanism so far. Public: it follows from the transcript."""
         return self._runner.gate.ledger
 
     @property
     def spent(self) -> Cost:
-        """What the ledger adds up to: never more than the guarantee."""
+        """Return the sum of the ledger: never more than the guarantee."""
         return self._runner.gate.spent
 
     @property
     def final(self) -> str | None:
-        """Why the published rule will not change any more, if so. Public."""
+        """Return why the published rule will not change any more, if so. Public."""
         if self.rounds >= self._horizon:
             return f"the horizon of {self._horizon:,} rounds is reached: the last rule stands"
         gate = self._runner.gate
@@ -139,12 +185,21 @@ class PrivateLearner(ForwardOnly):
 
     @property
     def mistakes(self) -> int:
-        """Mistakes of the published rules so far. Private."""
+        """Return the mistakes of the published rules so far. Private."""
         return self._runner.mistakes
 
     @property
+    def counted_rounds(self) -> int:
+        """The rounds that had an example and counted: mistakes are mistakes among these. Private.
+
+        The others are the `null_rounds`. Of those, `beyond_cap` had an example of a user with no
+        rounds left under the plan's cap; the rest could not be read.
+        """
+        return self.rounds - self.null_rounds
+
+    @property
     def trace(self) -> tuple[Sample, ...]:
-        """How mistakes and votes came about, up to now. Private."""
+        """Return the history of mistakes and votes. Private."""
         now = self._sample(self.rounds, self._runner.forest.votes)
         past = self._trace.samples
         return past if past and past[-1].round == now.round else (*past, now)
@@ -154,29 +209,32 @@ class PrivateLearner(ForwardOnly):
         return f"{type(self).__name__}({self.cls!r}) at {state}; {self.final or self.guarantee}"
 
     def _repr_html_(self) -> str:
-        """What is public, and nothing else: no mistakes, no votes, no null rounds."""
-        told = {
+        """Return what is public, and nothing else: no mistakes, no votes, no null rounds."""
+        shown = {
             "class": repr(self.cls),
             "published rule": str(self.hypothesis),
             "rounds": f"{self.rounds:,} of {self._horizon:,}",
             "guarantee": str(self.guarantee),
         }
         if self.final is not None:
-            told["final"] = self.final
+            shown["final"] = self.final
         name = type(self).__name__
-        return side_by_side([facts(name, told, note="public"), self.releases._repr_html_()])
+        return side_by_side([facts(name, shown, note="public"), self.releases._repr_html_()])
 
     def predict_one(self, x: object) -> bool:
-        """What the published rule says of an example."""
+        """Predict the label of an example by the published rule."""
         return self._runner.rule(x)
 
     def predict_many(self, X: Any) -> Mask:
-        """What the published rule says of a batch."""
+        """Predict the labels of a batch by the published rule."""
         return self.cls.predict(self._runner.rule, readable_batch(self.cls, X))
 
     def checkpoint(self, keep: Callable[[Saved], None]) -> None:
-        """Have the learner kept as data, for a store; then go on. If `keep` fails, this one learns
-        no more: nobody knows whether it was kept."""
+        """Pass the learner's state to `keep`, for a store; then go on.
+
+        If `keep` fails, this learner learns no more: whether the state was saved is unknown
+        (docs/guarantee.md, Theorem 12).
+        """
         self._enter()
         runner = self._runner
 
@@ -184,6 +242,7 @@ class PrivateLearner(ForwardOnly):
             live: Live = {
                 "rounds": self.rounds,
                 "null_rounds": self.null_rounds,
+                "beyond_cap": self.beyond_cap,
                 "gate": gate,
                 "runner": runner.live(),
                 "memory": runner.forest.live(),
@@ -196,10 +255,20 @@ class PrivateLearner(ForwardOnly):
         self._under_way.release()
 
     def resume(self, saved: Saved) -> None:
-        """Go on from where another was kept. Only a learner that has not begun may, with the same
-        class, plan and seed. That a state is resumed once only is the store's to see to."""
+        """Load the state of a saved learner of the same class, plan and seed.
+
+        The store must ensure that a state is resumed only once.
+
+        Raises
+        ------
+        BadParameter
+            If this learner has already learned.
+        """
         if self.rounds or self._under_way.locked():
-            raise BadParameter("only a learner that has not begun can resume")
+            raise BadParameter(
+                f"this learner is at round {self.rounds}: only a learner that has not begun can "
+                "resume"
+            )
         self._enter()
         live, runner = saved.live, self._runner
         runner.gate.resume(live["gate"])
@@ -208,26 +277,28 @@ class PrivateLearner(ForwardOnly):
         self._releases = list(saved.releases)
         self._trace.revive(live["trace"], saved.trace.new)
         self.rounds, self.null_rounds = live["rounds"], live["null_rounds"]
+        self.beyond_cap = live.get("beyond_cap", 0)
         self._revive_users(saved.users)
         self._under_way.release()
 
     def _unsaved_users(self) -> Mapping[int, int]:
-        """The users whose count has changed since this was asked last."""
+        """Return the users whose count has changed since the last call."""
         return {}
 
     def _revive_users(self, users: Mapping[int, int]) -> None:
-        """Take the counts that were saved."""
+        """Load the saved counts."""
 
     def _enter(self) -> None:
-        """One step at a time; one that was interrupted half-way is the last."""
+        """Begin a step: one at a time, and none after one that was interrupted half-way."""
+        # A step that raises keeps the lock: its noise must not be drawn again (Theorem 12).
         if not self._under_way.acquire(blocking=False):
             raise Moved(
-                "another step of this learner is under way, or one was interrupted half-way: it "
-                "still serves its rule, and learns no more"
+                "another step of this learner is running, or one was interrupted: the learner "
+                "still predicts, but learns no more"
             )
 
     def _pass(self, x: object, y: bool | None, route: int) -> None:
-        """One round of a step that has been entered; a null one has no label."""
+        """Learn one round of a step that has been entered; a null one has no label."""
         number, runner = self.rounds, self._runner
         if number >= self._horizon:
             runner.mistakes += y is not None and predict_row(runner.rule, x) != y
@@ -242,14 +313,14 @@ class PrivateLearner(ForwardOnly):
     def _pass_many(
         self, batch: Batch, answers: Mask, usable: Mask, routes: Numbers | None = None
     ) -> None:
-        """The rounds of a step that has been entered; those not usable are null rounds."""
+        """Learn the rounds of a step that has been entered; those not usable are null rounds."""
         rounds = usable_rounds(batch, answers, usable, self.rounds, routes)
-        self._pass_stretch(rounds, len(answers))
+        self._pass_rounds(rounds, len(answers))
         self.null_rounds += len(answers) - rounds.size
         self._under_way.release()
 
-    def _pass_stretch(self, rounds: Stretch, count: int) -> None:
-        """So many rounds, null ones among them; past the horizon they are only counted."""
+    def _pass_rounds(self, rounds: Stretch, count: int) -> None:
+        """Learn `count` rounds, null ones included; past the horizon they are only counted."""
         end = self.rounds + count
         stop = max(self.rounds, min(end, self._horizon))
         self._runner.advance(rounds, self.rounds, stop)
@@ -259,9 +330,11 @@ class PrivateLearner(ForwardOnly):
         self.rounds = end
 
     def _publish(self, number: int, rule: Hypothesis) -> None:
+        """Record a release. The argument is the rounds before it."""
         self._releases.append(Release(number + 1, rule))
 
     def _watch(self, number: int, votes: Mapping[Hypothesis, int], fired: bool) -> None:
+        """Add a sample to the private trace."""
         self._trace.add(self._sample(number, votes), keep=fired)
 
     def _sample(self, number: int, votes: Mapping[Hypothesis, int]) -> Sample:
@@ -270,28 +343,50 @@ class PrivateLearner(ForwardOnly):
 
 
 class EventLearner(PrivateLearner):
-    """A private learner that protects one round, whoever it belongs to."""
+    """Protect one round, whoever it belongs to."""
 
     def learn_one(self, x: object, y: object) -> None:
-        """See one example's label.
+        """Learn one labelled example.
 
-        A row that the class cannot read is refused, and nothing has happened: stopping there is
-        outside the guarantee. `skip_one` makes it a null round, which is inside.
+        Parameters
+        ----------
+        x : object
+            The example.
+        y : object
+            Its label: 0 or 1.
+
+        Raises
+        ------
+        BadExample
+            If the row or the label cannot be read; then nothing has changed. Stopping there is
+            outside the guarantee; `skip_one` makes it a null round, which is inside.
         """
         x, answer = read_row(self.cls, x), label(y)
         self._enter()
         self._pass(x, answer, self.rounds)
 
     def skip_one(self) -> None:
-        """A null round: it uses up its number, and teaches nothing."""
+        """Pass a null round: it uses up its number, and nothing is learned."""
         self._enter()
         self._pass(None, None, self.rounds)
 
     def learn_many(self, X: Any, y: object, *, bad_rows: BadRows = "refuse") -> None:
-        """See a batch of labels, as if one after the other.
+        """Learn a batch of labelled examples, as if one after the other.
 
-        `bad_rows="refuse"`: a batch with a row or a label that cannot be read changes nothing, and
-        the refusal is outside the guarantee. `"null"`: such rows are null rounds, which is inside.
+        Parameters
+        ----------
+        X : table, array or list of rows
+            The examples.
+        y : sequence
+            Their labels.
+        bad_rows : {"refuse", "null"}
+            What happens to rows that cannot be read: "refuse" raises, which is outside the
+            guarantee; "null" makes them null rounds, which is inside.
+
+        Raises
+        ------
+        BadExample
+            If the batch is refused; then nothing has changed.
         """
         batch, usable, answers = readable_rounds(self.cls, X, y, bad_rows)
         self._enter()

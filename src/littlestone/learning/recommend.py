@@ -1,4 +1,4 @@
-"""Which learner: decided by the class and the budget, never by the stream, so it costs nothing."""
+"""Recommend a learner by the class and the budget, never by the stream, so it costs no privacy."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -7,17 +7,27 @@ from littlestone.learning.dpsoa import DPSOA
 from littlestone.learning.evidence import why_not
 from littlestone.learning.experts import FirstRule, PrivateExperts
 from littlestone.privacy.accounting import Unit
-from littlestone.privacy.exact import Real, positive, probability, whole
+from littlestone.privacy.exact import Real, planned_delta, planned_epsilon, planned_horizon
 from littlestone.theory.classes import HypothesisClass, checked_class
 from littlestone.theory.notebook import facts
 
 FIRST: FirstRule = "own"
-"""Experts begin with the class's own rule, as votes do: where that is right they err as little."""
+"""Experts begin with the class's own rule, as DPSOA does: where it is right, so are both."""
 
 
 @dataclass(frozen=True)
 class Recommendation:
-    """A learner by name, why in two sentences, and `make`, which makes one."""
+    """Recommend a learner.
+
+    Parameters
+    ----------
+    learner_name : str
+        The name of the learner's class.
+    why : str
+        The reason, in two sentences.
+    make : Callable
+        Makes the learner.
+    """
 
     learner_name: str
     why: str
@@ -37,44 +47,97 @@ def recommend(
     horizon: int,
     unit: Unit = "event",
     tolerance: Real = 0,
+    cap: int | None = None,
 ) -> Recommendation:
-    """The learner to use for a class and a budget.
+    """Return the learner to use for a class and a budget.
 
+    Parameters
+    ----------
+    cls
+        The class of rules.
+    epsilon, delta
+        The privacy budget.
+    horizon
+        Rounds to plan for.
+    unit
+        What is protected whole: an event, or a user with all rounds of theirs.
+    tolerance
+        The share of mistakes that should not cause a change of rule.
+    cap
+        How many rounds of a user count, with `unit="user"`; no limit by default.
+
+    Returns
+    -------
+    Recommendation
+        The learner's name, why, and a function that makes one.
+
+    Parameters
+    ----------
+    cls : HypothesisClass
+        The class that is learned.
+    epsilon, delta : Real
+        The privacy budget.
+    horizon : int
+        The number of rounds.
+    unit : {"event", "user"}
+        What is protected: one round, or all rounds of a user.
+    tolerance : Real
+        Mistakes per round that cause no change of rule.
+
+    Returns
+    -------
+    Recommendation
+
+    Raises
+    ------
+    BadParameter
+        If a parameter is out of range.
+
+    Examples
+    --------
     >>> from littlestone.theory.sets import Points
     >>> from littlestone.theory.thresholds import Thresholds
     >>> recommend(Thresholds(1, 100), 1, 1e-6, 10**6).learner_name
     'PrivateExperts'
     >>> print(recommend(Points(), 1, 1e-6, 10**6))
-    DPSOA: The class has no end of rules, so they cannot all be weighed. DPSOA lets copies ...
+    DPSOA: The class has infinitely many rules, so their mistakes cannot all be counted. DPSOA ...
     """
     size = checked_class(cls).size
-    positive(epsilon, "epsilon")
-    probability(delta, "delta")
-    whole(horizon, "horizon", least=1)
+    planned_epsilon(epsilon)
+    planned_delta(delta)
+    planned_horizon(horizon)
 
     def forest() -> DPSOA:
-        return DPSOA(cls, epsilon, delta, horizon, unit=unit, tolerance=tolerance)
+        return DPSOA(cls, epsilon, delta, horizon, unit=unit, cap=cap, tolerance=tolerance)
 
     def experts() -> PrivateExperts:
         return PrivateExperts(cls, epsilon, horizon, tolerance=tolerance, first=FIRST)
 
-    votes = "DPSOA lets copies of the class's own learner vote, and spends delta to name a rule."
+    votes = "DPSOA lets copies of the class's own learner vote, and spends delta to release a rule."
+    if unit == "user" and cap is not None:
+        most = "1 round" if cap == 1 else f"{cap:,} rounds"
+        return Recommendation(
+            "DPSOA",
+            f"At most {most} a user count, and are protected together by a forest routed by user; "
+            "later ones are not learned. Experts protect events only.",
+            forest,
+        )
     if unit == "user":
         return Recommendation(
             "DPSOA",
-            "All the rounds of a user are protected together, which a forest routed by user does "
-            "without a limit on them. Experts would need a cap and noise to match.",
+            "All rounds of a user are protected together, which a forest routed by user does "
+            "without a limit on them. PrivateExperts would require a cap and noise to match.",
             forest,
         )
     if size is None:
-        why = "The class has no end of rules, so they cannot all be weighed."
+        why = "The class has infinitely many rules, so their mistakes cannot all be counted."
         return Recommendation("DPSOA", f"{why} {votes}", forest)
     if why_not(cls) is not None:
-        why = f"The class has {size:,} rules, too many to weigh one by one."
+        why = f"The class has {size:,} rules, too many to count the mistakes of each."
         return Recommendation("DPSOA", f"{why} {votes}", forest)
     return Recommendation(
         "PrivateExperts",
-        f"All {size:,} rules of the class can be weighed by their mistakes, which needs few of "
-        "them and no delta. Copies that vote would first have to agree.",
+        f"The mistakes of all {size:,} rules of the class can be counted: few are needed for a "
+        "release, and no delta. Copies that vote would first have to agree.",
         experts,
     )

@@ -1,4 +1,4 @@
-"""A release: the moment a rule is published; and all of them, which are what is public."""
+"""Record what is published: the releases, which are the public transcript."""
 
 from typing import NamedTuple
 
@@ -8,14 +8,22 @@ from littlestone.theory.notebook import few, table
 
 
 class Release(NamedTuple):
-    """From round `round` on (the first is 1) the published rule is `rule`."""
+    """Record that from round `round` on the published rule is `rule`.
+
+    Parameters
+    ----------
+    round : int
+        The round; the first is 1.
+    rule : Hypothesis
+        The published rule.
+    """
 
     round: int
     rule: Hypothesis
 
 
 class Releases(tuple[Release, ...]):
-    """The rules published so far, each with the round from which it stood: the public transcript.
+    """Hold the rules published so far, each with its first round: the public transcript.
 
     >>> from littlestone.theory.hypothesis import NEVER
     >>> Releases([Release(1, NEVER)])

@@ -1,14 +1,15 @@
-"""The restarting forest: mistakes say when, fresh trees say what. Epochs all the way.
+"""Run a gate over epochs: mistakes decide when to release, fresh trees decide what.
 
 At every firing the forest starts again from the published rule, so monitor and selector read the
 rounds of their own epoch only, and epochs compose in parallel (docs/guarantee.md, Theorem 7).
 
-Promises: what is published depends on the rounds, the coins and the noise, not on how the rounds
-were batched. Between checks nothing is published, so a batch is: evaluate the published rule,
-vectorised; let the gate run over the counts; show the forest what came before the firing.
+What is published depends on the rounds, the random bits and the noise, not on how the rounds were
+batched. Between checks nothing is published, so for a batch: evaluate the published rule,
+vectorised; let the gate run over the counts; let the forest learn what came before the firing.
 
-The forest is read at firings only. If `patient`, rounds are put by and shown when somebody asks:
-where a public restart may come first, most never are, and noisy labels cost next to nothing.
+The forest is read at firings only. With `patient` it is lazy: rounds are buffered, and learned on
+the first read. Where a public restart may come first, most never are, and noisy labels cost next to
+nothing.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,51 +28,98 @@ from littlestone.theory.rows import Batch, as_batch
 from littlestone.theory.values import Mask
 
 FIRST_WINDOW, LARGEST_WINDOW = 256, 1 << 14
-"""After a firing the next may be near: look ahead a little, then further and further; no further
-than the processor's cache, where the trees are here."""
+"""The rounds of one step: few after a firing, since the next may be near, then twice as many each
+time, up to what fits the processor's cache where the trees are in this process."""
 
 MOST_PUT_BY = 1 << 18
-"""How many rounds may wait to be shown to the forest: memory does not grow with the stream."""
+"""The most rounds that are buffered: memory does not grow with the stream."""
 
 Publish = Callable[[int, Hypothesis], None]
-"""Told the number of rounds before a rule, and the rule: the one line at which private becomes
-public is the decision of the gate; this passes it on."""
+"""Called with the number of rounds before a rule, and the rule. What it gets is the decision of a
+gate: nothing else may be passed to it."""
 
 Watch = Callable[[int, Mapping[Hypothesis, int], bool], None]
-"""Told, privately, the number of rounds so far, the votes, and whether the gate has fired."""
+"""Called with the number of rounds so far, the votes, and whether the gate has fired. Private."""
 
 
 BallotOut = TypeVar("BallotOut", covariant=True)
 
 
 class Memory(Saving, Protocol[BallotOut]):
-    """What an epoch remembers of its rounds: a forest, or the mistakes of every rule. Private."""
+    """Describe the state of an epoch: a forest, or the mistakes of every rule. Private."""
 
     cls: HypothesisClass
 
     @property
     def ballot(self) -> BallotOut:
-        """What the selector is asked with."""
+        """Return the scores for the selector."""
 
     @property
     def votes(self) -> Mapping[Hypothesis, int]:
-        """What the data's holder may look at."""
+        """Return how many votes each rule has, for the data owner."""
 
     def learn(self, batch: Batch, answers: Mask, routes: Numbers) -> object:
-        """Take some rounds in."""
+        """Learn a batch of rounds.
+
+        Parameters
+        ----------
+        batch : Batch
+            The examples.
+        answers : Mask
+            Their labels.
+        routes : Numbers
+            What routes each to a tree.
+
+        Returns
+        -------
+        object
+            Not used.
+        """
 
     def may_be_surprised(self, x: object, y: bool, right: Hypothesis) -> bool:
-        """Whether an example that the rule `right` gets right could matter."""
+        """Tell whether an example could change the state.
+
+        Parameters
+        ----------
+        x : object
+            The example.
+        y : bool
+            Its label.
+        right : Hypothesis
+            A rule that is known to be right on it.
+
+        Returns
+        -------
+        bool
+        """
 
     def named(self, key: bytes) -> Hypothesis:
-        """The rule of a key that the selector named."""
+        """Return the rule of a key that the selector released."""
 
     def restart(self, published: Hypothesis) -> None:
-        """Forget all rounds."""
+        """Discard all rounds, and start from the published rule."""
 
 
 class Restarting(Generic[Ballot]):
-    """A memory and a gate of epochs, moving through the rounds together."""
+    """Run a learner state and a gate of epochs through the rounds.
+
+    Parameters
+    ----------
+    forest : Memory
+        What is learned in an epoch.
+    gate : MistakesGate
+        Decides when and what to release.
+    rule : Hypothesis
+        The first published rule.
+    publish : Publish
+        Called when the published rule changes.
+    watch : Watch
+        Called after each step, with private votes.
+    patient : bool
+        Whether rounds are buffered until the state is read.
+    largest_window : int
+        The most rounds that are learned in one step.
+    """
 
     def __init__(
         self,
@@ -84,8 +132,8 @@ class Restarting(Generic[Ballot]):
         largest_window: int = LARGEST_WINDOW,
     ) -> None:
         self._forest, self.gate, self.rule = forest, gate, rule
-        self._patient = patient
-        self._put_by: list[Stretch] = []
+        self._lazy = patient
+        self._buffer: list[Stretch] = []
         self.mistakes = 0
         self._publish, self._watch = publish, watch
         self._every = gate.check_every
@@ -94,41 +142,59 @@ class Restarting(Generic[Ballot]):
 
     @property
     def forest(self) -> Memory[Ballot]:
-        """The forest, after all rounds so far."""
-        for part in self._put_by:
+        """Return the learner state after all rounds so far; this learns what is buffered."""
+        for part in self._buffer:
             part.teach(self._forest)
-        self._put_by.clear()
+        self._buffer.clear()
         return self._forest
 
     def live(self) -> Live:
-        """What is needed to go on, beside the gate, the rule and the memory."""
+        """Return the runner's own state; the gate, the rule and the learner state have theirs."""
         return {"mistakes": self.mistakes, "pending": self._pending}
 
     def revive(self, live: Live, releases: Sequence[Release]) -> None:
-        """Go on from where another was saved; gate and memory are revived already."""
+        """Load the runner's own state; gate and learner state are loaded already.
+
+        Parameters
+        ----------
+        live : Live
+            What `live` returned.
+        releases : Sequence of Release
+            Everything published so far.
+        """
         self.mistakes, self._pending = live["mistakes"], live["pending"]
         self.rule = releases[-1].rule
 
     def advance(self, rounds: Stretch, start: int, stop: int) -> None:
-        """Learn the rounds from `start` up to `stop`."""
+        """Learn the rounds from `start` up to `stop`.
+
+        Parameters
+        ----------
+        rounds : Stretch
+            A batch of rounds that contains them.
+        start, stop : int
+            Round numbers; `stop` is not included.
+        """
         every = self._every
         while start < stop:
             restart = (start // every + self.gate.checks_to_restart) * every
-            start = self._stretch(rounds, start, min(stop, start + self._window, restart))
+            start = self._learn(rounds, start, min(stop, start + self._window, restart))
 
-    def _stretch(self, rounds: Stretch, start: int, stop: int) -> int:
-        """Learn up to `stop`, or up to the first firing: where it stopped."""
+    def _learn(self, rounds: Stretch, start: int, stop: int) -> int:
+        """Learn up to `stop`, or up to the first firing; return where it stopped."""
         part, every = rounds.between(start, stop), self._every
         wrong = part.wrong(self._forest.cls, self.rule)
         first, complete = start // every, stop // every - start // every
         counts = np.bincount(wrong // every - first, minlength=complete + 1)
         counts[0] += self._pending
 
-        def ballot(place: int) -> Ballot:
-            self._show(part.between(start, (first + place + 1) * every))
+        # Called at a firing only. The selector must not read rounds after the check that fired:
+        # they belong to the next epoch (Theorem 7).
+        def scores_at(place: int) -> Ballot:
+            self._add(part.between(start, (first + place + 1) * every))
             return self.forest.ballot
 
-        step = self.gate.run(counts[:complete], ballot)
+        step = self.gate.run(counts[:complete], scores_at)
         if step.decision.fired:
             stop = (first + step.checks) * every
             self.mistakes += int((wrong < stop).sum())
@@ -136,27 +202,39 @@ class Restarting(Generic[Ballot]):
             return stop
         self.mistakes += len(wrong)
         self._pending = int(counts[complete])
-        self._show(part)
-        self._watch(stop, {} if self._put_by else self._forest.votes, False)
+        self._add(part)
+        self._watch(stop, {} if self._buffer else self._forest.votes, False)
         if complete:
             self._restart_if_due()
         self._window = min(2 * self._window, self._largest)
         return stop
 
     def advance_one(self, number: int, x: object, y: bool, route: int) -> None:
-        """Learn one round: what `advance` does, without arrays unless a tree is surprised."""
+        """Learn one round: like `advance`, without arrays unless some rule of the state is wrong.
+
+        Parameters
+        ----------
+        number : int
+            The number of the round.
+        x : object
+            The example.
+        y : bool
+            The label.
+        route : int
+            What routes the round to a tree.
+        """
         wrong = predict_row(self.rule, x) != y
         if wrong:
             self.mistakes += 1
             self._pending += 1
-        forest = self.forest if self._put_by else self._forest
+        forest = self.forest if self._buffer else self._forest
         if wrong or forest.may_be_surprised(x, y, self.rule):
             forest.learn(as_batch([x]), np.array([y]), np.array([route]))
         if not (number + 1) % self._every:
             self.pass_one(number)
 
     def pass_one(self, number: int) -> None:
-        """The end of a round, null or not: look at the schedule."""
+        """End a round, null or not: check if one is due."""
         if (number + 1) % self._every:
             return
         fired, key = self._look()
@@ -167,29 +245,31 @@ class Restarting(Generic[Ballot]):
             self._restart_if_due()
 
     def _look(self) -> Decision:
-        """One check, of the mistakes since the last."""
+        """Check once, with the mistakes since the last check."""
         return self.gate.check(self._pending, self.forest.ballot)
 
-    def _show(self, part: Stretch) -> None:
-        self._put_by.append(part.copied() if self._patient else part)
-        if not self._patient or sum(some.size for some in self._put_by) > MOST_PUT_BY:
-            _ = self.forest
+    def _add(self, part: Stretch) -> None:
+        self._buffer.append(part.copied() if self._lazy else part)
+        if not self._lazy or sum(some.size for some in self._buffer) > MOST_PUT_BY:
+            _ = self.forest  # reading it learns the buffer
 
     def _restart_if_due(self) -> None:
-        """The public restart: the gate has made it, the forest follows."""
+        """Restart the learner state where the gate made a public restart."""
         if self.gate.restart_every is not None and self.gate.age == 0:
-            self._put_by.clear()
+            self._buffer.clear()
             self._forest.restart(self.rule)
 
     def _begin_epoch(self, number: int, key: bytes | None) -> None:
+        """End the epoch after a firing, and publish the rule of `key`, if there is one."""
         self._watch(number, self.forest.votes, True)
         rule = self.rule if key is None else self.forest.named(key)
         if rule != self.rule:
             self.rule = rule
             self._publish(number, rule)
+        # Also when nothing was released: a count that survives a firing breaks Theorem 3.
         self._forget()
         self._pending, self._window = 0, FIRST_WINDOW
 
     def _forget(self) -> None:
-        """A new epoch begins, from the published rule."""
+        """Start the next epoch from the published rule."""
         self.forest.restart(self.rule)

@@ -1,10 +1,11 @@
-"""Rounds: a stretch of the stream, ready to be learned.
+"""Represent a batch of rounds, ready to be learned.
 
-A null round, one without a usable example, uses up its number and nothing else: it is not here, and
-the rounds after it keep theirs. So neighbouring streams stay aligned.
+A null round, one without a usable example, uses up its number and nothing else: it is left out, and
+the rounds after it keep their numbers. So neighbouring streams stay aligned (docs/guarantee.md,
+Lemma 0 and Theorem 9).
 
-Rows need not be here to be learned: a learner asks of a `Stretch` which rounds a rule gets wrong,
-and has it shown to what it remembers with.
+Rows may be remote: a learner asks a batch of rounds which of them a rule gets wrong, and passes it
+the state that is to learn them.
 """
 
 from functools import partial
@@ -45,39 +46,90 @@ Told = TypeVar("Told", covariant=True)
 
 
 class Learns(Protocol[Told]):
-    """What can be shown rows."""
+    """Describe what can learn rows."""
 
-    def learn(self, batch: Batch, answers: Mask, routes: Numbers) -> Told: ...
+    def learn(self, batch: Batch, answers: Mask, routes: Numbers) -> Told:
+        """Learn a batch of rounds.
+
+        Parameters
+        ----------
+        batch : Batch
+            The examples.
+        answers : Mask
+            Their labels.
+        routes : Numbers
+            What routes each to a tree.
+
+        Returns
+        -------
+        Told
+            Whatever it reports, by row.
+        """
 
 
 class Stretch(Protocol):
-    """Consecutive rounds that have an example, wherever their rows are."""
+    """Describe consecutive rounds that have an example, wherever their rows are."""
 
     @property
     def size(self) -> int:
-        """How many rounds, at most."""
+        """Return the number of rounds, at most."""
 
     def between(self, start: int, stop: int) -> "Stretch":
-        """The rounds from `start` up to, not including, `stop`."""
+        """Return the rounds from `start` up to `stop`.
+
+        Parameters
+        ----------
+        start, stop : int
+            Round numbers; `stop` is not included.
+
+        Returns
+        -------
+        Stretch
+        """
 
     def wrong(self, cls: HypothesisClass, rule: Hypothesis) -> Numbers:
-        """The numbers of the rounds that a rule gets wrong, in order."""
+        """Return the rounds that a rule gets wrong.
+
+        Parameters
+        ----------
+        cls : HypothesisClass
+            The class of the rule.
+        rule : Hypothesis
+            The rule.
+
+        Returns
+        -------
+        Numbers
+            Their numbers, in order.
+        """
 
     def teach(self, memory: Learns[Told]) -> Told:
-        """Show the rounds to a memory: what it says to them, by row."""
+        """Let `memory` learn the rounds; return what it reports, by row."""
 
     def number_of(self, row: int) -> int:
-        """The number of the round of a row."""
+        """Return the number of the round of a row."""
 
     def copied(self) -> "Stretch":
-        """The same rounds in arrays of their own, for keeping."""
+        """Return the same rounds in arrays of their own, for keeping."""
 
     def here(self) -> "Rounds":
-        """The rows themselves."""
+        """Return the rows themselves."""
 
 
 class Rounds(NamedTuple):
-    """Examples and labels, each with the number of its round and what routes it to a tree."""
+    """Hold rounds in this process.
+
+    Parameters
+    ----------
+    batch : Batch
+        The examples.
+    answers : Mask
+        Their labels.
+    number : Numbers
+        The numbers of their rounds.
+    route : Numbers
+        What routes each to a tree.
+    """
 
     batch: Batch
     answers: Mask
@@ -86,11 +138,21 @@ class Rounds(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many rounds."""
+        """Return the number of rounds."""
         return len(self.number)
 
     def between(self, start: int, stop: int) -> "Rounds":
-        """The rounds from `start` up to, not including, `stop`."""
+        """Return the rounds from `start` up to `stop`.
+
+        Parameters
+        ----------
+        start, stop : int
+            Round numbers; `stop` is not included.
+
+        Returns
+        -------
+        Rounds
+        """
         first, last = np.searchsorted(self.number, [start, stop])
         if first == 0 and last == len(self.number):
             return self
@@ -98,38 +160,68 @@ class Rounds(NamedTuple):
         return self.taken(part)
 
     def copied(self) -> "Rounds":
-        """The same rounds in arrays of their own, for keeping."""
+        """Return the same rounds in arrays of their own, for keeping."""
         return self.taken(np.arange(len(self.number)))
 
     def wrong(self, cls: HypothesisClass, rule: Hypothesis) -> Numbers:
-        """The numbers of the rounds that a rule gets wrong, in order."""
+        """Return the rounds that a rule gets wrong.
+
+        Parameters
+        ----------
+        cls : HypothesisClass
+            The class of the rule.
+        rule : Hypothesis
+            The rule.
+
+        Returns
+        -------
+        Numbers
+            Their numbers, in order.
+        """
         return np.asarray(self.number[predict_rows(cls, rule, self.batch) != self.answers])
 
     def teach(self, memory: Learns[Told]) -> Told:
-        """Show the rounds to a memory: what it says to them, by row."""
+        """Let `memory` learn the rounds; return what it reports, by row."""
         return memory.learn(self.batch, self.answers, self.route)
 
     def number_of(self, row: int) -> int:
-        """The number of the round of a row."""
+        """Return the number of the round of a row."""
         return int(self.number[row])
 
     def here(self) -> "Rounds":
-        """The rows themselves."""
+        """Return the rows themselves."""
         return self
 
     def taken(self, part: Any) -> "Rounds":
-        """Some of the rows, by a mask, their places or a slice."""
+        """Return some of the rows, by a mask, their places or a slice."""
         return Rounds(
             part_of(self.batch, part), self.answers[part], self.number[part], self.route[part]
         )
 
 
 BadRows = Literal["refuse", "null"]
-"""What becomes of rows that cannot be read: the batch is refused, or they are null rounds."""
+"""What happens to rows that cannot be read: the batch is refused, or they are null rounds."""
 
 
 def readable_batch(cls: HypothesisClass, X: Any) -> Batch:
-    """A batch as arrays, if the class can read every row of it."""
+    """Return a batch as arrays, if the class can read every row of it.
+
+    Parameters
+    ----------
+    cls : HypothesisClass
+        The class.
+    X : table, array or list of rows
+        The examples.
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    BadExample
+        If a row cannot be read.
+    """
     batch = as_batch(X, kinds_of(cls))
     _refuse_unreadable(cls, batch, readable_rows(cls, batch))
     return batch
@@ -149,9 +241,35 @@ def _refuse_unreadable(cls: HypothesisClass, batch: Batch, readable: Mask) -> No
 def readable_rounds(
     cls: HypothesisClass, X: Any, y: object, bad_rows: BadRows
 ) -> tuple[Batch, Mask, Mask]:
-    """A batch, which of its rows have an example, and the labels of those that have."""
+    """Read a batch of labelled examples.
+
+    Parameters
+    ----------
+    cls : HypothesisClass
+        The class that reads the rows.
+    X : table, array or list of rows
+        The examples.
+    y : sequence
+        Their labels.
+    bad_rows : {"refuse", "null"}
+        What happens to rows that cannot be read.
+
+    Returns
+    -------
+    batch : Batch
+        The examples.
+    usable : Mask
+        The rows that have an example and a label.
+    answers : Mask
+        The labels of those.
+
+    Raises
+    ------
+    BadExample
+        If the batch is refused, or has not as many labels as examples.
+    """
     if bad_rows not in get_args(BadRows):
-        raise BadExample(f"bad_rows is 'refuse' or 'null', not {bad_rows!r}")
+        raise BadExample(f"bad_rows must be 'refuse' or 'null', not {bad_rows!r}")
     batch, readable = read_rows(cls, X, bad_rows)
     given = label_column(y)
     if len(given) != len(readable):
@@ -167,7 +285,7 @@ def read_rows(cls: HypothesisClass, X: Any, bad_rows: BadRows) -> tuple[Batch, M
     """Return a batch, and which of its rows the class can read.
 
     Rows that do not line up (one lacks a column, one is no row at all) make no batch. Where bad
-    rows are null rounds, they may not stand in the way of the others: each is read on its own.
+    rows are null rounds, they must not affect the others (Lemma 0): each is read on its own.
     """
     try:
         batch = as_batch(X, kinds_of(cls))
@@ -190,7 +308,7 @@ def read_rows(cls: HypothesisClass, X: Any, bad_rows: BadRows) -> tuple[Batch, M
 
 
 def _labelled(given: npt.NDArray[Any], answer: bool) -> Mask:
-    """Which labels are this answer; one that is no label at all is neither."""
+    """Return which labels are this answer; one that is no label at all is neither."""
     if given.dtype.kind in "biuf":
         return np.asarray(given == answer)
     return each(lambda y: passes(label, y) and label(y) == answer, given)
@@ -199,22 +317,41 @@ def _labelled(given: npt.NDArray[Any], answer: bool) -> Mask:
 def usable_rounds(
     batch: Batch, answers: Mask, usable: Mask, first: int, users: Numbers | None
 ) -> Rounds:
-    """The rounds of a batch that have an example, numbered from `first`."""
+    """Return the usable rounds of a batch.
+
+    Parameters
+    ----------
+    batch : Batch
+        The examples.
+    answers : Mask
+        Their labels.
+    usable : Mask
+        The rows that have an example; the others are null rounds.
+    first : int
+        The number of the first round.
+    users : Numbers or None
+        The number of each row's user; None: rounds are routed by their own number.
+
+    Returns
+    -------
+    Rounds
+    """
     number = np.arange(first, first + len(answers))
     route = number if users is None else users
     if usable.all():
         return Rounds(batch, answers, number, route)
+    # Rounds keep their numbers and routes: a null round moves no other one (Theorem 9).
     kept = np.flatnonzero(usable)
     return Rounds(part_of(batch, kept), answers[kept], number[kept], route[kept])
 
 
 NOBODY = 0
-"""What routes a round without a user, which is a null round."""
+"""The number that routes a round without a user, which is a null round."""
 _NO_NAMES = {key_of(None), key_of("")}
 
 
 def user_number(user: object) -> int:
-    """Return the number that stands for a user, by the canonical bytes of its name.
+    """Return the number of a user, by the canonical bytes of its name.
 
     What is missing (None, NaN, empty text) is `NOBODY`, as in a file.
 
@@ -224,6 +361,7 @@ def user_number(user: object) -> int:
     (0, 0)
     """
     name = _user_key(user)
+    # Odd, so that it is never NOBODY.
     return NOBODY if name is None else number_of(name) | 1
 
 
@@ -248,14 +386,25 @@ def user_numbers(users: Any, count: int, bad_rows: BadRows = "null") -> npt.NDAr
 
     Parameters
     ----------
-    users : object
-        A column of names.
-    count : int
+    users
+        A name for each row, as an array or a list.
+    count
         How many rows there are.
-    bad_rows : {"refuse", "null"}
-        Whether a name without a text that identifies it refuses the batch or is `NOBODY`.
+    bad_rows
+        What becomes of a row whose user has no text, such as a whole number too long to print:
+        "refuse" raises, with "null" it is nobody's, and so a null round. Nobody else is affected.
+
+    Returns
+    -------
+    numpy.ndarray
+        `NOBODY` for a row without a user.
+
+    Raises
+    ------
+    BadExample
+        If there are not as many users as rows, or one cannot be read and `bad_rows` is "refuse".
     """
-    # Floats and truth values are refused: their spelling may follow from other users' rows.
+    # Floats and truth values are refused: their text may depend on other users' rows (Lemma 0).
     try:
         names = checked_array(column_of(users, None), "value")
     except BadColumn as error:

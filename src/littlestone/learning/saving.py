@@ -1,8 +1,8 @@
-"""Saving: all that a learner needs to go on elsewhere, as data. As sensitive as the stream.
+"""Save all that a learner needs to go on elsewhere, as data. As sensitive as the stream.
 
-A learner is a gate (counts and live noise), a memory of rounds, and what it has published. A memory
-comes in numbered parts (a tree; a page of counts) and says which have changed since they were last
-saved: a batch of rounds saves what it touched, however large the rest.
+A learner is a gate (counts and live noise), a state learned from rounds, and its releases. The
+state comes in numbered parts (a tree; a page of counts) and knows which have changed since they
+were last saved: a checkpoint writes what a batch of rounds changed, however large the rest.
 """
 
 from collections.abc import Mapping
@@ -16,29 +16,56 @@ Live: TypeAlias = dict[str, Any]
 
 
 class Unsaved(NamedTuple):
-    """The parts that have changed; if `cleared`, there are no others."""
+    """Hold the parts that have changed.
+
+    Parameters
+    ----------
+    cleared : bool
+        Whether all parts saved before are obsolete.
+    parts : dict of int to bytes
+        The changed parts by number.
+    """
 
     cleared: bool
     parts: dict[int, bytes]
 
 
 class Saving(Protocol):
-    """A memory that can be saved."""
+    """Describe a learner state that can be saved."""
 
     def live(self) -> Live:
-        """What is not in parts."""
+        """Return what is not in parts."""
 
     def unsaved(self) -> Unsaved:
-        """What has changed since this was asked last; it is taken to be saved now."""
+        """Return what has changed since the last call; it is assumed to be saved now."""
 
     def revive(self, live: Live, parts: Mapping[int, bytes]) -> None:
-        """Become the memory that was saved. Only a fresh one is asked."""
+        """Load a saved state. Only called on a fresh object.
+
+        Parameters
+        ----------
+        live : Live
+            What `live` returned.
+        parts : Mapping of int to bytes
+            All parts by number.
+        """
 
 
 class Saved(NamedTuple):
-    """A learner as data: what changed since it was saved last or, for resuming, all of it.
+    """Hold a learner as data: what changed since the last checkpoint or, for resuming, all of it.
 
-    `users` counts the rounds of users who have a cap. Releases are whole.
+    Parameters
+    ----------
+    live : Live
+        The small state.
+    memory : Unsaved
+        The parts of what was learned.
+    users : Mapping of int to int
+        The rounds of each user, if there is a cap.
+    releases : tuple of Release
+        All releases.
+    trace : Thinned
+        The changes of the trace.
     """
 
     live: Live

@@ -1,7 +1,7 @@
-"""A batch as the forest sees it: tree by tree, and looked through from error to error.
+"""Present a batch to the forest tree by tree, and search it from error to error.
 
-Rules that many trees hold are evaluated once, on every row; what is then left is to look up the
-next error. Any other rule is evaluated on the rows of its tree, a little ahead at a time.
+Rules that many trees hold are evaluated once, on every row; then the next error is a lookup. Any
+other rule is evaluated on the rows of its tree, a little ahead at a time.
 """
 
 from bisect import bisect_left
@@ -18,12 +18,24 @@ from littlestone.theory.values import Mask
 
 Indices = npt.NDArray[np.intp]
 AHEAD = 64
+"""The rows of the first window in which a rule is evaluated."""
 
 
 class Shown:
-    """Rows in the order of their trees: a *place* is a position in that order.
+    """Hold rows in the order of their trees: a *place* is a position in that order.
 
-    `wrong` tells, for each common rule, the rows that it gets wrong.
+    Parameters
+    ----------
+    cls : HypothesisClass
+        The class that is learned.
+    batch : Batch
+        The examples.
+    answers : Mask
+        Their labels.
+    order : Indices
+        The row at each place.
+    wrong : Mapping of Hypothesis to Mask
+        For each common rule, the rows that it gets wrong.
     """
 
     def __init__(
@@ -38,16 +50,29 @@ class Shown:
         self._errors = {rule: np.flatnonzero(mask[order]).tolist() for rule, mask in wrong.items()}
 
     def row(self, place: int) -> int:
-        """The row at a place."""
+        """Return the row at a place."""
         return int(self._order[place])
 
     def example(self, place: int) -> tuple[object, bool]:
-        """The example and the label at a place."""
+        """Return the example and the label at a place."""
         row = self._order[place]
         return row_of(self._batch, row), bool(self._answers[row])
 
     def next_error(self, rule: Hypothesis, start: int, stop: int) -> int | None:
-        """The first place from `start` up to `stop` that a rule gets wrong."""
+        """Find the next error of a rule.
+
+        Parameters
+        ----------
+        rule : Hypothesis
+            The rule.
+        start, stop : int
+            Places; `stop` is not included.
+
+        Returns
+        -------
+        int or None
+            The first place that the rule gets wrong.
+        """
         known = self._errors.get(rule)
         if known is not None:
             at = bisect_left(known, start)
@@ -63,7 +88,19 @@ class Shown:
         return None
 
     def errors(self, rule: Hypothesis, places: Any) -> Mask:
-        """Which of some places a rule gets wrong."""
+        """Return which places a rule gets wrong.
+
+        Parameters
+        ----------
+        rule : Hypothesis
+            The rule.
+        places : Indices or slice
+            The places.
+
+        Returns
+        -------
+        Mask
+        """
         rows = self._order[places]
         return np.asarray(
             predict_rows(self._cls, rule, part_of(self._batch, rows)) != self._answers[rows]

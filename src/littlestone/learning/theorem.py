@@ -1,7 +1,7 @@
-"""What the theorem asks for (Theorem 4.1, Lemmas 6.2 and 6.3, with the repairs of docs/paper.md).
+"""Compute the constants of Theorem 4.1 (Lemmas 6.2 and 6.3, with the repairs of docs/paper.md).
 
-The numbers do not fit this world, so they are kept as powers of two. With d the dimension, T the
-horizon and beta = 1/T:
+The numbers are far too large for any machine, so they are kept as powers of two. With d the
+dimension, T the horizon and beta = 1/T:
 
     k1   = the least power of two with k1 >= 2^(d+1) and k1 >= 20      leaves
     eta  = 2^(-4 k1 - 4) / k1                                          votes of a frequent rule
@@ -22,12 +22,29 @@ from littlestone.privacy.exact import Real, log_of, positive, probability, whole
 from littlestone.theory.notebook import table
 
 LN2 = math.log(2)
+LARGEST_DIMENSION = 1000
+"""Beyond it even the logarithms of the constants, which grow as 2^d, are too large for floats."""
 
 
 @dataclass(frozen=True)
 class TheoremPlan:
-    """Constants for which mistakes are proved to be few; binary logarithms of all but the leaves.
+    """Hold constants for which few mistakes are proved; too large to be run.
 
+    Parameters
+    ----------
+    dimension : int
+        The Littlestone dimension.
+    epsilon, delta : Fraction
+        The privacy budget.
+    horizon : int
+        The number of rounds.
+    leaves : int
+        The leaves of each tree (k1).
+    eta, releases, trees, mistakes : float
+        Binary logarithms of eta, c, k2 and the bound on the mistakes.
+
+    Examples
+    --------
     >>> plan = TheoremPlan.of(dimension=1, epsilon=1, delta=1e-6, horizon=10**6)
     >>> print(plan)
     leaves    32
@@ -49,38 +66,68 @@ class TheoremPlan:
 
     @classmethod
     def of(cls, dimension: int, epsilon: Real, delta: Real, horizon: int) -> "TheoremPlan":
-        """The constants for a class of this dimension."""
+        """Compute the constants for a class of this dimension.
+
+        Parameters
+        ----------
+        dimension : int
+            The Littlestone dimension.
+        epsilon, delta : Real
+            The privacy budget.
+        horizon : int
+            The number of rounds.
+
+        Returns
+        -------
+        TheoremPlan
+
+        Raises
+        ------
+        BadParameter
+            If a parameter is out of range.
+        """
         exact, small = positive(epsilon, "epsilon"), probability(delta, "delta")
         horizon = whole(horizon, "horizon", least=2)
         k1 = max(2 ** (dimension + 1), 32)
+        if dimension > LARGEST_DIMENSION:
+            return cls(dimension, exact, small, horizon, k1, -math.inf, *[math.inf] * 3)
         eta = -4 * k1 - 4 - math.log2(k1)
         c = 3 + math.log2(k1) - eta
         time, eps = math.log(horizon), log_of(exact) / LN2
         frequent = 8 * k1 + 6 + 2 * math.log2(k1)
         frequent += math.log2(math.log(5) + 2 * time + math.log(math.log(k1)))
         sparse = 4 + c + math.log2(2 * time + (1 + c) * LN2) - (eps + eta - 5)
-        told = (c - 2 * eta) * LN2 + time - log_of(small)
-        histogram = 1 + c + math.log2(told) - (eta + eps)
+        log_term = (c - 2 * eta) * LN2 + time - log_of(small)
+        histogram = 1 + c + math.log2(log_term) - (eta + eps)
+        # A maximum of logarithms stands for the sum 4/eta + ...: they differ by at most one bit.
         k2 = max(frequent, sparse, histogram, 2 - eta)
         mistakes = 4 + 2 * math.log2(k1) + k2 - eta
         return cls(dimension, exact, small, horizon, k1, eta, c, k2, mistakes)
 
     def lines(self) -> Iterator[tuple[str, str]]:
-        """The constants, by name."""
-        yield "leaves", f"{self.leaves:,}"
+        """Yield the constants by name."""
+        beyond = self.dimension > LARGEST_DIMENSION
+        yield "leaves", f"2^{self.dimension + 1:,}" if beyond else f"{self.leaves:,}"
         for name in ("eta", "releases", "trees", "mistakes"):
-            yield name, f"2^{getattr(self, name):,.1f}"
+            yield name, _power(getattr(self, name))
 
     def refusal(self) -> str:
-        """Why nobody can run it."""
+        """Explain why it cannot be run."""
         return (
-            f"the theorem asks for 2^{self.trees:,.0f} trees and bounds the mistakes by "
-            f"2^{self.mistakes:,.0f}, in {self.horizon:,} rounds: it cannot be run. "
-            "Take Plan.practical, or Plan.paper for the paper's shape with numbers that fit"
+            f"the theorem requires {_power(self.trees, 0)} trees and bounds the mistakes by "
+            f"{_power(self.mistakes, 0)}, in {self.horizon:,} rounds: it cannot be run. "
+            "Use Plan.practical, or Plan.paper for the paper's algorithm with practical numbers"
         )
 
     def _repr_html_(self) -> str:
-        return table("TheoremPlan", list(self.lines()), note="nobody can run it")
+        return table("TheoremPlan", list(self.lines()), note="cannot be run")
 
     def __str__(self) -> str:
         return "\n".join(f"{name:<10}{value}" for name, value in self.lines())
+
+
+def _power(log2: float, digits: int = 1) -> str:
+    """Write a power of two, by its binary logarithm."""
+    if math.isinf(log2):
+        return f"2^{'-' if log2 < 0 else ''}(2^{LARGEST_DIMENSION:,} or more)"
+    return f"2^{log2:,.{digits}f}"

@@ -1,7 +1,7 @@
-"""A trace: the bounded history of a run, for the data's holder to look at. Private.
+"""Record a bounded history of a run, for the data owner. Private.
 
-Promises: however long the stream, a trace holds at most `most` samples, spread over all of it, the
-first and the last among them. It is a machine: the same samples in, the same samples kept.
+However long the stream, a trace holds at most `most` samples, spread over all of it, the first and
+the last among them. It is deterministic: the same samples in, the same samples kept.
 """
 
 from collections.abc import Iterable
@@ -10,17 +10,23 @@ from typing import NamedTuple, TypeAlias
 from littlestone.theory.hypothesis import Hypothesis
 
 MOST = 2_000
-"""How many samples a trace holds, unless told otherwise."""
+"""The default number of samples of a trace."""
 
 TOP = 8
-"""How many rules a sample's votes list at most."""
+"""The most rules in a sample's votes."""
 
 
 class Sample(NamedTuple):
-    """What the data's holder may look at after `round` rounds. Private, so it does not print.
+    """Hold what the data owner may see after `round` rounds. Private, so it does not print.
 
-    `mistakes` are those of the published rules since the stream began; `votes` are the most voted
-    rules, most first, at most `TOP` of them.
+    Parameters
+    ----------
+    round : int
+        The rounds so far.
+    mistakes : int
+        The mistakes of the published rules since the stream began.
+    votes : tuple of (Hypothesis, int)
+        The rules with most votes, most first, at most `TOP` of them.
     """
 
     round: int
@@ -35,7 +41,17 @@ Place: TypeAlias = tuple[bool, int]
 
 
 class Entry(NamedTuple):
-    """A sample, whether it is to be kept, and how many of its sort came before it."""
+    """Hold a sample of a trace.
+
+    Parameters
+    ----------
+    sample : Sample
+        The sample.
+    keep : bool
+        Whether it is worth keeping.
+    number : int
+        How many samples of its sort came before it.
+    """
 
     sample: Sample
     keep: bool
@@ -43,20 +59,30 @@ class Entry(NamedTuple):
 
     @property
     def place(self) -> Place:
-        """What tells it from others."""
+        """Return what identifies the entry."""
         return self.keep, self.number
 
 
 class Thinned(NamedTuple):
-    """How a trace has changed: what was dropped from it, and what has come."""
+    """Hold the changes of a trace.
+
+    Parameters
+    ----------
+    gone : tuple of Place
+        What was dropped.
+    new : tuple of Entry
+        What was added.
+    """
 
     gone: tuple[Place, ...]
     new: tuple[Entry, ...]
 
 
 class Trace:
-    """A history of at most `most` samples. When full, every second one is dropped, and from then on
-    every second one that comes; those marked `keep` are spared until they fill half of the room.
+    """Hold at most `most` samples.
+
+    When full, every second one is dropped, and from then on every second one that comes. Those
+    marked `keep` are spared until they fill half of the space.
 
     >>> trace = Trace(most=4)
     >>> for number in range(10):
@@ -67,7 +93,7 @@ class Trace:
 
     def __init__(self, most: int = MOST) -> None:
         if most < 4:
-            raise ValueError(f"A trace holds at least 4 samples: {most} is too few.")
+            raise ValueError(f"most={most} is too small: a trace holds at least 4 samples")
         self.most = most
         self._entries: list[Entry] = []
         self._gone: list[Place] = []
@@ -80,32 +106,54 @@ class Trace:
 
     @property
     def samples(self) -> tuple[Sample, ...]:
-        """What is kept, in order; the last one that came is always there."""
+        """Return what is kept, in order; the last sample is always there."""
         return tuple(entry.sample for entry in self._entries)
 
     def unsaved(self) -> "Thinned":
-        """What has come, and what was dropped, since this was asked last."""
+        """Return what was added and dropped since the last call."""
         found = Thinned(tuple(self._gone), tuple(self._new.values()))
         self._gone, self._new = [], {}
         return found
 
     def live(self) -> dict[str, list[int]]:
-        """What is needed to go on, beside the entries."""
+        """Return the state beside the entries."""
         return {"counts": [*self._counts.values()], "strides": [*self._strides.values()]}
 
     def revive(self, live: dict[str, list[int]], entries: Iterable[Entry]) -> None:
-        """Become the trace that was saved."""
+        """Load a saved trace.
+
+        Parameters
+        ----------
+        live : dict
+            What `live` returned.
+        entries : Iterable of Entry
+            The saved entries.
+        """
         self._entries = list(entries)
         self._counts = dict(zip((False, True), live["counts"], strict=True))
         self._strides = dict(zip((False, True), live["strides"], strict=True))
 
     def add(self, sample: Sample, keep: bool = False) -> None:
-        """Note a sample; `keep` marks one worth keeping, such as a firing."""
+        """Add a sample.
+
+        Parameters
+        ----------
+        sample : Sample
+            The sample; rounds must not decrease.
+        keep : bool
+            Whether it is worth keeping, such as a firing.
+
+        Raises
+        ------
+        ValueError
+            If the sample is earlier than the last one.
+        """
         if self._entries:
             last = self._entries[-1]
             if sample.round < last.sample.round:
                 raise ValueError(
-                    f"Samples come in order: round {sample.round} came after {last.sample.round}."
+                    f"sample of round {sample.round} after that of round {last.sample.round}: "
+                    "samples must be in order"
                 )
             if not self._stays(last):
                 self._drop(self._entries.pop())

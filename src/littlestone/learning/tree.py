@@ -1,7 +1,7 @@
-"""A tree of the forest: a tournament of learners (Algorithm 1), and how it is kept as data.
+"""Represent a tree of the forest, a tournament of learners (Algorithm 1), and save it as data.
 
-A vertex that is pertinent holds a learner. What a learner is follows from what it was taught, in
-order, since it was fresh: that is how a tree is written and grown again, whatever the class.
+A pertinent vertex holds a learner. A learner is determined by the examples it was updated with, in
+order, since it was fresh: that is how a tree is saved and loaded, whatever the class.
 """
 
 from dataclasses import dataclass, field
@@ -20,10 +20,16 @@ ROOT = 1
 
 
 class Learner(NamedTuple):
-    """What a pertinent vertex holds. `state` is None while it only claims the published rule.
+    """Hold the learner of a pertinent vertex.
 
-    `taught` is all it learned since it was fresh, in order, which makes it what it is; None when it
-    is dead.
+    Parameters
+    ----------
+    state : State or None
+        The state of the class's learner; None while it only holds the published rule.
+    rule : Hypothesis or None
+        Its rule; None if it has none.
+    taught : tuple or None
+        All examples it was updated with since it was fresh, in order; None when it is dead.
     """
 
     state: State | None
@@ -36,7 +42,21 @@ DEAD = Learner(None, None, None)
 
 @dataclass
 class Tree:
-    """One tournament: its pertinent vertices, the one it votes with, and the coins it has used."""
+    """Hold one tournament.
+
+    Parameters
+    ----------
+    leaves : int
+        The number of leaves: a power of two.
+    pertinent : dict of int to Learner
+        The learner of each pertinent vertex.
+    voter : int
+        The vertex whose rule is the tree's vote.
+    merges : int
+        How many plays there were; part of the address of random bits.
+    generation : int
+        How often the tree was replaced; part of the address of random bits.
+    """
 
     leaves: int
     pertinent: dict[int, Learner]
@@ -51,28 +71,65 @@ class Tree:
 
     @property
     def vote(self) -> Hypothesis | None:
+        """Return the rule that the tree votes for, if any."""
         return self.pertinent[self.voter].rule
 
     @property
     def rules(self) -> list[Hypothesis]:
-        """What its pertinent vertices hold."""
+        """Return the rules of the pertinent vertices."""
         return [held.rule for held in self.pertinent.values() if held.rule is not None]
 
 
 def taught(cls: HypothesisClass, learner: Learner, x: object, y: bool) -> Learner:
-    """The learner after a mistake. A mere claim gives way to a learner that starts here."""
-    lessons = (*(learner.taught or ()), (x, y))
+    """Return a learner after an update with a mistake.
+
+    Parameters
+    ----------
+    cls : HypothesisClass
+        The class that is learned.
+    learner : Learner
+        The learner that made the mistake.
+    x : object
+        The example.
+    y : bool
+        Its label.
+
+    Returns
+    -------
+    Learner
+    """
+    updates = (*(learner.taught or ()), (x, y))
     state, rule = learner.state, learner.rule
     if state is None:
+        # The published rule was held without a state: start the class's learner here.
         state = cls.start()
         rule = cls.hypothesis(state)
         if rule is None or predict_row(rule, x) == y:
-            return Learner(state, rule, lessons)
-    return Learner(*learn_row(cls, state, x, y), lessons)
+            return Learner(state, rule, updates)
+    return Learner(*learn_row(cls, state, x, y), updates)
 
 
 def next_surprise(tree: Tree, shown: Shown, leaves: Indices, begin: int, at: int) -> int | None:
-    """The first place from `at` on at which the vertex that the row reaches is wrong."""
+    """Find the next mistake of a tree.
+
+    Parameters
+    ----------
+    tree : Tree
+        The tree.
+    shown : Shown
+        The batch, in the order of the trees.
+    leaves : Indices
+        The leaf of each row of the tree.
+    begin : int
+        The place of the tree's first row.
+    at : int
+        The place to search from.
+
+    Returns
+    -------
+    int or None
+        The first place from `at` on at which the vertex that the row reaches is wrong.
+    """
     end = begin + len(leaves)
     if len(tree.pertinent) == 1:
         return None if tree.vote is None else shown.next_error(tree.vote, at, end)
@@ -86,7 +143,20 @@ def next_surprise(tree: Tree, shown: Shown, leaves: Indices, begin: int, at: int
 
 
 def disagree(pertinent: dict[int, Learner], vertex: int) -> bool:
-    """Whether a vertex and its sibling are both pertinent and do not hold one and the same rule."""
+    """Tell whether a vertex and its sibling are both pertinent and do not hold the same rule.
+
+    Parameters
+    ----------
+    pertinent : dict of int to Learner
+        The pertinent vertices of a tree.
+    vertex : int
+        One of them.
+
+    Returns
+    -------
+    bool
+        Also True if the vertex has no rule.
+    """
     sibling = pertinent.get(vertex ^ 1)
     if sibling is None:
         return False
@@ -95,28 +165,56 @@ def disagree(pertinent: dict[int, Learner], vertex: int) -> bool:
 
 
 def leaves_below(leaves: int, vertex: int) -> slice:
-    """The leaves below a vertex."""
+    """Return the leaves below a vertex.
+
+    Parameters
+    ----------
+    leaves : int
+        The leaves of the tree.
+    vertex : int
+        The vertex.
+
+    Returns
+    -------
+    slice
+    """
     depth = leaves.bit_length() - vertex.bit_length()
     return slice((vertex << depth) - leaves, ((vertex + 1) << depth) - leaves)
 
 
 def written(tree: Tree) -> bytes:
-    """A tree as canonical bytes: for each vertex, what it was taught."""
+    """Return a tree as canonical bytes: for each vertex, the examples it was updated with."""
     held = []
-    for vertex, (_, _, lessons) in tree.pertinent.items():
-        told = None if lessons is None else tuple((packed(x), y) for x, y in lessons)
-        held.append((vertex, told))
+    for vertex, (_, _, updates) in tree.pertinent.items():
+        data = None if updates is None else tuple((packed(x), y) for x, y in updates)
+        held.append((vertex, data))
     return encode((tree.voter, tree.merges, tree.generation, *held))
 
 
 def read_tree(cls: HypothesisClass, fresh: Learner, leaves: int, part: bytes) -> Tree:
-    """The tree that `written` wrote, grown again from fresh learners."""
+    """Load the tree that `written` saved, by updating fresh learners again.
+
+    Parameters
+    ----------
+    cls : HypothesisClass
+        The class that is learned.
+    fresh : Learner
+        What every leaf held when the epoch began.
+    leaves : int
+        The leaves of the tree.
+    part : bytes
+        What `written` returned.
+
+    Returns
+    -------
+    Tree
+    """
     values: Any = decode(part)
     voter, merges, generation, *held = values
     tree = Tree(leaves, {}, voter, merges, generation)
-    for vertex, lessons in held:
-        learner = DEAD if lessons is None else fresh
-        for x, y in lessons or ():
+    for vertex, updates in held:
+        learner = DEAD if updates is None else fresh
+        for x, y in updates or ():
             learner = taught(cls, learner, unpacked(x), y)
         tree.pertinent[vertex] = learner
         tree.owner[leaves_below(leaves, vertex)] = vertex

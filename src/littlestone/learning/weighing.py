@@ -1,8 +1,8 @@
-"""The constants of private experts, chosen before any data: what to weigh, when, and how often.
+"""Choose the constants of private experts, before any data.
 
 Privacy holds for every value of every field (docs/guarantee.md, Theorem 10). Utility is a
-heuristic: a rule is drawn with weight exp(-epsilon_h mistakes / 2), so a firing is worth its
-release when the rules that erred with the published one are outweighed by the rules that did not.
+heuristic: a rule is drawn with weight exp(-epsilon_h mistakes / 2), so a release is worth making
+when the rules that made the published rule's mistakes are outweighed by those that did not.
 """
 
 import math
@@ -14,7 +14,14 @@ from littlestone.learning.belief import MISLED
 from littlestone.learning.choosing import complexity, fresh_start
 from littlestone.learning.schedule import Schedule, tolerated
 from littlestone.learning.wording import VACUOUS, Line, Planned
-from littlestone.privacy.exact import BadParameter, Real, positive, whole
+from littlestone.privacy.exact import (
+    BadParameter,
+    Real,
+    planned_epsilon,
+    planned_horizon,
+    positive,
+    whole,
+)
 from littlestone.theory.classes import HypothesisClass, checked_class
 from littlestone.theory.errors import TooLarge
 
@@ -27,16 +34,35 @@ fewer mistakes than are wanted when they come as slowly as they can, and far few
 
 @dataclass(frozen=True)
 class ExpertsPlan(Planned):
-    """The constants of `PrivateExperts`. Make one with `ExpertsPlan.practical`.
+    """Hold the constants of `PrivateExperts`. Make one with `ExpertsPlan.practical`.
 
-    The first `singles` generations make one release each; every later one makes `releases`, whose
-    draws share the budget, so that each waits for `shared_threshold` mistakes. The practical plan
-    has singles only: what they forget, `belief` knows from the rules that were published.
+    Parameters
+    ----------
+    made_for
+        The class that it was made for, in words.
+    epsilon
+        The privacy budget.
+    horizon
+        The number of rounds.
+    epsilon_monitor
+        What the monitor spends, once; a draw may spend the rest.
+    threshold
+        The mistakes of a new epoch at which the monitor fires, before noise.
+    check_every
+        The rounds from one check to the next.
+    tolerance
+        The share of mistakes that causes no change.
+    restart_every
+        The rounds after which an epoch of the monitor ends without a firing, or None.
+    expected_mistakes
+        The mistakes that a change of rule is expected to take.
 
+    Examples
+    --------
     >>> from littlestone.theory.thresholds import Thresholds
     >>> plan = ExpertsPlan.practical(Thresholds(1, 1000), epsilon=1, horizon=100_000)
-    >>> plan.threshold, plan.singles
-    (16, 100000)
+    >>> plan.threshold, plan.check_every
+    (16, 4)
     """
 
     made_for: str
@@ -45,9 +71,6 @@ class ExpertsPlan(Planned):
     epsilon_monitor: Fraction
     threshold: int
     check_every: int
-    singles: int
-    releases: int
-    shared_threshold: int
     tolerance: Fraction = Fraction(0)
     restart_every: int | None = None
     expected_mistakes: int | None = None
@@ -55,9 +78,8 @@ class ExpertsPlan(Planned):
     def __post_init__(self) -> None:
         for name in ("epsilon", "epsilon_monitor"):
             object.__setattr__(self, name, positive(getattr(self, name), name))
-        for name in ("horizon", "threshold", "check_every", "releases", "shared_threshold"):
+        for name in ("horizon", "threshold", "check_every"):
             whole(getattr(self, name), name, least=1)
-        whole(self.singles, "singles", least=0)
         tolerated(self.tolerance)
         if self.epsilon_monitor >= self.epsilon:
             raise BadParameter("the monitor's epsilon leaves nothing for the draws")
@@ -66,28 +88,44 @@ class ExpertsPlan(Planned):
     def practical(
         cls, hypotheses: HypothesisClass, epsilon: Real, horizon: int, *, tolerance: Real = 0
     ) -> "ExpertsPlan":
-        """Everything chosen to make few mistakes, from the size of the class and its dimension."""
-        exact = positive(epsilon, "epsilon")
+        """Choose all constants to make few mistakes, from the class's size and dimension.
+
+        Parameters
+        ----------
+        hypotheses
+            The class.
+        epsilon
+            The privacy budget.
+        horizon
+            The number of rounds.
+        tolerance
+            The share of mistakes that causes no change.
+
+        Returns
+        -------
+        ExpertsPlan
+            The plan.
+
+        Raises
+        ------
+        TooLarge
+            If the class is infinite.
+        """
+        exact, horizon = planned_epsilon(epsilon), planned_horizon(horizon)
         size = checked_class(hypotheses).size
         if size is None:
-            raise TooLarge(f"{hypotheses!r} has no end of rules to weigh: use DPSOA")
+            raise TooLarge(f"{hypotheses!r} has infinitely many rules: use DPSOA")
         rate, rest = float(exact * SPLIT), float(exact * (1 - SPLIT))
         bits = max(1, math.ceil(math.log2(size)))
-        releases, spread = bits + 2, math.log(size) / max(1, min(complexity(hypotheses), bits))
-        check_every = max(1, round(2 / rate))
-        threshold, shared = (
-            mistakes_wanted(each, spread) + round(MARGIN / rate) for each in (rest, rest / releases)
-        )
+        spread = math.log(size) / max(1, min(complexity(hypotheses), bits))
+        threshold = mistakes_wanted(rest, spread) + round(MARGIN / rate)
         return cls(
             made_for=repr(hypotheses),
             epsilon=exact,
             horizon=horizon,
             epsilon_monitor=exact * SPLIT,
             threshold=threshold,
-            check_every=check_every,
-            singles=horizon,
-            releases=releases,
-            shared_threshold=shared,
+            check_every=max(1, round(2 / rate)),
             tolerance=tolerated(tolerance),
             restart_every=fresh_start(threshold, tolerated(tolerance)),
             expected_mistakes=threshold + math.ceil(1 / (2 * rate)),
@@ -95,26 +133,21 @@ class ExpertsPlan(Planned):
 
     @property
     def epsilon_selector(self) -> Fraction:
-        """What all draws of one generation may spend together."""
+        """Return what one draw may spend."""
         return self.epsilon - self.epsilon_monitor
 
     @property
     def vacuous(self) -> bool:
-        """Whether a change of rule would take more mistakes than there are rounds."""
+        """Return whether a change of rule would take more mistakes than there are rounds."""
         return self.expected_mistakes is not None and self.expected_mistakes > self.horizon
 
-    def schedules(self) -> tuple[Schedule, Schedule]:
-        """The mistakes at which the monitor fires, by the age of the epoch: in a generation of one
-        release, and in one that shares its budget."""
+    def schedule(self) -> Schedule:
+        """Return the mistakes at which the monitor fires, as a function of the epoch's age."""
         rate = float(self.epsilon_monitor)
-        alone, shared = (
-            Schedule(base, rate, self.check_every, self.tolerance)
-            for base in (self.threshold, self.shared_threshold)
-        )
-        return alone, shared
+        return Schedule(self.threshold, rate, self.check_every, self.tolerance)
 
     def lines(self) -> Iterator[Line]:
-        """The plan as a table: what is proved, where the budget goes, what is hoped."""
+        """Yield the plan as a table: what is proved, where the budget goes, what is expected."""
         yield Line(
             "privacy: proved",
             f"epsilon {float(self.epsilon):g}, delta 0",
@@ -125,18 +158,10 @@ class ExpertsPlan(Planned):
         )
         yield Line(
             "draws' budget",
-            f"epsilon {float(self.epsilon_selector):.4g} a generation",
-            "each generation reads its own rounds: releases are unlimited",
+            f"epsilon {float(self.epsilon_selector):.4g} a draw",
+            "each draw reads its own rounds: releases are unlimited",
         )
-        limits = f"{self.threshold:,}"
-        if self.singles < self.horizon:
-            yield Line(
-                "generations",
-                f"{self.singles} of one release, then of {self.releases}",
-                "a generation remembers; the next begins afresh",
-            )
-            limits += f" / {self.shared_threshold:,}"
-        yield Line("monitor", f"mistakes of the rule >= {limits}", "then draw a rule")
+        yield Line("monitor", f"mistakes of the rule >= {self.threshold:,}", "then draw a rule")
         yield Line("check every", f"{self.check_every:,} rounds", "a public schedule")
         if self.tolerance:
             yield Line("tolerance", f"{float(self.tolerance):.2%}", "mistakes that cause no change")
@@ -153,9 +178,23 @@ class ExpertsPlan(Planned):
 
 
 def mistakes_wanted(epsilon: float, spread: float) -> int:
-    """The mistakes after which the rules that made them are outweighed by those that did not, if
-    there are exp(spread) of the former for one of the latter: a bit's worth for a search.
+    """Return the mistakes after which the rules that made them are outweighed by the others.
 
+    Parameters
+    ----------
+    epsilon
+        What a draw spends.
+    spread
+        The logarithm of how many rules made the mistakes, for each that did not: for a search by
+        bisection, that of a bit.
+
+    Returns
+    -------
+    int
+        The number of mistakes.
+
+    Examples
+    --------
     >>> mistakes_wanted(0.5, math.log(2)), mistakes_wanted(0.5, math.log(1000))
     (12, 37)
     """

@@ -1,8 +1,9 @@
-"""The privacy room spends budget. Integers and keys in, a key or a bit out; it knows no learning.
+"""Mechanisms of differential privacy: integers and keys in, a key or a bit out; no learning.
 
-Its law: secret randomness enters through `noise` and nowhere else; private becomes public in `gate`
-and nowhere else; what decides privacy is an integer or a fraction; whatever spends goes forward
-only. Noise that is not secret lives in `rehearsal`, which nothing here imports or exports.
+Rules of this package: secret randomness enters through `noise` and nowhere else; private becomes
+public in `gate` and nowhere else; what decides privacy is an integer or a fraction; whatever spends
+budget goes forward only. Noise that is not secret lives in `rehearsal`, for tests, and nothing here
+imports or exports it.
 """
 
 from littlestone.privacy.above_threshold import AboveThreshold, MistakesMonitor
@@ -20,7 +21,6 @@ from littlestone.privacy.every_check import EveryCheck
 from littlestone.privacy.exact import BadParameter
 from littlestone.privacy.exponential import ExponentialMechanism
 from littlestone.privacy.gate import Decision, HistSparse, Selector
-from littlestone.privacy.generations import GenerationsGate
 from littlestone.privacy.histogram import StableHistogram
 from littlestone.privacy.noise import Noise, SystemNoise
 from littlestone.privacy.spender import Moved, Spender
@@ -34,7 +34,6 @@ __all__ = [
     "Event",
     "EveryCheck",
     "ExponentialMechanism",
-    "GenerationsGate",
     "Guarantee",
     "HistSparse",
     "MistakesGate",

@@ -1,8 +1,8 @@
-"""What was spent, and what that adds up to. Rounding is always towards less privacy claimed.
+"""Account for what was spent. Rounding is always towards less privacy claimed.
 
 Events are frozen records of what happened; how they are counted is a function of them. Adaptive
 composition is Lemma 5.4 of the paper, which is true but loose: here it is solved. The optimal
-curve for equal releases is Kairouz, Oh and Viswanath (2015); see docs/guarantee.md.
+curve for equal releases is Kairouz, Oh and Viswanath (2015); see docs/guarantee.md, Theorem 8.
 """
 
 import math
@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_EVEN, Decimal, localcontext
 from fractions import Fraction
+from functools import cache
 from itertools import groupby
 from typing import Literal, TypeAlias
 
@@ -35,8 +36,15 @@ LARGEST_POWER = 1000
 
 @dataclass(frozen=True)
 class Cost:
-    """An exact (epsilon, delta) that one mechanism claims. Costs add: basic composition.
+    """Hold an exact (epsilon, delta) that one mechanism claims. Costs add: basic composition.
 
+    Parameters
+    ----------
+    epsilon, delta
+        At least 0, exact.
+
+    Examples
+    --------
     >>> Cost(Fraction(1, 2)) + Cost(Fraction(1, 4), Fraction(1, 100))
     Cost(epsilon=Fraction(3, 4), delta=Fraction(1, 100))
     """
@@ -49,14 +57,14 @@ class Cost:
             raise BadParameter("a cost has epsilon and delta of at least 0")
 
     def promise(self, name: str) -> dict[str, str]:
-        """The cost as the promise of the mechanism of this name."""
+        """Return the cost as the parameters of the mechanism of this name."""
         return {"name": name, "epsilon": str(self.epsilon), "delta": str(self.delta)}
 
     def __add__(self, other: "Cost") -> "Cost":
         return Cost(self.epsilon + other.epsilon, self.delta + other.delta)
 
     def times(self, count: int) -> "Cost":
-        """The basic composition of `count` mechanisms of this cost."""
+        """Return the basic composition of `count` mechanisms of this cost."""
         return Cost(self.epsilon * count, self.delta * count)
 
     def for_group(self, rounds: int) -> "Cost":
@@ -81,10 +89,29 @@ NOTHING = Cost(Fraction(0))
 
 @dataclass(frozen=True)
 class Guarantee:
-    """What may be quoted: floats, rounded up. Noise that is not secret protects no one.
+    """Hold what may be quoted: floats, rounded up. Noise that is not secret protects no one.
 
+    Parameters
+    ----------
+    epsilon, delta
+        The guarantee; infinite and 1 if there is none.
+    adjacency
+        What neighbouring streams are.
+    unit
+        What is protected whole: an event or a user.
+    noise
+        Where the noise was drawn.
+    cap
+        How many rounds of a user count, where there is a limit.
+    repeats
+        How often the same row was learned, at most.
+
+    Examples
+    --------
     >>> print(Guarantee(1.0, 1e-6))
     (1.0, 1e-06)-differential privacy, replace-one, per event
+    >>> print(Guarantee(1.0, 1e-6, unit="user", cap=5))
+    (1.0, 1e-06)-differential privacy, replace-one, per user: at most 5 rounds a user count
     """
 
     epsilon: float
@@ -92,11 +119,11 @@ class Guarantee:
     adjacency: str = "replace-one"
     unit: Unit = "event"
     noise: str = "SystemNoise()"
+    cap: int | None = None
     repeats: int = 1
-    """How often the same row was learned, at most."""
 
     def for_repeats(self, repeats: int) -> "Guarantee":
-        """Return what is promised to a row that is learned up to `repeats` times.
+        """Return the guarantee of a row that is learned up to `repeats` times (Theorem 14).
 
         Per user nothing changes: all rounds of a user are protected together, however many.
 
@@ -110,25 +137,58 @@ class Guarantee:
         return replace(self, epsilon=epsilon, delta=delta, repeats=repeats)
 
     @classmethod
-    def of(cls, cost: Cost, noise: Noise, unit: Unit = "event") -> "Guarantee":
-        """The guarantee that `cost` amounts to when drawn from `noise`."""
+    def of(
+        cls, cost: Cost, noise: Noise, unit: Unit = "event", cap: int | None = None
+    ) -> "Guarantee":
+        """Return the guarantee that a cost amounts to.
+
+        Parameters
+        ----------
+        cost
+            What everything costs together.
+        noise
+            Where the noise is drawn; if it is not private, there is no guarantee.
+        unit
+            What is protected whole.
+        cap
+            How many rounds of a user count, where there is a limit: later ones are not read.
+
+        Returns
+        -------
+        Guarantee
+            The cost in floats, rounded up.
+        """
         if not noise.private:
-            return cls(math.inf, 1.0, unit=unit, noise=f"the noise was {noise!r}")
+            return cls(math.inf, 1.0, unit=unit, noise=f"the noise was {noise!r}", cap=cap)
         epsilon, delta = float_above(cost.epsilon), float_above(cost.delta)
-        return cls(epsilon, delta, unit=unit, noise=repr(noise))
+        return cls(epsilon, delta, unit=unit, noise=repr(noise), cap=cap)
 
     def __str__(self) -> str:
         if math.isinf(self.epsilon):
             return f"no privacy at all: {self.noise}"
         pair = f"({self.epsilon!r}, {self.delta!r})"
-        said = f"{pair}-differential privacy, {self.adjacency}, per {self.unit}"
+        text = f"{pair}-differential privacy, {self.adjacency}, per {self.unit}"
+        rounds = "round" if self.cap == 1 else "rounds"
+        capped = f": at most {self.cap:,} {rounds} a user count" if self.cap else ""
         again = f" (rows were learned up to {self.repeats} times)" if self.repeats > 1 else ""
-        return said + again
+        return text + capped + again
 
 
 @dataclass(frozen=True)
 class Event:
-    """One use of a mechanism. Uses that carry different epochs read disjoint rounds."""
+    """Record one use of a mechanism.
+
+    Parameters
+    ----------
+    mechanism
+        Its name.
+    cost
+        What the use cost.
+    epoch
+        Uses of different epochs read disjoint rounds; None reads any.
+    noise
+        Where the noise was drawn.
+    """
 
     mechanism: str
     cost: Cost
@@ -137,11 +197,25 @@ class Event:
 
 
 def spent(events: Iterable[Event], touched: int = 1) -> Cost:
-    """What the events cost together, when one unit's rounds meet at most `touched` epochs.
+    """Return what events cost together.
 
-    Events without an epoch add up. Events of one mechanism in different epochs compose in
-    parallel: only the dearest `touched` of its epochs count. Mechanisms add up.
+    Events without an epoch add up. Events of one mechanism in different epochs compose in parallel:
+    only its most expensive epochs count, as many as one unit has rounds in. Mechanisms add up.
 
+    Parameters
+    ----------
+    events
+        What happened.
+    touched
+        The most epochs that one unit has rounds in: 1 per event, the cap per user.
+
+    Returns
+    -------
+    Cost
+        The sum.
+
+    Examples
+    --------
     >>> monitor = [Event("monitor", Cost(Fraction(1, 4)), epoch=n) for n in range(1000)]
     >>> selector = [Event("selector", Cost(Fraction(3, 4)), epoch=n) for n in range(999)]
     >>> spent(monitor + selector)
@@ -149,15 +223,15 @@ def spent(events: Iterable[Event], touched: int = 1) -> Cost:
     """
     whole(touched, "touched", least=1)
     ordered = sorted(events, key=lambda event: event.mechanism)
-    lanes = (list(lane) for _, lane in groupby(ordered, key=lambda event: event.mechanism))
-    return sum((_lane_cost(lane, touched) for lane in lanes), NOTHING)
+    groups = (list(uses) for _, uses in groupby(ordered, key=lambda event: event.mechanism))
+    return sum((_mechanism_cost(uses, touched) for uses in groups), NOTHING)
 
 
-def _lane_cost(lane: list[Event], touched: int) -> Cost:
-    """The cost of one mechanism's events."""
-    always = [event.cost for event in lane if event.epoch is None]
+def _mechanism_cost(uses: list[Event], touched: int) -> Cost:
+    """Return the cost of one mechanism's events."""
+    always = [event.cost for event in uses if event.epoch is None]
     epochs: dict[int, Cost] = {}
-    for event in lane:
+    for event in uses:
         if event.epoch is not None:
             epochs[event.epoch] = epochs.get(event.epoch, NOTHING) + event.cost
     # The largest epsilons and the largest deltas may sit in different epochs: take both.
@@ -167,12 +241,33 @@ def _lane_cost(lane: list[Event], touched: int) -> Cost:
 
 
 def composed_epsilon(cost: Cost, count: int, delta: Fraction) -> Fraction:
-    """An epsilon for `count` adaptive uses of `cost` at total `delta`: optimal, rounded up.
+    """Return an epsilon for adaptive uses of one cost at a total delta: optimal, rounded up.
 
     Solves 1 - (1 - cost.delta)^count (1 - D(epsilon)) = delta, where D is the privacy curve of
     `count` flips of a coin that falls e^eps : 1. That curve is the maximum of the straight lines
     A - e^epsilon B, one for each number of outcomes let in, so the solution is a maximum too.
 
+    Parameters
+    ----------
+    cost
+        What each use costs.
+    count
+        How many uses there are.
+    delta
+        The delta of all of them together.
+
+    Returns
+    -------
+    Fraction
+        The epsilon of all of them together.
+
+    Raises
+    ------
+    BadParameter
+        If the uses cost more than `delta` already.
+
+    Examples
+    --------
     >>> round(float(composed_epsilon(Cost(Fraction(1, 10)), 100, Fraction(1, 10**6))), 3)
     4.775
     """
@@ -190,7 +285,7 @@ def composed_epsilon(cost: Cost, count: int, delta: Fraction) -> Fraction:
 
 
 def _lines(epsilon: Fraction, count: int) -> Iterable[tuple[Decimal, Decimal]]:
-    """The pairs (A, B): probability, in either world, of at most n minority flips; A rounded up.
+    """Yield pairs (A, B): probability, in either world, of at most n minority flips; A rounded up.
 
     Walks out from the likeliest n while masses are not negligible. What is left out is added to
     every A and to no B, so the curve can only be overestimated.
@@ -212,7 +307,7 @@ def _lines(epsilon: Fraction, count: int) -> Iterable[tuple[Decimal, Decimal]]:
 
 
 def _masses(ratios: Iterable[Decimal]) -> list[Decimal]:
-    """1, and its running products with `ratios` down to the first negligible one."""
+    """Return 1 and its running products with `ratios`, down to the first negligible one."""
     masses = [Decimal(1)]
     for ratio in ratios:
         masses.append(masses[-1] * ratio)
@@ -221,12 +316,27 @@ def _masses(ratios: Iterable[Decimal]) -> list[Decimal]:
     return masses
 
 
+@cache
 def per_release(total: Cost, count: int) -> Cost:
-    """An equal cost, solved to nine digits, that `count` adaptive releases may have in `total`.
+    """Return the cost that each of several adaptive releases may have, solved to nine digits.
 
     The largest with half of delta for the releases themselves and half for composing them, unless
     plain division does better, as it does for few releases.
 
+    Parameters
+    ----------
+    total
+        What all releases may cost together.
+    count
+        How many releases there are.
+
+    Returns
+    -------
+    Cost
+        The cost of one of them.
+
+    Examples
+    --------
     >>> each = per_release(Cost(Fraction(1), Fraction(1, 10**6)), 1000)
     >>> round(float(each.epsilon), 5), float(each.delta)
     (0.00726, 5e-10)

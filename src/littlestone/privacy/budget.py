@@ -1,6 +1,6 @@
-"""A budget for estimators, which other libraries clone, copy and pickle.
+"""Budget the privacy of estimators, which other libraries clone, copy and pickle.
 
-A spender refuses to be copied. An estimator of scikit-learn or River cannot: their searches and
+A mechanism refuses to be copied. An estimator of scikit-learn or River cannot: their searches and
 ensembles work by cloning one that has not begun. So what must not be doubled is the budget. An
 estimator and everything cloned, copied or unpickled from it hold one `Budget`, and together they
 spend at most its total.
@@ -19,13 +19,18 @@ from littlestone.privacy.exact import BadParameter
 
 
 class Budget:
-    """An amount of (epsilon, delta) that is spent once, whoever holds it.
+    """Hold an amount of (epsilon, delta) that is spent once, whoever holds the object.
 
     Copying returns the same budget. A pickle holds its token only: loaded in the process that made
     the budget it is that budget, loaded in another it is one from which nothing can be spent.
 
-    `split_by` names the parameter that divides it, for the sentence of a refusal.
+    Parameters
+    ----------
+    split_by
+        The name of the parameter that divides it, for the message of a refusal.
 
+    Examples
+    --------
     >>> budget, half = Budget("fits"), Cost(Fraction(1, 2))
     >>> budget.draw(half, total=Cost(Fraction(1)))
     >>> budget.spent, budget.exhausted
@@ -42,7 +47,7 @@ class Budget:
 
     @property
     def exhausted(self) -> bool:
-        """Whether nothing can be spent any more: every learner needs some epsilon."""
+        """Return whether nothing can be spent any more: every learner needs some epsilon."""
         return self.total is not None and self.spent.epsilon >= self.total.epsilon
 
     def fix(self, total: Cost) -> None:
@@ -85,7 +90,20 @@ class Budget:
             )
 
     def draw(self, cost: Cost, total: Cost) -> None:
-        """Spend `cost`, or raise and spend nothing; `total` is fixed, if none has been."""
+        """Spend `cost`, or raise and spend nothing.
+
+        Parameters
+        ----------
+        cost
+            What a learner will spend.
+        total
+            The total, which is fixed now if it has not been.
+
+        Raises
+        ------
+        BadParameter
+            If less is left, or if the budget belongs to another process.
+        """
         with self._lock:
             self.check(cost, total)
             self.total = total if self.total is None else self.total
@@ -125,7 +143,7 @@ def _words(cost: Cost) -> str:
 
 
 class HasBudget:
-    """A mixin for estimators: one budget for all that is cloned, copied or unpickled from one.
+    """Share one budget among all that is cloned, copied or unpickled from an estimator. A mixin.
 
     Its total is what `_total` returns when the first learner is begun or, if that comes first, when
     the first copy is made: not later, because a search changes the parameters of its clones.

@@ -1,6 +1,6 @@
-"""A selection at every check: no monitor, many releases, composition solved (Theorem 4.2).
+"""Select at every check: no monitor, many releases, composition solved (Thm 4.2 of the paper).
 
-Each selection reads the whole stream so far, so all of them add up; how far is not quoted from
+Each selection reads the whole stream so far, so all of them add up; to how much is not quoted from
 Lemma 5.4 but solved (`per_release`). Proof: docs/guarantee.md, Theorem 11.
 """
 
@@ -14,11 +14,24 @@ from littlestone.privacy.noise import Noise
 
 
 class EveryCheck(Gate[Mapping[bytes, int]]):
-    """Asks the stable histogram at every check, `releases` times at most.
+    """Ask the stable histogram at every check, `releases` times at most.
 
     Requires: given the transcript, a replaced example moves at most one vote of each ballot.
     Promises: the transcript is (epsilon, delta)-differentially private.
 
+    Parameters
+    ----------
+    noise
+        Where all noise is drawn.
+    epsilon, delta
+        What the whole transcript costs.
+    releases
+        How many selections are made at most.
+    published
+        The first key.
+
+    Examples
+    --------
     >>> from littlestone.privacy.rehearsal import ScriptedNoise
     >>> gate = EveryCheck(ScriptedNoise({}), epsilon=20, delta=1e-6, releases=2, published=b"old")
     >>> gate.check({b"new": 30}), gate.check({b"new": 1}), gate.exhausted
@@ -36,16 +49,16 @@ class EveryCheck(Gate[Mapping[bytes, int]]):
 
     @property
     def each(self) -> Cost:
-        """What one selection costs."""
+        """Return what one selection costs."""
         return self._selector.cost
 
     @property
     def exhausted(self) -> bool:
-        """Whether every release has been made."""
+        """Return whether every release has been made."""
         return self.releases_made >= self.releases
 
     def check(self, ballot: Mapping[bytes, int]) -> Decision:
-        """One selection; None leaves the published key in place."""
+        """Select once; None leaves the published key in place."""
         with self._step:
             return STAY if self.exhausted else self._release(ballot)
 
@@ -55,7 +68,7 @@ class EveryCheck(Gate[Mapping[bytes, int]]):
 
     @property
     def spent(self) -> Cost:
-        """What the releases so far compose to, solved; never more than the guarantee."""
+        """Return what the releases so far compose to, solved; never more than the guarantee."""
         made = self.releases_made
         if made == 0:
             return NOTHING

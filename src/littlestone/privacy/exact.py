@@ -1,4 +1,4 @@
-"""Exact numbers: what a person gives becomes a rational once, and is never rounded their way again.
+"""Turn parameters into exact rationals, once; they are never rounded in our favour.
 
 Promises: epsilon, delta and every noise scale are `Fraction`s; `exp` is only ever met between two
 rationals that enclose it; a float is made for a report alone, and rounded up.
@@ -14,20 +14,43 @@ from typing import Any, SupportsIndex, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from littlestone.errors import LittlestoneError
+
 Real: TypeAlias = float | Fraction
 
 
 MOST = 1 << 40
-"""Numbers in a list stay within this, so that 64 bits hold their sums and any noise."""
+"""The largest number in a list, so that 64 bits hold their sums and any noise."""
+
+SMALLEST_EPSILON, LARGEST_EPSILON = Fraction(1, 10**9), 10**6
+"""What a plan is made for. Below, noise is wider than any count; above, there is no privacy."""
+SMALLEST_DELTA = Fraction(1, 10**100)
+"""What a plan is made for: floats hold it, divided by any horizon."""
+LONGEST_HORIZON = MOST
+"""No stream is longer, and counts of its mistakes stay within `MOST`."""
 
 
-class BadParameter(ValueError):
-    """A parameter that cannot be honoured; raised before any noise is drawn."""
+class BadParameter(LittlestoneError, ValueError):
+    """Report a parameter that cannot be used; raised before any noise is drawn."""
 
 
 def positive(value: Real, name: str) -> Fraction:
-    """The rational that `value` is exactly; it must be finite and above zero.
+    """Return the rational that a number above zero is exactly.
 
+    Parameters
+    ----------
+    value
+        The number; it must be finite and above zero.
+    name
+        What it is called in the error.
+
+    Returns
+    -------
+    Fraction
+        The number.
+
+    Examples
+    --------
     >>> positive(0.5, "epsilon")
     Fraction(1, 2)
     >>> positive(float("nan"), "epsilon")
@@ -41,8 +64,22 @@ def positive(value: Real, name: str) -> Fraction:
 
 
 def probability(value: Real, name: str) -> Fraction:
-    """The rational that `value` is exactly; it must lie strictly between 0 and 1.
+    """Return the rational that a probability is exactly.
 
+    Parameters
+    ----------
+    value
+        The probability; it must lie strictly between 0 and 1.
+    name
+        What it is called in the error.
+
+    Returns
+    -------
+    Fraction
+        The probability.
+
+    Examples
+    --------
     >>> probability(Fraction(1, 10**6), "delta")
     Fraction(1, 1000000)
     >>> probability(0, "delta")
@@ -56,8 +93,24 @@ def probability(value: Real, name: str) -> Fraction:
 
 
 def whole(value: SupportsIndex, name: str, least: int | None = None) -> int:
-    """`value` as a Python integer: no floats, no booleans, nothing below `least`.
+    """Return a whole number as a Python integer.
 
+    Parameters
+    ----------
+    value
+        The number: no float, no boolean.
+    name
+        What it is called in the error.
+    least
+        The smallest number allowed, if there is one.
+
+    Returns
+    -------
+    int
+        The number.
+
+    Examples
+    --------
     >>> whole(3, "releases", least=1)
     3
     >>> whole(0, "releases", least=1)
@@ -75,13 +128,102 @@ def whole(value: SupportsIndex, name: str, least: int | None = None) -> int:
     return exact
 
 
+def planned_epsilon(value: Real, shares: int = 1, of: str = "") -> Fraction:
+    """Return the epsilon of a plan as an exact rational.
+
+    Parameters
+    ----------
+    value
+        The epsilon that a person asks for.
+    shares
+        Into how many equal parts it is divided.
+    of
+        What divides it, for the sentence of a refusal.
+
+    Returns
+    -------
+    Fraction
+        The whole epsilon, not a part of it.
+
+    Raises
+    ------
+    BadParameter
+        If it is no positive number, or outside the range in which a plan can be made: then a search
+        for constants would not end, or end in numbers that no stream reaches.
+
+    >>> planned_epsilon(1e-6, shares=10_000, of="a cap")
+    Traceback (most recent call last):
+    littlestone.privacy.exact.BadParameter: epsilon 1e-06 shared by a cap is too small: below ...
+    """
+    exact = positive(value, "epsilon")
+    if exact > LARGEST_EPSILON:
+        raise BadParameter(
+            f"epsilon must be at most {LARGEST_EPSILON:,}, not {value}: above 10 it hardly "
+            "protects anyone, and up there nobody at all; a usual choice is 1"
+        )
+    if exact < shares * SMALLEST_EPSILON:
+        shared = f" shared by {of}" if of else ""
+        raise BadParameter(
+            f"epsilon {value}{shared} is too small: below {float(SMALLEST_EPSILON):g} the noise is "
+            "wider than any stream is long, and no rule would ever change; a usual choice is 1"
+        )
+    return exact
+
+
+def planned_delta(value: Real) -> Fraction:
+    """Return the delta of a plan as an exact rational; refuse one that no plan can be made for.
+
+    >>> planned_delta(1e-300)
+    Traceback (most recent call last):
+    littlestone.privacy.exact.BadParameter: delta must be at least 1e-100, not 1e-300: ...
+    """
+    exact = probability(value, "delta")
+    if exact < SMALLEST_DELTA:
+        raise BadParameter(
+            f"delta must be at least {float(SMALLEST_DELTA):g}, not {value}: each tenth of it "
+            "costs votes, and so unlikely a failure needs no protection; 1e-9 is a usual choice"
+        )
+    return exact
+
+
+def planned_horizon(value: SupportsIndex) -> int:
+    """Return the horizon of a plan; refuse one that no stream reaches.
+
+    >>> planned_horizon(10**13)
+    Traceback (most recent call last):
+    littlestone.privacy.exact.BadParameter: horizon must be at most 2^40 rounds (about 10^12), ...
+    """
+    exact = whole(value, "horizon", least=1)
+    if exact > LONGEST_HORIZON:
+        raise BadParameter(
+            f"horizon must be at most 2^40 rounds (about 10^12), not {exact}: no stream is longer"
+        )
+    return exact
+
+
 Numbers: TypeAlias = Sequence[int] | npt.NDArray[np.integer[Any]]
 """Many whole numbers, as a person may give them."""
 
 
 def whole_numbers(values: Numbers, name: str, least: int | None = None) -> npt.NDArray[np.int64]:
-    """Many whole numbers, as 64-bit integers with room to add them up.
+    """Return whole numbers as 64-bit integers, small enough to add them up.
 
+    Parameters
+    ----------
+    values
+        The numbers.
+    name
+        What they are called in the error.
+    least
+        The smallest number allowed, if there is one.
+
+    Returns
+    -------
+    array of int64
+        The numbers.
+
+    Examples
+    --------
     >>> whole_numbers([0, 3], "mistakes", least=0)
     array([0, 3])
     """
@@ -96,7 +238,7 @@ def whole_numbers(values: Numbers, name: str, least: int | None = None) -> npt.N
 
 
 def float_above(value: Fraction) -> float:
-    """The smallest float that is not below `value`.
+    """Return the smallest float that is not below `value`.
 
     >>> Fraction(float_above(Fraction(1, 10))) >= Fraction(1, 10)
     True
@@ -109,7 +251,7 @@ def float_above(value: Fraction) -> float:
 
 
 def log_of(x: Fraction) -> float:
-    """The logarithm, for guesses only; it does not overflow.
+    """Return the logarithm, for guesses only; it does not overflow.
 
     >>> round(log_of(Fraction(1, 10**500)), 3)
     -1151.293
@@ -118,8 +260,22 @@ def log_of(x: Fraction) -> float:
 
 
 def enclose_exp(x: Fraction, digits: int) -> tuple[Decimal, Decimal]:
-    """Two decimals of `digits` digits with exp(x) between them.
+    """Return two decimals with exp(x) between them.
 
+    Parameters
+    ----------
+    x
+        The exponent.
+    digits
+        How many digits the decimals have.
+
+    Returns
+    -------
+    tuple of Decimal
+        A lower and an upper bound.
+
+    Examples
+    --------
     >>> low, high = enclose_exp(Fraction(1), 6)
     >>> str(low), str(high)
     ('2.71827', '2.71829')
@@ -131,17 +287,43 @@ def enclose_exp(x: Fraction, digits: int) -> tuple[Decimal, Decimal]:
 
 
 def decimal_of(x: Fraction, arithmetic: Context) -> Decimal:
-    """`x` to the digits of `arithmetic`, rounded its way."""
+    """Return a rational as a decimal.
+
+    Parameters
+    ----------
+    x
+        The rational.
+    arithmetic
+        Its number of digits and its rounding are used.
+
+    Returns
+    -------
+    Decimal
+        The rounded value.
+    """
     return arithmetic.divide(Decimal(x.numerator), Decimal(x.denominator))
 
 
 def context(digits: int, rounding: str) -> Context:
-    """Decimal arithmetic of `digits` digits with no practical limit on the exponent."""
+    """Return decimal arithmetic with no practical limit on the exponent.
+
+    Parameters
+    ----------
+    digits
+        The number of digits.
+    rounding
+        A rounding of `decimal`.
+
+    Returns
+    -------
+    Context
+        The arithmetic.
+    """
     return Context(prec=digits, rounding=rounding, Emin=MIN_EMIN, Emax=MAX_EMAX)
 
 
 def _rational(value: Real) -> Fraction | None:
-    """The exact rational behind an int, float or Fraction, or None."""
+    """Return the exact rational behind an int, float or Fraction, or None."""
     if isinstance(value, bool) or not isinstance(value, int | float | Fraction):
         return None
     if isinstance(value, float) and not math.isfinite(value):

@@ -1,4 +1,4 @@
-"""Exponential mechanism: a choice from a finite public list, by integer scores, exactly.
+"""Choose from a finite public list by integer scores: the exponential mechanism, exactly.
 
 Promises: index i is drawn with probability proportional to exp(epsilon score_i / (2 D)) and no
 other law: weights are enclosed between integers and refined until the drawn bits decide, so no
@@ -25,11 +25,22 @@ WORD = 64
 
 
 class ExponentialMechanism:
-    """Selects one of `candidates`, public and fixed, by scores that one example moves by D at most.
+    """Select one of a fixed list of candidates, by scores.
 
     Requires: a replaced example changes each score by at most `sensitivity`.
-    Promises: `select` is epsilon-differentially private.
+    Promises: `select` is epsilon-differentially private (Theorem 6).
 
+    Parameters
+    ----------
+    candidates
+        The keys, in the order of the scores (public).
+    epsilon
+        What a selection costs.
+    sensitivity
+        How far a replaced example moves a score at most.
+
+    Examples
+    --------
     >>> from littlestone.privacy.rehearsal import ScriptedNoise
     >>> mechanism = ExponentialMechanism([b"never", b"always"], epsilon=1)
     >>> mechanism.select([-90, -3], ScriptedNoise({}), release=0)
@@ -50,7 +61,24 @@ class ExponentialMechanism:
     def select(
         self, scores: Scores, noise: Noise, release: int, leave_out: bytes | None = None
     ) -> bytes | None:
-        """One candidate, or None if all are left out. `leave_out` must be public."""
+        """Select a candidate, or None if all are left out.
+
+        Parameters
+        ----------
+        scores
+            The score of each candidate (private).
+        noise
+            Where all noise is drawn.
+        release
+            The number of the release: part of the address of every draw.
+        leave_out
+            A public key that is no candidate.
+
+        Returns
+        -------
+        bytes or None
+            The key, which is public.
+        """
         values, size = _integers(scores), len(self.candidates)
         if len(values) != size:
             raise BadParameter(f"{len(values)} scores for {size} candidates")
@@ -63,15 +91,33 @@ class ExponentialMechanism:
         return self.candidates[drawn if drawn < skipped else drawn + 1]
 
     def promise(self) -> dict[str, str]:
-        """The public parameters on which the guarantee rests."""
+        """Return the public parameters on which the guarantee rests."""
         digest = sha256(b"".join(len(key).to_bytes(8) + key for key in self.candidates))
         extra = {"sensitivity": str(self.sensitivity), "candidates": digest.hexdigest()}
         return self.cost.promise(self.name) | extra
 
 
 def draw_by_score(scores: Scores, rate: Fraction, noise: Noise, release: int) -> int:
-    """An index, drawn with probability proportional to exp(rate * score).
+    """Draw an index with probability proportional to exp(rate * score).
 
+    Parameters
+    ----------
+    scores
+        The scores (private).
+    rate
+        What a unit of score adds to the logarithm of a weight.
+    noise
+        Where all noise is drawn.
+    release
+        The number of the release: part of the address of every draw.
+
+    Returns
+    -------
+    int
+        The index.
+
+    Examples
+    --------
     >>> from littlestone.privacy.rehearsal import SeededNoise
     >>> draw_by_score([0, 50, 0], Fraction(1), SeededNoise(1), release=0)
     1
@@ -87,7 +133,8 @@ def draw_by_score(scores: Scores, rate: Fraction, noise: Noise, release: int) ->
 def _draw_group(
     gaps: list[int], sizes: list[int], rate: Fraction, noise: Noise, release: int
 ) -> int:
-    """The group in which a uniform point of the total weight falls."""
+    """Return the group in which a uniform point of the total weight falls."""
+    # The point gets 64 more bits, and the weights 20 more digits, until one group surely has it.
     bits = 0
     for words in count(1):
         bits = bits << WORD | noise.uniform(1 << WORD, ("group", release, words))
@@ -98,7 +145,7 @@ def _draw_group(
 
 
 def _group_at(point: int, width: int, weights: list[tuple[int, int]]) -> int | None:
-    """Where [point, point + 1) / 2^width of the total falls, if the enclosures can tell."""
+    """Return the group of [point, point + 1) / 2^width of the total, or None if undecided."""
     least = point * sum(low for low, _ in weights)
     most = (point + 1) * sum(high for _, high in weights)
     start_high = end_low = 0
@@ -113,7 +160,7 @@ def _group_at(point: int, width: int, weights: list[tuple[int, int]]) -> int | N
 def _weights(
     gaps: list[int], sizes: list[int], rate: Fraction, digits: int
 ) -> list[tuple[int, int]]:
-    """Integers that enclose size * exp(-rate * gap) * 10^digits, the best group first.
+    """Return integers that enclose size * exp(-rate * gap) * 10^digits, the best group first.
 
     Each is the one before times exp(-rate * step), rounded outwards; steps repeat, so exp is rare.
     """
@@ -133,13 +180,13 @@ def _weights(
 
 
 def _scaled(enclosure: tuple[Decimal, Decimal], digits: int) -> tuple[int, int]:
-    """Integers that enclose 10^digits times an enclosure."""
+    """Return integers that enclose 10^digits times an enclosure."""
     low, high = (bound.scaleb(digits, context(digits, ROUND_FLOOR)) for bound in enclosure)
     return int(low), int(high) + 1
 
 
 def _integers(scores: Scores) -> NDArray[np.integer[Any]]:
-    """The scores as an array, if they are integers and there is at least one."""
+    """Return the scores as an array, if they are integers and there is at least one."""
     values = np.asarray(scores)
     if values.ndim != 1 or len(values) == 0 or values.dtype.kind not in "iu":
         raise BadParameter("scores must be a non-empty list of whole numbers of 64 bits")

@@ -1,13 +1,14 @@
-"""The gates: a monitor says when, a selector says what to. Only here does private become public.
+"""Combine a monitor, which decides when to change, with a selector, which decides what to.
 
-A gate has one verb, `check`, called on a public schedule; what it returns, (fired, key or None),
-is the transcript, and the transcript is all that is released. `HistSparse` is Alg. 2 of the paper
-(Lemma 5.3), repaired; the gate that watches mistakes is in `epochs`. Proofs: docs/guarantee.md.
+Only here does private become public. A gate's `check` is called on a public schedule; what it
+returns, (fired, key or None), is the transcript, and the transcript is all that is released.
+`HistSparse` is Alg. 2 of the paper (Lemma 5.3), repaired; the gate that counts mistakes is in
+`epochs`. Proofs: docs/guarantee.md, Theorem 7.
 """
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Generic, Literal, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from littlestone.privacy.above_threshold import AboveThreshold
 from littlestone.privacy.accounting import Cost, Event, Guarantee, Unit, spent
@@ -22,7 +23,7 @@ BallotIn = TypeVar("BallotIn", contravariant=True)
 
 
 class Selector(Protocol[BallotIn]):
-    """Anything that picks a key from a private ballot, at a stated cost."""
+    """Pick a key from a private ballot, at a stated cost."""
 
     name: str
     cost: Cost
@@ -30,14 +31,31 @@ class Selector(Protocol[BallotIn]):
     def select(
         self, ballot: BallotIn, noise: Noise, release: int, leave_out: bytes | None = None
     ) -> bytes | None:
-        """A key or None. `leave_out` is public."""
+        """Select a key, or None.
+
+        Parameters
+        ----------
+        ballot
+            Votes or scores (private).
+        noise
+            Where all noise is drawn.
+        release
+            The number of the release: part of the address of every draw.
+        leave_out
+            A public key that is no candidate.
+
+        Returns
+        -------
+        bytes or None
+            The key, which is public.
+        """
 
     def promise(self) -> dict[str, str]:
-        """The public parameters on which the guarantee rests."""
+        """Return the public parameters on which the guarantee rests."""
 
 
 class Decision(NamedTuple):
-    """What one check makes public."""
+    """Hold what one check makes public."""
 
     fired: bool
     key: bytes | None
@@ -47,14 +65,28 @@ STAY = Decision(False, None)
 
 
 class Step(NamedTuple):
-    """How many checks a run made, and what the last one decided."""
+    """Hold how many checks a run made, and what the last one decided."""
 
     checks: int
     decision: Decision
 
 
 class Gate(Spender, Generic[Ballot]):
-    """What the gates share: the published key, the releases made so far, the ledger."""
+    """Hold what the gates share: the published key, the releases made so far, the ledger.
+
+    Parameters
+    ----------
+    noise
+        Where all noise is drawn.
+    selector
+        Picks the key at a firing.
+    published
+        The first key, which no release has named.
+    leave_out_published
+        Whether the published key is left out of the next selection. It is public, so this is free.
+    unit
+        What is protected whole: an event or a user.
+    """
 
     def __init__(
         self,
@@ -75,25 +107,31 @@ class Gate(Spender, Generic[Ballot]):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What the whole transcript promises, however long it gets."""
-        return Guarantee.of(self._total(), self._noise, self.unit)
+        """Return what the whole transcript guarantees, however long it gets."""
+        return Guarantee.of(self._total(), self._noise, self.unit, self._user_cap)
+
+    @property
+    def _user_cap(self) -> int | None:
+        """Return how many rounds of a user count, where there is a limit."""
+        return None
 
     @property
     @abstractmethod
     def ledger(self) -> tuple[Event, ...]:
-        """Every use of a mechanism so far."""
+        """Return every use of a mechanism so far."""
 
     @property
     @abstractmethod
     def spent(self) -> Cost:
-        """What the ledger adds up to: never more than the guarantee."""
+        """Return what the ledger adds up to: never more than the guarantee."""
 
     @abstractmethod
     def _total(self) -> Cost:
-        """The exact cost of everything this gate may ever do."""
+        """Return the exact cost of everything this gate may ever do."""
 
     def _release(self, ballot: Ballot) -> Decision:
         """Charge a release, then select. None leaves the published key in place."""
+        # Charged first: a selection that fails on the way, or selects None, has been paid for.
         number = self.releases_made
         self.releases_made += 1
         leave_out = self.published if self.leave_out_published else None
@@ -121,16 +159,35 @@ class Gate(Spender, Generic[Ballot]):
 
 
 class HistSparse(Gate[Mapping[bytes, int]]):
-    """Alg. 2, repaired: fires when the published rule has lost its votes, then asks the histogram.
+    """Fire when the published rule has lost its votes, then select by votes (Alg. 2, repaired).
 
     Requires: given the transcript, a replaced example (or user) moves at most one vote.
     Promises: the transcript is (epsilon, delta)-differentially private. The sparse vector has
     epsilon/2; each of `releases` histograms has epsilon/(2 releases) and delta/releases. The last
-    firing still releases; then the gate is exhausted and serves its key for ever.
+    firing still releases; then the gate is exhausted and serves its key for ever. The query is the
+    number of trees that do not vote for the published key, which stays among the candidates.
 
-    `query="lost"` counts the trees that do not vote for the published key; `"challenger"` is the
-    best other key's votes less the published key's, which moves by two.
+    Parameters
+    ----------
+    noise
+        Where all noise is drawn.
+    epsilon, delta
+        What the whole transcript costs.
+    releases
+        How often it may fire.
+    trees
+        How many trees vote.
+    threshold
+        The lost votes at which it fires, before noise (public).
+    published
+        The first key.
+    selector
+        The mechanism that selects a key by votes.
+    unit
+        What is protected whole. Per user, all rounds of a user must reach one tree.
 
+    Examples
+    --------
     >>> from littlestone.privacy.rehearsal import ScriptedNoise
     >>> gate = HistSparse(ScriptedNoise({}), epsilon=1, delta=1e-6, releases=1, trees=200,
     ...                   threshold=100, published=b"old")
@@ -152,64 +209,50 @@ class HistSparse(Gate[Mapping[bytes, int]]):
         trees: int,
         threshold: int,
         published: bytes,
-        query: Literal["lost", "challenger"] = "lost",
         selector: type[StableHistogram] | type[DrawnAndKept] = StableHistogram,
-        refreshed: bool = False,
-        one_sided: bool = False,
-        leave_out_published: bool = False,
         unit: Unit = "event",
     ) -> None:
         self.cost = Cost(positive(epsilon, "epsilon"), probability(delta, "delta"))
         self.releases = whole(releases, "releases", least=1)
         self.trees, self.threshold = whole(trees, "trees", least=1), whole(threshold, "threshold")
-        if query not in ("lost", "challenger"):
-            raise BadParameter(f"the query is 'lost' or 'challenger', not {query!r}")
-        self.query = query
         half = self.cost.epsilon / 2
         chosen = selector(epsilon=half / releases, delta=self.cost.delta / releases)
-        super().__init__(noise, chosen, published, leave_out_published, unit)
-        self._monitor = AboveThreshold(
-            noise,
-            epsilon=half,
-            releases=releases,
-            sensitivity=1 if query == "lost" else 2,
-            refreshed=refreshed,
-            one_sided=one_sided,
-        )
+        super().__init__(noise, chosen, published, False, unit)
+        self._monitor = AboveThreshold(noise, epsilon=half, releases=releases)
 
     @property
     def exhausted(self) -> bool:
-        """Whether the published key is final."""
+        """Return whether the published key is final."""
         return self._monitor.exhausted
 
     def check(self, votes: Mapping[bytes, int]) -> Decision:
-        """One scheduled look at the votes (private); the decision is public."""
+        """Make one scheduled check of the votes (private); the decision is public."""
         counts = counted(votes)
         with self._step:
-            if self._monitor.check(self._lost(counts), self.threshold):
+            if self._monitor.check(self.trees - counts.get(self.published, 0), self.threshold):
                 return self._release(counts)
             return STAY
 
     def run(self, lost: Numbers, ballot: Callable[[int], Mapping[bytes, int]]) -> Step:
-        """Checks in a row, up to the first that fires: as many calls of `check`, in one.
+        """Make checks in a row, up to the first that fires: as many calls of `check`, in one.
 
-        `lost` is the number of trees that do not vote for the published key, at each check;
-        `ballot(place)` is asked for the votes at the firing check only, with its place in the run.
+        Parameters
+        ----------
+        lost
+            The number of trees that do not vote for the published key, at each check (private).
+        ballot
+            Returns the votes at a check of this run, by its index; called at a firing only.
+
+        Returns
+        -------
+        Step
+            How many checks were made, and the decision of the last.
         """
-        if self.query != "lost":
-            raise BadParameter("a run of checks takes the votes lost: query='lost'")
         with self._step:
             fired = self._monitor.run(lost, self.threshold)
             if fired is None:
                 return Step(len(lost), STAY)
             return Step(fired + 1, self._release(counted(ballot(fired))))
-
-    def _lost(self, votes: dict[bytes, int]) -> int:
-        held = votes.get(self.published, 0)
-        if self.query == "lost":
-            return self.trees - held
-        others = (n for key, n in votes.items() if key != self.published)
-        return max(others, default=0) - held
 
     @property
     def ledger(self) -> tuple[Event, ...]:
@@ -230,7 +273,6 @@ class HistSparse(Gate[Mapping[bytes, int]]):
             "monitor": self._monitor._promise(),
             "trees": self.trees,
             "threshold": self.threshold,
-            "query": self.query,
         }
 
     def _live(self) -> State:

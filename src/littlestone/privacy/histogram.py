@@ -1,9 +1,10 @@
-"""Stable histogram: what to change to (Thm 5.1 of the paper). Votes in, a key or None out.
+"""Select the key with the most votes: the stable histogram (Thm 5.1 of the paper).
 
 A replaced example moves one vote from one key to another, an L1 distance of 2. Every key with a
 vote gets discrete Laplace noise of scale 2/epsilon, and the top noisy key is released if its noisy
 count reaches tau: the smallest tau >= 1 at which a lone vote gets through with probability at
-most delta, a^(tau-1)/(1+a) <= delta, where a = exp(-epsilon/2). Proof: docs/guarantee.md.
+most delta, a^(tau-1)/(1+a) <= delta, where a = exp(-epsilon/2). Proof: docs/guarantee.md,
+Theorem 4.
 """
 
 import math
@@ -29,11 +30,18 @@ from littlestone.privacy.noise import Noise, noise_scale
 
 
 class StableHistogram:
-    """Selects the key with the most votes, with noise, from any domain, known or not.
+    """Select the key with the most votes, with noise, from any domain, known or not.
 
     Requires: one replaced example takes at most one vote from one key and gives at most one to
     another. Promises: `select` is (epsilon, delta)-differentially private in the votes.
 
+    Parameters
+    ----------
+    epsilon, delta
+        What a selection costs.
+
+    Examples
+    --------
     >>> from littlestone.privacy.rehearsal import ScriptedNoise
     >>> histogram = StableHistogram(epsilon=1, delta=1e-6)
     >>> histogram.threshold
@@ -60,10 +68,26 @@ class StableHistogram:
         release: int,
         leave_out: bytes | None = None,
     ) -> bytes | None:
-        """The top noisy key that reaches the threshold, or None. `leave_out` must be public.
+        """Select the top noisy key that reaches the threshold, or None.
 
         Ties go to the key that comes first in the order of bytes. A key without votes is absent,
         however it is spelt: an entry left at zero would tell that it once had a vote.
+
+        Parameters
+        ----------
+        votes
+            The votes of each key (private).
+        noise
+            Where all noise is drawn.
+        release
+            The number of the release: part of the address of every draw.
+        leave_out
+            A public key that is no candidate.
+
+        Returns
+        -------
+        bytes or None
+            The key, which is public.
         """
         best, top = None, self.threshold - 1
         for rank, (key, n) in enumerate(counted(votes, leave_out).items()):
@@ -73,16 +97,30 @@ class StableHistogram:
         return best
 
     def promise(self) -> dict[str, str]:
-        """The public parameters on which the guarantee rests."""
+        """Return the public parameters on which the guarantee rests."""
         return self.cost.promise(self.name)
 
 
 def counted(votes: Mapping[bytes, int], leave_out: bytes | None = None) -> dict[bytes, int]:
-    """The keys that have votes, in the order of their bytes, with Python's own integers.
+    """Return the keys that have votes, in the order of their bytes, with Python's own integers.
 
     Counts of fixed width (numpy's) would wrap around in arithmetic; they are converted here, once,
-    and nothing else of this room reads a ballot.
+    and nothing else of this package reads a ballot.
 
+    Parameters
+    ----------
+    votes
+        The votes of each key.
+    leave_out
+        A key to leave out.
+
+    Returns
+    -------
+    dict
+        The votes of each key that has some.
+
+    Examples
+    --------
     >>> counted({b"b": 1, b"a": 2, b"c": 0, b"d": 3}, leave_out=b"d")
     {b'a': 2, b'b': 1}
     """
@@ -95,8 +133,22 @@ def counted(votes: Mapping[bytes, int], leave_out: bytes | None = None) -> dict[
 
 @cache
 def keep_threshold(scale: Fraction, delta: Fraction) -> int:
-    """The smallest tau >= 1 with a^(tau-1)/(1+a) <= delta, a = exp(-1/scale); never off by one.
+    """Return the smallest tau >= 1 with a^(tau-1)/(1+a) <= delta, a = exp(-1/scale), exactly.
 
+    Parameters
+    ----------
+    scale
+        The scale of the noise.
+    delta
+        How probably a lone vote may get through.
+
+    Returns
+    -------
+    int
+        The threshold tau.
+
+    Examples
+    --------
     >>> keep_threshold(Fraction(2), Fraction(1, 10**6))
     28
     """
@@ -110,7 +162,7 @@ def keep_threshold(scale: Fraction, delta: Fraction) -> int:
 
 
 def _gets_through_rarely(n: int, scale: Fraction, delta: Fraction) -> bool:
-    """Whether a^n <= delta (1 + a), decided with as many digits as it takes.
+    """Return whether a^n <= delta (1 + a), decided with as many digits as it takes.
 
     It ends: a is transcendental (Lindemann), so the two sides are never equal.
     """

@@ -1,4 +1,4 @@
-"""The one door to secret randomness: integers drawn exactly, by a rational scale.
+"""Draw secret randomness, here and nowhere else: exact integers of a rational scale.
 
 Promises: `laplace(scale)` has the discrete Laplace law P(k) = (1-a)/(1+a) a^|k| with
 a = exp(-1/scale), and `geometric(scale)` the one-sided law P(k) = (1-a) a^k on k >= 0, exactly.
@@ -32,7 +32,7 @@ BUFFER = 256
 
 
 def noise_scale(scale: Fraction) -> Fraction:
-    """The scale that is really used for `scale`: the next float, as an exact rational.
+    """Return the scale that is really used for `scale`: the next float, as an exact rational.
 
     >>> noise_scale(Fraction(2))
     Fraction(2, 1)
@@ -45,39 +45,106 @@ def noise_scale(scale: Fraction) -> Fraction:
 
 
 class Noise(ABC):
-    """A source of noise. `private` says whether its draws may protect anyone."""
+    """Draw noise. `private` says whether the draws are secret, hence may protect anyone."""
 
     private = False
 
     @abstractmethod
     def laplace(self, scale: Fraction, at: Address) -> int:
-        """A discrete Laplace integer of this scale, for this address."""
+        """Draw a discrete Laplace integer.
+
+        Parameters
+        ----------
+        scale
+            The scale of the noise.
+        at
+            The address of the draw.
+
+        Returns
+        -------
+        int
+            The draw.
+        """
 
     @abstractmethod
     def uniform(self, below: int, at: Address) -> int:
-        """An integer drawn uniformly from 0, 1, ..., below - 1."""
+        """Draw an integer uniformly from 0, 1, ..., below - 1.
+
+        Parameters
+        ----------
+        below
+            How many integers there are.
+        at
+            The address of the draw.
+
+        Returns
+        -------
+        int
+            The draw.
+        """
 
     def geometric(self, scale: Fraction, at: Address) -> int:
-        """A one-sided integer, P(k) = (1-a) a^k: k and -k-1 of the Laplace law, folded together."""
+        """Draw a one-sided integer, P(k) = (1-a) a^k: k and -k-1 of the Laplace law, folded.
+
+        Parameters
+        ----------
+        scale
+            The scale of the noise.
+        at
+            The address of the draw.
+
+        Returns
+        -------
+        int
+            The draw.
+        """
         two_sided = self.laplace(scale, at)
         return two_sided if two_sided >= 0 else ~two_sided
 
-    def draw(self, scale: Fraction, at: Address, one_sided: bool) -> int:
-        """Noise that will be kept: the lift of a threshold."""
-        return self.geometric(scale, at) if one_sided else self.laplace(scale, at)
-
     def reaches(self, margin: int, scale: Fraction, at: Address, one_sided: bool) -> bool:
-        """Whether fresh noise is at least `margin`: all that a sparse vector may ask of it.
+        """Return whether fresh noise is at least a gap: all that a sparse vector may ask of it.
 
-        The draw itself is not handed out, so it cannot be kept, compared twice or shown.
+        The draw itself is not returned, so it cannot be kept, compared twice or shown.
+
+        Parameters
+        ----------
+        margin
+            The gap: the noisy threshold less the query.
+        scale
+            The scale of the noise.
+        at
+            The address of the draw.
+        one_sided
+            Whether the noise is geometric; otherwise it is Laplace.
+
+        Returns
+        -------
+        bool
+            Whether the noise reaches the gap.
         """
-        return self.draw(scale, at, one_sided) >= margin
+        return (self.geometric if one_sided else self.laplace)(scale, at) >= margin
 
     def first_reaching(
         self, margins: Margins, scale: Fraction, check: int, one_sided: bool
     ) -> int | None:
-        """Which of a run of checks, `check` the number of the first, is the first to reach its
-        margin: what `reaches` would answer, one after the other."""
+        """Return the first of a run of checks whose noise reaches its gap, as `reaches` would.
+
+        Parameters
+        ----------
+        margins
+            The gap of each check.
+        scale
+            The scale of the noise.
+        check
+            The number of the first check, for the addresses of the draws.
+        one_sided
+            Whether the noise is geometric; otherwise it is Laplace.
+
+        Returns
+        -------
+        int or None
+            The index of the check, or None.
+        """
         for place, margin in enumerate(margins.tolist()):
             if self.reaches(margin, scale, ("query", check + place, 0), one_sided):
                 return place
@@ -85,7 +152,7 @@ class Noise(ABC):
 
 
 class SystemNoise(Noise):
-    """Noise from the operating system, through OpenDP, drawn ahead in vectors.
+    """Draw noise from the operating system, through OpenDP, ahead of need in vectors.
 
     Unused draws live in memory only: they cannot be copied or pickled, and a forked child starts
     with none, so that no two processes ever use the same one.
@@ -111,12 +178,13 @@ class SystemNoise(Noise):
         return "SystemNoise()"
 
     def laplace(self, scale: Fraction, at: Address) -> int:
+        # After a fork the parent may use the same draws.
         if os.getpid() != self._process:
             self._forget()
         ahead = self._ahead.setdefault(scale.as_integer_ratio(), [])
         while True:
             try:
-                return ahead.pop()
+                return ahead.pop()  # atomic, so no two threads get one draw
             except IndexError:
                 ahead.extend(_laplace_vector(scale)([0] * BUFFER))
 
@@ -124,13 +192,13 @@ class SystemNoise(Noise):
         return secrets.randbelow(below)
 
     def reaches(self, margin: int, scale: Fraction, at: Address, one_sided: bool) -> bool:
-        """By a coin of the same law as the noise, which need not be drawn: see `tails`."""
+        """Flip a coin with the probability of the answer: the noise need not be drawn (`tails`)."""
         if os.getpid() != self._process:
             self._forget()
         return reaches(self._word(), margin, scale, one_sided, secrets.token_bytes)
 
     def _word(self) -> int:
-        """64 secret bits, used once."""
+        """Return 64 secret bits, used once."""
         while True:
             try:
                 return self._words.pop()
@@ -149,7 +217,8 @@ class SystemNoise(Noise):
 
 @cache
 def _laplace_vector(scale: Fraction) -> Callable[[list[int]], list[int]]:
-    """OpenDP's measurement that adds this noise to every entry of a vector; loaded on first use."""
+    """Return OpenDP's measurement that adds this noise to every entry of a vector."""
+    # Imported on first use: it takes a while, and plans need no noise.
     from opendp.domains import atom_domain, vector_domain
     from opendp.measurements import make_laplace
     from opendp.metrics import l1_distance

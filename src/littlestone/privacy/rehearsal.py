@@ -1,7 +1,7 @@
-"""Noise for rehearsals: tests, twins and simulations. NOT PRIVATE, and it says so everywhere.
+"""Provide noise for tests and simulations. NOT PRIVATE, and it says so everywhere.
 
 These sources are functions of the address of a draw, so a run is the same for any batch size and
-any number of workers. Nothing in this room imports this module: only the lab and the tests may.
+any number of workers. Nothing in this package imports this module: only the lab and tests may.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ Words: TypeAlias = npt.NDArray[np.uint64]
 
 
 class ScriptedNoise(Noise):
-    """Every draw is looked up by its address; what the script leaves out is 0.
+    """Look every draw up by its address; what the script leaves out is 0.
 
     >>> noise = ScriptedNoise({("query", 3, 0): -7})
     >>> noise.laplace(Fraction(1), ("query", 3, 0)), noise.laplace(Fraction(1), ("query", 4, 0))
@@ -43,7 +43,7 @@ class ScriptedNoise(Noise):
 
 
 class SeededNoise(Noise):
-    """The right laws (to a float's precision) from a seed that anyone may know.
+    """Draw from the right laws (to a float's precision) with a seed that anyone may know.
 
     >>> SeededNoise(7).laplace(Fraction(10), ("query", 3, 0))
     4
@@ -75,7 +75,7 @@ class SeededNoise(Noise):
         return int(np.argmax(reached)) if reached.any() else None
 
     def _laplaces(self, scale: Fraction, purpose: str, numbers: Margins, rank: int) -> Margins:
-        """The difference of two geometric integers of this scale has the Laplace law."""
+        """Return differences of two geometric integers: these have the Laplace law."""
         up, down = (
             np.floor(-np.log((words + 1.0) / 2**64) * float(scale)).astype(np.int64)
             for words in self._words(purpose, numbers, rank)
@@ -83,7 +83,7 @@ class SeededNoise(Noise):
         return np.asarray(up - down)
 
     def _words(self, purpose: str, numbers: Margins, rank: int) -> tuple[Words, Words]:
-        """Twice 64 bits for each number, which depend on the seed and the address only."""
+        """Return twice 64 bits for each number, which depend on the seed and the address only."""
         start = np.uint64(_start(self.seed, purpose, rank))
         up = _mixed(start + _mixed(numbers.astype(np.uint64)))
         return up, _mixed(up)
@@ -96,7 +96,7 @@ def _start(seed: int, purpose: str, rank: int) -> int:
 
 
 def _mixed(words: Words) -> Words:
-    """The finalizer of splitmix64: every bit depends on every bit."""
+    """Apply the finalizer of splitmix64: every bit depends on every bit."""
     words = words + np.uint64(0x9E3779B97F4A7C15)
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

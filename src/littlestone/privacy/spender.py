@@ -1,10 +1,11 @@
-"""Spenders: objects that go forward only, because stepping a copy again is a second release.
+"""Keep mechanisms with state forward-only, because stepping a copy is a second release.
 
-Promises: a spender cannot be copied or pickled; it takes one step at a time, whatever the threads;
-and it works in the process that made it only, because a fork is a copy. `export` hands its state
-over, for a store to move (live threshold noise included, draws made ahead never), and leaves the
-exporter dead. `checkpoint` has its state kept and goes on, or, if keeping fails, is dead too. That
-a state is resumed once only is the store's to see to: data can be copied.
+Promises: such a mechanism (a spender) cannot be copied or pickled; it takes one step at a time,
+whatever the threads; and it works only in the process that made it, because a fork is a copy.
+`export` returns its state, for a store to move (live threshold noise included, draws made ahead
+never), and leaves the exporter unusable. `checkpoint` has its state kept and goes on, or, if
+keeping fails, is unusable too. The store has to see that a state is resumed once only: data can be
+copied.
 """
 
 import os
@@ -14,18 +15,34 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any, NoReturn, TypeAlias
 
+from littlestone.errors import LittlestoneError
 from littlestone.privacy.exact import BadParameter, whole
 
 State: TypeAlias = dict[str, Any]
 """Plain data that survives JSON. As sensitive as the stream: it holds live noise and counts."""
 
 
-class Moved(RuntimeError):
-    """The spender was exported, forked, or is taking a step elsewhere: this one may not go on."""
+class Moved(LittlestoneError, RuntimeError):
+    """Report a mechanism that was exported or forked, or that another thread is stepping."""
 
 
 def whole_field(live: State, name: str, least: int | None = 0, most: int | None = None) -> int:
-    """A whole number of an exported state, refused when it is missing or out of range."""
+    """Read a whole number of an exported state.
+
+    Parameters
+    ----------
+    live
+        The part of the state that changes.
+    name
+        The field's name.
+    least, most
+        The range allowed; None is no limit.
+
+    Raises
+    ------
+    BadParameter
+        If it is missing or out of range.
+    """
     value = whole(live.get(name, "missing"), f"the state's {name}", least)
     if most is not None and value > most:
         raise BadParameter(f"the state's {name} is {value}, above {most}")
@@ -33,12 +50,12 @@ def whole_field(live: State, name: str, least: int | None = 0, most: int | None 
 
 
 def lift_field(live: State) -> int | None:
-    """The live lift of an exported state, if one was drawn."""
+    """Return the threshold noise of an exported state, or None if none was drawn."""
     return None if live.get("lift") is None else whole_field(live, "lift", least=None)
 
 
 class _Step:
-    """Every verb of a spender is one: refused when moved, in another process, or under way."""
+    """Guard one step: refuse it when moved, in another process, or while another is under way."""
 
     def __init__(self, spender: "Spender") -> None:
         self._spender = spender
@@ -59,7 +76,7 @@ class _Step:
 
 
 class ForwardOnly:
-    """Cannot be copied or pickled: whatever holds a spender says so itself, with a reason."""
+    """Refuse to be copied or pickled, with a reason."""
 
     def __copy__(self) -> NoReturn:
         raise TypeError("a spender cannot be copied: stepping a copy is a second release")
@@ -72,7 +89,7 @@ class ForwardOnly:
 
 
 class Spender(ForwardOnly, ABC):
-    """Forward only. Subclasses say what is promised (`_promise`) and what changes (`_live`)."""
+    """Move forward only; subclasses name their parameters (`_promise`) and state (`_live`)."""
 
     _moved = False
     _begun = False
@@ -81,21 +98,27 @@ class Spender(ForwardOnly, ABC):
         self._step = _Step(self)
 
     def export(self) -> State:
-        """The whole state, handed over: after this, the present object refuses to work."""
+        """Return the whole state; after this, the present object refuses to work."""
         with self._step:
             self._moved = True
             return self._state()
 
     def checkpoint(self, keep: Callable[[State], None]) -> None:
-        """Have the state kept, then go on. If `keep` fails, nobody knows which state will be
-        resumed, so this object goes no further."""
+        """Pass the state to `keep`, then go on; if `keep` raises, this object goes no further."""
         with self._step:
+            # Nobody knows whether a `keep` that failed has kept: either state may be resumed.
             self._moved = True
             keep(self._state())
             self._moved = False
 
     def resume(self, state: State) -> None:
-        """Take over an exported state. Only a fresh spender with the same promise may."""
+        """Take over an exported state.
+
+        Raises
+        ------
+        BadParameter
+            If this object has begun, or the state is that of other parameters.
+        """
         if self._begun or self._moved:
             raise BadParameter("only a spender that has not begun can resume a state")
         mine = {"kind": type(self).__name__, "promise": self._promised}
@@ -111,17 +134,17 @@ class Spender(ForwardOnly, ABC):
 
     @cached_property
     def _promised(self) -> State:
-        """It never changes, and may take a while to write."""
+        """Return the parameters: they never change, and may take a while to write."""
         return self._promise()
 
     @abstractmethod
     def _promise(self) -> State:
-        """The public parameters on which the guarantee rests."""
+        """Return the public parameters on which the guarantee rests."""
 
     @abstractmethod
     def _live(self) -> State:
-        """What the next step needs."""
+        """Return what the next step needs."""
 
     @abstractmethod
     def _revive(self, live: State) -> None:
-        """The inverse of `_live`."""
+        """Restore what `_live` returned."""

@@ -1,9 +1,10 @@
-"""Tails: whether noise reaches a margin, decided exactly, many checks at a time.
+"""Decide whether noise reaches a gap, exactly, many checks at a time.
 
-A sparse vector asks one thing of its query noise: is it at least the margin? That is a coin of a
+A sparse vector asks one thing of its query noise: is it at least the gap? That is a coin of a
 known bias, so a run of checks needs no noise at all, only the coins: 64 secret bits each, compared
 with two integers that enclose the bias, and more bits in the one case in 2^60 or so that the
-enclosure leaves open. The law is that of the noise, exactly. The bits come from `noise`.
+enclosure leaves open. The law is that of the noise, exactly (docs/guarantee.md, Lemma 1). The bits
+come from `noise`.
 """
 
 from collections.abc import Callable
@@ -24,11 +25,29 @@ Secret = Callable[[int], bytes]
 
 
 def tail(margin: int, scale: Fraction, one_sided: bool, digits: int) -> tuple[Fraction, Fraction]:
-    """Two rationals with P(noise >= margin) between them.
+    """Return two rationals with P(noise >= margin) between them.
 
     With a = exp(-1/scale) it is a^margin on one side (1 up to margin 0), and on two sides
     a^margin/(1+a) from margin 1 on, 1 - a^(1-margin)/(1+a) up to margin 0.
 
+    Parameters
+    ----------
+    margin
+        The gap.
+    scale
+        The scale of the noise.
+    one_sided
+        Whether the noise is geometric; otherwise it is Laplace.
+    digits
+        The digits of the enclosure.
+
+    Returns
+    -------
+    tuple of Fraction
+        A lower and an upper bound.
+
+    Examples
+    --------
     >>> low, high = tail(2, Fraction(1), one_sided=True, digits=20)
     >>> float(low), float(high)
     (0.1353352832366127, 0.1353352832366127)
@@ -47,16 +66,29 @@ def _power(n: int, scale: Fraction, digits: int) -> tuple[Fraction, Fraction]:
 
 
 def bounds(margin: int, scale: Fraction, one_sided: bool) -> tuple[int, int]:
-    """The tail in units of 2^-64: a word below the first reaches, one above the second does not."""
+    """Return the tail in units of 2^-64, enclosed by two integers.
+
+    Parameters
+    ----------
+    margin
+        The gap.
+    scale
+        The scale of the noise.
+    one_sided
+        Whether the noise is geometric; otherwise it is Laplace.
+
+    Returns
+    -------
+    tuple of int
+        A word below the first reaches the gap; one that is not below the second does not.
+    """
     return _bounds(margin, *scale.as_integer_ratio(), one_sided)
 
 
 @lru_cache(maxsize=1 << 16)
 def _bounds(margin: int, up: int, down: int, one_sided: bool) -> tuple[int, int]:
-    """Two integers are faster to look up than the fraction they make.
-
-    Beyond 45 scales a tail is below 2^-64: there is no need to write its many zeros.
-    """
+    """Cache `bounds` by two integers, which are faster to look up than the fraction they make."""
+    # Beyond 45 scales a tail is below 2^-64: there is no need to write its many zeros.
     if margin * down > 45 * up:
         return 0, 1
     if not one_sided and (1 - margin) * down > 45 * up:
@@ -68,8 +100,26 @@ def _bounds(margin: int, up: int, down: int, one_sided: bool) -> tuple[int, int]
 def first_reaching(
     margins: Margins, scale: Fraction, one_sided: bool, secret: Secret
 ) -> int | None:
-    """The first place at which noise, made of fresh secret bits, is at least the margin, or None.
+    """Return the first index at which fresh noise reaches its gap.
 
+    Parameters
+    ----------
+    margins
+        The gaps.
+    scale
+        The scale of the noise.
+    one_sided
+        Whether the noise is geometric; otherwise it is Laplace.
+    secret
+        Returns so many fresh secret bytes.
+
+    Returns
+    -------
+    int or None
+        The index, or None.
+
+    Examples
+    --------
     >>> import os
     >>> margins = np.array([10**6, 10**6, -(10**6)])
     >>> first_reaching(margins, Fraction(1), one_sided=False, secret=os.urandom)
@@ -87,7 +137,26 @@ def first_reaching(
 
 
 def reaches(word: int, margin: int, scale: Fraction, one_sided: bool, secret: Secret) -> bool:
-    """Whether a uniform point that begins with these 64 bits lies below the tail."""
+    """Return whether a uniform point that begins with these 64 bits lies below the tail.
+
+    Parameters
+    ----------
+    word
+        The first 64 bits of the point.
+    margin
+        The gap.
+    scale
+        The scale of the noise.
+    one_sided
+        Whether the noise is geometric; otherwise it is Laplace.
+    secret
+        Returns so many fresh secret bytes, for the bits after them.
+
+    Returns
+    -------
+    bool
+        Whether the noise reaches the gap.
+    """
     low, high = bounds(margin, scale, one_sided)
     width, digits = WORD, DIGITS
     while low <= word < high:

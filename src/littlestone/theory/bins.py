@@ -1,8 +1,8 @@
 """Bins: numeric columns cut at public edges.
 
-An edge stands in published rules, so it must be public: chosen without a look at the data. Edges
-that follow the data (its smallest value, its quantiles) publish the data with the first rule,
-before any noise is drawn. So they are given as a list of numbers, and data is refused.
+An edge appears in published rules, so it must be public: chosen without looking at the data. Edges
+that are computed from the data (its smallest value, its quantiles) publish the data with the first
+rule, before any noise is drawn. So edges are given as a list of numbers, and arrays are refused.
 """
 
 from collections.abc import Sequence
@@ -19,11 +19,24 @@ from littlestone.theory.thresholds import Cuts, Thresholds
 
 @dataclass(frozen=True)
 class Bins(Cuts):
-    """`column >= edge` for each of some public edges, with `always` and `never`.
+    """Learn `column >= edge` for one of some public edges, with `always` and `never`.
 
-    The edges need not be evenly spaced, and a rule reads in the column's own units. A missing
-    number is in the lowest bin.
+    The edges need not be evenly spaced. A missing number is in the lowest bin.
 
+    Parameters
+    ----------
+    edges : list, tuple or range of numbers
+        The edges, increasing, in the units of the column.
+    column : str, optional
+        The column to read; None if an example is the number itself.
+
+    Raises
+    ------
+    BadClass
+        If the edges do not increase, or are an array or a series, which may come from data.
+
+    Examples
+    --------
     >>> ages = Bins([18, 30, 65], column="age")
     >>> [str(rule) for rule in ages.hypotheses()]
     ['always', 'age >= 18', 'age >= 30', 'age >= 65', 'never']
@@ -40,7 +53,7 @@ class Bins(Cuts):
 
     @cached_property
     def grid(self) -> Edges:
-        """The bins."""
+        """Return the bins."""
         return Edges(tuple(self.edges))
 
 
@@ -52,10 +65,31 @@ def binned(
     hi: Number | None = None,
     bins: int | None = None,
 ) -> Thresholds | Bins:
-    """A class of cuts for a numeric column: at public edges, or into equal bins from lo to hi.
+    """Return a class of thresholds for a numeric column, at given edges or between equal bins.
 
-    A number below lo is in the lowest bin, one above hi in the highest.
+    Parameters
+    ----------
+    column : str or None
+        The column to read; None if an example is the number itself.
+    edges : list, tuple or range of numbers, optional
+        Public edges, increasing. Give these, or `lo`, `hi` and `bins`.
+    lo, hi : int or float, optional
+        The public range. A number below it is in the lowest bin, one above it in the highest.
+    bins : int, optional
+        The number of bins of equal width, at least 2.
 
+    Returns
+    -------
+    Thresholds or Bins
+        `Thresholds` if the bins are equal and their width has an exact decimal, else `Bins`.
+
+    Raises
+    ------
+    BadClass
+        If the parameters are incomplete or contradictory, or may come from data.
+
+    Examples
+    --------
     >>> binned("age", [18, 30, 65])
     Bins(edges=(18, 30, 65), column='age')
     >>> binned("score", lo=0, hi=100, bins=20)
@@ -63,27 +97,28 @@ def binned(
     >>> import numpy as np
     >>> binned("score", np.array([31.7, 55.2]))
     Traceback (most recent call last):
-    littlestone.theory.errors.BadClass: edges are public, ... not private: write down ...
+    littlestone.theory.errors.BadClass: edges are public, ... not private: give a list ...
     """
     equal = (lo, hi, bins)
     if edges is not None and equal == (None, None, None):
         return Bins(edges, column)
     if edges is not None or lo is None or hi is None or bins is None:
-        raise BadClass("say either edges, or lo, hi and bins")
+        raise BadClass("give either edges, or all of lo, hi and bins")
     return _equal(column, lo, hi, bins)
 
 
 def _equal(column: Column, lo: Number, hi: Number, bins: int) -> Thresholds | Bins:
-    """Bins of one width: on a grid where its step can be written, else at the nearest numbers."""
+    """Return bins of equal width: on a grid if the width is a decimal, else at rounded edges."""
     try:
         low, high = decimal(simplest(lo)), decimal(simplest(hi))
     except BadExample as error:
-        raise BadClass(f"lo and hi are numbers that the data has no part in: {error}") from None
+        raise BadClass(f"lo and hi must be public numbers: {error}") from None
     if not isinstance(bins, int) or isinstance(bins, bool) or bins < 2:
-        raise BadClass(f"bins are at least 2: {bins!r} is not such a number", "bins")
+        raise BadClass(f"bins must be a whole number from 2 on, not {bins!r}", "bins")
     if high <= low:
         raise BadClass(f"the range from {lo} to {hi} ends before it begins", "hi")
     width = (high - low) / bins
+    # A third has no exact float: then every edge is rounded by itself, so that errors do not add.
     if decimal(_number(width)) == width:
         return Thresholds(simplest(lo), _number(high - width), _number(width), column)
     return Bins([_number(low + width * index) for index in range(1, bins)], column)
@@ -94,13 +129,13 @@ def _number(exact: Fraction) -> Number:
 
 
 def _written(edges: object) -> tuple[Number, ...]:
-    """Edges as somebody wrote them down; what looks like data is refused."""
+    """Return the edges as a tuple. Arrays and series are refused, as they may come from data."""
     if isinstance(edges, list | tuple | range):
         return tuple(edges)
     raise BadClass(
-        f"edges are public, and this is a {type(edges).__name__}: edges that are taken from data "
-        "(its range, its quantiles) appear in the rules and are not private: write down a list of "
-        "numbers that you would give without looking, or say lo, hi and bins. An array that did "
-        "not come from data, such as np.linspace makes, can be given as a list",
+        f"edges are public, and this is a {type(edges).__name__}: edges that are computed from "
+        "data (its range, its quantiles) appear in the rules and are not private: give a list of "
+        "numbers that are chosen without looking at the data, or give lo, hi and bins. An array "
+        "that does not come from data, such as that of np.linspace, can be given as a list",
         "edges",
     )

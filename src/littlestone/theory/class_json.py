@@ -1,6 +1,6 @@
-"""Hypothesis classes as JSON data, and back: exactly the class, whatever it was made from.
+"""Conversion of hypothesis classes to JSON data and back, exactly.
 
-A class that was read from a file keeps no tie to the file, so whoever stores one stores this.
+A class that was read from a file does not depend on the file afterwards: stores keep this JSON.
 """
 
 import json
@@ -30,18 +30,18 @@ _FAMILIES: dict[str, type[Any]] = {
     "bins": Bins,
     "conjunctions": Conjunctions,
 }
-"""Families whose parameters are plain values: their fields are what they are made from."""
+"""Families whose parameters are plain values: the dataclass fields are the parameters."""
 
 _GRIDS: dict[str, type[Grid] | type[Edges]] = {"grid": Grid, "edges": Edges}
 
 
 def class_to_json(cls: HypothesisClass) -> dict[str, Any]:
-    """Return a class as JSON data; `class_from_json` makes the same class of it.
+    """Return a class as JSON data, from which `class_from_json` restores the same class.
 
     Raises
     ------
     BadClass
-        If the class is not one of littlestone's own, such as one that a user has written.
+        If the class is not one of littlestone's own, such as a class that a user wrote.
 
     Examples
     --------
@@ -68,6 +68,11 @@ def class_to_json(cls: HypothesisClass) -> dict[str, Any]:
 def class_from_json(data: Mapping[str, Any]) -> HypothesisClass:
     """Return the class that `class_to_json` wrote.
 
+    Raises
+    ------
+    BadClass
+        If the kind is unknown, or the parameters are not those of a valid class.
+
     Examples
     --------
     >>> class_from_json({"kind": "sets", "k": 2, "column": "merchant"})
@@ -89,26 +94,38 @@ def class_from_json(data: Mapping[str, Any]) -> HypothesisClass:
 
 
 def same_class(one: HypothesisClass, other: HypothesisClass) -> bool:
-    """Return whether two classes are the same, each value in its own type (1 is not True)."""
+    """Return whether two classes are the same, each value in its own type (1 is not True).
+
+    Parameters
+    ----------
+    one, other : HypothesisClass
+        Classes of littlestone, or unions and complements of them.
+
+    Returns
+    -------
+    bool
+        Whether their JSON is the same.
+    """
     # The text tells 1 from True and 1.0, and calls NaN equal to itself: `==` does neither.
     first, second = (json.dumps(class_to_json(cls), sort_keys=True) for cls in (one, other))
     return first == second
 
 
 def _parameters(cls: Any) -> dict[str, Any]:
-    if isinstance(cls, OnGrid):  # the grid has the one spelling of a number: 70, not 70.0
-        grid = cls.grid
+    if isinstance(cls, OnGrid):
+        grid = cls.grid  # its numbers are canonical (70, not 70.0), those of the class as given
         return {"lo": grid.lo, "hi": grid.hi, "step": grid.step, "column": cls.column}
+    # Points inherits the field k of Sets, which its constructor does not take.
     names = ["column"] if isinstance(cls, Points) else [field.name for field in fields(cls)]
     return {name: to_json(getattr(cls, name)) for name in names}
 
 
 def _table_to_json(cls: FiniteClass) -> dict[str, Any]:
     grid = None
-    for kind, some in _GRIDS.items():
-        if isinstance(cls.grid, some):
-            named = {field.name: to_json(getattr(cls.grid, field.name)) for field in fields(some)}
-            grid = {"kind": kind, **named}
+    for kind, grid_type in _GRIDS.items():
+        if isinstance(cls.grid, grid_type):
+            names = [field.name for field in fields(grid_type)]
+            grid = {"kind": kind, **{name: to_json(getattr(cls.grid, name)) for name in names}}
     return {
         "rows": ["".join("1" if label else "0" for label in row) for row in cls.rows],
         "points": to_json(tuple(cls.points or ())),
@@ -121,8 +138,8 @@ def _table_to_json(cls: FiniteClass) -> dict[str, Any]:
 def _table_from_json(data: Mapping[str, Any]) -> FiniteClass:
     grid = None
     if data["grid"] is not None:
-        named = {name: from_json(v) for name, v in data["grid"].items() if name != "kind"}
-        grid = _GRIDS[data["grid"]["kind"]](**named)  # type: ignore[arg-type]
+        parameters = {name: from_json(v) for name, v in data["grid"].items() if name != "kind"}
+        grid = _GRIDS[data["grid"]["kind"]](**parameters)  # type: ignore[arg-type]
     rows = [[int(label) for label in row] for row in data["rows"]]
     points: Any = from_json(data["points"])
     return FiniteClass(rows, points, data["column"], data["vote"], grid)

@@ -1,9 +1,9 @@
-"""The hypothesis-class protocol, and what every family shares.
+"""The protocol of hypothesis classes, and functions that all of them share.
 
-A class brings its own learner A (Section 2.1): a mistake-bounded, conservative learner, written as
+A class has its own learner A (Section 2.1): a mistake-bounded, conservative learner, written as
 pure functions on states. `learn` is called on a mistake only, and from then on the learner is right
 on that example, so a mistake always changes its hypothesis. On a sample that no hypothesis of the
-class fits, A answers None (the paper's bottom).
+class fits, the hypothesis is None (the paper's bottom).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,7 +26,13 @@ from littlestone.theory.values import Mask, Plain, encode, key_of
 
 @dataclass(frozen=True, repr=False)
 class State:
-    """What a learner remembers. It is a digest of somebody's data, so it never prints."""
+    """Hold the version space of a learner. It depends on private data, so it does not print.
+
+    Parameters
+    ----------
+    content : object
+        What the class needs to know of the mistakes so far, immutable; None if inconsistent.
+    """
 
     content: Any
 
@@ -35,112 +41,161 @@ class State:
 
 
 DEAD = State(None)
-"""The state after an inconsistent sample: its hypothesis is None, for ever."""
+"""The state after an inconsistent sample: its hypothesis is None, and remains so."""
 
 
 class HypothesisClass(Protocol):
-    """A set of hypotheses and a learner for it. Inherit to get the defaults."""
+    """Define a set of hypotheses and a learner for it. Inherit from it to get the defaults."""
 
     _closed: ClassVar[bool] = False
-    """Whether the dimension is a formula, so that it may be shown unasked."""
+    """Whether the dimension has a closed form, so that it may be shown without a search."""
 
     @property
     def dimension(self) -> int:
-        """The Littlestone dimension: the depth of the deepest shattered mistake tree."""
+        """Return the Littlestone dimension: the depth of the deepest shattered mistake tree."""
         ...
 
     @property
     def mistake_bound(self) -> int:
-        """How many mistakes the learner makes at most on a sample that the class fits."""
+        """Return the most mistakes that the learner makes on a sample that the class fits."""
         ...
 
     def start(self) -> State:
-        """The state before any example."""
+        """Return the state before any example."""
         ...
 
     def learn(self, state: State, x: object, y: object) -> State:
-        """The state after a mistake on (x, y)."""
+        """Return the state after a mistake.
+
+        Parameters
+        ----------
+        state : State
+            The state before.
+        x, y : object
+            The example and its label, which the rule of `state` got wrong.
+
+        Returns
+        -------
+        State
+            The state after; `DEAD` if no rule of the class fits any more.
+
+        Raises
+        ------
+        BadExample
+            If the class cannot read the example or the label, in whatever state.
+        """
         ...
 
     def hypothesis(self, state: State) -> Hypothesis | None:
-        """The rule of a state, or None when the sample was inconsistent."""
+        """Return the rule of a state, or None if the sample was inconsistent."""
         ...
 
     def disagreement(self, one: Hypothesis, other: Hypothesis) -> object:
-        """An example on which two different rules differ."""
+        """Return a distinguishing example: one to which two rules give different labels.
+
+        Parameters
+        ----------
+        one, other : Hypothesis
+            Different rules, such as the learner publishes.
+
+        Returns
+        -------
+        object
+            An example that the class can read.
+        """
         ...
 
     def __contains__(self, rule: object) -> bool:
-        """Whether a rule belongs to the class. A learner may publish rules that do not."""
+        """Return whether a rule belongs to the class. A learner may publish rules that do not."""
         ...
 
     def predict(self, rule: Hypothesis, X: Any) -> Mask:
-        """What a rule says of a batch."""
+        """Return the labels that a rule gives to a batch.
+
+        Parameters
+        ----------
+        rule : Hypothesis
+            The rule.
+        X : object
+            The batch.
+
+        Returns
+        -------
+        Mask
+            One label for each example.
+        """
         return rule.predict(X)
 
     def restart(self, rule: Hypothesis) -> State:
-        """A state that predicts as a published rule of the class does; where a family does not
-        offer one, or the rule is not its own, `start()`."""
+        """Return a state whose rule is a published rule of the class.
+
+        By default, and for a rule that is not of the class, this is `start()`.
+        """
         return self.start()
 
     def check(self, x: object) -> None:
-        """Raise `BadExample` unless the class can read the example, whatever is published."""
+        """Raise `BadExample` unless the class can read the example, in whatever state."""
         for y in (True, False):
             self.learn(self.start(), x, y)
 
     def readable(self, batch: Batch) -> Mask:
-        """Which rows of a batch pass `check`; families vectorise it."""
+        """Return which rows of a batch pass `check`."""
         rows = range(batch_length(batch))
         passed = (passes(partial(check_row, self), row_of(batch, row)) for row in rows)
         return np.fromiter(passed, dtype=bool, count=len(rows))
 
     @property
     def reads(self) -> Mapping[Column, Kind]:
-        """The columns that the class reads, and as what: in a file or a table 7 may be a number or
-        a name. Empty when the class does not say: then files are refused, the types of tables are
-        taken as they come, and Lemma 0 (docs/guarantee.md) holds for lists only."""
+        """Return the columns that the class reads, and how; empty if that is unknown.
+
+        In a file or a table 7 may be a number or a name. Where it is unknown, files are refused,
+        the types of tables are taken as they come, and Lemma 0 (docs/guarantee.md) holds for lists
+        only.
+        """
         return {}
 
     @property
     def size(self) -> int | None:
-        """How many rules; None when there is no end of them."""
+        """Return the number of rules; None if there are infinitely many."""
         return None
 
     def hypotheses(self) -> Iterator[Hypothesis]:
-        """Every rule of a finite class, once."""
-        raise TooLarge(f"{self!r} has no end of rules to list")
+        """Return every rule of a finite class, once."""
+        raise TooLarge(f"{self!r} has infinitely many rules: they cannot be listed")
 
     def domain(self) -> dict[Column, tuple[Plain, ...]]:
-        """For each column that a finite class reads, the values that tell its rules apart."""
-        raise TooLarge(f"{self!r} has no end of values to list")
+        """Return, for each column that a finite class reads, values that distinguish its rules."""
+        raise TooLarge(f"{self!r} reads infinitely many values: they cannot be listed")
 
     def _repr_html_(self) -> str:
-        told = {"rules": "no end of them" if self.size is None else counted(self.size)}
+        entries = {"rules": "infinitely many" if self.size is None else counted(self.size)}
         if self._closed:
-            told["Littlestone dimension"] = str(self.dimension)
+            entries["Littlestone dimension"] = str(self.dimension)
         kinds = kinds_of(self)
         if kinds:
             read = (f"{name or 'the value itself'} (as a {kind})" for name, kind in kinds.items())
-            told["reads"] = ", ".join(read)
-        return facts(repr(self), told)
+            entries["reads"] = ", ".join(read)
+        return facts(repr(self), entries)
 
     def skeleton(self) -> tuple[list[Hypothesis], list[object]]:
-        """A small finite part with the dimension of the whole: hypotheses, and points to tell
-        them apart. It is what a shattered tree is made from."""
-        raise TooLarge(f"{self!r} does not say which finite part of it has its dimension")
+        """Return a finite core: hypotheses, and points on which they have the dimension of all.
+
+        The search for a shattered tree is over the finite core.
+        """
+        raise TooLarge(f"{self!r} has no finite core: it must define skeleton()")
 
 
 def checked_class(cls: object) -> HypothesisClass:
-    """A hypothesis class, refused when it is something else."""
+    """Return a hypothesis class; raise `BadClass` if it is something else."""
     if HypothesisClass not in type(cls).__mro__:
         raise BadClass(f"{cls!r} is not a hypothesis class, such as Points() or Rules(['a', 'b'])")
     return cast(HypothesisClass, cls)
 
 
-# What learners call instead of the methods of a class. A class may be somebody else's, and raise
-# on a row that it said it can read. An exception in the middle of a batch would stop the learner
-# at a moment that the data decides, which is outside the guarantee. So every function below is
-# total: what raises is given a value, and that value is a function of the same arguments.
+# What learners call instead of the methods of a class. A class may be a user's own, and raise on a
+# row for which `readable` was true. An exception in the middle of a batch would stop the learner
+# at a moment that depends on the data, which is outside the guarantee. So every function below is
+# total: where the class raises, it returns a value that is a function of the same arguments.
 
 
 def check_row(cls: HypothesisClass, x: object) -> None:
@@ -152,6 +207,11 @@ def check_row(cls: HypothesisClass, x: object) -> None:
         A class, perhaps of the user's own.
     x : object
         An example.
+
+    Raises
+    ------
+    BadExample
+        If `cls.check` raises anything but `MemoryError`.
     """
     try:
         cls.check(x)
@@ -193,6 +253,22 @@ def learn_row(
 
     A tree in which the class raised votes for nothing, as after a sample that no rule fits. The
     row reached that tree alone, so still at most one vote moves (docs/guarantee.md, Lemma 0).
+
+    Parameters
+    ----------
+    cls : HypothesisClass
+        The class.
+    state : State
+        The state before.
+    x : object
+        The example.
+    y : bool
+        Its label, which the rule of `state` got wrong.
+
+    Returns
+    -------
+    tuple of (State, Hypothesis or None)
+        The state after, and its rule.
     """
     try:
         after = cls.learn(state, x, y)
@@ -204,7 +280,20 @@ def learn_row(
 
 
 def predict_row(rule: Hypothesis, x: object) -> bool:
-    """Return what a rule says of an example; False where the rule raises."""
+    """Return the label that a rule gives to an example; False where the rule raises.
+
+    Parameters
+    ----------
+    rule : Hypothesis
+        The rule.
+    x : object
+        The example.
+
+    Returns
+    -------
+    bool
+        The label.
+    """
     try:
         return bool(rule(x))
     except MemoryError:
@@ -214,10 +303,24 @@ def predict_row(rule: Hypothesis, x: object) -> bool:
 
 
 def predict_rows(cls: HypothesisClass, rule: Hypothesis, batch: Batch) -> Mask:
-    """Return what a rule says of each row of a batch; False where the rule raises.
+    """Return the label that a rule gives to each row of a batch; False where the rule raises.
 
-    Where the vectorised function raises, rows are asked one by one, so that a row that makes a
-    rule raise does not change what is said of the others.
+    Where the vectorised function raises, rows are evaluated one by one, so that a row that makes
+    a rule raise does not change the labels of the others.
+
+    Parameters
+    ----------
+    cls : HypothesisClass
+        The class.
+    rule : Hypothesis
+        The rule.
+    batch : Batch
+        The examples.
+
+    Returns
+    -------
+    Mask
+        One label for each row.
     """
     try:
         return cls.predict(rule, batch)
@@ -229,7 +332,20 @@ def predict_rows(cls: HypothesisClass, rule: Hypothesis, batch: Batch) -> Mask:
 
 
 def disagreement_of(cls: HypothesisClass, one: Hypothesis, other: Hypothesis) -> list[object]:
-    """Return an example on which two rules differ; an empty list where the class finds none."""
+    """Return a distinguishing example of two rules in a list, empty where the class finds none.
+
+    Parameters
+    ----------
+    cls : HypothesisClass
+        The class.
+    one, other : Hypothesis
+        Different rules.
+
+    Returns
+    -------
+    list of object
+        At most one example.
+    """
     try:
         x = cls.disagreement(one, other)
     except MemoryError:
@@ -240,16 +356,19 @@ def disagreement_of(cls: HypothesisClass, one: Hypothesis, other: Hypothesis) ->
 
 
 def kinds_of(cls: HypothesisClass) -> Mapping[Column, Kind]:
-    """Return how each column is read; nothing where the class does not say."""
+    """Return how each column is read; empty if that is unknown."""
     return cls.reads
 
 
 Domain = Mapping[Column, Sequence[Plain]]
+"""For each column the values to combine."""
 
 
 def points_of(domain: Domain) -> list[object]:
-    """Every example over a domain: values, or rows where it has columns.
+    """Return every example over a domain: values, or rows where it has columns.
 
+    Examples
+    --------
     >>> points_of({None: (1, 2)}), points_of({"a": (1, 2)})
     ([1, 2], [{'a': 1}, {'a': 2}])
     """
@@ -263,14 +382,34 @@ def _points(domain: Domain) -> Iterator[object]:
 
 
 MOST_TRIED = 200_000
+"""The most examples that the search for a distinguishing example evaluates."""
 
 
 def differ(one: Hypothesis, other: Hypothesis, column: Column = None) -> object:
-    """An example on which two rules differ, searched over the values that they mention.
+    """Return a distinguishing example of two rules, searched over the values that they mention.
 
-    Requires: different rules. `column` is what the class reads where the rules mention nothing.
-    The search is over a product of columns, so families that read many have a way of their own.
+    The search is over a product of columns, so families that read many construct an example
+    instead.
 
+    Parameters
+    ----------
+    one, other : Hypothesis
+        Different rules.
+    column : str, optional
+        The column of the example if the rules mention none.
+
+    Returns
+    -------
+    object
+        An example to which the rules give different labels.
+
+    Raises
+    ------
+    TooLarge
+        If there is none among the first `MOST_TRIED`.
+
+    Examples
+    --------
     >>> from littlestone.theory.vocabulary import between, one_of
     >>> differ(one_of(["a"], "c"), one_of(["a", "b"], "c")), differ(one_of([3]), between(3, 4))
     ({'c': 'b'}, 3.5)
@@ -282,11 +421,24 @@ def differ(one: Hypothesis, other: Hypothesis, column: Column = None) -> object:
     for x in islice(_points(domain or {column: (0,)}), MOST_TRIED):
         if tells_apart(x, one, other):
             return x
-    raise TooLarge(f"found no example that tells {one} from {other}, of {MOST_TRIED:,} tried")
+    raise TooLarge(f"none of {MOST_TRIED:,} examples distinguishes {one} from {other}")
 
 
 def tells_apart(x: object, one: Hypothesis, other: Hypothesis) -> bool:
-    """Whether two rules can read an example and differ on it."""
+    """Return whether two rules can read an example and give it different labels.
+
+    Parameters
+    ----------
+    x : object
+        The example.
+    one, other : Hypothesis
+        The rules.
+
+    Returns
+    -------
+    bool
+        False also where a rule raises.
+    """
     try:
         return one(x) != other(x)
     except MemoryError:
@@ -296,8 +448,10 @@ def tells_apart(x: object, one: Hypothesis, other: Hypothesis) -> bool:
 
 
 def probes(mentioned: Iterable[Plain]) -> list[Plain]:
-    """The values mentioned, and one in every gap that they leave, also between texts of numbers.
+    """Return the values mentioned, and one in every gap between them, numbers in text included.
 
+    Examples
+    --------
     >>> probes([3, 4]), probes(["a"])
     ([3, 4, 3.5, 2, 5, 0], ['a', 0])
     """
@@ -309,7 +463,7 @@ def probes(mentioned: Iterable[Plain]) -> list[Plain]:
 
 
 def _finite(value: Plain) -> int | float | None:
-    """Return the number that a value is, or spells; None where it is none, or not finite."""
+    """Return the number that a value is, or is the text of; None if it is not finite."""
     if isinstance(value, int):  # it may be too large for a float
         return None if isinstance(value, bool) else value
     try:
@@ -320,16 +474,19 @@ def _finite(value: Plain) -> int | float | None:
 
 
 def _middle(low: int | float, high: int | float) -> int | float:
-    """Return a number between two, exactly where a float cannot say it."""
+    """Return a number between two."""
     exact = (Fraction(low) + Fraction(high)) / 2
+    # From 2^53 on a float may round to one of the two.
     if abs(exact) >= 1 << 53:
         return int(exact)
     return float(exact)
 
 
 def unlike(some: Iterable[Plain]) -> int:
-    """A value that is none of these. It is a whole number, which every family can read.
+    """Return a value that is none of these: a whole number, which every family can read.
 
+    Examples
+    --------
     >>> unlike(["a"]), unlike([0, 1, 1.0])
     (0, 2)
     """

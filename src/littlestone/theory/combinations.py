@@ -24,13 +24,22 @@ from littlestone.theory.values import Mask, Plain, encode
 from littlestone.theory.vocabulary import negation
 
 MOST_LISTED = 20_000
-"""The most rules of a union that are listed to count them."""
+"""The largest sum of sizes for which a union lists its rules, to count shared ones once."""
 
 
 @dataclass(frozen=True)
 class Complement(HypothesisClass):
-    """The negations of a class: same dimension, same learner with the labels exchanged.
+    """Learn the negations of the rules of a class.
 
+    The dimension is the same, and the learner is that of the class with the labels exchanged.
+
+    Parameters
+    ----------
+    of : HypothesisClass
+        The class to negate.
+
+    Examples
+    --------
     >>> from littlestone.theory.sets import Points
     >>> all_but = Complement(Points(column="merchant"))
     >>> print(all_but.hypothesis(all_but.learn(all_but.start(), {"merchant": "M"}, 0)))
@@ -96,13 +105,26 @@ class Complement(HypothesisClass):
 
 @dataclass(frozen=True, init=False)
 class Union(HypothesisClass):
-    """Every rule of any member.
+    """Learn a rule of any of several classes.
 
-    The learner runs all members' learners, each on its own mistakes, and publishes the first that
-    has not given up. Each can err its bound and once more, so the bound is the sum of (bound + 1),
-    less one. It answers None when all have given up, which may be later than the first moment at
-    which no rule fits.
+    The learner runs all members' learners, each on its own mistakes, and publishes the rule of the
+    first that is still consistent. Each member can make as many mistakes as its bound and one more,
+    which makes it inconsistent, so the bound is the sum of (bound + 1), less one. The rule is None
+    when all members are inconsistent, which may be later than the first moment at which no rule of
+    the union fits.
 
+    Parameters
+    ----------
+    *members : HypothesisClass
+        The classes, at least two.
+
+    Raises
+    ------
+    BadClass
+        If fewer than two classes are given, or something that is not a class.
+
+    Examples
+    --------
     >>> from littlestone.theory.sets import Points
     >>> either = Union(Points(), Complement(Points()))
     >>> either.mistake_bound
@@ -149,9 +171,10 @@ class Union(HypothesisClass):
         return self.filled(differ(one, other) if x is None else x)
 
     def filled(self, x: object) -> object:
-        """The example with every column that some member reads."""
+        """Return the example with a value for every column that some member reads."""
         if not isinstance(x, dict):
             return x
+        # An example of each member has its columns, with values that it can read.
         rows = [member.disagreement(ALWAYS, NEVER) for member in self.members]
         return {name: v for row in rows if isinstance(row, dict) for name, v in row.items()} | x
 
@@ -164,8 +187,8 @@ class Union(HypothesisClass):
 
     @property
     def reads(self) -> Mapping[Column, Kind]:
-        """What the members read, unless one of them does not say. A column that they read in
-        different ways is read as text, in which each finds what it reads."""
+        # A column that members read in different ways is read as text, in which each finds what it
+        # reads. One member that reads unknown columns makes the columns of the union unknown.
         merged: dict[Column, Kind] = {}
         for column, kind in chain.from_iterable(member.reads.items() for member in self.members):
             if merged.setdefault(column, kind) != kind:
@@ -177,9 +200,9 @@ class Union(HypothesisClass):
 
     @property
     def size(self) -> int | None:
-        """A rule of two members counts once, where there are few enough to look."""
         sizes = [member.size for member in self.members]
         total = sum(size or 0 for size in sizes)
+        # Above MOST_LISTED, a rule that two members share counts twice.
         if None in sizes or total > MOST_LISTED:
             return None if None in sizes else total
         return len(set(self._listed()))
@@ -200,11 +223,12 @@ class Union(HypothesisClass):
     def skeleton(self) -> tuple[list[Hypothesis], list[object]]:
         sizes = [member.size for member in self.members]
         if None in sizes:
+            # Of a union: Ldim(A or B) <= Ldim(A) + Ldim(B) + 1, hence the upper end.
             least = max(member.dimension for member in self.members)
             most = sum(member.dimension + 1 for member in self.members) - 1
             raise TooLarge(
-                f"the dimension of a union is computed where every member is finite: "
-                f"this one is from {least} to {most}"
+                "the dimension of a union is computed only where every member is finite: "
+                f"that of this one is from {least} to {most}"
             )
         domain = self.domain()
         refuse_absurd(sum(size or 0 for size in sizes), prod(map(len, domain.values())))
@@ -212,6 +236,6 @@ class Union(HypothesisClass):
 
 
 def _corrected(member: HypothesisClass, state: State, x: object, y: bool) -> State:
-    """The state of one member's learner, which learns on its own mistakes only."""
+    """Return the state of one member's learner, which learns on its own mistakes only."""
     rule = member.hypothesis(state)
     return state if rule is None or rule(x) == y else member.learn(state, x, y)

@@ -18,14 +18,24 @@ from littlestone.theory.rows import Batch, Column, Kind, checked_columns, column
 from littlestone.theory.values import Mask, Plain
 from littlestone.theory.vocabulary import All, Literal, all_of, are_truths
 
-_Fits = frozenset[Literal]
+_Literals = frozenset[Literal]
 _ONLY_NEVER = State("only never is left")
+"""The state without negation when even the conjunction of all columns accepted a negative row."""
 
 
 @dataclass(frozen=True)
 class Conjunctions(HypothesisClass):
-    """Every and of (negated) boolean columns, with `always` and `never`.
+    """Learn an "and" of (negated) boolean columns, with `always` and `never`.
 
+    Parameters
+    ----------
+    columns : sequence of str
+        The boolean columns to read.
+    negation : bool
+        Whether rules may negate a column.
+
+    Examples
+    --------
     >>> likes = Conjunctions(["new", "vip"])
     >>> state = likes.learn(likes.start(), {"new": True, "vip": False}, 1)
     >>> print(likes.hypothesis(state), "|", likes.dimension)
@@ -53,7 +63,7 @@ class Conjunctions(HypothesisClass):
     def mistake_bound(self) -> int:
         return self.dimension
 
-    def _literals(self) -> _Fits:
+    def _literals(self) -> _Literals:
         return frozenset(product(self.columns, (True, False) if self.negation else (True,)))
 
     def start(self) -> State:
@@ -66,6 +76,9 @@ class Conjunctions(HypothesisClass):
             return DEAD
         if positive:
             return State(state.content & holds)
+        # The published conjunction is the most specific one that fits, so if it accepts a negative
+        # row, every other conjunction that fits does. Only `never` may be left: with negation it is
+        # the start itself, which accepts no row.
         return _ONLY_NEVER if state == self.start() and not self.negation else DEAD
 
     def hypothesis(self, state: State) -> Hypothesis | None:
@@ -84,9 +97,9 @@ class Conjunctions(HypothesisClass):
         return self._only(one, other) or self._only(other, one)
 
     def _only(self, one: Hypothesis, other: Hypothesis) -> dict[str, bool] | None:
-        """A row that `one` accepts and `other` does not."""
-        contrary = {name: not wanted for name, wanted in _literals_of(other)}
-        row = dict.fromkeys(self.columns, True) | contrary | dict(_literals_of(one))
+        """Return a row that `one` accepts and `other` does not, or None."""
+        violated = {name: not wanted for name, wanted in _literals_of(other)}
+        row = dict.fromkeys(self.columns, True) | violated | dict(_literals_of(one))
         return row if one(row) and not other(row) else None
 
     def __contains__(self, rule: object) -> bool:
@@ -105,13 +118,14 @@ class Conjunctions(HypothesisClass):
         return dict.fromkeys(self.columns, (False, True))
 
     def skeleton(self) -> tuple[list[Hypothesis], list[object]]:
-        """The row of all truths and, with negation, its neighbours: a chain of corners. Once one is
-        positive, its own neighbours tell which of its literals are there."""
+        # Corners of the cube: the row in which all columns are true and, with negation, its
+        # neighbours. Once one is positive, the labels of its neighbours decide which of its
+        # literals the rule has.
         corners: list[frozenset[str]] = [frozenset()]
         if self.negation:
             corners += [frozenset([name]) for name in self.columns]
         near = {corner ^ {name} for corner in corners for name in self.columns} | set(corners)
-        fits = {
+        consistent = {
             frozenset((name, name not in corner) for name in chosen)
             for corner in corners
             for chosen in _subsets(self.columns)
@@ -121,7 +135,7 @@ class Conjunctions(HypothesisClass):
             {name: name not in falses for name in self.columns}
             for falses in sorted(near, key=sorted)
         ]
-        return [NEVER, *map(all_of, sorted(fits, key=sorted))], points
+        return [NEVER, *map(all_of, sorted(consistent, key=sorted))], points
 
 
 def _literals_of(rule: Hypothesis) -> tuple[Literal, ...]:

@@ -1,11 +1,18 @@
-"""What can be wrong with what a person gave us.
+"""Errors about examples and classes. Each message says what is wrong, where, and what to do."""
 
-Each error is a sentence that says what, where, and what to do.
-"""
+from littlestone.errors import LittlestoneError
 
 
-class BadExample(ValueError):
-    """A row or a label that the class cannot read; in a batch, `row` says which."""
+class BadExample(LittlestoneError, ValueError):
+    """Report a row or a label that the class cannot read.
+
+    Parameters
+    ----------
+    sentence : str
+        The message, without the row.
+    row : int, optional
+        The index of the row in its batch.
+    """
 
     def __init__(self, sentence: str, row: int | None = None) -> None:
         super().__init__(sentence if row is None else f"row {row}: {sentence}")
@@ -13,16 +20,24 @@ class BadExample(ValueError):
 
 
 class BadColumn(BadExample):
-    """A whole column of a type that may have been guessed from its rows: no row of it is read."""
+    """Report a column whose type may have been guessed from its rows: no row of it is read."""
 
 
-class BadClass(ValueError):
-    """A hypothesis class that does not make sense as given; `field` names the part to mend."""
+class BadClass(LittlestoneError, ValueError):
+    """Report parameters that make no valid hypothesis class or rule.
+
+    Parameters
+    ----------
+    sentence : str
+        The message.
+    field : str, optional
+        The parameter to correct.
+    """
 
     def __init__(self, sentence: str, field: str | None = None) -> None:
         super().__init__(sentence)
         self.field = field
 
 
-class TooLarge(ValueError):
-    """A computation refused before it gets slow; the sentence names a size that would work."""
+class TooLarge(LittlestoneError, ValueError):
+    """Report a computation that was refused as too slow; the message names a size that works."""

@@ -1,12 +1,12 @@
 """Explicit classes: a table whose rows are hypotheses and whose columns are points.
 
-The learner keeps the rows that fit what it was shown, as a bitmask, and votes:
+The learner keeps its version space, the rows that fit its mistakes, as a bitmask, and votes:
 
 - `vote="soa"`, the Standard Optimal Algorithm: each point gets the label whose rows have the larger
   dimension. At most `dimension` mistakes, and no learner does better.
 - `vote="halving"`: each point gets the label that more rows give. At most floor(log2 rows).
 - `vote="first"`: the first row left, in the order of the table. Proper, at most rows - 1 mistakes;
-  copies agree as soon as the same row comes first, sooner than votes over whole version spaces do.
+  copies agree as soon as the same row comes first, sooner than with votes over version spaces.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -38,13 +38,35 @@ from littlestone.theory.values import Mask, Plain, canonical, encode, key_of, pl
 from littlestone.theory.vocabulary import one_of, steps
 
 Vote = Literal["soa", "halving", "first"]
+"""How a version space predicts."""
 
 
 @dataclass(frozen=True, repr=False)
 class FiniteClass(HypothesisClass):
-    """The rows of a table of 0 and 1. `points` names its columns; by default they are 0, 1, 2, ...
-    With a `grid`, the points are the grid's, and any number is placed on it.
+    """Learn a row of a table of 0 and 1.
 
+    Parameters
+    ----------
+    rows : sequence of sequences
+        The hypotheses: for each, its label at every point. No two are the same.
+    points : sequence, optional
+        The values that are the columns of the table; by default 0, 1, 2, ...
+    column : str, optional
+        The column to read; None if an example is the value itself.
+    vote : {"soa", "halving", "first"}
+        How the version space predicts (see the module).
+    grid : Grid or Edges, optional
+        The points, instead of `points`; then any number is placed on it.
+
+    Raises
+    ------
+    BadClass
+        If the table is empty, ragged or has equal rows, or does not fit its points.
+    TooLarge
+        If the table has too many cells.
+
+    Examples
+    --------
     >>> singles = FiniteClass([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
     >>> singles.dimension
     1
@@ -63,13 +85,15 @@ class FiniteClass(HypothesisClass):
             raise BadClass(f"vote is 'soa', 'halving' or 'first': not {self.vote!r}")
         checked(self.column)
         rows = _checked_rows(self.rows)
-        points = _checked_points(self._named(len(rows[0])), plain if self.grid else canonical)
+        # On a grid points are compared as numbers, elsewhere by their text.
+        read = plain if self.grid else canonical
+        points = _checked_points(self._point_values(len(rows[0])), read)
         if len(points) != len(rows[0]):
             raise BadClass(f"{len(points)} points are named and a row has {len(rows[0])} labels")
         object.__setattr__(self, "rows", rows)
         object.__setattr__(self, "points", points)
 
-    def _named(self, width: int) -> Iterable[object]:
+    def _point_values(self, width: int) -> Iterable[object]:
         if self.grid is not None:
             return [self.grid[index] for index in range(self.grid.count)]
         return range(width) if self.points is None else self.points
@@ -92,7 +116,7 @@ class FiniteClass(HypothesisClass):
 
     @cached_property
     def table(self) -> Table:
-        """The class as the exact procedure reads it."""
+        """Return the class as the search for the dimension reads it."""
         points = tuple(example(point, self.column) for point in self._points)
         return Table(tuple(self.hypotheses()), points, bitmasks(np.array(self.rows, dtype=bool)))
 
@@ -148,21 +172,22 @@ class FiniteClass(HypothesisClass):
         if state == DEAD:
             return None
         self._exact.refill()
-        return self._said([self._elects(state.content, ones) for ones in self.table.ones])
+        return self._rule([self._vote(state.content, ones) for ones in self.table.ones])
 
-    def _elects(self, space: int, ones: int) -> bool:
+    def _vote(self, space: int, ones: int) -> bool:
         if self.vote == "first":
-            return bool(space & -space & ones)
+            return bool(space & -space & ones)  # space & -space is the lowest bit: the first row
         yes, no = space & ones, space & ~ones
         if self.vote == "halving" or not (yes and no):
             return yes.bit_count() > no.bit_count()
         return self._weight(yes) > self._weight(no)
 
     def _weight(self, space: int) -> tuple[int, int]:
+        # Ties between equal dimensions go to the larger half, and then to 0.
         return self._exact.dimension(space), space.bit_count()
 
-    def _said(self, answers: Sequence[object]) -> Hypothesis:
-        """The rule that labels the points so."""
+    def _rule(self, answers: Sequence[object]) -> Hypothesis:
+        """Return the rule with these labels at the points."""
         if self.grid is not None:
             cuts = (self.grid[i] for i in range(1, len(answers)) if answers[i] != answers[i - 1])
             return steps(bool(answers[0]), cuts, self.column)
@@ -176,7 +201,7 @@ class FiniteClass(HypothesisClass):
         return rule in self.table.hypotheses
 
     def hypotheses(self) -> Iterator[Hypothesis]:
-        return (self._said(tuple(row)) for row in self.rows)
+        return (self._rule(tuple(row)) for row in self.rows)
 
     def domain(self) -> dict[Column, tuple[Plain, ...]]:
         return {self.column: self._points}
@@ -186,7 +211,7 @@ class FiniteClass(HypothesisClass):
 
 
 def _checked_rows(rows: Iterable[Sequence[int] | Mask]) -> tuple[tuple[bool, ...], ...]:
-    """The rows as truth values: at least one, all of one length, no two alike."""
+    """Return the rows as truth values: at least one, all of one length, no two equal."""
     if isinstance(rows, str) or not isinstance(rows, Iterable):
         raise BadClass(f"the table is a list of rows: {rows!r} is not one")
     found: dict[tuple[bool, ...], int] = {}
@@ -198,6 +223,7 @@ def _checked_rows(rows: Iterable[Sequence[int] | Mask]) -> tuple[tuple[bool, ...
         if checked_row in found:
             raise BadClass(f"row {number} is the same hypothesis as row {found[checked_row]}")
         found[checked_row] = number
+        # In the loop, so that an endless iterable is refused too.
         refuse_absurd(len(found), width)
     if not found or () in found:
         raise BadClass("the table is empty: it needs at least one row and one point")
@@ -230,8 +256,29 @@ def _checked_points(points: Iterable[object], read: Callable[[object], Plain]) -
 
 
 def explicit(cls: HypothesisClass, vote: Vote) -> FiniteClass:
-    """A table, or a family on a grid, written out as a table with this vote.
+    """Return a class as a table with another vote.
 
+    Parameters
+    ----------
+    cls : HypothesisClass
+        A table, or a finite family on one grid.
+    vote : {"soa", "halving", "first"}
+        How the version space predicts.
+
+    Returns
+    -------
+    FiniteClass
+        The same hypotheses.
+
+    Raises
+    ------
+    TooLarge
+        If the class is infinite, or its table has too many cells.
+    BadClass
+        If the class is neither a table nor on one grid.
+
+    Examples
+    --------
     >>> from littlestone.theory.thresholds import Thresholds
     >>> explicit(Thresholds(1, 3), "halving")
     FiniteClass(4 hypotheses on 3 points, column=None, vote='halving')
@@ -240,9 +287,9 @@ def explicit(cls: HypothesisClass, vote: Vote) -> FiniteClass:
     if isinstance(cls, FiniteClass):
         return replace(cls, vote=vote)
     if cls.size is None:
-        raise TooLarge(f"{cls!r} has no end of hypotheses: only a finite class can be written out")
+        raise TooLarge(f"{cls!r} has infinitely many rules: it cannot be written as a table")
     if not isinstance(cls, OnPoints):
-        raise BadClass(f"{cls!r} is neither a table nor on one grid: it cannot be written out")
+        raise BadClass(f"{cls!r} is neither a table nor on one grid: no table is made of it")
     refuse_absurd(cls.size, cls.grid.count)
     points = np.array([cls.grid[index] for index in range(cls.grid.count)])
     batch = points if cls.column is None else {cls.column: points}

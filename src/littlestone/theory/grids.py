@@ -1,8 +1,8 @@
-"""Grids: cuts, evenly spaced or given one by one, and the search among them that copies agree on.
+"""Grids: cuts, evenly spaced or given one by one, and the search tree over them.
 
 A grid has points lo, lo + step, ..., hi. A number off the grid is placed at the largest point not
-above it; below lo, or missing, at lo; above hi, at hi. So `x >= cut` is literally true of raw
-numbers, and no published sentence needs a footnote.
+above it; below lo, or missing, at lo; above hi, at hi. So a published `x >= cut` holds exactly of
+numbers as they are, not only of rounded ones.
 """
 
 import math
@@ -19,12 +19,27 @@ from littlestone.theory.rows import Batch, Column, Kind, checked, column_of, val
 from littlestone.theory.values import Mask, Plain
 
 MOST_KEPT = 1 << 16
+"""The largest number of points that a grid keeps as a list."""
 
 
 @dataclass(frozen=True)
 class Grid:
-    """The points lo, lo + step, ..., hi.
+    """Place numbers on the points lo, lo + step, ..., hi.
 
+    Parameters
+    ----------
+    lo, hi : int or float
+        The first and the last point.
+    step : int or float
+        The distance of two points, which divides hi - lo.
+
+    Raises
+    ------
+    BadClass
+        If the step does not divide the range, or is too fine for floats of this size.
+
+    Examples
+    --------
     >>> grid = Grid(0, 1, 0.1)
     >>> grid.count, grid[3], grid.place(0.35), grid.place(-5), grid.place(99)
     (11, 0.3, 3, 0, 10)
@@ -44,16 +59,17 @@ class Grid:
             except BadExample as error:
                 raise BadClass(f"{name}: {error}", name) from None
         if self.step <= 0:
-            raise BadClass(f"step is above zero: {self.step!r} is not", "step")
+            raise BadClass(f"step must be above zero, not {self.step!r}", "step")
         if self.hi < self.lo:
             raise BadClass(f"the range from {self.lo} to {self.hi} ends before it begins", "hi")
         if self._steps.denominator != 1:
             raise BadClass(
                 f"step {self.step} does not divide the range from {self.lo} to {self.hi}: "
-                f"the nearest ends that work are {self._reached(math.floor(self._steps))} "
-                f"and {self._reached(math.ceil(self._steps))}",
+                f"the nearest ends that work are {self._point(math.floor(self._steps))} "
+                f"and {self._point(math.ceil(self._steps))}",
                 "step",
             )
+        # Floats are sparsest at the end of the range that is larger in size, so these two suffice.
         if self.count > 1 and (self[0] == self[1] or self[-2] == self[-1]):
             raise BadClass(f"step {self.step} is too fine for numbers of this size", "step")
 
@@ -61,37 +77,50 @@ class Grid:
     def _steps(self) -> Fraction:
         return (decimal(self.hi) - decimal(self.lo)) / decimal(self.step)
 
-    def _reached(self, steps: int) -> Number:
+    def _point(self, steps: int) -> Number:
         exact = decimal(self.lo) + steps * decimal(self.step)
         return int(exact) if exact.denominator == 1 else float(exact)
 
     @property
     def count(self) -> int:
-        """How many points."""
+        """Return the number of points."""
         return int(self._steps) + 1
 
     def __getitem__(self, index: int) -> Number:
-        return simplest(self._reached(index if index >= 0 else index + self.count))
+        return simplest(self._point(index if index >= 0 else index + self.count))
 
     @cached_property
     def _points(self) -> list[Number] | None:
-        """All points, where they are not too many to keep."""
-        return list(map(self._reached, range(self.count))) if self.count <= MOST_KEPT else None
+        """Return all points, or None if they are too many to keep."""
+        return list(map(self._point, range(self.count))) if self.count <= MOST_KEPT else None
 
     def place(self, value: object) -> int:
-        """The index of the point at which a number is placed."""
+        """Return the index of the point at which a number is placed."""
         number = number_of(value)
         if self._points is not None:
             return max(0, bisect_right(self._points, number) - 1)
-        return max(0, bisect_right(range(self.count), number, key=self._reached) - 1)
+        return max(0, bisect_right(range(self.count), number, key=self._point) - 1)
 
 
 @dataclass(frozen=True)
 class Edges:
-    """Cuts given one by one, which need not be evenly spaced: so many, and one more bin.
+    """Place numbers in the bins between cuts that are given one by one.
 
-    Its points are the edges, and one below them that stands for all that is.
+    The points are the cuts, and before them one number below the first cut, which stands for the
+    lowest bin.
 
+    Parameters
+    ----------
+    cuts : tuple of int or float
+        The cuts, increasing; one fewer than the bins.
+
+    Raises
+    ------
+    BadClass
+        If there is no cut, or the cuts do not increase.
+
+    Examples
+    --------
     >>> ages = Edges((18, 30, 65))
     >>> ages.count, ages.place(17), ages.place(18), ages.place(99), ages.place(None)
     (4, 0, 1, 3, 0)
@@ -106,16 +135,14 @@ class Edges:
             raise BadClass(f"edges: {error}", "edges") from None
         object.__setattr__(self, "cuts", cuts)
         if not cuts:
-            raise BadClass("there is at least one edge", "edges")
+            raise BadClass("edges must hold at least one edge", "edges")
         for low, high in pairwise((self[0], *cuts)):
             if low >= high:
-                raise BadClass(
-                    f"edges rise from one to the next: {high} does not after {low}", "edges"
-                )
+                raise BadClass(f"edges must increase: {high} comes after {low}", "edges")
 
     @property
     def count(self) -> int:
-        """How many bins."""
+        """Return the number of bins."""
         return len(self.cuts) + 1
 
     def __getitem__(self, index: int) -> Number:
@@ -123,41 +150,54 @@ class Edges:
         return self.cuts[at - 1] if at else simplest(self.cuts[0] - 1)
 
     def place(self, value: object) -> int:
-        """The number of the bin in which a number lies."""
+        """Return the index of the bin in which a number lies."""
         return bisect_right(self.cuts, number_of(value))
 
 
 class OnPoints:
-    """What the families over the points of one column share; they say `column` and `grid`."""
+    """Share what the families over the points of one column have in common.
+
+    A family defines `column` and `grid`.
+    """
 
     column: Column
 
     @property
     def grid(self) -> Grid | Edges:
-        """The points, and where other numbers are placed."""
+        """Return the points, on which any number is placed."""
         raise NotImplementedError
 
     def check(self, x: object) -> None:
-        """Raise `BadExample` unless the example holds a number, or none."""
+        """Raise `BadExample` unless the example holds a number or a missing value."""
         number_of(value_of(x, self.column))
 
     def readable(self, batch: Batch) -> Mask:
-        """Every number can be placed, and a missing one too."""
+        """Return which rows hold a number or a missing value."""
         return readable_numbers(column_of(batch, self.column))
 
     @property
     def reads(self) -> Mapping[Column, Kind]:
-        """Its one column, as numbers."""
+        """Return the one column, read as numbers."""
         return {self.column: "number"}
 
     def domain(self) -> dict[Column, tuple[Plain, ...]]:
-        """The points, for the one column."""
+        """Return the points, for the one column."""
         return {self.column: tuple(map(self.grid.__getitem__, range(self.grid.count)))}
 
 
 @dataclass(frozen=True)
 class OnGrid(OnPoints):
-    """What the families over one grid share: its ends, its step, and the column they read."""
+    """Share what the families over one grid have in common.
+
+    Parameters
+    ----------
+    lo, hi : int or float
+        The first and the last point of the grid.
+    step : int or float
+        The distance of two points, which divides hi - lo.
+    column : str, optional
+        The column to read; None if an example is the number itself.
+    """
 
     lo: Number
     hi: Number
@@ -166,27 +206,41 @@ class OnGrid(OnPoints):
 
     def __post_init__(self) -> None:
         checked(self.column)
-        _ = self.grid
+        _ = self.grid  # built here, so that a bad grid is refused at once
 
     @cached_property
     def grid(self) -> Grid:
-        """The points, and where other numbers are placed."""
+        """Return the points, on which any number is placed."""
         return Grid(self.lo, self.hi, self.step)
 
 
 def decimal(number: Number) -> Fraction:
-    """What the person wrote: 0.1 is a tenth, not the nearest binary fraction."""
+    """Return a number exactly as it is written: 0.1 is a tenth, not the nearest binary fraction."""
     return Fraction(repr(number)) if isinstance(number, float) else Fraction(number)
 
 
 def shallowest(low: int, high: int, size: int) -> int:
-    """The shallowest node from `low` to `high` in the balanced search tree over range(size).
+    """Return the shallowest node from `low` to `high` in the balanced search tree over range(size).
 
-    A learner that narrows down an index guesses this node. Each wrong guess leads strictly down,
-    so it errs at most floor(log2(size)) times, as often as one that halves its own interval; but
-    the tree is the same for every copy, so copies with different intervals still tend to guess
-    alike, and agreement is what the private learner waits for.
+    A learner that narrows down an index guesses this node. After each wrong guess the next node is
+    strictly deeper, so there are at most floor(log2(size)) mistakes, as many as with halving the
+    interval. But the tree is the same for every copy, so copies with different intervals still
+    tend to guess the same node, and a rule is published only when copies agree.
 
+    Parameters
+    ----------
+    low, high : int
+        The indices still possible, both included.
+    size : int
+        The number of indices.
+
+    Returns
+    -------
+    int
+        An index from `low` to `high`.
+
+    Examples
+    --------
     >>> shallowest(0, 15, 16), shallowest(3, 6, 16), shallowest(5, 5, 16)
     (8, 4, 5)
     """
@@ -202,13 +256,29 @@ def shallowest(low: int, high: int, size: int) -> int:
 
 
 def nearest(low: int, high: int, claim: int, size: int) -> int:
-    """The claim if it lies from `low` to `high`; else the shallowest node there that is in the
-    smallest subtree around the claim that reaches so far.
+    """Return the claim if it is possible, else a possible node in the smallest subtree around it.
 
-    So a claim that was right about where to look, and wrong about the last step, costs that step
-    only. While subtrees around it prove empty they grow, one level at a time, and each is searched
-    down from its root: with d + 1 levels in all, at most (d + 1)(d + 2)/2 wrong guesses.
+    A claim that is close to the right index in the tree costs few mistakes. The smallest subtree
+    around the claim that has a possible index is searched down from its root. When it has none
+    left, the next larger one follows, one level up: with d + 1 levels in all, at most
+    (d + 1)(d + 2)/2 wrong guesses.
 
+    Parameters
+    ----------
+    low, high : int
+        The indices still possible, both included.
+    claim : int
+        The index to search from, below `size`.
+    size : int
+        The number of indices.
+
+    Returns
+    -------
+    int
+        An index from `low` to `high`.
+
+    Examples
+    --------
     >>> nearest(3, 15, claim=2, size=16), nearest(4, 15, claim=2, size=16)
     (3, 4)
     """
@@ -218,5 +288,5 @@ def nearest(low: int, high: int, claim: int, size: int) -> int:
         subtrees.append((start, end))
     if low <= claim <= high:
         return claim
-    reaching = ((max(s, low), min(e, high)) for s, e in reversed(subtrees))
-    return shallowest(*next(pair for pair in reaching if pair[0] <= pair[1]), size)
+    possible = ((max(s, low), min(e, high)) for s, e in reversed(subtrees))
+    return shallowest(*next(pair for pair in possible if pair[0] <= pair[1]), size)

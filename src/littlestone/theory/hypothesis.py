@@ -1,8 +1,8 @@
-"""What a hypothesis is: a rule that can be published.
+"""Hypotheses: rules that can be published.
 
 A hypothesis is a canonical function from examples to {0, 1}. Its identity is its `key`, canonical
-bytes; equality, hash, order, JSON and the sentence it prints as all derive from the same fields. It
-carries no sample and no version space, so publishing it publishes just what it says.
+bytes; equality, hash, order, JSON and text all derive from the same fields. It holds no sample and
+no version space, so publishing it publishes nothing but its text.
 """
 
 from abc import ABC, abstractmethod
@@ -20,33 +20,36 @@ from littlestone.theory.values import Mask, Plain, encode, to_json
 @total_ordering
 @dataclass(frozen=True, eq=False)
 class Hypothesis(ABC):
-    """A canonical function. To add a kind: a frozen dataclass with `eq=False` whose fields are
-    values, tuples of values, or hypotheses, with `kind` and the abstract methods below."""
+    """Label examples by a rule, identified by its canonical form.
+
+    To add a kind, write a frozen dataclass with `eq=False` whose fields are values, tuples of
+    values, or hypotheses, with `kind` and the abstract methods below.
+    """
 
     kind: ClassVar[str]
 
     @abstractmethod
     def __call__(self, x: object) -> bool:
-        """What the rule says of one example."""
+        """Return the label of one example."""
 
     @abstractmethod
     def predict(self, X: Any) -> Mask:
-        """What the rule says of a batch, vectorised."""
+        """Return the label of each example of a batch."""
 
     @abstractmethod
     def mentions(self) -> dict[Column, tuple[Plain, ...]]:
-        """For each column it reads, the values at which it may change its mind."""
+        """Return, for each column that the rule reads, the values at which its label can change."""
 
     @abstractmethod
     def __str__(self) -> str: ...
 
     def negated(self) -> str:
-        """How its negation reads."""
+        """Return the text of the negation."""
         return f"not ({self})"
 
     @cached_property
     def key(self) -> bytes:
-        """The canonical bytes: two hypotheses are equal exactly when their keys are."""
+        """Return the canonical bytes: two hypotheses are equal exactly when their keys are."""
         parts = (getattr(self, field.name) for field in fields(self))
         return encode((self.kind, *(p.key if isinstance(p, Hypothesis) else p for p in parts)))
 
@@ -63,8 +66,10 @@ class Hypothesis(ABC):
         return hash(self.key)
 
     def to_json(self) -> dict[str, object]:
-        """The rule as JSON data; `rule_from_json` reads it back exactly.
+        """Return the rule as JSON data, from which `rule_from_json` restores it exactly.
 
+        Examples
+        --------
         >>> from littlestone.theory.vocabulary import one_of
         >>> one_of(["4.2.1"], "version").to_json()
         {'kind': 'one of', 'values': {'tuple': ['4.2.1']}, 'column': 'version'}
@@ -78,7 +83,13 @@ class Hypothesis(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Constant(Hypothesis):
-    """The same answer everywhere: `always` or `never`."""
+    """Give every example the same label: `always` or `never`.
+
+    Parameters
+    ----------
+    answer : bool
+        The label.
+    """
 
     kind = "constant"
     answer: bool

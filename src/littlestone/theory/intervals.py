@@ -33,8 +33,11 @@ from littlestone.theory.vocabulary import Steps, between
 
 
 class _Search(NamedTuple):
-    """Indices: the left end is from `low` to `core_low`, the right end from `core_high` to `high`;
-    what lies between the cores is known to be positive."""
+    """Hold the version space after a positive, as indices of points.
+
+    The first positive point of the interval is from `low` to `core_low`, the last from `core_high`
+    to `high`; all from `core_low` to `core_high` is positive.
+    """
 
     low: int
     core_low: int
@@ -47,12 +50,23 @@ _NO_POSITIVE = ()
 
 @dataclass(frozen=True)
 class Intervals(OnGrid, HypothesisClass):
-    """The points of the grid from one to another, or none.
+    """Learn an interval of the points of a grid, or `never`.
 
-    The learner says `never` until the first positive, then searches for both ends at once. At most
-    1 + 2 floor(log2 N) mistakes: a few more than the dimension, in exchange for guesses that copies
-    with different positives still share (see `shallowest`).
+    The learner publishes `never` until the first positive, then searches for both ends at once. At
+    most 1 + 2 floor(log2 N) mistakes on N points: a few more than the dimension, in exchange for
+    guesses that copies with different positives still share (see `shallowest`).
 
+    Parameters
+    ----------
+    lo, hi : int or float
+        The first and the last point of the grid.
+    step : int or float
+        The distance of two points, which divides hi - lo.
+    column : str, optional
+        The column to read; None if an example is the number itself.
+
+    Examples
+    --------
     >>> Intervals(1, 16).dimension
     6
     >>> hours = Intervals(0, 23, column="hour")
@@ -97,7 +111,18 @@ class Intervals(OnGrid, HypothesisClass):
         return self.rule(shallowest(low, core_low, points), shallowest(core_high, high, points))
 
     def rule(self, first: int, last: int) -> Hypothesis:
-        """The rule whose positives are the points from one index to another."""
+        """Return the rule whose positives are the points from one index to another.
+
+        Parameters
+        ----------
+        first, last : int
+            The indices of the first and the last positive point.
+
+        Returns
+        -------
+        Hypothesis
+            The interval, without a limit at an end of the grid.
+        """
         low = self.grid[first] if first > 0 else None
         high = self.grid[last + 1] if last + 1 < self.grid.count else None
         return between(low, high, self.column)
@@ -120,18 +145,22 @@ class Intervals(OnGrid, HypothesisClass):
             yield from (self.rule(first, last) for first in range(last + 1))
 
     def skeleton(self) -> tuple[list[Hypothesis], list[object]]:
+        # The fewest points with this dimension suffice: a longer grid contains their intervals.
         last = self.grid[fewest_points(self.dimension) - 1]
         part = Intervals(self.lo, last, self.step, self.column)
         return list(part.hypotheses()), points_of(part.domain())
 
 
 def fewest_points(dimension: int) -> int:
-    """On how many points intervals first have this dimension: M(k) - 1 above.
+    """Return the fewest points on which intervals have this dimension: M(k) - 1 of the module.
 
+    Examples
+    --------
     >>> [fewest_points(k) for k in range(8)]
     [0, 1, 2, 4, 6, 9, 13, 19]
     """
     half, odd = divmod(dimension, 2)
+    # M(2j) = 7 * 2^j / 4 and M(2j + 1) = 10 * 2^j / 4, rounded down.
     return ((10 if odd else 7) << half) // 4 - 1
 
 

@@ -10,17 +10,34 @@ from collections.abc import Iterable
 from itertools import accumulate
 
 VOID = frozenset({"input", "meta"})
+"""Elements without an end tag."""
 
 
 class Markup(str):
-    """A string that is markup already. Everything else is text."""
+    """Mark a string as markup, which is not escaped again."""
 
     __slots__ = ()
 
 
 def element(name: str, /, *inside: str, **attributes: object) -> Markup:
-    """An element with its attributes (`class_` for class, `stroke_width` for stroke-width).
+    """Return an element.
 
+    Parameters
+    ----------
+    name : str
+        The tag.
+    *inside : str
+        The content; what is not `Markup` is escaped.
+    **attributes : object
+        The attributes, escaped: `class_` for class, `stroke_width` for stroke-width.
+
+    Returns
+    -------
+    Markup
+        The element.
+
+    Examples
+    --------
     >>> print(element("td", "<script>", class_="rule"))
     <td class="rule">&lt;script&gt;</td>
     """
@@ -33,37 +50,55 @@ def element(name: str, /, *inside: str, **attributes: object) -> Markup:
 
 
 def joined(parts: Iterable[str]) -> Markup:
-    """Parts side by side, those that are text escaped."""
+    """Return the parts in a row; what is not `Markup` is escaped."""
     return Markup("".join(part if isinstance(part, Markup) else escaped(part) for part in parts))
 
 
 def escaped(text: str) -> str:
-    """Text as it may stand in an element or an attribute."""
+    """Return text as it may stand in an element or an attribute."""
     return html.escape(visible(text))
 
 
 def visible(text: str) -> str:
-    r"""Text with what does not print made visible.
+    r"""Return text with a visible sign for each character that does not print.
 
+    Examples
+    --------
     >>> print(visible("one\ntwo\u202e"))
     one␊two\u202e
     """
-    return text if text.isprintable() else "".join(map(_shown, text))
+    return text if text.isprintable() else "".join(map(_visible, text))
 
 
-def _shown(character: str) -> str:
+def _visible(character: str) -> str:
     if character.isprintable():
         return character
     code = ord(character)
+    # Unicode has a picture for each control character, from U+2400 on, in their order.
     return chr(0x2400 + code) if code < 0x20 else character.encode("unicode_escape").decode("ascii")
 
 
 def clipped(text: str, room: int) -> str:
-    """Text cut to `room` columns, with an ellipsis where something is missing.
+    """Return text cut to a width, with an ellipsis if something is missing.
 
+    Parameters
+    ----------
+    text : str
+        Text, which need not be printable.
+    room : int
+        The width, in columns of a terminal.
+
+    Returns
+    -------
+    str
+        Visible text, at most `room` columns wide.
+
+    Examples
+    --------
     >>> clipped("version = '4.2.1'", 10)
     'version =…'
     """
+    # Cut first: a text may be very long, and a character takes at least one column.
     text = visible(text[: room + 1])
     if columns(text) <= room:
         return text
@@ -72,5 +107,5 @@ def clipped(text: str, room: int) -> str:
 
 
 def columns(text: str) -> int:
-    """How wide text is, in letters: a Chinese character takes the room of two."""
+    """Return the width of text in columns of a terminal: a Chinese character takes two."""
     return sum(1 + (unicodedata.east_asian_width(letter) in "WF") for letter in text)

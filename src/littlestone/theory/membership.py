@@ -17,9 +17,11 @@ from littlestone.theory.values import Mask, Plain, canonical, key_of
 
 _WHOLE = "iu"
 _FEW_TYPES = "bfS"
-"""Sorts of arrays whose distinct entries are looked at, instead of all."""
+"""Kinds of arrays of which only the distinct entries are compared."""
 _SIMPLE = {NoneType, bool, float, str, bytes}
+"""Types of which every value has a text."""
 _FEW = 8
+"""Up to how many values one comparison for each is faster than a search."""
 
 
 def among(array: npt.NDArray[Any], values: Iterable[Plain]) -> Mask:
@@ -77,6 +79,8 @@ def _texts(values: Iterable[Plain]) -> list[str]:
 def readable(array: npt.NDArray[Any]) -> Mask:
     """Return which entries have a text that identifies them.
 
+    Examples
+    --------
     >>> readable(np.array(["a", 1, object(), None], dtype=object))
     array([ True,  True, False,  True])
     """

@@ -1,4 +1,4 @@
-"""Reading rules back from JSON: exactly what we wrote, and nothing else."""
+"""Reading rules from JSON: exactly what `Hypothesis.to_json` wrote, and nothing else."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -20,6 +20,7 @@ from littlestone.theory.vocabulary import (
 )
 
 Builder = Callable[..., Hypothesis]
+"""A function that makes a rule from the fields of its JSON, given by name."""
 
 _BUILDERS: dict[str, Builder] = {
     Constant.kind: lambda answer: ALWAYS if answer is True else NEVER,
@@ -36,8 +37,27 @@ def _is_rule(part: object) -> bool:
 
 
 def rule_from_json(data: object, also: Mapping[str, Builder] | None = None) -> Hypothesis:
-    """The rule that `Hypothesis.to_json` wrote; `also` builds kinds of your own.
+    """Return the rule that `Hypothesis.to_json` wrote.
 
+    Parameters
+    ----------
+    data : object
+        JSON data.
+    also : mapping of str to Builder, optional
+        Builders of further kinds of rules, by `Hypothesis.kind`.
+
+    Returns
+    -------
+    Hypothesis
+        The rule.
+
+    Raises
+    ------
+    BadExample
+        If `to_json` of no rule gives this data.
+
+    Examples
+    --------
     >>> from littlestone.theory.vocabulary import one_of
     >>> rule_from_json(one_of([1.0, None]).to_json()) == one_of([None, 1.0])
     True
@@ -58,6 +78,7 @@ def rule_from_json(data: object, also: Mapping[str, Builder] | None = None) -> H
             if name != "kind"
         }
         rule = build(**parts)
+        # Written again and compared as text, so that a rule has one JSON: 1 is not true or 1.0.
         if json.dumps(rule.to_json(), sort_keys=True) == json.dumps(data, sort_keys=True):
             return rule
     except (TypeError, ValueError) as error:

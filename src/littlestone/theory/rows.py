@@ -2,11 +2,11 @@
 
 An example is a value, or a row (a mapping from column to value). A batch is an array or a list of
 values; or a mapping from column to array, a data frame (pandas, polars, pyarrow), a structured
-array, or a list of rows. Of a batch only the columns that the class reads are looked at.
+array, or a list of rows. Of a batch only the columns that the class reads are used.
 
-What a missing value means is the family's to say, and the same wherever the batch comes from:
+The meaning of a missing value depends on the class, and not on where the batch comes from:
 
-- where values are told apart by their text (`Points`, `Sets`, `Rules`, a table without a grid) a
+- where values are compared by their text (`Points`, `Sets`, `Rules`, a table without a grid) a
   missing one is None, a value like any other: `x = None` is a rule. A table without a point for it
   refuses it;
 - where numbers are compared (`Thresholds`, `Bins`, `Intervals`, a table on a grid) a missing
@@ -34,15 +34,22 @@ Column = str | None
 
 
 def checked(column: Column) -> Column:
-    """The name of a column, refused when it is not a string."""
+    """Return the name of a column; raise `BadClass` unless it is a string or None."""
     if column is None or (isinstance(column, str) and column):
         return column
     raise BadClass(f"a column is named by a string: {column!r} is not one")
 
 
 def checked_columns(columns: Iterable[str]) -> tuple[str, ...]:
-    """The names of several columns: at least one, none twice.
+    """Return the names of several columns: at least one, none twice.
 
+    Raises
+    ------
+    BadClass
+        If there is none, or a name is not a string, or is given twice.
+
+    Examples
+    --------
     >>> checked_columns(["version", "version"])
     Traceback (most recent call last):
     littlestone.theory.errors.BadClass: column 'version' is named twice
@@ -67,6 +74,13 @@ def label(y: object) -> bool:
 
     Text counts because a reader of tables makes text of a whole column when one cell is no number.
 
+    Raises
+    ------
+    BadExample
+        If it is something else.
+
+    Examples
+    --------
     >>> label(1), label(np.int8(0)), label(True), label("1.0"), label("False")
     (True, False, True, True, False)
     >>> label(2)
@@ -97,8 +111,10 @@ def _number(text: str) -> float | None:
 
 
 def labels(y: object) -> npt.NDArray[np.bool_]:
-    """A batch of labels.
+    """Return the labels of a batch.
 
+    Examples
+    --------
     >>> labels([0, 1, 1])
     array([False,  True,  True])
     """
@@ -115,7 +131,7 @@ def label_column(y: object) -> npt.NDArray[Any]:
 
 
 def zeros_and_ones(array: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """An array of numbers as truth values, if it holds nothing but 0 and 1."""
+    """Return an array of numbers as truth values; raise `BadExample` unless all are 0 or 1."""
     bad = np.flatnonzero((array != 0) & (array != 1))
     if len(bad):
         raise BadExample(f"label {array[bad[0]].item()!r} is not 0 or 1", int(bad[0]))
@@ -123,7 +139,25 @@ def zeros_and_ones(array: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
 
 
 def each(says: Callable[[object], bool], column: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """What a function says of each entry of a column; what is wrong with one names its row."""
+    """Return the value of a predicate at each entry of a column.
+
+    Parameters
+    ----------
+    says : callable
+        The predicate.
+    column : numpy.ndarray
+        The entries.
+
+    Returns
+    -------
+    Mask
+        One truth value for each entry.
+
+    Raises
+    ------
+    BadExample
+        If the predicate does, with the row of the entry.
+    """
     answers = np.empty(len(column), dtype=bool)
     for row, value in enumerate(column):
         try:
@@ -134,8 +168,22 @@ def each(says: Callable[[object], bool], column: npt.NDArray[Any]) -> npt.NDArra
 
 
 def passes(read: Callable[[Any], object], value: object) -> bool:
-    """Whether a function can read a value.
+    """Return whether a function accepts a value.
 
+    Parameters
+    ----------
+    read : callable
+        A function that raises `BadExample` on what it cannot read.
+    value : object
+        The value.
+
+    Returns
+    -------
+    bool
+        False if the function raised `BadExample`.
+
+    Examples
+    --------
     >>> passes(label, 1), passes(label, "yes")
     (True, False)
     """
@@ -147,8 +195,10 @@ def passes(read: Callable[[Any], object], value: object) -> bool:
 
 
 def packed(x: object) -> Plain:
-    """An example as one value, which has canonical bytes.
+    """Return an example as one value, which has canonical bytes.
 
+    Examples
+    --------
     >>> packed({"b": np.int64(1), "a": "x"}), packed(7.0)
     (('row', 'b', 1, 'a', 'x'), ('value', 7.0))
     """
@@ -158,8 +208,10 @@ def packed(x: object) -> Plain:
 
 
 def unpacked(value: tuple[Any, ...]) -> object:
-    """The example that `packed` packed.
+    """Return the example from the value that `packed` made of it.
 
+    Examples
+    --------
     >>> unpacked(("row", "b", 1, "a", "x")), unpacked(("value", 7.0))
     ({'b': 1, 'a': 'x'}, 7.0)
     """
@@ -171,11 +223,31 @@ _VALUES = {str, int, float}
 
 
 def value_of(x: object, column: Column) -> object:
-    """The value that a family over `column` reads in example x.
+    """Return the value of a column in an example.
 
+    Parameters
+    ----------
+    x : object
+        A value or a row.
+    column : str or None
+        The column; None if the example is the value itself.
+
+    Returns
+    -------
+    object
+        The value, as it stands in the example.
+
+    Raises
+    ------
+    BadExample
+        If the example is a row and no column is given, or lacks the column.
+
+    Examples
+    --------
     >>> value_of({"version": "4.2.1"}, "version"), value_of("4.2.1", None)
     ('4.2.1', '4.2.1')
     """
+    # First the common case, because isinstance with Mapping is slow.
     if type(x) is dict and column is not None and column in x:
         return x[column]
     if column is None:
@@ -192,8 +264,22 @@ def value_of(x: object, column: Column) -> object:
 
 
 def example(value: object, column: Column) -> object:
-    """The example that holds one value: the value itself, or a row of one column.
+    """Return the example that holds one value: the value itself, or a row of one column.
 
+    Parameters
+    ----------
+    value : object
+        The value.
+    column : str or None
+        The column; None if the example is the value itself.
+
+    Returns
+    -------
+    object
+        The value or a row.
+
+    Examples
+    --------
     >>> example(7, None), example(7, "score")
     (7, {'score': 7})
     """
@@ -205,10 +291,27 @@ Batch = npt.NDArray[Any] | dict[str, npt.NDArray[Any]]
 
 
 def as_batch(X: Any, reads: Mapping[Column, Kind] | None = None) -> Batch:
-    """A batch in any shape that a user may bring, as arrays: what learners slice and take from.
+    """Return a batch of any form as arrays.
 
-    Of a table only the columns that are to be read, if that is known.
+    Parameters
+    ----------
+    X : object
+        A list of values or rows, an array, a mapping of columns, or a data frame.
+    reads : mapping of str or None to Kind, optional
+        The columns to take, and how each is read; by default all.
 
+    Returns
+    -------
+    Batch
+        An array of values, or an array for each column.
+
+    Raises
+    ------
+    BadExample
+        If a column is missing, or the columns have different lengths.
+
+    Examples
+    --------
     >>> as_batch([{"a": 1, "b": "x"}, {"a": 2, "b": "y"}])
     {'a': array([1, 2], dtype=object), 'b': array(['x', 'y'], dtype=object)}
     >>> as_batch({"a": [1, 2], "b": ["x", "y"]}, {"a": "number"})
@@ -217,11 +320,11 @@ def as_batch(X: Any, reads: Mapping[Column, Kind] | None = None) -> Batch:
     wanted: dict[str, Kind | None]
     wanted = {name: kind for name, kind in (reads or {}).items() if name is not None}
     if len(wanted) < len(reads or {}):
-        wanted = {}
+        wanted = {}  # a class that also reads bare values: take all columns
     if isinstance(X, list | tuple) and X and isinstance(X[0], Mapping):
         if not wanted and not all(isinstance(x, Mapping) and x.keys() == X[0].keys() for x in X):
             return column_of(X, None)  # which columns a row has is its own affair
-        # What a reader of CSV files has too much of is named None: no class reads that.
+        # csv.DictReader keeps surplus cells under the name None, which no class reads.
         names = wanted or {name: None for name in X[0] if name is not None}
         return {name: column_of(_picked(X, name), None, kind) for name, kind in names.items()}
     found = column_names(X)
@@ -238,7 +341,10 @@ def as_batch(X: Any, reads: Mapping[Column, Kind] | None = None) -> Batch:
 
 
 def _all_of(X: Any, names: list[Any]) -> dict[str, Kind | None]:
-    """Every column, as it stands. In a mapping, what is named oddly is nobody's to read."""
+    """Return every column, to be read as it stands.
+
+    In a mapping, a name that is not a string is left out, as no class can read it.
+    """
     odd = [name for name in names if not isinstance(name, str)]
     if odd and not isinstance(X, Mapping):
         raise BadExample(f"a column is named by a string: {_listed(odd)} is not; {RENAME}")
@@ -246,8 +352,10 @@ def _all_of(X: Any, names: list[Any]) -> dict[str, Kind | None]:
 
 
 def batch_length(batch: Batch) -> int:
-    """How many examples a batch holds.
+    """Return the number of examples in a batch.
 
+    Examples
+    --------
     >>> batch_length(as_batch({"a": [1, 2, 3]}))
     3
     """
@@ -257,8 +365,22 @@ def batch_length(batch: Batch) -> int:
 
 
 def part_of(batch: Batch, rows: Any) -> Batch:
-    """Some rows of a batch: a slice, a mask, or indices.
+    """Return some rows of a batch.
 
+    Parameters
+    ----------
+    batch : Batch
+        The batch.
+    rows : slice or numpy.ndarray
+        Which rows: a slice, a mask, or indices.
+
+    Returns
+    -------
+    Batch
+        The rows; of a slice, as views.
+
+    Examples
+    --------
     >>> part_of(as_batch({"a": [1, 2, 3]}), slice(1, 3))
     {'a': array([2, 3], dtype=object)}
     """
@@ -268,8 +390,22 @@ def part_of(batch: Batch, rows: Any) -> Batch:
 
 
 def row_of(batch: Batch, row: int) -> object:
-    """One example of a batch: a value, or a row.
+    """Return one example of a batch: a value, or a row.
 
+    Parameters
+    ----------
+    batch : Batch
+        The batch.
+    row : int
+        The index of the example.
+
+    Returns
+    -------
+    object
+        The value, or a row with a value for each column.
+
+    Examples
+    --------
     >>> row_of(as_batch({"a": [1, 2, 3]}), 1), row_of(as_batch(["x", "y"]), 0)
     ({'a': 2}, 'x')
     """
@@ -288,8 +424,20 @@ def column_of(X: Any, column: Column, kind: Kind | None = None) -> npt.NDArray[A
     column : str or None
         The column; None where the batch holds the values themselves.
     kind : {"value", "number", "truth"}, optional
-        What the class reads in it, where that is known: then a column whose type was guessed from
-        its rows is read so that no row depends on another, or refused (`theory/frames.py`).
+        How the class reads it, if known: then a column whose type was guessed from its rows is
+        read so that no row depends on another, or refused (`theory/frames.py`).
+
+    Returns
+    -------
+    numpy.ndarray
+        The entries.
+
+    Raises
+    ------
+    BadExample
+        If the batch lacks the column, or has columns and none is given.
+    BadColumn
+        If the type of the column may have been guessed from its rows.
 
     Examples
     --------
@@ -327,7 +475,7 @@ def _column(X: Any, kind: Kind | None) -> npt.NDArray[Any]:
 
 
 def column_names(X: Any) -> list[Any] | None:
-    """The columns of a mapping, a structured array, or a data frame; None where there are none."""
+    """Return the columns of a mapping, a structured array or a data frame; None of others."""
     if isinstance(X, Mapping):
         return list(X)
     if isinstance(X, np.ndarray):
@@ -338,6 +486,7 @@ def column_names(X: Any) -> list[Any] | None:
 
 
 RENAME = "rename them first, such as with frame.rename(columns=str)"
+"""What to do about columns whose names are not strings."""
 
 
 def _pick(X: Any, column: str) -> Any:

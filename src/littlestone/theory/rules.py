@@ -1,8 +1,8 @@
-"""Rules: one `column = value`, with vocabularies without bounds.
+"""Rules: one `column = value`, where any value may occur.
 
-Until the first positive row the answer is `never`; that row leaves n candidates, one a column. The
-dimension is 1 + floor(log2 n): each later mistake can be made to leave half of the candidates, and
-the majority vote of the candidates leaves at most half at every mistake.
+Until the first positive row the rule is `never`; that row leaves n candidates, one for each column.
+The dimension is 1 + floor(log2 n): an adversary can make each later mistake leave half of the
+candidates, and the majority vote of the candidates leaves at most half at every mistake.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,27 +18,45 @@ from littlestone.theory.values import Mask, decode, encode, key_of
 from littlestone.theory.vocabulary import AtLeast, OneOf, Pair, at_least, one_of
 
 Guess = Literal["first", "majority"]
-_Keyed = tuple[str, bytes]
+"""How the candidates predict."""
+_KeyedPair = tuple[str, bytes]
+"""A column and the canonical bytes of a value."""
 
 
-class _Known(NamedTuple):
-    """`candidates`: None before a positive row, else the pairs that fit. `claim`: the pair of a
-    published rule, untested. `refuted`: the pairs of the negative row that refuted a claim."""
+class _VersionSpace(NamedTuple):
+    """Hold the pairs that fit the mistakes so far.
 
-    candidates: tuple[_Keyed, ...] | None = None
-    claim: _Keyed | None = None
-    refuted: frozenset[_Keyed] = frozenset()
+    Parameters
+    ----------
+    candidates : tuple, optional
+        The pairs that fit; None before the first positive row.
+    claim : tuple, optional
+        The pair of the published rule that the learner restarted from, not refuted yet.
+    refuted : frozenset
+        The pairs of the negative row that refuted the claim.
+    """
+
+    candidates: tuple[_KeyedPair, ...] | None = None
+    claim: _KeyedPair | None = None
+    refuted: frozenset[_KeyedPair] = frozenset()
 
 
 @dataclass(frozen=True)
 class Rules(HypothesisClass):
-    """One `column = value` out of several columns, or `never`.
+    """Learn one `column = value` out of several columns, or `never`.
 
-    `guess="first"` (the default) publishes the first candidate in the order of the columns: proper,
-    at most n mistakes, and copies agree as soon as they are down to the same first column.
-    `guess="majority"` publishes the vote of all candidates: at most 1 + floor(log2 n) mistakes, but
-    copies agree only when all their candidates do, so the private learner does worse with it.
+    Parameters
+    ----------
+    columns : sequence of str
+        The columns to read.
+    guess : {"first", "majority"}
+        "first" publishes the first candidate in the order of the columns: proper, at most n
+        mistakes, and copies agree as soon as their first candidates do. "majority" publishes the
+        vote of all candidates: at most 1 + floor(log2 n) mistakes, but copies agree only when all
+        their candidates do, so the private learner makes more mistakes with it.
 
+    Examples
+    --------
     >>> rules = Rules(["version", "country"])
     >>> state = rules.learn(rules.start(), {"version": "4.2.1", "country": "SE"}, 1)
     >>> print(rules.hypothesis(state))
@@ -66,12 +84,12 @@ class Rules(HypothesisClass):
         return self.dimension if self.guess == "majority" else len(self.columns)
 
     def start(self) -> State:
-        return State(_Known())
+        return State(_VersionSpace())
 
     def restart(self, rule: Hypothesis) -> State:
         match rule:
             case OneOf((value,), str(column)) if rule in self:
-                return State(_Known(claim=(column, encode(value))))
+                return State(_VersionSpace(claim=(column, encode(value))))
         return self.start()
 
     def learn(self, state: State, x: object, y: object) -> State:
@@ -80,15 +98,17 @@ class Rules(HypothesisClass):
             return DEAD
         candidates, _, refuted = state.content
         if candidates is None and not positive:
-            return State(_Known(refuted=refuted | set(row)))
+            # A mistake on a negative row before any positive: the row refutes the claim, and no
+            # pair of it can be the rule.
+            return State(_VersionSpace(refuted=refuted | set(row)))
         if candidates is None:
             left = tuple(pair for pair in row if pair not in refuted)
         else:
             left = tuple(pair for pair in candidates if (pair in row) == positive)
-        return State(_Known(left)) if left else DEAD
+        return State(_VersionSpace(left)) if left else DEAD
 
-    def _pairs(self, x: object) -> dict[_Keyed, None]:
-        """The pairs of a row, in the order of the columns."""
+    def _pairs(self, x: object) -> dict[_KeyedPair, None]:
+        """Return the pairs of a row, in the order of the columns."""
         return dict.fromkeys((name, key_of(value_of(x, name))) for name in self.columns)
 
     def check(self, x: object) -> None:
@@ -107,22 +127,24 @@ class Rules(HypothesisClass):
             return None
         candidates, claim, _ = state.content
         if candidates is None:
-            return NEVER if claim is None else at_least(1, _spelt([claim]))
+            return NEVER if claim is None else at_least(1, _decoded([claim]))
         if self.guess == "first":
-            return at_least(1, _spelt(candidates[:1]))
-        return at_least(len(candidates) // 2 + 1, _spelt(candidates))
+            return at_least(1, _decoded(candidates[:1]))
+        return at_least(len(candidates) // 2 + 1, _decoded(candidates))
 
     def disagreement(self, one: Hypothesis, other: Hypothesis) -> object:
         return self._only(one, other) or self._only(other, one)
 
     def _only(self, one: Hypothesis, other: Hypothesis) -> dict[str, object] | None:
-        """A row that `one` accepts and `other` does not: pairs of `one` only come first."""
-        count, pairs = _counted(one)
-        theirs = {(name, encode(value)) for name, value in _counted(other)[1]}
-        shared = sorted(pairs, key=lambda pair: (pair[0], encode(pair[1])) in theirs)
-        mentioned = [value for _, value in (*pairs, *_counted(other)[1])]
+        """Return a row that `one` accepts and `other` does not, or None."""
+        count, pairs = _vote_of(one)
+        _, other_pairs = _vote_of(other)
+        keys = {(name, encode(value)) for name, value in other_pairs}
+        # Just enough pairs of `one` hold, first those that give `other` no vote.
+        unshared_first = sorted(pairs, key=lambda pair: (pair[0], encode(pair[1])) in keys)
+        mentioned = [value for _, value in (*pairs, *other_pairs)]
         row: dict[str, object] = dict.fromkeys(self.columns, unlike(mentioned))
-        row.update(shared[:count])
+        row.update(unshared_first[:count])
         return row if one(row) and not other(row) else None
 
     def __contains__(self, rule: object) -> bool:
@@ -132,7 +154,8 @@ class Rules(HypothesisClass):
         return rule == NEVER
 
     def skeleton(self) -> tuple[list[Hypothesis], list[object]]:
-        """A fresh value a round; the bits of a column's number tell the columns apart."""
+        # A tree of this depth begins with rows that have one fresh value everywhere; after the
+        # first positive one, rows by the bits of a column's number halve the columns.
         values = [f"v{number}" for number in range(1, self.dimension + 1)]
         rules = [NEVER, *(one_of([v], name) for name in self.columns for v in values)]
         everywhere = -1
@@ -148,11 +171,12 @@ class Rules(HypothesisClass):
         return rules, points
 
 
-def _spelt(pairs: Sequence[_Keyed]) -> list[Pair]:
+def _decoded(pairs: Sequence[_KeyedPair]) -> list[Pair]:
     return [(name, decode(key)) for name, key in pairs]
 
 
-def _counted(rule: Hypothesis) -> tuple[int, list[Pair]]:
+def _vote_of(rule: Hypothesis) -> tuple[int, list[Pair]]:
+    """Return how many pairs must hold, and the pairs."""
     match rule:
         case OneOf((value,), str(column)):
             return 1, [(column, value)]

@@ -1,8 +1,8 @@
-"""Points and sets: at most k positive values, on a domain without bounds.
+"""Points and sets: at most k positive values, out of an infinite domain.
 
-The learner calls nothing positive until it is shown, then remembers the positives it was shown: at
-most k mistakes, and k is the dimension (k distinct points are shattered by their subsets). It is
-proper, and copies that were shown the same positives agree at once, in whatever order.
+The learner labels as positive the values whose positive label it has seen, and no others: at most
+k mistakes, and k is the dimension (k distinct points are shattered by their subsets). It is
+proper, and copies that have seen the same positives agree, in whatever order they came.
 """
 
 from collections.abc import Mapping
@@ -28,8 +28,18 @@ from littlestone.theory.values import Mask, decode, encode, key_of, plain
 from littlestone.theory.vocabulary import OneOf, one_of
 
 
-class _Known(NamedTuple):
-    """By key: the positives shown, those a published rule claims untested, the claims refuted."""
+class _VersionSpace(NamedTuple):
+    """Hold what the mistakes so far say about values, by key.
+
+    Parameters
+    ----------
+    shown : frozenset of bytes
+        The values whose positive label was seen.
+    claimed : frozenset of bytes
+        The values of the published rule that the learner restarted from, not seen yet.
+    refuted : frozenset of bytes
+        The values whose negative label was seen.
+    """
 
     shown: frozenset[bytes] = frozenset()
     claimed: frozenset[bytes] = frozenset()
@@ -38,12 +48,21 @@ class _Known(NamedTuple):
 
 @dataclass(frozen=True)
 class Sets(HypothesisClass):
-    """At most `k` positive values, out of any domain.
+    """Learn a set of at most `k` positive values, out of any domain.
 
     From `start` the learner makes at most k mistakes; from `restart(rule)` at most 2k, as each one
-    shows a positive or refutes a claim. When they are too many, the claims with the largest keys
-    go first, so that copies with the same news stay equal.
+    shows a positive or refutes a claim. When there are more than k positives and claims, the claims
+    with the largest keys are dropped, so that copies with the same mistakes stay equal.
 
+    Parameters
+    ----------
+    k : int
+        The largest number of positive values, at least 1.
+    column : str, optional
+        The column to read; None if an example is the value itself.
+
+    Examples
+    --------
     >>> merchants = Sets(2, column="merchant")
     >>> state = merchants.learn(merchants.start(), {"merchant": "M"}, 1)
     >>> print(merchants.hypothesis(state))
@@ -57,7 +76,7 @@ class Sets(HypothesisClass):
     def __post_init__(self) -> None:
         k = plain(self.k)
         if not isinstance(k, int) or isinstance(k, bool) or k < 1:
-            raise BadClass(f"k is a whole number from 1 on: {self.k!r} is not", "k")
+            raise BadClass(f"k must be a whole number from 1 on, not {self.k!r}", "k")
         object.__setattr__(self, "k", k)
         checked(self.column)
 
@@ -70,11 +89,11 @@ class Sets(HypothesisClass):
         return self.k
 
     def start(self) -> State:
-        return State(_Known())
+        return State(_VersionSpace())
 
     def restart(self, rule: Hypothesis) -> State:
         claims = rule.values if isinstance(rule, OneOf) and rule in self else ()
-        return State(_Known(claimed=frozenset(map(encode, claims))))
+        return State(_VersionSpace(claimed=frozenset(map(encode, claims))))
 
     def learn(self, state: State, x: object, y: object) -> State:
         key = key_of(value_of(x, self.column))
@@ -82,22 +101,23 @@ class Sets(HypothesisClass):
             return DEAD
         shown, claimed, refuted = state.content
         if label(y):
-            return self._room_for(_Known(shown | {key}, claimed - {key}, refuted))
+            return self._limited(_VersionSpace(shown | {key}, claimed - {key}, refuted))
         if key in shown:
             return DEAD
-        return State(_Known(shown, claimed - {key}, refuted | {key}))
+        return State(_VersionSpace(shown, claimed - {key}, refuted | {key}))
 
-    def _room_for(self, known: _Known) -> State:
-        if known.shown & known.refuted or len(known.shown) > self.k:
+    def _limited(self, space: _VersionSpace) -> State:
+        """Return the state with at most k positives and claims."""
+        if space.shown & space.refuted or len(space.shown) > self.k:
             return DEAD
-        kept = sorted(known.claimed)[: self.k - len(known.shown)]
-        return State(known._replace(claimed=frozenset(kept)))
+        kept = sorted(space.claimed)[: self.k - len(space.shown)]
+        return State(space._replace(claimed=frozenset(kept)))
 
     def hypothesis(self, state: State) -> Hypothesis | None:
         if state == DEAD:
             return None
-        known: _Known = state.content
-        return one_of(map(decode, known.shown | known.claimed), self.column)
+        space: _VersionSpace = state.content
+        return one_of(map(decode, space.shown | space.claimed), self.column)
 
     def disagreement(self, one: Hypothesis, other: Hypothesis) -> object:
         return differ(one, other, self.column)
@@ -126,8 +146,15 @@ class Sets(HypothesisClass):
 
 @dataclass(frozen=True, init=False)
 class Points(Sets):
-    """At most one positive value, out of any domain.
+    """Learn at most one positive value, out of any domain.
 
+    Parameters
+    ----------
+    column : str, optional
+        The column to read; None if an example is the value itself.
+
+    Examples
+    --------
     >>> Points().dimension
     1
     >>> Points(column="merchant")

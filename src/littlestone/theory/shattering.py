@@ -1,9 +1,9 @@
 """Exact Littlestone dimension of an explicit class (Section 2.1), by a decision procedure.
 
 A version space is a bitmask over hypotheses. It shatters a tree of depth k when some root splits it
-into two halves that shatter depth k - 1. What keeps that fast: fewer than 2^k hypotheses shatter
-nothing of depth k; balanced roots come first; answers are remembered for each version space as a
-lower and an upper bound; points that split alike are tried once.
+into two halves that shatter depth k - 1. The search is fast because fewer than 2^k hypotheses
+shatter nothing of depth k; balanced roots come first; results are kept for each version space as a
+lower and an upper bound; points that split a version space in the same way are tried once.
 """
 
 from collections.abc import Sequence
@@ -18,15 +18,25 @@ from littlestone.theory.rows import as_batch
 from littlestone.theory.trees import Leaf, MistakeTree, Node
 
 MAX_CELLS = 2_000_000
-"""The largest table that is written out."""
+"""The largest number of hypotheses times points in a table."""
 
 MAX_WORK = 20_000_000
-"""Words of bitmask read before a search gives up: some seconds."""
+"""The most words of bitmask that a search reads, which takes some seconds."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Hypotheses and points; `ones[i]` is the bitmask of the hypotheses that say 1 at point i."""
+    """Hold the labels of hypotheses at points.
+
+    Parameters
+    ----------
+    hypotheses : tuple of Hypothesis
+        The hypotheses; number i is bit i of a bitmask.
+    points : tuple of object
+        The examples.
+    ones : tuple of int
+        For each point, the bitmask of the hypotheses that label it 1.
+    """
 
     hypotheses: tuple[Hypothesis, ...]
     points: tuple[object, ...]
@@ -34,27 +44,49 @@ class Table:
 
     @property
     def everything(self) -> int:
-        """The version space before any example."""
+        """Return the version space of all hypotheses."""
         return (1 << len(self.hypotheses)) - 1
 
 
 def tabulate(hypotheses: Sequence[Hypothesis], points: Sequence[object]) -> Table:
-    """The table of a finite class; hypotheses alike on every point are kept once.
+    """Return the table of a finite class.
 
+    Parameters
+    ----------
+    hypotheses : sequence of Hypothesis
+        The rules; of those that agree on every point the first is kept.
+    points : sequence of object
+        The examples.
+
+    Returns
+    -------
+    Table
+        The labels.
+
+    Raises
+    ------
+    TooLarge
+        If the table has more than `MAX_CELLS` cells.
+
+    Examples
+    --------
     >>> from littlestone.theory.vocabulary import NEVER, one_of
     >>> tabulate([NEVER, one_of([1]), one_of([2])], [1, 2]).ones
     (2, 4)
     """
     refuse_absurd(len(hypotheses), len(points))
     batch = as_batch(list(points))
+    # Reversed, so that the first of equal rows is the one that stays; and reversed back below.
     rows = {rule.predict(batch).tobytes(): rule for rule in reversed(hypotheses)}
     matrix = np.array([np.frombuffer(row, dtype=bool) for row in rows]).reshape(len(rows), -1)
     return Table(tuple(rows.values())[::-1], tuple(points), bitmasks(matrix[::-1]))
 
 
 def bitmasks(matrix: npt.NDArray[np.bool_]) -> tuple[int, ...]:
-    """Each column of a truth table as the bitmask of its true rows.
+    """Return, for each column of a truth table, the bitmask of its true rows.
 
+    Examples
+    --------
     >>> bitmasks(np.array([[True, False], [True, True]]))
     (3, 2)
     """
@@ -63,11 +95,22 @@ def bitmasks(matrix: npt.NDArray[np.bool_]) -> tuple[int, ...]:
 
 
 def refuse_absurd(hypotheses: int, points: int) -> None:
-    """Raise before the table is built, when it is too large to build."""
+    """Raise if a table would be too large, before it is built.
+
+    Parameters
+    ----------
+    hypotheses, points : int
+        The size of the table.
+
+    Raises
+    ------
+    TooLarge
+        If it has more than `MAX_CELLS` cells.
+    """
     if hypotheses * points > MAX_CELLS:
         raise TooLarge(
-            f"a table of {_size(hypotheses)} hypotheses on {_size(points)} points is too large to "
-            f"write out: {MAX_CELLS:,} cells, such as 10,000 on 200, would work"
+            f"a table of {_size(hypotheses)} hypotheses on {_size(points)} points is too large: "
+            f"{MAX_CELLS:,} cells, such as 10,000 on 200, would work"
         )
 
 
@@ -76,8 +119,15 @@ def _size(number: int) -> str:
 
 
 class Shattering:
-    """Answers about the version spaces of one table, remembered.
+    """Decide which version spaces of a table shatter trees of which depth.
 
+    Parameters
+    ----------
+    table : Table
+        The class.
+
+    Examples
+    --------
     >>> from littlestone.theory.vocabulary import one_of
     >>> pairs = [one_of([a, b]) for a in range(4) for b in range(a)]
     >>> table = tabulate(pairs, range(4))
@@ -92,16 +142,35 @@ class Shattering:
         self._work = 0
 
     def dimension(self, space: int) -> int:
-        """The dimension of a version space; -1 when it is empty."""
+        """Return the dimension of a version space; -1 when it is empty."""
         depth = -1
         while self.at_least(space, depth + 1):
             depth += 1
         return depth
 
     def at_least(self, space: int, depth: int) -> bool:
-        """Whether the version space shatters a tree of this depth."""
+        """Return whether a version space shatters a tree of this depth.
+
+        Parameters
+        ----------
+        space : int
+            A bitmask over hypotheses.
+        depth : int
+            The depth, 0 or more.
+
+        Returns
+        -------
+        bool
+            Whether the dimension is at least `depth`.
+
+        Raises
+        ------
+        TooLarge
+            If the search has read more than `MAX_WORK` words since the last `refill`.
+        """
         size = space.bit_count()
         if depth <= 1 or size < 1 << depth:
+            # Two different hypotheses differ at some point: depth 1 needs no search.
             return size >= 1 << depth
         low, high = self._bounds.get(space, (1, size.bit_length() - 1))
         if low < depth <= high:
@@ -114,8 +183,11 @@ class Shattering:
         return depth <= low
 
     def _roots(self, space: int, depth: int) -> list[tuple[int, int, int]]:
-        """The points whose halves are large enough, as (smaller, larger, point), balanced first;
-        points that split this space alike count once."""
+        """Return the points that may be roots, as (smaller half, larger half, point).
+
+        Both halves are large enough for the depth below. The most balanced come first, and of
+        points that split the space in the same way there is one.
+        """
         self._spend()
         size, needed = space.bit_count(), 1 << (depth - 1)
         roots: dict[int, tuple[int, int, int]] = {}
@@ -133,18 +205,29 @@ class Shattering:
         self._work += len(self._splits) * words
         if self._work > MAX_WORK:
             raise TooLarge(
-                f"gave up on {len(self._table.hypotheses):,} hypotheses over {len(self._splits):,} "
-                "points: 1,000 random hypotheses on 40 points would work, more if they are alike"
+                f"the dimension of {len(self._table.hypotheses):,} hypotheses on "
+                f"{len(self._splits):,} points takes too long: 1,000 random hypotheses on 40 "
+                "points would work, more if they are similar"
             )
 
     def refill(self) -> None:
-        """Give the next questions a whole budget of work, together."""
+        """Allow the searches from here on, together, `MAX_WORK` again."""
         self._work = 0
 
     def root(self, space: int, depth: int) -> int:
-        """The root of a tree of this depth that the version space shatters, as a point's index.
+        """Return the root of a tree of this depth that a version space shatters.
 
-        Requires: `at_least(space, depth)`, and a depth above 0.
+        Parameters
+        ----------
+        space : int
+            A bitmask over hypotheses, with `at_least(space, depth)`.
+        depth : int
+            The depth, 1 or more.
+
+        Returns
+        -------
+        int
+            The index of a point.
         """
         return next(
             point
@@ -153,9 +236,19 @@ class Shattering:
         )
 
     def tree(self, space: int, depth: int) -> MistakeTree:
-        """A mistake tree of this depth that the version space shatters.
+        """Return a mistake tree of this depth that a version space shatters.
 
-        Requires: `at_least(space, depth)`.
+        Parameters
+        ----------
+        space : int
+            A bitmask over hypotheses, with `at_least(space, depth)`.
+        depth : int
+            The depth, 0 or more.
+
+        Returns
+        -------
+        MistakeTree
+            The tree, with the hypothesis of each path at its leaf.
         """
         if depth == 0:
             return Leaf(self._table.hypotheses[(space & -space).bit_length() - 1])
@@ -169,7 +262,7 @@ class Shattering:
 
 
 def _distinct_splits(table: Table) -> list[tuple[int, int]]:
-    """One (point, ones) for each way the points split the class in two."""
+    """Return one (point, ones) for each way in which points split the class in two."""
     splits: dict[int, tuple[int, int]] = {}
     for point, ones in reversed(list(enumerate(table.ones))):
         splits[min(ones, table.everything ^ ones)] = (point, ones)

@@ -19,7 +19,10 @@ from littlestone.theory.vocabulary import Steps, between
 
 
 class _Search(NamedTuple):
-    """The cuts still possible, by index; and the cut of a published rule, to search from."""
+    """Hold the version space: the rules from `low` to `high`, by the index of their cut.
+
+    `claim` is the index of the published rule that the learner restarted from, if any.
+    """
 
     low: int
     high: int
@@ -27,10 +30,10 @@ class _Search(NamedTuple):
 
 
 class Cuts(OnPoints, HypothesisClass):
-    """`column >= cut` for every point but the first, with `always` and `never`.
+    """Learn `column >= cut` for a point but the first, with `always` and `never`.
 
     From `start` the learner makes at most `dimension` mistakes; from `restart(rule)`, where it
-    looks near the rule first, at most (dimension + 1)(dimension + 2)/2.
+    searches near the rule first, at most (dimension + 1)(dimension + 2)/2.
     """
 
     _closed = True
@@ -73,13 +76,14 @@ class Cuts(OnPoints, HypothesisClass):
         return self.rule(nearest(low, high, claim, self.size))
 
     def rule(self, index: int) -> Hypothesis:
-        """The rule whose positives begin at a point of the grid, by index; made once."""
-        if index not in self._made:
-            self._made[index] = self._make(index)
-        return self._made[index]
+        """Return the rule whose positives begin at a point of the grid, by index."""
+        # Kept, because a rule computes its key once, and rules are compared often.
+        if index not in self._cache:
+            self._cache[index] = self._make(index)
+        return self._cache[index]
 
     @cached_property
-    def _made(self) -> dict[int, Hypothesis]:
+    def _cache(self) -> dict[int, Hypothesis]:
         return {}
 
     def _make(self, index: int) -> Hypothesis:
@@ -104,6 +108,7 @@ class Cuts(OnPoints, HypothesisClass):
         return map(self.rule, range(self.size))
 
     def skeleton(self) -> tuple[list[Hypothesis], list[object]]:
+        # 2^dimension rules, spread evenly, and a point between each two neighbours: binary search.
         cuts = 1 << self.dimension
         rules = [self.rule(index * (self.size - 1) // (cuts - 1)) for index in range(cuts)]
         return rules, [self.disagreement(a, b) for a, b in pairwise(rules)]
@@ -111,8 +116,19 @@ class Cuts(OnPoints, HypothesisClass):
 
 @dataclass(frozen=True)
 class Thresholds(OnGrid, Cuts):
-    """`column >= cut` for every cut on the grid from lo to hi, with `always` and `never`.
+    """Learn `column >= cut` for a cut on a grid, with `always` and `never`.
 
+    Parameters
+    ----------
+    lo, hi : int or float
+        The first and the last point of the grid.
+    step : int or float
+        The distance of two points, which divides hi - lo.
+    column : str, optional
+        The column to read; None if an example is the number itself.
+
+    Examples
+    --------
     >>> scores = Thresholds(0, 100, 5, column="score")
     >>> scores.dimension
     4

@@ -1,8 +1,8 @@
 """Mistake trees (Section 2.1): the witness of a Littlestone dimension.
 
-A node asks about a point; its branches are the two labels. A tree is shattered when every path from
-the root to a leaf has a hypothesis that labels the points on it just so. Here each leaf holds that
-hypothesis, so the witness can be checked by anyone, one path at a time.
+A node is a point; its branches are the two labels. A tree is shattered when for every path from
+the root to a leaf some hypothesis gives its points the labels of the path. Here each leaf holds
+that hypothesis, so the witness can be checked by evaluation, one path at a time.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,14 +13,28 @@ from littlestone.theory.hypothesis import Hypothesis
 
 @dataclass(frozen=True)
 class Leaf:
-    """The end of a path, and a hypothesis that takes it."""
+    """End a path.
+
+    Parameters
+    ----------
+    rule : Hypothesis
+        A hypothesis with the labels of the path.
+    """
 
     rule: Hypothesis
 
 
 @dataclass(frozen=True)
 class Node:
-    """A question about a point, and what follows each answer."""
+    """Branch by the label of a point.
+
+    Parameters
+    ----------
+    point : object
+        An example.
+    zero, one : Node or Leaf
+        The subtrees for label 0 and label 1.
+    """
 
     point: object
     zero: "MistakeTree"
@@ -29,10 +43,24 @@ class Node:
 
 MistakeTree = Node | Leaf
 Path = tuple[tuple[object, bool], ...]
+"""The points from the root to a leaf, each with its label."""
 
 
 def paths(tree: MistakeTree, before: Path = ()) -> Iterator[tuple[Path, Hypothesis]]:
-    """Every path from the root, as labelled points, with the hypothesis at its leaf."""
+    """Return every path from the root, with the hypothesis at its leaf.
+
+    Parameters
+    ----------
+    tree : Node or Leaf
+        The tree.
+    before : Path
+        What to put in front of each path.
+
+    Returns
+    -------
+    iterator of (Path, Hypothesis)
+        The paths, from left to right.
+    """
     if isinstance(tree, Leaf):
         yield before, tree.rule
     else:
@@ -41,10 +69,12 @@ def paths(tree: MistakeTree, before: Path = ()) -> Iterator[tuple[Path, Hypothes
 
 
 def shattered_depth(tree: MistakeTree) -> int | None:
-    """The depth of a tree that is complete and shattered by its leaves, or None when it is not.
+    """Return the depth of a tree that is complete and shattered by its leaves, else None.
 
-    It evaluates the hypotheses on the points and shares nothing with the search that found them.
+    This evaluates the hypotheses on the points, and shares no code with the search for trees.
 
+    Examples
+    --------
     >>> from littlestone.theory.vocabulary import NEVER, one_of
     >>> shattered_depth(Node(7, Leaf(NEVER), Leaf(one_of([7]))))
     1
@@ -60,8 +90,22 @@ def shattered_depth(tree: MistakeTree) -> int | None:
 
 
 def draw(tree: MistakeTree, levels: int = 6) -> str:
-    """The tree as text, down to a number of levels.
+    """Return the tree as text.
 
+    Parameters
+    ----------
+    tree : Node or Leaf
+        The tree.
+    levels : int
+        The depth below which subtrees are left out.
+
+    Returns
+    -------
+    str
+        The drawing, a line for each node and leaf.
+
+    Examples
+    --------
     >>> from littlestone.theory.vocabulary import NEVER, one_of
     >>> print(draw(Node(7, Leaf(NEVER), Leaf(one_of([7])))))
     x = 7 ?
@@ -88,8 +132,10 @@ def _lines(tree: MistakeTree, levels: int) -> Iterator[str]:
 
 
 def describe(point: object) -> str:
-    """A point as a person would write it.
+    """Return an example as text.
 
+    Examples
+    --------
     >>> describe({"version": "4.2.1", "country": "SE"}), describe("a")
     ("version = '4.2.1', country = 'SE'", "x = 'a'")
     """

@@ -1,7 +1,7 @@
-"""The vocabulary of published rules: sets of values, ranges, ands, votes, and their negations.
+"""The hypotheses: sets of values, ranges, conjunctions, votes, and their negations.
 
 Build one with `one_of`, `between`, `all_of`, `at_least` or `negation`, never with the classes: the
-builders return the one spelling of a function (no values at all is `NEVER`, not an empty set).
+builders return the canonical form of a function (no values at all is `NEVER`, not an empty set).
 """
 
 import operator
@@ -40,7 +40,15 @@ def _name(column: Column) -> str:
 
 @dataclass(frozen=True, eq=False)
 class OneOf(Hypothesis):
-    """`column in values`; one value reads `column = value`."""
+    """Test `column in values`, or `column = value` for one value.
+
+    Parameters
+    ----------
+    values : tuple of Plain
+        The values, distinct and in the order of their keys.
+    column : str or None
+        The column to read; None if an example is the value itself.
+    """
 
     kind = "one of"
     values: tuple[Plain, ...]
@@ -60,12 +68,12 @@ class OneOf(Hypothesis):
         return {self.column: self.values}
 
     def __str__(self) -> str:
-        return self._written("=", "in")
+        return self._text("=", "in")
 
     def negated(self) -> str:
-        return self._written("!=", "not in")
+        return self._text("!=", "not in")
 
-    def _written(self, single: str, several: str) -> str:
+    def _text(self, single: str, several: str) -> str:
         listed = ", ".join(repr(value) for value in sorted(self.values, key=_reading_order))
         if len(self.values) == 1:
             return f"{_name(self.column)} {single} {listed}"
@@ -73,14 +81,33 @@ class OneOf(Hypothesis):
 
 
 def _reading_order(value: Plain) -> tuple[str, Any]:
-    """Values of one type together, numbers by size; the key's order is for machines."""
+    """Return the key by which values are printed: by type, and numbers by size."""
     is_number = isinstance(value, int | float) and value == value
     return type(value).__name__, value if is_number else encode(value)
 
 
 def one_of(values: Iterable[object], column: Column = None) -> Hypothesis:
-    """The rule that holds for these values of a column.
+    """Return the rule that holds for some values of a column.
 
+    Parameters
+    ----------
+    values : iterable of object
+        The values, in any order; equal ones count once.
+    column : str, optional
+        The column to read; None if an example is the value itself.
+
+    Returns
+    -------
+    Hypothesis
+        The rule; `NEVER` without values.
+
+    Raises
+    ------
+    BadExample
+        If a value has no canonical form.
+
+    Examples
+    --------
     >>> print(one_of(["4.2.1"], "version"), "|", one_of([2, 1, 1]), "|", one_of([]))
     version = '4.2.1' | x in {1, 2} | never
     """
@@ -92,9 +119,18 @@ def one_of(values: Iterable[object], column: Column = None) -> Hypothesis:
 
 @dataclass(frozen=True, eq=False)
 class Steps(Hypothesis):
-    """A function of a number that changes its answer at each cut: `score >= 70`.
+    """Test in which range a number lies, such as `score >= 70`.
 
-    `below` is its answer below the first cut. A missing number is below every cut.
+    A missing number is below every cut.
+
+    Parameters
+    ----------
+    below : bool
+        The label below the first cut; it changes at each cut.
+    cuts : tuple of int or float
+        The cuts, increasing, at least one.
+    column : str or None
+        The column to read; None if an example is the number itself.
     """
 
     kind = "steps"
@@ -109,10 +145,10 @@ class Steps(Hypothesis):
     def predict(self, X: Any) -> Mask:
         column = column_of(X, self.column, "number")
         first, *others = self.cuts
-        said = compare_all(column, first)
+        odd = compare_all(column, first)  # whether the number of cuts passed is odd
         for cut in others:
-            said ^= compare_all(column, cut)
-        return ~said if self.below else said
+            odd ^= compare_all(column, cut)
+        return ~odd if self.below else odd
 
     def mentions(self) -> dict[Column, tuple[Plain, ...]]:
         return {self.column: self.cuts}
@@ -131,20 +167,55 @@ def _range(low: Number | None, high: Number | None, name: str) -> str:
 
 
 def steps(below: bool, cuts: Iterable[Number], column: Column = None) -> Hypothesis:
-    """The rule that answers `below` below the first cut and changes its mind at each cut.
+    """Return the rule that has one label below the first cut and changes it at each cut.
 
+    Parameters
+    ----------
+    below : bool
+        The label below the first cut.
+    cuts : iterable of int or float
+        The cuts, increasing.
+    column : str, optional
+        The column to read; None if an example is the number itself.
+
+    Returns
+    -------
+    Hypothesis
+        The rule; a constant without cuts.
+
+    Raises
+    ------
+    BadClass
+        If the cuts do not increase.
+
+    Examples
+    --------
     >>> print(steps(False, [3, 9], "hour"), "|", steps(True, [3, 9], "hour"))
     3 <= hour < 9 | hour < 3 or hour >= 9
     """
     found = tuple(simplest(cut) for cut in cuts)
     if any(one >= other for one, other in pairwise(found)):
-        raise BadClass(f"cuts rise from one to the next: {found} do not")
+        raise BadClass(f"cuts must increase: {found} do not")
     return Steps(bool(below), found, checked(column)) if found else Constant(bool(below))
 
 
 def between(low: Number | None, high: Number | None, column: Column = None) -> Hypothesis:
-    """The rule `low <= column < high`, with None for no limit.
+    """Return the rule `low <= column < high`.
 
+    Parameters
+    ----------
+    low, high : int, float or None
+        The limits; None for no limit.
+    column : str, optional
+        The column to read; None if an example is the number itself.
+
+    Returns
+    -------
+    Hypothesis
+        The rule; `NEVER` if the range is empty.
+
+    Examples
+    --------
     >>> print(between(70, None, "score"), "|", between(10, 20.5), "|", between(None, None))
     score >= 70 | 10 <= x < 20.5 | always
     """
@@ -159,12 +230,19 @@ Literal = tuple[str, bool]
 
 @dataclass(frozen=True, eq=False)
 class All(Hypothesis):
-    """Every literal holds: `a and not b`."""
+    """Test whether every literal holds, such as `a and not b`.
+
+    Parameters
+    ----------
+    literals : tuple of (str, bool)
+        The columns and the truth values they must have, sorted, each column once.
+    """
 
     kind = "all"
     literals: tuple[Literal, ...]
 
     def __call__(self, x: object) -> bool:
+        # A list and not a generator: a column that cannot be read raises wherever it stands.
         holds = [_truth(value_of(x, name), name) == wanted for name, wanted in self.literals]
         return all(holds)
 
@@ -182,8 +260,15 @@ class All(Hypothesis):
 
 
 def all_of(literals: Iterable[Literal]) -> Hypothesis:
-    """The rule that every (column, truth value) holds.
+    """Return the rule that every (column, truth value) holds.
 
+    Raises
+    ------
+    BadClass
+        If a literal is not a column and a truth value.
+
+    Examples
+    --------
     >>> print(all_of([("vip", False), ("new", True)]), "|", all_of([]))
     new and not vip | always
     """
@@ -208,14 +293,32 @@ def _truth(value: object, name: str) -> bool:
 
 
 def truths(column: Any, name: str) -> Mask:
-    """A boolean column of a batch: truth values, or 0 and 1."""
+    """Return a boolean column of a batch as truth values.
+
+    Parameters
+    ----------
+    column : numpy.ndarray
+        Truth values, or 0 and 1, also as text.
+    name : str
+        The name of the column, for the error.
+
+    Returns
+    -------
+    Mask
+        One truth value for each entry.
+
+    Raises
+    ------
+    BadExample
+        If an entry is something else.
+    """
     if column.dtype.kind in "biuf" and are_truths(column).all():
         return np.asarray(column, dtype=bool)
     return each(lambda value: _truth(value, name), column)
 
 
 def are_truths(column: Any) -> Mask:
-    """Which entries are truth values, or 0 and 1."""
+    """Return which entries are truth values, or 0 and 1."""
     if column.dtype.kind in "biuf":
         return np.asarray((column == 0) | (column == 1))
     return each(partial(passes, label), column)
@@ -227,7 +330,15 @@ Pair = tuple[str, Plain]
 
 @dataclass(frozen=True, eq=False)
 class AtLeast(Hypothesis):
-    """At least `count` of the pairs hold."""
+    """Test whether at least `count` of some `column = value` hold.
+
+    Parameters
+    ----------
+    count : int
+        How many must hold, from 1 to the number of pairs.
+    pairs : tuple of (str, Plain)
+        The columns and the values they must equal, sorted, each column once; at least two.
+    """
 
     kind = "at least"
     count: int
@@ -254,8 +365,27 @@ class AtLeast(Hypothesis):
 
 
 def at_least(count: int, pairs: Iterable[tuple[str, object]]) -> Hypothesis:
-    """The rule that at least `count` of the (column, value) pairs hold, a column at most once.
+    """Return the rule that at least `count` of some `column = value` hold.
 
+    Parameters
+    ----------
+    count : int
+        How many must hold.
+    pairs : iterable of (str, object)
+        The columns and the values they must equal, each column at most once.
+
+    Returns
+    -------
+    Hypothesis
+        The rule; a constant if it always or never holds.
+
+    Raises
+    ------
+    BadClass
+        If a column is named twice.
+
+    Examples
+    --------
     >>> print(at_least(1, [("a", 1)]), "|", at_least(2, [("b", 2), ("a", 1), ("c", None)]))
     a = 1 | at least 2 of: a = 1, b = 2, c = None
     """
@@ -273,7 +403,13 @@ def at_least(count: int, pairs: Iterable[tuple[str, object]]) -> Hypothesis:
 
 @dataclass(frozen=True, eq=False)
 class Not(Hypothesis):
-    """The other answer everywhere."""
+    """Negate a rule.
+
+    Parameters
+    ----------
+    rule : Hypothesis
+        A rule without a canonical negation of its own kind.
+    """
 
     kind = "not"
     rule: Hypothesis
@@ -292,13 +428,21 @@ class Not(Hypothesis):
 
 
 def negation(rule: Hypothesis) -> Hypothesis:
-    """The rule that says the opposite.
+    """Return the negation of a rule.
 
+    Raises
+    ------
+    BadClass
+        If it is not a rule.
+
+    Examples
+    --------
     >>> print(negation(one_of([1, 2])), "|", negation(between(70, None)), "|", negation(NEVER))
     x not in {1, 2} | x < 70 | always
     """
     if not isinstance(rule, Hypothesis):
         raise BadClass(f"{rule!r} is not a rule")
+    # In the canonical form of its own kind where there is one, so that equal functions are equal.
     match rule:
         case Constant(answer):
             return Constant(not answer)

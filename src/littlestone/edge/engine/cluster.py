@@ -4,12 +4,15 @@ import logging
 import os
 import socket
 import sys
+import threading
+import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from littlestone.errors import LittlestoneError
 from littlestone.learning.engines import engine_of
 from littlestone.learning.forest import Root
 from littlestone.privacy.exact import BadParameter
@@ -20,11 +23,13 @@ if TYPE_CHECKING:
 
 PATIENCE = 5
 """How many seconds a cluster has to answer the door."""
+HEAD_PATIENCE = 30
+"""How many seconds the head may be away. After 60 Ray ends the process, without a word."""
 HERE = "local"
 """What Ray calls a cluster of its own, on this machine."""
 
 
-class Lost(RuntimeError):
+class Lost(LittlestoneError, RuntimeError):
     """A cluster that failed for good."""
 
     def __init__(self, what: str, why: Exception) -> None:
@@ -119,15 +124,124 @@ def _answers(address: str) -> None:
 
 @contextmanager
 def aside(engine: str | None) -> Iterator[None]:
-    """For a command: what Ray has to say goes to standard error, and it ends with the command."""
-    if engine is not None and sys.stderr.isatty():
+    """For a command: what Ray has to say goes to standard error, and it ends with the command.
+
+    Raises
+    ------
+    Lost
+        For whatever Ray raises: a sentence, and not a traceback.
+    """
+    if engine is None:
+        yield
+        return
+    if sys.stderr.isatty():
         sys.stderr.write("connecting to Ray ...\n")
+    over = threading.Event()
+    threading.Thread(target=_watch_cluster, args=(over,), daemon=True).start()
     with redirect_stdout(sys.stderr):
         try:
             yield
+        except Exception as error:
+            _raise_plainly(error)
         finally:
+            over.set()
             if "ray" in sys.modules:
                 sys.modules["ray"].shutdown()
+
+
+def _raise_plainly(error: Exception) -> NoReturn:
+    """Raise `Lost` for an error of Ray itself, and any other as it is."""
+    cause, ray = error, sys.modules.get("ray")
+    if ray is not None:
+        cause = cause_of(ray, error)
+        if isinstance(cause, ray.exceptions.RayError) or type(cause).__module__.startswith("ray."):
+            raise Lost("Ray gave up", cause) from None
+    raise cause from (None if cause is error else error)
+
+
+def _watch_cluster(over: threading.Event) -> None:
+    """End this process with a sentence when the cluster is gone for good.
+
+    Ray ends a process that has lost the node it is connected to, or the head, from within and
+    without a word; nothing can be caught. So somebody looks, and says it before. Ending at any
+    moment is safe: what is not committed is learned again (tests/soak.py).
+    """
+    doors: list[_Door] = []
+    while not over.wait(1):
+        doors = doors or list(_doors())
+        for door in doors:
+            if door.is_gone() and not over.is_set():
+                sys.stderr.write(f"error: {Lost(door.what, ConnectionError('nobody answers'))}\n")
+                sys.stderr.flush()
+                os._exit(2)
+
+
+def _doors() -> "Iterator[_Door]":
+    """What this process is connected to, once it is. A node does not come back; a head may be
+    started again."""
+    ray = sys.modules.get("ray")
+    node = getattr(getattr(getattr(ray, "_private", None), "worker", None), "_global_node", None)
+    if node is not None:
+        host, _, port = str(node.gcs_address).rpartition(":")
+        head = host.strip("[]"), int(port)
+        yield _Door("the Ray node of this command has died", node.raylet_socket_name, 0)
+        yield _Door("the head of the Ray cluster has died", head, HEAD_PATIENCE)
+
+
+class _Door:
+    """A connection that is held and not used: it breaks when the other end dies.
+
+    Parameters
+    ----------
+    what
+        What is wrong when nobody answers, for the person.
+    address
+        Of a Unix socket, or a host and a port.
+    patience
+        For how many seconds nobody may answer.
+    """
+
+    def __init__(self, what: str, address: str | tuple[str, int], patience: float) -> None:
+        self.what, self._address, self._patience = what, address, patience
+        self._held: socket.socket | None = None
+        self._since: float | None = None
+
+    def is_gone(self) -> bool:
+        """Whether nobody has answered for too long."""
+        if self._stands() or self._opens():
+            self._since = None
+            return False
+        self._since = self._since or time.monotonic()
+        return time.monotonic() - self._since >= self._patience
+
+    def _stands(self) -> bool:
+        """Whether the connection is there. Read first what came: the end is behind it."""
+        try:
+            while self._held is not None and self._held.recv(1 << 16):
+                pass
+        except BlockingIOError:
+            return True
+        except OSError:
+            pass
+        if self._held is not None:
+            self._held.close()
+        self._held = None
+        return False
+
+    def _opens(self) -> bool:
+        family = socket.AF_UNIX if isinstance(self._address, str) else socket.AF_INET
+        if isinstance(self._address, tuple) and ":" in self._address[0]:
+            family = socket.AF_INET6
+        held = socket.socket(family, socket.SOCK_STREAM)
+        held.settimeout(PATIENCE)
+        try:
+            held.connect(self._address)
+        except OSError as error:
+            held.close()
+            return isinstance(error, TimeoutError)  # busy, not gone
+        held.setblocking(False)
+        self._held = held
+        return True
 
 
 @contextmanager
@@ -155,6 +269,6 @@ def ray_data() -> Any:
         warnings.simplefilter("ignore")
         import ray.data
 
-        logging.getLogger("ray.data").setLevel(logging.ERROR)
+        logging.getLogger("ray.data").setLevel(logging.CRITICAL)  # errors are raised, too
         ray.data.DataContext.get_current()  # warns of its own names when it is made
     return ray.data

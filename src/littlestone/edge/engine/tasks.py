@@ -108,7 +108,7 @@ def rounds_of(wanted: Wanted, block: Block, first: int) -> Rounds:
     batch, usable, answers = readable_rounds(wanted.cls, block.columns, block.labels, "null")
     routes = None
     if block.users is not None:
-        routes = user_numbers(block.users, len(block))
+        routes = user_numbers(block.users, len(block), "null")
         usable = usable & (routes != NOBODY)
     return usable_rounds(batch, answers, usable, first, routes)
 
@@ -130,7 +130,7 @@ def routes_of(wanted: Wanted, table: Any, where: Where) -> tuple[npt.NDArray[np.
     block = block_of(wanted, table, where)
     usable = np.zeros(len(block), dtype=bool)
     usable[rounds_of(wanted, block, 0).number] = True
-    return user_numbers(block.users, len(block)), usable
+    return user_numbers(block.users, len(block), "null"), usable
 
 
 def fetch(wanted: Wanted, table: Any, where: Where, first: int, within: Mask | None) -> Rounds:

@@ -130,11 +130,14 @@ class TraceSaid(Answer):
     """How it goes. Private: exact, without noise, for the data's holder only."""
 
     rounds: int
-    null_rounds: int
-    mistakes: int
-    rate: Annotated[float | None, Field(description="Mistakes a round, over all rounds.")]
+    counted_rounds: Annotated[int, Field(description="Rounds with an example that was learned.")]
+    null_rounds: Annotated[int, Field(description="All others: unreadable, or beyond the cap.")]
+    beyond_cap: Annotated[int, Field(description="Rounds beyond the cap of their user.")]
+    unreadable: Annotated[int, Field(description="Rounds whose row could not be read.")]
+    mistakes: Annotated[int, Field(description="Among the rounds that counted.")]
+    rate: Annotated[float | None, Field(description="Mistakes a round that counted.")]
     mistakes_of_rule: Annotated[int, Field(description="Mistakes of the rule that stands now.")]
-    rate_of_rule: Annotated[float | None, Field(description="Its mistakes a round.")]
+    rate_of_rule: Annotated[float | None, Field(description="The same, a round that it stood.")]
     voters: Annotated[int, Field(description="Trees that vote; 0 where nothing votes.")]
     votes: list[VotesSaid]
     samples: list[SampleSaid]

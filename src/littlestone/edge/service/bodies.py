@@ -1,7 +1,7 @@
 """Bodies: bytes that a client sent, as rows. A row means what it means in a file of JSON lines.
 
-Stricter than a file in what only a client can get wrong: NaN and infinities are not JSON, a number
-too large for a computer is no number, and a row has a limited number of fields. What is wrong with
+Stricter than a file in what only a client can get wrong: NaN and infinities are not JSON, nor is a
+float too large for a computer, and a row has a limited number of fields. What is wrong with
 a row is that row's fault; what is wrong with the whole (no JSON, not UTF-8) refuses it all.
 """
 
@@ -111,7 +111,12 @@ def _check_count(count: int, limits: Limits) -> None:
 
 def _value(body: bytes) -> Any:
     try:
-        return _STRICT.decode(body.decode("utf-8"))
+        text = body.decode("utf-8")
+        try:
+            return _STRICT.decode(text)
+        except ValueError:
+            # One number too long to convert is that row's fault, not the whole body's. Slower.
+            return _WITH_LONG_NUMBERS.decode(text)
     except UnicodeDecodeError as error:
         raise Refused(400, f"the body is not UTF-8 at byte {error.start}") from None
     except RecursionError:
@@ -145,4 +150,12 @@ def _no_constant(word: str) -> float:
     raise ValueError(f"{word} is not a value of JSON")
 
 
+def _whole(digits: str) -> int | float:
+    """Return a whole number, or infinity, which no row may hold, for one too long to convert."""
+    return int(digits) if len(digits) <= MOST_DIGITS else math.inf
+
+
+MOST_DIGITS = 4300
+"""Python converts no longer whole numbers."""
 _STRICT = json.JSONDecoder(parse_constant=_no_constant)
+_WITH_LONG_NUMBERS = json.JSONDecoder(parse_constant=_no_constant, parse_int=_whole)

@@ -213,9 +213,10 @@ const share = (rate) => (rate === null ? "none yet" : `${(100 * rate).toPrecisio
 function drawInside(seen) {
   const figures = {
     "mistakes": count(seen.mistakes),
-    "of all rounds": share(seen.rate),
+    "of the rounds that counted": share(seen.rate),
     "of the standing rule": `${count(seen.mistakes_of_rule)} (${share(seen.rate_of_rule)})`,
-    "null rounds": count(seen.null_rounds),
+    "rows not readable": count(seen.unreadable),
+    ...(seen.beyond_cap ? {"rounds beyond the cap": count(seen.beyond_cap)} : {}),
   };
   by("figures").replaceChildren(...Object.entries(figures).map(([name, value]) => {
     const pair = made("div");

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Header, Query, Request
 from starlette.responses import Response
 
-from littlestone.edge.outcome import ledger_rows
+from littlestone.edge.outcome import counts_of, ledger_rows
 from littlestone.edge.service import answers
 from littlestone.edge.service.bodies import at_fault, block_of
 from littlestone.edge.service.describing import BODIES, problems
@@ -89,30 +89,29 @@ async def trace(
     return as_json(_told(*seen, since, samples))
 
 
-Seen = tuple[tuple[Sample, ...], int, int, list[tuple[str, str, str, str]]]
+Seen = tuple[tuple[Sample, ...], dict[str, int], list[tuple[str, str, str, str]]]
 
 
 def _seen(learner: AnyLearner) -> Seen:
     """What there is to see of a learner, in values that do not change when it goes on."""
-    return learner.trace, learner.rounds, learner.null_rounds, ledger_rows(learner)
+    counts = counts_of(learner.rounds, learner.null_rounds, learner.beyond_cap, learner.mistakes)
+    return learner.trace, counts, ledger_rows(learner)
 
 
 def _told(
     found: tuple[Sample, ...],
-    rounds: int,
-    nulls: int,
+    counts: dict[str, int],
     ledger: list[tuple[str, str, str, str]],
     since: int,
     most: int,
 ) -> dict[str, Any]:
     now = found[-1]
     before = [sample.mistakes for sample in found if sample.round <= since]
-    ours, stood = now.mistakes - (before[-1] if before else 0), rounds - since
+    ours, stood = now.mistakes - (before[-1] if before else 0), counts["rounds"] - since
+    counted = counts["counted_rounds"]
     return {
-        "rounds": rounds,
-        "null_rounds": nulls,
-        "mistakes": now.mistakes,
-        "rate": now.mistakes / rounds if rounds else None,
+        **counts,
+        "rate": counts["mistakes"] / counted if counted else None,
         "mistakes_of_rule": ours,
         "rate_of_rule": ours / stood if stood else None,
         "voters": sum(votes for _, votes in now.votes),

@@ -35,6 +35,9 @@ def in_words(guarantee: Guarantee) -> list[str]:
         f"Had any one {one} been another, no sequence of rules would be more than "
         f"{times} times as likely or unlikely.",
     ]
+    if guarantee.cap is not None:
+        rounds = "round" if guarantee.cap == 1 else "rounds"
+        said.append(f"At most {guarantee.cap:,} {rounds} of a user count; later ones are not read.")
     if guarantee.delta:
         chance = f"1 in {math.floor(1 / Fraction(repr(guarantee.delta))):,}"
         said.append(f"That may fail with a probability of at most {chance}.")

@@ -1,0 +1,129 @@
+"""Standard output is public: nothing on it depends on what only the data's holder may know."""
+
+import json
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from commands import littlestone
+
+ROWS = 400
+Row = Sequence[object]
+PRIVATE_WORDS = (
+    " mistakes in ",
+    "null round",
+    "PRIVATE",
+    "could not be read",
+    "votes for",
+    "canary",
+)
+
+
+def stream(canary: bool) -> list[Row]:
+    """Two streams with the same releases, as a change of rule takes more mistakes than come; they
+    differ in labels, in rows that cannot be read, and in what those hold."""
+    rows: list[Row] = [(f"m{n % 5}", int(n == 1), f"u{n % 3}") for n in range(ROWS)]
+    if canary:
+        for at in range(0, 60, 2):
+            rows[at] = (rows[at][0], 1, rows[at][2])
+        rows[7] = ("canary-77", "canary-label", "u1")
+    return rows
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[Path]:
+    """A folder for each world, so that the paths which a command prints are the same."""
+    folders = [tmp_path / name for name in ("one", "other")]
+    for canary, folder in enumerate(folders):
+        folder.mkdir()
+        lines = [",".join(map(str, row)) for row in stream(bool(canary))]
+        (folder / "e.csv").write_text("\n".join(["merchant,fraud,who", *lines]) + "\n")
+    return folders
+
+
+LEARN = ("learn", "e.csv", "--class", "points:merchant", "--label", "fraud", "--delta", "1e-9",
+         "--epsilon", 0.1, "--seed", 5)  # fmt: skip
+COMMANDS: dict[str, list[tuple[object, ...]]] = {
+    "learn": [LEARN],
+    "json": [(*LEARN, "--json")],
+    "files": [(*LEARN, "--out", "out.jsonl", "--report", "r.html", "--private-json", "p.json")],
+    "capped": [(*LEARN, "--user", "who", "--cap", 5)],
+    "show": [(*LEARN, "--db", "run.db"), ("show", "run.db", "--private")],
+    "show json": [
+        (*LEARN, "--db", "run.db", "--json"),
+        ("show", "run.db", "--private", "--json", "--private-json", "p.json"),
+    ],
+    "compare": [
+        ("compare", "--file", "e.csv", "--label", "fraud", "--class", "points:merchant",
+         "--learners", "soa", "--seeds", 1, "--private-json", "p.json", "--html", "c.html"),
+    ],
+    "audit": [
+        ("audit", "points:merchant", "--file", "e.csv", "--label", "fraud", "--horizon", 400,
+         "--learner", "soa", "--runs", 4, "--epsilon", 8, "--delta", 0.01, "--workers", 1,
+         "--private-json", "p.json"),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_what_is_private_is_not_on_standard_output(name: str, files: list[Path]) -> None:
+    """Byte for byte the same in both worlds; what differs is on standard error."""
+    outs, errs = [], []
+    for folder in files:
+        for command in COMMANDS[name]:
+            done = littlestone(*command, folder=folder)
+            assert done.returncode in ((0, 1) if name == "audit" else (0,)), done.stderr
+            outs.append(done.stdout)
+            errs.append(done.stderr)
+        for path in (folder / "p.json", folder / "r.html", folder / "c.html"):
+            if path.exists():
+                assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    half = len(outs) // 2
+    assert outs[:half] == outs[half:]
+    assert not [word for word in PRIVATE_WORDS for out in outs if word in out]
+    assert "PRIVATE" in errs[-1]
+    if name not in ("audit", "compare"):
+        assert "1 row that could not be read" in errs[-1]
+        assert "1 row that could not be read" not in errs[half - 1]
+
+
+def test_a_cap_is_told_apart_from_rows_that_cannot_be_read(files: list[Path]) -> None:
+    """Three users have 400 rounds, of which 5 each count; one row cannot be read."""
+    arguments = (*LEARN, "--user", "who", "--cap", 5, "--db", "run.db", "--report", "r.html")
+    done = littlestone(*arguments, "--private-json", "p.json", folder=files[1])
+    assert done.returncode == 0, done.stderr
+    assert "per user: at most 5 rounds a user count" in done.stdout
+    assert "without a limit" not in done.stdout
+    private: dict[str, Any] = json.loads((files[1] / "p.json").read_text())
+    told = {"counted_rounds": 14, "null_rounds": 386, "beyond_cap": 385, "unreadable": 1}
+    assert {name: private[name] for name in told} == told
+    shown = littlestone("show", "run.db", "--private", folder=files[1])
+    for err in (done.stderr, shown.stderr):
+        lines = [line.strip() for line in err.splitlines()]
+        # Of the first 15 rows the even ones and row 1 are positive, and no rule is published.
+        assert "9 mistakes in the 14 rounds that counted (64.286%)" in lines
+        assert "385 rounds beyond the cap of their user: not learned, null rounds" in lines
+        assert "1 row that could not be read: null rounds" in lines
+    with (files[1] / "e.csv").open("a") as more:
+        more.write("m0,0,u0\nm0,0,u9\n")
+    again = ("learn", "e.csv", "--db", "run.db", "--private-json", "again.json")
+    assert littlestone(*again, folder=files[1]).returncode == 0
+    private = json.loads((files[1] / "again.json").read_text())
+    assert (private["counted_rounds"], private["beyond_cap"]) == (15, 386)
+    report = (files[1] / "r.html").read_text()
+    assert "385 further rounds were beyond the cap of their user" in report
+    assert "1 row could not be read" in report
+
+
+def test_a_comparison_on_a_file_prints_no_json(files: list[Path]) -> None:
+    compare = COMMANDS["compare"][0][:-4]
+    done = littlestone(*compare, "--json", folder=files[0])
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "take --private-json FILE" in done.stderr
+    (files[0] / "p.json").write_text("mine")
+    done = littlestone(*compare, "--private-json", "p.json", folder=files[0])
+    assert done.returncode == 2
+    assert "p.json: it exists already" in done.stderr
