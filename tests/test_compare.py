@@ -155,7 +155,7 @@ def test_a_comparison_on_made_up_streams(command: Command, tmp_path: Path) -> No
                    "--seeds", 2, "--html", page, "--figures", folder)  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "PRIVATE" not in done.stdout
-    assert "halving on halving, mirror: Points(column='m') has no end" in done.stdout
+    assert "halving on halving, mirror: Points(column='m') has infinitely many rules" in done.stdout
     rows = [line.split() for line in done.stdout.splitlines()]
     assert ["mirror", "600", "8", "soa", "2", "2", "2", "2"] in [row[:8] for row in rows]
     text = page.read_text()

@@ -100,7 +100,7 @@ def recommend(
     >>> recommend(Thresholds(1, 100), 1, 1e-6, 10**6).learner_name
     'PrivateExperts'
     >>> print(recommend(Points(), 1, 1e-6, 10**6))
-    DPSOA: The class has infinitely many rules, so their mistakes cannot all be counted. DPSOA ...
+    DPSOA: The class has infinitely many rules, so they cannot all be scored. DPSOA ...
     """
     size = checked_class(cls).size
     planned_epsilon(epsilon)
@@ -130,7 +130,7 @@ def recommend(
             forest,
         )
     if size is None:
-        why = "The class has infinitely many rules, so their mistakes cannot all be counted."
+        why = "The class has infinitely many rules, so they cannot all be scored."
         return Recommendation("DPSOA", f"{why} {votes}", forest)
     if why_not(cls) is not None:
         why = f"The class has {size:,} rules, too many to count the mistakes of each."
