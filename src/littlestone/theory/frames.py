@@ -79,8 +79,8 @@ def checked_array(array: Any, kind: Kind | None) -> Any:
     if kind == "value" and array.dtype.kind in "bf" and len(array):
         raise BadColumn(
             f"an array of {array.dtype} where the class tells values apart by their text: numpy "
-            "may have taken that type from other rows, and then one row respells all. Pass whole "
-            "numbers (array.astype(int)), text, or a list"
+            "may have taken that type from other rows, and then one row changes how all others are "
+            "read. Pass whole numbers (array.astype(int)), text, or a list"
         )
     if kind == "number" and array.dtype.kind == "O":
         return _floats(array)
@@ -113,9 +113,9 @@ def plain_number(cell: Any) -> Any:
 def _not_text(held: object) -> BadColumn:
     return BadColumn(
         f"a column of {held} where the class tells values apart by their text: whoever read the "
-        "table may have guessed that type from its rows, and then one row respells all. Read the "
-        "file with that column as text (pandas: dtype=str), or, if the type is fixed beforehand, "
-        "convert the column to text"
+        "table may have guessed that type from its rows, and then one row changes how all others "
+        "are read. Read the file with that column as text (pandas: dtype=str), or, if the type is "
+        "fixed beforehand, convert the column to text"
     )
 
 
