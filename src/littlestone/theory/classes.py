@@ -231,7 +231,7 @@ def read_row(cls: HypothesisClass, x: object) -> object:
     kinds = kinds_of(cls)
     if not kinds:
         return x
-    if isinstance(x, Mapping):
+    if type(x) is dict or isinstance(x, Mapping):
         return {name: plain_number(x[name]) for name in kinds if name in x}
     return plain_number(x)
 

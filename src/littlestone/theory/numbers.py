@@ -48,7 +48,7 @@ def number_of(value: object) -> float:
     >>> number_of(np.int8(3)), number_of(None)
     (3.0, -inf)
     """
-    number = float_of(value)
+    number = value if type(value) is float else float_of(value)
     return number if number == number else -math.inf
 
 

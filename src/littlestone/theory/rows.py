@@ -87,6 +87,8 @@ def label(y: object) -> bool:
     Traceback (most recent call last):
     littlestone.theory.errors.BadExample: label 2 is not 0 or 1
     """
+    if y is True or y is False:
+        return bool(y)
     if isinstance(y, np.generic):
         y = plain(y)
     if isinstance(y, bytes):

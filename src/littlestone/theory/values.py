@@ -145,6 +145,8 @@ def key_of(value: object) -> bytes:
     """
     if type(value) is str and not value[-1:].isdecimal():
         return b"s" + value.encode("utf-8", "surrogatepass")
+    if type(value) is int and -SMALL < value < SMALL:
+        return b"i%x" % value  # its own canonical value
     return encode(canonical(value))
 
 
