@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 import littlestone as ls
-from littlestone.privacy.rehearsal import SeededNoise
+from littlestone.privacy.testing import SeededNoise
 
 EPSILON, DELTA = 20, 1e-6
 HORIZONS = (1_000, 2_000, 5_000, 10_000, 20_000)

@@ -1,12 +1,18 @@
 """Lemma 6.2, measured: the least share of the votes that the most voted rule ever had."""
 
+import math
+from itertools import pairwise
+
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from littlestone.edge.specs import parse_spec
-from littlestone.lab.adversaries import ADVERSARIES
-from littlestone.lab.agreement import least_share, supported
-from littlestone.lab.streams import Stream
+from littlestone.classes.base import HypothesisClass
+from littlestone.classes.specs import parse_spec
+from littlestone.learners.forest import Forest
+from littlestone.simulate.adversaries import ADVERSARIES
+from littlestone.simulate.games import marks
+from littlestone.simulate.streams import Stream
 
 TREES, ROUNDS, SEEDS = 400, 100_000, range(1, 4)
 
@@ -26,3 +32,42 @@ def run() -> None:
                     least = min(least, least_share(cls, stream, leaves, TREES, seed))
             table.add_row(spec, name, str(leaves), f"{least:.4f}", f"2^{supported(leaves):.0f}")
     Console(highlight=False, emoji=False, width=100).print(table)
+
+
+def supported(leaves: int) -> float:
+    """Return the binary logarithm of the share that the proof supports.
+
+    >>> supported(4)
+    -22.0
+    """
+    return -4 * leaves - 4 - math.log2(leaves)
+
+
+def least_share(cls: HypothesisClass, stream: Stream, leaves: int, trees: int, seed: int) -> float:
+    """Return the least share that the most voted rule had, over the sampled rounds.
+
+    Parameters
+    ----------
+    cls
+        The class.
+    stream
+        The rounds.
+    leaves
+        The leaves of a tree.
+    trees
+        How many trees there are.
+    seed
+        The seed of the forest.
+
+    Returns
+    -------
+    float
+        The share of all trees.
+    """
+    forest = Forest(cls, [leaves] * trees, seed, root="dies")
+    least = 1.0
+    for start, stop in pairwise([0, *marks(len(stream))]):
+        part = stream.part(start, stop)
+        forest.learn(part.batch, part.answers, np.arange(start, stop))
+        least = min(least, max(forest.votes.values(), default=0) / trees)
+    return least

@@ -21,15 +21,15 @@ from rich.progress import track
 from rich.table import Table
 
 from bench.trials import PROCESSES
-from littlestone.edge.comparing import read_stream
-from littlestone.edge.specs import parse_spec
-from littlestone.lab.adversaries import ADVERSARIES, Adversary
-from littlestone.lab.contenders import contender
-from littlestone.lab.games import play
-from littlestone.lab.streams import Stream
-from littlestone.lab.sweeps import REFUSALS
-from littlestone.lab.telemetry import COLUMNS, write_events
-from littlestone.privacy.rehearsal import SeededNoise
+from littlestone.classes.specs import parse_spec
+from littlestone.cli.compare_run import read_stream
+from littlestone.privacy.testing import SeededNoise
+from littlestone.simulate.adversaries import ADVERSARIES, Adversary
+from littlestone.simulate.games import play
+from littlestone.simulate.registry import contender
+from littlestone.simulate.streams import Stream
+from littlestone.simulate.sweeps import REFUSALS
+from littlestone.simulate.telemetry import COLUMNS, write_events
 
 EPSILON, DELTA, SEEDS, AIM = 1.0, 1e-6, range(5), 2.0
 LEARNERS = ("auto", "dpsoa", "dpsoa-paper", "experts")

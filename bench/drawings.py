@@ -1,18 +1,19 @@
 """The pictures of docs/theory.md, drawn by our own code. Noise is `SeededNoise`: NOT PRIVATE."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
 
 import littlestone as ls
-from littlestone.edge.curves import Chart, Curve, drawn, standalone
-from littlestone.edge.treepicture import tree_picture
-from littlestone.lab.adversaries import halving
-from littlestone.lab.streams import Stream
-from littlestone.privacy.rehearsal import SeededNoise
-from littlestone.theory.rows import part_of
+from littlestone.classes.dimension import Leaf, MistakeTree, describe, paths
+from littlestone.display import Markup, clipped, element
+from littlestone.hypotheses.rows import part_of
+from littlestone.privacy.testing import SeededNoise
+from littlestone.report.figures import Chart, Curve, drawn, standalone
+from littlestone.simulate.adversaries import halving
+from littlestone.simulate.streams import Stream
 
 FOLDER = Path("docs/figures/theory")
 ROUNDS, CUTS = 20_000, 7
@@ -21,7 +22,7 @@ ROUNDS, CUTS = 20_000, 7
 def run() -> None:
     """Draw them all."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    style = files("littlestone.edge").joinpath("curves.css").read_text("utf-8")
+    style = files("littlestone.report").joinpath("curves.css").read_text("utf-8")
     tree = ls.witness(ls.Thresholds(1, CUTS))
     pictures = {
         "tree": tree_picture(tree, "A shattered mistake tree of the thresholds on 7 points"),
@@ -93,3 +94,43 @@ def _level(value: float, points: Sequence[tuple[float, float]]) -> list[tuple[fl
 
 if __name__ == "__main__":
     run()
+
+
+ROW, STEP, LEFT, TOP, LETTER = 26.0, 150.0, 12.0, 24.0, 7.0
+LONGEST = 18
+
+
+def tree_picture(tree: MistakeTree, title: str) -> Markup:
+    """The tree as one SVG element."""
+    ends = list(paths(tree))
+    width = LEFT + STEP * len(ends[0][0]) + LETTER * max(len(str(rule)) for _, rule in ends) + 24
+    height = TOP + ROW * len(ends)
+    marks = list(_marks(tree, 0, 0.0, float(len(ends))))
+    return element(
+        "svg",
+        element("title", title),
+        *marks,
+        role="img",
+        xmlns="http://www.w3.org/2000/svg",
+        viewBox=f"0 0 {width:g} {height:g}",
+    )
+
+
+def _marks(tree: MistakeTree, level: int, top: float, rows: float) -> Iterator[Markup]:
+    """What stands for a tree whose leaves fill `rows` rows from `top` on."""
+    x, y = LEFT + STEP * level, TOP + ROW * (top + rows / 2 - 0.5)
+    if isinstance(tree, Leaf):
+        yield element("text", str(tree.rule), x=f"{x:g}", y=f"{y + 4:g}", class_="rule")
+        return
+    asked = clipped(describe(tree.point) + " ?", LONGEST)
+    from_x = x + LETTER * len(asked) + 6
+    for answer, branch in enumerate((tree.zero, tree.one)):
+        down = top + answer * rows / 2
+        to_y = TOP + ROW * (down + rows / 4 - 0.5)
+        to_x = x + STEP - 6
+        style = f"branch c{answer}-line"
+        yield element("path", class_=style, d=f"M{from_x:g} {y:g}L{to_x:g} {to_y:g}", fill="none")
+        middle = (from_x + to_x) / 2, (y + to_y) / 2 - 4
+        yield element("text", str(answer), x=f"{middle[0]:g}", y=f"{middle[1]:g}", class_="tick")
+        yield from _marks(branch, level + 1, down, rows / 2)
+    yield element("text", asked, x=f"{x:g}", y=f"{y + 4:g}")

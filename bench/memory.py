@@ -18,7 +18,7 @@ import pyarrow.parquet
 from rich.console import Console
 from rich.table import Table
 
-from littlestone.lab.streams import scores
+from littlestone.simulate.streams import scores
 
 ROUNDS, PART = 10**7, 10**6
 AIM = 300

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from bench.trials import Case, Tally, tallies
 from littlestone import HypothesisClass, Plan, Points, Rules, Sets, Thresholds
-from littlestone.lab.streams import SPACINGS, Stream, rows, scores, values
+from littlestone.simulate.streams import SPACINGS, Stream, rows, scores, values
 
 SEEDS = range(20)
 DELTAS = (1e-6, 1e-9)

@@ -7,7 +7,7 @@ import numpy.typing as npt
 from rich.console import Console
 from rich.table import Table
 
-from littlestone.learning.prediction import firing, lift_law, reaching
+from littlestone.learners.vote_model import firing, lift_law, reaching
 
 REACH = 600
 LIFTS = np.arange(-REACH, REACH + 1)

@@ -19,14 +19,14 @@ from river.preprocessing import OneHotEncoder, StandardScaler
 from river.tree import HoeffdingTreeClassifier
 
 from bench.auto import PAPER_FITS
-from littlestone.edge.specs import parse_spec
-from littlestone.lab.adversaries import ADVERSARIES
-from littlestone.lab.contenders import CONTENDERS, contender, is_vacuous
-from littlestone.lab.games import play
-from littlestone.lab.streams import Stream
-from littlestone.lab.sweeps import REFUSALS
-from littlestone.privacy.rehearsal import SeededNoise
-from littlestone.theory.rows import row_of
+from littlestone.classes.specs import parse_spec
+from littlestone.hypotheses.rows import row_of
+from littlestone.privacy.testing import SeededNoise
+from littlestone.simulate.adversaries import ADVERSARIES
+from littlestone.simulate.games import play
+from littlestone.simulate.registry import CONTENDERS, contender, is_vacuous
+from littlestone.simulate.streams import Stream
+from littlestone.simulate.sweeps import REFUSALS
 
 EPSILON, DELTA, ROUNDS, SEEDS = 1.0, 1e-6, 10_000, range(5)
 CASES = (

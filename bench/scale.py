@@ -27,18 +27,18 @@ from rich.table import Table
 
 from bench.clock import seconds
 from littlestone import DPSOA, Plan, Rules
-from littlestone.edge.engine import Ray
-from littlestone.edge.engine.far import open_far_rows
-from littlestone.edge.resuming import run_stored
-from littlestone.edge.running import run as run_task
-from littlestone.edge.tasks import Task, learn_block
-from littlestone.lab.streams import rows
-from littlestone.learning.forest import Forest
-from littlestone.learning.rounds import Numbers, Rounds
-from littlestone.learning.tree import written
-from littlestone.theory.classes import HypothesisClass
-from littlestone.theory.hypothesis import Hypothesis
-from littlestone.theory.values import Mask
+from littlestone.classes.base import HypothesisClass
+from littlestone.cli.run import run as run_task
+from littlestone.cli.run import run_stored
+from littlestone.hypotheses.base import Hypothesis
+from littlestone.hypotheses.values import Mask
+from littlestone.learners.forest import Forest
+from littlestone.learners.rounds import Numbers, Rounds
+from littlestone.learners.tree import written
+from littlestone.ray import Ray
+from littlestone.ray.rows import open_far_rows
+from littlestone.simulate.streams import rows
+from littlestone.store.run_config import Task, learn_block
 
 ROUNDS, PART, GROUP, TRIES = 2 * 10**7, 10**6, 1 << 17, 2
 AIM = 0.6

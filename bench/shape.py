@@ -68,7 +68,7 @@ def events(folder: Path) -> Path:
 
 def learn(*arguments: object) -> None:
     """Run the command `learn` in this process."""
-    from littlestone.edge.cli import main
+    from littlestone.cli.main import main
 
     options = ["--class", "rules:version", "--label", "failed", "--epsilon", "9", "--delta", "1e-6"]
     old, sys.argv = sys.argv, ["littlestone", "learn", *map(str, arguments), *options]

@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.progress import track
 
 from littlestone import DPSOA, HypothesisClass, Plan
-from littlestone.lab.streams import Stream
-from littlestone.privacy.rehearsal import SeededNoise
+from littlestone.privacy.testing import SeededNoise
+from littlestone.simulate.streams import Stream
 
 PROCESSES = 2
 PART = 10**6

@@ -14,7 +14,7 @@ from typing import Any
 from typer.testing import CliRunner
 
 import littlestone
-from littlestone.edge.cli import app
+from littlestone.cli.main import app
 
 HERE = Path(__file__).parent
 WIDTH = 100

@@ -6,8 +6,8 @@ from importlib.resources import files
 from pathlib import Path
 
 import littlestone as ls
-from littlestone.edge.curves import Chart, Curve, drawn, standalone
-from littlestone.learning.trace import Sample
+from littlestone.learners.trace import Sample
+from littlestone.report.figures import Chart, Curve, drawn, standalone
 
 
 def folder() -> Path:
@@ -36,6 +36,6 @@ def plot(path: Path, title: str, samples: Sequence[Sample], doing_nothing: Seque
         log_across=False,
         at=[len(doing_nothing) * part / 4 for part in range(5)],
     )
-    style = files("littlestone.edge").joinpath("curves.css").read_text("utf-8")
+    style = files("littlestone.report").joinpath("curves.css").read_text("utf-8")
     path.write_text(standalone(drawn(chart), style), encoding="utf-8")
     print(f"  drawn: {path} (private: it shows mistakes)")

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import ray
 from ray.exceptions import ActorDiedError, WorkerCrashedError
 
-from littlestone.edge.engine import Ray
+from littlestone.ray import Ray
 
 How: TypeAlias = Literal["dies", "died", "misses"]
 

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-MAIN = "from littlestone.edge.cli import main; main()"
+MAIN = "from littlestone.cli.main import main; main()"
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
 

@@ -5,10 +5,9 @@ from fractions import Fraction
 from typing import Any, cast
 
 import littlestone as ls
-from littlestone.lab.subjects import AnyPlan, small
+from littlestone.audit.runs import AnyPlan, small
 from littlestone.privacy import StableHistogram, SystemNoise
-from littlestone.privacy.noise import Address
-from littlestone.privacy.tails import Margins
+from littlestone.privacy.noise import Address, Margins
 
 SMALL = replace(
     ls.Plan.practical(ls.Points(), 2, 0.001, 10),

@@ -45,14 +45,14 @@ MUTANTS = [
     # The five that survived in version 0.1.
     Mutant(
         "cap counts are not saved",
-        "learning/private.py",
+        "learners/base.py",
         "keep(Saved(live, memory, self._unsaved_users(), self.releases, trace))",
         "keep(Saved(live, memory, {}, self.releases, trace))",
         "test_store.py",
     ),
     Mutant(
         "published before COMMIT",
-        "edge/store.py",
+        "store/store.py",
         """            self._db.execute("COMMIT")
             self._refuse_if_displaced()""",
         """            self.published = public
@@ -73,7 +73,7 @@ MUTANTS = [
     ),
     Mutant(
         "condition (3) of the keep-curve is not asked",
-        "privacy/drawn_and_kept.py",
+        "privacy/selection.py",
         "and g * odds_now <= odds_after <= g**2 * odds_now",
         "and odds_after <= g**2 * odds_now",
         "privacy/test_drawn_and_kept.py",
@@ -102,7 +102,7 @@ MUTANTS = [
     ),
     Mutant(
         "a reported epsilon is rounded to the nearest float",
-        "privacy/exact.py",
+        "privacy/parameters.py",
         "return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)",
         "return nearest",
         "privacy/test_spending.py",
@@ -132,7 +132,7 @@ MUTANTS = [
     ),
     Mutant(
         "a tail is a margin too thick",
-        "privacy/tails.py",
+        "privacy/noise.py",
         "return _power(margin, scale, digits) if margin > 0 else (Fraction(1), Fraction(1))",
         "return _power(margin - 1, scale, digits) if margin > 0 else (Fraction(1), Fraction(1))",
         "privacy/test_tails.py",
@@ -140,28 +140,28 @@ MUTANTS = [
     # The monitors.
     Mutant(
         "the mistakes monitor's scale forgets the cap",
-        "privacy/above_threshold.py",
+        "privacy/sparse_vector.py",
         "self._scale = noise_scale(self.cap / self.cost.epsilon)",
         "self._scale = noise_scale(1 / self.cost.epsilon)",
         "privacy/test_spending.py",
     ),
     Mutant(
         "the lift is not drawn anew in an epoch",
-        "privacy/above_threshold.py",
+        "privacy/sparse_vector.py",
         "self._mistakes, self._kept_noise = 0, None",
         "self._mistakes = 0",
         "privacy/test_spending.py privacy/test_gate.py",
     ),
     Mutant(
         "the count is not reset at a firing",
-        "privacy/above_threshold.py",
+        "privacy/sparse_vector.py",
         "self._mistakes, self._kept_noise = 0, None",
         "self._kept_noise = None",
         "privacy/test_above_threshold.py privacy/test_tails.py",
     ),
     Mutant(
         "a run that fires goes on in its epoch",
-        "privacy/above_threshold.py",
+        "privacy/sparse_vector.py",
         """            if fired is not None:
                 self._begin_epoch()
 """,
@@ -170,14 +170,14 @@ MUTANTS = [
     ),
     Mutant(
         "the query noise forgets the releases",
-        "privacy/above_threshold.py",
+        "privacy/sparse_vector.py",
         "return reach / own, 2 * releases * reach / (epsilon - own)",
         "return reach / own, 2 * reach / (epsilon - own)",
         "privacy/test_above_threshold.py privacy/test_gate.py",
     ),
     Mutant(
         "an exhausted sparse vector goes on",
-        "privacy/above_threshold.py",
+        "privacy/sparse_vector.py",
         "return self.firings >= self.releases",
         "return self.firings > self.releases",
         "privacy/test_above_threshold.py privacy/test_gate.py",
@@ -220,28 +220,28 @@ MUTANTS = [
     ),
     Mutant(
         "the published key is not left out",
-        "privacy/gate.py",
+        "privacy/gates.py",
         "leave_out = self.published if self.leave_out_published else None",
         "leave_out = None",
         "test_dpsoa.py privacy/test_gate.py",
     ),
     Mutant(
         "naming none weighs nothing",
-        "privacy/drawn_and_kept.py",
+        "privacy/selection.py",
         "down ** (top - n) if n else down**top)",
         "down ** (top - n) if n else 1)",
         "privacy/test_drawn_and_kept.py",
     ),
     Mutant(
         "a drawn key is always kept",
-        "privacy/drawn_and_kept.py",
+        "privacy/selection.py",
         "return keys[ticket // weights[n]] if kept else None",
         "return keys[ticket // weights[n]]",
         "privacy/test_drawn_and_kept.py",
     ),
     Mutant(
         "the keep-curve is not checked",
-        "privacy/drawn_and_kept.py",
+        "privacy/selection.py",
         "if not is_lawful_step(now, after, self.growth**2, low):",
         "if after < now:",
         "privacy/test_drawn_and_kept.py",
@@ -256,28 +256,28 @@ MUTANTS = [
     # What adds up.
     Mutant(
         "delta is not split among the releases",
-        "privacy/gate.py",
+        "privacy/gates.py",
         "delta=self.cost.delta / releases)",
         "delta=self.cost.delta)",
         "privacy/test_spending.py privacy/test_gate.py",
     ),
     Mutant(
         "a plan's delta is not split by the cap",
-        "learning/plan.py",
+        "learners/plan.py",
         "return self.delta / (self.cap or 1 if self.releases is None else self.releases)",
         "return self.delta",
         "test_plans.py test_dpsoa.py test_saving.py",
     ),
     Mutant(
         "a plan's epsilon is not split by the cap",
-        "learning/plan.py",
+        "learners/plan.py",
         "return (self.epsilon - self.epsilon_monitor) / selections",
         "return self.epsilon - self.epsilon_monitor",
         "test_plans.py test_dpsoa.py test_saving.py",
     ),
     Mutant(
         "selections beyond the first are free for a user",
-        "privacy/epochs.py",
+        "privacy/gates.py",
         "return self._monitor.cost + self._selector.cost.times(self._monitor.cap)",
         "return self._monitor.cost + self._selector.cost",
         "privacy/test_gate.py",
@@ -312,7 +312,7 @@ MUTANTS = [
     ),
     Mutant(
         "the guarantee is said per event, whatever the unit",
-        "privacy/gate.py",
+        "privacy/gates.py",
         "return Guarantee.of(self._total(), self._noise, self.unit, self._user_cap)",
         "return Guarantee.of(self._total(), self._noise)",
         "privacy/test_spending.py privacy/test_gate.py",
@@ -320,35 +320,35 @@ MUTANTS = [
     # Forward only.
     Mutant(
         "a spender can be copied",
-        "privacy/spender.py",
+        "privacy/mechanism.py",
         'raise TypeError("a spender cannot be copied: stepping a copy is a second release")',
         "return self",
         "privacy/test_spending.py test_learner_use.py",
     ),
     Mutant(
         "a spender can be pickled",
-        "privacy/spender.py",
+        "privacy/mechanism.py",
         "def __reduce_ex__(self, protocol: object) -> NoReturn:",
         "def _reduce_ex(self, protocol: object) -> NoReturn:",
         "privacy/test_spending.py test_learner_use.py",
     ),
     Mutant(
         "a spender works in a forked child",
-        "privacy/spender.py",
+        "privacy/mechanism.py",
         "if os.getpid() != self._home:",
         "if False:",
         "privacy/test_spending.py",
     ),
     Mutant(
         "two threads step at once",
-        "privacy/spender.py",
+        "privacy/mechanism.py",
         "if not self._lock.acquire(blocking=False):",
         "if self._lock.acquire(blocking=False) and False:",
         "privacy/test_spending.py",
     ),
     Mutant(
         "an exporter lives on",
-        "privacy/spender.py",
+        "privacy/mechanism.py",
         """            self._moved = True
             return self._state()
 """,
@@ -358,7 +358,7 @@ MUTANTS = [
     ),
     Mutant(
         "a learner that was not kept lives on",
-        "privacy/spender.py",
+        "privacy/mechanism.py",
         """            self._moved = True
             keep(self._state())
             self._moved = False
@@ -369,14 +369,14 @@ MUTANTS = [
     ),
     Mutant(
         "another promise's state is resumed",
-        "privacy/spender.py",
+        "privacy/mechanism.py",
         "if mine != theirs:",
         "if False:",
         "privacy/test_spending.py test_saving.py",
     ),
     Mutant(
         "a learner goes on after a step that was interrupted",
-        "learning/private.py",
+        "learners/base.py",
         "if not self._under_way.acquire(blocking=False):",
         "if self._under_way.acquire(blocking=False) and False:",
         "test_learner_use.py",
@@ -384,35 +384,35 @@ MUTANTS = [
     # The rounds, and what a round can move.
     Mutant(
         "a null round does not take its number",
-        "learning/rounds.py",
+        "learners/rounds.py",
         "answers[kept], number[kept], route[kept])",
         "answers[kept], number[: len(kept)], route[kept])",
         "test_dpsoa.py test_shown_to_the_gate.py",
     ),
     Mutant(
         "a null round is routed by its place",
-        "learning/rounds.py",
+        "learners/rounds.py",
         "answers[kept], number[kept], route[kept])",
         "answers[kept], number[kept], route[: len(kept)])",
         "test_dpsoa.py test_shown_to_the_gate.py",
     ),
     Mutant(
         "users are routed by round",
-        "learning/rounds.py",
+        "learners/rounds.py",
         "route = number if users is None else users",
         "route = number",
         "test_dpsoa.py test_shown_to_the_gate.py",
     ),
     Mutant(
         "coins of a round depend on its place in the batch",
-        "learning/forest.py",
+        "learners/forest.py",
         "return below(trees, coins(seed, Purpose.TREE, routes))",
         "return below(trees, coins(seed, Purpose.TREE, np.arange(np.size(routes))))",
         "test_forest.py test_dpsoa.py",
     ),
     Mutant(
         "a guess is the same in every generation of a tree",
-        "learning/forest.py",
+        "learners/forest.py",
         """        address = self.epoch, number, tree.generation, parent
 """,
         """        address = self.epoch, number, parent
@@ -421,35 +421,35 @@ MUTANTS = [
     ),
     Mutant(
         "a cap lets one round more through",
-        "learning/dpsoa.py",
+        "learners/dpsoa.py",
         "return self._rounds_of[route] <= self.plan.cap",
         "return self._rounds_of[route] <= self.plan.cap + 1",
         "test_dpsoa.py test_shown_to_the_gate.py",
     ),
     Mutant(
         "a null round is not counted against the cap",
-        "learning/dpsoa.py",
+        "learners/dpsoa.py",
         "if self.plan.cap is not None and not self._within_cap(route):",
         "if y is not None and self.plan.cap is not None and not self._within_cap(route):",
         "test_dpsoa.py",
     ),
     Mutant(
         "cap counts are not revived",
-        "learning/dpsoa.py",
+        "learners/dpsoa.py",
         "self._rounds_of = dict(users)",
         "self._rounds_of = {}",
         "test_store.py",
     ),
     Mutant(
         "cap counts are not written",
-        "edge/shelf.py",
+        "store/serialization.py",
         'db.executemany("INSERT OR REPLACE INTO users VALUES (?, ?)", users)',
         "list(users)",
         "test_store.py",
     ),
     Mutant(
         "the forest is not replanted at a firing",
-        "learning/restarting.py",
+        "learners/runners.py",
         """        \"\"\"Start the next epoch from the published rule.\"\"\"
         self.forest.restart(self.rule)
 """,
@@ -459,7 +459,7 @@ MUTANTS = [
     ),
     Mutant(
         "the forest is not replanted at a public restart",
-        "learning/restarting.py",
+        "learners/runners.py",
         """            self._buffer.clear()
             self._forest.restart(self.rule)
 """,
@@ -469,21 +469,21 @@ MUTANTS = [
     ),
     Mutant(
         "mistakes pending at a firing are counted again",
-        "learning/restarting.py",
+        "learners/runners.py",
         "self._pending, self._window = 0, FIRST_WINDOW",
         "self._window = FIRST_WINDOW",
         "test_dpsoa.py test_shown_to_the_gate.py",
     ),
     Mutant(
         "experts keep their scores after a firing",
-        "learning/experts.py",
+        "learners/experts.py",
         "        super()._forget()\n",
         "",
         "test_shown_to_the_gate.py test_experts.py",
     ),
     Mutant(
         "learning goes on past the horizon",
-        "learning/private.py",
+        "learners/base.py",
         "stop = max(self.rounds, min(end, self._horizon))",
         "stop = end",
         "test_learner_use.py",
@@ -491,84 +491,84 @@ MUTANTS = [
     # The store.
     Mutant(
         "what was committed to a file that was moved away is acknowledged",
-        "edge/store.py",
+        "store/store.py",
         "self._refuse_if_displaced()  # what was committed elsewhere is not acknowledged",
         "pass",
         "test_store_files.py",
     ),
     Mutant(
         "the log of another file is read into a new one",
-        "edge/storefile.py",
+        "store/files.py",
         "found = [file.name for file in beside if file.exists()]",
         "found = [file.name for file in beside if False]",
         "test_store_files.py",
     ),
     Mutant(
         "rows that were changed are not noticed",
-        "edge/storefile.py",
+        "store/files.py",
         "if not seal.holds():",
         "if False:",
         "test_store_files.py",
     ),
     Mutant(
         "an old copy is forgotten when it is opened again",
-        "edge/store.py",
+        "store/store.py",
         "            if condemned:",
         "            if False:",
         "test_store_files.py",
     ),
     Mutant(
         "who held the file before may commit",
-        "edge/store.py",
+        "store/store.py",
         "if generation_of(self._db) != self.generation:",
         "if False:",
         "test_store.py",
     ),
     Mutant(
         "opening is no move",
-        "edge/store.py",
+        "store/store.py",
         "UPDATE about SET value = value + 1 WHERE",
         "UPDATE about SET value = value + 0 WHERE",
         "test_store.py",
     ),
     Mutant(
         "a batch that was cut short is committed with the next",
-        "edge/store.py",
+        "store/store.py",
         "if self.learner.rounds != rounds:",
         "if False:",
         "test_store.py",
     ),
     Mutant(
         "a key's rows are not compared",
-        "edge/store.py",
+        "store/store.py",
         "if row[0] != digest:",
         "if False:",
         "test_store.py",
     ),
     Mutant(
         "a known key is learned again",
-        "edge/store.py",
+        "store/store.py",
         "one = None if key is None else self._known_or_not(key, digest)",
         "one = None",
         "test_store.py",
     ),
     Mutant(
         "a commit need not be on disk",
-        "edge/store.py",
+        "store/store.py",
         'db.execute("PRAGMA synchronous = FULL")',
         'db.execute("PRAGMA synchronous = OFF")',
         "test_store.py",
     ),
     Mutant(
         "the store's file is for everybody",
-        "edge/store.py",
+        "store/store.py",
         "os.chmod(path, 0o600)",
         "os.chmod(path, 0o644)",
         "test_store.py",
     ),
     Mutant(
         "an older copy is not found out by its releases",
-        "edge/witness.py",
+        "store/releases_file.py",
         "            if self._knows_more(found, said):",
         "            if False:",
         "test_store.py",

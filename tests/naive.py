@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 
 import littlestone as ls
-from littlestone.learning.choosing import missing_from
-from littlestone.learning.coins import Purpose, coins
-from littlestone.learning.rounds import user_number
+from littlestone.learners.rounds import user_number
+from littlestone.learners.tree import Purpose, coins
+from littlestone.learners.tuning import missing_from
 from littlestone.privacy import HistSparse, Noise
 
 Row = tuple[int, ...]

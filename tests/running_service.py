@@ -13,14 +13,13 @@ from typing import Any
 
 import httpx
 
-from littlestone.edge.service.app import make_app
-from littlestone.edge.service.connections import admission
-from littlestone.edge.service.limits import Limits, Places
-from littlestone.edge.service.parts import Service
-from littlestone.edge.service.roles import Keys, Role
-from littlestone.edge.service.server import bound, server_for
-from littlestone.edge.store import Store, create, open_store
-from littlestone.edge.tasks import Task, chosen_for
+from littlestone.service.app import make_app
+from littlestone.service.connections import admission
+from littlestone.service.dependencies import Keys, Role, Service
+from littlestone.service.limits import Limits, Places
+from littlestone.service.server import bound, server_for
+from littlestone.store.run_config import Task, chosen_for
+from littlestone.store.store import Store, create, open_store
 
 TOKENS: dict[Role, str] = {"feeder": "the feeder's own token", "operator": "the operator's token"}
 QUIET: dict[str, Any] = {"version": 1, "disable_existing_loggers": False}

@@ -25,8 +25,8 @@ import pyarrow
 import pyarrow.parquet
 
 from commands import MAIN
-from littlestone.edge.about import BadStore
-from littlestone.edge.store import Shown, read_store
+from littlestone.store.serialization import BadStore
+from littlestone.store.store import Shown, read_store
 
 ROWS, BATCH, CLIENTS = 300_000, 200, 3
 
@@ -209,7 +209,7 @@ def _started(folder: Path, source: list[str]) -> subprocess.Popen[bytes]:
     arguments = ["learn", *source, "--class", "rules:a,b", "--label", "y", "--delta", "1e-8",
                  "--db", "run.db", "--out", "r.jsonl"]  # fmt: skip
     code = (
-        f"import sys; sys.argv[1:] = {arguments!r}; from littlestone.edge.cli import main; main()"
+        f"import sys; sys.argv[1:] = {arguments!r}; from littlestone.cli.main import main; main()"
     )
     return subprocess.Popen([sys.executable, "-c", code], cwd=folder, stdout=subprocess.DEVNULL)
 

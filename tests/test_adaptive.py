@@ -10,12 +10,12 @@ import pytest
 
 import littlestone as ls
 from classes import CASES, targets
-from littlestone.learning import prefix
-from littlestone.learning.prefix import Learned, Prefix, Replay
-from littlestone.privacy.rehearsal import SeededNoise
-from littlestone.theory.classes import HypothesisClass, State, differ
-from littlestone.theory.rows import as_batch, part_of
-from littlestone.theory.vocabulary import one_of
+from littlestone.classes.base import HypothesisClass, State, differ
+from littlestone.hypotheses.kinds import one_of
+from littlestone.hypotheses.rows import as_batch, part_of
+from littlestone.learners import replay as prefix
+from littlestone.learners.replay import Learned, Prefix, Replay
+from littlestone.privacy.testing import SeededNoise
 
 TREES = 5
 

@@ -10,16 +10,21 @@ import pytest
 
 import littlestone as ls
 from classes import CASES
-from littlestone.lab.adversaries import ADVERSARIES, Adaptive, Adversary, halving, mirror
-from littlestone.lab.contenders import CONTENDERS, contender
-from littlestone.lab.games import marks, play
-from littlestone.lab.hindsight import best_mistakes
-from littlestone.lab.mirror import Mirror, TreeAdversary
-from littlestone.lab.streams import Stream
-from littlestone.lab.transcripts import transcript_from_json
-from littlestone.privacy.exact import BadParameter
-from littlestone.privacy.rehearsal import SeededNoise
-from littlestone.theory.rows import row_of
+from littlestone.hypotheses.rows import row_of
+from littlestone.privacy.parameters import BadParameter
+from littlestone.privacy.testing import SeededNoise
+from littlestone.simulate.adversaries import (
+    ADVERSARIES,
+    Adaptive,
+    Adversary,
+    Mirror,
+    TreeAdversary,
+    halving,
+    mirror,
+)
+from littlestone.simulate.games import best_mistakes, marks, play, transcript_from_json
+from littlestone.simulate.registry import CONTENDERS, contender
+from littlestone.simulate.streams import Stream
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
 

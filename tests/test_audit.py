@@ -13,15 +13,17 @@ import pytest
 import littlestone as ls
 from commands import littlestone
 from leaks import FEW_TREES, SMALL, SMALLER, KeepingSingleVotes, WithHalvedNoise
-from littlestone.lab.audits import Audit, audit
-from littlestone.lab.bounds import at_least, epsilon_bound, lower, power, upper
-from littlestone.lab.events import best_event
-from littlestone.lab.neighbours import for_forests, with_a_null_round
-from littlestone.lab.runs import Firing, Make, Neighbours, Seen
-from littlestone.lab.scored import for_every_round, for_experts
-from littlestone.lab.subjects import AnyPlan, Subject, small
-from littlestone.learning.adaptive import EveryRoundPlan
-from littlestone.learning.plan import Plan
+from littlestone.audit.audit import Audit, audit_runs, best_event
+from littlestone.audit.bounds import at_least, epsilon_bound, lower, power, upper
+from littlestone.audit.neighbours import (
+    for_every_round,
+    for_experts,
+    for_forests,
+    with_a_null_round,
+)
+from littlestone.audit.runs import AnyPlan, Firing, Make, Neighbours, Seen, Subject, small
+from littlestone.learners.adaptive import EveryRoundPlan
+from littlestone.learners.plan import Plan
 from littlestone.privacy import BadParameter
 
 SURE, ENOUGH = 1 - 1e-7, 0.999
@@ -31,7 +33,7 @@ CUTS = ls.Thresholds(1, 15)
 
 
 def of(make: Make, pair: Neighbours, runs: int = RUNS, claimed: float = 2) -> Audit:
-    return audit(
+    return audit_runs(
         make, pair, control=None, claimed=claimed, delta=0.001, runs=runs, confidence=ENOUGH
     )
 
@@ -86,7 +88,7 @@ def test_a_real_learner_is_not_accused_where_twice_its_epsilon_is(name: str) -> 
     subject, pair = SEEN[name]()
     seen: list[int] = []
     claim = float(subject.claim.epsilon), float(subject.claim.delta)
-    found = audit(
+    found = audit_runs(
         subject,
         pair,
         control=subject.control,
@@ -115,7 +117,7 @@ def test_a_real_learner_is_not_accused_where_twice_its_epsilon_is(name: str) -> 
 def test_the_votes_monitor_is_not_accused_and_needs_more_runs(plan: Plan) -> None:
     """Its lift is spent by noes and its query noise by a yes: one check shows little of either."""
     subject, pair = forest(plan)
-    found = audit(
+    found = audit_runs(
         subject, pair, control=subject.control, claimed=2, delta=0.01, runs=200, confidence=SURE
     )
     assert not found.convicts
@@ -129,7 +131,7 @@ def test_releases_at_every_round_are_not_accused_and_not_detectable(name: str) -
     assert plan.first < plan.horizon
     subject = Subject(name, ls.Points(), plan, 0)
     pair = for_every_round(ls.Points(), plan)[0]
-    found = audit(
+    found = audit_runs(
         subject, pair, control=subject.control, claimed=60, delta=0.01, runs=40, confidence=SURE
     )
     assert not found.convicts
@@ -161,8 +163,8 @@ def test_an_event_is_chosen_without_the_runs_that_bound_it(
         handed.extend(map(list, (*ordering, *cutting)))
         return best_event(ordering, cutting, delta)
 
-    monkeypatch.setattr("littlestone.lab.audits.in_both_worlds", published)
-    monkeypatch.setattr("littlestone.lab.audits.best_event", choosing)
+    monkeypatch.setattr("littlestone.audit.audit.in_both_worlds", published)
+    monkeypatch.setattr("littlestone.audit.audit.best_event", choosing)
     found = of(WithHalvedNoise(), HALVED, runs=40)
     rounds = [[seen[0].round for seen in part] for part in handed]
     assert rounds == [list(range(10))] * 2 + [list(range(10, 20))] * 2

@@ -7,10 +7,10 @@ import pytest
 
 import littlestone as ls
 from classes import CASES
-from littlestone.edge.specs import parse_spec
-from littlestone.theory.class_json import class_from_json, class_to_json, same_class
-from littlestone.theory.errors import BadClass
-from littlestone.theory.finite import explicit
+from littlestone.classes.finite import explicit
+from littlestone.classes.serialization import class_from_json, class_to_json, same_class
+from littlestone.classes.specs import parse_spec
+from littlestone.errors import BadClass
 
 SPECS = ["points:m", "sets:m:3", "rules:a,b\\,c", "thresholds:s:0:100:5", "thresholds:s:0.5:2:0.25",
          "intervals:s:-3:9", "conjunctions:a,b", "table:table.csv"]  # fmt: skip

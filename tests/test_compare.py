@@ -9,16 +9,20 @@ from pathlib import Path
 import pytest
 
 from commands import Command, littlestone
-from littlestone.edge import comparing
-from littlestone.edge.blocks import BadStream
-from littlestone.edge.comparing import Sweep, finished
-from littlestone.edge.comparison import cells, notes, render, spending
-from littlestone.edge.curves import Chart, Curve, drawn, standalone
-from littlestone.edge.pictures import BOUND, FLOOR, charts
-from littlestone.edge.specs import parse_spec
-from littlestone.lab.summary import lines, median_curve
-from littlestone.lab.sweeps import Cell, Result, result_from_json, run_cell
-from littlestone.privacy.exact import BadParameter
+from littlestone.classes.specs import parse_spec
+from littlestone.cli import compare_run
+from littlestone.cli.compare_run import Sweep, cells, finished, notes, render, spending
+from littlestone.data.blocks import BadStream
+from littlestone.privacy.parameters import BadParameter
+from littlestone.report.figures import BOUND, FLOOR, Chart, Curve, charts, drawn, standalone
+from littlestone.simulate.sweeps import (
+    Cell,
+    Result,
+    lines,
+    median_curve,
+    result_from_json,
+    run_cell,
+)
 
 
 @pytest.fixture
@@ -41,7 +45,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> list[Cell]:
             ran.append(cell)
             yield run_cell(parse_spec(cell.cls), cell)
 
-    monkeypatch.setattr(comparing, "_run", run)
+    monkeypatch.setattr(compare_run, "_run", run)
     return ran
 
 
@@ -49,20 +53,20 @@ def test_every_cell_is_done_exactly_once_also_after_a_crash(
     here: list[Cell], tmp_path: Path
 ) -> None:
     path = tmp_path / "sweep.jsonl"
-    whole = comparing.compare(SMALL, resume=path)
+    whole = compare_run.run_sweep(SMALL, resume=path)
     assert len(here) == len(whole) == len({cell.key for cell in here}) == 16
     text = path.read_text()
     assert len(text.splitlines()) == 16
     for cut in (len(text) - 1, len(text) - 40, text.rindex("\n", 0, -1) + 3):
         here.clear()
         path.write_text(text[:cut])
-        again = comparing.compare(SMALL, resume=path)
+        again = compare_run.run_sweep(SMALL, resume=path)
         assert len(here) == 1, "the cell of the torn line, and no other"
         keys = [json.dumps(json.loads(line)["cell"]) for line in path.read_text().splitlines()]
         assert len(keys) == len(set(keys)) == 16
         assert [result.mistakes for result in again] == [result.mistakes for result in whole]
     here.clear()
-    assert len(comparing.compare(SMALL, resume=path)) == 16
+    assert len(compare_run.run_sweep(SMALL, resume=path)) == 16
     assert here == []
 
 
@@ -74,7 +78,7 @@ def missing_or_twice(sweep: Sweep, results: list[Result]) -> bool:
 
 @pytest.mark.usefixtures("here")
 def test_planted_a_comparison_that_drops_or_repeats_a_seed_is_found() -> None:
-    results = comparing.compare(SMALL)
+    results = compare_run.run_sweep(SMALL)
     assert not missing_or_twice(SMALL, results)
     assert missing_or_twice(SMALL, results[:-1])
     assert missing_or_twice(SMALL, [*results[:-1], results[0]])
@@ -91,9 +95,9 @@ def test_a_stopped_sweep_keeps_what_is_done(here: list[Cell], tmp_path: Path) ->
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        comparing.compare(SMALL, resume=path, watch=stop)
+        compare_run.run_sweep(SMALL, resume=path, watch=stop)
     assert len(finished(path)) == 5
-    comparing.compare(SMALL, resume=path)
+    compare_run.run_sweep(SMALL, resume=path)
     assert len(here) == 16
 
 

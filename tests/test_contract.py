@@ -10,7 +10,7 @@ import pytest
 
 import littlestone as ls
 from classes import CASES, targets
-from littlestone.theory.rows import as_batch
+from littlestone.hypotheses.rows import as_batch
 
 Case = tuple[ls.HypothesisClass, list[object]]
 

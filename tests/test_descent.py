@@ -7,15 +7,14 @@ import pytest
 
 import littlestone as ls
 from classes import TABLE
-from littlestone.lab.adversaries import halving
-from littlestone.lab.descent import Labelled, path_of
-from littlestone.lab.games import play
-from littlestone.lab.streams import Stream
-from littlestone.lab.worlds import target_of
-from littlestone.theory.classes import points_of
-from littlestone.theory.intervals import fewest_points
-from littlestone.theory.rows import part_of, row_of
-from littlestone.theory.shattering import Shattering, tabulate
+from littlestone.classes.base import points_of
+from littlestone.classes.dimension import Shattering, tabulate
+from littlestone.classes.intervals import fewest_points
+from littlestone.hypotheses.rows import part_of, row_of
+from littlestone.simulate.adversaries import halving
+from littlestone.simulate.games import play
+from littlestone.simulate.streams import Stream, target_of
+from littlestone.simulate.target_path import Labelled, path_of
 
 ABC = ["a", "b", "c"]
 FINITE: dict[str, ls.HypothesisClass] = {

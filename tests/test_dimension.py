@@ -10,11 +10,11 @@ import pytest
 import littlestone as ls
 import naive
 from classes import CASES
-from littlestone.theory import dimension, shattering
-from littlestone.theory.classes import points_of
-from littlestone.theory.intervals import fewest_points
-from littlestone.theory.shattering import Shattering, tabulate
-from littlestone.theory.trees import Leaf, Node
+from littlestone.classes import dimension
+from littlestone.classes import dimension as shattering
+from littlestone.classes.base import points_of
+from littlestone.classes.dimension import Leaf, Node, Shattering, tabulate
+from littlestone.classes.intervals import fewest_points
 
 
 def random_rows(draw: random.Random, points: int, most: int) -> list[naive.Row]:

@@ -13,10 +13,10 @@ import pytest
 import littlestone as ls
 import naive
 from classes import CASES, targets
-from littlestone.learning.choosing import complexity
-from littlestone.learning.restarting import Restarting
-from littlestone.privacy.rehearsal import SeededNoise
-from littlestone.theory.classes import HypothesisClass
+from littlestone.classes.base import HypothesisClass
+from littlestone.learners.runners import Restarting
+from littlestone.learners.tuning import complexity
+from littlestone.privacy.testing import SeededNoise
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
 
@@ -126,7 +126,7 @@ def test_rounds_put_by_are_the_learners_own(monkeypatch: pytest.MonkeyPatch) -> 
         learners.append(learner)
     assert learners[0].releases == learners[1].releases
     assert learners[0].votes == learners[1].votes
-    monkeypatch.setattr("littlestone.learning.restarting.MOST_PUT_BY", 25)
+    monkeypatch.setattr("littlestone.learners.runners.MOST_PUT_BY", 25)
     bounded = ls.DPSOA(cls, plan=replace(plan, restart_every=10**6), seed=5, noise=SeededNoise(3))
     for _ in range(11):
         bounded.learn_many(np.zeros(10, dtype=int), np.zeros(10, dtype=int))

@@ -23,20 +23,20 @@ import ray
 
 import littlestone as ls
 from commands import MAIN, littlestone
-from littlestone.edge import resuming
-from littlestone.edge.blocks import BadStream
-from littlestone.edge.engine import Lost, Ray, far
-from littlestone.edge.engine import cluster as cluster_module
-from littlestone.edge.engine.far import open_far_rows
-from littlestone.edge.engine.sharded import Sharded
-from littlestone.edge.engine.tasks import Where
-from littlestone.edge.outcome import Outcome
-from littlestone.edge.readers import open_rows
-from littlestone.edge.resuming import run_stored
-from littlestone.edge.store import Store, create, open_store, read_store
-from littlestone.edge.tasks import Task, chosen_for, learn_block
-from littlestone.privacy.exact import BadParameter
-from littlestone.privacy.rehearsal import SeededNoise
+from littlestone.cli import run as resuming
+from littlestone.cli.run import run_stored
+from littlestone.data.blocks import BadStream
+from littlestone.data.readers import open_rows
+from littlestone.privacy.parameters import BadParameter
+from littlestone.privacy.testing import SeededNoise
+from littlestone.ray import Lost, Ray
+from littlestone.ray import cluster as cluster_module
+from littlestone.ray import rows as far
+from littlestone.ray.rows import Where, open_far_rows
+from littlestone.ray.shards import Sharded
+from littlestone.report.result import Outcome
+from littlestone.store.run_config import Task, chosen_for, learn_block
+from littlestone.store.store import Store, create, open_store, read_store
 from soak import soak_engine
 from test_dpsoa import LENGTH, PLANS
 from test_shards import after, make, told

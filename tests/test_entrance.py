@@ -27,18 +27,18 @@ from hypothesis import strategies as st
 
 import littlestone as ls
 import littlestone.river as lr
-from littlestone.edge.blocks import NULL, BadStream, Block, wanted
-from littlestone.edge.parquet import piece_of_table
-from littlestone.edge.readers import Rows, open_rows
-from littlestone.edge.service.bodies import block_of
-from littlestone.edge.service.limits import Limits
-from littlestone.learning.private import PrivateLearner
-from littlestone.learning.rounds import readable_rounds
+from littlestone.data.blocks import NULL, BadStream, Block, wanted
+from littlestone.data.parquet import piece_of_table
+from littlestone.data.readers import Rows, open_rows
+from littlestone.errors import BadColumn
+from littlestone.hypotheses.numbers import number_of
+from littlestone.hypotheses.rows import Batch, label, part_of, row_of
+from littlestone.hypotheses.values import encode, key_of
+from littlestone.learners.base import PrivateLearner
+from littlestone.learners.rounds import readable_rounds
+from littlestone.service.limits import Limits
+from littlestone.service.parsing import block_of
 from littlestone.sklearn import PrivateClassifier
-from littlestone.theory.errors import BadColumn
-from littlestone.theory.numbers import number_of
-from littlestone.theory.rows import Batch, label, part_of, row_of
-from littlestone.theory.values import encode, key_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta", "ignore::FutureWarning")
 

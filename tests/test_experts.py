@@ -17,19 +17,16 @@ from hypothesis import strategies as st
 
 import littlestone as ls
 from classes import CASES, targets
-from littlestone.lab.adversaries import mirror
-from littlestone.lab.games import play
-from littlestone.learning.belief import CHANGED, MISLED, Belief
-from littlestone.learning.evidence import evidence, why_not
-from littlestone.learning.experts import _gate
-from littlestone.learning.placing import Placing, batch_of
-from littlestone.learning.prediction import firing
-from littlestone.learning.weighing import mistakes_wanted
+from littlestone.classes.base import HypothesisClass, points_of
+from littlestone.hypotheses.rows import as_batch, row_of
+from littlestone.learners.experts import CHANGED, MISLED, Belief, _gate, mistakes_wanted
+from littlestone.learners.scores import Placing, batch_of, evidence, why_not
+from littlestone.learners.vote_model import firing
 from littlestone.privacy.accounting import spent
-from littlestone.privacy.rehearsal import SeededNoise
-from littlestone.privacy.spender import Moved
-from littlestone.theory.classes import HypothesisClass, points_of
-from littlestone.theory.rows import as_batch, row_of
+from littlestone.privacy.mechanism import Moved
+from littlestone.privacy.testing import SeededNoise
+from littlestone.simulate.adversaries import mirror
+from littlestone.simulate.games import play
 
 Example = tuple[object, bool | None]
 HORIZON, LENGTH = 240, 260

@@ -14,12 +14,12 @@ import pytest
 
 import littlestone as ls
 from commands import littlestone
-from littlestone.edge.specs import parse_spec
-from littlestone.edge.tasks import Task, chosen_for
-from littlestone.edge.tasks import chosen_from_json as again
-from littlestone.learning.dpsoa import MOST_LEAVES
-from littlestone.learning.plan import Plan
-from littlestone.privacy.exact import BadParameter
+from littlestone.classes.specs import parse_spec
+from littlestone.learners.dpsoa import MOST_LEAVES
+from littlestone.learners.plan import Plan
+from littlestone.privacy.parameters import BadParameter
+from littlestone.store.run_config import Task, chosen_for
+from littlestone.store.run_config import chosen_from_json as again
 
 USUAL: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "horizon": 1000, "tolerance": 0.0}
 KINDS: dict[str, dict[str, Any]] = {

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import littlestone as ls
-from littlestone.learning.rounds import readable_batch
-from littlestone.theory.rows import as_batch, column_of
-from littlestone.theory.values import encode
+from littlestone.hypotheses.rows import as_batch, column_of
+from littlestone.hypotheses.values import encode
+from littlestone.learners.rounds import readable_batch
 
 Columns = Mapping[str, list[Any]]
 

@@ -12,12 +12,12 @@ import pytest
 
 import littlestone as ls
 from classes import CASES, targets
-from littlestone.learning.adaptive import EveryRound
-from littlestone.learning.forest import Root
-from littlestone.learning.releases import Release
-from littlestone.privacy.drawn_and_kept import DrawnAndKept
+from littlestone.learners.adaptive import EveryRound
+from littlestone.learners.base import Release
+from littlestone.learners.forest import Root
 from littlestone.privacy.histogram import StableHistogram
-from littlestone.privacy.rehearsal import SeededNoise
+from littlestone.privacy.selection import DrawnAndKept
+from littlestone.privacy.testing import SeededNoise
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
 Maker = Callable[[random.Random, ls.HypothesisClass, int], Any]

@@ -10,9 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import littlestone as ls
-from littlestone.theory.hypothesis import Hypothesis
-from littlestone.theory.rows import Column
-from littlestone.theory.values import Mask, Plain
+from littlestone.hypotheses.base import Hypothesis
+from littlestone.hypotheses.rows import Column
+from littlestone.hypotheses.values import Mask, Plain
 
 untyped: Any = ls
 

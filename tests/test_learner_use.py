@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 
 import littlestone as ls
 from classes import CASES
-from littlestone.lab.streams import zipf
-from littlestone.learning.rounds import user_number, user_numbers
-from littlestone.learning.trace import Trace
+from littlestone.learners.rounds import user_number, user_numbers
+from littlestone.learners.trace import Trace
 from littlestone.privacy import BadParameter
-from littlestone.privacy.rehearsal import SeededNoise
-from littlestone.privacy.spender import Moved
+from littlestone.privacy.mechanism import Moved
+from littlestone.privacy.testing import SeededNoise
+from littlestone.simulate.streams import zipf
 
 ignoring = pytest.mark.filterwarnings("ignore:delta")
 BASE = ls.Plan.practical(ls.Points(), 8, 0.001, 100)

@@ -9,10 +9,10 @@ import pytest
 
 import littlestone as ls
 from classes import CASES
-from littlestone.lab.games import play
-from littlestone.lab.streams import values
-from littlestone.learning.releases import Releases
-from littlestone.privacy.rehearsal import SeededNoise
+from littlestone.learners.base import Releases
+from littlestone.privacy.testing import SeededNoise
+from littlestone.simulate.games import play
+from littlestone.simulate.streams import values
 
 TAGS = {"div", "table", "caption", "thead", "tbody", "tr", "th", "td", "code"}
 HOSTILE = "<script>alert('x')</script>\u202e&amp;"

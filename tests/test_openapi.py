@@ -17,8 +17,8 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from littlestone.edge.service.roles import Role
-from littlestone.edge.tasks import Task
+from littlestone.service.dependencies import Role
+from littlestone.store.run_config import Task
 from running_service import Running, bearing, running
 
 TASK = Task("", "thresholds:score:0:100:5", "bad", 1.0, 1e-9, 100_000, user="who")

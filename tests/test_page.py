@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from littlestone.edge.service.limits import Limits
-from littlestone.edge.service.page import the_page
+from littlestone.service.limits import Limits
+from littlestone.service.public import the_page
 from running_service import CULPRIT, TOKENS, Running, events, running
 
 CHROMIUM = next(

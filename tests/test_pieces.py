@@ -9,10 +9,10 @@ import random
 import numpy as np
 
 import littlestone as ls
-from littlestone.learning.forest import Forest
+from littlestone.hypotheses.rows import as_batch
+from littlestone.learners.forest import Forest
 from littlestone.privacy import DrawnAndKept, MistakesGate
-from littlestone.privacy.rehearsal import SeededNoise
-from littlestone.theory.rows import as_batch
+from littlestone.privacy.testing import SeededNoise
 
 CHECK_EVERY = 8
 

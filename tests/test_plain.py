@@ -10,8 +10,8 @@ import pytest
 import littlestone as ls
 import naive
 from classes import CASES, TABLE, targets
-from littlestone.lab.games import play
-from littlestone.lab.mirror import TreeAdversary
+from littlestone.simulate.adversaries import TreeAdversary
+from littlestone.simulate.games import play
 
 
 def most_mistakes(

@@ -15,14 +15,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import littlestone as ls
-from littlestone.learning.choosing import SPLITS, Choice, news_of
-from littlestone.learning.prediction import News, Selection, firing, votes_law
-from littlestone.learning.schedule import LARGEST_FACTOR, Schedule
-from littlestone.learning.theorem import TheoremPlan
+from littlestone.learners.plan import TheoremPlan
+from littlestone.learners.tuning import LARGEST_FACTOR, SPLITS, Choice, Schedule, news_of
+from littlestone.learners.vote_model import News, Selection, firing, votes_law
 from littlestone.privacy import BadParameter, DrawnAndKept, MistakesMonitor, StableHistogram
 from littlestone.privacy.accounting import Cost
-from littlestone.privacy.exact import Real, float_above
-from littlestone.privacy.rehearsal import SeededNoise
+from littlestone.privacy.parameters import Real, float_above
+from littlestone.privacy.testing import SeededNoise
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
 
@@ -128,7 +127,7 @@ def test_epochs_promise_what_was_asked(
     unit: Any = "event" if cap is None else "user"
     selector = StableHistogram if epsilon / (cap or 1) < 1 else DrawnAndKept
     choice = Choice(split, selector, 3, 5, (4,), 10.0, 12.0, 0.1)
-    with patch("littlestone.learning.plan.best", lambda *budget: choice):
+    with patch("littlestone.learners.plan.best", lambda *budget: choice):
         learner = ls.DPSOA(POINTS, epsilon, delta, 100, unit=unit, cap=cap)
     _promises(learner, Fraction(epsilon), Fraction(delta), selections=cap or 1)
 

@@ -4,7 +4,7 @@ import pytest
 
 import littlestone as ls
 from classes import CASES
-from littlestone.lab.contenders import contender
+from littlestone.simulate.registry import contender
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -16,8 +16,8 @@ import pytest
 
 import littlestone as ls
 from classes import CASES, targets
-from littlestone.learning.adaptive import EveryRound
-from littlestone.privacy.rehearsal import SeededNoise
+from littlestone.learners.adaptive import EveryRound
+from littlestone.privacy.testing import SeededNoise
 
 RECORD = Path(__file__).parent / "recorded.json"
 ROUNDS = 1500

@@ -9,15 +9,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from littlestone.edge.charts import COLOURS, colours, stacked, thinned, votes_chart
-from littlestone.edge.markup import VOID, clipped, columns, element, visible
-from littlestone.edge.plane import CEILING, LEFT, RIGHT, Axis, Plane, shortened, ticks
-from littlestone.edge.report import Report, render
-from littlestone.edge.timeline import ROWS, Label, placed
-from littlestone.learning.releases import Release
-from littlestone.learning.trace import TOP, Sample
-from littlestone.theory.hypothesis import ALWAYS, NEVER, Hypothesis
-from littlestone.theory.vocabulary import one_of
+from littlestone.display import VOID, clipped, columns, element, visible
+from littlestone.hypotheses.base import ALWAYS, NEVER, Hypothesis
+from littlestone.hypotheses.kinds import one_of
+from littlestone.learners.base import Release
+from littlestone.learners.trace import TOP, Sample
+from littlestone.report.html import (
+    CEILING,
+    COLOURS,
+    LEFT,
+    RIGHT,
+    ROWS,
+    Axis,
+    Label,
+    Plane,
+    Report,
+    colours,
+    placed,
+    render,
+    shortened,
+    stacked,
+    thinned,
+    ticks,
+    votes_chart,
+)
 
 HOSTILE = (
     "</title><script>alert('1')</script>\"><img src=x onerror=y>&amp;\n\x00\x1b\u202eevil\ud800"

@@ -15,8 +15,8 @@ from river.datasets import synth
 
 import littlestone as ls
 from littlestone import river
-from littlestone.privacy.exact import BadParameter
-from littlestone.privacy.rehearsal import SeededNoise
+from littlestone.privacy.parameters import BadParameter
+from littlestone.privacy.testing import SeededNoise
 
 PRIVATE = [river.DPSOA, river.PrivateExperts, river.AdaptiveDPSOA, river.EveryRound]
 PLAIN = [river.SOA, river.Halving]

@@ -16,12 +16,12 @@ from typer.testing import CliRunner
 
 import littlestone as ls
 from commands import Command, littlestone
-from littlestone.edge.cli import app
-from littlestone.edge.outcome import Outcome
-from littlestone.edge.running import run
-from littlestone.edge.tasks import Chosen, Task
-from littlestone.lab import telemetry
-from littlestone.privacy.rehearsal import SeededNoise
+from littlestone.cli.main import app
+from littlestone.cli.run import run
+from littlestone.privacy.testing import SeededNoise
+from littlestone.report.result import Outcome
+from littlestone.simulate import telemetry
+from littlestone.store.run_config import Chosen, Task
 
 ROWS, CULPRIT = 3000, "M7"
 

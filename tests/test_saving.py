@@ -8,11 +8,11 @@ import pytest
 
 import littlestone as ls
 from classes import CASES
-from littlestone.learning.saving import Saved, Unsaved
-from littlestone.learning.trace import Entry, Thinned
-from littlestone.privacy.exact import BadParameter
-from littlestone.privacy.rehearsal import SeededNoise
-from littlestone.privacy.spender import Moved
+from littlestone.learners.base import Saved, Unsaved
+from littlestone.learners.trace import Entry, Thinned
+from littlestone.privacy.mechanism import Moved
+from littlestone.privacy.parameters import BadParameter
+from littlestone.privacy.testing import SeededNoise
 from test_dpsoa import PLANS, Example, stream_of, users_of
 from test_experts import plan_for
 

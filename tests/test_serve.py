@@ -20,7 +20,7 @@ import httpx
 import pytest
 
 from commands import MAIN
-from littlestone.edge.store import read_store
+from littlestone.store.store import read_store
 
 BEGIN = ["--class", "points:merchant", "--label", "fraud", "--delta", "1e-9", "--horizon", "100000"]
 CANARY = "canary-7391"

@@ -21,19 +21,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from commands import littlestone
-from littlestone.edge.about import BadStore, OldCopy
-from littlestone.edge.blocks import Block, wanted
-from littlestone.edge.readers import open_rows
-from littlestone.edge.service import public, server
-from littlestone.edge.service.bodies import Form, block_of, examples_of
-from littlestone.edge.service.limits import Limits
-from littlestone.edge.service.logs import Careful
-from littlestone.edge.service.refusals import Refused
-from littlestone.edge.service.roles import Role
-from littlestone.edge.store import Batch, OtherRows, Receipt, Store, open_store, read_store
-from littlestone.edge.tasks import Task
-from littlestone.theory.sets import Points
-from littlestone.theory.thresholds import Thresholds
+from littlestone.classes.sets import Points
+from littlestone.classes.thresholds import Thresholds
+from littlestone.data.blocks import Block, wanted
+from littlestone.data.readers import open_rows
+from littlestone.service import public, server
+from littlestone.service.dependencies import Role
+from littlestone.service.limits import Limits, Refused
+from littlestone.service.logs import Careful
+from littlestone.service.parsing import Form, block_of, examples_of
+from littlestone.store.run_config import Task
+from littlestone.store.serialization import BadStore, OldCopy
+from littlestone.store.store import Batch, OtherRows, Receipt, Store, open_store, read_store
 from running_service import TOKENS, Running, bearing, begun, events, running, until
 
 ROLES: list[Role | None] = [None, "feeder", "operator"]

@@ -8,12 +8,13 @@ import pytest
 import littlestone as ls
 from at_once import AtOnce, How, Pretended, losing
 from classes import CASES
-from littlestone.edge.engine import Lost, sharded
-from littlestone.edge.engine.shard import Forgotten, Seeds, Shard
-from littlestone.learning.choosing import complexity
-from littlestone.learning.forest import Forest
-from littlestone.privacy.rehearsal import SeededNoise
-from littlestone.privacy.spender import Moved
+from littlestone.learners.forest import Forest
+from littlestone.learners.tuning import complexity
+from littlestone.privacy.mechanism import Moved
+from littlestone.privacy.testing import SeededNoise
+from littlestone.ray import Lost
+from littlestone.ray import shards as sharded
+from littlestone.ray.shards import Forgotten, Seeds, Shard
 from test_dpsoa import LENGTH, PLANS, fed, stream_of, users_of
 from test_saving import Shelf
 

@@ -29,8 +29,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import littlestone as ls
-from littlestone.privacy.exact import BadParameter
-from littlestone.privacy.rehearsal import SeededNoise
+from littlestone.privacy.parameters import BadParameter
+from littlestone.privacy.testing import SeededNoise
 from littlestone.sklearn import EXPECTED_FAILURES, NOISY, PrivateClassifier
 
 CUTS = ls.Thresholds(-5, 5, 0.5, column="x0")

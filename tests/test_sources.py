@@ -19,15 +19,18 @@ import pytest
 import littlestone as ls
 import running_service
 from commands import littlestone
-from littlestone.edge import lines, opening, readers, running
-from littlestone.edge.about import BadStore
-from littlestone.edge.blocks import BadStream
-from littlestone.edge.outcome import Outcome
-from littlestone.edge.readers import open_rows
-from littlestone.edge.resuming import run_stored
-from littlestone.edge.store import open_store, read_store
-from littlestone.edge.tasks import Task
+from littlestone.cli import run as running
+from littlestone.cli.run import run_stored
+from littlestone.data import readers
+from littlestone.data import text as lines
+from littlestone.data import text as opening
+from littlestone.data.blocks import BadStream
+from littlestone.data.readers import open_rows
 from littlestone.privacy.accounting import Cost, Guarantee
+from littlestone.report.result import Outcome
+from littlestone.store.run_config import Task
+from littlestone.store.serialization import BadStore
+from littlestone.store.store import open_store, read_store
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
 HORIZON = 4000
@@ -347,7 +350,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch, size: int = 64) -> None:
     monkeypatch.setattr(running, "LARGEST_BLOCK", size)
     monkeypatch.setattr(readers, "LOOKED_AT", size)
     monkeypatch.setattr(lines, "_PIECE", 500)
-    monkeypatch.setattr("littlestone.edge.resuming.LEAST_TAIL", size)
+    monkeypatch.setattr("littlestone.cli.run.LEAST_TAIL", size)
 
 
 def stop_after(rounds: int) -> Callable[[Outcome], None]:

@@ -19,14 +19,14 @@ def python(code: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("module", ["littlestone", "littlestone.edge.cli"])
+@pytest.mark.parametrize("module", ["littlestone", "littlestone.cli.main"])
 def test_nothing_heavy_is_imported_before_it_is_used(module: str) -> None:
     loaded = python(f"import sys, {module}; print(*sys.modules)").split()
     assert not HEAVY & set(loaded)
 
 
 def test_help_runs_without_what_one_verb_needs() -> None:
-    loaded = python("import sys, littlestone.edge.cli; print(*sys.modules)").split()
+    loaded = python("import sys, littlestone.cli.main; print(*sys.modules)").split()
     late = {"running", "resuming", "auditing", "demo"}
     assert not {f"littlestone.edge.{name}" for name in late} & set(loaded)
 

@@ -14,18 +14,17 @@ import numpy as np
 import pytest
 
 from commands import Command, littlestone
-from littlestone.edge import store as stores
-from littlestone.edge.about import BadStore
-from littlestone.edge.blocks import Block
-from littlestone.edge.checksums import Sums
-from littlestone.edge.specs import parse_spec
-from littlestone.edge.store import Receipt, Store, Taken, create, open_store, read_store
-from littlestone.edge.storefile import APPLICATION
-from littlestone.edge.tasks import LearnerName, Task, chosen_for, learn_block
-from littlestone.edge.witness import ReleasesFile
-from littlestone.learning.releases import Release
-from littlestone.privacy.rehearsal import SeededNoise
-from littlestone.theory.vocabulary import one_of
+from littlestone.classes.specs import parse_spec
+from littlestone.data.blocks import Block, Sums
+from littlestone.hypotheses.kinds import one_of
+from littlestone.learners.base import Release
+from littlestone.privacy.testing import SeededNoise
+from littlestone.store import store as stores
+from littlestone.store.files import APPLICATION
+from littlestone.store.releases_file import ReleasesFile
+from littlestone.store.run_config import LearnerName, Task, chosen_for, learn_block
+from littlestone.store.serialization import BadStore
+from littlestone.store.store import Receipt, Store, Taken, create, open_store, read_store
 from soak import Soaked, soak_learn, soak_serve
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")

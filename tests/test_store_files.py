@@ -20,8 +20,13 @@ import pytest
 
 from classes import contributed
 from commands import Command, littlestone
-from littlestone.edge.about import BadStore, OldCopy
-from littlestone.edge.store import (
+from littlestone.errors import BadClass
+from littlestone.privacy.testing import SeededNoise
+from littlestone.store.files import log_of
+from littlestone.store.releases_file import ReleasesFile
+from littlestone.store.run_config import chosen_for
+from littlestone.store.serialization import BadStore, OldCopy
+from littlestone.store.store import (
     Batch,
     Displaced,
     Source,
@@ -31,11 +36,6 @@ from littlestone.edge.store import (
     open_store,
     read_store,
 )
-from littlestone.edge.storefile import log_of
-from littlestone.edge.tasks import chosen_for
-from littlestone.edge.witness import ReleasesFile
-from littlestone.privacy.rehearsal import SeededNoise
-from littlestone.theory.errors import BadClass
 from test_store import HORIZON, OPTIONS, block, lines, task
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
@@ -116,7 +116,7 @@ def test_a_log_of_another_learner_is_found_out_by_what_both_hold_together(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A log that was folded in once does not hold the page with the key any more."""
-    monkeypatch.setattr("littlestone.edge.store.LONGEST_LOG", 100_000)
+    monkeypatch.setattr("littlestone.store.store.LONGEST_LOG", 100_000)
     with made(path) as store:
         at, lengths = 0, [1]
         while lengths[-1] or at == 0:
@@ -305,8 +305,8 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from test_store import HORIZON, block, task
-from littlestone.edge.store import create, open_store, read_store
-from littlestone.edge.tasks import chosen_for
+from littlestone.store.store import create, open_store, read_store
+from littlestone.store.run_config import chosen_for
 
 asked = task("dpsoa")
 chosen = chosen_for(asked, HORIZON)
@@ -571,7 +571,7 @@ def test_a_clean_close_leaves_one_file_and_looking_leaves_no_other(path: Path) -
 
 
 def test_a_log_that_grows_long_is_folded_in(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("littlestone.edge.store.LONGEST_LOG", 200_000)
+    monkeypatch.setattr("littlestone.store.store.LONGEST_LOG", 200_000)
     lengths = []
     with made(path) as store:
         for at in range(0, 3000, 50):

@@ -17,14 +17,14 @@ import pytest
 
 import littlestone as ls
 from classes import CASES
-from littlestone.edge.blocks import NULL
-from littlestone.edge.readers import open_rows
-from littlestone.learning.adaptive import EveryRound
-from littlestone.learning.forest import Forest
-from littlestone.learning.rounds import readable_rounds
-from littlestone.privacy.rehearsal import SeededNoise
-from littlestone.theory.classes import State, check_row, kinds_of
-from littlestone.theory.rows import as_batch, part_of, passes, row_of, value_of
+from littlestone.classes.base import State, check_row, kinds_of
+from littlestone.data.blocks import NULL
+from littlestone.data.readers import open_rows
+from littlestone.hypotheses.rows import as_batch, part_of, passes, row_of, value_of
+from littlestone.learners.adaptive import EveryRound
+from littlestone.learners.forest import Forest
+from littlestone.learners.rounds import readable_rounds
+from littlestone.privacy.testing import SeededNoise
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
 

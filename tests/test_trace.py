@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from littlestone.learning.trace import MOST, Sample, Trace
-from littlestone.theory.hypothesis import NEVER
+from littlestone.hypotheses.base import NEVER
+from littlestone.learners.trace import MOST, Sample, Trace
 
 
 def filled(keeps: list[bool], most: int = MOST) -> Trace:

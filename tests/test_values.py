@@ -11,8 +11,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import littlestone as ls
-from littlestone.theory.membership import among, readable
-from littlestone.theory.values import canonical, decode, encode, from_json, key_of, plain, to_json
+from littlestone.hypotheses.isin import among, readable
+from littlestone.hypotheses.values import (
+    canonical,
+    decode,
+    encode,
+    from_json,
+    key_of,
+    plain,
+    to_json,
+)
 
 ATOMS = st.one_of(
     st.none(),

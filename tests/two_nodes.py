@@ -16,9 +16,10 @@ from typing import Any
 import ray
 from ray.cluster_utils import Cluster
 
-from littlestone.edge.about import BadStore
-from littlestone.edge.engine import Ray, far
-from littlestone.edge.store import read_store
+from littlestone.ray import Ray
+from littlestone.ray import rows as far
+from littlestone.store.serialization import BadStore
+from littlestone.store.store import read_store
 from test_engine import SHORT, here, there_with
 
 
@@ -46,8 +47,8 @@ def main(folder: Path) -> None:
 
 
 COMMAND = """
-from littlestone.edge.cli import main
-from littlestone.edge.engine import far
+from littlestone.cli.main import main
+from littlestone.ray import rows as far
 far.FIRST_BLOCK = far.LARGEST_BLOCK = 200
 main()
 """

@@ -8,56 +8,52 @@ version = '4.2.1'
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from littlestone.edge.tables import read_table
-from littlestone.errors import LittlestoneError
-from littlestone.learning.adaptive import AdaptiveDPSOA, EveryRound, EveryRoundPlan
-from littlestone.learning.dpsoa import DPSOA
-from littlestone.learning.engines import ENGINES, Engine
-from littlestone.learning.experts import PrivateExperts
-from littlestone.learning.plain import SOA, Halving
-from littlestone.learning.plan import Plan, plan_from_json
-from littlestone.learning.recommend import Recommendation, recommend
-from littlestone.learning.releases import Release
-from littlestone.learning.weighing import ExpertsPlan
-from littlestone.privacy.accounting import Guarantee
-from littlestone.privacy.exact import BadParameter
-from littlestone.privacy.spender import Moved
-from littlestone.theory.bins import Bins, binned
-from littlestone.theory.classes import DEAD, HypothesisClass, State, differ
-from littlestone.theory.combinations import Complement, Union
-from littlestone.theory.conjunctions import Conjunctions
-from littlestone.theory.dimension import dimension, witness
-from littlestone.theory.errors import BadClass, BadExample, TooLarge
-from littlestone.theory.finite import FiniteClass
-from littlestone.theory.hypothesis import ALWAYS, NEVER, Hypothesis
-from littlestone.theory.intervals import Intervals
-from littlestone.theory.reading import rule_from_json
-from littlestone.theory.rows import label
-from littlestone.theory.rules import Rules
-from littlestone.theory.sets import Points, Sets
-from littlestone.theory.thresholds import Thresholds
-from littlestone.theory.trees import MistakeTree, draw, shattered_depth
-from littlestone.theory.vocabulary import (
+from littlestone.classes.base import DEAD, HypothesisClass, State, differ
+from littlestone.classes.conjunctions import Conjunctions
+from littlestone.classes.dimension import MistakeTree, dimension, draw, shattered_depth, witness
+from littlestone.classes.finite import FiniteClass
+from littlestone.classes.intervals import Intervals
+from littlestone.classes.rules import Rules
+from littlestone.classes.sets import Points, Sets
+from littlestone.classes.specs import read_table
+from littlestone.classes.thresholds import Bins, Thresholds, binned
+from littlestone.classes.union import Complement, Union
+from littlestone.display import library_version
+from littlestone.errors import BadClass, BadExample, LittlestoneError, TooLarge
+from littlestone.hypotheses.base import ALWAYS, NEVER, Hypothesis
+from littlestone.hypotheses.kinds import (
     all_of,
     at_least,
     between,
     negation,
     one_of,
+    rule_from_json,
     steps,
 )
+from littlestone.hypotheses.rows import label
+from littlestone.learners.adaptive import AdaptiveDPSOA, EveryRound, EveryRoundPlan
+from littlestone.learners.base import Release
+from littlestone.learners.dpsoa import DPSOA, ENGINES, Engine
+from littlestone.learners.experts import ExpertsPlan, PrivateExperts
+from littlestone.learners.plan import Plan, plan_from_json
+from littlestone.learners.recommend import Recommendation, recommend
+from littlestone.learners.soa import SOA, Halving
+from littlestone.privacy.accounting import Guarantee
+from littlestone.privacy.mechanism import Moved
+from littlestone.privacy.parameters import BadParameter
 
 if TYPE_CHECKING:
-    from littlestone.edge.about import BadStore
-    from littlestone.edge.blocks import BadStream
-    from littlestone.edge.readers import open_rows
-    from littlestone.edge.store import Store, open_store, read_store
+    from littlestone.data.blocks import BadStream
+    from littlestone.data.readers import open_rows
+    from littlestone.store.serialization import BadStore
+    from littlestone.store.store import Store, open_store, read_store
 
 __version__: str
 
 
 def _ray(address: str) -> Engine:
     """The engine ray, imported when somebody asks for it."""
-    from littlestone.edge.engine import Ray
+    from littlestone.ray import Ray
 
     return Ray(address)
 
@@ -66,12 +62,12 @@ ENGINES["ray"] = _ray
 
 
 LAZY = {
-    "BadStore": "littlestone.edge.about",
-    "BadStream": "littlestone.edge.blocks",
-    "Store": "littlestone.edge.store",
-    "open_rows": "littlestone.edge.readers",
-    "open_store": "littlestone.edge.store",
-    "read_store": "littlestone.edge.store",
+    "BadStore": "littlestone.store.serialization",
+    "BadStream": "littlestone.data.blocks",
+    "Store": "littlestone.store.store",
+    "open_rows": "littlestone.data.readers",
+    "open_store": "littlestone.store.store",
+    "read_store": "littlestone.store.store",
 }
 """Names that are imported when somebody asks for them: what they need takes time to import."""
 
@@ -79,9 +75,7 @@ LAZY = {
 def __getattr__(name: str) -> Any:
     """Return the version, or a name of `LAZY`, when it is asked for."""
     if name == "__version__":
-        from importlib.metadata import version
-
-        return version("littlestone")
+        return library_version()
     if name not in LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(LAZY[name]), name)

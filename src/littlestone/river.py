@@ -35,17 +35,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from littlestone.learning import adaptive, dpsoa, experts, plain
-from littlestone.learning.plan import Plan
-from littlestone.learning.private import PrivateLearner
-from littlestone.learning.rounds import named_user, read_rows, readable_rounds
-from littlestone.learning.weighing import ExpertsPlan
-from littlestone.privacy.accounting import Cost
-from littlestone.privacy.budget import HasBudget, cost_of
-from littlestone.privacy.exact import BadParameter, Real, positive, probability, whole
-from littlestone.theory.classes import HypothesisClass, check_row, kinds_of
-from littlestone.theory.errors import BadExample
-from littlestone.theory.rows import (
+from littlestone.classes.base import HypothesisClass, check_row, kinds_of
+from littlestone.classes.thresholds import Thresholds
+from littlestone.errors import BadExample
+from littlestone.hypotheses.rows import (
     column_names,
     column_of,
     label,
@@ -53,7 +46,15 @@ from littlestone.theory.rows import (
     part_of,
     passes,
 )
-from littlestone.theory.thresholds import Thresholds
+from littlestone.learners import adaptive, dpsoa, experts
+from littlestone.learners import soa as plain
+from littlestone.learners.base import PrivateLearner
+from littlestone.learners.experts import ExpertsPlan
+from littlestone.learners.plan import Plan
+from littlestone.learners.rounds import named_user, read_rows, readable_rounds
+from littlestone.privacy.accounting import Cost
+from littlestone.privacy.budget import HasBudget, cost_of
+from littlestone.privacy.parameters import BadParameter, Real, positive, probability, whole
 
 try:
     from river import base

@@ -41,17 +41,17 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from littlestone.learning.adaptive import AdaptiveDPSOA
-from littlestone.learning.dpsoa import DPSOA
-from littlestone.learning.experts import PrivateExperts
-from littlestone.learning.recommend import recommend
+from littlestone.classes.base import HypothesisClass, checked_class, kinds_of
+from littlestone.hypotheses.numbers import float_of
+from littlestone.hypotheses.rows import Batch, as_batch, column_names, passes
+from littlestone.hypotheses.values import key_of
+from littlestone.learners.adaptive import AdaptiveDPSOA
+from littlestone.learners.dpsoa import DPSOA
+from littlestone.learners.experts import PrivateExperts
+from littlestone.learners.recommend import recommend
 from littlestone.privacy.accounting import Cost
 from littlestone.privacy.budget import HasBudget
-from littlestone.privacy.exact import BadParameter, Real, positive, probability, whole
-from littlestone.theory.classes import HypothesisClass, checked_class, kinds_of
-from littlestone.theory.numbers import float_of
-from littlestone.theory.rows import Batch, as_batch, column_names, passes
-from littlestone.theory.values import key_of
+from littlestone.privacy.parameters import BadParameter, Real, positive, probability, whole
 
 try:
     from scipy.sparse import issparse

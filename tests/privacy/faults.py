@@ -13,7 +13,7 @@ from littlestone.privacy import (
     Noise,
     StableHistogram,
 )
-from littlestone.privacy.gate import Decision
+from littlestone.privacy.gates import Decision
 from littlestone.privacy.histogram import counted
 
 Votes = Mapping[bytes, int]

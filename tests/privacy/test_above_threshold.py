@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from littlestone.lab.enumeration import Stepper, Transcript, World, largest_loss, transcripts
+from littlestone.audit.enumeration import Stepper, Transcript, World, largest_loss, transcripts
 from littlestone.privacy import AboveThreshold, MistakesMonitor, Noise
-from littlestone.privacy.rehearsal import ScriptedNoise, SeededNoise
+from littlestone.privacy.testing import ScriptedNoise, SeededNoise
 
 Pair = tuple[World, World]
 Make = Callable[[Noise], AboveThreshold]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from littlestone.privacy import BadParameter, Cost, Event, Guarantee, SystemNoise, spent
 from littlestone.privacy.accounting import composed_epsilon, per_release
-from littlestone.privacy.rehearsal import SeededNoise
+from littlestone.privacy.testing import SeededNoise
 
 SMALL = st.fractions(Fraction(1, 1000), Fraction(2)).filter(bool)
 

@@ -16,7 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from littlestone.privacy import BadParameter, DrawnAndKept, SystemNoise
-from littlestone.privacy.drawn_and_kept import (
+from littlestone.privacy.noise import Address
+from littlestone.privacy.parameters import enclose_exp
+from littlestone.privacy.selection import (
     LONGEST,
     TOP_SHARE,
     KeepCurve,
@@ -25,9 +27,7 @@ from littlestone.privacy.drawn_and_kept import (
     keep_bits,
     keep_curve,
 )
-from littlestone.privacy.exact import enclose_exp
-from littlestone.privacy.noise import Address
-from littlestone.privacy.rehearsal import ScriptedNoise, SeededNoise
+from littlestone.privacy.testing import ScriptedNoise, SeededNoise
 
 F = Fraction
 Votes = dict[bytes, int]

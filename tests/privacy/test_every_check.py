@@ -4,11 +4,11 @@ from fractions import Fraction
 
 import pytest
 
-from littlestone.lab.enumeration import Enumerated, delta_at, transcripts
-from littlestone.lab.other_gates import every_check
-from littlestone.lab.small_streams import OLD, A, forest, reacting
+from littlestone.audit.enumeration import Enumerated, delta_at, transcripts
+from littlestone.audit.gates import every_check
+from littlestone.audit.laws import OLD, A, forest, reacting
 from littlestone.privacy import EveryCheck, Noise, StableHistogram, composed_epsilon
-from littlestone.privacy.rehearsal import SeededNoise
+from littlestone.privacy.testing import SeededNoise
 
 EPSILON, DELTA, RELEASES = 8, 0.3, 3
 _laws: dict[object, Enumerated] = {}

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from littlestone.lab.enumeration import largest_loss, transcripts
-from littlestone.lab.other_gates import KEYS, extremal_experts, gate_of_two, small_experts
-from littlestone.lab.small_streams import A, BelieveIn, experts, neighbours, of, reacting, streams
+from littlestone.audit.enumeration import largest_loss, transcripts
+from littlestone.audit.gates import KEYS, extremal_experts, gate_of_two, small_experts
+from littlestone.audit.laws import A, BelieveIn, experts, neighbours, of, reacting, streams
 from littlestone.privacy import BadParameter, ExponentialMechanism, MistakesGate, Noise
 from littlestone.privacy.accounting import spent
 from littlestone.privacy.exponential import Scores
-from littlestone.privacy.rehearsal import SeededNoise
+from littlestone.privacy.testing import SeededNoise
 
 BUDGET = Fraction(1), Fraction(2)
 

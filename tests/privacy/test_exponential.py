@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from littlestone.lab.drawn_laws import Point, ends_of, law_of
+from littlestone.audit.laws import Point, ends_of, law_of
 from littlestone.privacy import BadParameter, ExponentialMechanism, SystemNoise
 from littlestone.privacy.exponential import _draw_group, draw_by_score
 from littlestone.privacy.noise import Address
-from littlestone.privacy.rehearsal import ScriptedNoise, SeededNoise
+from littlestone.privacy.testing import ScriptedNoise, SeededNoise
 
 RATE = Fraction(1, 2)
 

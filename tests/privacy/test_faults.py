@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from littlestone.lab.enumeration import (
+from littlestone.audit.enumeration import (
     Enumerated,
     Stepper,
     Transcript,
@@ -17,9 +17,9 @@ from littlestone.lab.enumeration import (
     law,
     transcripts,
 )
-from littlestone.lab.small_streams import OLD, A, B, epochs, neighbours, of, streams
+from littlestone.audit.laws import OLD, A, B, epochs, neighbours, of, streams
 from littlestone.privacy import Decision, MistakesGate, MistakesMonitor, Noise, StableHistogram
-from littlestone.privacy.gate import STAY
+from littlestone.privacy.gates import STAY
 
 from . import faults
 

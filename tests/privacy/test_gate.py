@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from littlestone.lab.enumeration import (
+from littlestone.audit.enumeration import (
     Branching,
     Enumerated,
     Stepper,
@@ -20,17 +20,7 @@ from littlestone.lab.enumeration import (
     law,
     transcripts,
 )
-from littlestone.lab.small_streams import (
-    OLD,
-    A,
-    B,
-    epochs,
-    forest,
-    neighbours,
-    of,
-    reacting,
-    streams,
-)
+from littlestone.audit.laws import OLD, A, B, epochs, forest, neighbours, of, reacting, streams
 from littlestone.privacy import (
     BadParameter,
     Decision,
@@ -42,8 +32,8 @@ from littlestone.privacy import (
     StableHistogram,
 )
 from littlestone.privacy.accounting import spent
-from littlestone.privacy.gate import STAY
-from littlestone.privacy.rehearsal import ScriptedNoise, SeededNoise
+from littlestone.privacy.gates import STAY
+from littlestone.privacy.testing import ScriptedNoise, SeededNoise
 
 EPSILON_MONITOR, EPSILON_SELECTOR, DELTA = 2.0, 4.0, 0.1
 HISTOGRAM = Enumerated(StableHistogram(epsilon=EPSILON_SELECTOR, delta=DELTA), width=24)

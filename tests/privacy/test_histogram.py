@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from littlestone.lab.enumeration import delta_at, laplace_mass, laplace_tail, law
+from littlestone.audit.enumeration import delta_at, laplace_mass, laplace_tail, law
 from littlestone.privacy import BadParameter, StableHistogram
 from littlestone.privacy.histogram import keep_threshold
-from littlestone.privacy.rehearsal import ScriptedNoise
+from littlestone.privacy.testing import ScriptedNoise
 
 A, B, C = b"a", b"b", b"c"
 Votes = dict[bytes, int]

@@ -14,11 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from littlestone.lab.enumeration import geometric_tail, laplace_mass
+from littlestone.audit.enumeration import geometric_tail, laplace_mass
 from littlestone.privacy import BadParameter, Noise, SystemNoise
-from littlestone.privacy.noise import BUFFER, LARGEST_SCALE, noise_scale
-from littlestone.privacy.rehearsal import ScriptedNoise, SeededNoise
-from littlestone.privacy.tails import tail
+from littlestone.privacy.noise import BUFFER, LARGEST_SCALE, noise_scale, tail
+from littlestone.privacy.testing import ScriptedNoise, SeededNoise
 
 DRAWS = 20_000
 SCALE = Fraction(10)

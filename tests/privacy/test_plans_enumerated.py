@@ -8,10 +8,9 @@ from functools import partial
 import pytest
 
 import littlestone as ls
-from littlestone.lab.enumeration import Enumerated
-from littlestone.lab.gates import enumerated, epochs_gate, scaled_down, votes_gate
-from littlestone.lab.mechanisms import Finding, mistakes_monitor, selection, sparse_vector
-from littlestone.lab.small_streams import OLD
+from littlestone.audit.enumeration import Enumerated
+from littlestone.audit.gates import enumerated, epochs_gate, scaled_down, votes_gate
+from littlestone.audit.laws import OLD, Finding, mistakes_monitor, selection, sparse_vector
 from littlestone.privacy import (
     AboveThreshold,
     Cost,
@@ -21,7 +20,7 @@ from littlestone.privacy import (
     Noise,
     StableHistogram,
 )
-from littlestone.privacy.rehearsal import ScriptedNoise
+from littlestone.privacy.testing import ScriptedNoise
 
 from . import faults
 

@@ -28,9 +28,9 @@ from littlestone.privacy import (
     StableHistogram,
     SystemNoise,
 )
-from littlestone.privacy.exact import float_above
 from littlestone.privacy.noise import Address
-from littlestone.privacy.rehearsal import ScriptedNoise, SeededNoise
+from littlestone.privacy.parameters import float_above
+from littlestone.privacy.testing import ScriptedNoise, SeededNoise
 
 Votes = dict[bytes, int]
 

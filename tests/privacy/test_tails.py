@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from littlestone.lab.enumeration import geometric_tail, laplace_tail
+from littlestone.audit.enumeration import geometric_tail, laplace_tail
 from littlestone.privacy import (
     BadParameter,
     DrawnAndKept,
@@ -20,9 +20,9 @@ from littlestone.privacy import (
     StableHistogram,
     SystemNoise,
 )
-from littlestone.privacy.gate import STAY, Step
-from littlestone.privacy.rehearsal import SeededNoise
-from littlestone.privacy.tails import WORD, bounds, first_reaching, tail
+from littlestone.privacy.gates import STAY, Step
+from littlestone.privacy.noise import WORD, bounds, first_reaching, tail
+from littlestone.privacy.testing import SeededNoise
 
 SCALES = [Fraction(1, 3), Fraction(1), Fraction(7, 2), Fraction(40)]
 

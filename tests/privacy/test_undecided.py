@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from littlestone.lab.enumeration import Asking, Branching, law
+from littlestone.audit.enumeration import Asking, Branching, law
 from littlestone.privacy import DrawnAndKept, StableHistogram
 
 A, B, C = b"a", b"b", b"c"

@@ -6,7 +6,6 @@ budget goes forward only. Noise that is not secret lives in `rehearsal`, for tes
 imports or exports it.
 """
 
-from littlestone.privacy.above_threshold import AboveThreshold, MistakesMonitor
 from littlestone.privacy.accounting import (
     Cost,
     Event,
@@ -15,15 +14,14 @@ from littlestone.privacy.accounting import (
     per_release,
     spent,
 )
-from littlestone.privacy.drawn_and_kept import DrawnAndKept
-from littlestone.privacy.epochs import MistakesGate
-from littlestone.privacy.every_check import EveryCheck
-from littlestone.privacy.exact import BadParameter
 from littlestone.privacy.exponential import ExponentialMechanism
-from littlestone.privacy.gate import Decision, HistSparse, Selector
+from littlestone.privacy.gates import Decision, EveryCheck, HistSparse, MistakesGate, Selector
 from littlestone.privacy.histogram import StableHistogram
+from littlestone.privacy.mechanism import Moved, Spender
 from littlestone.privacy.noise import Noise, SystemNoise
-from littlestone.privacy.spender import Moved, Spender
+from littlestone.privacy.parameters import BadParameter
+from littlestone.privacy.selection import DrawnAndKept
+from littlestone.privacy.sparse_vector import AboveThreshold, MistakesMonitor
 
 __all__ = [
     "AboveThreshold",

@@ -14,7 +14,8 @@ from functools import cache
 from itertools import groupby
 from typing import Literal, TypeAlias
 
-from littlestone.privacy.exact import (
+from littlestone.privacy.noise import Noise
+from littlestone.privacy.parameters import (
     BadParameter,
     context,
     decimal_of,
@@ -22,7 +23,6 @@ from littlestone.privacy.exact import (
     float_above,
     whole,
 )
-from littlestone.privacy.noise import Noise
 
 Unit: TypeAlias = Literal["event", "user"]
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self
 from uuid import uuid4
 
 from littlestone.privacy.accounting import NOTHING, Cost
-from littlestone.privacy.exact import BadParameter
+from littlestone.privacy.parameters import BadParameter
 
 
 class Budget:

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from littlestone.privacy.accounting import Cost
-from littlestone.privacy.exact import BadParameter, Real, context, enclose_exp, positive, whole
 from littlestone.privacy.noise import Noise
+from littlestone.privacy.parameters import BadParameter, Real, context, enclose_exp, positive, whole
 
 Scores: TypeAlias = Sequence[int] | NDArray[np.integer[Any]]
 
@@ -41,7 +41,7 @@ class ExponentialMechanism:
 
     Examples
     --------
-    >>> from littlestone.privacy.rehearsal import ScriptedNoise
+    >>> from littlestone.privacy.testing import ScriptedNoise
     >>> mechanism = ExponentialMechanism([b"never", b"always"], epsilon=1)
     >>> mechanism.select([-90, -3], ScriptedNoise({}), release=0)
     b'always'
@@ -118,7 +118,7 @@ def draw_by_score(scores: Scores, rate: Fraction, noise: Noise, release: int) ->
 
     Examples
     --------
-    >>> from littlestone.privacy.rehearsal import SeededNoise
+    >>> from littlestone.privacy.testing import SeededNoise
     >>> draw_by_score([0, 50, 0], Fraction(1), SeededNoise(1), release=0)
     1
     """

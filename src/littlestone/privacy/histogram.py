@@ -15,7 +15,8 @@ from functools import cache
 from itertools import count
 
 from littlestone.privacy.accounting import Cost
-from littlestone.privacy.exact import (
+from littlestone.privacy.noise import Noise, noise_scale
+from littlestone.privacy.parameters import (
     BadParameter,
     Real,
     context,
@@ -26,7 +27,6 @@ from littlestone.privacy.exact import (
     probability,
     whole,
 )
-from littlestone.privacy.noise import Noise, noise_scale
 
 
 class StableHistogram:
@@ -42,7 +42,7 @@ class StableHistogram:
 
     Examples
     --------
-    >>> from littlestone.privacy.rehearsal import ScriptedNoise
+    >>> from littlestone.privacy.testing import ScriptedNoise
     >>> histogram = StableHistogram(epsilon=1, delta=1e-6)
     >>> histogram.threshold
     28

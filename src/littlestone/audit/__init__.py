@@ -1,0 +1,1 @@
+"""Checks of privacy: exact enumeration of laws, and black-box audits."""

@@ -1,0 +1,368 @@
+"""Find the event that distinguishes two worlds best (Neyman and Pearson 1933).
+
+Two budgets are spent by two things: the monitor's by *when* it fires, the selector's by *what* is
+then published. Neither alone shows the whole loss, so an outcome is both together. Outcomes are
+sorted by how much likelier they are in one world than in the other, as some runs show it, and an
+event is a beginning of that order, as long as other runs find best. The runs that bound it have to
+be others again.
+
+Audit a whole learner as a black box: run it many times on two neighbouring streams.
+
+Half of the runs choose an event that distinguishes the worlds, the other half bound its
+probabilities: so the bound holds for every learner. An audit can refute a claim; it cannot prove
+one. What it could have seen is measured: the same learner with twice the epsilon is audited too, on
+the same streams and against the same claim. Where that would mostly go unnoticed, the audit says
+so.
+"""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TypeAlias
+
+from littlestone.audit.bounds import epsilon_bound, power, roughly
+from littlestone.audit.runs import Make, Neighbours, Seen, in_both_worlds
+from littlestone.privacy.parameters import BadParameter
+
+Worlds: TypeAlias = tuple[Sequence[Seen], Sequence[Seen]]
+View: TypeAlias = Callable[[Seen], str]
+"""What is looked at in a run, in words: runs with equal words are one outcome."""
+PARTS = (1, 2, 4, 8, 16, 64)
+"""Into how many parts, each about as likely, the rounds of a firing are divided."""
+SHOWN = 3
+CHOOSING = 0.95
+"""The confidence at which events are compared. It enters no bound."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """Hold a set of outcomes that is likelier in one world.
+
+    Parameters
+    ----------
+    view
+        What is looked at in a run.
+    outcomes
+        The outcomes, in words.
+    turned
+        Whether it is likelier in the second world.
+    """
+
+    view: View
+    outcomes: tuple[str, ...]
+    turned: bool
+
+    def counts(self, worlds: Worlds) -> tuple[int, int]:
+        """Return in how many runs it happened where it is likely, and where it is not."""
+        wanted = frozenset(self.outcomes)
+        one, other = (sum(self.view(seen) in wanted for seen in world) for world in worlds)
+        return (other, one) if self.turned else (one, other)
+
+    def __str__(self) -> str:
+        more = len(self.outcomes) - SHOWN
+        said = "; or ".join(self.outcomes[:SHOWN])
+        return f"{said}; or {more} more" if more > 0 else said
+
+
+def best_event(ordering: Worlds, cutting: Worlds, delta: float) -> Event:
+    """Return the event with the highest bound.
+
+    Parameters
+    ----------
+    ordering
+        The runs that sort outcomes.
+    cutting
+        The runs that choose where to cut.
+    delta
+        The delta claimed.
+
+    Returns
+    -------
+    Event
+        The event.
+    """
+
+    def worth(found: tuple[Event, int, int]) -> float:
+        return roughly(found[1], found[2], len(cutting[0]), delta, CHOOSING)
+
+    candidates = [
+        found
+        for view in views([*ordering[0], *ordering[1]])
+        for turned in (False, True)
+        for found in _beginnings(view, turned, ordering, cutting)
+    ]
+    return max(candidates, key=worth)[0]
+
+
+def _beginnings(
+    view: View, turned: bool, ordering: Worlds, cutting: Worlds
+) -> Iterator[tuple[Event, int, int]]:
+    """Yield every beginning of the order of outcomes, with its counts in the runs that cut."""
+    likely, unlikely = _counted(view, turned, ordering)
+    known = sorted({*likely, *unlikely})
+    order = sorted(known, key=lambda o: -(likely[o] + 0.5) / (unlikely[o] + 0.5))
+    more, less = _counted(view, turned, cutting)
+    totals = zip(
+        accumulate(more[o] for o in order), accumulate(less[o] for o in order), strict=True
+    )
+    for length, (p, q) in enumerate(totals, start=1):
+        yield Event(view, tuple(order[:length]), turned), p, q
+
+
+def _counted(view: View, turned: bool, worlds: Worlds) -> tuple[Counter[str], Counter[str]]:
+    one, other = (Counter(map(view, world)) for world in worlds)
+    return (other, one) if turned else (one, other)
+
+
+def views(runs: Sequence[Seen]) -> list[View]:
+    """Return what may be looked at, fine and coarse; where rounds are divided depends on `runs`."""
+    firsts = sorted(seen[0].round for seen in runs if seen)
+    sums = sorted(_yes(seen) for seen in runs)
+    return [
+        *(_Firing(_divided(firsts, parts), named) for parts in PARTS for named in (False, True)),
+        *(_Standing(_divided(sums, parts)) for parts in PARTS[1:]),
+        _last,
+    ]
+
+
+@dataclass(frozen=True)
+class _Firing:
+    """Describe when the first firing was, and what it published: by name, or by its answer."""
+
+    ends: tuple[int, ...]
+    named: bool
+
+    def __call__(self, seen: Seen) -> str:
+        if not seen:
+            return "it never fired"
+        first = seen[0]
+        if first.rule is None:
+            then = "nothing"
+        elif self.named:
+            then = first.rule
+        else:
+            then = f"a rule that says {'yes' if first.answer else 'no'} to the example"
+        return f"it fired {_when(first.round, self.ends)} and published {then}"
+
+
+@dataclass(frozen=True)
+class _Standing:
+    """Describe after how many firings the rule said yes to the replaced example."""
+
+    ends: tuple[int, ...]
+
+    def __call__(self, seen: Seen) -> str:
+        return f"a rule that says yes to the example, {_when(_yes(seen), self.ends, 'time')}"
+
+
+def _last(seen: Seen) -> str:
+    rules = [firing.rule for firing in seen if firing.rule is not None]
+    return f"{len(seen)} firings, the last rule {rules[-1] if rules else 'the first one'}"
+
+
+def _yes(seen: Seen) -> int:
+    return sum(firing.answer for firing in seen)
+
+
+def _divided(values: Sequence[int], parts: int) -> tuple[int, ...]:
+    """Return the ends of so many parts, each about as likely."""
+    return tuple(
+        sorted({values[len(values) * n // parts] for n in range(1, parts)} if values else ())
+    )
+
+
+def _when(number: int, ends: tuple[int, ...], unit: str = "round") -> str:
+    part = bisect_left(ends, number)
+    if not ends:
+        return f"at some {unit}"
+    if part == 0:
+        return f"by {unit} {ends[0]:,}"
+    after = ends[part - 1] + 1
+    if part == len(ends):
+        return f"from {unit} {after:,} on"
+    return (
+        f"at {unit} {after:,}" if after == ends[part] else f"at {unit}s {after:,} to {ends[part]:,}"
+    )
+
+
+ENOUGH_POWER = 0.8
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Hold an event, and how often it was seen in runs of each world that did not choose it.
+
+    Parameters
+    ----------
+    event
+        The event in words.
+    runs
+        The runs of each world.
+    likely
+        In how many it happened where it is likely.
+    unlikely
+        In how many it happened where it is unlikely.
+    """
+
+    event: str
+    runs: int
+    likely: int
+    unlikely: int
+
+    @property
+    def rates(self) -> tuple[float, float]:
+        """Return the two probabilities, rather too close than too far apart."""
+        return self.likely / (self.runs + 1), (self.unlikely + 1) / (self.runs + 1)
+
+
+@dataclass(frozen=True)
+class Audit:
+    """Hold what the runs showed.
+
+    Parameters
+    ----------
+    what
+        The pair of streams, in words.
+    found
+        The event that was measured.
+    control
+        The same for the learner with twice the epsilon, if there is one.
+    bound
+        The lower bound on epsilon.
+    claimed
+        The epsilon claimed.
+    delta
+        The delta claimed.
+    confidence
+        The confidence of the bound.
+    power
+        The probability with which the control is refuted.
+    """
+
+    what: str
+    found: Measured
+    control: Measured | None
+    bound: float
+    claimed: float
+    delta: float
+    confidence: float
+    power: float
+
+    @property
+    def convicts(self) -> bool:
+        """Return whether the claim is refuted."""
+        return self.bound > self.claimed
+
+    @property
+    def verdict(self) -> str:
+        """Return the outcome in a sentence."""
+        return verdict([self])
+
+
+def verdict(audits: Sequence[Audit]) -> str:
+    """Return the outcome of several pairs in a sentence: the highest bound, the greatest power.
+
+    Their confidences have to be such that all bounds hold together.
+    """
+    highest = max(audits, key=lambda audit: audit.bound)
+    most = max(audit.power for audit in audits)
+    least = f"at least {max(0.0, highest.bound):.3g}, claimed {highest.claimed:.3g}"
+    if highest.convicts:
+        return f"VIOLATION: {least}"
+    seen = f"twice the epsilon would be seen with probability {most:.2g}"
+    if most < ENOUGH_POWER:
+        return f"not detectable at this size: {least}; {seen}"
+    return f"no violation found: {least}; {seen}"
+
+
+def audit_runs(
+    make: Make,
+    pair: Neighbours,
+    *,
+    control: Make | None,
+    claimed: float,
+    delta: float,
+    runs: int,
+    confidence: float = 0.95,
+    workers: int | None = None,
+    watch: Callable[[int], None] = lambda done: None,
+) -> Audit:
+    """Run a learner many times in each world, and bound its epsilon from below.
+
+    Parameters
+    ----------
+    make
+        Makes the learner.
+    pair
+        The two streams.
+    control
+        Makes the same learner with twice the epsilon, to measure what would have been seen.
+    claimed
+        The epsilon claimed.
+    delta
+        The delta claimed.
+    runs
+        How many runs are made in each world.
+    confidence
+        The confidence of the bound.
+    workers
+        How many processes run; all processors if left out.
+    watch
+        Called with the number of runs made so far, of twice `runs`, or four times with a control.
+
+    Returns
+    -------
+    Audit
+        What was found.
+    """
+    if runs < 4:
+        raise BadParameter(f"an audit needs at least 4 runs in each world, not {runs}")
+    found = measured(make, pair, delta, runs, workers, watch)
+    bound = epsilon_bound(found.likely, found.unlikely, found.runs, delta, confidence)
+    twice, seen = None, 0.0
+    if control is not None:
+        twice = measured(control, pair, delta, runs, workers, lambda done: watch(2 * runs + done))
+        seen = power(*twice.rates, twice.runs, claimed, delta, confidence)
+    return Audit(pair.what, found, twice, bound, claimed, delta, confidence, seen)
+
+
+def measured(
+    make: Make,
+    pair: Neighbours,
+    delta: float,
+    runs: int,
+    workers: int | None,
+    watch: Callable[[int], None],
+) -> Measured:
+    """Find an event and count it: a quarter of the runs sorts, a quarter cuts, half are counted.
+
+    Parameters
+    ----------
+    make
+        Makes the learner.
+    pair
+        The two streams.
+    delta
+        The delta claimed.
+    runs
+        How many runs are made in each world.
+    workers
+        How many processes run.
+    watch
+        Called with the number of runs made so far.
+
+    Returns
+    -------
+    Measured
+        The event and its counts.
+    """
+    one, other = in_both_worlds(make, pair, runs, workers, watch)
+    quarter, half = runs // 4, runs // 2
+    ordering, cutting = (
+        (one[part], other[part]) for part in (slice(quarter), slice(quarter, half))
+    )
+    event = best_event(ordering, cutting, delta)
+    likely, unlikely = event.counts((one[half:], other[half:]))
+    return Measured(str(event), runs - half, likely, unlikely)

@@ -1,0 +1,404 @@
+"""Enumerate the output law of real code, by walking through every draw it could make.
+
+Noise is integer, so a mechanism's output law can be *computed*: run it once for every branch of
+its noise and add up. Nothing here knows how a mechanism works. Three approximations, all harmless:
+kept noise is cut off at `width` (the mass beyond is left out, not moved), probabilities are floats,
+and equal states are merged between checks. `littlestone audit` runs it on a plan.
+"""
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from fractions import Fraction
+from functools import cache
+from typing import Protocol, TypeVar, cast
+
+from littlestone.audit.symbolic import Draw, Number, Undecided, laplace_mass_between, uniform_mass
+from littlestone.privacy.gates import Selector
+from littlestone.privacy.mechanism import State
+from littlestone.privacy.noise import Address, Noise
+
+T = TypeVar("T")
+Outcome = TypeVar("Outcome", bound=Hashable)
+Transcript = tuple[Hashable, ...]
+World = Callable[[Transcript], tuple[object, ...]]
+"""What the next check reads, given the transcript so far: worlds may react."""
+
+
+class Branching(Noise):
+    """Follow a given path of choices, then the first choice at every new fork.
+
+    Parameters
+    ----------
+    path
+        The choices to follow.
+    width
+        Where kept noise is cut off.
+    """
+
+    def __init__(self, path: Sequence[int], width: int) -> None:
+        self.path, self.width = path, width
+        self.taken: list[int] = []
+        self.forks: list[int] = []
+        self.probability: Number = Fraction(1)
+
+    def __repr__(self) -> str:
+        return "Branching(NOT PRIVATE)"
+
+    def choose(self, outcomes: Sequence[tuple[T, Number]]) -> T:
+        """Take the next choice among outcomes with their probabilities."""
+        depth = len(self.taken)
+        choice = self.path[depth] if depth < len(self.path) else 0
+        self.taken.append(choice)
+        self.forks.append(len(outcomes))
+        value, probability = outcomes[choice]
+        self.probability *= probability
+        return value
+
+    def laplace(self, scale: Fraction, at: Address) -> int:
+        return self.choose(laplace_law(scale, self.width))
+
+    def geometric(self, scale: Fraction, at: Address) -> int:
+        return self.choose(geometric_law(scale, self.width))
+
+    def uniform(self, below: int, at: Address) -> int:
+        return self.choose([(n, 1 / below) for n in range(below)])
+
+    def reaches(self, margin: int, scale: Fraction, at: Address, one_sided: bool) -> bool:
+        yes, no = (geometric_tail if one_sided else laplace_tail)(margin, scale)
+        return self.choose([(answer, p) for answer, p in ((True, yes), (False, no)) if p > 0])
+
+
+class Asking(Branching):
+    """Leave draws symbolic, and fork only where the code compares: for selectors.
+
+    Selectors compare and forget. A monitor keeps its threshold noise, so it needs `Branching`.
+    """
+
+    def laplace(self, scale: Fraction, at: Address) -> int:
+        draw = Draw(self, laplace_mass_between(scale), None, None, self.width)
+        return cast(int, Undecided(draw))
+
+    def uniform(self, below: int, at: Address) -> int:
+        return cast(int, Undecided(Draw(self, uniform_mass(below), 0, below - 1, self.width)))
+
+
+def law(
+    run: Callable[[Branching], Outcome], width: int, noise: type[Branching] = Branching
+) -> dict[Outcome, float]:
+    """Return the probability of every outcome of a run.
+
+    Parameters
+    ----------
+    run
+        The code, as a function of its noise.
+    width
+        Where kept noise is cut off.
+    noise
+        How draws fork.
+
+    Returns
+    -------
+    dict
+        The probability of each outcome.
+    """
+    total: defaultdict[Outcome, float] = defaultdict(float)
+    pending: list[list[int]] = [[]]
+    while pending:
+        path = pending.pop()
+        branch = noise(path, width)
+        total[run(branch)] += float(branch.probability)
+        for depth in range(len(path), len(branch.forks)):
+            pending.extend([*branch.taken[:depth], i] for i in range(1, branch.forks[depth]))
+    return dict(total)
+
+
+class Stepper(Protocol):
+    """Describe a mechanism with state: its `check`, and its state."""
+
+    @property
+    def check(self) -> Callable[..., Hashable]: ...
+
+    def export(self) -> State: ...
+
+    def resume(self, state: State) -> None: ...
+
+
+def transcripts(
+    make: Callable[[Noise], Stepper],
+    world: World,
+    horizon: int,
+    width: int,
+    only: Transcript | None = None,
+) -> dict[Transcript, float]:
+    """Return the law of the transcript of several checks, or the probability of one transcript.
+
+    Between checks the mechanism is exported and resumed through JSON, so that equal states merge.
+
+    Parameters
+    ----------
+    make
+        Makes the mechanism.
+    world
+        Returns what the next check reads, given the transcript so far.
+    horizon
+        The number of checks.
+    width
+        Where kept noise is cut off.
+    only
+        The one transcript to follow, if only its probability is wanted.
+
+    Returns
+    -------
+    dict
+        The probability of each transcript.
+    """
+    frontier: dict[Transcript, dict[str, float]] = {(): {"null": 1.0}}
+    for number in range(horizon):
+        after: defaultdict[Transcript, defaultdict[str, float]]
+        after = defaultdict(lambda: defaultdict(float))
+        for past, states in frontier.items():
+            inputs = world(past)
+            for state, weight in states.items():
+                for (answer, moved), p in law(_step(make, state, inputs), width).items():
+                    if only is None or answer == only[number]:
+                        after[(*past, answer)][moved] += weight * p
+        frontier = {past: dict(states) for past, states in after.items()}
+    return {past: sum(states.values()) for past, states in frontier.items()}
+
+
+def _step(
+    make: Callable[[Noise], Stepper], state: str, inputs: tuple[object, ...]
+) -> Callable[[Branching], tuple[Hashable, str]]:
+    def run(noise: Branching) -> tuple[Hashable, str]:
+        spender = make(noise)
+        if state != "null":
+            spender.resume(json.loads(state))
+        answer = spender.check(*inputs)
+        return answer, json.dumps(spender.export(), sort_keys=True)
+
+    return run
+
+
+class Enumerated:
+    """Select from a selector's law, which is computed once for every ballot.
+
+    Parameters
+    ----------
+    selector
+        The selector.
+    width
+        Where its noise is cut off.
+    """
+
+    def __init__(self, selector: Selector[Mapping[bytes, int]], width: int) -> None:
+        self.name, self.cost = selector.name, selector.cost
+        self._selector, self._width, self.promise = selector, width, selector.promise
+        self._laws: dict[object, list[tuple[bytes | None, float]]] = {}
+
+    def select(
+        self,
+        ballot: Mapping[bytes, int],
+        noise: Noise,
+        release: int,
+        leave_out: bytes | None = None,
+    ) -> bytes | None:
+        if not isinstance(noise, Branching):
+            raise TypeError("an enumerated selector is for enumeration: it protects no one")
+        question = (tuple(ballot.items()), leave_out)
+        if question not in self._laws:
+            answers = law(
+                lambda n: self._selector.select(ballot, n, release, leave_out), self._width, Asking
+            )
+            self._laws[question] = list(answers.items())
+        return noise.choose(self._laws[question])
+
+
+def largest_loss(one: Mapping[T, float], other: Mapping[T, float]) -> float:
+    """Return the largest |ln P/Q| over outcomes: the epsilon of pure differential privacy.
+
+    Parameters
+    ----------
+    one
+        The law in one world.
+    other
+        The law in the other.
+
+    Returns
+    -------
+    float
+        The loss.
+    """
+    if not one and not other:
+        raise ArithmeticError("no outcome was reached: nothing would be compared")
+    return max(abs(_log_ratio(one.get(o, 0.0), other.get(o, 0.0))) for o in {**one, **other})
+
+
+def _log_ratio(p: float, q: float) -> float:
+    if p == q == 0:
+        raise ArithmeticError("too rare for floats: nothing would be compared")
+    return math.log(p / q) if p > 0 and q > 0 else math.inf
+
+
+def delta_at(epsilon: float, one: Mapping[T, float], other: Mapping[T, float]) -> float:
+    """Return the smallest delta, in both directions, that goes with an epsilon.
+
+    Parameters
+    ----------
+    epsilon
+        The epsilon.
+    one
+        The law in one world.
+    other
+        The law in the other.
+
+    Returns
+    -------
+    float
+        The delta.
+    """
+    there = sum(max(0.0, p - math.exp(epsilon) * other.get(o, 0.0)) for o, p in one.items())
+    back = sum(max(0.0, q - math.exp(epsilon) * one.get(o, 0.0)) for o, q in other.items())
+    return max(there, back)
+
+
+def epsilon_at(delta: float, one: Mapping[T, float], other: Mapping[T, float]) -> float:
+    """Return the smallest epsilon, in both directions, that goes with a delta.
+
+    Outcomes are sorted by their ratio, the largest first: the sets that matter are the beginnings,
+    and each requires ln((P - delta) / Q).
+
+    Parameters
+    ----------
+    delta
+        The delta.
+    one
+        The law in one world.
+    other
+        The law in the other.
+
+    Returns
+    -------
+    float
+        The epsilon.
+
+    Examples
+    --------
+    >>> round(epsilon_at(0.1, {"a": 0.5, "b": 0.5}, {"a": 0.2, "b": 0.8}), 4)  # ln(0.4 / 0.2)
+    0.6931
+    """
+    return max(_one_way(delta, one, other), _one_way(delta, other, one), 0.0)
+
+
+def _one_way(delta: float, one: Mapping[T, float], other: Mapping[T, float]) -> float:
+    pairs = [(p, other.get(o, 0.0)) for o, p in one.items() if p > 0]
+    pairs.sort(key=lambda pair: pair[1] / pair[0])
+    p = q = worst = 0.0
+    for more_p, more_q in pairs:
+        p, q = p + more_p, q + more_q
+        if p > delta:
+            worst = max(worst, math.log((p - delta) / q) if q > 0 else math.inf)
+    return worst
+
+
+@cache
+def laplace_mass(k: int, scale: Fraction) -> float:
+    """Return P(noise = k).
+
+    Parameters
+    ----------
+    k
+        The value.
+    scale
+        The scale of the noise.
+
+    Returns
+    -------
+    float
+        The probability.
+    """
+    return math.tanh(1 / (2 * scale)) * math.exp(-abs(k) / scale)
+
+
+@cache
+def laplace_law(scale: Fraction, width: int) -> list[tuple[int, float]]:
+    """Return every value up to the width, with its probability.
+
+    Parameters
+    ----------
+    scale
+        The scale of the noise.
+    width
+        The largest size of a value.
+
+    Returns
+    -------
+    list
+        Values and probabilities.
+    """
+    return [(k, laplace_mass(k, scale)) for k in range(-width, width + 1)]
+
+
+@cache
+def geometric_law(scale: Fraction, width: int) -> list[tuple[int, float]]:
+    """Return every value up to the width, with its probability.
+
+    Parameters
+    ----------
+    scale
+        The scale of the noise.
+    width
+        The largest value.
+
+    Returns
+    -------
+    list
+        Values and probabilities.
+    """
+    a = math.exp(-1 / scale)
+    return [(k, (1 - a) * a**k) for k in range(width + 1)]
+
+
+@cache
+def laplace_tail(margin: int, scale: Fraction) -> tuple[float, float]:
+    """Return P(noise >= margin) and P(noise < margin), each without cancellation.
+
+    Parameters
+    ----------
+    margin
+        The gap.
+    scale
+        The scale of the noise.
+
+    Returns
+    -------
+    tuple of float
+        The probabilities.
+    """
+    a = math.exp(-1 / scale)
+    if margin >= 1:
+        return a**margin / (1 + a), 1 - a**margin / (1 + a)
+    return 1 - a ** (1 - margin) / (1 + a), a ** (1 - margin) / (1 + a)
+
+
+@cache
+def geometric_tail(margin: int, scale: Fraction) -> tuple[float, float]:
+    """Return P(noise >= margin) and P(noise < margin).
+
+    Parameters
+    ----------
+    margin
+        The gap.
+    scale
+        The scale of the noise.
+
+    Returns
+    -------
+    tuple of float
+        The probabilities.
+    """
+    if margin <= 0:
+        return 1.0, 0.0
+    yes = math.exp(-margin / scale)
+    return yes, -math.expm1(-margin / scale)

@@ -1,0 +1,521 @@
+"""Enumerate the gates of the other learners, against their claims.
+
+Epochs with the exponential mechanism (Theorem 10), and a selection at every check (Theorem 11).
+
+Enumerate whole gates, and every mechanism of a plan, against their claims.
+
+`enumerated(plan)` takes the plan's own monitor, selector and gate, with its epsilons, its delta and
+its noise. Counts that only utility depends on (thresholds, trees, the schedule) are scaled down,
+and so is noise too wide to walk through; what was changed is said.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cache
+from itertools import product
+from typing import Any
+
+from littlestone.audit.enumeration import Enumerated, Stepper, Transcript, World, transcripts
+from littlestone.audit.laws import (
+    OLD,
+    A,
+    B,
+    Finding,
+    FromLaw,
+    Laws,
+    Make,
+    Votes,
+    at_one,
+    epochs,
+    experts,
+    forest,
+    mistakes_monitor,
+    neighbours,
+    of,
+    selection,
+    sparse_vector,
+    streams,
+    sure_votes,
+    worst,
+)
+from littlestone.audit.runs import AnyPlan
+from littlestone.learners.adaptive import EveryRoundPlan
+from littlestone.learners.experts import ExpertsPlan
+from littlestone.learners.plan import Plan, VoteGate
+from littlestone.privacy.accounting import Cost
+from littlestone.privacy.exponential import Scores
+from littlestone.privacy.gates import STAY, Decision, EveryCheck, HistSparse, MistakesGate, Selector
+from littlestone.privacy.histogram import StableHistogram
+from littlestone.privacy.noise import Noise
+from littlestone.privacy.sparse_vector import AboveThreshold, MistakesMonitor
+from littlestone.privacy.testing import ScriptedNoise
+
+KEYS = (A, B)
+CUT = 8
+"""How many scales of a lift are walked through."""
+LEAD, QUIET = 16, 8
+CROWD = 1000
+FEW = 3
+"""So many releases of a gate that releases at every check are enumerated."""
+Threshold = Callable[[Any, int], Any]
+
+
+def gate_of_two(
+    noise: Noise,
+    monitor: Fraction,
+    selector: Fraction,
+    *,
+    threshold: Threshold = lambda age, refusals: 1,
+    check_every: int = 1,
+) -> MistakesGate[Scores]:
+    """Return a gate of epochs over two rules, at its beginning.
+
+    Parameters
+    ----------
+    noise
+        Where all noise is drawn.
+    monitor
+        The monitor's epsilon.
+    selector
+        The selector's epsilon.
+    threshold
+        The threshold, as a function of (age, refusals).
+    check_every
+        The rounds from one check to the next.
+
+    Returns
+    -------
+    MistakesGate
+        The gate.
+    """
+    return MistakesGate(
+        noise,
+        epsilon=monitor,
+        selector=FromLaw(KEYS, epsilon=selector),
+        threshold=threshold,
+        published=A,
+        check_every=check_every,
+        leave_out_published=False,
+    )
+
+
+def small_experts(monitor: Fraction, selector: Fraction, rounds: int) -> Finding:
+    """Enumerate every stream of so many rounds, for two rules.
+
+    Parameters
+    ----------
+    monitor
+        The monitor's epsilon.
+    selector
+        The selector's epsilon.
+    rounds
+        The number of rounds.
+
+    Returns
+    -------
+    Finding
+        The largest loss.
+    """
+    width = CUT * math.ceil(1 / monitor)
+    laws = {
+        rows: transcripts(
+            lambda noise: gate_of_two(noise, monitor, selector), experts(of(rows)), rounds, width
+        )
+        for rows in streams(rounds)
+    }
+    pairs = ((laws[one], laws[other]) for one in laws for other in neighbours(one))
+    family = f"{len(laws)} streams of {rounds} rounds"
+    return at_one("epochs gate", family, Cost(monitor + selector), pairs)
+
+
+def extremal_experts(monitor: Fraction, selector: Fraction, restarted: bool = True) -> Finding:
+    """Enumerate a pair of streams that costs all that is claimed.
+
+    Quiet checks pin the threshold noise; the replaced round then fires the gate, and speaks for an
+    underdog, which is drawn.
+
+    Parameters
+    ----------
+    monitor
+        The monitor's epsilon.
+    selector
+        The selector's epsilon.
+    restarted
+        False is a fault: scores never forget, so that the round speaks at a second firing too.
+
+    Returns
+    -------
+    Finding
+        The loss.
+    """
+    fires = 1 if restarted else 2
+    unit = math.ceil(1 / monitor)
+    every = 12 * unit
+    high = 30 * unit
+    only: Transcript = (*(STAY,) * QUIET, *(Decision(True, A) for _ in range(fires)))
+
+    def make(noise: Noise) -> MistakesGate[Scores]:
+        return gate_of_two(
+            noise,
+            monitor,
+            selector,
+            threshold=lambda age, refusals: 0 if age <= QUIET * every else high,
+            check_every=every,
+        )
+
+    def world(new: int) -> World:
+        def inputs(past: Transcript) -> tuple[object, ...]:
+            firings = len(past) - QUIET
+            mistakes = every if not past or firings > 0 else new if firings == 0 else 0
+            return mistakes, (-LEAD * unit + new, -new)
+
+        return inputs
+
+    one, other = (transcripts(make, world(n), len(only), 60 * unit, only) for n in (1, 0))
+    laws: list[Laws] = [(one, other)]
+    return at_one("epochs gate", "quiet checks, then underdogs", Cost(monitor + selector), laws)
+
+
+def exponential(epsilon: Fraction) -> Iterator[Finding]:
+    """Enumerate the exponential mechanism, on scores that one example moves by one (Theorem 6)."""
+    claim = Cost(epsilon)
+
+    def law(scores: Sequence[int]) -> dict[bytes, float]:
+        keys = [index.to_bytes(2) for index in range(len(scores))]
+        return dict(FromLaw(keys, epsilon=epsilon).law(scores))
+
+    laws = {scores: law(scores) for scores in product(range(3), repeat=3)}
+    small = (
+        (laws[one], laws[other])
+        for one, other in product(laws, laws)
+        if all(abs(x - y) <= 1 for x, y in zip(one, other, strict=True))
+    )
+    yield worst(FromLaw.name, f"{len(laws)} lists of 3 scores", claim, small)
+    lead = CROWD * math.ceil(1 / epsilon)
+    crowd = law([1, *[0] * lead]), law([0, *[1] * lead])
+    yield worst(FromLaw.name, f"one up, {lead:,} down", claim, [crowd])
+
+
+def experts_findings(plan: ExpertsPlan) -> Iterator[Finding]:
+    """Enumerate every mechanism of a plan of private experts."""
+    monitor, selector = plan.epsilon_monitor, plan.epsilon_selector
+    yield from mistakes_monitor(lambda noise: MistakesMonitor(noise, epsilon=monitor), monitor)
+    yield from exponential(selector)
+    yield small_experts(monitor, selector, rounds=3 if monitor >= 1 else 2)
+    yield extremal_experts(monitor, selector)
+
+
+def every_check_findings(plan: EveryRoundPlan) -> Iterator[Finding]:
+    """Enumerate the histogram of one release, and a few releases of the gate that add up."""
+    each = EveryCheck(
+        ScriptedNoise({}),
+        epsilon=plan.epsilon,
+        delta=plan.delta,
+        releases=plan.horizon,
+        published=OLD,
+    ).each
+    yield from selection(StableHistogram(epsilon=each.epsilon, delta=each.delta), each)
+    yield every_check(plan.epsilon, plan.delta, min(FEW, plan.horizon))
+
+
+def every_check(epsilon: Fraction, delta: Fraction, releases: int) -> Finding:
+    """Enumerate all small streams, a release at each round.
+
+    Parameters
+    ----------
+    epsilon
+        What is claimed.
+    delta
+        What is claimed.
+    releases
+        How many releases there are.
+
+    Returns
+    -------
+    Finding
+        The largest loss.
+    """
+    first = EveryCheck(
+        ScriptedNoise({}), epsilon=epsilon, delta=delta, releases=releases, published=OLD
+    )
+    histogram = StableHistogram(epsilon=first.each.epsilon, delta=first.each.delta)
+    width = CUT * 3 * math.ceil(histogram.scale)
+    selector = Enumerated(histogram, width)
+
+    def gate(noise: Noise) -> EveryCheck:
+        made = EveryCheck(noise, epsilon=epsilon, delta=delta, releases=releases, published=OLD)
+        made._selector = selector
+        return made
+
+    laws = {
+        rows: transcripts(gate, forest(of(rows)), releases, width) for rows in streams(releases)
+    }
+    pairs = ((laws[one], laws[other]) for one in laws for other in neighbours(one))
+    family = f"{len(laws)} streams of {releases} rounds"
+    return worst("every check", family, Cost(epsilon, delta), pairs)
+
+
+WIDEST = 24
+"""The widest noise that is walked through: beyond it, a larger epsilon is enumerated instead."""
+
+SHORT = 12
+"""How many scales of a lift are walked through where whole gates meet all small streams."""
+
+MOST_FIRINGS = 6
+
+
+@dataclass(frozen=True)
+class Enumeration:
+    """Hold what was found for a plan, and what was not enumerated as it stands."""
+
+    plan: AnyPlan
+    findings: tuple[Finding, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def kept(self) -> bool:
+        """Return whether every claim holds on every family."""
+        return all(finding.kept for finding in self.findings)
+
+
+def epochs_gate(
+    make: Make, claim: Cost, scale: Fraction, selector: Selector[Votes]
+) -> Iterator[Finding]:
+    """Enumerate a gate of epochs (Theorem 7) that checks each round.
+
+    Parameters
+    ----------
+    make
+        Makes the gate.
+    claim
+        What it claims to cost.
+    scale
+        The scale of its monitor's noise.
+    selector
+        Its selector.
+
+    Returns
+    -------
+    iterator of Finding
+        What was found.
+    """
+    name, unit = "epochs gate", math.ceil(scale)
+    length = 3 if unit <= 2 else 2
+    laws = {
+        rows: transcripts(make, epochs(of(rows)), length, SHORT * unit) for rows in streams(length)
+    }
+    small = ((laws[one], laws[other]) for one in laws for other in neighbours(one))
+    yield worst(name, f"{len(laws)} streams of {length} rounds", claim, small)
+    sure = sure_votes(selector)
+    lead = 100 * math.ceil(2 / selector.cost.epsilon)
+    fired: Transcript = (Decision(True, A),)
+    ballots = {A: sure + 1, B: sure + lead}, {B: sure + lead + 1, A: sure}
+    nones: Transcript = (Decision(True, None),) * 4
+    pairs = [
+        _laws(make, (_showing(1, ballots[0]), _showing(0, ballots[1])), fired, 60 * unit),
+        _laws(make, (_showing(1, {}), _showing(0, {})), nones, 60 * unit),
+    ]
+    yield at_one(name, "one round fires it and wins", claim, pairs)
+
+
+def votes_gate(
+    make: Callable[[Noise, int, int], Stepper],
+    claim: Cost,
+    releases: int,
+    scales: tuple[Fraction, Fraction],
+    selector: Selector[Votes],
+) -> Iterator[Finding]:
+    """Enumerate the gate of Algorithm 2 (Theorem 7).
+
+    Parameters
+    ----------
+    make
+        Makes the gate, given noise, trees and threshold.
+    claim
+        What it claims to cost.
+    releases
+        How often it may fire.
+    scales
+        The scales of its threshold noise and its query noise.
+    selector
+        Its selector.
+
+    Returns
+    -------
+    iterator of Finding
+        What was found.
+    """
+    lift, query = (math.ceil(scale) for scale in scales)
+    high = 14 * query
+    sure = sure_votes(selector)
+    held = max(28 * query, sure + 100 * math.ceil(2 / selector.cost.epsilon))
+    trees = 10 * held
+    threshold = trees - 2 - high
+    won = (Decision(True, A if n % 2 == 0 else OLD) for n in range(releases))
+    pairs: list[Laws] = []
+    for firings in (tuple(won), (Decision(True, None),) * (releases + 5)):
+        only: Transcript = (*(STAY,) * 10, *firings)
+        under = sure if firings[0].key else 0
+        worlds = _losing(held, under, 0), _losing(held, under, 1)
+        pairs.append(_laws(lambda n: make(n, trees, threshold), worlds, only, high + 20 * lift))
+    yield at_one("votes gate", f"quiet checks, then {releases} underdogs", claim, pairs)
+    length = 3 if lift <= 2 else 2
+    laws = {
+        rows: transcripts(lambda n: make(n, 2, 1), forest(of(rows)), length, SHORT * lift)
+        for rows in streams(length)
+    }
+    small = ((laws[one], laws[other]) for one in laws for other in neighbours(one))
+    yield worst("votes gate", f"{len(laws)} streams of {length} rounds", claim, small)
+
+
+def _laws(make: Make, worlds: tuple[World, World], only: Transcript, width: int) -> Laws:
+    one, other = (transcripts(make, world, len(only), width, only) for world in worlds)
+    return one, other
+
+
+def _showing(mistakes: int, ballot: dict[bytes, int]) -> World:
+    """Return a world with mistakes at the first check, none later, and always this ballot."""
+    return lambda past: (0 if past else mistakes, ballot)
+
+
+def _losing(held: int, under: int, shift: int) -> World:
+    """Return a world in which the published key loses its votes, then gets them back.
+
+    For ten checks it has next to no votes; then it holds many, against an underdog. `shift` is the
+    one vote in which two worlds differ.
+    """
+
+    def world(past: Transcript) -> tuple[object, ...]:
+        if len(past) < 10:
+            return ({OLD: 2 - shift},)
+        favourite, other = (OLD, A) if under == 0 or len(past) % 2 == 0 else (A, OLD)
+        ballot = {favourite: held + shift}
+        return (ballot | {other: under + 1 - shift} if under else ballot,)
+
+    return world
+
+
+def enumerated(
+    plan: AnyPlan, watch: Callable[[Finding], None] = lambda finding: None
+) -> Enumeration:
+    """Enumerate every mechanism of a plan.
+
+    Parameters
+    ----------
+    plan
+        The plan.
+    watch
+        Called with each finding as it comes.
+
+    Returns
+    -------
+    Enumeration
+        What was found.
+    """
+    findings: list[Finding] = []
+    notes, several = _enumerated(plan)
+    for finding in several:
+        findings.append(finding)
+        watch(finding)
+    return Enumeration(plan, tuple(findings), tuple(notes))
+
+
+def _enumerated(plan: AnyPlan) -> tuple[list[str], Iterator[Finding]]:
+    if isinstance(plan, ExpertsPlan):
+        factor, notes = narrowed(max(1 / plan.epsilon_monitor, 1 / plan.epsilon_selector))
+        larger = replace(
+            plan, epsilon=plan.epsilon * factor, epsilon_monitor=plan.epsilon_monitor * factor
+        )
+        return [*notes, "the gate enumerated with two rules"], experts_findings(larger)
+    if isinstance(plan, EveryRoundPlan):
+        added = (
+            f"{plan.horizon:,} releases that add up are not enumerated at this size: one was, at "
+            f"what each may spend, and {min(FEW, plan.horizon)} that share the whole budget"
+        )
+        return [added], every_check_findings(plan)
+    small, notes = scaled_down(plan)
+    return notes, _findings(small)
+
+
+def narrowed(widest: Fraction) -> tuple[int, list[str]]:
+    """Return the factor by which epsilon is raised so that noise can be enumerated, and a note."""
+    factor = max(1, math.ceil(widest / WIDEST))
+    said = (
+        f"noise of scale {math.ceil(widest):,} is not enumerated at this size: the same code was, "
+        f"at {factor:,} times the plan's epsilon"
+    )
+    return factor, [said] if factor > 1 else []
+
+
+def scaled_down(plan: Plan) -> tuple[Plan, list[str]]:
+    """Return the plan with counts that can be enumerated, and notes on what was changed.
+
+    >>> from littlestone.classes.sets import Points
+    >>> small, notes = scaled_down(Plan.practical(Points(), epsilon=8, delta=1e-6, horizon=1000))
+    >>> small.epsilon, small.thresholds
+    (Fraction(8, 1), (1,))
+    """
+    small = replace(plan, thresholds=(1,), check_every=1, restart_every=None, tolerance=Fraction(0))
+    thresholds = ", ".join(map(str, plan.thresholds))
+    notes = [
+        f"gates enumerated with a threshold of 1 (the plan's: {thresholds}) and a check each round "
+        f"(the plan's: every {plan.check_every}): neither enters a proof"
+    ]
+    if (plan.releases or 0) > MOST_FIRINGS:
+        small = replace(small, releases=MOST_FIRINGS)
+        notes.append(
+            f"{plan.releases} releases are not enumerated at this size: {MOST_FIRINGS} were, with "
+            f"the same epsilon"
+        )
+    factor, said = narrowed(max(_scales(small)))
+    small = replace(
+        small, epsilon=plan.epsilon * factor, epsilon_monitor=plan.epsilon_monitor * factor
+    )
+    notes += said
+    return small, notes
+
+
+def _gate(plan: Plan, noise: Noise) -> VoteGate:
+    return plan.gate(noise, OLD, lambda: 1)
+
+
+def _scales(plan: Plan) -> tuple[Fraction, ...]:
+    """Return the scales of the monitor's noise (threshold and query, or one) and the selector's."""
+    monitor = _gate(plan, ScriptedNoise({}))._monitor
+    if isinstance(monitor, AboveThreshold):
+        return monitor._threshold_scale, monitor._query_scale, 2 / plan.epsilon_selector
+    return monitor._scale, 2 / plan.epsilon_selector
+
+
+def _findings(plan: Plan) -> Iterator[Finding]:
+    gate, scales = _gate(plan, ScriptedNoise({})), _scales(plan)
+    chosen, claim = gate._selector, Cost(plan.epsilon, plan.delta)
+    selector = Enumerated(chosen, width=sure_votes(chosen) + 200 * math.ceil(scales[-1]))
+
+    @cache
+    def sized(trees: int, threshold: int) -> Plan:
+        return replace(plan, leaves={1: trees}, thresholds=(threshold,))
+
+    def make(noise: Noise, trees: int = 1, threshold: int = 1) -> VoteGate:
+        made = _gate(sized(trees, threshold), noise)
+        made._selector = selector
+        return made
+
+    if isinstance(gate, HistSparse):
+        both = scales[0], scales[1]
+        yield from sparse_vector(
+            lambda noise: _monitor(plan, noise), plan.epsilon_monitor, gate.releases, both
+        )
+        yield from selection(chosen, Cost(plan.epsilon_selector, plan.delta_selector))
+        yield from votes_gate(make, claim, gate.releases, both, chosen)
+    else:
+        cap = plan.cap or 1
+        yield from mistakes_monitor(lambda noise: _monitor(plan, noise), plan.epsilon_monitor, cap)
+        yield from selection(chosen, Cost(plan.epsilon_selector, plan.delta_selector))
+        yield from epochs_gate(make, claim, scales[0], chosen)
+
+
+def _monitor(plan: Plan, noise: Noise) -> Stepper:
+    return _gate(plan, noise)._monitor

@@ -1,0 +1,584 @@
+"""Compute the law of the exponential mechanism from its code, by bisection.
+
+Provide the smallest learners that can drive a gate: rows in, what each check reads out.
+
+Enumerate mechanisms on families of small neighbours, against their claims.
+
+Each function runs the code it is given (the real one, or a faulty twin) on all small neighbours and
+on the extremal families of docs/guarantee.md, which come close to the claim, so that too little
+noise cannot hide. Counts are in units of the noise, so any epsilon can be judged. Whole gates, and
+plans, are in `gates`.
+"""
+
+import math
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+from typing import Literal, TypeAlias, TypeVar
+
+import numpy as np
+
+from littlestone.audit.enumeration import (
+    Branching,
+    Enumerated,
+    Stepper,
+    Transcript,
+    World,
+    delta_at,
+    epsilon_at,
+    largest_loss,
+    law,
+    transcripts,
+)
+from littlestone.learners.experts import Belief
+from littlestone.privacy.accounting import Cost
+from littlestone.privacy.exponential import ExponentialMechanism, Scores, _draw_group
+from littlestone.privacy.gates import Decision, Selector
+from littlestone.privacy.histogram import StableHistogram
+from littlestone.privacy.noise import Address, Noise
+from littlestone.privacy.selection import DrawnAndKept
+
+Question = tuple[tuple[int, ...], Fraction]
+_laws: dict[Question, list[tuple[bytes, float]]] = {}
+
+
+class Point(Noise):
+    """Return a given point of [0, 2^64) as the first draw, and 0 for every later one."""
+
+    def __init__(self, point: int) -> None:
+        self.point = point
+
+    def __repr__(self) -> str:
+        return "Point(NOT PRIVATE)"
+
+    def laplace(self, scale: Fraction, at: Address) -> int:
+        raise AssertionError("the exponential mechanism has no use for Laplace noise")
+
+    def uniform(self, below: int, at: Address) -> int:
+        return self.point if at[2] == 1 else 0
+
+
+def law_of(gaps: list[int], sizes: list[int], rate: Fraction) -> list[float]:
+    """Return the probability of each group.
+
+    Parameters
+    ----------
+    gaps
+        How far each group's score is below the best.
+    sizes
+        How many candidates each group has.
+    rate
+        What a unit of score adds to the logarithm of a weight.
+
+    Returns
+    -------
+    list of float
+        The probabilities.
+    """
+    ends = ends_of(gaps, sizes, rate)
+    return [(end - start) / 2**64 for start, end in zip([0, *ends], ends, strict=False)]
+
+
+def ends_of(gaps: list[int], sizes: list[int], rate: Fraction) -> list[int]:
+    """Return where in [0, 2^64) each group ends: bisect for the first point of the next one.
+
+    Parameters
+    ----------
+    gaps
+        How far each group's score is below the best.
+    sizes
+        How many candidates each group has.
+    rate
+        What a unit of score adds to the logarithm of a weight.
+
+    Returns
+    -------
+    list of int
+        The ends.
+    """
+    ends = []
+    for group in range(len(gaps)):
+        low, high = 0, 2**64
+        while low < high:
+            middle = (low + high) // 2
+            if _draw_group(gaps, sizes, rate, Point(middle), 0) <= group:
+                low = middle + 1
+            else:
+                high = middle
+        ends.append(low)
+    return ends
+
+
+class FromLaw(ExponentialMechanism):
+    """Select from the mechanism's law in one step of an enumeration."""
+
+    def select(
+        self, scores: Scores, noise: Noise, release: int, leave_out: bytes | None = None
+    ) -> bytes | None:
+        if not isinstance(noise, Branching):
+            raise TypeError("an enumerated mechanism is for enumeration: it protects no one")
+        assert leave_out is None, "experts leave no rule out"
+        return noise.choose(self.law(scores))
+
+    def law(self, scores: Scores) -> list[tuple[bytes, float]]:
+        """Return the probability of each candidate."""
+        question = (tuple(map(int, scores)), self.rate)
+        if question not in _laws:
+            levels, counts = np.unique(scores, return_counts=True)
+            gaps = [int(levels[-1] - level) for level in levels[::-1]]
+            masses = law_of(gaps, counts[::-1].tolist(), self.rate)
+            chance = dict(zip(levels[::-1].tolist(), masses, strict=True))
+            size = dict(zip(levels.tolist(), counts.tolist(), strict=True))
+            pairs = zip(self.candidates, question[0], strict=True)
+            _laws[question] = [(key, chance[n] / size[n]) for key, n in pairs]
+        return _laws[question]
+
+
+OLD, A, B = b"o", b"a", b"b"
+Row = bytes | None
+"""A row is the key it speaks for; None is a null round."""
+Rows = Callable[[Transcript], Row]
+"""The row of the next round, given the transcript so far."""
+
+
+def of(rows: tuple[Row, ...]) -> Rows:
+    """Return rows fixed in advance."""
+    return lambda past: rows[len(past)]
+
+
+def reacting(seed: int, replaced: int | None = None) -> Rows:
+    """Return rows that depend on everything released before.
+
+    Parameters
+    ----------
+    seed
+        The seed of the rows.
+    replaced
+        The round that is replaced, if one is.
+
+    Returns
+    -------
+    Rows
+        The rows, the same but for the replaced round.
+    """
+
+    def row(past: Transcript) -> Row:
+        world = "other" if len(past) == replaced else "one"
+        return random.Random(repr((seed, past, world))).choice([A, B, None])
+
+    return row
+
+
+def streams(horizon: int) -> list[tuple[Row, ...]]:
+    """Return every stream of so many rounds."""
+    return list(product((A, B, None), repeat=horizon))
+
+
+def neighbours(rows: tuple[Row, ...]) -> Iterator[tuple[Row, ...]]:
+    """Yield every stream that differs in at most one round."""
+    for number, row in product(range(len(rows)), (A, B, None)):
+        yield (*rows[:number], row, *rows[number + 1 :])
+
+
+def epochs(rows: Rows, restarted: bool = True) -> World:
+    """Return a flat forest with a tree for each round.
+
+    Parameters
+    ----------
+    rows
+        The rows. A row is a mistake unless it speaks for the published key.
+    restarted
+        False is a fault: the forest then keeps the rows of earlier epochs.
+
+    Returns
+    -------
+    World
+        What each check reads.
+    """
+
+    def world(past: Transcript) -> tuple[object, ...]:
+        published, since = OLD, 0
+        for number, decision in enumerate(past):
+            assert isinstance(decision, Decision)
+            published = decision.key or published
+            since = number + 1 if decision.fired and restarted else since
+        votes = Counter(row for n in range(since, len(past) + 1) if (row := rows(past[:n])))
+        row = rows(past)
+        return int(row is not None and row != published), dict(votes)
+
+    return world
+
+
+def forest(rows: Rows, trees: int = 2) -> World:
+    """Return a forest: round n goes to tree n mod `trees`, which votes for its latest row.
+
+    Parameters
+    ----------
+    rows
+        The rows.
+    trees
+        How many trees there are; they vote for OLD at first.
+
+    Returns
+    -------
+    World
+        What each check reads.
+    """
+
+    def world(past: Transcript) -> tuple[object, ...]:
+        votes: list[Row] = [OLD] * trees
+        for n in range(len(past) + 1):
+            votes[n % trees] = rows(past[:n])
+        return (dict(Counter(vote for vote in votes if vote is not None)),)
+
+    return world
+
+
+BelieveIn = Literal["nothing", "published", "rows"]
+TWO = Fraction(2)
+
+
+def experts(
+    rows: Rows,
+    restarted: bool = True,
+    believe: BelieveIn = "nothing",
+    epsilon: Fraction = TWO,
+) -> World:
+    """Return two rules; a row speaks for one of them, and the other errs on it.
+
+    Parameters
+    ----------
+    rows
+        The rows.
+    restarted
+        False is a fault: scores then count all rounds, those of earlier epochs too.
+    believe
+        What the prior is made from: what was "published" costs nothing, the "rows" themselves are a
+        fault.
+    epsilon
+        What a draw spends.
+
+    Returns
+    -------
+    World
+        What each check reads.
+    """
+
+    def world(past: Transcript) -> tuple[object, ...]:
+        published, since = A, 0
+        belief = Belief(2)
+        for number, decision in enumerate(past):
+            assert isinstance(decision, Decision)
+            if believe == "published" and decision.key not in (None, published):
+                belief.drop(np.array([key == published for key in (A, B)]))
+            if believe == "rows" and rows(past[:number]) is not None:
+                belief.drop(np.array([key != rows(past[:number]) for key in (A, B)]))
+            published = decision.key or published
+            since = number + 1 if decision.fired and restarted else since
+        shown: list[Row] = [rows(past[:n]) for n in range(since, len(past) + 1)]
+        mistakes = [sum(row not in (key, None) for row in shown) for key in (A, B)]
+        row = rows(past)
+        wrong = int(row is not None and row != published)
+        return wrong, tuple((-np.array(mistakes) - belief.penalties(epsilon / 2)).tolist())
+
+    return world
+
+
+Votes: TypeAlias = Mapping[bytes, int]
+Make: TypeAlias = Callable[[Noise], Stepper]
+Outcome = TypeVar("Outcome")
+Pair: TypeAlias = tuple[Mapping[Outcome, float], Mapping[Outcome, float]]
+Laws: TypeAlias = Pair[Transcript]
+
+CUT = 18
+"""How many scales of a lift are walked through on small families: e^-18 is left out."""
+
+ROUNDING = 1e-6, 1e-13
+"""What floats may add to a computed loss: a share of the claim, and to a delta an amount."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Hold the loss of the most expensive pair of neighbours of a family.
+
+    Parameters
+    ----------
+    mechanism
+        The mechanism's name.
+    family
+        The family, in words.
+    claim
+        What was claimed.
+    epsilon
+        What goes with the claimed delta.
+    delta
+        What goes with the claimed epsilon.
+    """
+
+    mechanism: str
+    family: str
+    claim: Cost
+    epsilon: float
+    delta: float
+
+    @property
+    def share(self) -> float:
+        """Return the larger share of the claim that was reached."""
+        shares = [self.epsilon / float(self.claim.epsilon)]
+        if self.claim.delta:
+            shares.append(self.delta / float(self.claim.delta))
+        return max(shares)
+
+    @property
+    def kept(self) -> bool:
+        """Return whether the claim holds on this family, to the precision of floats."""
+        share, amount = ROUNDING
+        if self.epsilon <= float(self.claim.epsilon) * (1 + share):
+            return True
+        return self.claim.delta > 0 and self.delta <= float(self.claim.delta) * (1 + share) + amount
+
+
+def worst(mechanism: str, family: str, claim: Cost, pairs: Iterable[Pair[Outcome]]) -> Finding:
+    """Return the finding over pairs of laws.
+
+    Parameters
+    ----------
+    mechanism
+        The mechanism's name.
+    family
+        The family, in words.
+    claim
+        What is claimed.
+    pairs
+        The laws of neighbours.
+
+    Returns
+    -------
+    Finding
+        The largest loss.
+    """
+    epsilon = delta = 0.0
+    for one, other in pairs:
+        epsilon = max(epsilon, epsilon_at(float(claim.delta), one, other))
+        delta = max(delta, delta_at(float(claim.epsilon), one, other))
+    return Finding(mechanism, family, claim, epsilon, delta)
+
+
+def at_one(mechanism: str, family: str, claim: Cost, laws: Iterable[Laws]) -> Finding:
+    """Return the loss at single transcripts, for inputs on which delta plays no part.
+
+    Parameters
+    ----------
+    mechanism
+        The mechanism's name.
+    family
+        The family, in words.
+    claim
+        What is claimed; its epsilon is used.
+    laws
+        The probabilities of one transcript in two worlds, for each pair.
+
+    Returns
+    -------
+    Finding
+        The largest loss.
+    """
+    losses = [largest_loss(*pair) for pair in laws if pair[0] or pair[1]]
+    return Finding(mechanism, family, Cost(claim.epsilon), max(losses, default=0.0), 0.0)
+
+
+def mistakes_monitor(make: Make, epsilon: Fraction, cap: int = 1) -> Iterator[Finding]:
+    """Enumerate the monitor of Theorem 3.
+
+    Parameters
+    ----------
+    make
+        Makes the monitor.
+    epsilon
+        What it claims to cost.
+    cap
+        The rounds of one user.
+
+    Returns
+    -------
+    iterator of Finding
+        What was found.
+    """
+    name, claim, unit = "mistakes monitor", Cost(epsilon), math.ceil(cap / epsilon)
+    length = 5 if unit == 1 else 3
+    laws = {
+        counts: transcripts(make, counting(counts, [1] * length), length, CUT * unit)
+        for counts in product((0, 1), repeat=length)
+    }
+    small = (
+        (laws[one], laws[other])
+        for one, other in product(laws, laws)
+        if sum(x != y for x, y in zip(one, other, strict=True)) <= cap
+    )
+    yield worst(name, f"{len(laws)} streams of {length} checks", claim, small)
+    high, far = 12 * unit, 40 * unit
+    quiet = (False,) * 12
+    extremal: list[tuple[Transcript, list[int], list[int], int]] = [
+        (quiet, [high] + [0] * 11, [0] * 12, 0),
+        ((*quiet, True), [high] + [0] * 12, [0] * 12 + [far], 12),
+        ((True,) * 3, [0] * 3, [far] * 3, 0),
+        ((*quiet, True, True, True), [high] + [0] * 14, [0] * 12 + [high + far] * 3, 0),
+        (
+            (*(False,) * 14, True),
+            [10 * unit, *[5 * unit] * 11, 0, 0, 0],
+            [0] * 14 + [60 * unit],
+            0,
+        ),
+    ]
+    pairs = (
+        _shifted(make, only, counts, thresholds, place, cap, sum(counts) + 20 * unit)
+        for only, counts, thresholds, place in extremal
+    )
+    yield at_one(name, "a shift up, a shift down, then firings", claim, pairs)
+
+
+def sparse_vector(
+    make: Make,
+    epsilon: Fraction,
+    releases: int,
+    scales: tuple[Fraction, Fraction],
+) -> Iterator[Finding]:
+    """Enumerate the sparse vector of Theorem 2, on queries that move by one.
+
+    Parameters
+    ----------
+    make
+        Makes the mechanism.
+    epsilon
+        What it claims to cost.
+    releases
+        How often it may fire.
+    scales
+        The scales of its threshold noise and its query noise.
+
+    Returns
+    -------
+    iterator of Finding
+        What was found.
+    """
+    name, claim = "sparse vector", Cost(epsilon)
+    lift, query = (math.ceil(scale) for scale in scales)
+    length = 3 if lift <= 2 else 2
+    worlds = list(product((0, 1, 2), repeat=length))
+    laws = {w: transcripts(make, counting(w, [1] * 3), length, CUT * lift) for w in worlds}
+    small = (
+        (laws[one], laws[other])
+        for one, other in product(worlds, worlds)
+        if all(abs(x - y) <= 1 for x, y in zip(one, other, strict=True))
+    )
+    yield worst(name, f"{len(worlds)} streams of {length} queries", claim, small)
+    high, quiet = 14 * query, (False,) * 10
+    only = quiet + (True,) * releases
+    one, other = (
+        transcripts(
+            make,
+            counting([-high - s if fired else high + s for fired in only], [0] * len(only)),
+            len(only),
+            high + 20 * lift,
+            only,
+        )
+        for s in (0, 1)
+    )
+    yield at_one(name, f"high noes, then {releases} low firings", claim, [(one, other)])
+
+
+def selection(selector: Selector[Votes], claim: Cost) -> Iterator[Finding]:
+    """Enumerate a selector of one key by votes (Theorems 4 and 5).
+
+    Parameters
+    ----------
+    selector
+        The selector.
+    claim
+        What it claims to cost.
+
+    Returns
+    -------
+    iterator of Finding
+        What was found.
+    """
+    unit = math.ceil(2 / claim.epsilon)
+    lead = 100 * unit
+    sure = sure_votes(selector)
+    laws = _Laws(Enumerated(selector, width=sure + 2 * lead))
+    counts = list(product(range(4), repeat=2))
+    ballots = [({A: a, B: b}, {A: c, B: d}) for a, b in counts for c, d in counts
+               if abs(a - c) <= 1 and abs(b - d) <= 1 and abs(a + b - c - d) <= 1]  # fmt: skip
+    gone: list[tuple[dict[bytes, int], dict[bytes, int]]] = [({A: 0, B: 0}, {})]
+    small = (laws.pair(one, other) for one, other in [*ballots, *gone])
+    yield worst(selector.name, "2 keys, up to 3 votes", claim, small)
+    steps = sorted({-1, 0, 1, *(unit * n for n in (1, 2, 3, 5, 8, 12, 18, 24, 30))})
+    leads = [
+        ({A: n + 1, B: n + step}, {B: n + step + 1, A: n})
+        for n in (1, sure)
+        for step in steps
+        if n + step >= 1
+    ]
+    yield worst(
+        selector.name, f"leads up to {30 * unit}", claim, (laws.pair(*pair) for pair in leads)
+    )
+    under = laws.pair({A: sure + 1, B: sure + lead}, {B: sure + lead + 1, A: sure})
+    only_a: list[Laws] = [({("a",): under[0][A]}, {("a",): under[1][A]})]
+    yield at_one(selector.name, f"an underdog wins by {lead}", claim, only_a)
+
+
+def sure_votes(selector: object) -> int:
+    """Return so many votes that delta plays no part any more."""
+    if isinstance(selector, DrawnAndKept):
+        return len(selector.curve.keep)
+    return selector.threshold if isinstance(selector, StableHistogram) else 1
+
+
+def counting(counts: Sequence[int], thresholds: Sequence[int]) -> World:
+    """Return a world that gives a monitor these counts, at these thresholds.
+
+    Parameters
+    ----------
+    counts
+        What each check reads.
+    thresholds
+        The threshold of each check.
+
+    Returns
+    -------
+    World
+        The world.
+    """
+    return lambda past: (counts[len(past)], thresholds[len(past)])
+
+
+def _shifted(
+    make: Make,
+    only: Transcript,
+    counts: list[int],
+    thresholds: list[int],
+    place: int,
+    shift: int,
+    width: int,
+) -> Laws:
+    """Return the probability of one transcript, without and with a shift at one check."""
+    other = [n + shift * (at == place) for at, n in enumerate(counts)]
+    worlds = counting(counts, thresholds), counting(other, thresholds)
+    one, two = (transcripts(make, world, len(only), width, only) for world in worlds)
+    return one, two
+
+
+class _Laws:
+    """Compute the law of a selector's answers, once for each ballot."""
+
+    def __init__(self, selector: Enumerated) -> None:
+        self._selector = selector
+
+    def pair(self, one: dict[bytes, int], other: dict[bytes, int]) -> Pair[bytes | None]:
+        return self._of(one), self._of(other)
+
+    def _of(self, ballot: dict[bytes, int]) -> dict[bytes | None, float]:
+        return law(lambda noise: self._selector.select(ballot, noise, 0), 0)

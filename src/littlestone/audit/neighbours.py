@@ -1,0 +1,449 @@
+"""Make neighbouring streams on which a leak shows most, from public things: class, plan, seed.
+
+One replaced round moves the monitor's count by one and one vote by one. The worlds differ most
+where both are at their thresholds: the count just reaches its threshold at a check, and the votes
+are so many that the leader is named about as often as not. So a stream is played against a forest
+with the same random bits: one mistake again and again up to those votes, then mistakes that leave
+the votes alone.
+
+Make neighbouring streams for private experts, and for releases at every round.
+
+Experts: two kinds of rows that the first rule gets wrong, mixed so that the rules which are right
+on the replaced one are drawn with a probability that a flipped label moves most. The laws of the
+draw and of one check at the threshold are known (Theorems 3 and 6), so the mix is computed.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from itertools import islice, product
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from littlestone.audit.bounds import separation
+from littlestone.audit.runs import NULL, Neighbours, Row, votes_at_the_rim
+from littlestone.classes.base import HypothesisClass
+from littlestone.errors import BadExample
+from littlestone.hypotheses.base import Hypothesis
+from littlestone.hypotheses.rows import as_batch
+from littlestone.learners.adaptive import EveryRoundPlan
+from littlestone.learners.experts import ExpertsPlan, PrivateExperts
+from littlestone.learners.forest import Forest, Routes
+from littlestone.learners.plan import Plan
+from littlestone.learners.rounds import user_numbers
+from littlestone.learners.scores import Evidence, evidence
+from littlestone.learners.tuning import Schedule
+from littlestone.privacy.parameters import BadParameter
+
+KINDS = 16
+"""So many different surprises are tried."""
+LONGEST = 2000
+
+
+def for_forests(cls: HypothesisClass, plan: Plan, seed: int) -> list[Neighbours]:
+    """Return neighbours for DPSOA.
+
+    Parameters
+    ----------
+    cls
+        The class.
+    plan
+        The plan.
+    seed
+        The seed of the forest.
+
+    Returns
+    -------
+    list of Neighbours
+        With votes at the threshold of twice the epsilon, at that of the epsilon, and a vote alone.
+
+    Raises
+    ------
+    BadParameter
+        If no stream is found.
+
+    Examples
+    --------
+    >>> from littlestone.classes.sets import Points
+    >>> plan = Plan.practical(Points(), epsilon=8, delta=1e-6, horizon=100)
+    >>> for pair in for_forests(Points(), plan, seed=0):
+    ...     print(pair.what, len(pair.one))
+    the label of round 1 is turned round: one of 2 votes 7
+    the label of round 1 is turned round: one of 4 votes 7
+    the label of round 1 is turned round: a vote that stands alone 7
+    """
+    surprises = list(islice(surprises_of(cls, first_rule(cls)), KINDS))
+    if not surprises:
+        raise BadParameter(f"{cls!r} has no example that its first rule gets wrong")
+    rims = dict.fromkeys([votes_at_the_rim(plan, times=2), votes_at_the_rim(plan), 1])
+    reached = (votes for votes in rims if votes <= plan.trees)
+    streams = {votes: _Played(cls, plan, seed, surprises, votes).stream() for votes in reached}
+    pairs = [
+        Neighbours(_what(at, votes), stream, turned(stream, at), plan.check_every)
+        for votes, stream in streams.items()
+        if (at := _telling(cls, plan, seed, stream)) is not None
+    ]
+    if not pairs:
+        raise BadParameter("no stream was found on which one round moves a vote of this plan")
+    return pairs
+
+
+def _what(at: int, votes: int) -> str:
+    alone = "a vote that stands alone" if votes == 1 else f"one of {votes} votes"
+    return f"the label of round {at + 1:,} is turned round: {alone}"
+
+
+def turned(stream: Sequence[Row], at: int) -> tuple[Row, ...]:
+    """Return the stream with one label flipped.
+
+    Parameters
+    ----------
+    stream
+        The rows.
+    at
+        The index of the row.
+
+    Returns
+    -------
+    tuple
+        The rows.
+    """
+    x, y = stream[at]
+    return (*stream[:at], (x, not y), *stream[at + 1 :])
+
+
+class _Played:
+    """Play a stream against the forest of a plan, which never fires here, and the first rule."""
+
+    def __init__(
+        self, cls: HypothesisClass, plan: Plan, seed: int, surprises: Sequence[Row], votes: int
+    ) -> None:
+        self.rule, self.plan, self.votes = first_rule(cls), plan, votes
+        self.forest = planted(cls, plan, seed)
+        self.surprises = surprises
+        self.rows: list[Row] = []
+        self.mistakes = 0
+
+    def stream(self) -> tuple[Row, ...]:
+        """Return rows up to the check at which the threshold is reached."""
+        every = self.plan.check_every
+        longest = min(self.plan.horizon, max(LONGEST, every))
+        while len(self.rows) < longest and (len(self.rows) % every or not self._there()):
+            self._play(NULL if self._there() else self._next())
+        return tuple(self.rows)
+
+    def _there(self) -> bool:
+        """Return whether the monitor's count is at its threshold at the next check."""
+        plan, every = self.plan, self.plan.check_every
+        if plan.monitor == "votes":
+            return plan.trees - self.forest.votes.get(self.rule, 0) >= plan.thresholds[-1]
+        rate = float(plan.epsilon_monitor) / (plan.cap or 1)
+        allowed = Schedule(plan.thresholds[0], rate, every, plan.tolerance)
+        age = max(every, len(self.rows) + -len(self.rows) % every)
+        return bool(self.mistakes >= allowed(age, 0))
+
+    def _next(self) -> Row:
+        """Return the leading mistake up to the votes wanted, then one that leaves them alone.
+
+        The latter makes no rival strong and gives nothing back to the first rule.
+        """
+        if sum(n for rule, n in self.forest.votes.items() if self._leads(rule)) < self.votes:
+            return self.surprises[0]
+        moves = [(row, self._move(row)) for row in self.surprises]
+        harmless = [
+            (row, before, after)
+            for row, (before, after) in moves
+            if self._leads(before) == self._leads(after)
+        ]
+        return min(harmless, key=lambda move: self._harm(*move[1:]), default=(NULL,))[0]
+
+    def _leads(self, rule: Hypothesis | None) -> bool:
+        """Return whether a rule gets the leading mistake right."""
+        x, y = self.surprises[0]
+        return rule is not None and rule(x) == y
+
+    def _harm(self, before: Hypothesis | None, after: Hypothesis | None) -> tuple[bool, int]:
+        rival = after is not None and after not in (before, self.rule)
+        return after == self.rule, self.forest.votes.get(after, 0) + 1 if rival and after else 0
+
+    def _move(self, row: Row) -> tuple[Hypothesis | None, Hypothesis | None]:
+        """Return the vote of the tree that the next round reaches, before and after this row."""
+        forest, (x, y) = self.forest, row
+        number, leaf = (
+            int(places[0]) for places in forest.routed(routes_of(self.plan, [len(self.rows)]))
+        )
+        tree = forest.trees[number]
+        vertex = int(tree.owner[leaf])
+        held = tree.pertinent[vertex].rule
+        if held is None or held(x) == y:
+            return tree.vote, tree.vote
+        kept = deepcopy(tree)
+        forest._surprised(number, vertex, x, bool(y))
+        after = forest.trees[number].vote
+        forest.trees[number] = kept
+        return kept.vote, after
+
+    def _play(self, row: Row) -> None:
+        show(self.forest, self.plan, [row], len(self.rows))
+        self.rows.append(row)
+        self.mistakes += row != NULL
+
+
+def planted(cls: HypothesisClass, plan: Plan, seed: int) -> Forest:
+    """Return the forest of a plan, at its beginning.
+
+    Parameters
+    ----------
+    cls
+        The class.
+    plan
+        The plan.
+    seed
+        The seed of the forest.
+
+    Returns
+    -------
+    Forest
+        The forest.
+    """
+    return Forest(cls, plan.shapes, seed, root=plan.root, replant=plan.replant)
+
+
+def show(forest: Forest, plan: Plan, rows: Sequence[Row], start: int = 0) -> None:
+    """Have a forest learn rounds, each of a user of its own; null rounds are passed over.
+
+    Parameters
+    ----------
+    forest
+        The forest.
+    plan
+        Its plan.
+    rows
+        The rounds.
+    start
+        The number of the first.
+    """
+    told = [(number, x, y) for number, (x, y) in enumerate(rows, start) if y is not None]
+    if told:
+        numbers, xs, ys = map(list, zip(*told, strict=True))
+        forest.learn(as_batch(xs), np.array(ys), routes_of(plan, numbers))
+
+
+def routes_of(plan: Plan, numbers: list[int]) -> Routes:
+    """Return what routes rounds to their trees.
+
+    Parameters
+    ----------
+    plan
+        The plan.
+    numbers
+        The numbers of the rounds.
+
+    Returns
+    -------
+    array
+        One route a round.
+    """
+    if plan.unit == "user":
+        return user_numbers(numbers, len(numbers))
+    return np.array(numbers)
+
+
+def _telling(cls: HypothesisClass, plan: Plan, seed: int, stream: Sequence[Row]) -> int | None:
+    """Return the first round whose flipped label leaves the leader with a vote less at the end."""
+    x, y = next(row for row in stream if row != NULL)
+
+    def held(rows: Sequence[Row]) -> int:
+        forest = planted(cls, plan, seed)
+        show(forest, plan, rows)
+        return sum(votes for rule, votes in forest.votes.items() if rule(x) == y)
+
+    whole = held(stream)
+    places = (at for at, row in enumerate(stream) if row == (x, y))
+    return next((at for at in places if held(turned(stream, at)) < whole), None)
+
+
+def surprises_of(cls: HypothesisClass, rule: Hypothesis) -> Iterator[Row]:
+    """Yield examples that the first rule gets wrong and another rule right.
+
+    Parameters
+    ----------
+    cls
+        The class.
+    rule
+        Its first rule.
+
+    Returns
+    -------
+    iterator of Row
+        The examples.
+    """
+    points = list(cls.skeleton()[1])
+    for _ in range(KINDS):
+        for x in points:
+            try:
+                learned = cls.learn(cls.start(), x, not rule(x))
+            except BadExample:
+                continue
+            if cls.hypothesis(learned) is not None:
+                yield x, not rule(x)
+        points = [_next(x) for x in points]
+
+
+def _next(x: Any) -> Any:
+    """Return another example, which the class may or may not be able to read."""
+    if isinstance(x, dict):
+        return {name: _next(value) for name, value in x.items()}
+    return x + "'" if isinstance(x, str) else x + 1
+
+
+def with_a_null_round(rule: Hypothesis, rows: Sequence[Row], every: int = 1) -> Neighbours:
+    """Return a stream, and the same without the first example that the first rule gets wrong.
+
+    Parameters
+    ----------
+    rule
+        The first rule.
+    rows
+        The stream.
+    every
+        The rounds from one check to the next.
+
+    Returns
+    -------
+    Neighbours
+        The pair.
+
+    Raises
+    ------
+    BadParameter
+        If the rule is right on every row.
+    """
+    wrong = (n for n, (x, y) in enumerate(rows) if y is not None and rule(x) != y)
+    at = next(wrong, None)
+    if at is None:
+        raise BadParameter("the first rule is right on every row: there is nothing to tell apart")
+    other = (*rows[:at], NULL, *rows[at + 1 :])
+    return Neighbours(f"row {at + 1:,} is a null round", tuple(rows), other, every)
+
+
+def first_rule(cls: HypothesisClass) -> Hypothesis:
+    """Return the rule before any example."""
+    rule = cls.hypothesis(cls.start())
+    if rule is None:
+        raise BadParameter(f"{cls!r} has no rule before any example")
+    return rule
+
+
+MOST_POINTS = 12
+SHARES = (1.0, 0.75, 0.5, 0.25, 0.0)
+"""How much of the other rows is like the replaced one."""
+LONGEST_SCORED = 400
+
+
+class Mix(NamedTuple):
+    """Hold a stream whose first row is the replaced one, and how well it separates two worlds."""
+
+    merit: float
+    stream: tuple[Row, ...]
+
+
+def for_experts(cls: HypothesisClass, plan: ExpertsPlan, seed: int) -> list[Neighbours]:
+    """Return the mix that shows most, if the draws spent twice their epsilon.
+
+    Parameters
+    ----------
+    cls
+        The class.
+    plan
+        The plan.
+    seed
+        The seed of the first rule.
+
+    Returns
+    -------
+    list of Neighbours
+        One pair.
+
+    Examples
+    --------
+    >>> from littlestone.classes.thresholds import Thresholds
+    >>> plan = ExpertsPlan.practical(Thresholds(1, 7), epsilon=1, horizon=100)
+    >>> [(pair.what, len(pair.one)) for pair in for_experts(Thresholds(1, 7), plan, seed=0)]
+    [('the label of round 1 is turned round', 16)]
+    """
+    rule = PrivateExperts(cls, plan=plan, seed=seed).hypothesis
+    points = list(cls.skeleton()[1])
+    spread = points[:: max(1, len(points) // MOST_POINTS)]
+    rows: list[Row] = [(x, not rule(x)) for x in spread]
+    if not rows:
+        raise BadParameter(f"{cls!r} has no example that its first rule gets wrong")
+    best = max(_mixes(evidence(cls), plan, rows), key=lambda mix: mix.merit)
+    pad = (NULL,) * (-len(best.stream) % plan.check_every)
+    stream = (*best.stream, *pad)[: plan.horizon]
+    what = "the label of round 1 is turned round"
+    return [Neighbours(what, stream, turned(stream, 0), plan.check_every)]
+
+
+def _mixes(memory: Evidence, plan: ExpertsPlan, rows: Sequence[Row]) -> Iterator[Mix]:
+    count = _mistakes(plan)
+    claimed, rate = float(plan.epsilon), float(plan.epsilon_selector)
+    fires = 1 / (1 + math.exp(-2 * float(plan.epsilon_monitor)))
+    holds = 1 - fires
+    for row, other, share in product(rows, rows, SHARES):
+        alike = round(share * (count - 1))
+        stream = (row, *(row,) * alike, *(other,) * (count - 1 - alike))
+        right = _mistakes_of(memory, [row]) == 0
+        p, q = (
+            _drawn(_mistakes_of(memory, world), rate, right)
+            for world in (stream, turned(stream, 0))
+        )
+        yield Mix(separation(fires * p, holds * q, claimed), stream)
+
+
+def _mistakes(plan: ExpertsPlan) -> int:
+    """Return as many mistakes as reach the first threshold at the age that they take."""
+    schedule = plan.schedule()
+    count, every = plan.threshold, plan.check_every
+    while count < min(schedule(count + -count % every, 0), plan.horizon):
+        count += 1
+    return count
+
+
+def _mistakes_of(memory: Evidence, rows: Sequence[Row]) -> npt.NDArray[np.int64]:
+    xs, ys = map(list, zip(*rows, strict=True))
+    memory.restart(memory.rule(0))
+    memory.learn(as_batch(xs), np.array(ys), np.arange(len(rows)))
+    return memory.mistakes.copy()
+
+
+def _drawn(mistakes: npt.NDArray[np.int64], rate: float, right: npt.NDArray[np.bool_]) -> float:
+    """Return the probability that a rule that is `right` is drawn, at twice the epsilon."""
+    weights = np.exp(-rate * (mistakes - mistakes.min()))
+    return float(weights[right].sum() / weights.sum())
+
+
+def for_every_round(cls: HypothesisClass, plan: EveryRoundPlan) -> list[Neighbours]:
+    """Return one mistake again and again, up to about half of the trees; then null rounds.
+
+    Parameters
+    ----------
+    cls
+        The class.
+    plan
+        The plan.
+
+    Returns
+    -------
+    list of Neighbours
+        One pair.
+    """
+    surprise = next(iter(surprises_of(cls, first_rule(cls))), None)
+    if surprise is None:
+        raise BadParameter(f"{cls!r} has no example that its first rule gets wrong")
+    length = min(plan.horizon, LONGEST_SCORED)
+    count = max(1, min(length, round(plan.trees * math.log(2))))
+    stream = (surprise,) * count + (NULL,) * (length - count)
+    return [Neighbours("the label of round 1 is turned round", stream, turned(stream, 0))]

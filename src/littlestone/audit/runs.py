@@ -1,0 +1,341 @@
+"""Run a learner many times on two neighbouring streams, and record what was published.
+
+Only what is public is looked at: when the gate fired, and which rule stood then.
+
+Register the learners that can be audited, by name, each with its plan.
+
+A subject makes learners with fresh secret noise and the random bits of `seed`. These are not
+secret: the guarantee holds for each value of them, so both worlds and all runs have the same ones.
+"""
+
+import math
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from multiprocessing import get_context
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+
+from littlestone.audit.bounds import separation
+from littlestone.classes.base import HypothesisClass
+from littlestone.learners.adaptive import AdaptiveDPSOA, EveryRound, EveryRoundPlan
+from littlestone.learners.base import Release
+from littlestone.learners.dpsoa import DPSOA
+from littlestone.learners.experts import ExpertsPlan, PrivateExperts
+from littlestone.learners.plan import SELECTORS, Plan
+from littlestone.learners.soa import SOA
+from littlestone.learners.vote_model import Selection
+from littlestone.privacy.accounting import Cost
+from littlestone.privacy.parameters import BadParameter
+
+Row: TypeAlias = tuple[object, bool | None]
+"""An example and its label; without a label it is a null round."""
+NULL: Row = (None, None)
+PART = 25
+"""Runs that a worker makes before it reports."""
+
+
+class Audited(Protocol):
+    """Describe what an audit needs of a learner. `ledger` and `skip_one` are used if present."""
+
+    @property
+    def releases(self) -> tuple[Release, ...]: ...
+
+    def learn_one(self, x: Any, y: Any) -> None: ...
+
+
+Make: TypeAlias = Callable[[], Audited]
+"""Makes a learner, with its own secret noise. It is sent to other processes: a function of a
+module, or a frozen value with `__call__`."""
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """Hold two streams that differ in one round.
+
+    Parameters
+    ----------
+    what
+        The round, in words.
+    one
+        The one stream.
+    other
+        The other stream.
+    every
+        The public schedule of checks: nothing can be published in between.
+    """
+
+    what: str
+    one: tuple[Row, ...]
+    other: tuple[Row, ...]
+    every: int = 1
+
+    def __post_init__(self) -> None:
+        changed = sum(a != b for a, b in zip(self.one, self.other, strict=False))
+        if len(self.one) != len(self.other) or changed != 1:
+            raise BadParameter("neighbours are streams of one length that differ in one round")
+
+    @property
+    def example(self) -> object:
+        """Return the example that was replaced."""
+        pairs = zip(self.one, self.other, strict=True)
+        here, there = next((a, b) for a, b in pairs if a != b)
+        return there[0] if here[1] is None else here[0]
+
+
+class Firing(NamedTuple):
+    """Record a firing.
+
+    Parameters
+    ----------
+    round
+        After which round it was.
+    rule
+        The rule it published; None: no new one.
+    answer
+        What the rule that stands then says of the replaced example.
+    """
+
+    round: int
+    rule: str | None
+    answer: bool
+
+
+Seen: TypeAlias = tuple[Firing, ...]
+"""All that one run made public."""
+
+
+def in_both_worlds(
+    make: Make, pair: Neighbours, runs: int, workers: int | None, watch: Callable[[int], None]
+) -> tuple[list[Seen], list[Seen]]:
+    """Return what was published in every run of the two worlds.
+
+    Parameters
+    ----------
+    make
+        Makes the learner.
+    pair
+        The two streams.
+    runs
+        The runs of each world.
+    workers
+        How many processes run.
+    watch
+        Called with the number of runs made so far.
+
+    Returns
+    -------
+    tuple of list
+        What each run published, by world.
+    """
+    found: tuple[list[Seen], list[Seen]] = ([], [])
+    with ProcessPoolExecutor(workers or os.cpu_count(), get_context("spawn")) as pool:
+        jobs = [
+            (world, pool.submit(_several, make, rows, pair, min(PART, runs - at)))
+            for at in range(0, runs, PART)
+            for world, rows in enumerate((pair.one, pair.other))
+        ]
+        for world, job in jobs:
+            found[world].extend(job.result())
+            watch(len(found[0]) + len(found[1]))
+    return found
+
+
+def _several(make: Make, rows: Sequence[Row], pair: Neighbours, count: int) -> list[Seen]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return [published(make(), rows, pair) for _ in range(count)]
+
+
+def published(learner: Audited, rows: Sequence[Row], pair: Neighbours) -> Seen:
+    """Return what a learner publishes on some rows, one check after the other.
+
+    Parameters
+    ----------
+    learner
+        The learner.
+    rows
+        The rows.
+    pair
+        The pair that they are of.
+
+    Returns
+    -------
+    tuple of Firing
+        All that was made public.
+    """
+    firings: list[Firing] = []
+    uses, releases = _uses(learner), len(learner.releases)
+    for at in range(0, len(rows), pair.every):
+        part = rows[at : at + pair.every]
+        _show(learner, part, at)
+        if _uses(learner) > uses:
+            rule = learner.releases[-1].rule
+            new = str(rule) if len(learner.releases) > releases else None
+            firings.append(Firing(at + len(part), new, rule(pair.example)))
+            uses, releases = _uses(learner), len(learner.releases)
+    return tuple(firings)
+
+
+def _show(learner: Any, rows: Sequence[Row], start: int) -> None:
+    """Have a learner learn some rounds.
+
+    Per user, each round has a user of its own: its number. A learner without null rounds is not
+    given any.
+    """
+    per_user = getattr(getattr(learner, "plan", None), "unit", "event") == "user"
+    if hasattr(learner, "skip_one"):
+        xs, ys = map(list, zip(*rows, strict=True))
+        users = {"users": list(range(start, start + len(rows)))} if per_user else {}
+        learner.learn_many(xs, ys, **users, bad_rows="null")
+        return
+    for x, y in rows:
+        if y is not None:
+            learner.learn_one(x, y)
+
+
+def _uses(learner: Audited) -> int:
+    ledger = getattr(learner, "ledger", None)
+    return len(learner.releases if ledger is None else ledger)
+
+
+AnyPlan: TypeAlias = Plan | ExpertsPlan | EveryRoundPlan
+TREES_A_VOTE = 2
+"""Trees, and rounds, for each vote in a small plan: coins then reach enough different trees."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Make a learner that claims what its plan says; or `soa`, which claims nothing.
+
+    Parameters
+    ----------
+    name
+        The learner's name.
+    cls
+        The class.
+    plan
+        The plan.
+    seed
+        The seed of the random bits.
+    """
+
+    name: str
+    cls: HypothesisClass
+    plan: AnyPlan
+    seed: int
+
+    @property
+    def claim(self) -> Cost:
+        """Return what is claimed."""
+        return Cost(self.plan.epsilon, getattr(self.plan, "delta", Fraction(0)))
+
+    def __call__(self) -> Audited:
+        cls, plan, seed = self.cls, self.plan, self.seed
+        if self.name == "soa":
+            return SOA(cls)
+        if isinstance(plan, ExpertsPlan):
+            return PrivateExperts(cls, plan=plan, seed=seed)
+        if isinstance(plan, Plan):
+            return DPSOA(cls, plan=plan, seed=seed)
+        kind = EveryRound if self.name == "every-round" else AdaptiveDPSOA
+        return kind(cls, plan.epsilon, plan.delta, plan.horizon, trees=plan.trees, seed=seed)
+
+    @property
+    def every(self) -> int:
+        """Return the rounds from one check to the next; without a plan, 1."""
+        return 1 if self.name == "soa" else getattr(self.plan, "check_every", 1)
+
+    @property
+    def control(self) -> "Subject | None":
+        """Return the same learner with twice the epsilon; None if nothing is claimed."""
+        return None if self.name == "soa" else replace(self, plan=twice(self.plan))
+
+
+def twice(plan: AnyPlan) -> AnyPlan:
+    """Return the plan with twice the epsilon, and every count as it was."""
+    if isinstance(plan, EveryRoundPlan):
+        return replace(plan, epsilon=2 * plan.epsilon)
+    return replace(plan, epsilon=2 * plan.epsilon, epsilon_monitor=2 * plan.epsilon_monitor)
+
+
+def votes_at_the_rim(plan: Plan, times: int = 1) -> int:
+    """Return the votes at which one more or less is seen best.
+
+    Parameters
+    ----------
+    plan
+        The plan.
+    times
+        The selector spends so many times its epsilon, and half of that is claimed.
+
+    Returns
+    -------
+    int
+        The votes: a leader is then named about as often as not.
+    """
+    epsilon, delta = times * float(plan.epsilon_selector), float(plan.delta_selector)
+    selection = Selection(SELECTORS[plan.selector], epsilon, delta)
+    votes = range(1, selection.votes_for(0.95) + 1)
+    named = selection.named(np.arange(0.0, len(votes) + 1)).tolist()
+    return max(votes, key=lambda n: separation(named[n], named[n - 1], epsilon / 2))
+
+
+def small(plan: AnyPlan) -> list[AnyPlan]:
+    """Return the plan with counts so small that a leak shows in a few runs.
+
+    The mechanisms and the budget are the same. Privacy holds for any counts, so these make the same
+    claim where it can be tested.
+
+    The first plan has trees for the votes at the threshold (where the first rule can be voted for,
+    at that of twice the epsilon), the second has two, for votes that stand alone. Either has a
+    threshold that can be reached at the first check, and one release where releases are counted.
+
+    >>> from littlestone.classes.sets import Points
+    >>> for plan in small(Plan.practical(Points(), epsilon=2, delta=1e-3, horizon=1000)):
+    ...     print(plan.trees, plan.thresholds, plan.check_every)
+    12 (11,) 12
+    2 (1,) 2
+    """
+    if isinstance(plan, ExpertsPlan):
+        few = replace(plan, threshold=1, check_every=2, restart_every=None, tolerance=Fraction(0))
+        return [few]
+    if isinstance(plan, EveryRoundPlan):
+        return [plan]
+    if plan.monitor == "votes":
+        plan = replace(plan, releases=1)
+        return [_for_votes(plan, trees) for trees in (votes_at_the_rim(plan, times=2), 2)]
+    return [_for_mistakes(plan, trees) for trees in (TREES_A_VOTE * votes_at_the_rim(plan), 2)]
+
+
+def _for_mistakes(plan: Plan, trees: int) -> Plan:
+    """Give each tree a round, all mistakes; the first check just reaches the threshold.
+
+    The schedule has raised it by one by then.
+    """
+    return replace(
+        plan,
+        leaves={1: trees},
+        thresholds=(trees - 1,),
+        check_every=trees,
+        restart_every=None,
+        tolerance=Fraction(0),
+    )
+
+
+def _for_votes(plan: Plan, trees: int) -> Plan:
+    """Give rounds enough to reach all trees.
+
+    The first rule is a candidate too, so it has to lose every tree.
+    """
+    return replace(
+        plan,
+        leaves={1: trees},
+        root="learns",
+        thresholds=(trees,),
+        check_every=math.ceil(trees * (math.log(trees) + 3)),
+    )

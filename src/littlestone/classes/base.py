@@ -1,0 +1,494 @@
+"""The protocol of hypothesis classes, and functions that all of them share.
+
+A class has its own learner A (Section 2.1): a mistake-bounded, conservative learner, written as
+pure functions on states. `learn` is called on a mistake only, and from then on the learner is right
+on that example, so a mistake always changes its hypothesis. On a sample that no hypothesis of the
+class fits, the hypothesis is None (the paper's bottom).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from itertools import chain, count, islice, pairwise, product
+from math import isfinite
+from typing import Any, ClassVar, Protocol, cast
+
+import numpy as np
+
+from littlestone.display import counted, facts
+from littlestone.errors import BadClass, BadExample, TooLarge
+from littlestone.hypotheses.base import Hypothesis
+from littlestone.hypotheses.frames import plain_number
+from littlestone.hypotheses.rows import Batch, Column, Kind, batch_length, passes, row_of
+from littlestone.hypotheses.values import Mask, Plain, encode, key_of
+
+
+@dataclass(frozen=True, repr=False)
+class State:
+    """Hold the version space of a learner. It depends on private data, so it does not print.
+
+    Parameters
+    ----------
+    content : object
+        What the class needs to know of the mistakes so far, immutable; None if inconsistent.
+    """
+
+    content: Any
+
+    def __repr__(self) -> str:
+        return "State(private)"
+
+
+DEAD = State(None)
+"""The state after an inconsistent sample: its hypothesis is None, and remains so."""
+
+
+class HypothesisClass(Protocol):
+    """Define a set of hypotheses and a learner for it. Inherit from it to get the defaults."""
+
+    _closed: ClassVar[bool] = False
+    """Whether the dimension has a closed form, so that it may be shown without a search."""
+
+    @property
+    def dimension(self) -> int:
+        """Return the Littlestone dimension: the depth of the deepest shattered mistake tree."""
+        ...
+
+    @property
+    def mistake_bound(self) -> int:
+        """Return the most mistakes that the learner makes on a sample that the class fits."""
+        ...
+
+    def start(self) -> State:
+        """Return the state before any example."""
+        ...
+
+    def learn(self, state: State, x: object, y: object) -> State:
+        """Return the state after a mistake.
+
+        Parameters
+        ----------
+        state : State
+            The state before.
+        x, y : object
+            The example and its label, which the rule of `state` got wrong.
+
+        Returns
+        -------
+        State
+            The state after; `DEAD` if no rule of the class fits any more.
+
+        Raises
+        ------
+        BadExample
+            If the class cannot read the example or the label, in whatever state.
+        """
+        ...
+
+    def hypothesis(self, state: State) -> Hypothesis | None:
+        """Return the rule of a state, or None if the sample was inconsistent."""
+        ...
+
+    def disagreement(self, one: Hypothesis, other: Hypothesis) -> object:
+        """Return a distinguishing example: one to which two rules give different labels.
+
+        Parameters
+        ----------
+        one, other : Hypothesis
+            Different rules, such as the learner publishes.
+
+        Returns
+        -------
+        object
+            An example that the class can read.
+        """
+        ...
+
+    def __contains__(self, rule: object) -> bool:
+        """Return whether a rule belongs to the class. A learner may publish rules that do not."""
+        ...
+
+    def predict(self, rule: Hypothesis, X: Any) -> Mask:
+        """Return the labels that a rule gives to a batch.
+
+        Parameters
+        ----------
+        rule : Hypothesis
+            The rule.
+        X : object
+            The batch.
+
+        Returns
+        -------
+        Mask
+            One label for each example.
+        """
+        return rule.predict(X)
+
+    def restart(self, rule: Hypothesis) -> State:
+        """Return a state whose rule is a published rule of the class.
+
+        By default, and for a rule that is not of the class, this is `start()`.
+        """
+        return self.start()
+
+    def check(self, x: object) -> None:
+        """Raise `BadExample` unless the class can read the example, in whatever state."""
+        for y in (True, False):
+            self.learn(self.start(), x, y)
+
+    def readable(self, batch: Batch) -> Mask:
+        """Return which rows of a batch pass `check`."""
+        rows = range(batch_length(batch))
+        passed = (passes(partial(check_row, self), row_of(batch, row)) for row in rows)
+        return np.fromiter(passed, dtype=bool, count=len(rows))
+
+    @property
+    def reads(self) -> Mapping[Column, Kind]:
+        """Return the columns that the class reads, and how; empty if that is unknown.
+
+        In a file or a table 7 may be a number or a name. Where it is unknown, files are refused,
+        the types of tables are taken as they come, and Lemma 0 (docs/guarantee.md) holds for lists
+        only.
+        """
+        return {}
+
+    @property
+    def size(self) -> int | None:
+        """Return the number of rules; None if there are infinitely many."""
+        return None
+
+    def hypotheses(self) -> Iterator[Hypothesis]:
+        """Return every rule of a finite class, once."""
+        raise TooLarge(f"{self!r} has infinitely many rules: they cannot be listed")
+
+    def domain(self) -> dict[Column, tuple[Plain, ...]]:
+        """Return, for each column that a finite class reads, values that distinguish its rules."""
+        raise TooLarge(f"{self!r} reads infinitely many values: they cannot be listed")
+
+    def _repr_html_(self) -> str:
+        entries = {"rules": "infinitely many" if self.size is None else counted(self.size)}
+        if self._closed:
+            entries["Littlestone dimension"] = str(self.dimension)
+        kinds = kinds_of(self)
+        if kinds:
+            read = (f"{name or 'the value itself'} (as a {kind})" for name, kind in kinds.items())
+            entries["reads"] = ", ".join(read)
+        return facts(repr(self), entries)
+
+    def skeleton(self) -> tuple[list[Hypothesis], list[object]]:
+        """Return a finite core: hypotheses, and points on which they have the dimension of all.
+
+        The search for a shattered tree is over the finite core.
+        """
+        raise TooLarge(f"{self!r} has no finite core: it must define skeleton()")
+
+
+def checked_class(cls: object) -> HypothesisClass:
+    """Return a hypothesis class; raise `BadClass` if it is something else."""
+    if HypothesisClass not in type(cls).__mro__:
+        raise BadClass(f"{cls!r} is not a hypothesis class, such as Points() or Rules(['a', 'b'])")
+    return cast(HypothesisClass, cls)
+
+
+# What learners call instead of the methods of a class. A class may be a user's own, and raise on a
+# row for which `readable` was true. An exception in the middle of a batch would stop the learner
+# at a moment that depends on the data, which is outside the guarantee. So every function below is
+# total: where the class raises, it returns a value that is a function of the same arguments.
+
+
+def check_row(cls: HypothesisClass, x: object) -> None:
+    """Raise `BadExample` unless a class can read an example, whatever the class raises itself.
+
+    Parameters
+    ----------
+    cls : HypothesisClass
+        A class, perhaps of the user's own.
+    x : object
+        An example.
+
+    Raises
+    ------
+    BadExample
+        If `cls.check` raises anything but `MemoryError`.
+    """
+    try:
+        cls.check(x)
+    except (BadExample, MemoryError):
+        raise
+    except Exception as error:
+        raise BadExample(f"{cls!r} cannot read the row: {type(error).__name__}: {error}") from error
+
+
+def read_row(cls: HypothesisClass, x: object) -> object:
+    """Return an example as a learner keeps it, or raise `BadExample` if the class cannot read it.
+
+    Of a row only the columns that the class reads: what stands in the others need not be a value
+    that can be kept (a date, an object). A class that does not say what it reads gets all.
+    """
+    check_row(cls, x)
+    kinds = kinds_of(cls)
+    if not kinds:
+        return x
+    if type(x) is dict or isinstance(x, Mapping):
+        return {name: plain_number(x[name]) for name in kinds if name in x}
+    return plain_number(x)
+
+
+def readable_rows(cls: HypothesisClass, batch: Batch) -> Mask:
+    """Return which rows of a batch a class can read, row by row where its own answer raises."""
+    try:
+        return cls.readable(batch)
+    except (BadExample, MemoryError):
+        raise
+    except Exception:
+        return HypothesisClass.readable(cls, batch)
+
+
+def learn_row(
+    cls: HypothesisClass, state: State, x: object, y: bool
+) -> tuple[State, Hypothesis | None]:
+    """Return the state after a mistake and its rule; `DEAD` and None where the class raises.
+
+    A tree in which the class raised votes for nothing, as after a sample that no rule fits. The
+    row reached that tree alone, so still at most one vote moves (docs/guarantee.md, Lemma 0).
+
+    Parameters
+    ----------
+    cls : HypothesisClass
+        The class.
+    state : State
+        The state before.
+    x : object
+        The example.
+    y : bool
+        Its label, which the rule of `state` got wrong.
+
+    Returns
+    -------
+    tuple of (State, Hypothesis or None)
+        The state after, and its rule.
+    """
+    try:
+        after = cls.learn(state, x, y)
+        return after, cls.hypothesis(after)
+    except MemoryError:
+        raise
+    except Exception:
+        return DEAD, None
+
+
+def predict_row(rule: Hypothesis, x: object) -> bool:
+    """Return the label that a rule gives to an example; False where the rule raises.
+
+    Parameters
+    ----------
+    rule : Hypothesis
+        The rule.
+    x : object
+        The example.
+
+    Returns
+    -------
+    bool
+        The label.
+    """
+    try:
+        return bool(rule(x))
+    except MemoryError:
+        raise
+    except Exception:
+        return False
+
+
+def predict_rows(cls: HypothesisClass, rule: Hypothesis, batch: Batch) -> Mask:
+    """Return the label that a rule gives to each row of a batch; False where the rule raises.
+
+    Where the vectorised function raises, rows are evaluated one by one, so that a row that makes
+    a rule raise does not change the labels of the others.
+
+    Parameters
+    ----------
+    cls : HypothesisClass
+        The class.
+    rule : Hypothesis
+        The rule.
+    batch : Batch
+        The examples.
+
+    Returns
+    -------
+    Mask
+        One label for each row.
+    """
+    try:
+        return cls.predict(rule, batch)
+    except MemoryError:
+        raise
+    except Exception:
+        rows = (predict_row(rule, row_of(batch, row)) for row in range(batch_length(batch)))
+        return np.fromiter(rows, dtype=bool, count=batch_length(batch))
+
+
+def disagreement_of(cls: HypothesisClass, one: Hypothesis, other: Hypothesis) -> list[object]:
+    """Return a distinguishing example of two rules in a list, empty where the class finds none.
+
+    Parameters
+    ----------
+    cls : HypothesisClass
+        The class.
+    one, other : Hypothesis
+        Different rules.
+
+    Returns
+    -------
+    list of object
+        At most one example.
+    """
+    try:
+        x = cls.disagreement(one, other)
+    except MemoryError:
+        raise
+    except Exception:
+        return []
+    return [x] if tells_apart(x, one, other) else []
+
+
+def kinds_of(cls: HypothesisClass) -> Mapping[Column, Kind]:
+    """Return how each column is read; empty if that is unknown."""
+    return cls.reads
+
+
+Domain = Mapping[Column, Sequence[Plain]]
+"""For each column the values to combine."""
+
+
+def points_of(domain: Domain) -> list[object]:
+    """Return every example over a domain: values, or rows where it has columns.
+
+    Examples
+    --------
+    >>> points_of({None: (1, 2)}), points_of({"a": (1, 2)})
+    ([1, 2], [{'a': 1}, {'a': 2}])
+    """
+    return list(_points(domain))
+
+
+def _points(domain: Domain) -> Iterator[object]:
+    if None in domain:
+        return iter(domain[None])
+    return (dict(zip(domain, row, strict=True)) for row in product(*domain.values()))
+
+
+MOST_TRIED = 200_000
+"""The most examples that the search for a distinguishing example evaluates."""
+
+
+def differ(one: Hypothesis, other: Hypothesis, column: Column = None) -> object:
+    """Return a distinguishing example of two rules, searched over the values that they mention.
+
+    The search is over a product of columns, so families that read many construct an example
+    instead.
+
+    Parameters
+    ----------
+    one, other : Hypothesis
+        Different rules.
+    column : str, optional
+        The column of the example if the rules mention none.
+
+    Returns
+    -------
+    object
+        An example to which the rules give different labels.
+
+    Raises
+    ------
+    TooLarge
+        If there is none among the first `MOST_TRIED`.
+
+    Examples
+    --------
+    >>> from littlestone.hypotheses.kinds import between, one_of
+    >>> differ(one_of(["a"], "c"), one_of(["a", "b"], "c")), differ(one_of([3]), between(3, 4))
+    ({'c': 'b'}, 3.5)
+    """
+    mentioned: dict[Column, dict[bytes, Plain]] = {}
+    for name, some in chain(one.mentions().items(), other.mentions().items()):
+        mentioned.setdefault(name, {}).update((encode(value), value) for value in some)
+    domain = {name: probes(found.values()) for name, found in mentioned.items()}
+    for x in islice(_points(domain or {column: (0,)}), MOST_TRIED):
+        if tells_apart(x, one, other):
+            return x
+    raise TooLarge(f"none of {MOST_TRIED:,} examples distinguishes {one} from {other}")
+
+
+def tells_apart(x: object, one: Hypothesis, other: Hypothesis) -> bool:
+    """Return whether two rules can read an example and give it different labels.
+
+    Parameters
+    ----------
+    x : object
+        The example.
+    one, other : Hypothesis
+        The rules.
+
+    Returns
+    -------
+    bool
+        False also where a rule raises.
+    """
+    try:
+        return one(x) != other(x)
+    except MemoryError:
+        raise
+    except Exception:
+        return False
+
+
+def probes(mentioned: Iterable[Plain]) -> list[Plain]:
+    """Return the values mentioned, and one in every gap between them, numbers in text included.
+
+    Examples
+    --------
+    >>> probes([3, 4]), probes(["a"])
+    ([3, 4, 3.5, 2, 5, 0], ['a', 0])
+    """
+    some = list(mentioned)
+    numbers = sorted({number for v in some if (number := _finite(v)) is not None})
+    gaps = [_middle(low, high) for low, high in pairwise(numbers)]
+    ends = [numbers[0] - 1, numbers[-1] + 1] if numbers else []
+    return [*some, *gaps, *ends, unlike(some)]
+
+
+def _finite(value: Plain) -> int | float | None:
+    """Return the number that a value is, or is the text of; None if it is not finite."""
+    if isinstance(value, int):  # it may be too large for a float
+        return None if isinstance(value, bool) else value
+    try:
+        number = float(value) if isinstance(value, str | float) else None
+    except ValueError:
+        return None
+    return number if number is not None and isfinite(number) else None
+
+
+def _middle(low: int | float, high: int | float) -> int | float:
+    """Return a number between two."""
+    exact = (Fraction(low) + Fraction(high)) / 2
+    # From 2^53 on a float may round to one of the two.
+    if abs(exact) >= 1 << 53:
+        return int(exact)
+    return float(exact)
+
+
+def unlike(some: Iterable[Plain]) -> int:
+    """Return a value that is none of these: a whole number, which every family can read.
+
+    Examples
+    --------
+    >>> unlike(["a"]), unlike([0, 1, 1.0])
+    (0, 2)
+    """
+    taken = {key_of(value) for value in some}
+    return next(number for number in count() if key_of(number) not in taken)

@@ -1,0 +1,146 @@
+"""Conjunctions: ands of boolean columns, negated or not, and `never`.
+
+The learner publishes the most specific conjunction that fits and drops the literals that a positive
+row contradicts. With negation it begins with `never` (every literal at once): n + 1 mistakes at
+most, and that is the dimension. Without, it begins with all columns: n, and that is the dimension.
+It is proper, and a copy's rule depends on its positives as a set, never on their order.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, combinations, product
+
+from littlestone.classes.base import DEAD, HypothesisClass, State
+from littlestone.errors import BadClass
+from littlestone.hypotheses.base import ALWAYS, NEVER, Hypothesis
+from littlestone.hypotheses.isin import every
+from littlestone.hypotheses.kinds import All, Literal, all_of, are_truths
+from littlestone.hypotheses.rows import Batch, Column, Kind, checked_columns, column_of, label
+from littlestone.hypotheses.values import Mask, Plain
+
+_Literals = frozenset[Literal]
+_ONLY_NEVER = State("only never is left")
+"""The state without negation when even the conjunction of all columns accepted a negative row."""
+
+
+@dataclass(frozen=True)
+class Conjunctions(HypothesisClass):
+    """Learn an "and" of (negated) boolean columns, with `always` and `never`.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        The boolean columns to read.
+    negation : bool
+        Whether rules may negate a column.
+
+    Examples
+    --------
+    >>> likes = Conjunctions(["new", "vip"])
+    >>> state = likes.learn(likes.start(), {"new": True, "vip": False}, 1)
+    >>> print(likes.hypothesis(state), "|", likes.dimension)
+    new and not vip | 3
+    """
+
+    _closed = True
+    columns: Sequence[str]
+    negation: bool = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", checked_columns(self.columns))
+        if not isinstance(self.negation, bool):
+            raise BadClass(f"negation is True or False: {self.negation!r} is not", "negation")
+
+    @property
+    def size(self) -> int:
+        return int((3 if self.negation else 2) ** len(self.columns)) + 1
+
+    @property
+    def dimension(self) -> int:
+        return len(self.columns) + self.negation
+
+    @property
+    def mistake_bound(self) -> int:
+        return self.dimension
+
+    def _literals(self) -> _Literals:
+        return frozenset(product(self.columns, (True, False) if self.negation else (True,)))
+
+    def start(self) -> State:
+        return State(self._literals())
+
+    def learn(self, state: State, x: object, y: object) -> State:
+        holds = frozenset(literal for literal in self._literals() if all_of([literal])(x))
+        positive = label(y)
+        if state in (DEAD, _ONLY_NEVER):
+            return DEAD
+        if positive:
+            return State(state.content & holds)
+        # The published conjunction is the most specific one that fits, so if it accepts a negative
+        # row, every other conjunction that fits does. Only `never` may be left: with negation it is
+        # the start itself, which accepts no row.
+        return _ONLY_NEVER if state == self.start() and not self.negation else DEAD
+
+    def hypothesis(self, state: State) -> Hypothesis | None:
+        if state == DEAD:
+            return None
+        return NEVER if state == _ONLY_NEVER else all_of(state.content)
+
+    def readable(self, batch: Batch) -> Mask:
+        return every(are_truths(column_of(batch, name)) for name in self.columns)
+
+    @property
+    def reads(self) -> Mapping[Column, Kind]:
+        return dict.fromkeys(self.columns, "truth")
+
+    def disagreement(self, one: Hypothesis, other: Hypothesis) -> object:
+        return self._only(one, other) or self._only(other, one)
+
+    def _only(self, one: Hypothesis, other: Hypothesis) -> dict[str, bool] | None:
+        """Return a row that `one` accepts and `other` does not, or None."""
+        violated = {name: not wanted for name, wanted in _literals_of(other)}
+        row = dict.fromkeys(self.columns, True) | violated | dict(_literals_of(one))
+        return row if one(row) and not other(row) else None
+
+    def __contains__(self, rule: object) -> bool:
+        if isinstance(rule, All):
+            return self._literals() >= set(rule.literals)
+        return rule in (ALWAYS, NEVER)
+
+    def hypotheses(self) -> Iterator[Hypothesis]:
+        yield NEVER
+        for wanted in product((None, True, False) if self.negation else (None, True),
+                              repeat=len(self.columns)):  # fmt: skip
+            pairs = zip(self.columns, wanted, strict=True)
+            yield all_of((name, truth) for name, truth in pairs if truth is not None)
+
+    def domain(self) -> dict[Column, tuple[Plain, ...]]:
+        return dict.fromkeys(self.columns, (False, True))
+
+    def skeleton(self) -> tuple[list[Hypothesis], list[object]]:
+        # Corners of the cube: the row in which all columns are true and, with negation, its
+        # neighbours. Once one is positive, the labels of its neighbours decide which of its
+        # literals the rule has.
+        corners: list[frozenset[str]] = [frozenset()]
+        if self.negation:
+            corners += [frozenset([name]) for name in self.columns]
+        near = {corner ^ {name} for corner in corners for name in self.columns} | set(corners)
+        consistent = {
+            frozenset((name, name not in corner) for name in chosen)
+            for corner in corners
+            for chosen in _subsets(self.columns)
+            if corner <= set(chosen)
+        }
+        points: list[object] = [
+            {name: name not in falses for name in self.columns}
+            for falses in sorted(near, key=sorted)
+        ]
+        return [NEVER, *map(all_of, sorted(consistent, key=sorted))], points
+
+
+def _literals_of(rule: Hypothesis) -> tuple[Literal, ...]:
+    return rule.literals if isinstance(rule, All) else ()
+
+
+def _subsets(names: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    return chain.from_iterable(combinations(names, size) for size in range(len(names) + 1))

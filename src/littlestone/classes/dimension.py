@@ -1,0 +1,469 @@
+"""Mistake trees (Section 2.1): the witness of a Littlestone dimension.
+
+A node is a point; its branches are the two labels. A tree is shattered when for every path from
+the root to a leaf some hypothesis gives its points the labels of the path. Here each leaf holds
+that hypothesis, so the witness can be checked by evaluation, one path at a time.
+
+Exact Littlestone dimension of an explicit class (Section 2.1), by a decision procedure.
+
+A version space is a bitmask over hypotheses. It shatters a tree of depth k when some root splits it
+into two halves that shatter depth k - 1. The search is fast because fewer than 2^k hypotheses
+shatter nothing of depth k; balanced roots come first; results are kept for each version space as a
+lower and an upper bound; points that split a version space in the same way are tried once.
+
+The Littlestone dimension of a class, and the shattered tree that proves it from below.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from littlestone.classes.base import HypothesisClass, checked_class
+from littlestone.errors import TooLarge
+from littlestone.hypotheses.base import Hypothesis
+from littlestone.hypotheses.rows import as_batch
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """End a path.
+
+    Parameters
+    ----------
+    rule : Hypothesis
+        A hypothesis with the labels of the path.
+    """
+
+    rule: Hypothesis
+
+
+@dataclass(frozen=True)
+class Node:
+    """Branch by the label of a point.
+
+    Parameters
+    ----------
+    point : object
+        An example.
+    zero, one : Node or Leaf
+        The subtrees for label 0 and label 1.
+    """
+
+    point: object
+    zero: "MistakeTree"
+    one: "MistakeTree"
+
+
+MistakeTree = Node | Leaf
+Path = tuple[tuple[object, bool], ...]
+"""The points from the root to a leaf, each with its label."""
+
+
+def paths(tree: MistakeTree, before: Path = ()) -> Iterator[tuple[Path, Hypothesis]]:
+    """Return every path from the root, with the hypothesis at its leaf.
+
+    Parameters
+    ----------
+    tree : Node or Leaf
+        The tree.
+    before : Path
+        What to put in front of each path.
+
+    Returns
+    -------
+    iterator of (Path, Hypothesis)
+        The paths, from left to right.
+    """
+    if isinstance(tree, Leaf):
+        yield before, tree.rule
+    else:
+        yield from paths(tree.zero, (*before, (tree.point, False)))
+        yield from paths(tree.one, (*before, (tree.point, True)))
+
+
+def shattered_depth(tree: MistakeTree) -> int | None:
+    """Return the depth of a tree that is complete and shattered by its leaves, else None.
+
+    This evaluates the hypotheses on the points, and shares no code with the search for trees.
+
+    Examples
+    --------
+    >>> from littlestone.hypotheses.kinds import NEVER, one_of
+    >>> shattered_depth(Node(7, Leaf(NEVER), Leaf(one_of([7]))))
+    1
+    >>> shattered_depth(Node(7, Leaf(NEVER), Leaf(one_of([8])))) is None
+    True
+    """
+    lengths = set()
+    for path, rule in paths(tree):
+        if any(rule(point) != answer for point, answer in path):
+            return None
+        lengths.add(len(path))
+    return lengths.pop() if len(lengths) == 1 else None
+
+
+def draw(tree: MistakeTree, levels: int = 6) -> str:
+    """Return the tree as text.
+
+    Parameters
+    ----------
+    tree : Node or Leaf
+        The tree.
+    levels : int
+        The depth below which subtrees are left out.
+
+    Returns
+    -------
+    str
+        The drawing, a line for each node and leaf.
+
+    Examples
+    --------
+    >>> from littlestone.hypotheses.kinds import NEVER, one_of
+    >>> print(draw(Node(7, Leaf(NEVER), Leaf(one_of([7])))))
+    x = 7 ?
+    ├─ 0 ─ never
+    └─ 1 ─ x = 7
+    """
+    return "\n".join(_lines(tree, levels))
+
+
+def _lines(tree: MistakeTree, levels: int) -> Iterator[str]:
+    if isinstance(tree, Leaf):
+        yield str(tree.rule)
+    elif levels == 0:
+        yield "..."
+    else:
+        yield f"{describe(tree.point)} ?"
+        for branch, first, rest in (
+            (tree.zero, "├─ 0 ─ ", "│      "),
+            (tree.one, "└─ 1 ─ ", "       "),
+        ):
+            head, *tail = _lines(branch, levels - 1)
+            yield first + head
+            yield from (rest + line for line in tail)
+
+
+def describe(point: object) -> str:
+    """Return an example as text.
+
+    Examples
+    --------
+    >>> describe({"version": "4.2.1", "country": "SE"}), describe("a")
+    ("version = '4.2.1', country = 'SE'", "x = 'a'")
+    """
+    row = point if isinstance(point, Mapping) else {"x": point}
+    return ", ".join(f"{name} = {value!r}" for name, value in row.items())
+
+
+MAX_CELLS = 2_000_000
+"""The largest number of hypotheses times points in a table."""
+
+MAX_WORK = 20_000_000
+"""The most words of bitmask that a search reads, which takes some seconds."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Hold the labels of hypotheses at points.
+
+    Parameters
+    ----------
+    hypotheses : tuple of Hypothesis
+        The hypotheses; number i is bit i of a bitmask.
+    points : tuple of object
+        The examples.
+    ones : tuple of int
+        For each point, the bitmask of the hypotheses that label it 1.
+    """
+
+    hypotheses: tuple[Hypothesis, ...]
+    points: tuple[object, ...]
+    ones: tuple[int, ...]
+
+    @property
+    def everything(self) -> int:
+        """Return the version space of all hypotheses."""
+        return (1 << len(self.hypotheses)) - 1
+
+
+def tabulate(hypotheses: Sequence[Hypothesis], points: Sequence[object]) -> Table:
+    """Return the table of a finite class.
+
+    Parameters
+    ----------
+    hypotheses : sequence of Hypothesis
+        The rules; of those that agree on every point the first is kept.
+    points : sequence of object
+        The examples.
+
+    Returns
+    -------
+    Table
+        The labels.
+
+    Raises
+    ------
+    TooLarge
+        If the table has more than `MAX_CELLS` cells.
+
+    Examples
+    --------
+    >>> from littlestone.hypotheses.kinds import NEVER, one_of
+    >>> tabulate([NEVER, one_of([1]), one_of([2])], [1, 2]).ones
+    (2, 4)
+    """
+    refuse_absurd(len(hypotheses), len(points))
+    batch = as_batch(list(points))
+    # Reversed, so that the first of equal rows is the one that stays; and reversed back below.
+    rows = {rule.predict(batch).tobytes(): rule for rule in reversed(hypotheses)}
+    matrix = np.array([np.frombuffer(row, dtype=bool) for row in rows]).reshape(len(rows), -1)
+    return Table(tuple(rows.values())[::-1], tuple(points), bitmasks(matrix[::-1]))
+
+
+def bitmasks(matrix: npt.NDArray[np.bool_]) -> tuple[int, ...]:
+    """Return, for each column of a truth table, the bitmask of its true rows.
+
+    Examples
+    --------
+    >>> bitmasks(np.array([[True, False], [True, True]]))
+    (3, 2)
+    """
+    packed = np.packbits(matrix.T, axis=1, bitorder="little")
+    return tuple(int.from_bytes(column.tobytes(), "little") for column in packed)
+
+
+def refuse_absurd(hypotheses: int, points: int) -> None:
+    """Raise if a table would be too large, before it is built.
+
+    Parameters
+    ----------
+    hypotheses, points : int
+        The size of the table.
+
+    Raises
+    ------
+    TooLarge
+        If it has more than `MAX_CELLS` cells.
+    """
+    if hypotheses * points > MAX_CELLS:
+        raise TooLarge(
+            f"a table of {_size(hypotheses)} hypotheses on {_size(points)} points is too large: "
+            f"{MAX_CELLS:,} cells, such as 10,000 on 200, would work"
+        )
+
+
+def _size(number: int) -> str:
+    return f"{number:,}" if number < 10**18 else "more than 10^18"
+
+
+class Shattering:
+    """Decide which version spaces of a table shatter trees of which depth.
+
+    Parameters
+    ----------
+    table : Table
+        The class.
+
+    Examples
+    --------
+    >>> from littlestone.hypotheses.kinds import one_of
+    >>> pairs = [one_of([a, b]) for a in range(4) for b in range(a)]
+    >>> table = tabulate(pairs, range(4))
+    >>> Shattering(table).dimension(table.everything)
+    2
+    """
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._splits = _distinct_splits(table)
+        self._bounds: dict[int, tuple[int, int]] = {}
+        self._work = 0
+
+    def dimension(self, space: int) -> int:
+        """Return the dimension of a version space; -1 when it is empty."""
+        depth = -1
+        while self.at_least(space, depth + 1):
+            depth += 1
+        return depth
+
+    def at_least(self, space: int, depth: int) -> bool:
+        """Return whether a version space shatters a tree of this depth.
+
+        Parameters
+        ----------
+        space : int
+            A bitmask over hypotheses.
+        depth : int
+            The depth, 0 or more.
+
+        Returns
+        -------
+        bool
+            Whether the dimension is at least `depth`.
+
+        Raises
+        ------
+        TooLarge
+            If the search has read more than `MAX_WORK` words since the last `refill`.
+        """
+        size = space.bit_count()
+        if depth <= 1 or size < 1 << depth:
+            # Two different hypotheses differ at some point: depth 1 needs no search.
+            return size >= 1 << depth
+        low, high = self._bounds.get(space, (1, size.bit_length() - 1))
+        if low < depth <= high:
+            found = any(
+                self.at_least(smaller, depth - 1) and self.at_least(larger, depth - 1)
+                for smaller, larger, _ in self._roots(space, depth)
+            )
+            low, high = (depth, high) if found else (low, depth - 1)
+            self._bounds[space] = (low, high)
+        return depth <= low
+
+    def _roots(self, space: int, depth: int) -> list[tuple[int, int, int]]:
+        """Return the points that may be roots, as (smaller half, larger half, point).
+
+        Both halves are large enough for the depth below. The most balanced come first, and of
+        points that split the space in the same way there is one.
+        """
+        self._spend()
+        size, needed = space.bit_count(), 1 << (depth - 1)
+        roots: dict[int, tuple[int, int, int]] = {}
+        for point, ones in self._splits:
+            yes = space & ones
+            count = yes.bit_count()
+            if needed <= count <= size - needed:
+                smaller = yes if 2 * count <= size else space ^ yes
+                roots[smaller] = (min(count, size - count), smaller, point)
+        best_first = sorted(roots.values(), reverse=True)
+        return [(smaller, space ^ smaller, point) for _, smaller, point in best_first]
+
+    def _spend(self) -> None:
+        words = 4 + len(self._table.hypotheses) // 64
+        self._work += len(self._splits) * words
+        if self._work > MAX_WORK:
+            raise TooLarge(
+                f"the dimension of {len(self._table.hypotheses):,} hypotheses on "
+                f"{len(self._splits):,} points takes too long: 1,000 random hypotheses on 40 "
+                "points would work, more if they are similar"
+            )
+
+    def refill(self) -> None:
+        """Allow the searches from here on, together, `MAX_WORK` again."""
+        self._work = 0
+
+    def root(self, space: int, depth: int) -> int:
+        """Return the root of a tree of this depth that a version space shatters.
+
+        Parameters
+        ----------
+        space : int
+            A bitmask over hypotheses, with `at_least(space, depth)`.
+        depth : int
+            The depth, 1 or more.
+
+        Returns
+        -------
+        int
+            The index of a point.
+        """
+        return next(
+            point
+            for smaller, larger, point in self._roots(space, depth)
+            if self.at_least(smaller, depth - 1) and self.at_least(larger, depth - 1)
+        )
+
+    def tree(self, space: int, depth: int) -> MistakeTree:
+        """Return a mistake tree of this depth that a version space shatters.
+
+        Parameters
+        ----------
+        space : int
+            A bitmask over hypotheses, with `at_least(space, depth)`.
+        depth : int
+            The depth, 0 or more.
+
+        Returns
+        -------
+        MistakeTree
+            The tree, with the hypothesis of each path at its leaf.
+        """
+        if depth == 0:
+            return Leaf(self._table.hypotheses[(space & -space).bit_length() - 1])
+        point = self.root(space, depth)
+        ones = space & self._table.ones[point]
+        return Node(
+            self._table.points[point],
+            self.tree(space ^ ones, depth - 1),
+            self.tree(ones, depth - 1),
+        )
+
+
+def _distinct_splits(table: Table) -> list[tuple[int, int]]:
+    """Return one (point, ones) for each way in which points split the class in two."""
+    splits: dict[int, tuple[int, int]] = {}
+    for point, ones in reversed(list(enumerate(table.ones))):
+        splits[min(ones, table.everything ^ ones)] = (point, ones)
+    return [split for halves, split in splits.items() if halves]
+
+
+DEEPEST = 10
+"""The largest dimension whose tree is built: it has 2^DEEPEST leaves."""
+
+
+def dimension(cls: HypothesisClass) -> int:
+    """Return the Littlestone dimension of a class.
+
+    Raises
+    ------
+    TooLarge
+        If the class has no closed form and the exact search would take too long.
+
+    Examples
+    --------
+    >>> from littlestone.classes.thresholds import Thresholds
+    >>> dimension(Thresholds(0, 100, 5))
+    4
+    """
+    return checked_class(cls).dimension
+
+
+def witness(cls: HypothesisClass) -> MistakeTree:
+    """Return a shattered mistake tree as deep as the dimension, checked path by path.
+
+    Raises
+    ------
+    TooLarge
+        If the dimension is above `DEEPEST`, or cannot be computed.
+
+    Examples
+    --------
+    >>> from littlestone.classes.sets import Sets
+    >>> from littlestone.classes.dimension import draw
+    >>> print(draw(witness(Sets(2))))
+    x = 2 ?
+    ├─ 0 ─ x = 1 ?
+    │      ├─ 0 ─ never
+    │      └─ 1 ─ x = 1
+    └─ 1 ─ x = 1 ?
+           ├─ 0 ─ x = 2
+           └─ 1 ─ x in {1, 2}
+    """
+    depth = dimension(cls)
+    if depth > DEEPEST:
+        raise TooLarge(
+            f"the shattered tree of depth {depth} has 2^{depth} leaves: "
+            f"a class of dimension {DEEPEST} or less would work"
+        )
+    table = tabulate(*cls.skeleton())
+    # The closed form, the search and the checker of trees are independent: each checks the others.
+    exact = Shattering(table)
+    if not exact.at_least(table.everything, depth):
+        raise AssertionError(f"the finite core of {cls} does not have its dimension {depth}")
+    tree = exact.tree(table.everything, depth)
+    if shattered_depth(tree) != depth or not all(rule in cls for _, rule in paths(tree)):
+        raise AssertionError(f"the tree found for {cls} is not shattered at depth {depth}")
+    return tree

@@ -1,0 +1,292 @@
+"""Grids: cuts, evenly spaced or given one by one, and the search tree over them.
+
+A grid has points lo, lo + step, ..., hi. A number off the grid is placed at the largest point not
+above it; below lo, or missing, at lo; above hi, at hi. So a published `x >= cut` holds exactly of
+numbers as they are, not only of rounded ones.
+"""
+
+import math
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise
+
+from littlestone.errors import BadClass, BadExample
+from littlestone.hypotheses.numbers import Number, number_of, readable_numbers, simplest
+from littlestone.hypotheses.rows import Batch, Column, Kind, checked, column_of, value_of
+from littlestone.hypotheses.values import Mask, Plain
+
+MOST_KEPT = 1 << 16
+"""The largest number of points that a grid keeps as a list."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Place numbers on the points lo, lo + step, ..., hi.
+
+    Parameters
+    ----------
+    lo, hi : int or float
+        The first and the last point.
+    step : int or float
+        The distance of two points, which divides hi - lo.
+
+    Raises
+    ------
+    BadClass
+        If the step does not divide the range, or is too fine for floats of this size.
+
+    Examples
+    --------
+    >>> grid = Grid(0, 1, 0.1)
+    >>> grid.count, grid[3], grid.place(0.35), grid.place(-5), grid.place(99)
+    (11, 0.3, 3, 0, 10)
+    >>> Grid(0, 10, 3)
+    Traceback (most recent call last):
+    littlestone.errors.BadClass: step 3 does not divide the range from 0 to 10: ...
+    """
+
+    lo: Number
+    hi: Number
+    step: Number
+
+    def __post_init__(self) -> None:
+        for name in ("lo", "hi", "step"):
+            try:
+                object.__setattr__(self, name, simplest(getattr(self, name)))
+            except BadExample as error:
+                raise BadClass(f"{name}: {error}", name) from None
+        if self.step <= 0:
+            raise BadClass(f"step must be above zero, not {self.step!r}", "step")
+        if self.hi < self.lo:
+            raise BadClass(f"the range from {self.lo} to {self.hi} ends before it begins", "hi")
+        if self._steps.denominator != 1:
+            raise BadClass(
+                f"step {self.step} does not divide the range from {self.lo} to {self.hi}: "
+                f"the nearest ends that work are {self._point(math.floor(self._steps))} "
+                f"and {self._point(math.ceil(self._steps))}",
+                "step",
+            )
+        # Floats are sparsest at the end of the range that is larger in size, so these two suffice.
+        if self.count > 1 and (self[0] == self[1] or self[-2] == self[-1]):
+            raise BadClass(f"step {self.step} is too fine for numbers of this size", "step")
+
+    @cached_property
+    def _steps(self) -> Fraction:
+        return (decimal(self.hi) - decimal(self.lo)) / decimal(self.step)
+
+    def _point(self, steps: int) -> Number:
+        exact = decimal(self.lo) + steps * decimal(self.step)
+        return int(exact) if exact.denominator == 1 else float(exact)
+
+    @property
+    def count(self) -> int:
+        """Return the number of points."""
+        return int(self._steps) + 1
+
+    def __getitem__(self, index: int) -> Number:
+        return simplest(self._point(index if index >= 0 else index + self.count))
+
+    @cached_property
+    def _points(self) -> list[Number] | None:
+        """Return all points, or None if they are too many to keep."""
+        return list(map(self._point, range(self.count))) if self.count <= MOST_KEPT else None
+
+    def place(self, value: object) -> int:
+        """Return the index of the point at which a number is placed."""
+        number = number_of(value)
+        if self._points is not None:
+            return max(0, bisect_right(self._points, number) - 1)
+        return max(0, bisect_right(range(self.count), number, key=self._point) - 1)
+
+
+@dataclass(frozen=True)
+class Edges:
+    """Place numbers in the bins between cuts that are given one by one.
+
+    The points are the cuts, and before them one number below the first cut, which stands for the
+    lowest bin.
+
+    Parameters
+    ----------
+    cuts : tuple of int or float
+        The cuts, increasing; one fewer than the bins.
+
+    Raises
+    ------
+    BadClass
+        If there is no cut, or the cuts do not increase.
+
+    Examples
+    --------
+    >>> ages = Edges((18, 30, 65))
+    >>> ages.count, ages.place(17), ages.place(18), ages.place(99), ages.place(None)
+    (4, 0, 1, 3, 0)
+    """
+
+    cuts: tuple[Number, ...]
+
+    def __post_init__(self) -> None:
+        try:
+            cuts = tuple(simplest(cut) for cut in self.cuts)
+        except BadExample as error:
+            raise BadClass(f"edges: {error}", "edges") from None
+        object.__setattr__(self, "cuts", cuts)
+        if not cuts:
+            raise BadClass("edges must hold at least one edge", "edges")
+        for low, high in pairwise((self[0], *cuts)):
+            if low >= high:
+                raise BadClass(f"edges must increase: {high} comes after {low}", "edges")
+
+    @property
+    def count(self) -> int:
+        """Return the number of bins."""
+        return len(self.cuts) + 1
+
+    def __getitem__(self, index: int) -> Number:
+        at = index if index >= 0 else index + self.count
+        return self.cuts[at - 1] if at else simplest(self.cuts[0] - 1)
+
+    def place(self, value: object) -> int:
+        """Return the index of the bin in which a number lies."""
+        return bisect_right(self.cuts, number_of(value))
+
+
+class OnPoints:
+    """Share what the families over the points of one column have in common.
+
+    A family defines `column` and `grid`.
+    """
+
+    column: Column
+
+    @property
+    def grid(self) -> Grid | Edges:
+        """Return the points, on which any number is placed."""
+        raise NotImplementedError
+
+    def check(self, x: object) -> None:
+        """Raise `BadExample` unless the example holds a number or a missing value."""
+        number_of(value_of(x, self.column))
+
+    def readable(self, batch: Batch) -> Mask:
+        """Return which rows hold a number or a missing value."""
+        return readable_numbers(column_of(batch, self.column))
+
+    @property
+    def reads(self) -> Mapping[Column, Kind]:
+        """Return the one column, read as numbers."""
+        return {self.column: "number"}
+
+    def domain(self) -> dict[Column, tuple[Plain, ...]]:
+        """Return the points, for the one column."""
+        return {self.column: tuple(map(self.grid.__getitem__, range(self.grid.count)))}
+
+
+@dataclass(frozen=True)
+class OnGrid(OnPoints):
+    """Share what the families over one grid have in common.
+
+    Parameters
+    ----------
+    lo, hi : int or float
+        The first and the last point of the grid.
+    step : int or float
+        The distance of two points, which divides hi - lo.
+    column : str, optional
+        The column to read; None if an example is the number itself.
+    """
+
+    lo: Number
+    hi: Number
+    step: Number = 1
+    column: Column = None
+
+    def __post_init__(self) -> None:
+        checked(self.column)
+        _ = self.grid  # built here, so that a bad grid is refused at once
+
+    @cached_property
+    def grid(self) -> Grid:
+        """Return the points, on which any number is placed."""
+        return Grid(self.lo, self.hi, self.step)
+
+
+def decimal(number: Number) -> Fraction:
+    """Return a number exactly as it is written: 0.1 is a tenth, not the nearest binary fraction."""
+    return Fraction(repr(number)) if isinstance(number, float) else Fraction(number)
+
+
+def shallowest(low: int, high: int, size: int) -> int:
+    """Return the shallowest node from `low` to `high` in the balanced search tree over range(size).
+
+    A learner that narrows down an index guesses this node. After each wrong guess the next node is
+    strictly deeper, so there are at most floor(log2(size)) mistakes, as many as with halving the
+    interval. But the tree is the same for every copy, so copies with different intervals still
+    tend to guess the same node, and a rule is published only when copies agree.
+
+    Parameters
+    ----------
+    low, high : int
+        The indices still possible, both included.
+    size : int
+        The number of indices.
+
+    Returns
+    -------
+    int
+        An index from `low` to `high`.
+
+    Examples
+    --------
+    >>> shallowest(0, 15, 16), shallowest(3, 6, 16), shallowest(5, 5, 16)
+    (8, 4, 5)
+    """
+    start, end = 0, size - 1
+    while True:
+        middle = start + (end - start + 1) // 2
+        if high < middle:
+            end = middle - 1
+        elif low > middle:
+            start = middle + 1
+        else:
+            return middle
+
+
+def nearest(low: int, high: int, claim: int, size: int) -> int:
+    """Return the claim if it is possible, else a possible node in the smallest subtree around it.
+
+    A claim that is close to the right index in the tree costs few mistakes. The smallest subtree
+    around the claim that has a possible index is searched down from its root. When it has none
+    left, the next larger one follows, one level up: with d + 1 levels in all, at most
+    (d + 1)(d + 2)/2 wrong guesses.
+
+    Parameters
+    ----------
+    low, high : int
+        The indices still possible, both included.
+    claim : int
+        The index to search from, below `size`.
+    size : int
+        The number of indices.
+
+    Returns
+    -------
+    int
+        An index from `low` to `high`.
+
+    Examples
+    --------
+    >>> nearest(3, 15, claim=2, size=16), nearest(4, 15, claim=2, size=16)
+    (3, 4)
+    """
+    subtrees, start, end = [(0, size - 1)], 0, size - 1
+    while (middle := start + (end - start + 1) // 2) != claim:
+        start, end = (start, middle - 1) if claim < middle else (middle + 1, end)
+        subtrees.append((start, end))
+    if low <= claim <= high:
+        return claim
+    possible = ((max(s, low), min(e, high)) for s, e in reversed(subtrees))
+    return shallowest(*next(pair for pair in possible if pair[0] <= pair[1]), size)

@@ -1,0 +1,193 @@
+"""Rules: one `column = value`, where any value may occur.
+
+Until the first positive row the rule is `never`; that row leaves n candidates, one for each column.
+The dimension is 1 + floor(log2 n): an adversary can make each later mistake leave half of the
+candidates, and the majority vote of the candidates leaves at most half at every mistake.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, get_args
+
+from littlestone.classes.base import DEAD, HypothesisClass, State, unlike
+from littlestone.errors import BadClass
+from littlestone.hypotheses.base import NEVER, Hypothesis
+from littlestone.hypotheses.isin import every, readable
+from littlestone.hypotheses.kinds import AtLeast, OneOf, Pair, at_least, one_of
+from littlestone.hypotheses.rows import (
+    Batch,
+    Column,
+    Kind,
+    checked_columns,
+    column_of,
+    label,
+    value_of,
+)
+from littlestone.hypotheses.values import Mask, decode, encode, key_of
+
+Guess = Literal["first", "majority"]
+"""How the candidates predict."""
+_KeyedPair = tuple[str, bytes]
+"""A column and the canonical bytes of a value."""
+
+
+class _VersionSpace(NamedTuple):
+    """Hold the pairs that fit the mistakes so far.
+
+    Parameters
+    ----------
+    candidates : tuple, optional
+        The pairs that fit; None before the first positive row.
+    claim : tuple, optional
+        The pair of the published rule that the learner restarted from, not refuted yet.
+    refuted : frozenset
+        The pairs of the negative row that refuted the claim.
+    """
+
+    candidates: tuple[_KeyedPair, ...] | None = None
+    claim: _KeyedPair | None = None
+    refuted: frozenset[_KeyedPair] = frozenset()
+
+
+@dataclass(frozen=True)
+class Rules(HypothesisClass):
+    """Learn one `column = value` out of several columns, or `never`.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        The columns to read.
+    guess : {"first", "majority"}
+        "first" publishes the first candidate in the order of the columns: proper, at most n
+        mistakes, and copies agree as soon as their first candidates do. "majority" publishes the
+        vote of all candidates: at most 1 + floor(log2 n) mistakes, but copies agree only when all
+        their candidates do, so the private learner makes more mistakes with it.
+
+    Examples
+    --------
+    >>> rules = Rules(["version", "country"])
+    >>> state = rules.learn(rules.start(), {"version": "4.2.1", "country": "SE"}, 1)
+    >>> print(rules.hypothesis(state))
+    version = '4.2.1'
+    >>> state = rules.learn(state, {"version": "4.2.1", "country": "NO"}, 0)
+    >>> print(rules.hypothesis(state))
+    country = 'SE'
+    """
+
+    _closed = True
+    columns: Sequence[str]
+    guess: Guess = "first"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", checked_columns(self.columns))
+        if self.guess not in get_args(Guess):
+            raise BadClass(f"guess is 'first' or 'majority': not {self.guess!r}")
+
+    @property
+    def dimension(self) -> int:
+        return len(self.columns).bit_length()
+
+    @property
+    def mistake_bound(self) -> int:
+        return self.dimension if self.guess == "majority" else len(self.columns)
+
+    def start(self) -> State:
+        return State(_VersionSpace())
+
+    def restart(self, rule: Hypothesis) -> State:
+        match rule:
+            case OneOf((value,), str(column)) if rule in self:
+                return State(_VersionSpace(claim=(column, encode(value))))
+        return self.start()
+
+    def learn(self, state: State, x: object, y: object) -> State:
+        row, positive = self._pairs(x), label(y)
+        if state == DEAD:
+            return DEAD
+        candidates, _, refuted = state.content
+        if candidates is None and not positive:
+            # A mistake on a negative row before any positive: the row refutes the claim, and no
+            # pair of it can be the rule.
+            return State(_VersionSpace(refuted=refuted | set(row)))
+        if candidates is None:
+            left = tuple(pair for pair in row if pair not in refuted)
+        else:
+            left = tuple(pair for pair in candidates if (pair in row) == positive)
+        return State(_VersionSpace(left)) if left else DEAD
+
+    def _pairs(self, x: object) -> dict[_KeyedPair, None]:
+        """Return the pairs of a row, in the order of the columns."""
+        return dict.fromkeys((name, key_of(value_of(x, name))) for name in self.columns)
+
+    def check(self, x: object) -> None:
+        for name in self.columns:
+            key_of(value_of(x, name))
+
+    def readable(self, batch: Batch) -> Mask:
+        return every(readable(column_of(batch, name)) for name in self.columns)
+
+    @property
+    def reads(self) -> Mapping[Column, Kind]:
+        return dict.fromkeys(self.columns, "value")
+
+    def hypothesis(self, state: State) -> Hypothesis | None:
+        if state == DEAD:
+            return None
+        candidates, claim, _ = state.content
+        if candidates is None:
+            return NEVER if claim is None else at_least(1, _decoded([claim]))
+        if self.guess == "first":
+            return at_least(1, _decoded(candidates[:1]))
+        return at_least(len(candidates) // 2 + 1, _decoded(candidates))
+
+    def disagreement(self, one: Hypothesis, other: Hypothesis) -> object:
+        return self._only(one, other) or self._only(other, one)
+
+    def _only(self, one: Hypothesis, other: Hypothesis) -> dict[str, object] | None:
+        """Return a row that `one` accepts and `other` does not, or None."""
+        count, pairs = _vote_of(one)
+        _, other_pairs = _vote_of(other)
+        keys = {(name, encode(value)) for name, value in other_pairs}
+        # Just enough pairs of `one` hold, first those that give `other` no vote.
+        unshared_first = sorted(pairs, key=lambda pair: (pair[0], encode(pair[1])) in keys)
+        mentioned = [value for _, value in (*pairs, *other_pairs)]
+        row: dict[str, object] = dict.fromkeys(self.columns, unlike(mentioned))
+        row.update(unshared_first[:count])
+        return row if one(row) and not other(row) else None
+
+    def __contains__(self, rule: object) -> bool:
+        match rule:
+            case OneOf((_,), column):
+                return column in self.columns
+        return rule == NEVER
+
+    def skeleton(self) -> tuple[list[Hypothesis], list[object]]:
+        # A tree of this depth begins with rows that have one fresh value everywhere; after the
+        # first positive one, rows by the bits of a column's number halve the columns.
+        values = [f"v{number}" for number in range(1, self.dimension + 1)]
+        rules = [NEVER, *(one_of([v], name) for name in self.columns for v in values)]
+        everywhere = -1
+        tests = [everywhere, *(1 << bit for bit in range(self.dimension - 1))]
+        points: list[object] = [
+            {
+                name: v if test & (number + 1) else "other"
+                for number, name in enumerate(self.columns)
+            }
+            for v in values
+            for test in tests
+        ]
+        return rules, points
+
+
+def _decoded(pairs: Sequence[_KeyedPair]) -> list[Pair]:
+    return [(name, decode(key)) for name, key in pairs]
+
+
+def _vote_of(rule: Hypothesis) -> tuple[int, list[Pair]]:
+    """Return how many pairs must hold, and the pairs."""
+    match rule:
+        case OneOf((value,), str(column)):
+            return 1, [(column, value)]
+        case AtLeast(count, pairs):
+            return count, list(pairs)
+    return 1, []

@@ -1,0 +1,217 @@
+"""Class specifications: one grammar for every verb.
+
+    points:COLUMN                     at most one positive value
+    sets:COLUMN:K                     at most K positive values
+    rules:COLUMN,COLUMN,...           one column = value
+    thresholds:COLUMN:LO:HI[:STEP]    column >= cut, on a grid (STEP is 1 if left out)
+    intervals:COLUMN:LO:HI[:STEP]     low <= column < high, on a grid
+    conjunctions:COLUMN,COLUMN,...    ands of boolean columns, negated or not
+    table:FILE.csv                    any explicit class
+
+A table is a CSV file. Its first line names the column and the points, which are read as text; each
+further line is a hypothesis, its name and then 0 or 1 for each point:
+
+    merchant,A,B,C
+    only A,1,0,0
+    all but A,0,1,1
+
+A backslash before a colon, a comma or a backslash makes it part of a name.
+"""
+
+import csv
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from littlestone.classes.base import HypothesisClass
+from littlestone.classes.conjunctions import Conjunctions
+from littlestone.classes.finite import FiniteClass
+from littlestone.classes.intervals import Intervals
+from littlestone.classes.rules import Rules
+from littlestone.classes.sets import Points, Sets
+from littlestone.classes.thresholds import Thresholds
+from littlestone.errors import BadClass, BadExample, LittlestoneError
+from littlestone.hypotheses.numbers import Number
+
+
+def read_table(path: str | Path) -> FiniteClass:
+    """The class in a CSV file, with errors that name file, line and column."""
+    with open(path, newline="", encoding="utf-8-sig") as file:
+        try:
+            return parse_table(file)
+        except (BadClass, BadExample) as error:
+            raise BadClass(f"{path}: {error}") from None
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise BadClass(f"{path}: not a CSV file of text: {error}") from None
+
+
+def parse_table(lines: Iterable[str]) -> FiniteClass:
+    """The class in the lines of a CSV file.
+
+    >>> print(*parse_table(["merchant,A,B", "only A,1,0", "nobody,0,0"]).hypotheses(), sep="; ")
+    merchant = 'A'; never
+    """
+    reader = csv.reader(lines)
+    header = next(reader, [])
+    if len(header) < 2:
+        raise BadClass("line 1: expected a column name and points, with commas, such as 'x,a,b,c'")
+    rows: dict[tuple[int, ...], int] = {}
+    for cells in reader:
+        if not cells:
+            continue
+        row = _labels(cells, header, reader.line_num)
+        if row in rows:
+            raise BadClass(
+                f"line {reader.line_num}: {cells[0]!r} is the same hypothesis as line {rows[row]}: "
+                "keep one of the two"
+            )
+        rows[row] = reader.line_num
+    if not rows:
+        raise BadClass("the table is empty: no line after the first holds a hypothesis")
+    return FiniteClass(list(rows), header[1:], header[0] or None)
+
+
+def _labels(cells: list[str], header: list[str], line: int) -> tuple[int, ...]:
+    if len(cells) != len(header):
+        raise BadClass(f"line {line}: {len(cells)} cells where line 1 has {len(header)}")
+    for point, cell in zip(header[1:], cells[1:], strict=True):
+        if cell.strip() not in ("0", "1"):
+            raise BadClass(f"line {line}, column {point!r}: {cell!r} is not 0 or 1")
+    return tuple(int(cell) for cell in cells[1:])
+
+
+class BadSpec(LittlestoneError, ValueError):
+    """A specification that cannot be read; its text points at the bad part."""
+
+    def __init__(self, spec: str, start: int, end: int, sentence: str) -> None:
+        marker = " " * start + "^" * max(1, end - start)
+        super().__init__(f"{sentence}\n  {spec}\n  {marker}")
+
+
+class _Part(NamedTuple):
+    """A piece of a specification and where it stands."""
+
+    text: str
+    start: int
+    end: int
+
+    def named(self) -> str:
+        """The piece with its backslashes resolved."""
+        return re.sub(r"\\([:,\\])", r"\1", self.text)
+
+
+class _Family(NamedTuple):
+    usage: str
+    fields: tuple[str, ...]
+    optional: int
+    build: Callable[..., HypothesisClass]
+
+
+def _grid(kind: type[Thresholds] | type[Intervals]) -> Callable[..., HypothesisClass]:
+    def build(column: str, lo: Number, hi: Number, step: Number = 1) -> HypothesisClass:
+        return kind(lo, hi, step, column)
+
+    return build
+
+
+_FAMILIES = {
+    "points": _Family("points:COLUMN", ("column",), 0, lambda column: Points(column)),
+    "sets": _Family("sets:COLUMN:K", ("column", "k"), 0, lambda column, k: Sets(k, column)),
+    "rules": _Family("rules:COLUMN,COLUMN,...", ("columns",), 0, lambda columns: Rules(columns)),
+    "thresholds": _Family(
+        "thresholds:COLUMN:LO:HI[:STEP]", ("column", "lo", "hi", "step"), 1, _grid(Thresholds)
+    ),
+    "intervals": _Family(
+        "intervals:COLUMN:LO:HI[:STEP]", ("column", "lo", "hi", "step"), 1, _grid(Intervals)
+    ),
+    "conjunctions": _Family(
+        "conjunctions:COLUMN,COLUMN,...", ("columns",), 0, lambda columns: Conjunctions(columns)
+    ),
+}
+
+
+def parse_spec(spec: str) -> HypothesisClass:
+    """The class that a specification names.
+
+    >>> parse_spec("thresholds:score:0:100:5")
+    Thresholds(lo=0, hi=100, step=5, column='score')
+    >>> parse_spec("thresholds:score:0:100:7")
+    Traceback (most recent call last):
+    littlestone.classes.specs.BadSpec: step 7 does not divide the range from 0 to 100: ...
+      thresholds:score:0:100:7
+                             ^
+    """
+    name, _, rest = spec.partition(":")
+    if name == "table":
+        if not rest:
+            raise BadSpec(spec, len(spec), len(spec), "expected table:FILE.csv")
+        return read_table(rest)
+    if name not in _FAMILIES:
+        known = ", ".join([*_FAMILIES, "table"])
+        raise BadSpec(spec, 0, len(name), f"unknown family {name!r}: it is one of {known}")
+    return _build(spec, _FAMILIES[name])
+
+
+def _build(spec: str, family: _Family) -> HypothesisClass:
+    parts = _split(spec, ":", 0)[1:]
+    fewest, most = len(family.fields) - family.optional, len(family.fields)
+    if len(parts) < fewest:
+        missing = family.fields[len(parts)].upper()
+        raise BadSpec(spec, len(spec), len(spec), f"{missing} is missing: {family.usage}")
+    if len(parts) > most:
+        raise BadSpec(spec, parts[most].start, len(spec), f"one part too many: {family.usage}")
+    given = dict(zip(family.fields, parts, strict=False))
+    try:
+        return family.build(**{field: _read(spec, field, part) for field, part in given.items()})
+    except BadClass as error:
+        part = given.get(error.field or "", given[family.fields[0]])
+        raise BadSpec(spec, part.start, part.end, str(error)) from None
+
+
+def _read(spec: str, field: str, part: _Part) -> object:
+    if field == "column":
+        return _named(spec, part)
+    if field == "columns":
+        return _columns(spec, _split(part.text, ",", part.start))
+    number = _number(part.text)
+    if number is None or (field == "k" and not isinstance(number, int)):
+        kind = "whole number" if field == "k" else "number"
+        raise BadSpec(
+            spec, part.start, part.end, f"{field.upper()} is a {kind}: {part.text!r} is not"
+        )
+    return number
+
+
+def _columns(spec: str, parts: list[_Part]) -> list[str]:
+    names: list[str] = []
+    for part in parts:
+        if _named(spec, part) in names:
+            raise BadSpec(spec, part.start, part.end, f"column {part.named()!r} is named twice")
+        names.append(part.named())
+    return names
+
+
+def _named(spec: str, part: _Part) -> str:
+    if not part.text:
+        raise BadSpec(spec, part.start, part.end, "a column name is missing")
+    return part.named()
+
+
+def _split(text: str, mark: str, offset: int) -> list[_Part]:
+    """The pieces between marks that no backslash precedes."""
+    ends = [found.start() for found in re.finditer(rf"\\.|{mark}", text) if found[0] == mark]
+    starts = [0, *(end + 1 for end in ends)]
+    return [
+        _Part(text[start:end], offset + start, offset + end)
+        for start, end in zip(starts, [*ends, len(text)], strict=True)
+    ]
+
+
+def _number(text: str) -> Number | None:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return None

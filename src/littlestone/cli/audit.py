@@ -1,0 +1,112 @@
+"""`littlestone audit`: arguments in, a verdict out."""
+
+import json
+import sys
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console
+
+from littlestone.classes.specs import parse_spec
+from littlestone.cli.options import AsJson, Cap, PrivateJson, Tolerance, WhichPlan
+from littlestone.cli.terminal import plain_console
+from littlestone.privacy.parameters import BadParameter
+from littlestone.report.result import refuse_file, write_private
+from littlestone.store.run_config import LearnerName as PlannedName
+from littlestone.store.run_config import Task, chosen_for
+
+LEAST_EPSILON = 0.01
+"""Below it neighbouring streams would have millions of rounds, and a leak take as many runs."""
+EXAMPLE = "Example: littlestone audit points:merchant --epsilon 1 --horizon 1000 --small"
+
+
+LearnerName = Literal["dpsoa", "experts", "adaptive", "every-round", "soa"]
+
+
+def audit(
+    spec: Annotated[str, typer.Argument(metavar="SPEC", help="As in `dimension --help`.")],
+    horizon: Annotated[int, typer.Option(help="Rounds to plan for.")],
+    epsilon: Annotated[float, typer.Option(help="What is promised.")] = 1.0,
+    delta: Annotated[float, typer.Option(help="What is promised; experts promise 0.")] = 1e-6,
+    per_user: Annotated[
+        bool, typer.Option("--user", help="The plan that protects all rounds of a user.")
+    ] = False,
+    cap: Cap = None,
+    tolerance: Tolerance = 0.0,
+    kind: WhichPlan = "practical",
+    shrunk: Annotated[
+        bool,
+        typer.Option(
+            "--small", help="The same mechanisms and budget with few trees: leaks show sooner."
+        ),
+    ] = False,
+    learner: Annotated[
+        LearnerName, typer.Option(help="Which to audit; soa has no privacy, and must be caught.")
+    ] = "dpsoa",
+    runs: Annotated[int, typer.Option(help="Runs in each of two worlds; 0 for none.")] = 2000,
+    seed: Annotated[int, typer.Option(help="Of the coins, which are not secret.")] = 0,
+    file: Annotated[
+        str | None, typer.Option(help="Run on this stream of yours: what that shows is private.")
+    ] = None,
+    label: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The column of 0 and 1 of --file.")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes; all cores by default.")] = None,
+    as_json: AsJson = False,
+    private_json: PrivateJson = None,
+) -> None:
+    """Does the code keep its promise? The plan's mechanisms are enumerated: their output laws
+    computed, and compared with what they claim. Then a whole learner is run many times on
+    neighbouring streams made to show a leak: a lower bound on its epsilon; and the same learner
+    with twice the epsilon, to show what would be seen. Exit code 1 when a claim is refuted.
+
+    What the runs show on a --file is private: it is printed on standard error, or written to the
+    file of --private-json, which only its owner may read.
+    """
+    from littlestone.audit.runs import Subject, small
+    from littlestone.cli.audit_run import print_computed, print_runs, progress, read_rows, run_audit
+
+    if epsilon < LEAST_EPSILON:
+        raise BadParameter(
+            f"an audit is for an epsilon of at least {LEAST_EPSILON}, not {epsilon}: a leak as "
+            "small as that would take millions of runs to show. The mechanisms are the same at any "
+            "epsilon: audit at 1"
+        )
+    if file is None and private_json is not None:
+        raise BadParameter("without a --file nothing is private: take --json, not --private-json")
+    refuse_file(private_json)
+    task = Task("", spec, "", epsilon, delta, horizon, "user" if per_user else None, cap, tolerance,
+                _planned_as(learner), kind)  # fmt: skip
+    cls = parse_spec(spec)
+    plan = chosen_for(task, horizon).plan
+    plans = small(plan) if shrunk else [plan]
+    subjects = [Subject(learner, cls, each, seed) for each in plans]
+    rows = None if file is None else read_rows(file, cls, label)
+    try:
+        with progress(Console(stderr=True)) as watch:
+            found = run_audit(subjects, runs=runs, rows=rows, workers=workers, watch=watch)
+    except ArithmeticError as error:
+        raise BadParameter(
+            f"epsilon {epsilon:g} is too large to audit ({error}): probabilities that differ by a "
+            "factor of exp(epsilon) do not fit floats. The mechanisms are the same at any epsilon: "
+            "audit at 1"
+        ) from None
+    if as_json:
+        typer.echo(json.dumps(found.to_json(), ensure_ascii=False))
+    else:
+        print_computed(plain_console(), found)
+    if private_json is not None:
+        text = json.dumps(found.runs_to_json(), ensure_ascii=False) + "\n"
+        write_private(private_json, text)
+    if found.audits and (found.private or not as_json):
+        sys.stdout.flush()
+        print_runs(plain_console(stderr=found.private), found)
+    if not found.kept:
+        raise typer.Exit(1)
+
+
+def _planned_as(learner: LearnerName) -> PlannedName:
+    """The learner whose plan it has; one without privacy is held to the promise of dpsoa."""
+    if learner == "soa":
+        return "dpsoa"
+    return "adaptive" if learner == "every-round" else learner

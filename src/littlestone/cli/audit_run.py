@@ -1,0 +1,214 @@
+"""What `audit` does and shows: the plan enumerated, then a learner run on neighbouring streams."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+
+from littlestone.audit.audit import ENOUGH_POWER, Audit, Measured, audit_runs, verdict
+from littlestone.audit.gates import Enumeration, enumerated
+from littlestone.audit.laws import Finding
+from littlestone.audit.neighbours import (
+    for_every_round,
+    for_experts,
+    for_forests,
+    with_a_null_round,
+)
+from littlestone.audit.runs import Neighbours, Row, Subject
+from littlestone.classes.base import HypothesisClass
+from littlestone.cli.terminal import table
+from littlestone.data.readers import open_rows
+from littlestone.learners.experts import ExpertsPlan
+from littlestone.learners.plan import Plan
+from littlestone.privacy.parameters import BadParameter
+
+CONFIDENCE = 0.95
+MOST_ROWS = 20_000
+Watch = Callable[[str, int | None, int | None], None]
+"""Told what is being done, of how many runs, and how many were made."""
+
+
+@dataclass(frozen=True)
+class Audited:
+    """What an audit found. The audits of a person's own file are private, the rest is not."""
+
+    enumeration: Enumeration
+    audits: tuple[Audit, ...]
+    private: bool
+    learner: str
+
+    @property
+    def kept(self) -> bool:
+        """Whether nothing was refuted."""
+        return self.enumeration.kept and not any(audit.convicts for audit in self.audits)
+
+    @property
+    def verdict(self) -> str | None:
+        """The outcome of all runs in a sentence."""
+        return verdict(self.audits) if self.audits else None
+
+    def to_json(self) -> dict[str, Any]:
+        """What is public, as JSON data. On a person's own file what the runs show is theirs."""
+        return {
+            "plan": self.enumeration.plan.to_json(),
+            "enumerated": [finding_to_json(f) for f in self.enumeration.findings],
+            "notes": list(self.enumeration.notes),
+            "learner": self.learner,
+            **({} if self.private else self.runs_to_json()),
+        }
+
+    def runs_to_json(self) -> dict[str, Any]:
+        """What the runs show, as JSON data. Private on a person's own file."""
+        return {
+            "runs": [audit_to_json(a) for a in self.audits],
+            "verdict": self.verdict,
+            "kept": self.kept,
+        }
+
+
+def finding_to_json(finding: Finding) -> dict[str, Any]:
+    """A finding as JSON data."""
+    return {
+        "mechanism": finding.mechanism,
+        "family": finding.family,
+        "claim": {"epsilon": float(finding.claim.epsilon), "delta": float(finding.claim.delta)},
+        "computed": {"epsilon": finding.epsilon, "delta": finding.delta},
+        "share": finding.share,
+        "kept": finding.kept,
+    }
+
+
+def audit_to_json(found: Audit) -> dict[str, Any]:
+    """An audit as JSON data; a bound below zero shows nothing."""
+    return asdict(found) | {"bound": max(0.0, found.bound), "verdict": found.verdict}
+
+
+def run_audit(
+    subjects: Sequence[Subject],
+    *,
+    runs: int,
+    rows: list[Row] | None,
+    workers: int | None,
+    watch: Watch,
+) -> Audited:
+    """Enumerate the first plan, then audit a learner under each; `runs` of 0 leave that out.
+
+    The control is run until one pair has shown that it would be seen.
+    """
+    cases = [(each, pair) for each in subjects for pair in _pairs(each, rows)] if runs else []
+    plan = subjects[0].plan
+    enumeration = enumerated(plan, lambda finding: watch(finding.mechanism, None, None))
+    audits: list[Audit] = []
+    for subject, pair in cases:
+        shown = any(done.power >= ENOUGH_POWER for done in audits)
+        control = None if shown else subject.control
+        audits.append(
+            audit_runs(
+                subject,
+                pair,
+                control=control,
+                claimed=float(subject.claim.epsilon),
+                delta=float(subject.claim.delta),
+                runs=runs,
+                confidence=1 - (1 - CONFIDENCE) / len(cases),
+                workers=workers,
+                watch=partial(watch, pair.what, (2 if control is None else 4) * runs),
+            )
+        )
+    return Audited(enumeration, tuple(audits), rows is not None, subjects[0].name)
+
+
+def _pairs(subject: Subject, rows: list[Row] | None) -> list[Neighbours]:
+    """Neighbours made for a subject, or made from a person's own rows."""
+    cls, plan, seed = subject.cls, subject.plan, subject.seed
+    if rows is not None:
+        pairs = [with_a_null_round(subject().releases[0].rule, rows, subject.every)]
+    elif isinstance(plan, Plan):
+        pairs = for_forests(cls, plan, seed)
+    elif isinstance(plan, ExpertsPlan):
+        pairs = for_experts(cls, plan, seed)
+    else:
+        pairs = for_every_round(cls, plan)
+    return [replace(pair, every=subject.every) for pair in pairs]
+
+
+def read_rows(source: str, cls: HypothesisClass, label: str | None) -> list[Row]:
+    """A file as rows to audit on; one that cannot be read is a null round."""
+    if label is None:
+        raise BadParameter("say which column of the file is the --label")
+    rows: list[Row] = []
+    with open_rows(source, cls, label=label) as blocks:
+        for block in blocks:
+            names, columns = list(block.columns), [c.tolist() for c in block.columns.values()]
+            for values, answer in zip(zip(*columns, strict=True), block.labels, strict=True):
+                row = dict(zip(names, values, strict=True))
+                rows.append((row, bool(answer)) if answer >= 0 else (None, None))
+            if len(rows) > MOST_ROWS:
+                raise BadParameter(
+                    f"{source} has more than {MOST_ROWS:,} rows: audit on a part of it"
+                )
+    return rows
+
+
+@contextmanager
+def progress(console: Console) -> Iterator[Watch]:
+    """A progress bar; silent where nobody looks."""
+    columns = SpinnerColumn(), BarColumn(24), MofNCompleteColumn(), TextColumn("{task.description}")
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        task = bar.add_task("", total=None)
+
+        def watch(what: str, total: int | None, done: int | None) -> None:
+            bar.update(task, completed=done, total=total, description=what)
+
+        yield watch
+
+
+def print_computed(console: Console, found: Audited) -> None:
+    """Print the findings of the enumeration as a table, each with a verdict. Public."""
+    console.print("COMPUTED: the output law of the plan's own code, on families of neighbours")
+    exact = table("mechanism", "family", "claim", "largest", "share", "verdict")
+    for f in found.enumeration.findings:
+        verdict = "kept" if f.kept else "VIOLATION"
+        exact.add_row(f.mechanism, f.family, *_amounts(f), f"{f.share:.4f}", verdict)
+    console.print(exact)
+    for note in found.enumeration.notes:
+        console.print(f"  note: {note}")
+
+
+def print_runs(console: Console, found: Audited) -> None:
+    """Print what the runs showed; private where they were on a person's own file."""
+    whose = "PRIVATE: for the data's holder only. " if found.private else ""
+    console.print(f"\n{whose}RUN: {found.learner} on neighbouring streams")
+    for a in found.audits:
+        console.print(f"\n  {a.what}")
+        _print_measured(console, "", a.found)
+        console.print(f"  {'epsilon':<20}at least {max(a.bound, 0):.3g}, {a.confidence:.1%} sure")
+        console.print(f"  {'claimed':<20}({a.claimed:.4g}, {a.delta:.3g})")
+        if a.control is not None:
+            _print_measured(console, "twice the epsilon: ", a.control)
+            console.print(f"  {'would be convicted':<20}with probability {a.power:.2g}")
+    console.print(f"\n  {'VERDICT':<20}{found.verdict}")
+    if found.learner == "soa":
+        console.print("\n  note: SOA promises no privacy; it is here as a leak that must be found")
+
+
+def _print_measured(console: Console, whose: str, seen: Measured) -> None:
+    console.print(f"  {'the event':<20}{whose}{seen.event}")
+    console.print(
+        f"  {'how often':<20}{seen.likely:,} in one world, {seen.unlikely:,} in the other, of "
+        f"{seen.runs:,} runs each; as many more chose the event"
+    )
+
+
+def _amounts(finding: Finding) -> tuple[str, str]:
+    """Claim and computed: epsilon; and where there is a delta, the delta at that epsilon."""
+    epsilon, delta = float(finding.claim.epsilon), float(finding.claim.delta)
+    if not delta:
+        return f"{epsilon:.4g}", f"{finding.epsilon:.4g}"
+    return f"{epsilon:.4g}, {delta:.3g}", f"{finding.epsilon:.4g}, {finding.delta:.3g}"

@@ -1,0 +1,429 @@
+"""A comparison: what was asked for, as cells, run in processes, each written down when it is done.
+
+Promises: what is wrong with the arguments is said before anything is run. With `resume`, every cell
+is done exactly once over any number of runs: a finished one is a line of the file, a line that was
+torn by a crash is cut off and its cell done again, and a file that is not ours is left alone.
+
+A comparison as one HTML page, as a table in the terminal, and as SVG files.
+
+Promises: the page asks the network for nothing and runs no script; when the stream was a user's
+file, everything says that it is private before it says anything else, and what it spent.
+"""
+
+import hashlib
+import json
+import os
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from importlib.resources import files
+from itertools import product
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console, JustifyMethod
+from rich.table import Table
+
+from littlestone.classes.base import HypothesisClass
+from littlestone.classes.specs import parse_spec
+from littlestone.data.blocks import BadStream, Block
+from littlestone.data.readers import open_rows
+from littlestone.display import Markup, element, library_version
+from littlestone.privacy.parameters import BadParameter, planned_delta, planned_epsilon
+from littlestone.ray import ray_of
+from littlestone.report.figures import charts, drawn, standalone
+from littlestone.report.html import POLICY, shortened
+from littlestone.simulate.adversaries import ADVERSARIES
+from littlestone.simulate.registry import CONTENDERS
+from littlestone.simulate.streams import Stream
+from littlestone.simulate.sweeps import FILE, Cell, Line, Result, lines, result_from_json, run_cell
+
+MOST_ROUNDS = 10**8
+OURS = '{"cell":'
+"""How every line of a file of results begins."""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What a person asked to compare. With `file` the one stream is that file, which is private."""
+
+    specs: Sequence[str]
+    learners: Sequence[str]
+    streams: Sequence[str]
+    rounds: Sequence[int]
+    epsilons: Sequence[float]
+    delta: float
+    seeds: int
+    noise: float = 0.0
+    tolerance: float = 0.0
+    file: str | None = None
+    label: str | None = None
+
+    def __post_init__(self) -> None:
+        _known("learner", self.learners, CONTENDERS)
+        _known("stream", self.streams, ADVERSARIES)
+        for name, values in (("--rounds", self.rounds), ("--epsilon", self.epsilons)):
+            if not values or not all(value > 0 for value in values):
+                raise BadParameter(f"{name} is one or more numbers above zero, with commas between")
+        if max(self.rounds) > MOST_ROUNDS:
+            raise BadParameter(
+                f"--rounds is at most {MOST_ROUNDS:,}, not {max(self.rounds):,}: a made-up stream "
+                "is held in memory"
+            )
+        for epsilon in self.epsilons:
+            planned_epsilon(epsilon)
+        if self.seeds < 1:
+            raise BadParameter(f"--seeds is at least 1, not {self.seeds}")
+        for name, share in (("--noise", self.noise), ("--tolerance", self.tolerance)):
+            if not 0 <= share < 1:
+                raise BadParameter(f"{name} is at least 0 and below 1, not {share:g}")
+        planned_delta(self.delta)
+        if (self.file is None) != (self.label is None):
+            raise BadParameter("--file and --label go together: which column is the label?")
+        if self.file is not None and (len(self.specs) > 1 or self.noise):
+            raise BadParameter("a --file is compared as it is, with one --class and no --noise")
+
+    def cells(self, stream: str | None = None, rounds: int = 0) -> list[Cell]:
+        """Every cell, in an order that shows something of each learner early."""
+        streams, lengths = (self.streams, self.rounds) if stream is None else ([stream], [rounds])
+        ways = product(
+            range(1, self.seeds + 1), self.specs, lengths, self.epsilons, streams, self.learners
+        )
+        return [
+            Cell(spec, learner, name, length, epsilon, self.delta, seed, self.noise, self.tolerance)
+            for seed, spec, length, epsilon, name, learner in ways
+        ]
+
+
+def _known(kind: str, names: Sequence[str], known: Iterable[str]) -> None:
+    if not names:
+        raise BadParameter(f"name at least one {kind}: {', '.join(known)}")
+    for name in names:
+        if name not in known:
+            raise BadParameter(f"no {kind} is called {name!r}: there are {', '.join(known)}")
+
+
+def run_sweep(
+    sweep: Sweep,
+    *,
+    resume: Path | None = None,
+    workers: int | None = None,
+    engine: str | None = None,
+    watch: Callable[[int, int, Result | None], None] = lambda done, total, result: None,
+) -> list[Result]:
+    """The results of all cells, in their order; `watch` is told how many are done, of how many."""
+    classes = {spec: parse_spec(spec) for spec in sweep.specs}
+    stream, cells = None, sweep.cells()
+    if sweep.file is not None and sweep.label is not None:
+        name = _digest(sweep.file, resume is not None)
+        stream = read_stream(sweep.file, classes[sweep.specs[0]], sweep.label)
+        cells = sweep.cells(name, len(stream))
+    done = {} if resume is None else finished(resume)
+    left = [cell for cell in cells if cell.key not in done]
+    watch(len(cells) - len(left), len(cells), None)
+    for result in _results(classes, stream, left, workers, engine):
+        done[result.cell.key] = result
+        if resume is not None:
+            _append(resume, result, private=stream is not None)
+        watch(sum(cell.key in done for cell in cells), len(cells), result)
+    return [done[cell.key] for cell in cells]
+
+
+def read_stream(file: str, cls: HypothesisClass, label: str) -> Stream:
+    """A file as a stream whose truth nobody knows. Rows that cannot be read are left out: this is
+    for studying learners, and no promise rests on it."""
+    with open_rows(file, cls, label=label) as rows:
+        parts = [_usable(block) for block in rows]
+    columns = {name: np.concatenate([p.batch[name] for p in parts]) for name in parts[0].batch}
+    return Stream(columns, np.concatenate([part.answers for part in parts]), None)
+
+
+@dataclass(frozen=True)
+class _Usable:
+    batch: dict[str, np.ndarray]
+    answers: np.ndarray
+
+
+def _usable(block: Block) -> _Usable:
+    keep = block.labels >= 0
+    batch = {name: column[keep] for name, column in block.columns.items()}
+    return _Usable(batch, block.labels[keep].astype(bool))
+
+
+def _digest(file: str, needed: bool) -> str:
+    """The name of a file's stream: it changes with the file."""
+    if not Path(file).is_file():
+        if needed:
+            raise BadStream(f"{file}: only a file that can be read again can be resumed")
+        return f"{FILE}{file}"
+    with open(file, "rb") as source:
+        return f"{FILE}{file}:{hashlib.file_digest(source, 'sha256').hexdigest()[:16]}"
+
+
+_GIVEN: dict[str, HypothesisClass] = {}
+_STREAM: list[Stream | None] = [None]
+
+
+def _prepare(classes: dict[str, HypothesisClass], stream: Stream | None) -> None:
+    """Once a worker: what all of its cells share."""
+    warnings.simplefilter("ignore")
+    _GIVEN.update(classes)
+    _STREAM[0] = stream
+
+
+def _one(cell: Cell) -> Result:
+    return run_cell(_GIVEN[cell.cls], cell, _STREAM[0])
+
+
+def _results(
+    classes: dict[str, HypothesisClass],
+    stream: Stream | None,
+    cells: list[Cell],
+    workers: int | None,
+    engine: str | None,
+) -> Iterator[Result]:
+    """Results as they come, from processes of this machine or from a cluster."""
+    if engine is None:
+        return _run(classes, stream, cells, workers or os.cpu_count() or 1)
+    from littlestone.ray.sweep import play_on
+
+    return play_on(ray_of(engine, workers), classes, stream, cells)
+
+
+def _run(
+    classes: dict[str, HypothesisClass], stream: Stream | None, cells: list[Cell], workers: int
+) -> Iterator[Result]:
+    """Results as they come. Workers are started afresh, never forked: a spender does not cross."""
+    if not cells:
+        return
+    pool = ProcessPoolExecutor(
+        min(workers, len(cells)), get_context("spawn"), _prepare, (classes, stream)
+    )
+    try:
+        for future in as_completed([pool.submit(_one, cell) for cell in cells]):
+            yield future.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def finished(path: Path) -> dict[str, Result]:
+    """The results in a file, by key; a torn last line is cut off the file."""
+    if not path.exists():
+        return {}
+    text = path.read_bytes()
+    whole, _, torn = text.rpartition(b"\n")
+    done: dict[str, Result] = {}
+    for number, line in enumerate(whole.split(b"\n") if whole else [], 1):
+        try:
+            result = result_from_json(json.loads(line))
+        except (ValueError, KeyError, TypeError):
+            raise BadStream(
+                f"{path}: line {number} is not a result of `compare`: give --resume another name"
+            ) from None
+        done[result.cell.key] = result
+    start = torn[: len(OURS)].decode("utf-8", "replace")
+    if torn and not OURS.startswith(start):
+        raise BadStream(f"{path}: this is not a file of `compare`: give --resume another name")
+    if torn:
+        os.truncate(path, len(text) - len(torn))
+    return done
+
+
+def _append(path: Path, result: Result, private: bool) -> None:
+    line = json.dumps(result.to_json(), ensure_ascii=False) + "\n"
+    mode = 0o600 if private else 0o666
+    with open(
+        os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, mode), "a", encoding="utf-8"
+    ) as f:
+        f.write(line)
+
+
+COLUMNS = ("stream", "T", "epsilon", "learner", "median", "worst", "excess", "releases", "rounds/s")
+WIDEST = 120
+EXCESS = (
+    "Mistakes over seeds: median and worst. Excess: the median over the mistakes of the best rule"
+    " that never changes. Releases: those after the first rule, median."
+)
+
+
+def spending(sweep: Sweep) -> str:
+    """What comparing learners on a user's own file has cost, in a sentence."""
+    private = sum(CONTENDERS[name].private for name in sweep.learners)
+    total = sum(sweep.epsilons) * sweep.seeds * private
+    open_ones = ", ".join(name for name in sweep.learners if not CONTENDERS[name].private)
+    told = f" {open_ones} follow the data without noise." if open_ones else ""
+    return (
+        f"PRIVATE: for studying, not for publishing. Every private learner and seed spends its"
+        f" epsilon on this data, {total:g} in all if their rules were published.{told}"
+    )
+
+
+def notes(sweep: Sweep, results: Sequence[Result]) -> list[str]:
+    """What a reader should know about the figures."""
+    said = list[str]()
+    if sweep.file is None and sweep.delta * 10 * max(sweep.rounds) > 1:
+        said.append(
+            f"delta = {sweep.delta:g} is above 1 / (10 x rounds): that allows some record of a"
+            " stream to be published"
+        )
+    return [*said, *vacuous(results)]
+
+
+def vacuous(results: Sequence[Result]) -> list[str]:
+    """The learners whose plans said that they would learn nothing, each once for every epsilon."""
+    about: dict[tuple[str, float], set[int]] = {}
+    for result in results:
+        if result.vacuous:
+            cell = result.cell
+            about.setdefault((cell.learner, cell.epsilon), set()).add(cell.rounds)
+    return [
+        f"{learner} at epsilon {epsilon:g} is vacuous: the first rule will stand, by its own plan"
+        f" (T = {', '.join(f'{rounds:,}' for rounds in sorted(lengths))})"
+        for (learner, epsilon), lengths in about.items()
+    ]
+
+
+def print_comparison(console: Console, sweep: Sweep, results: Sequence[Result]) -> None:
+    """The table, for people."""
+    if sweep.file is not None:
+        console.print(spending(sweep) + "\n")
+    found = lines(results)
+    for spec in dict.fromkeys(line.cls for line in found):
+        of_class = [line for line in found if line.cls == spec]
+        seeds = max(line.seeds for line in of_class)
+        console.print(
+            f"{spec}, Littlestone dimension {of_class[0].dimension}, delta {sweep.delta:g},"
+            f" {seeds} seed{'s' * (seeds != 1)}"
+        )
+        table = Table(box=None, padding=(0, 1, 0, 0), show_edge=False)
+        for name in COLUMNS:
+            side: JustifyMethod = "left" if name in ("stream", "learner") else "right"
+            table.add_column(name, justify=side, no_wrap=True)
+        for line in of_class:
+            table.add_row(*cells(line))
+        console.print(table, width=WIDEST)
+        for said in troubles(of_class):
+            console.print(f"  {said}")
+        console.print()
+    console.print(EXCESS)
+    for note in notes(sweep, results):
+        console.print(f"note: {note}")
+
+
+def cells(line: Line) -> list[str]:
+    """A line of the table."""
+    start = [_stream(line), f"{line.rounds:,}", f"{line.epsilon:g}", line.learner]
+    if line.trouble:
+        return [*start, "cannot", "", "", "", ""]
+    return [
+        *start,
+        f"{line.median:,.4g}" if line.median < 10_000 else f"{line.median:,.0f}",
+        f"{line.worst:,}",
+        "unknown" if line.excess is None else f"{line.excess:,.0f}",
+        f"{line.releases:,.4g}",
+        _brief(line.per_second),
+    ]
+
+
+def _brief(number: float) -> str:
+    """Two digits that matter: `61k`, `3.3M`."""
+    return shortened([10**6, round(float(f"{number:.2g}"))])[1]
+
+
+def troubles(found: Sequence[Line]) -> list[str]:
+    """Why some learners could not play, each reason once, with the streams it is about."""
+    about: dict[tuple[str, str], dict[str, None]] = {}
+    for line in found:
+        if line.trouble:
+            about.setdefault((line.learner, line.trouble), {})[_stream(line)] = None
+    return [f"{name} on {', '.join(on)}: {why}" for (name, why), on in about.items()]
+
+
+def _stream(line: Line) -> str:
+    return "file" if line.stream.startswith(FILE) else line.stream
+
+
+def render(sweep: Sweep, results: Sequence[Result], command: str) -> str:
+    """The comparison as one HTML file."""
+    room = files("littlestone.report")
+    style = "".join(room.joinpath(f"{n}.css").read_text("utf-8") for n in ("report", "curves"))
+    private = sweep.file is not None
+    title = f"{'PRIVATE: ' * private}a littlestone comparison"
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", http_equiv="Content-Security-Policy", content=POLICY),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("title", title),
+        element("style", Markup(style)),
+    )
+    warning = [element("aside", element("p", element("strong", spending(sweep))))] * private
+    parts = [
+        element("h1", element("span", "Learners side by side"), element("code", *_classes(sweep))),
+        *(element("p", note, class_="note") for note in notes(sweep, results)),
+        *_figures(results),
+        _table(results),
+        _provenance(sweep, command),
+    ]
+    body = element("body", *warning, element("main", *parts))
+    return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
+
+
+def _classes(sweep: Sweep) -> list[str]:
+    return [", ".join(sweep.specs)]
+
+
+def _figures(results: Sequence[Result]) -> list[Markup]:
+    figures = [
+        element("figure", element("figcaption", chart.title), drawn(chart))
+        for chart in charts(results)
+    ]
+    return [element("section", element("h2", "Mistakes"), *figures)] if figures else []
+
+
+def _table(results: Sequence[Result]) -> Markup:
+    found = lines(results)
+    names = ["class", *COLUMNS]
+    rows = [[line.cls, *cells(line)] for line in found]
+    return element(
+        "section",
+        element("h2", "In numbers"),
+        element("p", EXCESS),
+        _grid(names, rows),
+        *(element("p", said, class_="note") for said in troubles(found)),
+    )
+
+
+def _grid(names: Sequence[str], rows: Sequence[Sequence[str]]) -> Markup:
+    head = element("tr", *(element("th", name, scope="col") for name in names))
+    body = [element("tr", *(element("td", cell) for cell in row)) for row in rows]
+    table = element("table", element("thead", head), element("tbody", *body), class_="numbers")
+    label = "Table: the comparison in numbers"
+    return element("div", table, class_="scroll", tabindex=0, role="group", aria_label=label)
+
+
+def _provenance(sweep: Sweep, command: str) -> Markup:
+    rows = [
+        ["command", command],
+        ["littlestone", library_version()],
+        ["delta", f"{sweep.delta:g}"],
+        ["seeds", f"1 to {sweep.seeds}, of the streams and of the coins; the noise is secret"],
+        *([name, CONTENDERS[name].what] for name in sweep.learners),
+    ]
+    return element(
+        "section", element("h2", "Where this comes from"), _grid(["what", "value"], rows)
+    )
+
+
+def write_figures(folder: Path, results: Sequence[Result]) -> list[Path]:
+    """Every picture as an SVG file of its own."""
+    folder.mkdir(parents=True, exist_ok=True)
+    style = files("littlestone.report").joinpath("curves.css").read_text("utf-8")
+    written = []
+    for chart in charts(results):
+        path = folder / f"{chart.name}.svg"
+        path.write_text(standalone(drawn(chart), style), encoding="utf-8")
+        written.append(path)
+    return written

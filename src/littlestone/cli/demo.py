@@ -1,0 +1,69 @@
+"""The demo: find what makes an app fail, from events nobody may publish."""
+
+from pathlib import Path
+
+from rich.console import Console
+
+from littlestone.classes.rules import Rules
+from littlestone.cli.run import run
+from littlestone.cli.terminal import print_outcome, print_plan, print_private, watching
+from littlestone.learners.plan import Plan
+from littlestone.simulate.telemetry import COLUMNS, NOISE, SHARE, write_events
+from littlestone.store.run_config import Task, chosen_for
+
+EVENTS = 300_000
+EPSILON, DELTA, TOLERANCE = 1.0, 1e-7, 0.01
+
+
+def run_demo(console: Console, private: Console, folder: Path) -> None:
+    """Make the events, learn from them, leave everything in the folder.
+
+    Parameters
+    ----------
+    console
+        Where to print what is public, and the story.
+    private
+        Where to print what is private.
+    folder
+        Where to leave the events, the releases and the report.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    events = folder / "events.csv"
+    console.rule("1. The stream")
+    start = write_events(events, EVENTS)
+    console.print(
+        f"\n{EVENTS:,} events of an app, each with {', '.join(COLUMNS)}, and whether it"
+        f"\nfailed. From event {start:,} on a bad version is about, on {SHARE:.0%} of the devices;"
+        f" {NOISE:.0%} of the"
+        "\nlabels are wrong. Every event is somebody's: none may show in what is published.\n"
+    )
+    spec = "rules:" + ",".join(COLUMNS)
+    console.rule("2. The plan, made before looking")
+    console.print()
+    task = Task(
+        str(events),
+        spec,
+        "failed",
+        EPSILON,
+        DELTA,
+        tolerance=TOLERANCE,
+        out=folder / "releases.jsonl",
+        report=folder / "report.html",
+        force=True,
+    )
+    theorem = Plan.theorem(Rules(COLUMNS), EPSILON, DELTA, EVENTS)
+    print_plan(console, chosen_for(task, EVENTS), theorem)
+    console.print()
+    console.rule("3. Learning: a rule is published before each event")
+    with watching(Console(stderr=True)) as watch:
+        outcome = run(task, watch)
+    console.print()
+    print_outcome(console, outcome)
+    print_private(private, outcome)
+    console.print()
+    console.rule("4. Now yours")
+    console.print(
+        f"\nOpen {folder / 'report.html'} for the pictures. The same, as a command:\n\n"
+        f"    littlestone learn {events} --class {spec} --label failed \\\n"
+        f"        --epsilon {EPSILON:g} --delta {DELTA:g} --tolerance {TOLERANCE:g}\n"
+    )

@@ -1,0 +1,51 @@
+"""Options of the command line that several verbs share, and which of them were said."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from littlestone.store.run_config import LearnerName, PlanName
+
+Spec = Annotated[
+    str | None,
+    typer.Option("--class", metavar="SPEC", help="The class of rules: see `dimension --help`."),
+]
+Epsilon = Annotated[float, typer.Option(help="The privacy budget: 1 is a usual choice.")]
+Delta = Annotated[float, typer.Option(help="Well below 1 / (10 x rounds).")]
+User = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="Protect all rounds of a user together.")
+]
+Cap = Annotated[
+    int | None, typer.Option(help="Rounds a user has at most; later ones are null rounds.")
+]
+Tolerance = Annotated[
+    float, typer.Option(help="The share of mistakes that should not cause a change of rule.")
+]
+WhichPlan = Annotated[PlanName, typer.Option("--plan", help="What the constants are chosen for.")]
+WhichLearner = Annotated[
+    LearnerName, typer.Option(help="By default what the class, budget and unit recommend.")
+]
+Label = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="The column of 0 and 1, or true and false.")
+]
+Seed = Annotated[int | None, typer.Option(help="Of the forest's coins, which are not secret.")]
+WhichEngine = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ray[:ADDRESS]",
+        help="Work on a Ray cluster: of its own, or at an address (auto: one that runs here).",
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a machine.")]
+
+PrivateJson = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Write the private side here, as JSON, for its owner only."),
+]
+
+
+def given(context: typer.Context) -> frozenset[str]:
+    """The options that were said, and not left to their defaults."""
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    return frozenset(n for n, source in sources.items() if source and source.name == "COMMANDLINE")

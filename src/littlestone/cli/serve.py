@@ -1,0 +1,141 @@
+"""`littlestone serve`: arguments in, a service until it is told to stop."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from littlestone.classes.specs import parse_spec
+from littlestone.cli.options import (
+    Cap,
+    Delta,
+    Epsilon,
+    Label,
+    Seed,
+    Spec,
+    Tolerance,
+    User,
+    WhichLearner,
+    WhichPlan,
+    given,
+)
+from littlestone.privacy.parameters import BadParameter
+from littlestone.store.files import refuse_leftovers
+from littlestone.store.run_config import Task, chosen_for
+from littlestone.store.store import Store, create, open_store, read_store
+
+EXAMPLE = (
+    "Example: littlestone serve run.db --class points:merchant --label fraud --delta 1e-9 "
+    "--horizon 10000000"
+)
+MISSING = "`serve` needs FastAPI and uvicorn: pip install 'littlestone[serve]'"
+OPEN = (
+    "warning: {host} can be reached from other machines. What they send and read goes over the "
+    "network as it is, tokens included: put something that speaks TLS in front"
+)
+
+
+def serve(
+    context: typer.Context,
+    db: Annotated[Path, typer.Argument(metavar="RUN.DB", help="The learner's file.")],
+    spec: Spec = None,
+    label: Label = None,
+    horizon: Annotated[int | None, typer.Option(help="Rounds to plan for.")] = None,
+    epsilon: Epsilon = 1.0,
+    delta: Delta = 1e-6,
+    user: User = None,
+    cap: Cap = None,
+    tolerance: Tolerance = 0.0,
+    learner: WhichLearner = "auto",
+    plan: WhichPlan = "practical",
+    seed: Seed = None,
+    host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="0 lets the system choose.", min=0, max=65535)] = 8000,
+    tokens: Annotated[
+        Path | None, typer.Option(help="The file of tokens; RUN.DB.tokens by default.")
+    ] = None,
+    most_body: Annotated[int, typer.Option(help="Bytes of a body, at most.")] = 8 << 20,
+    most_rows: Annotated[int, typer.Option(help="Rows of a batch, at most.")] = 100_000,
+    most_fields: Annotated[int, typer.Option(help="Fields of a row, at most.")] = 1_000,
+    rate: Annotated[float, typer.Option(help="Requests a second of one client.")] = 500.0,
+    queue: Annotated[int, typer.Option(help="Batches under way, at most.")] = 64,
+    watchers: Annotated[int, typer.Option(help="Subscribers to events, at most.")] = 200,
+    most_public_body: Annotated[
+        int, typer.Option(help="Bytes of a body to /predict, at most.")
+    ] = 256 << 10,
+    watchers_each: Annotated[
+        int, typer.Option(help="Subscribers to events from one address, at most.")
+    ] = 20,
+    most_connections: Annotated[
+        int | None,
+        typer.Option(help="Open connections, at most; by default what `ulimit -n` leaves, or 1000"),
+    ] = None,
+    head_timeout: Annotated[float, typer.Option(help="Seconds for the head of a request.")] = 10.0,
+    idle_timeout: Annotated[
+        float, typer.Option(help="Seconds of silence, between requests or inside one.")
+    ] = 10.0,
+    body_timeout: Annotated[float, typer.Option(help="Seconds for a body.")] = 30.0,
+    host_name: Annotated[
+        list[str] | None,
+        typer.Option(help="A name by which clients may call this service. Can be repeated."),
+    ] = None,
+    trusted_proxy: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="A proxy, or its network, whose X-Forwarded-For is believed. Can be repeated.",
+        ),
+    ] = None,
+) -> None:
+    """A learner that survives, behind HTTP, with a live page.
+
+    The file is made if there is none (then say --class, --label and --horizon), and gone on with if
+    there is. Rules are public; writing takes
+    the feeder's token, and mistakes are shown for the operator's: both are made at the first start.
+    """
+    try:
+        from littlestone.service.app import make_app
+        from littlestone.service.connections import admission
+        from littlestone.service.dependencies import Keys, read_tokens
+        from littlestone.service.limits import Limits
+        from littlestone.service.server import bound, is_loopback, server_for
+        from littlestone.service.server import serve as run
+    except ModuleNotFoundError as error:
+        if error.name not in ("fastapi", "uvicorn", "starlette", "pydantic"):
+            raise
+        raise BadParameter(MISSING) from None
+    limits = Limits(
+        most_body, most_rows, most_fields, rate, queue, watchers, most_public_body, watchers_each,
+        most_connections, head_timeout, idle_timeout, body_timeout,
+    )  # fmt: skip
+    task = Task(
+        str(db), spec or "", label or "", epsilon, delta, horizon, user, cap, tolerance, learner,
+        plan, seed, given=given(context),
+    )  # fmt: skip
+    secrets = tokens or db.with_name(f"{db.name}.tokens")
+    with bound(host, port) as listening:
+        admitted = admission(limits, trusted_proxy or ())  # refuses before the store is taken over
+        keys = Keys(read_tokens(secrets))
+        app = make_app(_store(db, task), keys, limits, hosts=(host, *(host_name or ())))
+        if not is_loopback(host):
+            typer.echo(OPEN.format(host=host), err=True)
+        shown = f"[{host}]" if ":" in host else host
+        typer.echo(f"page    http://{shown}:{listening.getsockname()[1]}/\ntokens  {secrets}")
+        sys.stdout.flush()
+        run(server_for(app, admitted), listening)
+    typer.echo("stopped: what was acknowledged is in the file, and the service can go on from it")
+
+
+def _store(path: Path, task: Task) -> Store:
+    """The learner's file, opened or begun."""
+    if path.exists():
+        read_store(path).about.refuse_other(task, path)  # before it is taken over
+        return open_store(path)
+    refuse_leftovers(path)
+    begin = {"--class": task.spec, "--label": task.label, "--horizon": task.horizon}
+    missing = [option for option, said in begin.items() if not said]
+    if task.horizon is None or missing:
+        raise BadParameter(f"{path} is not there yet: to begin it, say {', '.join(missing)}")
+    cls = parse_spec(task.spec)
+    return create(path, task, chosen_for(task, task.horizon, cls), cls=cls)

@@ -1,0 +1,112 @@
+"""`littlestone show`: a stored learner, looked at without touching it."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from littlestone.cli.options import AsJson, PrivateJson
+from littlestone.cli.terminal import PRIVATE, plain_console, table
+from littlestone.report.result import counts_in_words, counts_of, refuse_file, write_private
+from littlestone.store.releases_file import release_to_json
+from littlestone.store.serialization import OLD_COPY
+from littlestone.store.store import Shown, read_store
+
+EXAMPLE = "Example: littlestone show run.db --private"
+MOST_RULES, MOST_VOTES = 20, 8
+
+
+def show(
+    file: Annotated[Path, typer.Argument(help="The file that `learn --db` or `serve` keeps.")],
+    private: Annotated[
+        bool, typer.Option("--private", help="Show the private side too, on standard error.")
+    ] = False,
+    as_json: AsJson = False,
+    private_json: PrivateJson = None,
+) -> None:
+    """What a stored learner has published; with --private, what only its holder may see.
+
+    It can be asked while the learner is at work elsewhere.
+    """
+    refuse_file(private_json)
+    if not file.exists():
+        raise FileNotFoundError(2, "there is no such file", str(file))
+    shown = read_store(file)
+    if as_json:
+        typer.echo(json.dumps({"public": public(shown)}, ensure_ascii=False))
+    else:
+        _print_public(plain_console(), shown)
+    if private_json is not None:
+        write_private(private_json, json.dumps(hidden(shown), ensure_ascii=False) + "\n")
+    if private:
+        sys.stdout.flush()
+        _print_private(plain_console(stderr=True), shown)
+
+
+def public(shown: Shown) -> dict[str, Any]:
+    """What may be published, as JSON data."""
+    published, chosen = shown.published, shown.about.chosen
+    return {
+        "learner": chosen.learner_name,
+        "why": chosen.why,
+        "class": shown.about.spec,
+        "guarantee": published.guarantee,
+        "spent": published.spent,
+        "rule": str(published.releases[-1].rule),
+        "releases": [release_to_json(release) for release in published.releases],
+        "rounds": published.rounds,
+        "horizon": chosen.plan.horizon,
+        "final": published.final,
+    } | ({"old_copy": OLD_COPY} if shown.old_copy else {})
+
+
+def hidden(shown: Shown) -> dict[str, Any]:
+    """What belongs to the data's holder, as JSON data."""
+    live, last = shown.saved.live, shown.saved.trace.new[-1:]
+    return {
+        **counts_of(
+            shown.published.rounds,
+            live["null_rounds"],
+            live.get("beyond_cap", 0),
+            live["runner"]["mistakes"],
+        ),
+        "votes": [[str(rule), n] for entry in last for rule, n in entry.sample.votes],
+        "opened": shown.generation,
+        "sources": [
+            {"name": source.name, "rows": source.rows, "repeat": source.repeat}
+            for source in shown.sources
+        ],
+    }
+
+
+def _print_public(console: Console, shown: Shown) -> None:
+    found = public(shown)
+    console.print("PUBLIC: the rules, and the rounds from which they stood")
+    rules = table("from round", "published rule")
+    for release in shown.published.releases[-MOST_RULES:]:
+        rules.add_row(f"{release.round:,}", str(release.rule))
+    console.print(rules)
+    console.print(f"\n  {found['guarantee']}")
+    console.print(f"  spent so far: {found['spent']}")
+    console.print(f"  {found['rounds']:,} rounds of a horizon of {found['horizon']:,}")
+    console.print(f"  by {found['learner']} on {found['class']}. {found['why']}")
+    if found["final"] is not None:
+        console.print(f"  {found['final']}")
+    if shown.old_copy:
+        console.print(f"  {OLD_COPY}")
+
+
+def _print_private(console: Console, shown: Shown) -> None:
+    found = hidden(shown)
+    console.print(f"\n{PRIVATE}")
+    for line in counts_in_words(found):
+        console.print(f"  {line}")
+    for rule, votes in found["votes"][:MOST_VOTES]:
+        console.print(f"  {votes:,} votes for {rule}")
+    for source in found["sources"]:
+        again = f", learned for the {source['repeat']}. time" if source["repeat"] > 1 else ""
+        console.print(f"  {source['rows']:,} rows of {source['name']}{again}")
+    console.print(f"  opened for writing {found['opened']:,} times")

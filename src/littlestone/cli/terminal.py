@@ -1,0 +1,126 @@
+"""What `learn` and `plan` show a person: a live line while it runs, tables when it is done."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
+from rich.table import Table
+from rich.text import Text
+
+from littlestone.learners.plan import TheoremPlan
+from littlestone.report.result import Outcome, counts_in_words, ledger_rows
+from littlestone.store.run_config import Chosen
+
+LONGEST_RULE = 48
+PRIVATE = "PRIVATE: for the data's holder only"
+
+
+def plain_console(stderr: bool = False) -> Console:
+    """Return a console that prints what it is given: no markup, no emoji, no colours.
+
+    Standard output is for what is public; what is private goes to standard error, so that a file
+    into which a command is redirected may be read by everybody.
+    """
+    return Console(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+class _Rounds(ProgressColumn):
+    """Rounds so far, and rounds a second."""
+
+    def render(self, task: Task) -> Text:
+        speed = task.finished_speed or task.speed
+        rate = f"  {speed:,.0f} rounds/s" if speed else ""
+        return Text(f"{int(task.completed):,} rounds{rate}")
+
+
+@contextmanager
+def watching(console: Console) -> Iterator[Callable[[Outcome], None]]:
+    """A progress bar with the published rule and the budget; silent where nobody looks.
+
+    What is to be known before anything is spent is said at once, wherever that goes.
+    """
+    columns = SpinnerColumn(), BarColumn(24), _Rounds(), TextColumn("{task.description}")
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        task = bar.add_task("", total=None)
+
+        def watch(outcome: Outcome) -> None:
+            for note in outcome.untold_notes():
+                bar.console.print(f"note: {note}", markup=False, highlight=False, soft_wrap=True)
+            learner = outcome.learner
+            repeats = outcome.guarantee.repeats
+            spent = learner.spent.for_group(repeats)
+            rule = Text(clipped(str(learner.hypothesis))).plain.replace("[", r"\[")
+            budget = (
+                f"epsilon {float(spent.epsilon):.3g} of {float(learner.plan.epsilon) * repeats:.3g}"
+            )
+            bar.update(
+                task,
+                total=outcome.length,
+                completed=learner.rounds,
+                description=outcome.passing or f"{rule}  ({budget})",
+            )
+
+        yield watch
+
+
+def clipped(sentence: str) -> str:
+    """A sentence that fits a line."""
+    return sentence if len(sentence) <= LONGEST_RULE else sentence[: LONGEST_RULE - 1] + "…"
+
+
+def print_outcome(console: Console, outcome: Outcome) -> None:
+    """Print what is public of a run."""
+    learner, task = outcome.learner, outcome.task
+    console.print("PUBLIC: the rules, and the rounds from which they stood")
+    rules = table("from round", "published rule")
+    for release in learner.releases[-20:]:
+        rules.add_row(f"{release.round:,}", str(release.rule))
+    console.print(rules)
+    if len(learner.releases) > 20:
+        console.print(f"  (the last 20 of {len(learner.releases):,})")
+    console.print(f"\n  {outcome.guarantee}")
+    console.print(f"  by {outcome.chosen.learner_name}. {outcome.chosen.why}")
+    if task.out is not None:
+        console.print(f"  releases written to {task.out}")
+
+
+def print_private(console: Console, outcome: Outcome) -> None:
+    """Print what is private of a run, for standard error: see `plain_console`."""
+    learner, task = outcome.learner, outcome.task
+    console.print(f"\n{PRIVATE}")
+    for line in counts_in_words(outcome.private()):
+        console.print(f"  {line}")
+    for bad in outcome.bad_rows[:5]:
+        console.print(f"    line {bad.line:,}: {bad.sentence}")
+    for mechanism, times, each, adding in ledger_rows(learner):
+        console.print(f"  {mechanism} x {times}: {each}, {adding}")
+    for path in (task.report, task.private_json):
+        if path is not None:
+            console.print(f"  written to {path}, for its owner only")
+    for note in outcome.untold_notes():
+        console.print(f"\nnote: {note}")
+
+
+def print_plan(console: Console, chosen: Chosen, theorem: TheoremPlan) -> None:
+    """A plan as a table, and what the theorem would ask for."""
+    console.print(f"{chosen.learner_name}. {chosen.why}\n")
+    constants = table("what", "value", "why")
+    for line in chosen.plan.lines():
+        constants.add_row(*line)
+    console.print(constants)
+    console.print("\nWhat the paper's proof would ask for (powers of two; nobody can run it):")
+    numbers = table("what", "value")
+    for name, value in theorem.lines():
+        numbers.add_row(name, value)
+    console.print(numbers)
+
+
+def table(*names: str) -> Table:
+    """An open table with these columns."""
+    made = Table(box=None, padding=(0, 2, 0, 2), show_edge=False)
+    for name in names:
+        made.add_column(name, overflow="fold")
+    return made

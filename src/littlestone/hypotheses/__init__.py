@@ -1,0 +1,1 @@
+"""Rules as values: canonical encoding, printing, JSON, and how rows are read."""

@@ -1,0 +1,211 @@
+"""Columns of data frames and arrays: pandas, polars, pyarrow and numpy columns, cell by cell.
+
+Promises: what a cell is read as never depends on the other rows (docs/guarantee.md, Lemma 0).
+Libraries give a column one type, and often guess it from the rows: in a column of whole numbers one
+missing cell makes floats of all, one cell with letters makes text of all, and ``007`` is 7 or
+``'007'`` as its neighbours decide. So types are not believed:
+
+- where numbers or truth values are read, every type is fine: a cell is the same number as a whole
+  number, as a float and as text (`hypotheses/numbers.py`);
+- where text is read, a table (pandas, polars, pyarrow) must hold text there and nothing else: a
+  column of numbers has lost its text, and is refused as a whole. So is one that holds some text
+  and some numbers, as pandas makes of a long file that it guesses piece by piece. An array may
+  hold whole numbers too, which numpy always spells in one way;
+- an array of dates, time differences or complex numbers is refused: beside one of them numpy makes
+  the same of whole numbers.
+
+A missing cell is None. None of the libraries is imported: a column is known by where its type comes
+from.
+"""
+
+import math
+from decimal import Decimal
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from littlestone.errors import BadColumn, BadExample
+
+Array = npt.NDArray[Any]
+Kind = Literal["value", "number", "truth"]
+"""How a family reads a column: as text, as a number or a missing one, as 0 or 1."""
+
+
+def column_array(column: Any, kind: Kind | None = None) -> Array | None:
+    """Return a column of a data frame as an array, or None where it is not one.
+
+    Parameters
+    ----------
+    column : object
+        A column of pandas, polars or pyarrow, or a masked array.
+    kind : {"value", "number", "truth"}, optional
+        What the class reads in the column. None takes the cells as they stand.
+
+    Raises
+    ------
+    BadColumn
+        If text is read and the column holds something else.
+
+    Examples
+    --------
+    >>> column_array(np.ma.array([1, 2], mask=[False, True]))
+    array([1, None], dtype=object)
+    """
+    match type(column).__module__.partition(".")[0]:
+        case "pandas":
+            return _pandas(column, kind)
+        case "polars":
+            return _polars(column, kind)
+        case "pyarrow":
+            return _arrow(column, kind)
+    if isinstance(column, np.ma.MaskedArray):
+        return _masked(checked_array(column, kind))
+    return None
+
+
+def checked_array(array: Any, kind: Kind | None) -> Any:
+    """Return a numpy array, refused where its type is one that numpy takes from other rows.
+
+    numpy makes floats of whole numbers beside a float, and text (``'3.0'``) of floats beside text;
+    so floats and truth values are not read as text. Beside a complex number or a time difference it
+    makes the same of whole numbers, which then cannot be read at all.
+    """
+    if kind is not None and array.dtype.kind in "cmM" and len(array):
+        raise BadColumn(
+            f"an array of {array.dtype}, which no class reads: numpy may have taken that type from "
+            "one row, and then no other row could be read. Pass numbers, text, or a list"
+        )
+    if kind == "value" and array.dtype.kind in "bf" and len(array):
+        raise BadColumn(
+            f"an array of {array.dtype} where the class tells values apart by their text: numpy "
+            "may have taken that type from other rows, and then one row changes how all others are "
+            "read. Pass whole numbers (array.astype(int)), text, or a list"
+        )
+    if kind == "number" and array.dtype.kind == "O":
+        return _floats(array)
+    return array
+
+
+def _floats(array: Array) -> Array:
+    """Return an array of Python numbers as floats; in any other array decimals become floats."""
+    types = set(map(type, array))
+    if types <= {int, float, bool}:
+        try:
+            return array.astype(np.float64)
+        except OverflowError:  # a whole number that is too large: read one by one, as infinite
+            return array
+    if Decimal not in types:
+        return array
+    found = np.empty(len(array), dtype=object)
+    for row, cell in enumerate(array):
+        found[row] = plain_number(cell)
+    return found
+
+
+def plain_number(cell: Any) -> Any:
+    """Return a cell that is read as a number in a type that can be kept: decimals as floats."""
+    if isinstance(cell, Decimal):
+        return math.nan if cell.is_nan() else float(cell)
+    return cell
+
+
+def _not_text(held: object) -> BadColumn:
+    return BadColumn(
+        f"a column of {held} where the class tells values apart by their text: whoever read the "
+        "table may have guessed that type from its rows, and then one row changes how all others "
+        "are read. Read the file with that column as text (pandas: dtype=str), or, if the type is "
+        "fixed beforehand, convert the column to text"
+    )
+
+
+def _texts(cells: Any, missing: Any, held: object, *, numbers: bool = False) -> Array:
+    """Return cells of a table that are read as text: what is missing is None."""
+    found = _without(np.asarray(cells, dtype=object), missing)
+    # A column of numbers has lost its text even if all are missing: some were, such as '+nan'.
+    lost = numbers and len(found)
+    if lost or not all(cell is None or isinstance(cell, str) for cell in found):
+        raise _not_text(held)
+    return found
+
+
+def _pandas(column: Any, kind: Kind | None) -> Array:
+    if hasattr(column.dtype, "categories"):
+        return _taken(getattr(column, "cat", column), kind)
+    if kind == "value":
+        missing = np.asarray(column.isna())
+        numbers = column.dtype.kind in "biuf"
+        return _texts(column.astype(object), missing, column.dtype, numbers=numbers)
+    if isinstance(column.dtype, np.dtype):
+        return np.asarray(column)
+    missing = np.asarray(column.isna())
+    if not missing.any() or (kind == "number" and column.dtype.kind == "f"):
+        return np.asarray(column)
+    return _without(np.asarray(column.astype(object)), missing)
+
+
+def _taken(categories: Any, kind: Kind | None) -> Array:
+    """Categories by their codes; the code -1 is a missing one."""
+    codes, values = np.asarray(categories.codes), categories.categories
+    missing = np.asarray(codes < 0)
+    if missing.all():
+        return np.full(codes.shape, None)
+    found = _pandas(values, kind)
+    if not missing.any():
+        return np.asarray(found[codes])
+    return _without(found[codes].astype(object), missing)
+
+
+def _polars(column: Any, kind: Kind | None) -> Array:
+    if not hasattr(column, "null_count"):
+        return np.asarray(column)
+    if kind == "value":
+        cells = np.fromiter(column.to_list(), dtype=object, count=len(column))
+        missing = np.asarray(column.is_null())
+        return _texts(cells, missing, column.dtype, numbers=column.dtype.is_numeric())
+    if str(column.dtype) in ("Int128", "UInt128"):  # numpy has no such numbers
+        return np.fromiter(column.to_list(), dtype=object, count=len(column))
+    if not column.null_count() or (kind == "number" and column.dtype.is_float()):
+        return np.asarray(column.to_numpy())
+    return np.fromiter(column.to_list(), dtype=object)
+
+
+def _arrow(column: Any, kind: Kind | None) -> Array:
+    if not hasattr(column, "null_count"):
+        return np.asarray(column)
+    if hasattr(column.type, "value_type") and hasattr(column.type, "index_type"):
+        column = column.cast(column.type.value_type)
+    if kind == "value":
+        missing = column.is_null().to_numpy(zero_copy_only=False)
+        # In a column without a type pyarrow.csv takes NA and '' for missing, beside text for text.
+        numbers = str(column.type) not in ("string", "large_string", "string_view")
+        return _texts(_cells(column), missing, column.type, numbers=numbers)
+    if not column.null_count:
+        return np.asarray(column)
+    if kind == "number" and str(column.type) in ("halffloat", "float", "double"):
+        return np.asarray(column)
+    return _cells(column)
+
+
+def _cells(column: Any) -> Array:
+    return np.fromiter(column.to_pylist(), dtype=object, count=len(column))
+
+
+def _masked(column: Any) -> Array:
+    if not np.ma.is_masked(column):
+        return np.asarray(column)
+    return _without(column.data.astype(object), np.ma.getmaskarray(column))
+
+
+def _without(entries: Array, missing: Array) -> Array:
+    """Entries of a new array, None where they are missing."""
+    found = entries.copy()
+    found[missing] = None
+    return found
+
+
+def collected(X: Any) -> Any:
+    """A batch, refused when it is a promise of one."""
+    if type(X).__name__ == "LazyFrame":
+        raise BadExample("a LazyFrame holds no rows yet: select what is read, and collect it")
+    return X

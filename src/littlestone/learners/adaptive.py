@@ -1,0 +1,379 @@
+"""Release a rule at every round (Theorem 4.2): O(t) per round, so O(T^2) in all.
+
+At each round a fresh forest is grown on the whole prefix and a stable histogram of its votes is
+released, so that an adaptive stream meets random bits that it has not seen. Every release reads the
+whole stream, so the costs of all releases add up; at epsilon 1 the plan is vacuous for any stream
+that can be run, and says so. Where only privacy against an adaptive stream matters, note that
+`DPSOA` and `PrivateExperts` are private against it too.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from littlestone.classes.base import HypothesisClass, checked_class, kinds_of, predict_rows
+from littlestone.hypotheses.base import Hypothesis
+from littlestone.hypotheses.rows import as_batch
+from littlestone.learners.base import EventLearner, Live, Release
+from littlestone.learners.plan_table import Line, Planned
+from littlestone.learners.replay import Prefix
+from littlestone.learners.rounds import Rounds, Stretch
+from littlestone.learners.runners import Publish, Watch
+from littlestone.learners.tree import fresh_seed
+from littlestone.learners.vote_model import Selection
+from littlestone.privacy.accounting import Cost, per_release
+from littlestone.privacy.gates import EveryCheck
+from littlestone.privacy.histogram import StableHistogram
+from littlestone.privacy.noise import Noise, SystemNoise
+from littlestone.privacy.parameters import BadParameter, Real, planned_delta, planned_epsilon, whole
+
+SURE = 0.99
+EVEN = 0.5
+TREES_A_VOTE = 2
+"""Trees per vote that a release needs: with more, the first rule keeps more votes than the new one
+gets; with fewer, mistakes fall into the same trees."""
+LONGEST = 10**6
+"""Rounds to plan for, at most: T rounds take some T^2 steps."""
+MOST_SUMMED = 10**6
+"""Terms that are added up one by one; more of them have a formula."""
+STEPS = 3
+"""Iterations of the search for a horizon; two are enough."""
+
+
+@dataclass(frozen=True)
+class EveryRoundPlan(Planned):
+    """Hold the constants of a learner that releases at every round.
+
+    Parameters
+    ----------
+    epsilon, delta : Fraction
+        The budget of all releases together.
+    horizon : int
+        The number of rounds, each with a release.
+    trees : int
+        The trees of each forest.
+    first : int
+        The first round after which the trees are queried. Before it there are too few rounds for
+        the votes that a release needs, whatever the rows are, so the schedule is public.
+    votes_needed : int
+        The votes with which a rule is released with probability 0.99.
+    mistakes_needed : int or None
+        The mistakes of the published rule, on average, until another rule has more votes than the
+        published one and enough for a release; None when no number suffices.
+
+    Examples
+    --------
+    >>> plan = EveryRoundPlan.of(epsilon=20, delta=1e-6, horizon=1000)
+    >>> plan.votes_needed, plan.mistakes_needed, plan.vacuous
+    (491, 681, False)
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+    horizon: int
+    trees: int
+    first: int
+    votes_needed: int
+    mistakes_needed: int | None
+
+    def __post_init__(self) -> None:
+        for name in ("horizon", "trees", "first"):
+            whole(getattr(self, name), name, least=1)
+
+    @classmethod
+    def of(
+        cls, epsilon: Real, delta: Real, horizon: int, *, trees: int | None = None
+    ) -> "EveryRoundPlan":
+        """Choose enough trees for the votes that a release needs when `horizon` releases are made.
+
+        Parameters
+        ----------
+        epsilon, delta : Real
+            The budget of all releases together.
+        horizon : int
+            The number of rounds.
+        trees : int, optional
+            The trees of each forest; chosen if not given.
+
+        Returns
+        -------
+        EveryRoundPlan
+
+        Raises
+        ------
+        BadParameter
+            If a parameter is out of range.
+        """
+        if whole(horizon, "horizon", least=1) > LONGEST:
+            raise BadParameter(
+                f"a release at every round reads the whole stream each time: at most {LONGEST:,} "
+                f"rounds, not {horizon:,}. Take DPSOA, which has no such limit"
+            )
+        exact = planned_epsilon(epsilon, horizon, of=f"{horizon:,} releases")
+        total = Cost(exact, planned_delta(delta))
+        each = per_release(total, horizon)
+        selection = Selection(StableHistogram, float(each.epsilon), float(each.delta))
+        votes, even = selection.votes_for(SURE), selection.votes_for(EVEN)
+        count = TREES_A_VOTE * votes if trees is None else whole(trees, "trees", least=1)
+        # The new rule must be released (even odds) and outvote the old one (half of the trees).
+        mistakes = rounds_to_reach(max(even, math.ceil(count / 2)), count)
+        return cls(total.epsilon, total.delta, horizon, count, max(1, votes // 2), votes, mistakes)
+
+    @property
+    def vacuous(self) -> bool:
+        """Tell whether a release needs more mistakes than there are rounds."""
+        return self.mistakes_needed is None or self.mistakes_needed >= self.horizon
+
+    @property
+    def not_vacuous_from(self) -> int | None:
+        """Estimate the horizon from which on the plan is not vacuous; None beyond `LONGEST`.
+
+        With the best number of trees, the mistakes needed grow a little faster than the square root
+        of the horizon.
+        """
+        horizon = self.horizon
+        for _ in range(STEPS):
+            needed = EveryRoundPlan.of(self.epsilon, self.delta, horizon).mistakes_needed or 0
+            horizon = max(1, math.ceil(needed**2 / horizon))
+            if horizon > LONGEST:
+                return None
+        return horizon
+
+    def lines(self) -> Iterator[Line]:
+        """Yield the rows of the plan table."""
+        pair = f"epsilon {float(self.epsilon):g}, delta {float(self.delta):g}"
+        yield Line("privacy: proved", pair, "replace-one, per event; any stream")
+        yield Line("releases", f"{self.horizon:,}", "one a round: they add up")
+        yield Line("trees", f"{self.trees:,} of one leaf", "a fresh forest at every round")
+        yield Line("votes a release needs", f"{self.votes_needed:,}", "for 99 %")
+        if self.mistakes_needed is not None:
+            yield Line(
+                "mistakes needed", f"about {self.mistakes_needed:,}", "several may share a tree"
+            )
+        yield Line("first release at round", f"{self.first:,}", "earlier there are too few votes")
+        yield Line("horizon", f"{self.horizon:,} rounds", "then the last rule stands")
+        if self.vacuous:
+            enough = self.not_vacuous_from
+            rounds = f"from about {enough:,} rounds on, or" if enough else "it takes"
+            yield Line(
+                "vacuous",
+                "a release needs more mistakes than there are rounds",
+                f"the first rule will stand: {rounds} a larger epsilon, or DPSOA",
+            )
+        else:
+            yield Line("utility: heuristic", "no prediction", "measure it on synthetic streams")
+
+
+def rounds_to_reach(some: int, trees: int) -> int | None:
+    """Return the expected rounds, rounded up, until `some` of the trees are hit (coupon collector).
+
+    Parameters
+    ----------
+    some : int
+        How many trees are to be hit.
+    trees : int
+        The number of trees; each round goes to one of them at random.
+
+    Returns
+    -------
+    int or None
+        None if there are fewer than `some` trees.
+
+    Examples
+    --------
+    >>> rounds_to_reach(2, 3), rounds_to_reach(491, 982), rounds_to_reach(4, 3)
+    (3, 681, None)
+    """
+    if some > trees:
+        return None
+    if some > MOST_SUMMED:  # the sum is close to an integral, of 1/x from trees - some to trees
+        left = trees - some
+        return math.ceil(trees * math.log((2 * trees + 1) / (2 * left + 1)))
+    return math.ceil(float((trees / np.arange(trees, trees - some, -1)).sum()))
+
+
+class EveryRoundRunner:
+    """Run the voters, and the gate that queries them at every round, through the rounds.
+
+    Parameters
+    ----------
+    cls : HypothesisClass
+        The class that is learned.
+    forest : Prefix
+        All rounds so far, and the votes of a forest grown on them.
+    gate : EveryCheck
+        Decides what is released.
+    rule : Hypothesis
+        The first published rule.
+    first : int
+        The first round after which the trees are queried.
+    publish : Publish
+        Called when the published rule changes.
+    watch : Watch
+        Called after each query, with private votes.
+    """
+
+    def __init__(
+        self,
+        cls: HypothesisClass,
+        forest: Prefix,
+        gate: EveryCheck,
+        rule: Hypothesis,
+        first: int,
+        publish: Publish,
+        watch: Watch,
+    ) -> None:
+        self.forest, self.gate, self.rule = forest, gate, rule
+        self.mistakes = 0
+        self._cls, self._first, self._publish, self._watch = cls, first, publish, watch
+
+    def live(self) -> Live:
+        """Return the runner's own state; the gate, the rule and the prefix have theirs."""
+        return {"mistakes": self.mistakes}
+
+    def revive(self, live: Live, releases: Sequence[Release]) -> None:
+        """Load the runner's own state; gate and prefix are loaded already.
+
+        Parameters
+        ----------
+        live : Live
+            What `live` returned.
+        releases : Sequence of Release
+            Everything published so far.
+        """
+        self.mistakes, self.rule = live["mistakes"], releases[-1].rule
+
+    def advance(self, rounds: Stretch, start: int, stop: int) -> None:
+        """Learn the rounds from `start` up to `stop`, one after the other.
+
+        Parameters
+        ----------
+        rounds : Stretch
+            A batch of rounds that contains them.
+        start, stop : int
+            Round numbers; `stop` is not included.
+        """
+        near = rounds.here()
+        for number in range(start, stop):
+            one = near.between(number, number + 1)
+            if one.size:
+                self._learn(one.copied())
+            self.pass_one(number)
+
+    def advance_one(self, number: int, x: object, y: bool, route: int) -> None:
+        """Learn one round.
+
+        Parameters
+        ----------
+        number : int
+            The number of the round.
+        x : object
+            The example.
+        y : bool
+            The label.
+        route : int
+            What routes the round to a tree.
+        """
+        batch = as_batch([x], kinds_of(self._cls))
+        self._learn(Rounds(batch, np.array([y]), np.array([number]), np.array([route])))
+        self.pass_one(number)
+
+    def _learn(self, one: Rounds) -> None:
+        self.mistakes += int((predict_rows(self._cls, self.rule, one.batch) != one.answers).sum())
+        self.forest.learn(one.batch, one.answers, one.number)
+
+    def pass_one(self, number: int) -> None:
+        """End a round, null or not: query the trees."""
+        # Both conditions are public, so skipping a query reveals nothing (Theorem 11).
+        if number + 1 < self._first or self.gate.exhausted:
+            return
+        _, key = self.gate.check(self.forest.ballot(number))
+        rule = self.rule if key is None else self.forest.named(key)
+        changed = rule != self.rule
+        if changed:
+            self.rule = rule
+            self._publish(number + 1, rule)
+        self._watch(number + 1, self.forest.votes, changed)
+
+
+class AdaptiveDPSOA(EventLearner):
+    """Learn with a release at every round (Theorem 4.2). Forward only.
+
+    Takes O(t) per round: for streams of some 10^4 rounds. Privacy holds for every stream, also an
+    adaptive one, and the rules do not depend on how the rounds are batched (docs/guarantee.md,
+    Theorem 11). `plan.vacuous` tells whether epsilon is too small to release anything but the first
+    rule.
+
+    Parameters
+    ----------
+    cls : HypothesisClass
+        The class that is learned.
+    epsilon, delta : Real
+        The budget of all releases together.
+    horizon : int
+        The number of rounds after which the last rule stands.
+    trees : int, optional
+        The trees of each forest; chosen if not given.
+    seed : int, optional
+        Fixes the routing of rounds, which is not secret.
+    noise : Noise, optional
+        The source of secret noise; the system's if not given.
+
+    Raises
+    ------
+    BadParameter
+        If a parameter is out of range.
+
+    Examples
+    --------
+    >>> from littlestone.classes.sets import Points
+    >>> learner = AdaptiveDPSOA(Points(), epsilon=90, delta=1e-3, horizon=200)
+    >>> learner.learn_many(["a", "b"] * 100, [1, 0] * 100)
+    >>> print(learner.hypothesis, "|", learner.guarantee)
+    x = 'a' | (90.0, 0.001)-differential privacy, replace-one, per event
+    """
+
+    fresh = True
+
+    def __init__(
+        self,
+        cls: HypothesisClass,
+        epsilon: Real,
+        delta: Real,
+        horizon: int,
+        *,
+        trees: int | None = None,
+        seed: int | None = None,
+        noise: Noise | None = None,
+    ) -> None:
+        checked_class(cls)
+        self.plan = EveryRoundPlan.of(epsilon, delta, horizon, trees=trees)
+        self.seed = fresh_seed() if seed is None else seed
+        rule = cls.hypothesis(cls.start())
+        if rule is None:
+            raise BadParameter(f"{cls!r} has no rule before the first example")
+        super().__init__(cls, rule, horizon)
+        gate = EveryCheck(
+            SystemNoise() if noise is None else noise,
+            epsilon=self.plan.epsilon,
+            delta=self.plan.delta,
+            releases=horizon,
+            published=rule.key,
+        )
+        forest = Prefix(cls, self.plan.trees, self.seed, fresh=self.fresh)
+        self._runner = EveryRoundRunner(
+            cls, forest, gate, rule, self.plan.first, self._publish, self._watch
+        )
+
+
+class EveryRound(AdaptiveDPSOA):
+    """Learn like `AdaptiveDPSOA` from one forest with the same random bits at every round.
+
+    The naive private baseline. The proof fixes the random bits, so the guarantee is the same; what
+    it lacks is the bound on mistakes against an adaptive stream.
+    """
+
+    fresh = False

@@ -1,0 +1,493 @@
+"""Record what is published: the releases, which are the public transcript.
+
+Save all that a learner needs to go on elsewhere, as data. As sensitive as the stream.
+
+A learner is a gate (counts and live noise), a state learned from rounds, and its releases. The
+state comes in numbered parts (a tree; a page of counts) and knows which have changed since they
+were last saved: a checkpoint writes what a batch of rounds changed, however large the rest.
+
+Share what private learners have in common: steps, releases, checkpoints.
+
+Before each example there is a published rule; past the horizon the last one stands; a null round
+uses up its number; a step that is interrupted half-way is the last one.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from threading import Lock
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from littlestone.classes.base import HypothesisClass, predict_row, read_row
+from littlestone.display import Markup, facts, few, side_by_side, table
+from littlestone.hypotheses.base import Hypothesis
+from littlestone.hypotheses.rows import Batch, label
+from littlestone.hypotheses.values import Mask
+from littlestone.learners.rounds import (
+    BadRows,
+    Numbers,
+    Stretch,
+    readable_batch,
+    readable_rounds,
+    usable_rounds,
+)
+from littlestone.learners.trace import TOP, Sample, Thinned, Trace
+from littlestone.privacy.accounting import Cost, Event, Guarantee
+from littlestone.privacy.mechanism import ForwardOnly, Moved, State
+from littlestone.privacy.parameters import BadParameter
+
+
+class Release(NamedTuple):
+    """Record that from round `round` on the published rule is `rule`.
+
+    Parameters
+    ----------
+    round : int
+        The round; the first is 1.
+    rule : Hypothesis
+        The published rule.
+    """
+
+    round: int
+    rule: Hypothesis
+
+
+class Releases(tuple[Release, ...]):
+    """Hold the rules published so far, each with its first round: the public transcript.
+
+    >>> from littlestone.hypotheses.base import NEVER
+    >>> Releases([Release(1, NEVER)])
+    (Release(round=1, rule=Constant(answer=False)),)
+    """
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> Markup:
+        rows = [(f"{number:,}", str(rule)) for number, rule in self]
+        return table("releases", few(rows), ("from round", "rule"))
+
+
+Live: TypeAlias = dict[str, Any]
+"""Small state that changes with every batch, as JSON data."""
+
+
+class Unsaved(NamedTuple):
+    """Hold the parts that have changed.
+
+    Parameters
+    ----------
+    cleared : bool
+        Whether all parts saved before are obsolete.
+    parts : dict of int to bytes
+        The changed parts by number.
+    """
+
+    cleared: bool
+    parts: dict[int, bytes]
+
+
+class Saving(Protocol):
+    """Describe a learner state that can be saved."""
+
+    def live(self) -> Live:
+        """Return what is not in parts."""
+
+    def unsaved(self) -> Unsaved:
+        """Return what has changed since the last call; it is assumed to be saved now."""
+
+    def revive(self, live: Live, parts: Mapping[int, bytes]) -> None:
+        """Load a saved state. Only called on a fresh object.
+
+        Parameters
+        ----------
+        live : Live
+            What `live` returned.
+        parts : Mapping of int to bytes
+            All parts by number.
+        """
+
+
+class Saved(NamedTuple):
+    """Hold a learner as data: what changed since the last checkpoint or, for resuming, all of it.
+
+    Parameters
+    ----------
+    live : Live
+        The small state.
+    memory : Unsaved
+        The parts of what was learned.
+    users : Mapping of int to int
+        The rounds of each user, if there is a cap.
+    releases : tuple of Release
+        All releases.
+    trace : Thinned
+        The changes of the trace.
+    """
+
+    live: Live
+    memory: Unsaved
+    users: Mapping[int, int]
+    releases: tuple[Release, ...]
+    trace: Thinned
+
+
+class HasVotes(Saving, Protocol):
+    """Describe the learner state of a runner, as far as a learner reads it."""
+
+    @property
+    def votes(self) -> Mapping[Hypothesis, int]:
+        """Return how many votes each rule has. Private."""
+
+
+class HasGate(Protocol):
+    """Describe a gate, as far as a learner reads it."""
+
+    releases_made: int
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Return the guarantee of all releases."""
+
+    @property
+    def ledger(self) -> tuple[Event, ...]:
+        """Return every use of a mechanism so far."""
+
+    @property
+    def spent(self) -> Cost:
+        """Return the sum of the ledger."""
+
+    @property
+    def exhausted(self) -> bool:
+        """Tell whether no further release will be made."""
+
+    def checkpoint(self, keep: Callable[[State], None]) -> None:
+        """Pass the gate's state to `keep`; if that fails, the gate is not used again."""
+
+    def resume(self, state: State) -> None:
+        """Load the gate's state."""
+
+
+class Runner(Protocol):
+    """Describe what moves through the rounds: a gate, a learner state, the published rule."""
+
+    rule: Hypothesis
+    mistakes: int
+
+    @property
+    def gate(self) -> HasGate:
+        """Return the gate."""
+
+    @property
+    def forest(self) -> HasVotes:
+        """Return the learner state."""
+
+    def advance(self, rounds: Stretch, start: int, stop: int) -> None:
+        """Learn the rounds from `start` up to `stop`.
+
+        Parameters
+        ----------
+        rounds : Stretch
+            A batch of rounds that contains them.
+        start, stop : int
+            Round numbers; `stop` is not included.
+        """
+
+    def advance_one(self, number: int, x: object, y: bool, route: int) -> None:
+        """Learn one round.
+
+        Parameters
+        ----------
+        number : int
+            The number of the round.
+        x : object
+            The example.
+        y : bool
+            The label.
+        route : int
+            What routes the round to a tree.
+        """
+
+    def pass_one(self, number: int) -> None:
+        """End a null round."""
+
+    def live(self) -> Live:
+        """Return the runner's own state; the gate, the rule and the learner state have theirs."""
+
+    def revive(self, live: Live, releases: Sequence[Release]) -> None:
+        """Load the runner's own state.
+
+        Parameters
+        ----------
+        live : Live
+            What `live` returned.
+        releases : Sequence of Release
+            Everything published so far.
+        """
+
+
+class PrivateLearner(ForwardOnly):
+    """Publish rules that are differentially private. Forward only.
+
+    A subclass sets `_runner`, which moves through the rounds, holds the gate and calls `_publish`
+    and `_watch`.
+
+    Parameters
+    ----------
+    cls : HypothesisClass
+        The class that is learned.
+    rule : Hypothesis
+        The first published rule.
+    horizon : int
+        The number of rounds after which the last rule stands.
+    """
+
+    _runner: Runner
+
+    def __init__(self, cls: HypothesisClass, rule: Hypothesis, horizon: int) -> None:
+        self.cls, self._horizon = cls, horizon
+        self._releases = [Release(1, rule)]
+        self._trace = Trace()
+        self.rounds = self.null_rounds = self.beyond_cap = 0
+        self._under_way = Lock()
+
+    @property
+    def hypothesis(self) -> Hypothesis:
+        """Return the rule published for the next example. Public."""
+        return self._runner.rule
+
+    @property
+    def releases(self) -> Releases:
+        """Return the rules published so far, each with its first round. Public."""
+        return Releases(self._releases)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Return the guarantee of all that is published, however long the stream gets."""
+        return self._runner.gate.guarantee
+
+    @property
+    def ledger(self) -> tuple[Event, ...]:
+        """Return every use of a mechanism so far. Public: it follows from the transcript."""
+        return self._runner.gate.ledger
+
+    @property
+    def spent(self) -> Cost:
+        """Return the sum of the ledger: never more than the guarantee."""
+        return self._runner.gate.spent
+
+    @property
+    def final(self) -> str | None:
+        """Return why the published rule will not change any more, if so. Public."""
+        if self.rounds >= self._horizon:
+            return f"the horizon of {self._horizon:,} rounds is reached: the last rule stands"
+        gate = self._runner.gate
+        if gate.exhausted:
+            return f"all {gate.releases_made} releases are used up: the last rule stands"
+        return None
+
+    @property
+    def mistakes(self) -> int:
+        """Return the mistakes of the published rules so far. Private."""
+        return self._runner.mistakes
+
+    @property
+    def counted_rounds(self) -> int:
+        """The rounds that had an example and counted: mistakes are mistakes among these. Private.
+
+        The others are the `null_rounds`. Of those, `beyond_cap` had an example of a user with no
+        rounds left under the plan's cap; the rest could not be read.
+        """
+        return self.rounds - self.null_rounds
+
+    @property
+    def trace(self) -> tuple[Sample, ...]:
+        """Return the history of mistakes and votes. Private."""
+        now = self._sample(self.rounds, self._runner.forest.votes)
+        past = self._trace.samples
+        return past if past and past[-1].round == now.round else (*past, now)
+
+    def __repr__(self) -> str:
+        state = f"round {self.rounds:,}: {self.hypothesis}"
+        return f"{type(self).__name__}({self.cls!r}) at {state}; {self.final or self.guarantee}"
+
+    def _repr_html_(self) -> str:
+        """Return what is public, and nothing else: no mistakes, no votes, no null rounds."""
+        shown = {
+            "class": repr(self.cls),
+            "published rule": str(self.hypothesis),
+            "rounds": f"{self.rounds:,} of {self._horizon:,}",
+            "guarantee": str(self.guarantee),
+        }
+        if self.final is not None:
+            shown["final"] = self.final
+        name = type(self).__name__
+        return side_by_side([facts(name, shown, note="public"), self.releases._repr_html_()])
+
+    def predict_one(self, x: object) -> bool:
+        """Predict the label of an example by the published rule."""
+        return self._runner.rule(x)
+
+    def predict_many(self, X: Any) -> Mask:
+        """Predict the labels of a batch by the published rule."""
+        return self.cls.predict(self._runner.rule, readable_batch(self.cls, X))
+
+    def checkpoint(self, keep: Callable[[Saved], None]) -> None:
+        """Pass the learner's state to `keep`, for a store; then go on.
+
+        If `keep` fails, this learner learns no more: whether the state was saved is unknown
+        (docs/guarantee.md, Theorem 12).
+        """
+        self._enter()
+        runner = self._runner
+
+        def with_gate(gate: State) -> None:
+            live: Live = {
+                "rounds": self.rounds,
+                "null_rounds": self.null_rounds,
+                "beyond_cap": self.beyond_cap,
+                "gate": gate,
+                "runner": runner.live(),
+                "memory": runner.forest.live(),
+                "trace": self._trace.live(),
+            }
+            memory, trace = runner.forest.unsaved(), self._trace.unsaved()
+            keep(Saved(live, memory, self._unsaved_users(), self.releases, trace))
+
+        runner.gate.checkpoint(with_gate)
+        self._under_way.release()
+
+    def resume(self, saved: Saved) -> None:
+        """Load the state of a saved learner of the same class, plan and seed.
+
+        The store must ensure that a state is resumed only once.
+
+        Raises
+        ------
+        BadParameter
+            If this learner has already learned.
+        """
+        if self.rounds or self._under_way.locked():
+            raise BadParameter(
+                f"this learner is at round {self.rounds}: only a learner that has not begun can "
+                "resume"
+            )
+        self._enter()
+        live, runner = saved.live, self._runner
+        runner.gate.resume(live["gate"])
+        runner.forest.revive(live["memory"], saved.memory.parts)
+        runner.revive(live["runner"], saved.releases)
+        self._releases = list(saved.releases)
+        self._trace.revive(live["trace"], saved.trace.new)
+        self.rounds, self.null_rounds = live["rounds"], live["null_rounds"]
+        self.beyond_cap = live.get("beyond_cap", 0)
+        self._revive_users(saved.users)
+        self._under_way.release()
+
+    def _unsaved_users(self) -> Mapping[int, int]:
+        """Return the users whose count has changed since the last call."""
+        return {}
+
+    def _revive_users(self, users: Mapping[int, int]) -> None:
+        """Load the saved counts."""
+
+    def _enter(self) -> None:
+        """Begin a step: one at a time, and none after one that was interrupted half-way."""
+        # A step that raises keeps the lock: its noise must not be drawn again (Theorem 12).
+        if not self._under_way.acquire(blocking=False):
+            raise Moved(
+                "another step of this learner is running, or one was interrupted: the learner "
+                "still predicts, but learns no more"
+            )
+
+    def _pass(self, x: object, y: bool | None, route: int) -> None:
+        """Learn one round of a step that has been entered; a null one has no label."""
+        number, runner = self.rounds, self._runner
+        if number >= self._horizon:
+            runner.mistakes += y is not None and predict_row(runner.rule, x) != y
+        elif y is not None:
+            runner.advance_one(number, x, y, route)
+        else:
+            runner.pass_one(number)
+        self.null_rounds += y is None
+        self.rounds = number + 1
+        self._under_way.release()
+
+    def _pass_many(
+        self, batch: Batch, answers: Mask, usable: Mask, routes: Numbers | None = None
+    ) -> None:
+        """Learn the rounds of a step that has been entered; those not usable are null rounds."""
+        rounds = usable_rounds(batch, answers, usable, self.rounds, routes)
+        self._pass_rounds(rounds, len(answers))
+        self.null_rounds += len(answers) - rounds.size
+        self._under_way.release()
+
+    def _pass_rounds(self, rounds: Stretch, count: int) -> None:
+        """Learn `count` rounds, null ones included; past the horizon they are only counted."""
+        end = self.rounds + count
+        stop = max(self.rounds, min(end, self._horizon))
+        self._runner.advance(rounds, self.rounds, stop)
+        if stop < end:
+            late = rounds.between(stop, end)
+            self._runner.mistakes += len(late.wrong(self.cls, self.hypothesis))
+        self.rounds = end
+
+    def _publish(self, number: int, rule: Hypothesis) -> None:
+        """Record a release. The argument is the rounds before it."""
+        self._releases.append(Release(number + 1, rule))
+
+    def _watch(self, number: int, votes: Mapping[Hypothesis, int], fired: bool) -> None:
+        """Add a sample to the private trace."""
+        self._trace.add(self._sample(number, votes), keep=fired)
+
+    def _sample(self, number: int, votes: Mapping[Hypothesis, int]) -> Sample:
+        top = sorted(votes.items(), key=lambda pair: (-pair[1], pair[0]))[:TOP]
+        return Sample(number, self.mistakes, tuple(top))
+
+
+class EventLearner(PrivateLearner):
+    """Protect one round, whoever it belongs to."""
+
+    def learn_one(self, x: object, y: object) -> None:
+        """Learn one labelled example.
+
+        Parameters
+        ----------
+        x : object
+            The example.
+        y : object
+            Its label: 0 or 1.
+
+        Raises
+        ------
+        BadExample
+            If the row or the label cannot be read; then nothing has changed. Stopping there is
+            outside the guarantee; `skip_one` makes it a null round, which is inside.
+        """
+        x, answer = read_row(self.cls, x), label(y)
+        self._enter()
+        self._pass(x, answer, self.rounds)
+
+    def skip_one(self) -> None:
+        """Pass a null round: it uses up its number, and nothing is learned."""
+        self._enter()
+        self._pass(None, None, self.rounds)
+
+    def learn_many(self, X: Any, y: object, *, bad_rows: BadRows = "refuse") -> None:
+        """Learn a batch of labelled examples, as if one after the other.
+
+        Parameters
+        ----------
+        X : table, array or list of rows
+            The examples.
+        y : sequence
+            Their labels.
+        bad_rows : {"refuse", "null"}
+            What happens to rows that cannot be read: "refuse" raises, which is outside the
+            guarantee; "null" makes them null rounds, which is inside.
+
+        Raises
+        ------
+        BadExample
+            If the batch is refused; then nothing has changed.
+        """
+        batch, usable, answers = readable_rounds(self.cls, X, y, bad_rows)
+        self._enter()
+        self._pass_many(batch, answers, usable)

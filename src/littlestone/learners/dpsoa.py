@@ -1,0 +1,468 @@
+"""Choose where the trees of a forest grow: in this process, unless an engine is named.
+
+An engine is named as in `DPSOA(..., engine="ray")`, and made on request: what it needs is imported
+then. The gate, the noise and the published rule never leave the learner (docs/guarantee.md,
+Theorem 13).
+
+Learn privately with a forest of learners and a gate (DP-SOA: Algorithm 1), under a plan.
+
+Before each example there is a published rule; the whole sequence of published rules, and the rounds
+at which the gate fired, are differentially private at `guarantee` (docs/guarantee.md, Theorem 9).
+All other state (mistakes, votes, null rounds) is private: it is for the data owner.
+"""
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from littlestone.classes.base import HypothesisClass, checked_class, read_row
+from littlestone.errors import BadExample
+from littlestone.hypotheses.base import Hypothesis
+from littlestone.hypotheses.rows import Batch, label
+from littlestone.hypotheses.values import Mask
+from littlestone.learners.base import PrivateLearner
+from littlestone.learners.forest import Forest, Root, VoteChange
+from littlestone.learners.plan import Plan, TheoremPlan
+from littlestone.learners.rounds import (
+    NOBODY,
+    BadRows,
+    Numbers,
+    Stretch,
+    readable_rounds,
+    user_number,
+    user_numbers,
+)
+from littlestone.learners.runners import LARGEST_WINDOW, Lasting, Memory, Restarting, Voters
+from littlestone.learners.tree import fresh_seed
+from littlestone.learners.tuning import missing_from, tolerated
+from littlestone.privacy.accounting import Unit
+from littlestone.privacy.gates import HistSparse
+from littlestone.privacy.noise import Noise, SystemNoise
+from littlestone.privacy.parameters import BadParameter, Real
+
+
+class Grown(Memory[Mapping[bytes, int]], Voters, Protocol):
+    """Describe a forest, wherever its trees are."""
+
+    def learn(self, batch: Batch, answers: Mask, routes: Numbers) -> Iterable[VoteChange]:
+        """Learn a batch of rounds.
+
+        Parameters
+        ----------
+        batch : Batch
+            The examples.
+        answers : Mask
+            Their labels.
+        routes : Numbers
+            What routes each to a tree.
+
+        Returns
+        -------
+        Iterable of VoteChange
+            The changes of votes, in the order of the rows.
+        """
+
+
+class Engine(Protocol):
+    """Create forests.
+
+    `far` tells whether their trees are remote: then querying them is slow, and happens after at
+    most `largest_window` rounds.
+    """
+
+    @property
+    def far(self) -> bool:
+        """Tell whether the trees are in another process."""
+
+    @property
+    def largest_window(self) -> int:
+        """Return the most rounds that are learned in one step."""
+
+    def plant(
+        self, cls: HypothesisClass, leaves: Sequence[int], seed: int, root: Root, replant: bool
+    ) -> Grown:
+        """Create a forest.
+
+        Parameters
+        ----------
+        cls : HypothesisClass
+            The class that is learned.
+        leaves : Sequence of int
+            The leaves of each tree: powers of two.
+        seed : int
+            Fixes the random bits.
+        root : {"learns", "dies"}
+            What happens when a tree's root is reached.
+        replant : bool
+            Whether dead trees are replaced.
+
+        Returns
+        -------
+        Grown
+        """
+
+
+class Here:
+    """Create forests in this process."""
+
+    far, largest_window = False, LARGEST_WINDOW
+
+    def plant(
+        self, cls: HypothesisClass, leaves: Sequence[int], seed: int, root: Root, replant: bool
+    ) -> Forest:
+        """Create a forest in this process.
+
+        Parameters
+        ----------
+        cls : HypothesisClass
+            The class that is learned.
+        leaves : Sequence of int
+            The leaves of each tree: powers of two.
+        seed : int
+            Fixes the random bits.
+        root : {"learns", "dies"}
+            What happens when a tree's root is reached.
+        replant : bool
+            Whether dead trees are replaced.
+
+        Returns
+        -------
+        Forest
+        """
+        return Forest(cls, leaves, seed, root=root, replant=replant)
+
+
+ENGINES: dict[str, Callable[[str], Engine]] = {}
+"""Engine factories by name; each takes an address, which may be empty."""
+
+
+def engine_of(given: "str | Engine | None") -> Engine:
+    """Return the engine of a name: `ray`, or `ray:ADDRESS` for a running cluster.
+
+    Raises
+    ------
+    BadParameter
+        If no engine has that name.
+    """
+    if given is None:
+        return Here()
+    if not isinstance(given, str):
+        return given
+    name, _, address = given.partition(":")
+    if name not in ENGINES:
+        raise BadParameter(
+            f"engine={given!r} is unknown: use {', '.join(ENGINES)}, or with an address, ray:auto"
+        )
+    return ENGINES[name](address)
+
+
+MOST_LEAVES = 10**7
+"""Of all trees together, each of which is an object: more of them do not fit a machine."""
+
+
+class Away(Protocol):
+    """Describe consecutive remote rows, as far as a learner needs to know them."""
+
+    @property
+    def count(self) -> int:
+        """Return how many rows there are."""
+
+    @property
+    def has_users(self) -> bool:
+        """Tell whether each row has a user."""
+
+    def routes(self) -> Numbers:
+        """Return the number of each row's user, which is public."""
+
+    def numbered(self, first: int, within: Mask | None) -> Stretch:
+        """Return the rows as rounds.
+
+        Parameters
+        ----------
+        first : int
+            The number of the first round.
+        within : Mask or None
+            The rows within a user's cap; the others are null rounds. None: no cap.
+
+        Returns
+        -------
+        Stretch
+        """
+
+    def null_rounds(self, within: Mask | None) -> int:
+        """Return how many of the rows are null rounds."""
+
+
+class DPSOA(PrivateLearner):
+    """Learn online and privately. Forward only: it cannot be copied or pickled.
+
+    Privacy holds for every stream, also one chosen in reaction to the published rules, and the
+    rules do not depend on how the rounds are batched (docs/guarantee.md, Theorem 9).
+
+    Parameters
+    ----------
+    cls : HypothesisClass
+        The class that is learned.
+    epsilon, delta : Real, optional
+        The privacy budget; not needed with a plan.
+    horizon : int, optional
+        The number of rounds after which the last rule stands; not needed with a plan.
+    plan : Plan, optional
+        All constants; `Plan.practical` if not given.
+    unit : {"event", "user"}
+        What is protected: one round, or all rounds of a user. With "user" each round needs its
+        user.
+    cap : int, optional
+        The rounds that count per user; later ones are null rounds.
+    tolerance : Real
+        Mistakes per round that cause no change of rule.
+    seed : int, optional
+        Fixes the forest's random bits, which are not secret.
+    noise : Noise, optional
+        The source of secret noise; the system's if not given.
+    watched : bool
+        Keep the votes of the trace up to date between firings, which is slow when labels are noisy.
+    engine : str or Engine, optional
+        Where the trees grow: "ray" for a Ray cluster (docs/scale.md). The rules are the same.
+
+    Raises
+    ------
+    BadParameter
+        If a parameter is missing, out of range, or in conflict with the plan.
+
+    Examples
+    --------
+    >>> from littlestone.classes.rules import Rules
+    >>> learner = DPSOA(Rules(["version", "country"]), epsilon=1, delta=1e-9, horizon=10_000)
+    >>> rows = {"version": ["4.2.1", "4.2.0"] * 1000, "country": ["SE", "NO", "FR", "DK"] * 500}
+    >>> learner.learn_many(rows, [1, 0] * 1000)
+    >>> print(learner.hypothesis)
+    version = '4.2.1'
+    >>> print(learner.guarantee)
+    (1.0, 1e-09)-differential privacy, replace-one, per event
+    """
+
+    def __init__(
+        self,
+        cls: HypothesisClass,
+        epsilon: Real | None = None,
+        delta: Real | None = None,
+        horizon: int | None = None,
+        *,
+        plan: Plan | TheoremPlan | None = None,
+        unit: Unit = "event",
+        cap: int | None = None,
+        tolerance: Real = 0,
+        seed: int | None = None,
+        noise: Noise | None = None,
+        watched: bool = False,
+        engine: str | Engine | None = None,
+    ) -> None:
+        checked_class(cls)
+        given = {"epsilon": epsilon, "delta": delta, "horizon": horizon}
+        self.plan = _plan(cls, given, plan, unit=unit, cap=cap, tolerance=tolerance)
+        self.seed = fresh_seed() if seed is None else seed
+        _warn_of_delta(self.plan)
+        _refuse_too_many_trees(self.plan)
+        rule = cls.hypothesis(cls.start())
+        if rule is None:
+            raise BadParameter(f"{cls!r} has no rule before the first example")
+        super().__init__(cls, rule, self.plan.horizon)
+        self._rounds_of: dict[int, int] = {}
+        self._unsaved: set[int] = set()
+        noise = SystemNoise() if noise is None else noise
+        self._runner = self._begin(rule, noise, watched, engine_of(engine))
+
+    def _begin(
+        self, rule: Hypothesis, noise: Noise, watched: bool, engine: Engine
+    ) -> Restarting[Mapping[bytes, int]] | Lasting:
+        plan = self.plan
+        forest = engine.plant(self.cls, plan.shapes, self.seed, plan.root, plan.replant)
+        self._missing = missing_from(rule, self.cls)
+        gate = plan.gate(noise, rule.key, lambda: self._missing)
+        callbacks, window = (self._publish, self._watch), engine.largest_window
+        if isinstance(gate, HistSparse):
+            return Lasting(forest, gate, rule, plan.check_every, *callbacks, window)
+        lazy = not watched and (engine.far or gate.restart_every is not None)
+        return Restarting(forest, gate, rule, *callbacks, lazy, window)
+
+    @property
+    def votes(self) -> Mapping[Hypothesis, int]:
+        """Return how many trees vote for each rule. Private."""
+        return dict(self._runner.forest.votes)
+
+    def learn_one(self, x: object, y: object, user: object = None) -> None:
+        """Learn one labelled example.
+
+        Parameters
+        ----------
+        x : object
+            The example.
+        y : object
+            Its label: 0 or 1.
+        user : object, optional
+            Its user; required with `unit="user"`.
+
+        Raises
+        ------
+        BadExample
+            If the row, the label or the user cannot be read; then nothing has changed. Stopping
+            there is outside the guarantee; `skip_one` makes it a null round, which is inside.
+        """
+        self._one(read_row(self.cls, x), label(y), self._route(user))
+
+    def skip_one(self, user: object = None) -> None:
+        """Pass a null round: it uses up its number, and nothing is learned.
+
+        A user whose name has no text is nobody.
+        """
+        if user is not None:
+            self._need_users(True)
+        self._one(None, None, int(user_numbers([user], 1, "null")[0]))
+
+    def _one(self, x: object, y: bool | None, route: int) -> None:
+        """Learn one round, or pass it if its user's cap is reached."""
+        self._enter()
+        # Null rounds count against the cap too: who appears when is public, the label is not.
+        if self.plan.cap is not None and not self._within_cap(route):
+            self.beyond_cap += y is not None
+            y = None
+        self._pass(x, y, route)
+
+    def learn_many(
+        self, X: Any, y: object, users: Any = None, *, bad_rows: BadRows = "refuse"
+    ) -> None:
+        """Learn a batch of labelled examples, as if one after the other.
+
+        Parameters
+        ----------
+        X : table, array or list of rows
+            The examples.
+        y : sequence
+            Their labels.
+        users : sequence, optional
+            Their users; required with `unit="user"`.
+        bad_rows : {"refuse", "null"}
+            What happens to rows that cannot be read: "refuse" raises, which is outside the
+            guarantee; "null" makes them null rounds, which is inside.
+
+        Raises
+        ------
+        BadExample
+            If the batch is refused; then nothing has changed.
+        """
+        batch, usable, answers = readable_rounds(self.cls, X, y, bad_rows)
+        self._need_users(users is not None)
+        routes = None if users is None else user_numbers(users, len(answers), bad_rows)
+        if routes is not None:
+            usable = usable & self._with_user(routes, bad_rows)
+        self._enter()
+        if routes is not None and self.plan.cap is not None:
+            within = np.fromiter(map(self._within_cap, routes.tolist()), dtype=bool)
+            self.beyond_cap += int((usable & ~within).sum())
+            usable = usable & within
+        self._pass_many(batch, answers, usable, routes)
+
+    def learn_away(self, rows: Away) -> None:
+        """Learn remote rows, as if one by one. Rows that cannot be read are null rounds."""
+        self._need_users(rows.has_users)
+        self._enter()
+        within = None
+        if self.plan.cap is not None:
+            within = np.fromiter(map(self._within_cap, rows.routes().tolist()), dtype=bool)
+        self._pass_rounds(rows.numbered(self.rounds, within), rows.count)
+        nulls = rows.null_rounds(within)
+        self.null_rounds += nulls
+        if within is not None:
+            self.beyond_cap += nulls - rows.null_rounds(None)
+        self._under_way.release()
+
+    def _route(self, user: object) -> int:
+        """Return what routes a round to its tree: its own number, or its user's."""
+        if user is None and self.plan.unit == "event":
+            return self.rounds
+        self._need_users(user is not None)
+        route = user_number(user)
+        if route == NOBODY:
+            raise BadExample("the round has no user")
+        return route
+
+    def _with_user(self, routes: Numbers, bad_rows: BadRows) -> Mask:
+        """Return which rounds have a user; one without is bad."""
+        known = np.asarray(routes != NOBODY)
+        if bad_rows == "refuse" and not known.all():
+            raise BadExample("the round has no user", int(np.argmin(known)))
+        return known
+
+    def _need_users(self, given: bool) -> None:
+        """Refuse users where the plan has none, and their absence where it has."""
+        if given != (self.plan.unit == "user"):
+            needs = "takes no users" if given else "requires the user of each round"
+            raise BadExample(f"a learner with unit={self.plan.unit!r} {needs}")
+
+    def _within_cap(self, route: int) -> bool:
+        """Count a user's round, and tell whether it is within the cap; both are public."""
+        if self.plan.cap is None or route == NOBODY:
+            return True
+        self._rounds_of[route] = self._rounds_of.get(route, 0) + 1
+        self._unsaved.add(route)
+        return self._rounds_of[route] <= self.plan.cap
+
+    def _unsaved_users(self) -> Mapping[int, int]:
+        found = {route: self._rounds_of[route] for route in sorted(self._unsaved)}
+        self._unsaved = set()
+        return found
+
+    def _revive_users(self, users: Mapping[int, int]) -> None:
+        self._rounds_of = dict(users)
+        self._missing = missing_from(self.hypothesis, self.cls)
+
+    def _publish(self, number: int, rule: Hypothesis) -> None:
+        super()._publish(number, rule)
+        self._missing = missing_from(rule, self.cls)
+
+
+def _refuse_too_many_trees(plan: Plan) -> None:
+    leaves = sum(each * trees for each, trees in plan.leaves.items())
+    if leaves > MOST_LEAVES:
+        raise BadParameter(
+            f"the plan asks for {plan.trees:,} trees of {leaves:,} leaves in all, and "
+            f"{MOST_LEAVES:,} are the most that are grown: take a larger epsilon or delta"
+            + (", a smaller cap" if plan.cap else "")
+            + (", or the practical plan" if plan.name == "paper" else ", or a smaller horizon")
+        )
+
+
+def _plan(
+    cls: HypothesisClass, given: dict[str, Any], plan: Plan | TheoremPlan | None, **options: Any
+) -> Plan:
+    """Return the given plan, or the practical one for the given parameters."""
+    if plan is None:
+        missing = [name for name, value in given.items() if value is None]
+        if missing:
+            raise BadParameter(f"say {' and '.join(missing)}, or give a plan")
+        return Plan.practical(cls, **given, **options)
+    if isinstance(plan, TheoremPlan):
+        raise BadParameter(plan.refusal())
+    given |= {name: value for name, value in options.items() if value != DEFAULTS[name]}
+    for name, value in given.items():
+        exact = tolerated(value) if name == "tolerance" else value
+        planned = getattr(plan, name)
+        if value is not None and exact != planned:
+            raise BadParameter(f"{name}={value} conflicts with the plan's {name}={planned}")
+    return plan
+
+
+DEFAULTS = {"unit": "event", "cap": None, "tolerance": 0}
+
+
+def _warn_of_delta(plan: Plan) -> None:
+    """Warn of a delta so large that some record might be published as it is."""
+    if plan.delta * 10 * plan.horizon > 1:
+        warnings.warn(
+            f"delta = {float(plan.delta):g} is above 1 / (10 x horizon) = "
+            f"{1 / (10 * plan.horizon):g}: that allows some record of the stream to be published",
+            stacklevel=3,
+        )

@@ -1,0 +1,415 @@
+"""Grow the forest of Algorithm 1: many learners of one class, each on its own share of the rounds.
+
+A round is routed to one tree and one of its leaves by random bits. A *pertinent* vertex holds a
+learner; at first these are the leaves. While two pertinent siblings hold the same rule they are a
+collision, and both go on learning. When one makes a mistake and they no longer agree, they play: a
+point on which they differ gets a guessed label, and the one that contradicts the guess is updated
+with it and moves up to their parent. A tree votes for the rule of a collision, chosen at random.
+
+One replaced round changes the vote of at most one tree, at every round and whatever the labels,
+because a round is routed by (seed, round) or (seed, user) alone and all other random bits belong to
+the tree (docs/guarantee.md, Theorem 9). Between epochs the forest never reads what is published; a
+restart is passed to it.
+
+Repairs to the paper: siblings of which one has no rule (None) leave their parent without one; a
+root that is reached goes on learning and votes (`root="learns"`, so that a tree of one leaf is the
+natural small case) or is dead, as in the paper (`root="dies"`); dead trees may be replaced, with
+fresh random bits, which the paper does not do.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from littlestone.classes.base import (
+    HypothesisClass,
+    checked_class,
+    disagreement_of,
+    predict_row,
+    predict_rows,
+)
+from littlestone.errors import BadClass
+from littlestone.hypotheses.base import Hypothesis
+from littlestone.hypotheses.kinds import rule_from_json
+from littlestone.hypotheses.rows import Batch
+from littlestone.hypotheses.values import Mask
+from littlestone.learners.base import Live, Unsaved
+from littlestone.learners.tree import (
+    DEAD,
+    ROOT,
+    Indices,
+    Learner,
+    Purpose,
+    Shown,
+    Tree,
+    below,
+    coins,
+    disagree,
+    leaves_below,
+    next_surprise,
+    read_tree,
+    taught,
+    written,
+)
+
+Routes = npt.NDArray[np.integer[Any]]
+"""What routes rows to trees: the number of the round, or of the user."""
+
+Root = Literal["learns", "dies"]
+
+MOST_COMMON = 16
+"""A rule is common when at least one in so many vertices holds it."""
+
+
+class VoteChange(NamedTuple):
+    """Record that after row `row` of the batch, tree `tree` votes for `vote`.
+
+    Parameters
+    ----------
+    row : int
+        The row of the batch.
+    tree : int
+        The number of the tree.
+    vote : Hypothesis or None
+        Its new vote; None for none.
+    """
+
+    row: int
+    tree: int
+    vote: Hypothesis | None
+
+
+class Forest:
+    """Hold trees over one class. Deterministic given the seed: it draws no secret noise.
+
+    With a `share`, only those trees grow here, and only their rows may be passed: forests that
+    partition the trees do together what one does.
+
+    Parameters
+    ----------
+    cls : HypothesisClass
+        The class that is learned.
+    leaves : Sequence of int
+        The leaves of each tree: powers of two.
+    seed : int
+        Fixes all random bits.
+    root : {"learns", "dies"}
+        What happens when a tree's root is reached.
+    replant : bool
+        Whether dead trees are replaced.
+    share : range, optional
+        The trees that grow here; all if not given.
+
+    Raises
+    ------
+    BadClass
+        If the leaves or the class cannot make a forest.
+
+    Examples
+    --------
+    >>> from littlestone.hypotheses.rows import as_batch
+    >>> from littlestone.classes.sets import Points
+    >>> forest = Forest(Points(), leaves=[1] * 4, seed=7)
+    >>> rows, rounds = as_batch(["a", "b", "a"]), np.arange(3)
+    >>> for change in forest.learn(rows, np.array([True, False, True]), rounds):
+    ...     print(f"row {change.row}: tree {change.tree} votes {change.vote}")
+    row 0: tree 0 votes x = 'a'
+    row 2: tree 3 votes x = 'a'
+    """
+
+    def __init__(
+        self,
+        cls: HypothesisClass,
+        leaves: Sequence[int],
+        seed: int,
+        *,
+        root: Root = "learns",
+        replant: bool = False,
+        share: range | None = None,
+    ) -> None:
+        for count in leaves:
+            if count < 1 or count & (count - 1):
+                raise BadClass(f"a tree has {count} leaves: the number must be a power of two")
+        if not leaves:
+            raise BadClass("a forest has at least one tree")
+        if root == "dies" and min(leaves) == 1:
+            raise BadClass("a tree of one leaf is only a root: it requires root='learns'")
+        self.cls, self.seed, self.root, self.replant = checked_class(cls), seed, root, replant
+        self._leaves = np.array(leaves)
+        self.share = range(len(leaves)) if share is None else share
+        self.epoch = 0
+        self._from: Hypothesis | None = None
+        self._begin(Learner(cls.start(), cls.hypothesis(cls.start())))
+
+    def restart(self, published: Hypothesis) -> None:
+        """Begin the next epoch: every tree anew, from the published rule."""
+        self.begin_epoch(self.epoch + 1, published)
+
+    def begin_epoch(self, epoch: int, published: Hypothesis) -> None:
+        """Begin an epoch from the published rule.
+
+        Parameters
+        ----------
+        epoch : int
+            The number of the epoch; part of the address of random bits.
+        published : Hypothesis
+            The rule that every learner starts with.
+        """
+        # A class may have no state for the published rule: then the rule is held without a state
+        # until its first mistake (`tree.taught`).
+        state = self.cls.restart(published)
+        representable = self.cls.hypothesis(state) == published
+        self.epoch, self._from = epoch, published
+        self._begin(Learner(state if representable else None, published))
+
+    def _begin(self, learner: Learner) -> None:
+        self._fresh = learner
+        self.trees = {number: self._planted(int(self._leaves[number])) for number in self.share}
+        self._cleared, self._changed = True, set[int]()
+        self._count()
+
+    def _count(self) -> None:
+        self._held = Counter(rule for tree in self.trees.values() for rule in tree.rules)
+        self._voted = Counter(vote for vote in self.standing if vote is not None)
+        self.ballot = {rule.key: votes for rule, votes in self._voted.items()}
+
+    def _planted(self, leaves: int) -> Tree:
+        return Tree(leaves, dict.fromkeys(range(leaves, 2 * leaves), self._fresh), voter=leaves)
+
+    @property
+    def votes(self) -> Mapping[Hypothesis, int]:
+        """Return how many trees vote for each rule; `ballot` is the same by key. Private."""
+        return self._voted
+
+    @property
+    def standing(self) -> list[Hypothesis | None]:
+        """Return the vote of each tree, in order. Private."""
+        return [tree.vote for tree in self.trees.values()]
+
+    def named(self, key: bytes) -> Hypothesis:
+        """Return the rule of a key that some tree votes for."""
+        return next(rule for rule in self._voted if rule.key == key)
+
+    @property
+    def rules(self) -> Collection[Hypothesis]:
+        """Return the rules of all pertinent vertices: only a mistake of one causes an update."""
+        return self._held.keys()
+
+    def may_be_surprised(self, x: object, y: bool, right: Hypothesis) -> bool:
+        """Tell whether some rule of the forest is wrong on a row.
+
+        Parameters
+        ----------
+        x : object
+            The example.
+        y : bool
+            Its label.
+        right : Hypothesis
+            A rule that is known to be right on it.
+
+        Returns
+        -------
+        bool
+        """
+        if len(self._held) == 1 and right in self._held:
+            return False
+        return any(predict_row(rule, x) != y for rule in self._held if rule is not right)
+
+    def routed(self, routes: Routes) -> tuple[Indices, Indices]:
+        """Return the tree and the leaf of each route: the number of a round, or of a user."""
+        tree = trees_of(self.seed, len(self._leaves), routes)
+        leaf = below(self._leaves[tree], coins(self.seed, Purpose.LEAF, routes))
+        return tree, leaf
+
+    def learn(self, batch: Batch, answers: Mask, routes: Routes) -> list[VoteChange]:
+        """Learn a batch of rounds.
+
+        Parameters
+        ----------
+        batch : Batch
+            The examples.
+        answers : Mask
+            Their labels.
+        routes : Routes
+            What routes each to a tree: the number of its round, or of its user.
+
+        Returns
+        -------
+        list of VoteChange
+            The changes of votes, in the order of the rows.
+        """
+        # Only trees in which a rule may be wrong are walked through: those that get a row which a
+        # common rule gets wrong, and those that hold a rule that is not common. On all other trees
+        # the batch has no effect.
+        wrong = {rule: predict_rows(self.cls, rule, batch) != answers for rule in self._common()}
+        active: set[int] = set()
+        for mask in wrong.values():
+            active |= set(self.routed(routes[mask])[0].tolist())
+        if len(wrong) < len(self._held):
+            active |= self._uncommon(wrong)
+        if not active:
+            return []
+        trees, leaves = self.routed(routes)
+        order = np.argsort(trees.astype(np.uint32), kind="stable")
+        starts = np.searchsorted(trees[order], np.arange(len(self._leaves) + 1)).tolist()
+        shown = Shown(self.cls, batch, answers, order, wrong)
+        changes: list[VoteChange] = []
+        for number in sorted(active):
+            begin, end = starts[number], starts[number + 1]
+            changes += self._walk(number, shown, leaves[order[begin:end]], begin)
+        return sorted(changes)
+
+    def _common(self) -> list[Hypothesis]:
+        """Return the rules that many vertices hold: worth an evaluation on every row."""
+        many = self._held.total() / MOST_COMMON
+        return [rule for rule, held in self._held.items() if held >= many]
+
+    def _uncommon(self, common: Collection[Hypothesis]) -> set[int]:
+        """Return the trees that hold some other rule."""
+        return {
+            number
+            for number, tree in self.trees.items()
+            if any(rule not in common for rule in tree.rules)
+        }
+
+    def _walk(self, number: int, shown: Shown, leaves: Indices, begin: int) -> Iterator[VoteChange]:
+        """Pass one tree through its rows, from place `begin` on, from mistake to mistake."""
+        at, end = begin, begin + len(leaves)
+        while at < end:
+            tree = self.trees[number]
+            found = next_surprise(tree, shown, leaves, begin, at)
+            if found is None:
+                return
+            before, held = tree.vote, tree.rules
+            self._changed.add(number)
+            self._surprised(number, int(tree.owner[leaves[found - begin]]), *shown.example(found))
+            after = self.trees[number].vote
+            _exchange(self._held, held, self.trees[number].rules)
+            if after != before:
+                _exchange(self._voted, [before], [after])
+                self._recount(before, after)
+                yield VoteChange(shown.row(found), number, after)
+            at = found + 1
+
+    def _recount(self, *rules: Hypothesis | None) -> None:
+        """Update the ballot for some rules."""
+        for rule in rules:
+            if rule is not None and rule in self._voted:
+                self.ballot[rule.key] = self._voted[rule]
+            elif rule is not None:
+                del self.ballot[rule.key]
+
+    def _surprised(self, number: int, vertex: int, x: object, y: bool) -> None:
+        """Update a vertex that made a mistake on (x, y), and play while siblings disagree."""
+        tree = self.trees[number]
+        tree.pertinent[vertex] = taught(self.cls, tree.pertinent[vertex], x, y)
+        played = False
+        while vertex != ROOT and disagree(tree.pertinent, vertex):
+            vertex, played = self._play(number, tree, vertex), True
+        if vertex == ROOT and self.root == "dies" and played:
+            tree.pertinent[ROOT] = DEAD
+        if played:
+            tree.voter = self._chosen(number, tree)
+        # A replaced tree has a new generation, so that it uses fresh random bits.
+        if self.replant and tree.vote is None and set(tree.pertinent) == {ROOT}:
+            self.trees[number] = self._planted(tree.leaves)
+            self.trees[number].generation = tree.generation + 1
+
+    def live(self) -> Live:
+        """Return the number of the epoch, and the rule that it began with."""
+        return {"epoch": self.epoch, "from": None if self._from is None else self._from.to_json()}
+
+    def unsaved(self) -> Unsaved:
+        """Return the trees that changed since the last call."""
+        parts = {number: written(self.trees[number]) for number in sorted(self._changed)}
+        found = Unsaved(self._cleared, parts)
+        self._cleared, self._changed = False, set()
+        return found
+
+    def revive(self, live: Live, parts: Mapping[int, bytes]) -> None:
+        """Load the saved trees, each from the examples it was updated with.
+
+        Parameters
+        ----------
+        live : Live
+            What `live` returned.
+        parts : Mapping of int to bytes
+            The saved trees by number.
+        """
+        if live["from"] is not None:
+            self.begin_epoch(live["epoch"], rule_from_json(live["from"]))
+        self.regrow(parts)
+
+    def regrow(self, parts: Mapping[int, bytes]) -> None:
+        """Load some trees of this epoch, which must be fresh."""
+        for number, part in parts.items():
+            self.trees[number] = read_tree(self.cls, self._fresh, self.trees[number].leaves, part)
+        self._cleared = False
+        self._count()
+
+    def _play(self, number: int, tree: Tree, vertex: int) -> int:
+        """Replace two pertinent siblings that disagree by their parent."""
+        one, other = (tree.pertinent.pop(v) for v in (vertex & ~1, vertex | 1))
+        parent = vertex // 2
+        tree.pertinent[parent] = self._winner(one, other, self._guess(number, tree, parent))
+        tree.owner[leaves_below(tree.leaves, parent)] = parent
+        tree.merges += 1
+        return parent
+
+    def _winner(self, one: Learner, other: Learner, guess: bool) -> Learner:
+        """Update the learner that contradicts a guessed label where the two differ."""
+        if one.rule is None or other.rule is None:
+            return DEAD
+        for x in disagreement_of(self.cls, one.rule, other.rule):
+            return taught(self.cls, one if one.rule(x) != guess else other, x, guess)
+        return DEAD
+
+    def _guess(self, number: int, tree: Tree, parent: int) -> bool:
+        """Guess a label by random bits."""
+        address = self.epoch, number, tree.generation, parent
+        return bool(int(coins(self.seed, Purpose.GUESS, *address)) >> 63)
+
+    def _chosen(self, number: int, tree: Tree) -> int:
+        """Choose a collision by random bits; where none is left, the root."""
+        pairs = sorted(v for v in tree.pertinent if v % 2 == 0 and v + 1 in tree.pertinent)
+        if not pairs:
+            return ROOT
+        address = self.epoch, number, tree.generation, tree.merges
+        return pairs[int(below(len(pairs), coins(self.seed, Purpose.CHOICE, *address)))]
+
+
+def trees_of(seed: int, trees: int, routes: Routes) -> Indices:
+    """Return the tree of each route.
+
+    Parameters
+    ----------
+    seed : int
+        Fixes the random bits.
+    trees : int
+        The number of trees.
+    routes : Routes
+        The numbers of rounds, or of users.
+
+    Returns
+    -------
+    Indices
+    """
+    # A function of the route alone: a replaced row stays in its tree (Theorem 9).
+    return below(trees, coins(seed, Purpose.TREE, routes))
+
+
+def _exchange(
+    counts: Counter[Hypothesis], out: Iterable[Hypothesis | None], into: Iterable[Hypothesis | None]
+) -> None:
+    """Take some rules out of a count and put others in; delete those without votes."""
+    for rule in out:
+        if rule is not None:
+            counts[rule] -= 1
+            if not counts[rule]:
+                del counts[rule]
+    for rule in into:
+        if rule is not None:
+            counts[rule] += 1

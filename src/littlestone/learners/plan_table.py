@@ -1,0 +1,149 @@
+"""Present a plan as a table: what is proved, where the budget goes, what is expected."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import Field, fields
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
+
+from littlestone.display import table
+from littlestone.privacy.parameters import BadParameter
+
+if TYPE_CHECKING:
+    from littlestone.learners.plan import Plan
+
+
+class Line(NamedTuple):
+    """Hold one row of a plan table.
+
+    Parameters
+    ----------
+    what : str
+        The quantity.
+    value : str
+        Its value.
+    why : str
+        The reason.
+    """
+
+    what: str
+    value: str
+    why: str
+
+
+VACUOUS = Line(
+    "vacuous",
+    "a change requires more mistakes than there are rounds",
+    "the first rule will stand: plan for more rounds, or a larger epsilon",
+)
+
+
+class Planned(ABC):
+    """Present a plan, a frozen dataclass, as a table, as text and as JSON data."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    @abstractmethod
+    def lines(self) -> Iterator[Line]:
+        """Yield the rows of the plan table."""
+
+    def __str__(self) -> str:
+        return "\n".join(f"{what:<24}{value:<48}{why}" for what, value, why in self.lines())
+
+    def _repr_html_(self) -> str:
+        return table(type(self).__name__, list(self.lines()), note="public: chosen before any data")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan as JSON data; fractions are exact, as text."""
+        data = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {n: str(v) if isinstance(v, Fraction) else v for n, v in data.items()}
+
+
+AnyPlanned = TypeVar("AnyPlanned", bound=Planned)
+
+
+def planned_from_json(kind: type[AnyPlanned], data: Mapping[str, Any]) -> AnyPlanned:
+    """Read a plan from the JSON data of `to_json`.
+
+    Parameters
+    ----------
+    kind : type
+        The kind of plan.
+    data : Mapping
+        What `to_json` returned.
+
+    Returns
+    -------
+    Planned
+
+    Raises
+    ------
+    BadParameter
+        If the fields are not those of such a plan.
+    """
+    exact = {field.name: field.type is Fraction for field in fields(kind)}
+    if set(data) != set(exact):
+        odd = ", ".join(sorted(set(data) ^ set(exact)))
+        raise BadParameter(f"not the JSON of a plan: missing or unknown fields {odd}")
+    return kind(**{n: Fraction(data[n]) if exact[n] else data[n] for n in exact})
+
+
+def lines(plan: "Plan") -> Iterator[Line]:
+    """Yield the rows of a plan table: what is proved, where the budget goes, what is expected."""
+    yield from _proved(plan)
+    yield from _machinery(plan)
+    yield from _expected(plan)
+
+
+def _proved(plan: "Plan") -> Iterator[Line]:
+    pair = f"epsilon {float(plan.epsilon):g}, delta {float(plan.delta):g}"
+    yield Line("privacy: proved", pair, f"replace-one, per {plan.unit}; any stream")
+    yield Line(
+        "monitor's budget", f"epsilon {float(plan.epsilon_monitor):.4g}", "once, for all rounds"
+    )
+    each = f"epsilon {float(plan.epsilon_selector):.4g}, delta {float(plan.delta_selector):.3g}"
+    if plan.releases is not None:
+        why = f"each of {plan.releases} releases: they add up"
+    elif plan.cap is not None:
+        why = f"each; a user's rounds are read by at most {plan.cap}"
+    else:
+        why = "each epoch reads its own rounds: releases are unlimited"
+    yield Line("selector's budget", each, why)
+
+
+def _machinery(plan: "Plan") -> Iterator[Line]:
+    shapes = ", ".join(f"{count:,} of {n}" for n, count in plan.leaves.items())
+    yield Line("trees x leaves", shapes, "copies of the class's learner")
+    watched = "mistakes of the published rule" if plan.monitor == "mistakes" else "lost votes"
+    limits = " / ".join(f"{count:,}" for count in _few(plan.thresholds))
+    yield Line("monitor", f"{watched} >= {limits}", "then the trees are queried")
+    yield Line("selector", plan.selector, f"needs about {plan.votes_needed} votes")
+    yield Line("check every", f"{plan.check_every:,} rounds", "a public schedule")
+    if plan.tolerance:
+        yield Line("tolerance", f"{float(plan.tolerance):.2%}", "mistakes that cause no change")
+    if plan.restart_every is not None:
+        yield Line(
+            "fresh start every", f"{plan.restart_every:,} rounds", "discards unused tolerance"
+        )
+    if plan.cap is not None:
+        yield Line("rounds a user", f"at most {plan.cap}", "later ones are null rounds")
+    yield Line("horizon", f"{plan.horizon:,} rounds", "then the last rule stands")
+
+
+def _few(several: Sequence[int]) -> Sequence[int]:
+    """Return all of them, or the first and the last."""
+    return several if len(several) < 6 else [several[0], several[-1]]
+
+
+def _expected(plan: "Plan") -> Iterator[Line]:
+    if plan.expected_mistakes is None:
+        yield Line("utility: heuristic", "no prediction", "measure it on synthetic streams")
+        return
+    yield Line(
+        "utility: heuristic",
+        f"about {plan.expected_mistakes:,} mistakes a change of rule",
+        "when some rule of the class fits the stream",
+    )
+    yield Line("firings without release", f"{plan.refusal:.1%}", "then votes are collected anew")
+    if plan.vacuous:
+        yield VACUOUS

@@ -1,0 +1,427 @@
+"""Represent a batch of rounds, ready to be learned.
+
+A null round, one without a usable example, uses up its number and nothing else: it is left out, and
+the rounds after it keep their numbers. So neighbouring streams stay aligned (docs/guarantee.md,
+Lemma 0 and Theorem 9).
+
+Rows may be remote: a learner asks a batch of rounds which of them a rule gets wrong, and passes it
+the state that is to learn them.
+"""
+
+from functools import partial
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from littlestone.classes.base import (
+    HypothesisClass,
+    check_row,
+    kinds_of,
+    predict_rows,
+    read_row,
+    readable_rows,
+)
+from littlestone.errors import BadColumn, BadExample
+from littlestone.hypotheses.base import Hypothesis
+from littlestone.hypotheses.frames import checked_array
+from littlestone.hypotheses.rows import (
+    Batch,
+    as_batch,
+    column_of,
+    each,
+    label,
+    label_column,
+    labels,
+    part_of,
+    passes,
+    row_of,
+)
+from littlestone.hypotheses.values import Mask, key_of
+from littlestone.learners.tree import number_of
+
+Numbers = npt.NDArray[np.integer[Any]]
+
+Told = TypeVar("Told", covariant=True)
+
+
+class Learns(Protocol[Told]):
+    """Describe what can learn rows."""
+
+    def learn(self, batch: Batch, answers: Mask, routes: Numbers) -> Told:
+        """Learn a batch of rounds.
+
+        Parameters
+        ----------
+        batch : Batch
+            The examples.
+        answers : Mask
+            Their labels.
+        routes : Numbers
+            What routes each to a tree.
+
+        Returns
+        -------
+        Told
+            Whatever it reports, by row.
+        """
+
+
+class Stretch(Protocol):
+    """Describe consecutive rounds that have an example, wherever their rows are."""
+
+    @property
+    def size(self) -> int:
+        """Return the number of rounds, at most."""
+
+    def between(self, start: int, stop: int) -> "Stretch":
+        """Return the rounds from `start` up to `stop`.
+
+        Parameters
+        ----------
+        start, stop : int
+            Round numbers; `stop` is not included.
+
+        Returns
+        -------
+        Stretch
+        """
+
+    def wrong(self, cls: HypothesisClass, rule: Hypothesis) -> Numbers:
+        """Return the rounds that a rule gets wrong.
+
+        Parameters
+        ----------
+        cls : HypothesisClass
+            The class of the rule.
+        rule : Hypothesis
+            The rule.
+
+        Returns
+        -------
+        Numbers
+            Their numbers, in order.
+        """
+
+    def teach(self, memory: Learns[Told]) -> Told:
+        """Let `memory` learn the rounds; return what it reports, by row."""
+
+    def number_of(self, row: int) -> int:
+        """Return the number of the round of a row."""
+
+    def copied(self) -> "Stretch":
+        """Return the same rounds in arrays of their own, for keeping."""
+
+    def here(self) -> "Rounds":
+        """Return the rows themselves."""
+
+
+class Rounds(NamedTuple):
+    """Hold rounds in this process.
+
+    Parameters
+    ----------
+    batch : Batch
+        The examples.
+    answers : Mask
+        Their labels.
+    number : Numbers
+        The numbers of their rounds.
+    route : Numbers
+        What routes each to a tree.
+    """
+
+    batch: Batch
+    answers: Mask
+    number: Numbers
+    route: Numbers
+
+    @property
+    def size(self) -> int:
+        """Return the number of rounds."""
+        return len(self.number)
+
+    def between(self, start: int, stop: int) -> "Rounds":
+        """Return the rounds from `start` up to `stop`.
+
+        Parameters
+        ----------
+        start, stop : int
+            Round numbers; `stop` is not included.
+
+        Returns
+        -------
+        Rounds
+        """
+        first, last = np.searchsorted(self.number, [start, stop])
+        if first == 0 and last == len(self.number):
+            return self
+        part = slice(int(first), int(last))
+        return self.taken(part)
+
+    def copied(self) -> "Rounds":
+        """Return the same rounds in arrays of their own, for keeping."""
+        return self.taken(np.arange(len(self.number)))
+
+    def wrong(self, cls: HypothesisClass, rule: Hypothesis) -> Numbers:
+        """Return the rounds that a rule gets wrong.
+
+        Parameters
+        ----------
+        cls : HypothesisClass
+            The class of the rule.
+        rule : Hypothesis
+            The rule.
+
+        Returns
+        -------
+        Numbers
+            Their numbers, in order.
+        """
+        return np.asarray(self.number[predict_rows(cls, rule, self.batch) != self.answers])
+
+    def teach(self, memory: Learns[Told]) -> Told:
+        """Let `memory` learn the rounds; return what it reports, by row."""
+        return memory.learn(self.batch, self.answers, self.route)
+
+    def number_of(self, row: int) -> int:
+        """Return the number of the round of a row."""
+        return int(self.number[row])
+
+    def here(self) -> "Rounds":
+        """Return the rows themselves."""
+        return self
+
+    def taken(self, part: Any) -> "Rounds":
+        """Return some of the rows, by a mask, their places or a slice."""
+        return Rounds(
+            part_of(self.batch, part), self.answers[part], self.number[part], self.route[part]
+        )
+
+
+BadRows = Literal["refuse", "null"]
+"""What happens to rows that cannot be read: the batch is refused, or they are null rounds."""
+
+
+def readable_batch(cls: HypothesisClass, X: Any) -> Batch:
+    """Return a batch as arrays, if the class can read every row of it.
+
+    Parameters
+    ----------
+    cls : HypothesisClass
+        The class.
+    X : table, array or list of rows
+        The examples.
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    BadExample
+        If a row cannot be read.
+    """
+    batch = as_batch(X, kinds_of(cls))
+    _refuse_unreadable(cls, batch, readable_rows(cls, batch))
+    return batch
+
+
+def _refuse_unreadable(cls: HypothesisClass, batch: Batch, readable: Mask) -> None:
+    if readable.all():
+        return
+    row = int(np.argmin(readable))
+    try:
+        check_row(cls, row_of(batch, row))
+    except BadExample as error:
+        raise BadExample(error.sentence, row) from None
+    raise AssertionError(f"{cls!r} reads row {row} alone and not in a batch")
+
+
+def readable_rounds(
+    cls: HypothesisClass, X: Any, y: object, bad_rows: BadRows
+) -> tuple[Batch, Mask, Mask]:
+    """Read a batch of labelled examples.
+
+    Parameters
+    ----------
+    cls : HypothesisClass
+        The class that reads the rows.
+    X : table, array or list of rows
+        The examples.
+    y : sequence
+        Their labels.
+    bad_rows : {"refuse", "null"}
+        What happens to rows that cannot be read.
+
+    Returns
+    -------
+    batch : Batch
+        The examples.
+    usable : Mask
+        The rows that have an example and a label.
+    answers : Mask
+        The labels of those.
+
+    Raises
+    ------
+    BadExample
+        If the batch is refused, or has not as many labels as examples.
+    """
+    if bad_rows not in get_args(BadRows):
+        raise BadExample(f"bad_rows must be 'refuse' or 'null', not {bad_rows!r}")
+    batch, readable = read_rows(cls, X, bad_rows)
+    given = label_column(y)
+    if len(given) != len(readable):
+        raise BadExample(f"{len(readable)} examples and {len(given)} labels")
+    if bad_rows == "refuse":
+        _refuse_unreadable(cls, batch, readable)
+        return batch, readable, labels(given)
+    positive, negative = (_labelled(given, answer) for answer in (True, False))
+    return batch, readable & (positive | negative), positive
+
+
+def read_rows(cls: HypothesisClass, X: Any, bad_rows: BadRows) -> tuple[Batch, Mask]:
+    """Return a batch, and which of its rows the class can read.
+
+    Rows that do not line up (one lacks a column, one is no row at all) make no batch. Where bad
+    rows are null rounds, they must not affect the others (Lemma 0): each is read on its own.
+    """
+    try:
+        batch = as_batch(X, kinds_of(cls))
+        return batch, readable_rows(cls, batch)
+    except BadColumn:
+        raise
+    except BadExample:
+        if bad_rows == "refuse" or not isinstance(X, list | tuple | np.ndarray):
+            raise
+    rows: list[Any] = list(X)
+    readable = np.array([passes(partial(check_row, cls), x) for x in rows], dtype=bool)
+    kept = [read_row(cls, x) if reads else None for x, reads in zip(rows, readable, strict=True)]
+    # What cannot be read is never shown: a readable row stands in its place, so that all line up.
+    stand_in = next((x for x, reads in zip(kept, readable, strict=True) if reads), None)
+    lined_up = [x if reads else stand_in for x, reads in zip(kept, readable, strict=True)]
+    try:
+        return as_batch(lined_up, kinds_of(cls)), readable
+    except BadExample:  # a class may read a column where there is one: each row keeps its own
+        return column_of(lined_up, None), readable
+
+
+def _labelled(given: npt.NDArray[Any], answer: bool) -> Mask:
+    """Return which labels are this answer; one that is no label at all is neither."""
+    if given.dtype.kind in "biuf":
+        return np.asarray(given == answer)
+    return each(lambda y: passes(label, y) and label(y) == answer, given)
+
+
+def usable_rounds(
+    batch: Batch, answers: Mask, usable: Mask, first: int, users: Numbers | None
+) -> Rounds:
+    """Return the usable rounds of a batch.
+
+    Parameters
+    ----------
+    batch : Batch
+        The examples.
+    answers : Mask
+        Their labels.
+    usable : Mask
+        The rows that have an example; the others are null rounds.
+    first : int
+        The number of the first round.
+    users : Numbers or None
+        The number of each row's user; None: rounds are routed by their own number.
+
+    Returns
+    -------
+    Rounds
+    """
+    number = np.arange(first, first + len(answers))
+    route = number if users is None else users
+    if usable.all():
+        return Rounds(batch, answers, number, route)
+    # Rounds keep their numbers and routes: a null round moves no other one (Theorem 9).
+    kept = np.flatnonzero(usable)
+    return Rounds(part_of(batch, kept), answers[kept], number[kept], route[kept])
+
+
+NOBODY = 0
+"""The number that routes a round without a user, which is a null round."""
+_NO_NAMES = {key_of(None), key_of("")}
+
+
+def user_number(user: object) -> int:
+    """Return the number of a user, by the canonical bytes of its name.
+
+    What is missing (None, NaN, empty text) is `NOBODY`, as in a file.
+
+    >>> user_number("alice") == user_number("alice") != user_number("bob")
+    True
+    >>> user_number(""), user_number(float("nan"))
+    (0, 0)
+    """
+    name = _user_key(user)
+    # Odd, so that it is never NOBODY.
+    return NOBODY if name is None else number_of(name) | 1
+
+
+def _user_key(user: object) -> bytes | None:
+    """Return what identifies a user; None for nobody."""
+    key = key_of(user)
+    missing = key in _NO_NAMES or (isinstance(user, float | np.floating) and user != user)
+    return None if missing else key
+
+
+def named_user(user: object) -> object:
+    """Return a user, or None where it names nobody or has no text that identifies it.
+
+    >>> named_user("alice"), named_user(""), named_user(object())
+    ('alice', None, None)
+    """
+    return user if passes(user_number, user) and user_number(user) != NOBODY else None
+
+
+def user_numbers(users: Any, count: int, bad_rows: BadRows = "null") -> npt.NDArray[np.uint64]:
+    """Return the number that stands for each user of a batch.
+
+    Parameters
+    ----------
+    users
+        A name for each row, as an array or a list.
+    count
+        How many rows there are.
+    bad_rows
+        What becomes of a row whose user has no text, such as a whole number too long to print:
+        "refuse" raises, with "null" it is nobody's, and so a null round. Nobody else is affected.
+
+    Returns
+    -------
+    numpy.ndarray
+        `NOBODY` for a row without a user.
+
+    Raises
+    ------
+    BadExample
+        If there are not as many users as rows, or one cannot be read and `bad_rows` is "refuse".
+    """
+    # Floats and truth values are refused: their text may depend on other users' rows (Lemma 0).
+    try:
+        names = checked_array(column_of(users, None), "value")
+    except BadColumn as error:
+        raise BadColumn(f"users: {error.sentence}") from None
+    if len(names) != count:
+        raise BadExample(f"{count} examples and {len(names)} users")
+    known: dict[bytes | None, int] = {None: NOBODY}
+    found = np.full(count, NOBODY, dtype=np.uint64)
+    for row, name in enumerate(names.tolist()):
+        try:
+            # (1,), (1.0,) and (True,) are equal and are three users: they are told apart by text.
+            key = _user_key(name)
+        except BadExample as error:
+            if bad_rows == "refuse":
+                raise BadExample(error.sentence, row) from None
+            continue
+        if key not in known:
+            known[key] = user_number(name)
+        found[row] = known[key]
+    return found

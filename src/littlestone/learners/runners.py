@@ -1,0 +1,465 @@
+"""Run a gate over epochs: mistakes decide when to release, fresh trees decide what.
+
+At every firing the forest starts again from the published rule, so monitor and selector read the
+rounds of their own epoch only, and epochs compose in parallel (docs/guarantee.md, Theorem 7).
+
+What is published depends on the rounds, the random bits and the noise, not on how the rounds were
+batched. Between checks nothing is published, so for a batch: evaluate the published rule,
+vectorised; let the gate run over the counts; let the forest learn what came before the firing.
+
+The forest is read at firings only. With `patient` it is lazy: rounds are buffered, and learned on
+the first read. Where a public restart may come first, most never are, and noisy labels cost next to
+nothing.
+
+Run one forest for the whole stream with the gate of Algorithm 2, per event or per user.
+
+Lost votes decide when to release, the same votes decide what. The forest never reads what is
+published. Routed by user it is private per user without a limit on a user's rounds, as all of them
+go to one tree (docs/guarantee.md, Theorems 7 and 9).
+
+What is published depends on the rounds, the random bits and the noise, not on how the rounds were
+batched: the forest returns its changes of votes; then the gate runs over the lost votes.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Generic, Protocol, TypeVar
+
+import numpy as np
+
+from littlestone.classes.base import HypothesisClass, predict_row
+from littlestone.hypotheses.base import Hypothesis
+from littlestone.hypotheses.rows import Batch, as_batch
+from littlestone.hypotheses.values import Mask
+from littlestone.learners.base import Live, Release, Saving
+from littlestone.learners.forest import VoteChange
+from littlestone.learners.rounds import Numbers, Rounds, Stretch
+from littlestone.privacy.gates import Ballot, Decision, HistSparse, MistakesGate
+
+FIRST_WINDOW, LARGEST_WINDOW = 256, 1 << 14
+"""The rounds of one step: few after a firing, since the next may be near, then twice as many each
+time, up to what fits the processor's cache where the trees are in this process."""
+
+MOST_PUT_BY = 1 << 18
+"""The most rounds that are buffered: memory does not grow with the stream."""
+
+Publish = Callable[[int, Hypothesis], None]
+"""Called with the number of rounds before a rule, and the rule. What it gets is the decision of a
+gate: nothing else may be passed to it."""
+
+Watch = Callable[[int, Mapping[Hypothesis, int], bool], None]
+"""Called with the number of rounds so far, the votes, and whether the gate has fired. Private."""
+
+
+BallotOut = TypeVar("BallotOut", covariant=True)
+
+
+class Memory(Saving, Protocol[BallotOut]):
+    """Describe the state of an epoch: a forest, or the mistakes of every rule. Private."""
+
+    cls: HypothesisClass
+
+    @property
+    def ballot(self) -> BallotOut:
+        """Return the scores for the selector."""
+
+    @property
+    def votes(self) -> Mapping[Hypothesis, int]:
+        """Return how many votes each rule has, for the data owner."""
+
+    def learn(self, batch: Batch, answers: Mask, routes: Numbers) -> object:
+        """Learn a batch of rounds.
+
+        Parameters
+        ----------
+        batch : Batch
+            The examples.
+        answers : Mask
+            Their labels.
+        routes : Numbers
+            What routes each to a tree.
+
+        Returns
+        -------
+        object
+            Not used.
+        """
+
+    def may_be_surprised(self, x: object, y: bool, right: Hypothesis) -> bool:
+        """Tell whether an example could change the state.
+
+        Parameters
+        ----------
+        x : object
+            The example.
+        y : bool
+            Its label.
+        right : Hypothesis
+            A rule that is known to be right on it.
+
+        Returns
+        -------
+        bool
+        """
+
+    def named(self, key: bytes) -> Hypothesis:
+        """Return the rule of a key that the selector released."""
+
+    def restart(self, published: Hypothesis) -> None:
+        """Discard all rounds, and start from the published rule."""
+
+
+class Restarting(Generic[Ballot]):
+    """Run a learner state and a gate of epochs through the rounds.
+
+    Parameters
+    ----------
+    forest : Memory
+        What is learned in an epoch.
+    gate : MistakesGate
+        Decides when and what to release.
+    rule : Hypothesis
+        The first published rule.
+    publish : Publish
+        Called when the published rule changes.
+    watch : Watch
+        Called after each step, with private votes.
+    patient : bool
+        Whether rounds are buffered until the state is read.
+    largest_window : int
+        The most rounds that are learned in one step.
+    """
+
+    def __init__(
+        self,
+        forest: Memory[Ballot],
+        gate: MistakesGate[Ballot],
+        rule: Hypothesis,
+        publish: Publish,
+        watch: Watch,
+        patient: bool,
+        largest_window: int = LARGEST_WINDOW,
+    ) -> None:
+        self._forest, self.gate, self.rule = forest, gate, rule
+        self._lazy = patient
+        self._buffer: list[Stretch] = []
+        self.mistakes = 0
+        self._publish, self._watch = publish, watch
+        self._every = gate.check_every
+        self._pending = 0
+        self._window, self._largest = FIRST_WINDOW, largest_window
+
+    @property
+    def forest(self) -> Memory[Ballot]:
+        """Return the learner state after all rounds so far; this learns what is buffered."""
+        for part in self._buffer:
+            part.teach(self._forest)
+        self._buffer.clear()
+        return self._forest
+
+    def live(self) -> Live:
+        """Return the runner's own state; the gate, the rule and the learner state have theirs."""
+        return {"mistakes": self.mistakes, "pending": self._pending}
+
+    def revive(self, live: Live, releases: Sequence[Release]) -> None:
+        """Load the runner's own state; gate and learner state are loaded already.
+
+        Parameters
+        ----------
+        live : Live
+            What `live` returned.
+        releases : Sequence of Release
+            Everything published so far.
+        """
+        self.mistakes, self._pending = live["mistakes"], live["pending"]
+        self.rule = releases[-1].rule
+
+    def advance(self, rounds: Stretch, start: int, stop: int) -> None:
+        """Learn the rounds from `start` up to `stop`.
+
+        Parameters
+        ----------
+        rounds : Stretch
+            A batch of rounds that contains them.
+        start, stop : int
+            Round numbers; `stop` is not included.
+        """
+        every = self._every
+        while start < stop:
+            restart = (start // every + self.gate.checks_to_restart) * every
+            start = self._learn(rounds, start, min(stop, start + self._window, restart))
+
+    def _learn(self, rounds: Stretch, start: int, stop: int) -> int:
+        """Learn up to `stop`, or up to the first firing; return where it stopped."""
+        part, every = rounds.between(start, stop), self._every
+        wrong = part.wrong(self._forest.cls, self.rule)
+        first, complete = start // every, stop // every - start // every
+        counts = np.bincount(wrong // every - first, minlength=complete + 1)
+        counts[0] += self._pending
+
+        # Called at a firing only. The selector must not read rounds after the check that fired:
+        # they belong to the next epoch (Theorem 7).
+        def scores_at(place: int) -> Ballot:
+            self._add(part.between(start, (first + place + 1) * every))
+            return self.forest.ballot
+
+        step = self.gate.run(counts[:complete], scores_at)
+        if step.decision.fired:
+            stop = (first + step.checks) * every
+            self.mistakes += int((wrong < stop).sum())
+            self._begin_epoch(stop, step.decision.key)
+            return stop
+        self.mistakes += len(wrong)
+        self._pending = int(counts[complete])
+        self._add(part)
+        self._watch(stop, {} if self._buffer else self._forest.votes, False)
+        if complete:
+            self._restart_if_due()
+        self._window = min(2 * self._window, self._largest)
+        return stop
+
+    def advance_one(self, number: int, x: object, y: bool, route: int) -> None:
+        """Learn one round: like `advance`, without arrays unless some rule of the state is wrong.
+
+        Parameters
+        ----------
+        number : int
+            The number of the round.
+        x : object
+            The example.
+        y : bool
+            The label.
+        route : int
+            What routes the round to a tree.
+        """
+        wrong = predict_row(self.rule, x) != y
+        if wrong:
+            self.mistakes += 1
+            self._pending += 1
+        forest = self.forest if self._buffer else self._forest
+        if wrong or forest.may_be_surprised(x, y, self.rule):
+            forest.learn(as_batch([x]), np.array([y]), np.array([route]))
+        if not (number + 1) % self._every:
+            self.pass_one(number)
+
+    def pass_one(self, number: int) -> None:
+        """End a round, null or not: check if one is due."""
+        if (number + 1) % self._every:
+            return
+        fired, key = self._look()
+        if fired:
+            self._begin_epoch(number + 1, key)
+        else:
+            self._pending = 0
+            self._restart_if_due()
+
+    def _look(self) -> Decision:
+        """Check once, with the mistakes since the last check."""
+        return self.gate.check(self._pending, self.forest.ballot)
+
+    def _add(self, part: Stretch) -> None:
+        self._buffer.append(part.copied() if self._lazy else part)
+        if not self._lazy or sum(some.size for some in self._buffer) > MOST_PUT_BY:
+            _ = self.forest  # reading it learns the buffer
+
+    def _restart_if_due(self) -> None:
+        """Restart the learner state where the gate made a public restart."""
+        if self.gate.restart_every is not None and self.gate.age == 0:
+            self._buffer.clear()
+            self._forest.restart(self.rule)
+
+    def _begin_epoch(self, number: int, key: bytes | None) -> None:
+        """End the epoch after a firing, and publish the rule of `key`, if there is one."""
+        self._watch(number, self.forest.votes, True)
+        rule = self.rule if key is None else self.forest.named(key)
+        if rule != self.rule:
+            self.rule = rule
+            self._publish(number, rule)
+        # Also when nothing was released: a count that survives a firing breaks Theorem 3.
+        self._forget()
+        self._pending, self._window = 0, FIRST_WINDOW
+
+    def _forget(self) -> None:
+        """Start the next epoch from the published rule."""
+        self.forest.restart(self.rule)
+
+
+class Voters(Saving, Protocol):
+    """Describe a forest whose changes of votes are followed one by one. Private."""
+
+    cls: HypothesisClass
+
+    @property
+    def votes(self) -> Mapping[Hypothesis, int]:
+        """Return how many trees vote for each rule, for the data owner."""
+
+    @property
+    def standing(self) -> Sequence[Hypothesis | None]:
+        """Return the vote of each tree, in order."""
+
+    def learn(self, batch: Batch, answers: Mask, routes: Numbers) -> Iterable[VoteChange]:
+        """Learn a batch of rounds.
+
+        Parameters
+        ----------
+        batch : Batch
+            The examples.
+        answers : Mask
+            Their labels.
+        routes : Numbers
+            What routes each to a tree.
+
+        Returns
+        -------
+        Iterable of VoteChange
+            The changes of votes, in the order of the rows.
+        """
+
+
+class Lasting:
+    """Run a forest and the gate of Algorithm 2 through the rounds.
+
+    Parameters
+    ----------
+    forest : Voters
+        The forest, which is never restarted.
+    gate : HistSparse
+        Decides when and what to release.
+    rule : Hypothesis
+        The first published rule.
+    check_every : int
+        Rounds between checks.
+    publish : Publish
+        Called when a rule is released.
+    watch : Watch
+        Called after each batch, with private votes.
+    largest_window : int
+        The most rounds that are learned in one step.
+    """
+
+    def __init__(
+        self,
+        forest: Voters,
+        gate: HistSparse,
+        rule: Hypothesis,
+        check_every: int,
+        publish: Publish,
+        watch: Watch,
+        largest_window: int = LARGEST_WINDOW,
+    ) -> None:
+        self.forest, self.gate, self.rule = forest, gate, rule
+        self.mistakes = 0
+        self._every, self._window = check_every, largest_window
+        self._publish, self._watch = publish, watch
+        self._votes = list(forest.standing)
+
+    def live(self) -> Live:
+        """Return the runner's own state; the gate, the rule and the forest have theirs."""
+        return {"mistakes": self.mistakes}
+
+    def revive(self, live: Live, releases: Sequence[Release]) -> None:
+        """Load the runner's own state; gate and forest are loaded already.
+
+        Parameters
+        ----------
+        live : Live
+            What `live` returned.
+        releases : Sequence of Release
+            Everything published so far.
+        """
+        self.mistakes, self.rule = live["mistakes"], releases[-1].rule
+        self._votes = list(self.forest.standing)
+
+    def advance(self, rounds: Stretch, start: int, stop: int) -> None:
+        """Learn the rounds from `start` up to `stop`.
+
+        Parameters
+        ----------
+        rounds : Stretch
+            A batch of rounds that contains them.
+        start, stop : int
+            Round numbers; `stop` is not included.
+        """
+        while start < stop:
+            end = min(stop, start + self._window)
+            self._learn(rounds.between(start, end), start, end)
+            start = end
+
+    def advance_one(self, number: int, x: object, y: bool, route: int) -> None:
+        """Learn one round.
+
+        Parameters
+        ----------
+        number : int
+            The number of the round.
+        x : object
+            The example.
+        y : bool
+            The label.
+        route : int
+            What routes the round to a tree.
+        """
+        one = Rounds(as_batch([x]), np.array([y]), np.array([number]), np.array([route]))
+        self._learn(one, number, number + 1)
+
+    def pass_one(self, number: int) -> None:
+        """End a null round: check if one is due."""
+        self._run([], number, number + 1)
+
+    def _learn(self, part: Stretch, start: int, stop: int) -> None:
+        changes = [
+            change._replace(row=part.number_of(change.row)) for change in part.teach(self.forest)
+        ]
+        at = start
+        for end, before in self._run(changes, start, stop):
+            self.mistakes += len(part.between(at, end).wrong(self.forest.cls, before))
+            at = end
+        self.mistakes += len(part.between(at, stop).wrong(self.forest.cls, self.rule))
+        self._watch(stop, self.forest.votes, at > start)
+
+    def _run(
+        self, changes: list[VoteChange], start: int, stop: int
+    ) -> list[tuple[int, Hypothesis]]:
+        """Run the checks from `start` up to `stop`: where they fired, and the rule until then."""
+        check, last = start // self._every, stop // self._every
+        fired: list[tuple[int, Hypothesis]] = []
+        while check < last:
+            lost = len(self._votes) - self._held(changes, check, last)
+
+            # Called at a firing only, so the votes are brought to the round of that check.
+            def votes_at(place: int, check: int = check) -> Mapping[bytes, int]:
+                self._apply(changes, (check + place + 1) * self._every)
+                return self._counts()
+
+            step = self.gate.run(lost, votes_at)
+            check += step.checks
+            if step.decision.fired:
+                fired.append((check * self._every, self.rule))
+                self._decided(check * self._every, step.decision.key)
+        self._apply(changes, stop)
+        return fired
+
+    def _held(self, changes: list[VoteChange], check: int, last: int) -> Numbers:
+        """Return the votes for the published rule at each check."""
+        votes, moves = list(self._votes), np.zeros(last - check, dtype=int)
+        for number, tree, vote in changes:
+            place = number // self._every - check
+            if place < len(moves):
+                moves[place] += (vote == self.rule) - (votes[tree] == self.rule)
+            votes[tree] = vote
+        return self._votes.count(self.rule) + np.cumsum(moves)
+
+    def _apply(self, changes: list[VoteChange], stop: int) -> None:
+        """Apply the changes of votes before round `stop`, and remove them from the list."""
+        while changes and changes[0].row < stop:
+            change = changes.pop(0)
+            self._votes[change.tree] = change.vote
+
+    def _counts(self) -> dict[bytes, int]:
+        return Counter(vote.key for vote in self._votes if vote is not None)
+
+    def _decided(self, number: int, key: bytes | None) -> None:
+        rules = (vote for vote in self._votes if vote is not None and vote.key == key)
+        if key is not None:
+            self.rule = next(rules)
+            self._publish(number, self.rule)

@@ -1,0 +1,515 @@
+"""Find the point of a finite domain at which a row lies: a public function, vectorised.
+
+A number lies at the largest point not above it; below all of them, or missing, at the first
+(`classes/grids.py`). A truth value, or any other value, lies at the point with its canonical bytes.
+A row that lies at no point gets `NOWHERE`: it does not distinguish the rules of the class.
+
+Count the mistakes that every rule of a finite class would have made. Private.
+
+A replaced round moves the mistakes of each rule by at most one, so they are scores for the
+exponential mechanism (Theorem 6, sensitivity 1). What is kept is one number for each point of the
+domain: negative labels less positive ones. Then a rule's mistakes are all positives plus the sum of
+these numbers over the points that it says yes to: a prefix sum for thresholds and intervals, a
+table for the rest.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from math import isqrt, prod
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from littlestone.classes.base import HypothesisClass, checked_class, kinds_of
+from littlestone.classes.grids import Edges, Grid, OnPoints
+from littlestone.classes.intervals import Intervals
+from littlestone.classes.thresholds import Cuts
+from littlestone.classes.union import Complement
+from littlestone.errors import TooLarge
+from littlestone.hypotheses.base import Hypothesis
+from littlestone.hypotheses.kinds import negation, truths
+from littlestone.hypotheses.numbers import Number, number_of
+from littlestone.hypotheses.rows import Batch, Column, Kind, column_of
+from littlestone.hypotheses.values import Mask, Plain, key_of
+from littlestone.learners.base import Live, Unsaved
+from littlestone.learners.rounds import Numbers
+
+Indices = npt.NDArray[np.int64]
+Place = Callable[[npt.NDArray[Any]], Indices]
+NOWHERE = -1
+EXACT = 1 << 53
+"""Whole numbers up to this are floats."""
+
+
+class Placing:
+    """Map rows to the points of a class's domain, which are in the order of `points_of`.
+
+    `everywhere` is a batch of all these points.
+
+    Parameters
+    ----------
+    cls
+        The class.
+
+    Examples
+    --------
+    >>> from littlestone.classes.conjunctions import Conjunctions
+    >>> placing = Placing(Conjunctions(["a", "b"]))
+    >>> placing.domain
+    {'a': (False, True), 'b': (False, True)}
+    >>> placing({"a": np.array([0, 1]), "b": np.array([True, False])})
+    array([1, 2])
+    """
+
+    def __init__(self, cls: HypothesisClass) -> None:
+        self.domain: dict[Column, tuple[Plain, ...]] = {}
+        self.everywhere: Batch
+        self._columns: list[tuple[Column, int, Place]] = []
+        if isinstance(cls, OnPoints):
+            points = _points(cls.grid)
+            self._columns = [(cls.column, cls.grid.count, _numbers(points))]
+            self.everywhere = points if cls.column is None else {cls.column: points}
+            return
+        kinds = kinds_of(cls)
+        for column, values in cls.domain().items():
+            if kinds.get(column, "value") == "number":
+                values = tuple(sorted(values, key=number_of))
+            self.domain[column] = values
+            place = _place(values, kinds.get(column, "value"), column)
+            self._columns.append((column, len(values), place))
+        self.everywhere = batch_of(self.domain)
+
+    @property
+    def points(self) -> int:
+        """Return how many points there are."""
+        sizes = [size for _, size, _ in self._columns]
+        return int(np.prod(sizes, dtype=object))
+
+    def __call__(self, batch: Batch) -> Indices:
+        index: Indices | None = None
+        for column, size, place in self._columns:
+            found = place(column_of(batch, column))
+            nowhere = found == NOWHERE
+            if index is not None:
+                nowhere |= index == NOWHERE
+                found = index * size + found
+            found[nowhere] = NOWHERE
+            index = found
+        if index is None:
+            raise AssertionError("a domain has at least one column")
+        return index
+
+
+def _place(values: tuple[Plain, ...], kind: Kind, column: Column) -> Place:
+    if kind == "number":
+        return _numbers(np.array([number_of(value) for value in values], dtype=object))
+    keys = {key_of(value): index for index, value in enumerate(values)}
+    if kind == "truth":
+        answers = np.array([keys.get(key_of(truth), NOWHERE) for truth in (False, True)])
+        return lambda array: answers[truths(array, str(column)).astype(np.intp)]
+    return lambda array: _values(array, keys)
+
+
+def _values(array: npt.NDArray[Any], keys: Mapping[bytes, int]) -> Indices:
+    """Return the point of each value. Values are identified by canonical bytes: (1,) == (True,)."""
+    if array.dtype.kind in "biufUS":
+        some, inverse = np.unique(array, return_inverse=True)
+        found = [keys.get(key_of(value), NOWHERE) for value in some]
+        return np.array(found, dtype=np.int64)[inverse]
+    return np.array([keys.get(key_of(value), NOWHERE) for value in array.tolist()], dtype=np.int64)
+
+
+def _numbers(points: npt.NDArray[Any]) -> Place:
+    """Return a function that finds numbers among ascending points, exactly."""
+    listed: list[Number] = points.tolist()
+    if all(isinstance(point, float) or abs(point) <= EXACT for point in (listed[0], listed[-1])):
+        floats = points.astype(np.float64)
+    else:
+        floats = None
+
+    def place(array: npt.NDArray[Any]) -> Indices:
+        if floats is None or array.dtype.kind not in "biuf":
+            one_by_one = [bisect_right(listed, number_of(value)) - 1 for value in array]
+            return np.maximum(np.array(one_by_one, dtype=np.int64), 0)
+        numbers = array.astype(np.float64)
+        found = np.searchsorted(floats, numbers, side="right") - 1
+        return np.asarray(np.where(np.isnan(numbers), 0, np.maximum(found, 0)))
+
+    return place
+
+
+def _points(grid: Grid | Edges) -> npt.NDArray[Any]:
+    """Return the points of a grid, all at once where floats can represent them exactly.
+
+    Over a common denominator they are whole numbers, and the quotient of two whole numbers that are
+    floats is the float nearest to it: what the grid says, one point at a time.
+    """
+    if isinstance(grid, Edges):
+        return np.array([grid[index] for index in range(grid.count)], dtype=object)
+    lo, hi, step = (Fraction(repr(end)) for end in (grid.lo, grid.hi, grid.step))
+    below = math.lcm(lo.denominator, step.denominator)
+    if any(abs(number) * below > EXACT for number in (lo, hi, Fraction(1))):
+        return np.array([grid[index] for index in range(grid.count)], dtype=object)
+    above = int(lo * below) + int(step * below) * np.arange(grid.count)
+    return above if below == 1 else above / below
+
+
+def batch_of(domain: Mapping[Column, tuple[Plain, ...]]) -> Batch:
+    """Return every example over a domain, as arrays of the plainest type that holds them."""
+    sizes = [len(values) for values in domain.values()]
+    places = np.indices(sizes).reshape(len(sizes), -1)
+    columns = {
+        column: _array(values)[place]
+        for (column, values), place in zip(domain.items(), places, strict=True)
+    }
+    if None in columns:
+        return columns[None]
+    return {str(column): array for column, array in columns.items()}
+
+
+def _array(values: tuple[Plain, ...]) -> npt.NDArray[Any]:
+    """Return values as an array that keeps every value's own type."""
+    if {type(value) for value in values} == {bool}:
+        return np.array(values, dtype=bool)
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array
+
+
+Counts: TypeAlias = npt.NDArray[np.int64]
+
+PAGE = 512
+"""Counts that are saved together."""
+MOST_RULES = 4_000_000
+MOST_CELLS = 200_000_000
+"""The largest table, in bytes."""
+
+
+def index_key(index: int) -> bytes:
+    """Return the key of a rule in the draw: its index in the public order of the class.
+
+    >>> index_key(258)
+    b'\\x00\\x00\\x00\\x00\\x00\\x00\\x01\\x02'
+    """
+    return index.to_bytes(8)
+
+
+class Evidence(ABC):
+    """Count the mistakes of every rule of a finite class since it was last cleared.
+
+    `penalised` is public: it counts as so many more mistakes of each rule.
+
+    Parameters
+    ----------
+    cls
+        The class.
+    """
+
+    penalised: Counts | int = 0
+
+    def __init__(self, cls: HypothesisClass) -> None:
+        self.cls = cls
+        self._place = Placing(cls)
+        self._net = np.zeros(self._place.points, dtype=np.int64)
+        self._positives = 0
+        self._cleared, self._changed = True, set[int]()
+
+    def __repr__(self) -> str:
+        return f"Evidence({self.cls!r}, private)"
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Return how many rules there are."""
+
+    @abstractmethod
+    def rule(self, index: int) -> Hypothesis:
+        """Return a rule, by its index in the public order."""
+
+    @abstractmethod
+    def _summed(self, net: Counts) -> Counts:
+        """Return, for each rule, the sum of what is given at the points that it says yes to."""
+
+    @property
+    def mistakes(self) -> Counts:
+        """Return the mistakes of each rule, in the public order."""
+        return self._positives + self._summed(self._net)
+
+    @property
+    def ballot(self) -> Counts:
+        """Return the scores of all rules: minus their mistakes, minus what is `penalised`."""
+        return -self.mistakes - self.penalised
+
+    def siding(self, old: Hypothesis, new: Hypothesis) -> Mask:
+        """Return which rules agree with one rule wherever it differs from another. Public.
+
+        Parameters
+        ----------
+        old
+            The rule to agree with.
+        new
+            The rule it differs from.
+
+        Returns
+        -------
+        array of bool
+            The answer for each rule, in the public order.
+        """
+        was, is_now = (self.cls.predict(rule, self._place.everywhere) for rule in (old, new))
+        differ = was != is_now
+        net = np.where(differ, np.where(is_now, -1, 1), 0)
+        wrong = int((differ & is_now).sum()) + self._summed(net)
+        return np.asarray(wrong == differ.sum())
+
+    @property
+    def votes(self) -> Mapping[Hypothesis, int]:
+        """Return nothing: there are no trees to vote."""
+        return {}
+
+    def learn(self, batch: Batch, answers: Mask, routes: Numbers) -> None:
+        """Count rounds.
+
+        Parameters
+        ----------
+        batch
+            The examples.
+        answers
+            Their labels.
+        routes
+            Ignored: there are no trees to route to.
+        """
+        places = self._place(batch)
+        inside = places != NOWHERE
+        np.add.at(self._net, places[inside], np.where(answers[inside], -1, 1))
+        self._changed |= set(np.unique(places[inside] // PAGE).tolist())
+        self._positives += int(answers[inside].sum())
+
+    def may_be_surprised(self, x: object, y: bool, right: Hypothesis) -> bool:
+        """Return True: every example counts, for some rule.
+
+        Parameters
+        ----------
+        x
+            The example.
+        y
+            Its label.
+        right
+            A rule that predicts it.
+
+        Returns
+        -------
+        bool
+            Always True.
+        """
+        return True
+
+    def named(self, key: bytes) -> Hypothesis:
+        """Return the rule of a key in the draw."""
+        return self.rule(int.from_bytes(key))
+
+    def restart(self, published: Hypothesis) -> None:
+        """Forget all rounds."""
+        self._net[:] = 0
+        self._positives = 0
+        self._cleared, self._changed = True, set()
+
+    def live(self) -> Live:
+        """Return the number of positives, which count for rules that say yes nowhere."""
+        return {"positives": self._positives}
+
+    def unsaved(self) -> Unsaved:
+        """Return the pages of counts that have changed since the last call."""
+        parts = {page: self._page(page).astype("<i8").tobytes() for page in sorted(self._changed)}
+        found = Unsaved(self._cleared, parts)
+        self._cleared, self._changed = False, set()
+        return found
+
+    def revive(self, live: Live, parts: Mapping[int, bytes]) -> None:
+        """Restore the counts that were saved.
+
+        Parameters
+        ----------
+        live
+            What `live` returned.
+        parts
+            The pages, by number.
+        """
+        self._positives, self._cleared = live["positives"], False
+        for page, part in parts.items():
+            self._page(page)[:] = np.frombuffer(part, "<i8")
+
+    def _page(self, page: int) -> Counts:
+        return self._net[page * PAGE : (page + 1) * PAGE]
+
+
+class _OnThresholds(Evidence):
+    """Count for thresholds: rule i says yes from point i on."""
+
+    cls: Cuts
+
+    @property
+    def size(self) -> int:
+        return self.cls.size
+
+    def rule(self, index: int) -> Hypothesis:
+        return self.cls.rule(index)
+
+    def _summed(self, net: Counts) -> Counts:
+        from_here = np.zeros(self.size, dtype=np.int64)
+        from_here[:-1] = np.cumsum(net[::-1])[::-1]
+        return from_here
+
+
+class _OnIntervals(Evidence):
+    """Count for intervals: rule 0 never says yes; the others go by last point, then by first."""
+
+    cls: Intervals
+
+    @property
+    def size(self) -> int:
+        return self.cls.size
+
+    def rule(self, index: int) -> Hypothesis:
+        if index == 0:
+            return next(self.cls.hypotheses())
+        last = (isqrt(8 * (index - 1) + 1) - 1) // 2
+        return self.cls.rule(index - 1 - last * (last + 1) // 2, last)
+
+    def _summed(self, net: Counts) -> Counts:
+        before = np.concatenate([[0], np.cumsum(net)])
+        inside = before[1:, None] - before[None, :-1]
+        return np.concatenate([[0], inside[np.tri(len(inside), dtype=bool)]])
+
+
+class _OnTable(Evidence):
+    """Count with a table: every rule evaluated at every point, once."""
+
+    def __init__(self, cls: HypothesisClass) -> None:
+        super().__init__(cls)
+        self._rules = list(cls.hypotheses())
+        points = self._place.everywhere
+        said = np.empty((len(self._rules), self._place.points), dtype=np.uint8)
+        for row, rule in zip(said, self._rules, strict=True):
+            row[:] = cls.predict(rule, points)
+        self._says = np.ascontiguousarray(said.T)
+
+    @property
+    def size(self) -> int:
+        return len(self._rules)
+
+    def rule(self, index: int) -> Hypothesis:
+        return self._rules[index]
+
+    def _summed(self, net: Counts) -> Counts:
+        total = np.zeros(self.size, dtype=np.int64)
+        for point in np.flatnonzero(net):
+            total += net[point] * self._says[point]
+        return total
+
+
+class _OfComplement(Evidence):
+    """Count for negations: they err where the class errs on the labels exchanged."""
+
+    def __init__(self, cls: Complement) -> None:
+        self.cls = cls
+        self._of = evidence(cls.of)
+
+    @property
+    def size(self) -> int:
+        return self._of.size
+
+    def rule(self, index: int) -> Hypothesis:
+        return negation(self._of.rule(index))
+
+    @property
+    def mistakes(self) -> Counts:
+        return self._of.mistakes
+
+    def _summed(self, net: Counts) -> Counts:
+        return self._of._summed(net)
+
+    def siding(self, old: Hypothesis, new: Hypothesis) -> Mask:
+        return self._of.siding(negation(old), negation(new))
+
+    def learn(self, batch: Batch, answers: Mask, routes: Numbers) -> None:
+        self._of.learn(batch, ~answers, routes)
+
+    def restart(self, published: Hypothesis) -> None:
+        self._of.restart(published)
+
+    def live(self) -> Live:
+        return self._of.live()
+
+    def unsaved(self) -> Unsaved:
+        return self._of.unsaved()
+
+    def revive(self, live: Live, parts: Mapping[int, bytes]) -> None:
+        self._of.revive(live, parts)
+
+
+def evidence(cls: HypothesisClass) -> Evidence:
+    """Return empty mistake counts for a finite class.
+
+    Parameters
+    ----------
+    cls
+        The class.
+
+    Returns
+    -------
+    Evidence
+        The counts.
+
+    Raises
+    ------
+    TooLarge
+        If they cannot be kept for every rule.
+
+    Examples
+    --------
+    >>> from littlestone.classes.thresholds import Thresholds
+    >>> found = evidence(Thresholds(1, 3))
+    >>> found.learn(np.array([1, 2, 3, 3]), np.array([False, True, True, True]), np.arange(4))
+    >>> found.mistakes, print(found.rule(1))
+    x >= 2
+    (array([1, 0, 1, 3]), None)
+    """
+    refusal = why_not(checked_class(cls))
+    if refusal is not None:
+        raise TooLarge(refusal)
+    match cls:
+        case Cuts():
+            return _OnThresholds(cls)
+        case Intervals():
+            return _OnIntervals(cls)
+        case Complement():
+            return _OfComplement(cls)
+    return _OnTable(cls)
+
+
+def why_not(cls: HypothesisClass) -> str | None:
+    """Return why the mistakes of every rule cannot be kept, or None if they can.
+
+    >>> from littlestone.classes.sets import Points
+    >>> print(why_not(Points()))
+    PrivateExperts draws from a list of all rules, and Points(column=None) has infinitely many: ...
+    """
+    if cls.size is None:
+        sentence = f"PrivateExperts draws from a list of all rules, and {cls!r} has infinitely many"
+    elif cls.size > MOST_RULES:
+        sentence = f"PrivateExperts weighs at most {MOST_RULES:,} rules: {cls!r} has {cls.size:,}"
+    elif isinstance(cls, Complement):
+        return why_not(cls.of)
+    elif isinstance(cls, Cuts | Intervals):
+        return None
+    else:
+        points = prod(len(values) for values in cls.domain().values())
+        if cls.size * points <= MOST_CELLS:
+            return None
+        table = f"{cls.size:,} rules x {points:,} points"
+        sentence = f"a table of {table} is above {MOST_CELLS:,} cells, the most that is written out"
+    return f"{sentence}: use DPSOA, which asks for no list"

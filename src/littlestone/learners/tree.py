@@ -1,0 +1,430 @@
+"""Derive the forest's random bits by hashing an address: a function, not a stream.
+
+`coins(seed, purpose, address)` is an integer hash, vectorised over addresses: the leaf of a round,
+the label that a vertex guesses, a tree's choice among collisions. A generator read in the order of
+use would let one replaced example shift all later random bits, and with them many votes. By
+address, one example changes what its own tree does and nothing else (docs/guarantee.md, Theorem 9);
+any batch size and any number of workers see the same bits.
+
+These bits are not secret: the privacy proof fixes them (Lemma 6.1). Secret noise is in `privacy`.
+
+Present a batch to the forest tree by tree, and search it from error to error.
+
+Rules that many trees hold are evaluated once, on every row; then the next error is a lookup. Any
+other rule is evaluated on the rows of its tree, a little ahead at a time.
+
+Represent a tree of the forest, a tournament of learners (Algorithm 1), and save it as data.
+
+A pertinent vertex holds a learner. A learner is determined by the examples it was updated with, in
+order, since it was fresh: that is how a tree is saved and loaded, whatever the class.
+"""
+
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from hashlib import blake2b
+from random import SystemRandom
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from littlestone.classes.base import HypothesisClass, State, learn_row, predict_row, predict_rows
+from littlestone.hypotheses.base import Hypothesis
+from littlestone.hypotheses.rows import Batch, packed, part_of, row_of, unpacked
+from littlestone.hypotheses.values import Mask, decode, encode
+
+Coins = npt.NDArray[np.uint64]
+
+
+class Purpose(IntEnum):
+    """Name what random bits are for: equal addresses for different purposes give different bits."""
+
+    TREE = 1
+    LEAF = 2
+    GUESS = 3
+    CHOICE = 4
+    FIRST = 5
+
+
+def coins(seed: int, purpose: Purpose, *address: Any) -> Coins:
+    """Return 64 random-looking bits for each address.
+
+    Parameters
+    ----------
+    seed : int
+        The seed; not secret.
+    purpose : Purpose
+        What the bits are for.
+    *address : int or array of int
+        The parts of the address, broadcast against each other.
+
+    Returns
+    -------
+    ndarray of uint64
+
+    Examples
+    --------
+    >>> coins(7, Purpose.LEAF, np.arange(3)) & np.uint64(15)
+    array([9, 6, 2], dtype=uint64)
+    >>> int(coins(7, Purpose.LEAF, 2)) == int(coins(7, Purpose.LEAF, np.arange(3))[2])
+    True
+    """
+    state = _mixed(np.uint64(seed & _ALL) ^ _mixed(np.uint64(purpose)))
+    with np.errstate(over="ignore"):
+        for part in address:
+            state = _mixed(state + _mixed(np.asarray(part).astype(np.uint64)))
+    return np.asarray(state)
+
+
+def below(size: Any, drawn: Coins) -> npt.NDArray[np.intp]:
+    """Map random bits to integers from 0 to size - 1.
+
+    Parameters
+    ----------
+    size : int or array of int
+        At most 2^32.
+    drawn : ndarray of uint64
+        What `coins` returned.
+
+    Returns
+    -------
+    ndarray of intp
+
+    Examples
+    --------
+    >>> below(3, coins(7, Purpose.TREE, np.arange(8)))
+    array([0, 0, 2, 0, 2, 1, 2, 1])
+    """
+    # Multiply and shift: a remainder would need the low bits too, and a division each.
+    high = drawn >> np.uint64(32)
+    return np.asarray((high * np.asarray(size).astype(np.uint64)) >> np.uint64(32)).astype(np.intp)
+
+
+def fresh_seed() -> int:
+    """Draw a seed that nobody chose. It need not be secret."""
+    return SystemRandom().getrandbits(63)
+
+
+def number_of(name: bytes) -> int:
+    """Return the number that stands for a name (a user's canonical bytes) in an address.
+
+    >>> number_of(b"alice") == number_of(b"alice") != number_of(b"bob")
+    True
+    """
+    return int.from_bytes(blake2b(name, digest_size=8).digest())
+
+
+_ALL = (1 << 64) - 1
+_STEP, _FIRST, _SECOND = (
+    np.uint64(0x9E3779B97F4A7C15),
+    np.uint64(0xBF58476D1CE4E5B9),
+    np.uint64(0x94D049BB133111EB),
+)
+
+
+def _mixed(state: Any) -> Any:
+    """Mix all bits with the finalizer of splitmix64 (Steele, Lea and Flood 2014)."""
+    with np.errstate(over="ignore"):
+        state = state + _STEP
+        state = (state ^ (state >> np.uint64(30))) * _FIRST
+        state = (state ^ (state >> np.uint64(27))) * _SECOND
+        return state ^ (state >> np.uint64(31))
+
+
+Indices = npt.NDArray[np.intp]
+AHEAD = 64
+"""The rows of the first window in which a rule is evaluated."""
+
+
+class Shown:
+    """Hold rows in the order of their trees: a *place* is a position in that order.
+
+    Parameters
+    ----------
+    cls : HypothesisClass
+        The class that is learned.
+    batch : Batch
+        The examples.
+    answers : Mask
+        Their labels.
+    order : Indices
+        The row at each place.
+    wrong : Mapping of Hypothesis to Mask
+        For each common rule, the rows that it gets wrong.
+    """
+
+    def __init__(
+        self,
+        cls: HypothesisClass,
+        batch: Batch,
+        answers: Mask,
+        order: Indices,
+        wrong: Mapping[Hypothesis, Mask],
+    ) -> None:
+        self._cls, self._batch, self._answers, self._order = cls, batch, answers, order
+        self._errors = {rule: np.flatnonzero(mask[order]).tolist() for rule, mask in wrong.items()}
+
+    def row(self, place: int) -> int:
+        """Return the row at a place."""
+        return int(self._order[place])
+
+    def example(self, place: int) -> tuple[object, bool]:
+        """Return the example and the label at a place."""
+        row = self._order[place]
+        return row_of(self._batch, row), bool(self._answers[row])
+
+    def next_error(self, rule: Hypothesis, start: int, stop: int) -> int | None:
+        """Find the next error of a rule.
+
+        Parameters
+        ----------
+        rule : Hypothesis
+            The rule.
+        start, stop : int
+            Places; `stop` is not included.
+
+        Returns
+        -------
+        int or None
+            The first place that the rule gets wrong.
+        """
+        known = self._errors.get(rule)
+        if known is not None:
+            at = bisect_left(known, start)
+            return known[at] if at < len(known) and known[at] < stop else None
+        ahead = AHEAD
+        while start < stop:
+            end = min(stop, start + ahead)
+            wrong = self.errors(rule, slice(start, end))
+            first = int(wrong.argmax())
+            if wrong[first]:
+                return start + first
+            start, ahead = end, 2 * ahead
+        return None
+
+    def errors(self, rule: Hypothesis, places: Any) -> Mask:
+        """Return which places a rule gets wrong.
+
+        Parameters
+        ----------
+        rule : Hypothesis
+            The rule.
+        places : Indices or slice
+            The places.
+
+        Returns
+        -------
+        Mask
+        """
+        rows = self._order[places]
+        return np.asarray(
+            predict_rows(self._cls, rule, part_of(self._batch, rows)) != self._answers[rows]
+        )
+
+
+ROOT = 1
+"""Vertices of a tree are numbered as in a heap: 1 is the root, 2v and 2v + 1 the children of v."""
+
+
+class Learner(NamedTuple):
+    """Hold the learner of a pertinent vertex.
+
+    Parameters
+    ----------
+    state : State or None
+        The state of the class's learner; None while it only holds the published rule.
+    rule : Hypothesis or None
+        Its rule; None if it has none.
+    taught : tuple or None
+        All examples it was updated with since it was fresh, in order; None when it is dead.
+    """
+
+    state: State | None
+    rule: Hypothesis | None
+    taught: tuple[tuple[object, bool], ...] | None = ()
+
+
+DEAD = Learner(None, None, None)
+
+
+@dataclass
+class Tree:
+    """Hold one tournament.
+
+    Parameters
+    ----------
+    leaves : int
+        The number of leaves: a power of two.
+    pertinent : dict of int to Learner
+        The learner of each pertinent vertex.
+    voter : int
+        The vertex whose rule is the tree's vote.
+    merges : int
+        How many plays there were; part of the address of random bits.
+    generation : int
+        How often the tree was replaced; part of the address of random bits.
+    """
+
+    leaves: int
+    pertinent: dict[int, Learner]
+    voter: int
+    merges: int = 0
+    generation: int = 0
+    owner: Indices = field(init=False)
+    """The pertinent vertex above each leaf."""
+
+    def __post_init__(self) -> None:
+        self.owner = np.arange(self.leaves, 2 * self.leaves)
+
+    @property
+    def vote(self) -> Hypothesis | None:
+        """Return the rule that the tree votes for, if any."""
+        return self.pertinent[self.voter].rule
+
+    @property
+    def rules(self) -> list[Hypothesis]:
+        """Return the rules of the pertinent vertices."""
+        return [held.rule for held in self.pertinent.values() if held.rule is not None]
+
+
+def taught(cls: HypothesisClass, learner: Learner, x: object, y: bool) -> Learner:
+    """Return a learner after an update with a mistake.
+
+    Parameters
+    ----------
+    cls : HypothesisClass
+        The class that is learned.
+    learner : Learner
+        The learner that made the mistake.
+    x : object
+        The example.
+    y : bool
+        Its label.
+
+    Returns
+    -------
+    Learner
+    """
+    updates = (*(learner.taught or ()), (x, y))
+    state, rule = learner.state, learner.rule
+    if state is None:
+        # The published rule was held without a state: start the class's learner here.
+        state = cls.start()
+        rule = cls.hypothesis(state)
+        if rule is None or predict_row(rule, x) == y:
+            return Learner(state, rule, updates)
+    return Learner(*learn_row(cls, state, x, y), updates)
+
+
+def next_surprise(tree: Tree, shown: Shown, leaves: Indices, begin: int, at: int) -> int | None:
+    """Find the next mistake of a tree.
+
+    Parameters
+    ----------
+    tree : Tree
+        The tree.
+    shown : Shown
+        The batch, in the order of the trees.
+    leaves : Indices
+        The leaf of each row of the tree.
+    begin : int
+        The place of the tree's first row.
+    at : int
+        The place to search from.
+
+    Returns
+    -------
+    int or None
+        The first place from `at` on at which the vertex that the row reaches is wrong.
+    """
+    end = begin + len(leaves)
+    if len(tree.pertinent) == 1:
+        return None if tree.vote is None else shown.next_error(tree.vote, at, end)
+    owners, wrong = tree.owner[leaves[at - begin :]], np.zeros(end - at, dtype=bool)
+    for vertex, learner in tree.pertinent.items():
+        mine = np.flatnonzero(owners == vertex)
+        if len(mine) and learner.rule is not None:
+            wrong[mine] = shown.errors(learner.rule, at + mine)
+    first = int(np.argmax(wrong))
+    return at + first if wrong[first] else None
+
+
+def disagree(pertinent: dict[int, Learner], vertex: int) -> bool:
+    """Tell whether a vertex and its sibling are both pertinent and do not hold the same rule.
+
+    Parameters
+    ----------
+    pertinent : dict of int to Learner
+        The pertinent vertices of a tree.
+    vertex : int
+        One of them.
+
+    Returns
+    -------
+    bool
+        Also True if the vertex has no rule.
+    """
+    sibling = pertinent.get(vertex ^ 1)
+    if sibling is None:
+        return False
+    rule = pertinent[vertex].rule
+    return rule is None or rule != sibling.rule
+
+
+def leaves_below(leaves: int, vertex: int) -> slice:
+    """Return the leaves below a vertex.
+
+    Parameters
+    ----------
+    leaves : int
+        The leaves of the tree.
+    vertex : int
+        The vertex.
+
+    Returns
+    -------
+    slice
+    """
+    depth = leaves.bit_length() - vertex.bit_length()
+    return slice((vertex << depth) - leaves, ((vertex + 1) << depth) - leaves)
+
+
+def written(tree: Tree) -> bytes:
+    """Return a tree as canonical bytes: for each vertex, the examples it was updated with."""
+    held = []
+    for vertex, (_, _, updates) in tree.pertinent.items():
+        data = None if updates is None else tuple((packed(x), y) for x, y in updates)
+        held.append((vertex, data))
+    return encode((tree.voter, tree.merges, tree.generation, *held))
+
+
+def read_tree(cls: HypothesisClass, fresh: Learner, leaves: int, part: bytes) -> Tree:
+    """Load the tree that `written` saved, by updating fresh learners again.
+
+    Parameters
+    ----------
+    cls : HypothesisClass
+        The class that is learned.
+    fresh : Learner
+        What every leaf held when the epoch began.
+    leaves : int
+        The leaves of the tree.
+    part : bytes
+        What `written` returned.
+
+    Returns
+    -------
+    Tree
+    """
+    values: Any = decode(part)
+    voter, merges, generation, *held = values
+    tree = Tree(leaves, {}, voter, merges, generation)
+    for vertex, updates in held:
+        learner = DEAD if updates is None else fresh
+        for x, y in updates or ():
+            learner = taught(cls, learner, unpacked(x), y)
+        tree.pertinent[vertex] = learner
+        tree.owner[leaves_below(leaves, vertex)] = vertex
+    return tree

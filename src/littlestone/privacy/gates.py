@@ -1,0 +1,590 @@
+"""Combine a monitor, which decides when to change, with a selector, which decides what to.
+
+Only here does private become public. A gate's `check` is called on a public schedule; what it
+returns, (fired, key or None), is the transcript, and the transcript is all that is released.
+`HistSparse` is Alg. 2 of the paper (Lemma 5.3), repaired; the gate that counts mistakes is in
+`epochs`. Proofs: docs/guarantee.md, Theorem 7.
+
+Gate the practical plan with epochs: a firing starts afresh, so epochs compose in parallel.
+
+The monitor is paid once, because each round is read in one of its epochs only (after Asi, Feldman,
+Koren and Talwar 2023). The ballot, too, holds only rounds since the last firing, so the selector
+is paid once: releases are unlimited and nothing is ever used up. Proofs: docs/guarantee.md,
+Theorems 3, 7 and 10.
+
+Select at every check: no monitor, many releases, composition solved (Thm 4.2 of the paper).
+
+Each selection reads the whole stream so far, so all of them add up; to how much is not quoted from
+Lemma 5.4 but solved (`per_release`). Proof: docs/guarantee.md, Theorem 11.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, NamedTuple, Protocol, SupportsIndex, TypeVar
+
+import numpy as np
+
+from littlestone.privacy.accounting import (
+    NOTHING,
+    Cost,
+    Event,
+    Guarantee,
+    Unit,
+    composed_epsilon,
+    per_release,
+    spent,
+)
+from littlestone.privacy.histogram import StableHistogram, counted
+from littlestone.privacy.mechanism import Spender, State, whole_field
+from littlestone.privacy.noise import Noise
+from littlestone.privacy.parameters import (
+    BadParameter,
+    Numbers,
+    Real,
+    positive,
+    probability,
+    whole,
+    whole_numbers,
+)
+from littlestone.privacy.selection import DrawnAndKept
+from littlestone.privacy.sparse_vector import AboveThreshold, MistakesMonitor
+
+Ballot = TypeVar("Ballot")
+BallotIn = TypeVar("BallotIn", contravariant=True)
+
+
+class Selector(Protocol[BallotIn]):
+    """Pick a key from a private ballot, at a stated cost."""
+
+    name: str
+    cost: Cost
+
+    def select(
+        self, ballot: BallotIn, noise: Noise, release: int, leave_out: bytes | None = None
+    ) -> bytes | None:
+        """Select a key, or None.
+
+        Parameters
+        ----------
+        ballot
+            Votes or scores (private).
+        noise
+            Where all noise is drawn.
+        release
+            The number of the release: part of the address of every draw.
+        leave_out
+            A public key that is no candidate.
+
+        Returns
+        -------
+        bytes or None
+            The key, which is public.
+        """
+
+    def promise(self) -> dict[str, str]:
+        """Return the public parameters on which the guarantee rests."""
+
+
+class Decision(NamedTuple):
+    """Hold what one check makes public."""
+
+    fired: bool
+    key: bytes | None
+
+
+STAY = Decision(False, None)
+
+
+class Step(NamedTuple):
+    """Hold how many checks a run made, and what the last one decided."""
+
+    checks: int
+    decision: Decision
+
+
+class Gate(Spender, Generic[Ballot]):
+    """Hold what the gates share: the published key, the releases made so far, the ledger.
+
+    Parameters
+    ----------
+    noise
+        Where all noise is drawn.
+    selector
+        Picks the key at a firing.
+    published
+        The first key, which no release has named.
+    leave_out_published
+        Whether the published key is left out of the next selection. It is public, so this is free.
+    unit
+        What is protected whole: an event or a user.
+    """
+
+    def __init__(
+        self,
+        noise: Noise,
+        selector: Selector[Ballot],
+        published: bytes,
+        leave_out_published: bool,
+        unit: Unit,
+    ) -> None:
+        super().__init__()
+        if type(published) is not bytes:
+            raise BadParameter(f"the first published key must be bytes, not {published!r}")
+        if unit not in ("event", "user"):
+            raise BadParameter(f"the unit is 'event' or 'user', not {unit!r}")
+        self._noise, self._selector = noise, selector
+        self.published, self.leave_out_published, self.unit = published, leave_out_published, unit
+        self.releases_made = 0
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Return what the whole transcript guarantees, however long it gets."""
+        return Guarantee.of(self._total(), self._noise, self.unit, self._user_cap)
+
+    @property
+    def _user_cap(self) -> int | None:
+        """Return how many rounds of a user count, where there is a limit."""
+        return None
+
+    @property
+    @abstractmethod
+    def ledger(self) -> tuple[Event, ...]:
+        """Return every use of a mechanism so far."""
+
+    @property
+    @abstractmethod
+    def spent(self) -> Cost:
+        """Return what the ledger adds up to: never more than the guarantee."""
+
+    @abstractmethod
+    def _total(self) -> Cost:
+        """Return the exact cost of everything this gate may ever do."""
+
+    def _release(self, ballot: Ballot) -> Decision:
+        """Charge a release, then select. None leaves the published key in place."""
+        # Charged first: a selection that fails on the way, or selects None, has been paid for.
+        number = self.releases_made
+        self.releases_made += 1
+        leave_out = self.published if self.leave_out_published else None
+        key = self._selector.select(ballot, self._noise, number, leave_out)
+        if key is not None:
+            self.published = key
+        return Decision(True, key)
+
+    def _event(self, mechanism: str, cost: Cost, epoch: int | None = None) -> Event:
+        return Event(mechanism, cost, epoch, repr(self._noise))
+
+    def _promise(self) -> State:
+        return {
+            "selector": self._selector.promise(),
+            "leave_out_published": self.leave_out_published,
+            "unit": self.unit,
+        }
+
+    def _live(self) -> State:
+        return {"published": self.published.hex(), "releases_made": self.releases_made}
+
+    def _revive(self, live: State) -> None:
+        self.published = bytes.fromhex(live["published"])
+        self.releases_made = whole_field(live, "releases_made")
+
+
+class HistSparse(Gate[Mapping[bytes, int]]):
+    """Fire when the published rule has lost its votes, then select by votes (Alg. 2, repaired).
+
+    Requires: given the transcript, a replaced example (or user) moves at most one vote.
+    Promises: the transcript is (epsilon, delta)-differentially private. The sparse vector has
+    epsilon/2; each of `releases` histograms has epsilon/(2 releases) and delta/releases. The last
+    firing still releases; then the gate is exhausted and serves its key for ever. The query is the
+    number of trees that do not vote for the published key, which stays among the candidates.
+
+    Parameters
+    ----------
+    noise
+        Where all noise is drawn.
+    epsilon, delta
+        What the whole transcript costs.
+    releases
+        How often it may fire.
+    trees
+        How many trees vote.
+    threshold
+        The lost votes at which it fires, before noise (public).
+    published
+        The first key.
+    selector
+        The mechanism that selects a key by votes.
+    unit
+        What is protected whole. Per user, all rounds of a user must reach one tree.
+
+    Examples
+    --------
+    >>> from littlestone.privacy.testing import ScriptedNoise
+    >>> gate = HistSparse(ScriptedNoise({}), epsilon=1, delta=1e-6, releases=1, trees=200,
+    ...                   threshold=100, published=b"old")
+    >>> gate.check({b"old": 150, b"new": 50})
+    Decision(fired=False, key=None)
+    >>> gate.check({b"old": 60, b"new": 140})
+    Decision(fired=True, key=b'new')
+    >>> gate.exhausted, gate.published
+    (True, b'new')
+    """
+
+    def __init__(
+        self,
+        noise: Noise,
+        *,
+        epsilon: Real,
+        delta: Real,
+        releases: int,
+        trees: int,
+        threshold: int,
+        published: bytes,
+        selector: type[StableHistogram] | type[DrawnAndKept] = StableHistogram,
+        unit: Unit = "event",
+    ) -> None:
+        self.cost = Cost(positive(epsilon, "epsilon"), probability(delta, "delta"))
+        self.releases = whole(releases, "releases", least=1)
+        self.trees, self.threshold = whole(trees, "trees", least=1), whole(threshold, "threshold")
+        half = self.cost.epsilon / 2
+        chosen = selector(epsilon=half / releases, delta=self.cost.delta / releases)
+        super().__init__(noise, chosen, published, False, unit)
+        self._monitor = AboveThreshold(noise, epsilon=half, releases=releases)
+
+    @property
+    def exhausted(self) -> bool:
+        """Return whether the published key is final."""
+        return self._monitor.exhausted
+
+    def check(self, votes: Mapping[bytes, int]) -> Decision:
+        """Make one scheduled check of the votes (private); the decision is public."""
+        counts = counted(votes)
+        with self._step:
+            if self._monitor.check(self.trees - counts.get(self.published, 0), self.threshold):
+                return self._release(counts)
+            return STAY
+
+    def run(self, lost: Numbers, ballot: Callable[[int], Mapping[bytes, int]]) -> Step:
+        """Make checks in a row, up to the first that fires: as many calls of `check`, in one.
+
+        Parameters
+        ----------
+        lost
+            The number of trees that do not vote for the published key, at each check (private).
+        ballot
+            Returns the votes at a check of this run, by its index; called at a firing only.
+
+        Returns
+        -------
+        Step
+            How many checks were made, and the decision of the last.
+        """
+        with self._step:
+            fired = self._monitor.run(lost, self.threshold)
+            if fired is None:
+                return Step(len(lost), STAY)
+            return Step(fired + 1, self._release(counted(ballot(fired))))
+
+    @property
+    def ledger(self) -> tuple[Event, ...]:
+        monitor = self._event("sparse vector", self._monitor.cost)
+        release = self._event(self._selector.name, self._selector.cost)
+        return (monitor, *[release] * self.releases_made)
+
+    @property
+    def spent(self) -> Cost:
+        return spent(self.ledger)
+
+    def _total(self) -> Cost:
+        return self._monitor.cost + self._selector.cost.times(self.releases)
+
+    def _promise(self) -> State:
+        return {
+            **super()._promise(),
+            "monitor": self._monitor._promise(),
+            "trees": self.trees,
+            "threshold": self.threshold,
+        }
+
+    def _live(self) -> State:
+        return {**super()._live(), "monitor": self._monitor._state()}
+
+    def _revive(self, live: State) -> None:
+        super()._revive(live)
+        self._monitor.resume(live["monitor"])
+        if self.releases_made != self._monitor.firings:
+            raise BadParameter("the state counts releases and firings differently")
+
+
+class MistakesGate(Gate[Ballot]):
+    """Fire when the published rule makes too many mistakes, then select.
+
+    Requires: given the transcript, a replaced example changes the mistakes of one check by at most
+    one, and the ballot within the selector's terms; the ballot holds rounds since the last firing
+    only: *epochs all the way*, each with the whole budget, without end.
+    Per user: at most `cap` rounds a user over the whole stream, and the rounds that a user has in
+    one epoch reach one tree, so that they move one vote (for scores: a sensitivity of `cap`).
+    Promises: the transcript is differentially private at `guarantee`.
+
+    Parameters
+    ----------
+    noise
+        Where all noise is drawn.
+    epsilon
+        The monitor's epsilon, paid once.
+    selector
+        Picks the key at a firing.
+    threshold
+        Returns the threshold for (age, refusals): the rounds since the epoch began (one number, or
+        an array for a run of checks), and how often in a row the selector has returned None. It is
+        public, because it reads nothing else.
+    published
+        The first key.
+    check_every
+        The rounds from one check to the next.
+    restart_every
+        The rounds after which an epoch of the monitor ends without a firing, or None.
+    cap
+        The most rounds of one user; for `unit="user"` only.
+    leave_out_published
+        Whether the published key is left out of the next selection.
+    unit
+        What is protected whole: an event or a user.
+
+    Examples
+    --------
+    >>> from littlestone.privacy import StableHistogram
+    >>> from littlestone.privacy.testing import ScriptedNoise
+    >>> gate = MistakesGate(ScriptedNoise({}), epsilon=0.25, published=b"old", check_every=8,
+    ...                     selector=StableHistogram(epsilon=0.75, delta=1e-6),
+    ...                     threshold=lambda age, refusals: 12)
+    >>> gate.check(7, {b"new": 30})
+    Decision(fired=False, key=None)
+    >>> gate.check(7, {b"new": 60})
+    Decision(fired=True, key=b'new')
+    >>> print(gate.guarantee)
+    no privacy at all: the noise was ScriptedNoise(NOT PRIVATE)
+    """
+
+    def __init__(
+        self,
+        noise: Noise,
+        *,
+        epsilon: Real,
+        selector: Selector[Ballot],
+        threshold: Callable[[Any, int], Any],
+        published: bytes,
+        check_every: int = 1,
+        restart_every: int | None = None,
+        cap: int | None = None,
+        leave_out_published: bool = True,
+        unit: Unit = "event",
+    ) -> None:
+        super().__init__(noise, selector, published, leave_out_published, unit)
+        if (unit == "user") != (cap is not None):
+            raise BadParameter("unit='user' needs a cap on a user's rounds, and only it has one")
+        self._monitor = MistakesMonitor(noise, epsilon=epsilon, cap=1 if cap is None else cap)
+        self._threshold = threshold
+        self.check_every = whole(check_every, "check_every", least=1)
+        self.restart_every = (
+            None if restart_every is None else whole(restart_every, "restart_every", least=1)
+        )
+        self.age = self.refusals = 0
+
+    @property
+    def exhausted(self) -> bool:
+        """Return False: with epochs the published key is never final."""
+        return False
+
+    def check(self, mistakes: SupportsIndex, ballot: Ballot) -> Decision:
+        """Make one scheduled check. After a firing the caller empties what its ballots hold.
+
+        Parameters
+        ----------
+        mistakes
+            The mistakes of the last `check_every` rounds (private).
+        ballot
+            What the selector reads (private).
+
+        Returns
+        -------
+        Decision
+            Whether it fired, and the key selected: both public.
+        """
+        mistakes = whole(mistakes, "mistakes", least=0)
+        if mistakes > self.check_every:
+            raise BadParameter(f"{mistakes} mistakes in {self.check_every} rounds")
+        with self._step:
+            age = self.age + self.check_every
+            fired = self._monitor.check(mistakes, self._threshold(age, self.refusals))
+            self.age = age
+            if fired:
+                return self._fire(ballot)
+            self._restart_if_due()
+            return STAY
+
+    def run(self, mistakes: Numbers, ballot: Callable[[int], Ballot]) -> Step:
+        """Make checks in a row, up to the first that fires: as many calls of `check`, in one.
+
+        Parameters
+        ----------
+        mistakes
+            The mistakes of each check (private).
+        ballot
+            Returns the ballot at a check of this run, by its index; called at a firing only.
+
+        Returns
+        -------
+        Step
+            How many checks were made, and the decision of the last.
+        """
+        counts = whole_numbers(mistakes, "mistakes", least=0)
+        if len(counts) and counts.max() > self.check_every:
+            raise BadParameter(f"{counts.max()} mistakes in {self.check_every} rounds")
+        with self._step:
+            done = 0
+            while done < len(counts):
+                part = counts[done : done + self.checks_to_restart]
+                ages = self.age + self.check_every * np.arange(1, len(part) + 1)
+                limits = np.broadcast_to(self._threshold(ages, self.refusals), ages.shape)
+                fired = self._monitor.run(part, limits)
+                if fired is not None:
+                    return Step(done + fired + 1, self._fire(ballot(done + fired)))
+                done += len(part)
+                self.age += len(part) * self.check_every
+                self._restart_if_due()
+            return Step(len(counts), STAY)
+
+    @property
+    def checks_to_restart(self) -> int:
+        """Return how many checks are left before the public restart."""
+        if self.restart_every is None:
+            return 1 << 62
+        return -(-(self.restart_every - self.age) // self.check_every)
+
+    def _restart_if_due(self) -> None:
+        if self.restart_every is not None and self.age >= self.restart_every:
+            self._monitor.restart()
+            self.age = 0
+
+    def _fire(self, ballot: Ballot) -> Decision:
+        self.age = 0
+        decision = self._release(ballot)
+        self.refusals = self.refusals + 1 if decision.key is None else 0
+        return decision
+
+    @property
+    def ledger(self) -> tuple[Event, ...]:
+        name, cost = self._selector.name, self._selector.cost
+        return (
+            self._event("mistakes monitor", self._monitor.cost),
+            *(self._event(name, cost, epoch) for epoch in range(self.releases_made)),
+        )
+
+    @property
+    def spent(self) -> Cost:
+        """Return what `spent(ledger, touched=cap)` adds up to, without writing the ledger out."""
+        read = min(self.releases_made, self._monitor.cap)
+        return self._monitor.cost + self._selector.cost.times(read)
+
+    @property
+    def _user_cap(self) -> int | None:
+        return self._monitor.cap if self.unit == "user" else None
+
+    def _total(self) -> Cost:
+        # Theorem 7: one unit's rounds are read by at most `cap` selections (per event, one).
+        return self._monitor.cost + self._selector.cost.times(self._monitor.cap)
+
+    def _promise(self) -> State:
+        return {
+            **super()._promise(),
+            "monitor": self._monitor._promise(),
+            "check_every": self.check_every,
+            "restart_every": self.restart_every,
+        }
+
+    def _live(self) -> State:
+        return {
+            **super()._live(),
+            "age": self.age,
+            "refusals": self.refusals,
+            "monitor": self._monitor._state(),
+        }
+
+    def _revive(self, live: State) -> None:
+        super()._revive(live)
+        self.age, self.refusals = whole_field(live, "age"), whole_field(live, "refusals")
+        self._monitor.resume(live["monitor"])
+
+
+class EveryCheck(Gate[Mapping[bytes, int]]):
+    """Ask the stable histogram at every check, `releases` times at most.
+
+    Requires: given the transcript, a replaced example moves at most one vote of each ballot.
+    Promises: the transcript is (epsilon, delta)-differentially private.
+
+    Parameters
+    ----------
+    noise
+        Where all noise is drawn.
+    epsilon, delta
+        What the whole transcript costs.
+    releases
+        How many selections are made at most.
+    published
+        The first key.
+
+    Examples
+    --------
+    >>> from littlestone.privacy.testing import ScriptedNoise
+    >>> gate = EveryCheck(ScriptedNoise({}), epsilon=20, delta=1e-6, releases=2, published=b"old")
+    >>> gate.check({b"new": 30}), gate.check({b"new": 1}), gate.exhausted
+    (Decision(fired=True, key=b'new'), Decision(fired=True, key=None), True)
+    """
+
+    def __init__(
+        self, noise: Noise, *, epsilon: Real, delta: Real, releases: int, published: bytes
+    ) -> None:
+        self.releases = whole(releases, "releases", least=1)
+        self._asked = Cost(positive(epsilon, "epsilon"), probability(delta, "delta"))
+        each = per_release(self._asked, self.releases)
+        selector = StableHistogram(epsilon=each.epsilon, delta=each.delta)
+        super().__init__(noise, selector, published, False, "event")
+
+    @property
+    def each(self) -> Cost:
+        """Return what one selection costs."""
+        return self._selector.cost
+
+    @property
+    def exhausted(self) -> bool:
+        """Return whether every release has been made."""
+        return self.releases_made >= self.releases
+
+    def check(self, ballot: Mapping[bytes, int]) -> Decision:
+        """Select once; None leaves the published key in place."""
+        with self._step:
+            return STAY if self.exhausted else self._release(ballot)
+
+    @property
+    def ledger(self) -> tuple[Event, ...]:
+        return (self._event(self._selector.name, self.each),) * self.releases_made
+
+    @property
+    def spent(self) -> Cost:
+        """Return what the releases so far compose to, solved; never more than the guarantee."""
+        made = self.releases_made
+        if made == 0:
+            return NOTHING
+        delta = self._asked.delta
+        return Cost(composed_epsilon(self.each, made, delta), delta)
+
+    def _total(self) -> Cost:
+        return self._asked
+
+    def _promise(self) -> dict[str, object]:
+        return {
+            **super()._promise(),
+            "asked": [str(self._asked.epsilon), str(self._asked.delta)],
+            "releases": self.releases,
+        }

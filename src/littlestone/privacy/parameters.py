@@ -1,0 +1,331 @@
+"""Turn parameters into exact rationals, once; they are never rounded in our favour.
+
+Promises: epsilon, delta and every noise scale are `Fraction`s; `exp` is only ever met between two
+rationals that enclose it; a float is made for a report alone, and rounded up.
+"""
+
+import math
+import operator
+from collections.abc import Sequence
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+from typing import Any, SupportsIndex, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from littlestone.errors import LittlestoneError
+
+Real: TypeAlias = float | Fraction
+
+
+MOST = 1 << 40
+"""The largest number in a list, so that 64 bits hold their sums and any noise."""
+
+SMALLEST_EPSILON, LARGEST_EPSILON = Fraction(1, 10**9), 10**6
+"""What a plan is made for. Below, noise is wider than any count; above, there is no privacy."""
+SMALLEST_DELTA = Fraction(1, 10**100)
+"""What a plan is made for: floats hold it, divided by any horizon."""
+LONGEST_HORIZON = MOST
+"""No stream is longer, and counts of its mistakes stay within `MOST`."""
+
+
+class BadParameter(LittlestoneError, ValueError):
+    """Report a parameter that cannot be used; raised before any noise is drawn."""
+
+
+def positive(value: Real, name: str) -> Fraction:
+    """Return the rational that a number above zero is exactly.
+
+    Parameters
+    ----------
+    value
+        The number; it must be finite and above zero.
+    name
+        What it is called in the error.
+
+    Returns
+    -------
+    Fraction
+        The number.
+
+    Examples
+    --------
+    >>> positive(0.5, "epsilon")
+    Fraction(1, 2)
+    >>> positive(float("nan"), "epsilon")
+    Traceback (most recent call last):
+    littlestone.privacy.parameters.BadParameter: epsilon must be a finite number above 0, not nan
+    """
+    exact = _rational(value)
+    if exact is None or exact <= 0:
+        raise BadParameter(f"{name} must be a finite number above 0, not {value}")
+    return exact
+
+
+def probability(value: Real, name: str) -> Fraction:
+    """Return the rational that a probability is exactly.
+
+    Parameters
+    ----------
+    value
+        The probability; it must lie strictly between 0 and 1.
+    name
+        What it is called in the error.
+
+    Returns
+    -------
+    Fraction
+        The probability.
+
+    Examples
+    --------
+    >>> probability(Fraction(1, 10**6), "delta")
+    Fraction(1, 1000000)
+    >>> probability(0, "delta")
+    Traceback (most recent call last):
+    littlestone.privacy.parameters.BadParameter: delta must lie strictly between 0 and 1, not 0
+    """
+    exact = _rational(value)
+    if exact is None or not 0 < exact < 1:
+        raise BadParameter(f"{name} must lie strictly between 0 and 1, not {value}")
+    return exact
+
+
+def whole(value: SupportsIndex, name: str, least: int | None = None) -> int:
+    """Return a whole number as a Python integer.
+
+    Parameters
+    ----------
+    value
+        The number: no float, no boolean.
+    name
+        What it is called in the error.
+    least
+        The smallest number allowed, if there is one.
+
+    Returns
+    -------
+    int
+        The number.
+
+    Examples
+    --------
+    >>> whole(3, "releases", least=1)
+    3
+    >>> whole(0, "releases", least=1)
+    Traceback (most recent call last):
+    littlestone.privacy.parameters.BadParameter: releases must be at least 1, not 0
+    """
+    try:
+        exact = operator.index(value)
+    except TypeError:
+        exact = None
+    if exact is None or isinstance(value, bool):
+        raise BadParameter(f"{name} must be a whole number, not {value!r}")
+    if least is not None and exact < least:
+        raise BadParameter(f"{name} must be at least {least}, not {exact}")
+    return exact
+
+
+def planned_epsilon(value: Real, shares: int = 1, of: str = "") -> Fraction:
+    """Return the epsilon of a plan as an exact rational.
+
+    Parameters
+    ----------
+    value
+        The epsilon that a person asks for.
+    shares
+        Into how many equal parts it is divided.
+    of
+        What divides it, for the sentence of a refusal.
+
+    Returns
+    -------
+    Fraction
+        The whole epsilon, not a part of it.
+
+    Raises
+    ------
+    BadParameter
+        If it is no positive number, or outside the range in which a plan can be made: then a search
+        for constants would not end, or end in numbers that no stream reaches.
+
+    >>> planned_epsilon(1e-6, shares=10_000, of="a cap")
+    Traceback (most recent call last):
+    littlestone...BadParameter: epsilon 1e-06 shared by a cap is too small: below ...
+    """
+    exact = positive(value, "epsilon")
+    if exact > LARGEST_EPSILON:
+        raise BadParameter(
+            f"epsilon must be at most {LARGEST_EPSILON:,}, not {value}: above 10 it hardly "
+            "protects anyone, and up there nobody at all; a usual choice is 1"
+        )
+    if exact < shares * SMALLEST_EPSILON:
+        shared = f" shared by {of}" if of else ""
+        raise BadParameter(
+            f"epsilon {value}{shared} is too small: below {float(SMALLEST_EPSILON):g} the noise is "
+            "wider than any stream is long, and no rule would ever change; a usual choice is 1"
+        )
+    return exact
+
+
+def planned_delta(value: Real) -> Fraction:
+    """Return the delta of a plan as an exact rational; refuse one that no plan can be made for.
+
+    >>> planned_delta(1e-300)
+    Traceback (most recent call last):
+    littlestone.privacy.parameters.BadParameter: delta must be at least 1e-100, not 1e-300: ...
+    """
+    exact = probability(value, "delta")
+    if exact < SMALLEST_DELTA:
+        raise BadParameter(
+            f"delta must be at least {float(SMALLEST_DELTA):g}, not {value}: each tenth of it "
+            "costs votes, and so unlikely a failure needs no protection; 1e-9 is a usual choice"
+        )
+    return exact
+
+
+def planned_horizon(value: SupportsIndex) -> int:
+    """Return the horizon of a plan; refuse one that no stream reaches.
+
+    >>> planned_horizon(10**13)
+    Traceback (most recent call last):
+    littlestone...BadParameter: horizon must be at most 2^40 rounds (about 10^12), ...
+    """
+    exact = whole(value, "horizon", least=1)
+    if exact > LONGEST_HORIZON:
+        raise BadParameter(
+            f"horizon must be at most 2^40 rounds (about 10^12), not {exact}: no stream is longer"
+        )
+    return exact
+
+
+Numbers: TypeAlias = Sequence[int] | npt.NDArray[np.integer[Any]]
+"""Many whole numbers, as a person may give them."""
+
+
+def whole_numbers(values: Numbers, name: str, least: int | None = None) -> npt.NDArray[np.int64]:
+    """Return whole numbers as 64-bit integers, small enough to add them up.
+
+    Parameters
+    ----------
+    values
+        The numbers.
+    name
+        What they are called in the error.
+    least
+        The smallest number allowed, if there is one.
+
+    Returns
+    -------
+    array of int64
+        The numbers.
+
+    Examples
+    --------
+    >>> whole_numbers([0, 3], "mistakes", least=0)
+    array([0, 3])
+    """
+    array = np.asarray(values)
+    if array.ndim != 1 or (array.dtype.kind not in "iu" and len(array)):
+        raise BadParameter(f"{name} must be a list of whole numbers")
+    if len(array) and (int(array.max()) > MOST or int(array.min()) < -MOST):
+        raise BadParameter(f"{name} must be within 2^40 of zero")
+    if least is not None and len(array) and int(array.min()) < least:
+        raise BadParameter(f"{name} must be at least {least}")
+    return array.astype(np.int64)
+
+
+def float_above(value: Fraction) -> float:
+    """Return the smallest float that is not below `value`.
+
+    >>> Fraction(float_above(Fraction(1, 10))) >= Fraction(1, 10)
+    True
+    """
+    try:
+        nearest = float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
+
+
+def log_of(x: Fraction) -> float:
+    """Return the logarithm, for guesses only; it does not overflow.
+
+    >>> round(log_of(Fraction(1, 10**500)), 3)
+    -1151.293
+    """
+    return math.log(x.numerator) - math.log(x.denominator)
+
+
+def enclose_exp(x: Fraction, digits: int) -> tuple[Decimal, Decimal]:
+    """Return two decimals with exp(x) between them.
+
+    Parameters
+    ----------
+    x
+        The exponent.
+    digits
+        How many digits the decimals have.
+
+    Returns
+    -------
+    tuple of Decimal
+        A lower and an upper bound.
+
+    Examples
+    --------
+    >>> low, high = enclose_exp(Fraction(1), 6)
+    >>> str(low), str(high)
+    ('2.71827', '2.71829')
+    """
+    # Decimal.exp is correctly rounded, so the next numbers down and up enclose it.
+    low, high = context(digits, ROUND_FLOOR), context(digits, ROUND_CEILING)
+    below, above = low.exp(decimal_of(x, low)), high.exp(decimal_of(x, high))
+    return below.next_minus(low), above.next_plus(high)
+
+
+def decimal_of(x: Fraction, arithmetic: Context) -> Decimal:
+    """Return a rational as a decimal.
+
+    Parameters
+    ----------
+    x
+        The rational.
+    arithmetic
+        Its number of digits and its rounding are used.
+
+    Returns
+    -------
+    Decimal
+        The rounded value.
+    """
+    return arithmetic.divide(Decimal(x.numerator), Decimal(x.denominator))
+
+
+def context(digits: int, rounding: str) -> Context:
+    """Return decimal arithmetic with no practical limit on the exponent.
+
+    Parameters
+    ----------
+    digits
+        The number of digits.
+    rounding
+        A rounding of `decimal`.
+
+    Returns
+    -------
+    Context
+        The arithmetic.
+    """
+    return Context(prec=digits, rounding=rounding, Emin=MIN_EMIN, Emax=MAX_EMAX)
+
+
+def _rational(value: Real) -> Fraction | None:
+    """Return the exact rational behind an int, float or Fraction, or None."""
+    if isinstance(value, bool) or not isinstance(value, int | float | Fraction):
+        return None
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return Fraction(value)

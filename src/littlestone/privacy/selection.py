@@ -1,0 +1,316 @@
+"""Select a key from an unknown domain with half the votes that a stable histogram needs.
+
+A key is drawn by weight against its rivals, then kept with a probability that grows with its own
+votes. With q a rational at most exp(epsilon/2), a key with n votes weighs w = (q - 1) q^(n-1),
+naming none weighs 1, Z is the sum of all weights, and key a is named with probability
+
+    P(a) = 1 / (1/keep(n) + (Z - w)/w).
+
+The first term holds the threshold and falls by exp(epsilon) a vote; the second holds the rivals
+and falls by exp(epsilon) for two votes of lead. A moved vote costs a step of one or the other, not
+the sum of both. Proof: docs/guarantee.md, Theorem 5.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from itertools import pairwise
+
+from littlestone.privacy.accounting import Cost
+from littlestone.privacy.histogram import counted
+from littlestone.privacy.noise import Noise
+from littlestone.privacy.parameters import BadParameter, Real, log_of, positive, probability
+
+GROWTH_BITS = 24
+"""q is a multiple of 2^-24: at most 2^-23 of epsilon is lost, and powers of q stay short."""
+
+LARGEST_EPSILON = 256
+"""Beyond it an epsilon protects no one, and numbers get long."""
+
+LONGEST = 20_000
+"""The longest curve that is built. Counts are cut off here: that moves no count by more than the
+votes move, so it is free, and it bounds the time that a selection takes."""
+
+MOST_BITS = 1 << 23
+"""Of all probabilities of a curve together: a tiny delta makes each of them long."""
+
+TOP_SHARE = Fraction(1, 1024)
+"""The part of delta that is spent on reaching certainty; the rest is spent on the first vote."""
+
+
+@dataclass(frozen=True)
+class KeepCurve:
+    """Hold the acceptance probability by votes, and the growth q of the weights. All public.
+
+    Promises: an instance satisfies the conditions of the theorem exactly, in rationals; one that
+    does not cannot be made. So the guarantee rests on this check, not on how `keep` was computed.
+    From the end of `keep` on, the probability is one.
+
+    Parameters
+    ----------
+    epsilon, delta
+        What a selection costs.
+    growth
+        The factor q by which a vote multiplies a key's weight.
+    keep
+        The probability with which a drawn key is kept, by its votes, from 0 votes on.
+
+    Raises
+    ------
+    BadParameter
+        If a condition of Theorem 5 does not hold.
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+    growth: Fraction
+    keep: tuple[Fraction, ...]
+
+    def __post_init__(self) -> None:
+        if not 1 < self.growth <= exp_below(self.epsilon / 2):
+            raise BadParameter(f"growth {float(self.growth)} is not within 1 and exp(epsilon/2)")
+        low, top, keep = self.delta * (1 - TOP_SHARE), self.delta * TOP_SHARE, self.keep
+        if len(keep) < 2 or keep[0] != 0 or not 0 < keep[1] <= low or not 1 - top <= keep[-1] < 1:
+            raise BadParameter(
+                "an acceptance curve starts at 0, goes on below delta, and ends just below 1"
+            )
+        for n, (now, after) in enumerate(pairwise(keep[1:]), start=1):
+            if not is_lawful_step(now, after, self.growth**2, low):
+                raise BadParameter(
+                    f"the acceptance curve is too steep between {n} and {n + 1} votes"
+                )
+
+    def at(self, votes: int) -> Fraction:
+        """Return the acceptance probability of a key with so many votes."""
+        return self.keep[votes] if votes < len(self.keep) else Fraction(1)
+
+
+def exp_below(x: Fraction) -> Fraction:
+    """Return a rational at most exp(x), x > 0: a partial sum of its series.
+
+    >>> Fraction("2.718281828459045") < exp_below(Fraction(1)) < Fraction("2.718281828459046")
+    True
+    """
+    term = total = Fraction(1)
+    for j in range(1, 24 + 4 * int(x + 1)):
+        term = term * x / j
+        total += term
+    return total
+
+
+def is_lawful_step(now: Fraction, after: Fraction, g: Fraction, low: Fraction) -> bool:
+    """Return whether conditions (1) to (4) of Theorem 5 hold for a step of the curve.
+
+    Parameters
+    ----------
+    now, after
+        The acceptance probabilities of n and n + 1 votes.
+    g
+        The square of the growth q.
+    low
+        The part of delta that is spent on the first vote.
+
+    Returns
+    -------
+    bool
+        Whether the step is valid.
+    """
+    odds_now, odds_after = now * (1 - after), after * (1 - now)
+    return (
+        0 < now < after < 1
+        and after <= g * now + low
+        and 1 - now <= g * (1 - after)
+        and g * odds_now <= odds_after <= g**2 * odds_now
+    )
+
+
+@cache
+def keep_curve(epsilon: Fraction, delta: Fraction) -> KeepCurve:
+    """Return the largest valid curve on a fine grid.
+
+    Each value is rounded down from bounds on the one already rounded. That is safe for (1), (2) and
+    (4); (3), the one lower bound, has slack that the grid is fine enough to leave.
+
+    Parameters
+    ----------
+    epsilon, delta
+        What a selection costs.
+
+    Returns
+    -------
+    KeepCurve
+        The curve, its conditions checked.
+
+    Raises
+    ------
+    BadParameter
+        If epsilon is too large, or the curve would be too long.
+
+    Examples
+    --------
+    >>> curve = keep_curve(Fraction(3, 5), Fraction(1, 10**6))
+    >>> next(n for n in range(60) if curve.at(n) >= Fraction(95, 100))
+    26
+    """
+    if epsilon > LARGEST_EPSILON:
+        raise BadParameter(f"an epsilon above {LARGEST_EPSILON} is no protection to select with")
+    longest = (-log_of(TOP_SHARE) - 2 * log_of(delta)) / float(epsilon)
+    if longest > LONGEST or longest * keep_bits(epsilon, delta) > MOST_BITS:
+        raise BadParameter(
+            f"at epsilon {float(epsilon):g} and delta {float(delta):g} a selection needs some "
+            f"{longest:,.0f} votes, and the curve of them is too long to build: use the stable "
+            "histogram"
+        )
+    growth, bits = _floor(exp_below(epsilon / 2), GROWTH_BITS), keep_bits(epsilon, delta)
+    g, low = growth**2, delta * (1 - TOP_SHARE)
+    keep = [Fraction(0), _floor(low, bits)]
+    while 1 - keep[-1] > delta * TOP_SHARE:
+        p = keep[-1]
+        best = min(g * p + low, 1 - (1 - p) / g, g**2 * p / (1 - p + g**2 * p))
+        keep.append(_floor(best, bits))
+    return KeepCurve(epsilon, delta, growth, tuple(keep))
+
+
+def keep_bits(epsilon: Fraction, delta: Fraction) -> int:
+    """Return the bits of the grid of probabilities: 2^-bits is far below delta, exp(-2 epsilon).
+
+    Parameters
+    ----------
+    epsilon, delta
+        What a selection costs.
+
+    Returns
+    -------
+    int
+        The number of bits.
+    """
+    return 128 - 4 * math.floor(log_of(delta)) + 4 * math.ceil(epsilon)
+
+
+def _floor(x: Fraction, bits: int) -> Fraction:
+    return Fraction((x.numerator << bits) // x.denominator, 1 << bits)
+
+
+class DrawnAndKept:
+    """Select a key with many votes, from any domain, known or not; exactly, in integers.
+
+    Requires: one replaced example takes at most one vote from one key and gives at most one to
+    another. Promises: `select` is (epsilon, delta)-differentially private in the votes (Theorem 5).
+
+    Parameters
+    ----------
+    epsilon, delta
+        What a selection costs.
+
+    Examples
+    --------
+    >>> from littlestone.privacy.noise import SystemNoise
+    >>> selector = DrawnAndKept(epsilon=1, delta=1e-6)
+    >>> selector.select({b"a": 400, b"b": 9}, SystemNoise(), release=0)
+    b'a'
+    >>> float(round(selector.law({b"a": 20, b"b": 6})[b"a"], 4))
+    0.9982
+    """
+
+    name = "drawn and kept"
+
+    def __init__(self, *, epsilon: Real, delta: Real) -> None:
+        self.cost = Cost(positive(epsilon, "epsilon"), probability(delta, "delta"))
+        self.curve = keep_curve(self.cost.epsilon, self.cost.delta)
+
+    def select(
+        self, votes: Mapping[bytes, int], noise: Noise, release: int, leave_out: bytes | None = None
+    ) -> bytes | None:
+        """Select a key, or None.
+
+        Parameters
+        ----------
+        votes
+            The votes of each key (private).
+        noise
+            Where the two integers are drawn.
+        release
+            The number of the release: part of the address of every draw.
+        leave_out
+            A public key that is no candidate.
+
+        Returns
+        -------
+        bytes or None
+            The key, which is public.
+        """
+        levels = self._levels(votes, leave_out)
+        top = max(levels, default=0)
+        weights = {n: self._weight(n, top) for n in levels}
+        none = self._weight(0, top)
+        total = none + sum(weights[n] * len(keys) for n, keys in levels.items())
+        ticket = noise.uniform(total, ("drawn", release, 0)) - none
+        for n, keys in levels.items():
+            if 0 <= ticket < weights[n] * len(keys):
+                # Accepted with Z k / (Z k + w (1 - k)): P of the module's formula, times Z/w.
+                keep = self.curve.at(n)
+                yes = total * keep.numerator
+                no = weights[n] * (keep.denominator - keep.numerator)
+                kept = noise.uniform(yes + no, ("kept", release, 0)) < yes
+                return keys[ticket // weights[n]] if kept else None
+            ticket -= weights[n] * len(keys)
+        return None
+
+    def promise(self) -> dict[str, str]:
+        """Return the public parameters on which the guarantee rests."""
+        return self.cost.promise(self.name)
+
+    def law(
+        self, votes: Mapping[bytes, int], leave_out: bytes | None = None
+    ) -> dict[bytes | None, Fraction]:
+        """Return the exact law of `select`, for plans and for enumeration.
+
+        Parameters
+        ----------
+        votes
+            The votes of each key (private).
+        leave_out
+            A public key that is no candidate.
+
+        Returns
+        -------
+        dict
+            The probability of each key, and of None. Private: the votes follow from it.
+        """
+        levels = self._levels(votes, leave_out)
+        top = max(levels, default=0)
+        total = self._weight(0, top) + sum(self._weight(n, top) * len(levels[n]) for n in levels)
+        named: dict[bytes | None, Fraction] = {}
+        for n, keys in levels.items():
+            rivals = Fraction(total, self._weight(n, top)) - 1
+            named |= dict.fromkeys(keys, 1 / (1 / self.curve.at(n) + rivals))
+        named[None] = 1 - sum(named.values(), Fraction(0))
+        return named
+
+    def alone(self, votes: int) -> float:
+        """Return the probability of a key without rivals, as a float: plans need many of them.
+
+        >>> selector = DrawnAndKept(epsilon=1, delta=1e-6)
+        >>> abs(selector.alone(20) - float(selector.law({b"a": 20})[b"a"])) < 1e-12
+        True
+        """
+        keep, growth = float(self.curve.at(votes)), float(self.curve.growth)
+        if keep == 0:
+            return 0.0
+        return 1 / (1 / keep + math.exp(-(votes - 1) * math.log(growth)) / (growth - 1))
+
+    def _levels(
+        self, votes: Mapping[bytes, int], leave_out: bytes | None
+    ) -> dict[int, list[bytes]]:
+        """Return the keys by their number of votes: keys with as many votes weigh the same."""
+        levels: dict[int, list[bytes]] = {}
+        for key, count in counted(votes, leave_out).items():
+            levels.setdefault(min(count, LONGEST), []).append(key)
+        return dict(sorted(levels.items(), reverse=True))
+
+    def _weight(self, n: int, top: int) -> int:
+        """Return the weight of n votes (of None, for 0) over the common denominator."""
+        up, down = self.curve.growth.numerator, self.curve.growth.denominator
+        return int((up - down) * up ** (n - 1) * down ** (top - n) if n else down**top)

@@ -1,0 +1,326 @@
+"""Decide when to change the published rule: the sparse vector technique, on integers.
+
+Both monitors compare query + noise with threshold + threshold noise, where the threshold noise is
+kept between checks. They differ in what a replaced example can do to the queries, hence in what
+they pay. Thresholds are public. `AboveThreshold` is Alg. 3 of the paper, repaired (Thm 3.26 of
+Dwork and Roth 2014). Proofs: docs/guarantee.md, Theorems 2 and 3.
+"""
+
+from fractions import Fraction
+from typing import SupportsIndex
+
+import numpy as np
+
+from littlestone.privacy.accounting import Cost
+from littlestone.privacy.mechanism import Spender, State, lift_field, whole_field
+from littlestone.privacy.noise import Noise, noise_scale
+from littlestone.privacy.parameters import (
+    BadParameter,
+    Numbers,
+    Real,
+    positive,
+    whole,
+    whole_numbers,
+)
+
+
+class AboveThreshold(Spender):
+    """Report which queries exceed a threshold, `releases` times at most (Theorem 2).
+
+    Requires: given the answers so far, a replaced example moves each query by at most
+    `sensitivity`. Promises: all answers together are epsilon-differentially private.
+    After the last firing it is exhausted: every further answer is no, and free.
+
+    The threshold noise is drawn once. The paper draws it again after each firing, which takes more
+    noise for the same epsilon, and prints the comparison with the bare threshold, which loses
+    without bound.
+
+    Parameters
+    ----------
+    noise
+        Where all noise is drawn.
+    epsilon
+        What all answers together cost.
+    releases
+        How often it may fire.
+    sensitivity
+        How far a replaced example moves a query at most.
+
+    Examples
+    --------
+    >>> from littlestone.privacy.testing import ScriptedNoise
+    >>> monitor = AboveThreshold(ScriptedNoise({}), epsilon=1, releases=1)
+    >>> [monitor.check(query, threshold=5) for query in (4, 5, 6)], monitor.exhausted
+    ([False, True, False], True)
+    """
+
+    def __init__(
+        self,
+        noise: Noise,
+        *,
+        epsilon: Real,
+        releases: int,
+        sensitivity: int = 1,
+    ) -> None:
+        super().__init__()
+        self._noise = noise
+        self.cost = Cost(positive(epsilon, "epsilon"))
+        self.releases = whole(releases, "releases", least=1)
+        self.sensitivity = whole(sensitivity, "sensitivity", least=1)
+        self._threshold_scale, self._query_scale = map(noise_scale, self._scales())
+        self.firings = self.checks = 0
+        self._kept_noise: int | None = None
+
+    @property
+    def exhausted(self) -> bool:
+        """Return whether every firing has been used."""
+        return self.firings >= self.releases
+
+    def check(self, query: SupportsIndex, threshold: SupportsIndex) -> bool:
+        """Return whether the noisy query reaches the noisy threshold.
+
+        Parameters
+        ----------
+        query
+            The query's value (private).
+        threshold
+            The threshold (public).
+
+        Returns
+        -------
+        bool
+            The answer, which is public. It is always False once exhausted.
+        """
+        query, threshold = whole(query, "a query"), whole(threshold, "a threshold")
+        with self._step:
+            if self.exhausted:
+                return False
+            # Theorem 2 asks for the threshold noise in every comparison: it pays for every "no".
+            gap, at = threshold + self._threshold_noise() - query, ("query", self.checks, 0)
+            fired = self._noise.reaches(gap, self._query_scale, at, one_sided=False)
+            self.checks += 1
+            self.firings += fired
+            return fired
+
+    def run(self, queries: Numbers, threshold: SupportsIndex) -> int | None:
+        """Check queries in a row, up to the first that fires. Vectorised.
+
+        What is left after a firing was not read, and has to be passed again.
+
+        Parameters
+        ----------
+        queries
+            The values of the queries (private).
+        threshold
+            The threshold of all of them (public).
+
+        Returns
+        -------
+        int or None
+            The index of the query that fired, or None.
+        """
+        counts, threshold = whole_numbers(queries, "queries"), whole(threshold, "a threshold")
+        with self._step:
+            if self.exhausted or not len(counts):
+                return None
+            gaps = threshold + self._threshold_noise() - counts
+            fired = self._noise.first_reaching(
+                gaps, self._query_scale, self.checks, one_sided=False
+            )
+            self.checks += len(counts) if fired is None else fired + 1
+            self.firings += fired is not None
+            return fired
+
+    def _threshold_noise(self) -> int:
+        """Return the threshold noise, drawn when it is first needed."""
+        if self._kept_noise is None:
+            self._kept_noise = self._noise.laplace(self._threshold_scale, ("threshold", 0, 0))
+        return self._kept_noise
+
+    def _scales(self) -> tuple[Fraction, Fraction]:
+        """Return the scales of the threshold noise and of the query noise."""
+        return kept_lift_scales(self.cost.epsilon, self.releases, Fraction(self.sensitivity))
+
+    def _promise(self) -> State:
+        return {
+            "epsilon": str(self.cost.epsilon),
+            "releases": self.releases,
+            "sensitivity": self.sensitivity,
+            "noise": repr(self._noise),
+        }
+
+    def _live(self) -> State:
+        return {"checks": self.checks, "firings": self.firings, "lift": self._kept_noise}
+
+    def _revive(self, live: State) -> None:
+        self.checks = whole_field(live, "checks")
+        self.firings = whole_field(live, "firings", most=self.releases)
+        self._kept_noise = lift_field(live)
+
+
+class MistakesMonitor(Spender):
+    """Count mistakes since the epoch began; pay epsilon once, however often it fires (Theorem 3).
+
+    Requires: given the answers so far, a replaced example changes the mistakes of one check by at
+    most one (a user with up to `cap` rounds: by at most `cap` over all checks together).
+    Promises: all answers, over all epochs, are epsilon-differentially private. After Asi, Feldman,
+    Koren and Talwar (2023).
+
+    An epoch ends at *every* firing, whatever is then selected, and at a public `restart`: the
+    count goes back to zero and the threshold noise is drawn afresh. So a round is read in one epoch
+    only, and there its shift, once begun, stays: a shift up is paid by the threshold noise alone,
+    one down by the firing alone. Both noises are one-sided: that costs the same and is smaller.
+
+    Parameters
+    ----------
+    noise
+        Where all noise is drawn.
+    epsilon
+        What all answers together cost.
+    cap
+        The most rounds that one protected unit has in the stream.
+
+    Examples
+    --------
+    >>> from littlestone.privacy.testing import ScriptedNoise
+    >>> monitor = MistakesMonitor(ScriptedNoise({}), epsilon=1)
+    >>> [monitor.check(1, threshold=2) for _ in range(6)]
+    [False, True, False, True, False, True]
+    """
+
+    def __init__(self, noise: Noise, *, epsilon: Real, cap: int = 1) -> None:
+        super().__init__()
+        self._noise = noise
+        self.cost = Cost(positive(epsilon, "epsilon"))
+        self.cap = whole(cap, "cap", least=1)
+        self._scale = noise_scale(self.cap / self.cost.epsilon)
+        self.epoch = self.checks = 0
+        self._mistakes = 0
+        self._kept_noise: int | None = None
+
+    def check(self, mistakes: SupportsIndex, threshold: SupportsIndex) -> bool:
+        """Return whether the noisy mistakes of this epoch reach the noisy threshold.
+
+        Parameters
+        ----------
+        mistakes
+            The mistakes since the last check (private).
+        threshold
+            The threshold (public).
+
+        Returns
+        -------
+        bool
+            The answer, which is public. If True, a new epoch has begun.
+        """
+        mistakes, threshold = whole(mistakes, "mistakes", least=0), whole(threshold, "a threshold")
+        with self._step:
+            counted = self._counted(mistakes)
+            gap, at = threshold + self._threshold_noise() - counted, ("query", self.checks, 0)
+            fired = self._noise.reaches(gap, self._scale, at, one_sided=True)
+            # Nothing is counted before its noise is drawn: a failed check can be tried again.
+            self._mistakes, self.checks = counted, self.checks + 1
+            if fired:
+                self._begin_epoch()
+            return fired
+
+    def run(self, mistakes: Numbers, thresholds: Numbers) -> int | None:
+        """Make checks in a row, up to the first that fires. Vectorised.
+
+        What is left after a firing was not read, and has to be passed again.
+
+        Parameters
+        ----------
+        mistakes
+            The new mistakes of each check (private).
+        thresholds
+            The threshold of each check (public).
+
+        Returns
+        -------
+        int or None
+            The index of the check that fired, or None.
+        """
+        fresh = whole_numbers(mistakes, "mistakes", least=0)
+        limits = whole_numbers(thresholds, "thresholds")
+        if len(fresh) != len(limits):
+            raise BadParameter(f"{len(fresh)} checks and {len(limits)} thresholds")
+        if len(fresh) == 0:
+            return None
+        with self._step:
+            counted = self._mistakes + np.cumsum(fresh)
+            gaps = limits + self._threshold_noise() - counted
+            fired = self._noise.first_reaching(gaps, self._scale, self.checks, one_sided=True)
+            self.checks += len(fresh) if fired is None else fired + 1
+            self._mistakes = int(counted[-1])
+            if fired is not None:
+                self._begin_epoch()
+            return fired
+
+    def restart(self) -> None:
+        """Begin a new epoch; free, when it happens on a public schedule."""
+        with self._step:
+            self._begin_epoch()
+
+    def _threshold_noise(self) -> int:
+        """Return the threshold noise of this epoch, drawn when it is first needed."""
+        if self._kept_noise is None:
+            self._kept_noise = self._noise.geometric(self._scale, ("threshold", self.epoch, 0))
+        return self._kept_noise
+
+    def _begin_epoch(self) -> None:
+        # Both must go: a count that survives is read by later firings, and threshold noise that
+        # paid for a shift up is wrong for every later epoch (Theorem 3, "Why it breaks").
+        self.epoch += 1
+        self._mistakes, self._kept_noise = 0, None
+
+    def _counted(self, mistakes: int) -> int:
+        return self._mistakes + mistakes
+
+    def _promise(self) -> State:
+        return {
+            "epsilon": str(self.cost.epsilon),
+            "cap": self.cap,
+            "noise": repr(self._noise),
+        }
+
+    def _live(self) -> State:
+        return {
+            "checks": self.checks,
+            "epoch": self.epoch,
+            "mistakes": self._mistakes,
+            "lift": self._kept_noise,
+        }
+
+    def _revive(self, live: State) -> None:
+        self.checks, self.epoch = whole_field(live, "checks"), whole_field(live, "epoch")
+        self._mistakes, self._kept_noise = whole_field(live, "mistakes"), lift_field(live)
+
+
+def kept_lift_scales(
+    epsilon: Fraction, releases: int, reach: Fraction = Fraction(1)
+) -> tuple[Fraction, Fraction]:
+    """Return the noise scales of a sparse vector whose threshold noise is drawn once (Theorem 2).
+
+    Parameters
+    ----------
+    epsilon
+        What all answers together cost.
+    releases
+        How often it may fire.
+    reach
+        How far a replaced example moves a query at most.
+
+    Returns
+    -------
+    tuple of Fraction
+        The scale of the threshold noise and the scale of the query noise.
+    """
+    # e1 : e2 = 1 : (2c)^(2/3) makes the sum of the two variances least; any split is private.
+    own = epsilon / (1 + _two_thirds_power(2 * releases))
+    return reach / own, 2 * releases * reach / (epsilon - own)
+
+
+def _two_thirds_power(n: int) -> Fraction:
+    """Return a rational close to n^(2/3): the best ratio of query budget to threshold budget."""
+    return Fraction(round(1024 * n ** (2 / 3)), 1024)

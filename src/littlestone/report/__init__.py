@@ -1,0 +1,1 @@
+"""The private report and the figures."""

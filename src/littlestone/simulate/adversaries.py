@@ -1,0 +1,432 @@
+"""Play adaptive adversaries: they choose each example against the published rule.
+
+Both stay realizable. A private learner's guarantee holds against them too; a small number of
+mistakes is not guaranteed.
+
+Make the streams and adaptive adversaries that choose the examples of a game.
+
+An *oblivious* adversary is a `Stream`, fixed before the game. An *adaptive* one is asked before
+every round, and sees the published rule. Each is made by one function of (class, rounds, seed,
+noise) and has a name in `ADVERSARIES`. All but `noisy` and `drift` are realizable while noise is 0:
+a rule of the class fits all their examples.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from math import prod
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from littlestone.classes.base import HypothesisClass, points_of
+from littlestone.classes.dimension import Leaf, MistakeTree, Table, refuse_absurd, tabulate, witness
+from littlestone.errors import TooLarge
+from littlestone.hypotheses.base import Hypothesis
+from littlestone.hypotheses.rows import as_batch, part_of
+from littlestone.hypotheses.values import Mask
+from littlestone.privacy.parameters import BadParameter
+from littlestone.simulate.streams import Stream, examples, target_of
+from littlestone.simulate.target_path import path_of
+
+MOST_POINTS = 4_096
+
+
+class TreeAdversary:
+    """Walk down a mistake tree, always against the published rule.
+
+    Every round is a mistake and the play stays realizable, so no learner makes fewer mistakes than
+    the tree is deep. `truth` is a hypothesis that fits the whole play, known when it ends.
+
+    Parameters
+    ----------
+    tree
+        The mistake tree.
+    """
+
+    def __init__(self, tree: MistakeTree) -> None:
+        self._tree = tree
+
+    @property
+    def truth(self) -> Hypothesis | None:
+        return self._tree.rule if isinstance(self._tree, Leaf) else None
+
+    def challenge(self, rule: Hypothesis) -> tuple[object, bool] | None:
+        return None if isinstance(self._tree, Leaf) else self._down(not rule(self._tree.point))
+
+    def _down(self, y: bool) -> tuple[object, bool] | None:
+        if isinstance(self._tree, Leaf):
+            return None
+        x = self._tree.point
+        self._tree = self._tree.one if y else self._tree.zero
+        return x, y
+
+
+class Mirror:
+    """Show an example that the published rule gets wrong, while some rule fits all examples so far.
+
+    Of such examples it shows one that leaves the most rules possible. The rules in play are the
+    whole class where its table can be written out, else the finite part that has its dimension.
+    When the published rule agrees with every rule left, it shows what is true. `shown_wrong` counts
+    the rounds on which the published rule was wrong.
+
+    Parameters
+    ----------
+    cls
+        The class.
+
+    Examples
+    --------
+    >>> from littlestone.hypotheses.base import NEVER
+    >>> from littlestone.classes.sets import Points
+    >>> adversary = Mirror(Points())
+    >>> adversary.challenge(NEVER), str(adversary.truth)
+    ((1, True), 'x = 1')
+    """
+
+    def __init__(self, cls: HypothesisClass) -> None:
+        self._table = _table(cls)
+        self._batch = as_batch(list(self._table.points))
+        self._space = self._table.everything
+        self._rule: Hypothesis | None = None
+        self._move: tuple[object, bool] | None = None
+        self._catches = False
+        self.shown_wrong = 0
+
+    @property
+    def truth(self) -> Hypothesis:
+        return self._table.hypotheses[(self._space & -self._space).bit_length() - 1]
+
+    def challenge(self, rule: Hypothesis) -> tuple[object, bool] | None:
+        if rule is not self._rule and rule != self._rule:
+            self._move = self._against(rule)
+        self._rule = rule
+        self.shown_wrong += self._catches
+        return self._move
+
+    def _against(self, rule: Hypothesis) -> tuple[object, bool]:
+        """Return the best example against a rule.
+
+        Showing it again costs nothing, so it is kept until the rule changes.
+        """
+        said = rule.predict(self._batch)
+        left = [
+            (self._space & ~ones if answer else self._space & ones)
+            for ones, answer in zip(self._table.ones, said, strict=True)
+        ]
+        best = max(range(len(left)), key=lambda point: left[point].bit_count())
+        self._catches = left[best] > 0
+        if self._catches:
+            self._space = left[best]
+            return self._table.points[best], not said[best]
+        return self._table.points[0], bool(said[0])
+
+
+def _table(cls: HypothesisClass) -> Table:
+    """Return the class written out; its finite core where it is infinite or too large."""
+    try:
+        size, domain = cls.size, cls.domain()
+        count = prod(map(len, domain.values()))
+        if size is None or count > MOST_POINTS:
+            raise TooLarge(f"{cls!r} has too many points to try one by one")
+        refuse_absurd(size, count)
+        return tabulate(list(cls.hypotheses()), points_of(domain))
+    except TooLarge:
+        return tabulate(*cls.skeleton())
+
+
+class Adaptive(Protocol):
+    """Choose each example after seeing the published rule; None ends the game.
+
+    `truth` is a rule that fits all examples so far, once it is known.
+    """
+
+    @property
+    def truth(self) -> Hypothesis | None: ...
+
+    def challenge(self, rule: Hypothesis) -> tuple[object, bool] | None: ...
+
+
+Adversary = Stream | Adaptive
+Make = Callable[[HypothesisClass, int, int, float], Adversary]
+
+VARIETY = 256
+"""How many rounds of the stall stream differ from each other."""
+
+USUAL_NOISE = 0.02
+
+
+def iid(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> Stream:
+    """Draw independent examples of one target.
+
+    Parameters
+    ----------
+    cls
+        The hypothesis class.
+    rounds
+        The number of rounds.
+    seed
+        The seed of the stream.
+    noise
+        The share of labels that are flipped.
+
+    Returns
+    -------
+    Stream
+        The stream.
+    """
+    draw = np.random.default_rng(seed)
+    target = target_of(cls, draw)
+    batch = examples(cls, target, draw, rounds)
+    return Stream(batch, _noisy(draw, target.predict(batch), noise), target)
+
+
+def noisy(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> Stream:
+    """Draw as `iid`, with one label in fifty flipped if `noise` is 0.
+
+    Parameters
+    ----------
+    cls
+        The hypothesis class.
+    rounds
+        The number of rounds.
+    seed
+        The seed of the stream.
+    noise
+        The share of labels that are flipped.
+
+    Returns
+    -------
+    Stream
+        The stream.
+    """
+    return iid(cls, rounds, seed, noise or USUAL_NOISE)
+
+
+def in_order(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> Stream:
+    """Draw as `iid`, all negatives before all positives; numbers in ascending order.
+
+    Parameters
+    ----------
+    cls
+        The hypothesis class.
+    rounds
+        The number of rounds.
+    seed
+        The seed of the stream.
+    noise
+        The share of labels that are flipped.
+
+    Returns
+    -------
+    Stream
+        The stream.
+    """
+    stream = iid(cls, rounds, seed)
+    keys: list[npt.NDArray[np.generic]] = [stream.answers]
+    first = next(iter(stream.batch.values())) if isinstance(stream.batch, dict) else stream.batch
+    if first.dtype.kind in "iuf":
+        keys.insert(0, first)
+    return _rearranged(stream, np.lexsort(keys), seed, noise)
+
+
+def burst(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> Stream:
+    """Draw as `iid`, all positives in one burst at a random time.
+
+    Parameters
+    ----------
+    cls
+        The hypothesis class.
+    rounds
+        The number of rounds.
+    seed
+        The seed of the stream.
+    noise
+        The share of labels that are flipped.
+
+    Returns
+    -------
+    Stream
+        The stream.
+    """
+    stream = iid(cls, rounds, seed)
+    quiet, loud = np.flatnonzero(~stream.answers), np.flatnonzero(stream.answers)
+    start = int(np.random.default_rng([seed, 1]).integers(len(quiet) + 1))
+    return _rearranged(stream, np.concatenate([quiet[:start], loud, quiet[start:]]), seed, noise)
+
+
+def halving(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> Stream:
+    """Follow the target's path in the class's mistake tree, a block of rounds at each point.
+
+    The target is drawn by the seed; no learner is looked at. See `descent`.
+
+    Parameters
+    ----------
+    cls
+        The hypothesis class.
+    rounds
+        The number of rounds.
+    seed
+        The seed of the stream.
+    noise
+        The share of labels that are flipped.
+
+    Returns
+    -------
+    Stream
+        The stream.
+
+    Examples
+    --------
+    >>> from littlestone.classes.thresholds import Thresholds
+    >>> stream = halving(Thresholds(1, 7), 6, seed=3)
+    >>> print(stream.truth, "|", *stream.batch, "|", *stream.answers.astype(int))
+    x >= 7 | 4 4 6 6 7 7 | 0 0 0 0 1 1
+    """
+    draw = np.random.default_rng(seed)
+    target = target_of(cls, draw)
+    path = path_of(cls, target, draw)
+    if not path:
+        raise TooLarge(f"{cls!r} has one rule only: there is no path to walk")
+    points, answers = zip(*path, strict=True)
+    blocks = np.arange(rounds) * len(path) // max(1, rounds)
+    labels = _noisy(draw, np.array(answers)[blocks], noise)
+    return Stream(part_of(as_batch(list(points)), blocks), labels, target)
+
+
+def drift(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> Stream:
+    """Draw independent examples whose target changes half-way.
+
+    Parameters
+    ----------
+    cls
+        The hypothesis class.
+    rounds
+        The number of rounds.
+    seed
+        The seed of the stream.
+    noise
+        The share of labels that are flipped.
+
+    Returns
+    -------
+    Stream
+        The stream.
+    """
+    draw = np.random.default_rng([seed, 2])
+    half = rounds // 2
+    before = iid(cls, half, seed)
+    later = next(rule for rule in iter(lambda: target_of(cls, draw), None) if rule != before.truth)
+    after = examples(cls, later, draw, rounds - half)
+    batch = (
+        {name: np.concatenate([before.batch[name], after[name]]) for name in after}
+        if isinstance(after, dict) and isinstance(before.batch, dict)
+        else np.concatenate([np.asarray(before.batch), np.asarray(after)])
+    )
+    answers = np.concatenate([before.answers, later.predict(after)])
+    return Stream(batch, _noisy(draw, answers, noise), before.truth, later, half)
+
+
+def stall(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> Stream:
+    """Draw a variety of examples, then repeat one that the class's first rule gets wrong.
+
+    Copies of a learner that saw different parts of the variety may all be right on that one example
+    and yet hold different rules, none of which has the votes to be published.
+
+    Parameters
+    ----------
+    cls
+        The hypothesis class.
+    rounds
+        The number of rounds.
+    seed
+        The seed of the stream.
+    noise
+        The share of labels that are flipped.
+
+    Returns
+    -------
+    Stream
+        The stream.
+    """
+    stream = iid(cls, rounds, seed)
+    variety = min(VARIETY, rounds // 4)
+    start = cls.hypothesis(cls.start())
+    wrong = stream.answers if start is None else start.predict(stream.batch) != stream.answers
+    chosen = np.flatnonzero(wrong)
+    order = np.arange(rounds)
+    order[variety:] = chosen[0] if len(chosen) else 0
+    return _rearranged(stream, order, seed, noise)
+
+
+def mirror(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> Mirror:
+    """Return an adversary that shows what the published rule gets wrong, if a rule can fit.
+
+    Parameters
+    ----------
+    cls
+        The hypothesis class.
+    rounds
+        The number of rounds.
+    seed
+        The seed of the stream.
+    noise
+        Must be 0.
+
+    Returns
+    -------
+    Mirror
+        The adversary.
+    """
+    _no_noise("mirror", noise)
+    return Mirror(cls)
+
+
+def tree(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> TreeAdversary:
+    """Return an adversary that walks down the mistake tree; it ends after `dimension` rounds.
+
+    Parameters
+    ----------
+    cls
+        The hypothesis class.
+    rounds
+        The number of rounds.
+    seed
+        The seed of the stream.
+    noise
+        Must be 0.
+
+    Returns
+    -------
+    TreeAdversary
+        The adversary.
+    """
+    _no_noise("tree", noise)
+    return TreeAdversary(witness(cls))
+
+
+ADVERSARIES: dict[str, Make] = {
+    "iid": iid,
+    "noisy": noisy,
+    "sorted": in_order,
+    "burst": burst,
+    "halving": halving,
+    "drift": drift,
+    "stall": stall,
+    "mirror": mirror,
+    "tree": tree,
+}
+
+
+def _no_noise(name: str, noise: float) -> None:
+    if noise:
+        raise BadParameter(f"the {name} adversary keeps to one rule: it knows no label noise")
+
+
+def _rearranged(stream: Stream, order: npt.NDArray[np.intp], seed: int, noise: float) -> Stream:
+    answers = _noisy(np.random.default_rng([seed, 3]), stream.answers[order], noise)
+    return replace(stream, batch=part_of(stream.batch, order), answers=answers)
+
+
+def _noisy(draw: np.random.Generator, answers: Mask, noise: float) -> Mask:
+    return np.asarray(answers ^ (draw.random(len(answers)) < noise)) if noise else answers

@@ -1,0 +1,341 @@
+"""Record what a game was, who played it, and how it came out. Transcripts go to JSON and back.
+
+Count the mistakes of the best fixed rule of a class on a stream.
+
+Exact for points, sets and rules, by counting values, and for finite classes whose rules can be
+tried on every distinct row. Elsewhere it is the better of the targets behind the stream.
+
+Play a learner against an adversary, and record the game.
+
+Promises: a game against a stream is played in batches and is the game that round by round would be;
+against an adaptive adversary it is played round by round.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from itertools import pairwise
+from time import perf_counter
+from typing import Any, Protocol
+
+import numpy as np
+
+from littlestone.classes.base import HypothesisClass
+from littlestone.classes.rules import Rules
+from littlestone.classes.sets import Sets
+from littlestone.display import facts, library_version, side_by_side
+from littlestone.errors import TooLarge
+from littlestone.hypotheses.base import Hypothesis
+from littlestone.hypotheses.kinds import rule_from_json
+from littlestone.hypotheses.rows import Batch, Column, column_of, part_of
+from littlestone.hypotheses.values import key_of
+from littlestone.learners.base import Release, Releases
+from littlestone.privacy.accounting import Guarantee
+from littlestone.simulate.adversaries import Adaptive, Adversary
+from littlestone.simulate.streams import Stream
+
+Point = tuple[int, int]
+"""A number of rounds, and the mistakes made in them."""
+
+
+@dataclass(frozen=True, repr=False)
+class Transcript:
+    """Hold a game and its provenance. Private, as it counts mistakes: it does not print.
+
+    `best` is the mistakes of the best fixed rule of the class, `unavoidable` those of the targets
+    themselves (the label noise); None where they are not known. `coins` is the learner's seed,
+    which is not secret.
+    """
+
+    version: str
+    learner: str
+    cls: str
+    plan: Mapping[str, Any] | None
+    coins: int | None
+    adversary: str
+    seed: int | None
+    rounds: int
+    curve: tuple[Point, ...]
+    releases: tuple[Release, ...]
+    truth: Hypothesis | None
+    best: int | None
+    unavoidable: int | None
+    guarantee: str
+    seconds: float
+
+    def __repr__(self) -> str:
+        return f"Transcript({self.learner} against {self.adversary}, private)"
+
+    def _repr_html_(self) -> str:
+        told = {
+            "learner": self.learner,
+            "against": self.adversary,
+            "class": self.cls,
+            "rounds": f"{self.rounds:,}",
+            "guarantee": self.guarantee,
+        }
+        note = "what is public; mistakes are private, and do not show"
+        releases = Releases(self.releases)._repr_html_()
+        return side_by_side([facts("Transcript", told, note), releases])
+
+    @property
+    def mistakes(self) -> int:
+        """Return how many there were in all."""
+        return self.curve[-1][1] if self.curve else 0
+
+    @property
+    def rule(self) -> Hypothesis:
+        """Return the rule that is published at the end."""
+        return self.releases[-1].rule
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON data; `transcript_from_json` reads it back exactly."""
+        data = {field.name: getattr(self, field.name) for field in fields(self)}
+        data["curve"] = [list(point) for point in self.curve]
+        data["releases"] = [[number, rule.to_json()] for number, rule in self.releases]
+        data["truth"] = None if self.truth is None else self.truth.to_json()
+        return data
+
+
+def transcript_from_json(data: Mapping[str, Any]) -> Transcript:
+    """Read back what `Transcript.to_json` wrote."""
+    truth = data["truth"]
+    return Transcript(
+        **{
+            **data,
+            "curve": tuple((rounds, mistakes) for rounds, mistakes in data["curve"]),
+            "releases": tuple(Release(n, rule_from_json(rule)) for n, rule in data["releases"]),
+            "truth": None if truth is None else rule_from_json(truth),
+        }
+    )
+
+
+MOST_TRIED = 20_000_000
+"""Rules times distinct rows that are tried before settling for the targets."""
+
+
+def best_mistakes(cls: HypothesisClass, stream: Stream) -> int | None:
+    """Return the mistakes of the best fixed rule; None when that would take too long.
+
+    Parameters
+    ----------
+    cls
+        The class.
+    stream
+        The stream.
+
+    Returns
+    -------
+    int or None
+        The mistakes.
+
+    Examples
+    --------
+    >>> from littlestone.classes.sets import Points
+    >>> best_mistakes(Points(), Stream(np.array([1, 1, 2]), np.array([True, True, True]), None))
+    1
+    """
+    known = [stream.errors(rule) for rule in (stream.truth, stream.later) if rule is not None]
+    if 0 in known:
+        return 0
+    positives = int(stream.answers.sum())
+    match cls:
+        case Sets(k, column):
+            return positives - sum(sorted(_gains(stream, column), reverse=True)[:k])
+        case Rules(columns):
+            return positives - max(0, *(max(_gains(stream, c), default=0) for c in columns))
+    tried = _tried(cls, stream)
+    return min(known, default=None) if tried is None else tried
+
+
+def _gains(stream: Stream, column: Column) -> list[int]:
+    """Return, for each value that is positive more often than not, by how much."""
+    entries = column_of(stream.batch, column)
+    seen = Counter(map(key_of, entries[stream.answers].tolist()))
+    likely = set(seen)
+    for key in map(key_of, entries[~stream.answers].tolist()):
+        if key in likely:
+            seen[key] -= 1
+    return [gain for gain in seen.values() if gain > 0]
+
+
+def _tried(cls: HypothesisClass, stream: Stream) -> int | None:
+    if cls.size is None or not len(stream):
+        return None if cls.size is None else 0
+    try:
+        first, inverse = _distinct(stream.batch)
+    except TypeError:
+        return None
+    if cls.size * len(first) > MOST_TRIED:
+        return None
+    rows = part_of(stream.batch, first)
+    ones = np.bincount(inverse, weights=stream.answers, minlength=len(first))
+    cost = np.bincount(inverse, minlength=len(first)) - 2 * ones
+    try:
+        rules = cls.hypotheses()
+        return int(ones.sum() + min(float(cost[rule.predict(rows)].sum()) for rule in rules))
+    except TooLarge:
+        return None
+
+
+def _distinct(batch: Batch) -> tuple[Any, Any]:
+    """Return the first of each set of equal rows, and to which set a row belongs."""
+    columns = list(batch.values()) if isinstance(batch, dict) else [batch]
+    codes = np.zeros(len(columns[0]), dtype=np.int64)
+    for column in columns:
+        _, own = np.unique(column, return_inverse=True)
+        _, codes = np.unique(codes * (own.max() + 1) + own, return_inverse=True)
+    _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
+    return first, inverse
+
+
+GROWTH = 1.2
+"""The factor from one sample of a curve to the next, once they are far apart."""
+
+
+class Learner(Protocol):
+    """Describe what a game needs of a learner."""
+
+    cls: HypothesisClass
+    rounds: int
+
+    @property
+    def mistakes(self) -> int: ...
+
+    @property
+    def hypothesis(self) -> Hypothesis: ...
+
+    @property
+    def releases(self) -> tuple[Release, ...]: ...
+
+    @property
+    def guarantee(self) -> Guarantee: ...
+
+    def learn_one(self, x: Any, y: Any) -> None: ...
+
+    def learn_many(self, X: Any, y: Any) -> None: ...
+
+
+def marks(rounds: int) -> list[int]:
+    """Return the rounds at which a curve is sampled: all early ones, then ever fewer, and the last.
+
+    >>> marks(20)
+    [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 19, 20]
+    """
+    found, at = list[int](), 1
+    while at < rounds:
+        found.append(at)
+        at = max(at + 1, int(at * GROWTH))
+    return [*found, rounds] if rounds else []
+
+
+def play(
+    learner: Learner,
+    adversary: Adversary,
+    rounds: int,
+    *,
+    name: str = "",
+    opponent: str = "",
+    seed: int | None = None,
+) -> Transcript:
+    """Play a game of at most so many rounds.
+
+    Parameters
+    ----------
+    learner
+        The learner, before its first round.
+    adversary
+        The stream, or the adaptive adversary.
+    rounds
+        The most rounds.
+    name
+        The learner's name in the transcript.
+    opponent
+        The adversary's name in the transcript.
+    seed
+        The adversary's seed in the transcript.
+
+    Returns
+    -------
+    Transcript
+        The game.
+
+    Examples
+    --------
+    >>> from littlestone.simulate.adversaries import halving
+    >>> from littlestone.learners.soa import SOA
+    >>> from littlestone.classes.sets import Sets
+    >>> play(SOA(Sets(2)), halving(Sets(2), 10, seed=1), rounds=10).curve[-1]
+    (10, 2)
+    """
+    start = perf_counter()
+    if isinstance(adversary, Stream):
+        curve = _batched(learner, adversary, rounds)
+    else:
+        curve = _one_by_one(learner, adversary, rounds)
+    seconds = perf_counter() - start
+    best, unavoidable = _references(learner.cls, adversary, learner.rounds)
+    return Transcript(
+        version=library_version(),
+        learner=name or type(learner).__name__,
+        cls=repr(learner.cls),
+        plan=_plan_of(learner),
+        coins=getattr(learner, "seed", None),
+        adversary=opponent or type(adversary).__name__,
+        seed=seed,
+        rounds=learner.rounds,
+        curve=tuple(curve),
+        releases=learner.releases,
+        truth=adversary.truth,
+        best=best,
+        unavoidable=unavoidable,
+        guarantee=str(learner.guarantee),
+        seconds=seconds,
+    )
+
+
+def _plan_of(learner: Learner) -> dict[str, Any] | None:
+    """Return the constants of a learner that has a plan, as they come back from JSON."""
+    plan = getattr(learner, "plan", None)
+    if plan is None:
+        return None
+    data: dict[str, Any] = json.loads(json.dumps(plan.to_json()))
+    return data
+
+
+def _batched(learner: Learner, stream: Stream, rounds: int) -> list[Point]:
+    curve = list[Point]()
+    for start, stop in pairwise([0, *marks(min(rounds, len(stream)))]):
+        part = stream.part(start, stop)
+        learner.learn_many(part.batch, part.answers)
+        curve.append((stop, learner.mistakes))
+    return curve
+
+
+def _one_by_one(learner: Learner, adversary: Adaptive, rounds: int) -> list[Point]:
+    curve, sampled, done = list[Point](), set(marks(rounds)), 0
+    while done < rounds:
+        move = adversary.challenge(learner.hypothesis)
+        if move is None:
+            break
+        learner.learn_one(*move)
+        done += 1
+        if done in sampled:
+            curve.append((done, learner.mistakes))
+    if done and (not curve or curve[-1][0] < done):
+        curve.append((done, learner.mistakes))
+    return curve
+
+
+def _references(
+    cls: HypothesisClass, adversary: Adversary, rounds: int
+) -> tuple[int | None, int | None]:
+    """Return the mistakes of the best fixed rule, and of the targets.
+
+    An adaptive adversary is realizable: none.
+    """
+    if not isinstance(adversary, Stream):
+        return 0, 0
+    played = adversary.part(0, rounds)
+    return best_mistakes(cls, played), played.unavoidable

@@ -1,0 +1,451 @@
+"""Make synthetic streams, fixed by a seed, so that a figure can be printed again.
+
+A stream is columns, labels and the rule behind them. Unbounded vocabularies are Zipf distributed:
+value r of a column comes up in proportion to 1/(r + 1). A stream too long to hold at once comes in
+parts: the same seed means the same truth, and another `part` means other rounds.
+
+Draw the examples and the target of a class, for every family.
+
+Promises: a target is a rule of the class, and the class can read every example. Families without a
+bound draw from Zipf vocabularies, in which a share of the rounds holds values that the target
+mentions; the others draw uniformly from the values that distinguish their rules.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from littlestone.classes.base import HypothesisClass
+from littlestone.classes.conjunctions import Conjunctions
+from littlestone.classes.grids import OnGrid
+from littlestone.classes.intervals import Intervals
+from littlestone.classes.rules import Rules
+from littlestone.classes.sets import Sets
+from littlestone.classes.thresholds import Cuts, Thresholds
+from littlestone.classes.union import Complement, Union
+from littlestone.errors import TooLarge
+from littlestone.hypotheses.base import Hypothesis
+from littlestone.hypotheses.kinds import all_of, negation, one_of
+from littlestone.hypotheses.rows import Batch, Column, as_batch, part_of
+from littlestone.hypotheses.values import Mask
+
+Spacing = Literal["i.i.d.", "burst", "even"]
+SPACINGS: tuple[Spacing, ...] = ("i.i.d.", "burst", "even")
+VOCABULARY = 100_000
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Hold examples with labels, and the rule that the labels follow but for noise.
+
+    Parameters
+    ----------
+    batch
+        The examples.
+    answers
+        The labels.
+    truth
+        The rule behind them; None if it is not known.
+    later
+        The target from round `turn` on, if it changes.
+    turn
+        The round, from 0, at which it changes.
+    """
+
+    batch: Batch
+    answers: Mask
+    truth: Hypothesis | None
+    later: Hypothesis | None = None
+    turn: int = 0
+
+    def __len__(self) -> int:
+        return len(self.answers)
+
+    def part(self, start: int, stop: int) -> "Stream":
+        """Return some of its rounds.
+
+        Parameters
+        ----------
+        start
+            The first round, from 0.
+        stop
+            The round after the last.
+
+        Returns
+        -------
+        Stream
+            The rounds.
+        """
+        some = slice(start, stop)
+        return replace(
+            self,
+            batch=part_of(self.batch, some),
+            answers=self.answers[some],
+            turn=max(0, self.turn - start),
+        )
+
+    def errors(self, rule: Hypothesis) -> int:
+        """Return the mistakes of one fixed rule."""
+        return int((rule.predict(self.batch) != self.answers).sum())
+
+    @property
+    def unavoidable(self) -> int | None:
+        """Return the mistakes of the targets, each while it is the target: the label noise."""
+        if self.truth is None:
+            return None
+        if self.later is None:
+            return self.errors(self.truth)
+        before, after = self.part(0, self.turn), self.part(self.turn, len(self))
+        return before.errors(self.truth) + after.errors(self.later)
+
+
+def zipf(draw: np.random.Generator, count: int, size: int = VOCABULARY) -> npt.NDArray[np.int64]:
+    """Draw ranks from 0 on, by inverting the logarithm that the weights 1/(r + 1) sum up to.
+
+    Parameters
+    ----------
+    draw
+        The random bits.
+    count
+        How many ranks.
+    size
+        How many values there are.
+
+    Returns
+    -------
+    array of int64
+        The ranks.
+
+    Examples
+    --------
+    >>> zipf(np.random.default_rng(7), 6)
+    array([ 1333, 30623,  7557,    12,    30, 23321])
+    """
+    ranks = np.exp(draw.random(count) * np.log(size)).astype(np.int64)
+    return np.asarray(np.minimum(ranks, size) - 1)
+
+
+def positions(
+    draw: np.random.Generator, rounds: int, rate: float, spacing: Spacing
+) -> npt.NDArray[np.intp]:
+    """Draw the rounds of the positives.
+
+    Parameters
+    ----------
+    draw
+        The random bits.
+    rounds
+        The number of rounds.
+    rate
+        The share of positives.
+    spacing
+        How they are spread.
+
+    Returns
+    -------
+    array of int
+        The rounds.
+    """
+    count = round(rounds * rate)
+    if spacing == "i.i.d.":
+        return np.flatnonzero(draw.random(rounds) < rate)
+    if spacing == "burst":
+        start = int(draw.integers(0, rounds - count + 1))
+        return np.arange(start, start + count)
+    return (np.arange(count) * rounds) // count
+
+
+def values(
+    seed: int,
+    rounds: int,
+    rate: float,
+    spacing: Spacing = "i.i.d.",
+    culprits: int = 1,
+    noise: float = 0.0,
+    part: int = 0,
+) -> Stream:
+    """Make one column of whole numbers in which some values are the positives.
+
+    Parameters
+    ----------
+    seed
+        The seed.
+    rounds
+        The number of rounds.
+    rate
+        The share of positives.
+    spacing
+        How they are spread.
+    culprits
+        How many values are positive.
+    noise
+        The share of labels that are flipped.
+    part
+        Which part of the stream.
+
+    Returns
+    -------
+    Stream
+        The stream.
+    """
+    draw = np.random.default_rng(seed)
+    bad = draw.choice(np.arange(10, VOCABULARY), size=culprits, replace=False)
+    draw = _of_part(draw, part)
+    column = zipf(draw, rounds)
+    column[np.isin(column, bad)] = 0
+    at = positions(draw, rounds, rate, spacing)
+    column[at] = draw.choice(bad, size=len(at))
+    truth = one_of(bad.tolist())
+    return Stream(column, _noisy(draw, truth.predict(column), noise), truth)
+
+
+def rows(
+    seed: int,
+    rounds: int,
+    rate: float,
+    spacing: Spacing = "i.i.d.",
+    columns: Sequence[str] = ("a", "b", "c", "d", "e"),
+    correlated: bool = False,
+    noise: float = 0.0,
+    part: int = 0,
+) -> Stream:
+    """Make several columns of strings; one value of one column causes the positives.
+
+    Parameters
+    ----------
+    seed
+        The seed.
+    rounds
+        The number of rounds.
+    rate
+        The share of positives.
+    spacing
+        How they are spread.
+    columns
+        The names of the columns.
+    correlated
+        Whether the column after the cause's agrees with it nine times in ten.
+    noise
+        The share of labels that are flipped.
+    part
+        Which part of the stream.
+
+    Returns
+    -------
+    Stream
+        The stream.
+    """
+    draw = np.random.default_rng(seed)
+    where = int(draw.integers(0, len(columns)))
+    bad = int(draw.integers(10, VOCABULARY))
+    draw = _of_part(draw, part)
+    ranks = {name: zipf(draw, rounds) for name in columns}
+    culprit = ranks[columns[where]]
+    culprit[culprit == bad] = 0
+    culprit[positions(draw, rounds, rate, spacing)] = bad
+    if correlated:
+        follows = draw.random(rounds) < 0.9
+        beside = ranks[columns[(where + 1) % len(columns)]]
+        beside[follows] = culprit[follows]
+    truth = one_of([f"v{bad}"], columns[where])
+    answers = _noisy(draw, culprit == bad, noise)
+    return Stream({name: spelt(column) for name, column in ranks.items()}, answers, truth)
+
+
+def spelt(ranks: npt.NDArray[np.int64]) -> npt.NDArray[np.object_]:
+    """Return ranks as strings, each a Python object made once."""
+    names = np.array([f"v{rank}" for rank in range(VOCABULARY)], dtype=object)
+    return np.asarray(names[ranks])
+
+
+def scores(seed: int, rounds: int, points: int, noise: float = 0.0, part: int = 0) -> Stream:
+    """Make uniform numbers, positive from a random cut on.
+
+    Parameters
+    ----------
+    seed
+        The seed.
+    rounds
+        The number of rounds.
+    points
+        The largest number; the smallest is 1.
+    noise
+        The share of labels that are flipped.
+    part
+        Which part of the stream.
+
+    Returns
+    -------
+    Stream
+        The stream.
+    """
+    draw = np.random.default_rng(seed)
+    cls = Thresholds(1, points)
+    truth = cls.rule(int(draw.integers(0, cls.size)))
+    draw = _of_part(draw, part)
+    column = draw.integers(1, points + 1, size=rounds)
+    return Stream(column, _noisy(draw, truth.predict(column), noise), truth)
+
+
+def _of_part(draw: np.random.Generator, part: int) -> np.random.Generator:
+    """Return the random bits of a part's rounds, once the truth is drawn."""
+    return draw.spawn(part)[-1] if part else draw
+
+
+def _noisy(draw: np.random.Generator, answers: Mask, noise: float) -> Mask:
+    return np.asarray(answers ^ (draw.random(len(answers)) < noise)) if noise else answers
+
+
+SHARE = 0.05
+"""The share of rounds that holds what a target without a bounded domain is about."""
+
+MOST_LISTED = 100_000
+COMMON = 10
+"""The commonest values of a vocabulary are nobody's target."""
+
+
+def target_of(cls: HypothesisClass, draw: np.random.Generator) -> Hypothesis:
+    """Draw a rule of the class.
+
+    Parameters
+    ----------
+    cls
+        The class.
+    draw
+        The random bits.
+
+    Returns
+    -------
+    Hypothesis
+        The rule.
+
+    Examples
+    --------
+    >>> from littlestone.classes.thresholds import Thresholds
+    >>> print(target_of(Thresholds(0, 100, 5, "score"), np.random.default_rng(3)))
+    score >= 85
+    """
+    match cls:
+        case Sets(k, column):
+            chosen = draw.choice(np.arange(COMMON, VOCABULARY), size=k, replace=False)
+            return one_of(chosen.tolist(), column)
+        case Rules(columns):
+            rank = int(draw.integers(COMMON, VOCABULARY))
+            return one_of([f"v{rank}"], columns[int(draw.integers(len(columns)))])
+        case Complement(of):
+            return negation(target_of(of, draw))
+        case Union():
+            return target_of(cls.members[int(draw.integers(len(cls.members)))], draw)
+        case Cuts():
+            return cls.rule(int(draw.integers(cls.size)))
+        case Intervals() if cls.size > MOST_LISTED:
+            first, last = sorted(draw.integers(cls.grid.count, size=2).tolist())
+            return cls.rule(first, last)
+        case Conjunctions(columns, negation=both) if cls.size > MOST_LISTED:
+            kinds = draw.integers(3 if both else 2, size=len(columns)).tolist()
+            return all_of((c, kind == 1) for c, kind in zip(columns, kinds, strict=True) if kind)
+    if cls.size is None or cls.size > MOST_LISTED:
+        rules = cls.skeleton()[0]
+        return rules[int(draw.integers(len(rules)))]
+    return next(islice(cls.hypotheses(), int(draw.integers(cls.size)), None))
+
+
+def examples(
+    cls: HypothesisClass, target: Hypothesis, draw: np.random.Generator, rounds: int
+) -> Batch:
+    """Draw independent examples.
+
+    Parameters
+    ----------
+    cls
+        The class.
+    target
+        The target, whose values are put into a share of the rounds.
+    draw
+        The random bits.
+    rounds
+        How many.
+
+    Returns
+    -------
+    Batch
+        The examples.
+    """
+    match cls:
+        case Sets(_, column):
+            batch = _batch({column: zipf(draw, rounds)})
+        case Rules(columns):
+            batch = {name: spelt(zipf(draw, rounds)) for name in columns}
+        case Complement(of):
+            return examples(of, target, draw, rounds)
+        case Union():
+            return _merged([examples(some, target, draw, rounds) for some in cls.members], draw)
+        case _:
+            return _from_domain(cls, draw, rounds)
+    _plant(batch, target, draw, rounds)
+    return batch
+
+
+def _from_domain(cls: HypothesisClass, draw: np.random.Generator, rounds: int) -> Batch:
+    if isinstance(cls, OnGrid) and isinstance(cls.grid.lo, int) and isinstance(cls.grid.step, int):
+        places = draw.integers(cls.grid.count, size=rounds)
+        return _batch({cls.column: cls.grid.lo + cls.grid.step * places})
+    try:
+        domain = cls.domain()
+    except TooLarge:
+        points = as_batch(cls.skeleton()[1])
+        return part_of(points, draw.integers(_count(points), size=rounds))
+    return _batch({c: _array(some)[draw.integers(len(some), size=rounds)]
+                   for c, some in domain.items()})  # fmt: skip
+
+
+def _array(values: tuple[Any, ...]) -> npt.NDArray[Any]:
+    """Return values as an array in which each keeps its type."""
+    kinds = set(map(type, values))
+    return np.array(values, dtype=None if kinds <= {int} or kinds <= {float} else object)
+
+
+def _batch(columns: Mapping[Column, npt.NDArray[Any]]) -> Batch:
+    if None in columns:
+        return columns[None]
+    return {name: column for name, column in columns.items() if name is not None}
+
+
+def _count(batch: Batch) -> int:
+    return len(next(iter(batch.values()))) if isinstance(batch, dict) else len(batch)
+
+
+def _merged(parts: list[Batch], draw: np.random.Generator) -> Batch:
+    """Put the members' examples side by side.
+
+    A column that several read is drawn from all of them.
+    """
+    columns: dict[Column, list[npt.NDArray[Any]]] = {}
+    for part in parts:
+        for name, column in part.items() if isinstance(part, dict) else [(None, part)]:
+            columns.setdefault(name, []).append(column)
+    return _batch({name: _mixed(some, draw) for name, some in columns.items()})
+
+
+def _mixed(some: list[npt.NDArray[Any]], draw: np.random.Generator) -> npt.NDArray[Any]:
+    if len(some) == 1:
+        return some[0]
+    kind = some[0].dtype if len({column.dtype for column in some}) == 1 else np.dtype(object)
+    stacked = np.array([column.astype(kind) for column in some])
+    which = draw.integers(len(some), size=stacked.shape[1])
+    return np.asarray(stacked[which, np.arange(stacked.shape[1])])
+
+
+def _plant(batch: Batch, target: Hypothesis, draw: np.random.Generator, rounds: int) -> None:
+    """Put what the target mentions into a share of the rounds, where the columns can hold it."""
+    columns: dict[Column, npt.NDArray[Any]]
+    columns = dict(batch.items()) if isinstance(batch, dict) else {None: batch}
+    for name, values in target.mentions().items():
+        column, planted = columns.get(name), _array(values)
+        if column is not None and column.dtype == planted.dtype:
+            at = np.flatnonzero(draw.random(rounds) < SHARE)
+            column[at] = planted[draw.integers(len(values), size=len(at))]

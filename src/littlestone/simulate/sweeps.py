@@ -1,0 +1,270 @@
+"""Run learners x streams x seeds, one cell each. A cell can be run anywhere, once.
+
+Promises: the learner of a cell is made where the cell is run, so no mechanism crosses a process;
+the same cell has the same key, in every run; what a learner or an adversary does not support is an
+error in the result, not the end of the sweep.
+
+Summarise the cells of a sweep that differ in their seed only, as one line.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from itertools import groupby
+from statistics import median
+from typing import Any, NamedTuple
+
+from littlestone.classes.base import HypothesisClass
+from littlestone.errors import BadClass, BadExample, TooLarge
+from littlestone.privacy.parameters import BadParameter
+from littlestone.simulate.adversaries import ADVERSARIES
+from littlestone.simulate.games import Point, Transcript, play
+from littlestone.simulate.registry import contender, is_vacuous
+from littlestone.simulate.streams import Stream
+
+REFUSALS = (BadClass, BadExample, BadParameter, TooLarge)
+FILE = "file:"
+"""How the name of a stream begins that is read from a file; a digest of the file follows."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Describe one learner on one stream with one seed.
+
+    Parameters
+    ----------
+    cls
+        The class, as on the command line.
+    learner
+        The learner's name.
+    stream
+        The stream's name.
+    rounds
+        The number of rounds.
+    epsilon
+        The privacy budget.
+    delta
+        The privacy budget.
+    seed
+        The seed of stream and learner.
+    noise
+        The share of labels that are flipped.
+    tolerance
+        The share of mistakes that causes no change.
+    version
+        Our version.
+    """
+
+    cls: str
+    learner: str
+    stream: str
+    rounds: int
+    epsilon: float
+    delta: float
+    seed: int
+    noise: float = 0.0
+    tolerance: float = 0.0
+    version: str = version("littlestone")
+
+    @property
+    def key(self) -> str:
+        """Return what identifies it among all cells."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+
+@dataclass(frozen=True, repr=False)
+class Result:
+    """Hold how a cell came out. Private where the stream is.
+
+    `trouble` is the error, if no game was played; `vacuous` is what the learner's plan said before
+    the game.
+    """
+
+    cell: Cell
+    dimension: int
+    rounds: int = 0
+    curve: tuple[Point, ...] = ()
+    best: int | None = None
+    unavoidable: int | None = None
+    releases: int = 0
+    rule: str = ""
+    truth: str | None = None
+    guarantee: str = ""
+    seconds: float = 0.0
+    trouble: str | None = None
+    vacuous: bool = False
+
+    def __repr__(self) -> str:
+        return f"Result({self.cell.learner} on {self.cell.stream}, private)"
+
+    @property
+    def mistakes(self) -> int:
+        """Return how many there were in all."""
+        return self.curve[-1][1] if self.curve else 0
+
+    @property
+    def excess(self) -> int | None:
+        """Return the mistakes beyond those of the best fixed rule."""
+        return None if self.best is None else self.mistakes - self.best
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON data; `result_from_json` reads it back."""
+        data = asdict(self)
+        data["curve"] = [list(point) for point in self.curve]
+        return data
+
+
+def result_from_json(data: Mapping[str, Any]) -> Result:
+    """Read back what `Result.to_json` wrote."""
+    curve = tuple((rounds, mistakes) for rounds, mistakes in data["curve"])
+    return Result(**{**data, "cell": Cell(**data["cell"]), "curve": curve})
+
+
+def run_cell(cls: HypothesisClass, cell: Cell, given: Stream | None = None) -> Result:
+    """Play a cell's game.
+
+    Parameters
+    ----------
+    cls
+        The class.
+    cell
+        The cell.
+    given
+        The stream, when it is read from a file.
+
+    Returns
+    -------
+    Result
+        How it came out.
+
+    Examples
+    --------
+    >>> from littlestone.classes.thresholds import Thresholds
+    >>> cell = Cell("thresholds:s:1:7", "soa", "halving", 1000, 1.0, 1e-6, seed=1)
+    >>> run_cell(Thresholds(1, 7, column="s"), cell).mistakes
+    2
+    """
+    try:
+        game, vacuous = _played(cls, cell, given)
+    except REFUSALS as refusal:
+        return Result(cell, cls.dimension, trouble=str(refusal))
+    return Result(
+        cell,
+        cls.dimension,
+        rounds=game.rounds,
+        curve=game.curve,
+        best=game.best,
+        unavoidable=game.unavoidable,
+        releases=len(game.releases) - 1,
+        rule=str(game.rule),
+        truth=None if game.truth is None else str(game.truth),
+        guarantee=game.guarantee,
+        seconds=game.seconds,
+        vacuous=vacuous,
+    )
+
+
+def _played(cls: HypothesisClass, cell: Cell, given: Stream | None) -> tuple[Transcript, bool]:
+    """Return the game, and whether the learner's plan said that it would learn nothing."""
+    if given is None:
+        make = ADVERSARIES.get(cell.stream)
+        if make is None:
+            raise BadParameter(
+                f"no stream is called {cell.stream!r}: there are {', '.join(ADVERSARIES)}"
+            )
+        adversary = make(cls, cell.rounds, cell.seed, cell.noise)
+    else:
+        adversary = given
+    learner = contender(
+        cell.learner, cls, cell.epsilon, cell.delta, cell.rounds, cell.seed, cell.tolerance
+    )
+    game = play(
+        learner, adversary, cell.rounds, name=cell.learner, opponent=cell.stream, seed=cell.seed
+    )
+    return game, is_vacuous(learner)
+
+
+LOWER_BOUND = {
+    (1.0, 1e-6): {10**5: 23.8, 10**6: 25.9, 10**7: 27.0},
+    (0.5, 1e-6): {10**5: 44.8, 10**6: 46.2, 10**7: 47.0},
+    (2.0, 1e-6): {10**5: 12.9, 10**6: 13.9, 10**7: 14.9},
+    (1.0, 1e-9): {10**5: 30.7, 10**6: 32.9, 10**7: 34.0},
+}
+"""By (epsilon, delta) and rounds: the mistakes that a *concentrated* private learner cannot avoid
+at d = 1, from the recursion of Dmitriev, Szabo and Sanyal 2024, optimised. Not for every learner: a
+random first guess escapes the constant, not the logarithm."""
+
+
+class Line(NamedTuple):
+    """Hold the summary of several seeds of one learner on one stream.
+
+    `excess` is over the best fixed rule, `beyond_targets` over the targets, each in its time (they
+    differ under drift); `trouble` is the error, if no game was played.
+    """
+
+    cls: str
+    dimension: int
+    stream: str
+    rounds: int
+    epsilon: float
+    learner: str
+    seeds: int = 0
+    median: float = 0.0
+    worst: int = 0
+    excess: float | None = None
+    beyond_targets: float | None = None
+    releases: float = 0.0
+    per_second: float = 0.0
+    trouble: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON data."""
+        return self._asdict()
+
+
+def group_of(cell: Cell) -> tuple[str, str, int, float, str]:
+    """Return what cells of one line have in common."""
+    return cell.cls, cell.stream, cell.rounds, cell.epsilon, cell.learner
+
+
+def grouped(results: Iterable[Result]) -> list[list[Result]]:
+    """Return the results in groups that differ in their seed only, in the order they came."""
+    groups: dict[tuple[str, str, int, float, str], list[Result]] = {}
+    for result in results:
+        groups.setdefault(group_of(result.cell), []).append(result)
+    return list(groups.values())
+
+
+def lines(results: Iterable[Result]) -> list[Line]:
+    """Return one line for each group of results, those of one stream together."""
+    found = [_line(group) for group in grouped(results)]
+    places = {(line.cls, line.stream): n for n, line in reversed([*enumerate(found)])}
+    return sorted(found, key=lambda line: (places[line.cls, line.stream], line.rounds))
+
+
+def _line(group: Sequence[Result]) -> Line:
+    cell, played = group[0].cell, [result for result in group if result.trouble is None]
+    line = Line(cell.cls, group[0].dimension, cell.stream, cell.rounds, cell.epsilon, cell.learner)
+    if not played:
+        return line._replace(trouble=group[0].trouble)
+    excess = [result.excess for result in played if result.excess is not None]
+    beyond = [game.mistakes - game.unavoidable for game in played if game.unavoidable is not None]
+    return line._replace(
+        seeds=len(played),
+        median=median(result.mistakes for result in played),
+        worst=max(result.mistakes for result in played),
+        excess=median(excess) if excess else None,
+        beyond_targets=median(beyond) if beyond else None,
+        releases=median(result.releases for result in played),
+        per_second=median(result.rounds / max(result.seconds, 1e-9) for result in played),
+    )
+
+
+def median_curve(group: Sequence[Result]) -> list[tuple[int, float]]:
+    """Return the median of the mistakes at each round at which the curves were sampled."""
+    points = sorted(point for result in group for point in result.curve)
+    return [
+        (rounds, median(mistakes for _, mistakes in some))
+        for rounds, some in ((r, [*s]) for r, s in groupby(points, key=lambda point: point[0]))
+    ]

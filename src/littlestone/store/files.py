@@ -1,0 +1,466 @@
+"""Locks on files, which end with the process that holds them.
+
+The files of a store: made whole or not at all, connected to, checked before they are believed.
+
+A store is `run.db`, and while it is open, or after a crash, also `run.db-wal`, the log that holds
+the last commits, and `run.db-shm`, an index of the log. SQLite takes a log for that of whatever
+database file lies beside it, and reads a damaged log up to the damage: both would silently be
+another learner, or an older one. So both are looked for here, before SQLite sees the files.
+"""
+
+import glob
+import os
+import sqlite3
+import struct
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import IO, Any, BinaryIO, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from littlestone.store.serialization import SCHEMA, TABLES, BadStore, Seal
+
+PAUSE = 0.02
+LOCK_PATIENCE = 5.0
+"""Seconds to wait for whoever holds a lock."""
+
+
+@contextmanager
+def held(file: IO[Any], patience: float = LOCK_PATIENCE) -> Iterator[None]:
+    """Hold a file against others who do the same.
+
+    Raises
+    ------
+    BlockingIOError
+        If another process still holds it after `patience` seconds.
+    """
+    from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock  # not on every system
+
+    until = time.monotonic() + patience
+    while True:
+        try:
+            flock(file, LOCK_EX | LOCK_NB)
+            break
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                raise
+            time.sleep(PAUSE)
+    try:
+        yield
+    finally:
+        flock(file, LOCK_UN)
+
+
+APPLICATION, VERSION = 0x4C53746E, 2
+PATIENCE = 5.0
+"""Seconds to wait for another process that is writing."""
+DAMAGED = (
+    "{path} is damaged ({what}): what it holds cannot be trusted, and nothing was changed. An "
+    "older copy of it would publish again for the same rows: begin another file with a new budget "
+    "(docs/limits.md)"
+)
+FOREIGN_LOG = (
+    "{log} holds the last commits of another learner than {path}, or of another copy of it: put "
+    "each beside the file that it belongs to, or, if that learner must not go on, delete the log"
+)
+
+
+def database_file(path: Path) -> Path:
+    """Return the file that a path leads to, if the path is a symbolic link.
+
+    SQLite keeps the log beside that file, not beside the link: whoever looked for it there would
+    find none, and take the learner as it was before the log for the learner.
+    """
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
+
+
+def log_of(path: Path) -> Path:
+    """Return the log that SQLite keeps beside a database file."""
+    return Path(f"{path}-wal")
+
+
+# Making a file.
+
+
+def serialized(fill: Callable[[sqlite3.Connection], None]) -> bytes:
+    """Return the bytes of a new database file, after `fill` has written to its empty tables."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
+        db.execute(f"PRAGMA application_id = {APPLICATION}")
+        db.execute(f"PRAGMA user_version = {VERSION}")
+        db.executescript(SCHEMA)
+        fill(db)
+        data = bytearray(db.serialize())
+    data[18:20] = b"\2\2"  # the file format's mark of a database with a log
+    return bytes(data)
+
+
+def refuse_leftovers(path: Path) -> None:
+    """Refuse to begin a file beside the log of another, which SQLite would read into it."""
+    beside = (Path(f"{path}{end}") for end in ("-wal", "-shm", "-journal"))
+    found = [file.name for file in beside if file.exists()]
+    if found and not path.exists():  # else somebody has begun it just now, and these are its own
+        raise BadStore(
+            f"{path} is not there, but {' and '.join(found)} beside it: the last commits of a "
+            "learner whose database file was removed or moved. End it if it is still at work. To "
+            "go on with that learner, put its file back; if it must not go on, delete these too"
+        )
+
+
+def put_in_place(path: Path, content: bytes) -> None:
+    """Make a file, whole and on disk, or none at all; never over another.
+
+    A process that is killed on the way leaves a draft, which the next one to come here removes.
+    """
+    refuse_leftovers(path)
+    try:
+        _remove_drafts(path)
+        number, name = tempfile.mkstemp(".draft", f".{path.name}.", path.parent)
+        try:
+            with open(number, "wb") as file, held(file):
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+                os.link(name, path)
+        finally:
+            os.unlink(name)
+        _sync(path.parent)
+    except OSError as error:
+        raise type(error)(error.errno, f"{error.strerror}: nothing was begun", str(path)) from None
+
+
+def _remove_drafts(path: Path) -> None:
+    """Remove what processes that were killed left behind; whoever lives holds its own draft."""
+    for draft in _drafts(path):
+        with suppress(OSError), open(draft, "rb") as file, held(file, patience=0):
+            draft.unlink()
+
+
+def _drafts(path: Path) -> list[Path]:
+    return list(path.parent.glob(f".{glob.escape(path.name)}.*.draft"))
+
+
+def _sync(folder: Path) -> None:
+    """Have the names in a folder on disk."""
+    number = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
+# Opening a file.
+
+
+def connected(path: Path, mode: str) -> sqlite3.Connection:
+    """Return a connection that begins transactions when told, and works in any one thread."""
+    try:
+        return sqlite3.connect(
+            f"{path.absolute().as_uri()}?mode={mode}",
+            uri=True,
+            isolation_level=None,
+            timeout=PATIENCE,
+            check_same_thread=False,
+        )
+    except sqlite3.OperationalError as error:
+        raise BadStore(f"{path}: {error}") from None
+
+
+def for_reading(path: Path) -> sqlite3.Connection:
+    """Return a connection that changes nothing, nor leaves anything beside the file."""
+    _refuse_bad_log(path)
+    # Without a log there is nothing to share, and SQLite need not make files to share it by: a
+    # folder that cannot be written will do. What is torn by a writer who comes now, the seal tells.
+    return connected(path, "ro" if _length(log_of(path)) else "ro&immutable=1")
+
+
+def for_writing(path: Path) -> sqlite3.Connection:
+    """Return a connection that may write. Closing it folds the log in and removes it."""
+    _remove_drafts(path)  # of one who was killed when the file was in place already
+    _refuse_other_names(path)
+    is_cut_short = _refuse_bad_log(path)
+    if _length(log_of(path)):
+        # A connection that may write folds the log in when it ends, whatever is found to be wrong
+        # with what both hold together: so that is looked for before.
+        with closing(connected(path, "ro")) as db:
+            db.execute("BEGIN")
+            checked(path, db)
+    db = connected(path, "rw")
+    if is_cut_short:
+        _fold_in_commit_cut_short(path, db)
+    return db
+
+
+def _fold_in_commit_cut_short(path: Path, db: sqlite3.Connection) -> None:
+    """Fold a log in that ends with a part of a commit, and empty it.
+
+    SQLite would write the next commit over that part. What is left of it behind a shorter commit
+    cannot be told from a commit that was damaged (`refuse_damaged_log`).
+    """
+    (is_busy, _, _) = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    if is_busy:
+        db.close()
+        raise BadStore(
+            f"{path}: its last commit was cut short, and to mend that nobody else may read or "
+            "write the file: end whoever does, and try again"
+        )
+
+
+def _refuse_other_names(path: Path) -> None:
+    """Refuse a file with hard links: under each name SQLite keeps another log."""
+    # A learner that is being begun has its draft's name, too, until that is removed. Names are
+    # counted after drafts: one that goes in between makes too few names, never too many.
+    drafts = sum(identity(draft) == identity(path) for draft in _drafts(path))
+    if path.exists() and path.stat().st_nlink - drafts > 1:
+        raise BadStore(
+            f"{path} has a second name (a hard link). The last commits lie in a log beside one of "
+            "them, and under the other the file is an old copy: keep the name that it was used "
+            "under, and remove the others"
+        )
+
+
+def _refuse_bad_log(path: Path) -> bool:
+    """Refuse a log that is damaged or not of this file; return whether its end was cut short."""
+    is_cut_short = refuse_damaged_log(path)
+    _refuse_foreign_log(path)
+    return is_cut_short
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Say what is wrong with a file that cannot be read: damaged bytes can raise anything."""
+    try:
+        yield
+    except BadStore:
+        raise
+    except sqlite3.Error as error:
+        raise BadStore(_told(path, error)) from None
+    except Exception as error:
+        raise BadStore(DAMAGED.format(path=path, what=type(error).__name__)) from None
+
+
+def _told(path: Path, error: sqlite3.Error) -> str:
+    name = getattr(error, "sqlite_errorname", "")
+    if name == "SQLITE_NOTADB":
+        return f"{path} is not a learner of littlestone: {error}"
+    if name.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY")) and _length(log_of(path)):
+        return (
+            f"{path}: {error}. Its last commits are in {log_of(path).name}, and to read them the "
+            "folder must be writable: copy both files to one that is, and look there"
+        )
+    kinds = ("CANTOPEN", "READONLY", "BUSY", "LOCKED", "FULL", "IOERR", "PERM", "AUTH", "NOMEM")
+    if name.startswith(tuple(f"SQLITE_{kind}" for kind in kinds)):
+        return f"{path}: {error}"
+    # What follows is text from the file, which is private.
+    return DAMAGED.format(path=path, what=str(error).partition(" with text")[0])
+
+
+class Found(NamedTuple):
+    """What a file says of its learner before it is read: how it was begun, its key, its seal."""
+
+    begun: str
+    key: bytes
+    seal: Seal
+
+
+def checked(path: Path, db: sqlite3.Connection) -> Found:
+    """Return what a file is, if it is one of ours and holds exactly what was written to it.
+
+    Runs in a transaction, and inside `reading`.
+    """
+    try:
+        return _checked(path, db)
+    except sqlite3.OperationalError:
+        raise  # it could not be read, which tells nothing of what it holds
+    except (BadStore, sqlite3.Error):
+        if _length(log_of(path)) and _is_sound_alone(path):
+            raise BadStore(FOREIGN_LOG.format(log=log_of(path), path=path)) from None
+        raise
+
+
+def _is_sound_alone(path: Path) -> bool:
+    """Return whether a file without its log is a learner of ours, as it was at some time."""
+    with suppress(Exception), closing(connected(path, "ro&immutable=1")) as db:
+        _checked(path, db)
+        return True
+    return False
+
+
+def _checked(path: Path, db: sqlite3.Connection) -> Found:
+    application, version = (
+        db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
+    )
+    if application != APPLICATION:
+        raise BadStore(f"{path} is a SQLite file, but not a learner of littlestone")
+    if version != VERSION:
+        raise BadStore(
+            f"{path} has schema {version}, and this littlestone reads {VERSION}: go on with the "
+            "littlestone that wrote it, or begin another file"
+        )
+    if dict(db.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")) != TABLES:
+        raise BadStore(DAMAGED.format(path=path, what="its tables are not as they were made"))
+    # The whole check, not the quick one: a damaged index would hide a batch that was learned.
+    (found,) = db.execute("PRAGMA integrity_check(1)").fetchone()
+    if found != "ok":
+        raise BadStore(DAMAGED.format(path=path, what=found.splitlines()[-1]))
+    about = dict(db.execute("SELECT name, value FROM about"))
+    key = bytes.fromhex(about["key"])
+    seal = Seal(db, key)
+    if not seal.holds():
+        raise BadStore(DAMAGED.format(path=path, what="a checksum does not match"))
+    return Found(about["begun"], key, seal)
+
+
+def generation_of(db: sqlite3.Connection) -> int:
+    """Return how often the file has been opened for writing."""
+    (value,) = db.execute("SELECT value FROM about WHERE name = 'generation'").fetchone()
+    return int(value)
+
+
+def identity(path: Path) -> tuple[int, int] | None:
+    """Return what tells a file from another that is put in its place; None if there is none."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _length(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+# The log.
+
+
+def _refuse_foreign_log(path: Path) -> None:
+    """Refuse a file beside the log of another: with and without its log it has one key.
+
+    This must come before a connection that may write: that would fold the log in when it ends.
+    """
+    if not _length(log_of(path)):
+        return
+    keys = []
+    for mode in ("ro", "ro&immutable=1"):
+        with suppress(sqlite3.Error), closing(connected(path, mode)) as db:
+            keys += db.execute("SELECT value FROM about WHERE name = 'key'").fetchall()
+    if len(set(keys)) > 1:
+        raise BadStore(FOREIGN_LOG.format(log=log_of(path), path=path))
+
+
+HEADER, FRAME_HEADER = 32, 24
+MAGIC = 0x377F0682
+"""The log's first number, but for its last bit, which is the byte order of its checksums."""
+TOGETHER = 1024
+"""Frames that are looked at together."""
+
+Words = npt.NDArray[np.uint32]
+
+
+def refuse_damaged_log(path: Path) -> bool:
+    """Refuse a log of which SQLite would read a part, and take it for the whole.
+
+    Returns whether it ends with a part of a commit.
+
+    A process that is killed, or a machine that loses its power, leaves sound frames and at most one
+    that is cut short. SQLite also stops at a frame that is whole and does not match its checksum,
+    and forgets all that was committed after it. Nothing may be forgotten that was published.
+    """
+    for _ in range(3):  # a writer may begin its log anew while we read it
+        with suppress(FileNotFoundError), open(log_of(path), "rb") as file:
+            if (is_cut_short := _is_cut_short(file)) is not None:
+                return is_cut_short
+            continue
+        return False
+    raise BadStore(
+        DAMAGED.format(path=log_of(path), what="a checksum does not match in the middle of it")
+    )
+
+
+def _is_cut_short(file: BinaryIO) -> bool | None:
+    """Return whether frames of a commit without its end are the last of a log; None if a frame that
+    was written does not match its checksum."""
+    header = file.read(HEADER)
+    rest = os.fstat(file.fileno()).st_size - HEADER
+    if rest <= FRAME_HEADER:
+        return False
+    magic, _, page = struct.unpack(">3I", header[:12])
+    order, salts = (">" if magic & 1 else "<"), np.frombuffer(header, ">u4")[4:6]
+    plain = np.frombuffer(header[:24], f"{order}u4")[None, :]
+    expected = np.frombuffer(header, ">u4")[6:]
+    if magic & ~1 != MAGIC or page < 512 or page & (page - 1):
+        return None if rest > 512 else False  # a frame, at least
+    sums = _sums(plain)[0]
+    if (sums != expected).any():
+        return None if rest >= page else False
+    step, size = _power(page // 8 + 1), FRAME_HEADER + page
+    sound, is_open = True, False
+    left = rest // size  # what is written while we read is not looked at
+    while count := min(left, TOGETHER):
+        data = file.read(count * size)
+        if len(data) < count * size:
+            return False  # it was folded in, and begun anew
+        left -= count
+        frames = np.frombuffer(data, np.uint8).reshape(count, size)
+        heads = frames[:, :FRAME_HEADER].copy().view(">u4").astype(np.uint32)
+        others = _bits(heads[:, 2:4] ^ salts.astype(np.uint32))
+        covered = np.concatenate([frames[:, :8], frames[:, FRAME_HEADER:]], axis=1)
+        added = _sums(covered.view(f"{order}u4"))
+        for number in range(count):
+            if sound:
+                sums = step @ sums + added[number]
+                matches = (sums == heads[number, 4:6]).all()
+                sound = bool(matches and (heads[number, 2:4] == salts).all())
+                if sound:  # the last frame of a commit has the size of the database, others 0
+                    is_open = not heads[number, 1]
+            # Salts are drawn for each log: a frame with others is of an earlier one in this file,
+            # unless it is in them that a bit is damaged.
+            if not sound and others[number] <= 1:
+                return None
+    return is_open
+
+
+def _bits(words: Words) -> list[int]:
+    """Return how many bits of each row are set."""
+    return [sum(word.bit_count() for word in row) for row in words.tolist()]
+
+
+def _sums(words: npt.NDArray[Any]) -> Words:
+    """Return SQLite's checksum of each row of words, begun with zeros.
+
+    It is s0 += a + s1, s1 += b + s0 for each pair of words (a, b), modulo 2^32: linear, so each
+    word has a weight by its place.
+    """
+    native, pairs = words.astype(np.uint32), words.shape[1] // 2
+    weights = _weights(pairs)
+    return np.stack([(native * weights[side]).sum(1, dtype=np.uint32) for side in (0, 1)], axis=1)
+
+
+@cache
+def _weights(pairs: int) -> Words:
+    """Return for both sums the weight of every word."""
+    found, power = np.zeros((2, 2 * pairs), np.uint32), np.eye(2, dtype=np.uint32)
+    for pair in reversed(range(pairs)):
+        found[:, 2 * pair] = power[:, 0] + power[:, 1]
+        found[:, 2 * pair + 1] = power[:, 1]
+        power = power @ _STEP
+    return found
+
+
+@cache
+def _power(pairs: int) -> Words:
+    """Return what so many pairs of words make of the sums before them."""
+    power = np.eye(2, dtype=np.uint32)
+    for _ in range(pairs):
+        power = power @ _STEP
+    return power
+
+
+_STEP = np.array([[1, 1], [1, 2]], dtype=np.uint32)

@@ -1,0 +1,280 @@
+"""How a stored learner was begun: what was asked, what was chosen, the class, the coins' seed.
+
+The shelf: a learner in the tables of a SQLite file, and back. Never pickle.
+
+Everything here runs inside a transaction of the store. A batch writes what it changed: the parts of
+the memory that it touched, new releases, new uses of a mechanism, samples that came or went. A seal
+over all rows of all tables is kept up to date with what is written, so that damage is noticed.
+"""
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, TypeVar
+
+from littlestone.classes.base import HypothesisClass
+from littlestone.classes.serialization import class_from_json, class_to_json, same_class
+from littlestone.classes.specs import parse_spec
+from littlestone.errors import LittlestoneError
+from littlestone.hypotheses.kinds import rule_from_json
+from littlestone.learners.base import Release, Saved, Unsaved
+from littlestone.learners.trace import Entry, Sample, Thinned
+from littlestone.privacy.accounting import Event
+from littlestone.store.run_config import TERMS, Chosen, Task, chosen_from_json
+
+OLD_COPY = (
+    "the file is an old copy: somebody has seen rules, or rounds, that it does not know. Learning "
+    "on would release twice. Put the newest file back, or begin another with a new budget"
+)
+
+
+class BadStore(LittlestoneError, ValueError):
+    """A file that is no store, or not the one that is meant."""
+
+
+class OldCopy(BadStore):
+    """A file that is behind what was published from it."""
+
+
+@dataclass(frozen=True)
+class About:
+    """How the learner was begun. It never changes.
+
+    `cls` is the class itself: what its specification names, such as a file with a table, may have
+    changed since.
+    """
+
+    terms: Mapping[str, Any]
+    chosen: Chosen
+    seed: int
+    cls: HypothesisClass
+
+    @property
+    def spec(self) -> str:
+        """The class as it was asked for, to be shown."""
+        return str(self.terms["spec"])
+
+    @property
+    def label(self) -> str:
+        """The column of labels."""
+        return str(self.terms["label"])
+
+    @property
+    def user(self) -> str | None:
+        """The column of users, if they are protected whole."""
+        user = self.terms["user"]
+        return None if user is None else str(user)
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON data."""
+        return {
+            "terms": self.terms,
+            "chosen": self.chosen.to_json(),
+            "seed": self.seed,
+            "class": class_to_json(self.cls),
+        }
+
+    def refuse_other(self, task: Task, path: Path) -> None:
+        """What a person says again must be what was said when the learner was begun."""
+        if "spec" in task.given:
+            self._refuse_other_class(task.spec, path)
+        for name in sorted(task.given & {*TERMS, "seed"} - {"spec"}):
+            said = getattr(task, name)
+            begun = self.seed if name == "seed" else self.terms[name]
+            if said != begun:
+                raise BadStore(
+                    f"{path} was begun with {name} {begun}, not {said}: leave it out to go on, or "
+                    "begin another file"
+                )
+
+    def _refuse_other_class(self, spec: str, path: Path) -> None:
+        if same_class(parse_spec(spec), self.cls):
+            return
+        if spec != self.spec:
+            raise BadStore(
+                f"{path} was begun with spec {self.spec}, not {spec}: leave it out to go on, or "
+                "begin another file"
+            )
+        raise BadStore(
+            f"{path} was begun with another class under the name {spec}: what it names has changed "
+            "since. Leave --class out to go on with the class that the file keeps, or begin "
+            "another file"
+        )
+
+
+def about_from_json(data: Mapping[str, Any]) -> About:
+    """Read back what `About.to_json` wrote."""
+    cls = class_from_json(data["class"])
+    return About(data["terms"], chosen_from_json(data["chosen"]), data["seed"], cls)
+
+
+SCHEMA = """
+CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
+CREATE TABLE live (one INTEGER PRIMARY KEY CHECK (one = 1), state TEXT NOT NULL,
+                   public TEXT NOT NULL) STRICT;
+CREATE TABLE parts (number INTEGER PRIMARY KEY, state BLOB NOT NULL) STRICT;
+CREATE TABLE users (route INTEGER PRIMARY KEY, shown INTEGER NOT NULL) STRICT;
+CREATE TABLE releases (number INTEGER PRIMARY KEY, round INTEGER NOT NULL,
+                       rule TEXT NOT NULL) STRICT;
+CREATE TABLE ledger (number INTEGER PRIMARY KEY, mechanism TEXT NOT NULL, epsilon TEXT NOT NULL,
+                     delta TEXT NOT NULL, epoch INTEGER) STRICT;
+CREATE TABLE trace (kept INTEGER, number INTEGER, round INTEGER NOT NULL, mistakes INTEGER NOT NULL,
+                    votes TEXT NOT NULL, PRIMARY KEY (kept, number)) STRICT, WITHOUT ROWID;
+CREATE TABLE batches (id INTEGER PRIMARY KEY, key TEXT UNIQUE NOT NULL, digest BLOB NOT NULL,
+                      first INTEGER NOT NULL, rounds INTEGER NOT NULL,
+                      nulls INTEGER NOT NULL) STRICT;
+CREATE TABLE sources (number INTEGER PRIMARY KEY, told TEXT NOT NULL) STRICT;
+CREATE TABLE seal (one INTEGER PRIMARY KEY CHECK (one = 1), total BLOB NOT NULL) STRICT;
+"""
+SUM_BYTES = 16
+
+T = TypeVar("T")
+HALF = 1 << 63
+"""Users are numbered up to 2^64, and SQLite counts from -2^63."""
+
+
+def _laid_out() -> tuple[dict[str, str], dict[str, list[str]]]:
+    """Return what a sound file says of its own tables, and the columns of those that are sealed."""
+    with closing(sqlite3.connect(":memory:")) as db:
+        db.executescript(SCHEMA)
+        told = dict(db.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"))
+        columns = {
+            name: [row[1] for row in db.execute(f"PRAGMA table_info({name})")] for name in told
+        }
+    del columns["seal"]
+    return told, columns
+
+
+TABLES, SEALED = _laid_out()
+
+
+class Seal:
+    """A checksum of all that a file holds, kept up to date row by row as rows come and go.
+
+    The seal is the exclusive or of a keyed digest of every row of every other table, so a commit
+    pays for the rows that it writes and not for the rest. A row that is changed, lost, put back as
+    it was before, or taken from the file of another learner breaks it.
+
+    Triggers keep it: whoever writes to a table need not think of it, but `write` must come before
+    the COMMIT. They are temporary, of this connection, so the file itself holds no code.
+
+    Parameters
+    ----------
+    db : sqlite3.Connection
+        A connection to a file with the tables of `SCHEMA`.
+    key : bytes
+        The learner's own key.
+    """
+
+    def __init__(self, db: sqlite3.Connection, key: bytes) -> None:
+        self._db, self._key, self._total = db, key, 0
+
+    def watch(self) -> None:
+        """Follow everything that this connection writes from now on."""
+        self._db.execute("PRAGMA recursive_triggers = ON")  # else REPLACE deletes unnoticed
+        self._db.create_function("row_moved", -1, self._move)
+        events = {"INSERT": ["NEW"], "DELETE": ["OLD"], "UPDATE": ["OLD", "NEW"]}
+        for table, columns in SEALED.items():
+            for event, sides in events.items():
+                rows = (", ".join(f"{side}.{name}" for name in columns) for side in sides)
+                moved = "".join(f"SELECT row_moved('{table}', {row}); " for row in rows)
+                self._db.execute(
+                    f"CREATE TEMP TRIGGER {table}_{event} AFTER {event} ON main.{table} "
+                    f"BEGIN {moved}END"
+                )
+
+    def _move(self, *row: Any) -> None:
+        """A row has come, or gone: as an exclusive or is its own inverse, both are the same."""
+        self._total ^= self._digest(row)
+
+    def _digest(self, row: tuple[Any, ...]) -> int:
+        # `repr` tells apart all that SQLite holds here: integers, text, blobs, NULL.
+        found = blake2b(repr(row).encode(), digest_size=SUM_BYTES, key=self._key)
+        return int.from_bytes(found.digest())
+
+    def begin(self) -> None:
+        """Go on from the seal in the file; what was noted since, and rolled back, is forgotten."""
+        self._total = int.from_bytes(self.written())
+
+    def write(self) -> None:
+        """Put the seal into the file, to be committed with what it covers."""
+        total = self._total.to_bytes(SUM_BYTES)
+        self._db.execute("INSERT OR REPLACE INTO seal VALUES (1, ?)", [total])
+
+    def written(self) -> bytes:
+        """Return the seal in the file."""
+        (total,) = self._db.execute("SELECT total FROM seal").fetchone()
+        return bytes(total)
+
+    def holds(self) -> bool:
+        """Return whether the file holds exactly the rows that were written."""
+        total = 0
+        for table, columns in SEALED.items():
+            for row in self._db.execute(f"SELECT {', '.join(columns)} FROM {table}"):
+                total ^= self._digest((table, *row))
+        return total.to_bytes(SUM_BYTES) == self.written()
+
+
+def write(db: sqlite3.Connection, saved: Saved, ledger: Sequence[Event], public: str) -> None:
+    """Write what has changed of a learner, and what is public of it."""
+    db.execute("INSERT OR REPLACE INTO live VALUES (1, ?, ?)", [json.dumps(saved.live), public])
+    if saved.memory.cleared:
+        db.execute("DELETE FROM parts")
+    db.executemany("INSERT OR REPLACE INTO parts VALUES (?, ?)", saved.memory.parts.items())
+    users = ((route - HALF, shown) for route, shown in saved.users.items())
+    db.executemany("INSERT OR REPLACE INTO users VALUES (?, ?)", users)
+    _append(db, "releases", saved.releases, lambda r: (r.round, json.dumps(r.rule.to_json())))
+    _append(db, "ledger", ledger, _used)
+    db.executemany("DELETE FROM trace WHERE kept = ? AND number = ?", saved.trace.gone)
+    db.executemany("INSERT INTO trace VALUES (?, ?, ?, ?, ?)", map(_sampled, saved.trace.new))
+
+
+def load(db: sqlite3.Connection) -> Saved:
+    """The whole learner that is written."""
+    (live,) = db.execute("SELECT state FROM live").fetchone()
+    parts = dict(db.execute("SELECT number, state FROM parts"))
+    users = {route + HALF: shown for route, shown in db.execute("SELECT * FROM users")}
+    return Saved(
+        json.loads(live),
+        Unsaved(True, parts),
+        users,
+        releases(db),
+        Thinned((), tuple(_entries(db))),
+    )
+
+
+def releases(db: sqlite3.Connection) -> tuple[Release, ...]:
+    """Every release, in order."""
+    rows = db.execute("SELECT round, rule FROM releases ORDER BY number")
+    return tuple(Release(number, rule_from_json(json.loads(rule))) for number, rule in rows)
+
+
+def _append(
+    db: sqlite3.Connection, table: str, rows: Sequence[T], written: Callable[[T], tuple[Any, ...]]
+) -> None:
+    """Write the rows that are not there yet: these tables only grow."""
+    (count,) = db.execute(f"SELECT coalesce(max(number) + 1, 0) FROM {table}").fetchone()
+    for number, row in enumerate(map(written, rows[count:]), start=count):
+        marks = ", ".join("?" * (1 + len(row)))
+        db.execute(f"INSERT INTO {table} VALUES ({marks})", (number, *row))
+
+
+def _used(event: Event) -> tuple[Any, ...]:
+    return event.mechanism, str(event.cost.epsilon), str(event.cost.delta), event.epoch
+
+
+def _sampled(entry: Entry) -> tuple[Any, ...]:
+    number, mistakes, votes = entry.sample
+    written = json.dumps([[rule.to_json(), count] for rule, count in votes])
+    return (*entry.place, number, mistakes, written)
+
+
+def _entries(db: sqlite3.Connection) -> Iterator[Entry]:
+    rows = db.execute("SELECT kept, number, round, mistakes, votes FROM trace ORDER BY round, kept")
+    for kept, number, at, mistakes, written in rows:
+        votes = tuple((rule_from_json(rule), count) for rule, count in json.loads(written))
+        yield Entry(Sample(at, mistakes, votes), bool(kept), number)

@@ -1,0 +1,575 @@
+"""The store: one SQLite file is one learner. As sensitive as the data, so mode 0600.
+
+Promises: a batch is one transaction, and on disk before anything of it is published, so that a
+process may die at any instruction and nothing is released twice with different noise. Opening is a
+move: whoever held the file before fails at its next commit. A batch whose key is known is answered
+as it was, and learned once. A file that does not hold what was written to it is refused. What the
+file alone cannot tell is that it is an old copy, put back: a witness outside it can, and then the
+file says so itself from there on.
+"""
+
+import hmac
+import json
+import os
+import secrets
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from littlestone.classes.base import HypothesisClass
+from littlestone.classes.specs import parse_spec
+from littlestone.data.blocks import Block, Start, Sums
+from littlestone.learners.base import Release, Saved
+from littlestone.learners.dpsoa import Engine
+from littlestone.learners.tree import fresh_seed
+from littlestone.privacy.accounting import Cost, Guarantee
+from littlestone.privacy.mechanism import ForwardOnly, Moved
+from littlestone.privacy.noise import Noise
+from littlestone.store.files import (
+    PATIENCE,
+    checked,
+    database_file,
+    for_reading,
+    for_writing,
+    generation_of,
+    identity,
+    log_of,
+    put_in_place,
+    reading,
+    refuse_leftovers,
+    serialized,
+)
+from littlestone.store.run_config import AnyLearner, Chosen, RowsAway, Task, learn_block
+from littlestone.store.serialization import (
+    OLD_COPY,
+    About,
+    BadStore,
+    OldCopy,
+    Seal,
+    about_from_json,
+    load,
+    write,
+)
+
+LONGEST_LOG = 16 << 20
+"""Bytes to which the log of the file grows before it is folded in, which takes time."""
+MOST_KEYS = 100_000
+"""How many batches are remembered by their keys."""
+
+
+class Taken(Moved):
+    """Somebody else has opened the file for writing since."""
+
+
+class Displaced(Taken):
+    """The file is no longer where it was: moved, removed, or replaced by another."""
+
+
+class OtherRows(BadStore):
+    """A key that names other rows already."""
+
+
+class Receipt(NamedTuple):
+    """What became of a batch: its rounds are `first` and so on; `again` if it was known already."""
+
+    first: int
+    rounds: int
+    nulls: int
+    again: bool = False
+
+
+class Batch(NamedTuple):
+    """Rows to be learned, the key that names them, and a digest that tells them from others."""
+
+    block: Block | RowsAway
+    key: str | None = None
+    digest: bytes = b""
+
+
+class Source(NamedTuple):
+    """How far a file has been learned, and what its rows are recognised by.
+
+    Rows that are learned again (`--again`) are a source of their own: `original` is the number of
+    the first, and `repeat` counts from 1. `begun` is the round of the first row. `sums` are the
+    checksums of all rows that were learned, `tail` those of the rows from `start` on, and `marks`
+    those of the first 32, 64, 128, ... rows. `identity` tells whether another file has the name.
+    """
+
+    number: int
+    original: int
+    repeat: int
+    begun: int
+    name: str
+    identity: str | None = None
+    rows: int = 0
+    sums: Sums = Sums()
+    start: Start = Start(0)
+    tail: Sums = Sums()
+    marks: Mapping[int, Sums] = MappingProxyType({})
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON data."""
+        marks = {str(rows): str(sums) for rows, sums in self.marks.items()}
+        return self._asdict() | {"sums": str(self.sums), "tail": str(self.tail), "marks": marks}
+
+
+def source_from_json(data: Mapping[str, Any]) -> Source:
+    """Read back what `Source.to_json` wrote."""
+    sums = {name: Sums.from_text(data[name]) for name in ("sums", "tail")}
+    marks = {int(rows): Sums.from_text(one) for rows, one in data["marks"].items()}
+    return Source(**{**data, **sums, "start": Start(*data["start"]), "marks": marks})
+
+
+class Published(NamedTuple):
+    """The public side after the last commit."""
+
+    rounds: int
+    releases: tuple[Release, ...]
+    guarantee: str
+    spent: str
+    final: str | None
+
+
+class Store(ForwardOnly):
+    """A learner that survives. Make one with `create` or `open_store`."""
+
+    def __init__(
+        self,
+        path: Path,
+        db: sqlite3.Connection,
+        about: About,
+        learner: AnyLearner,
+        key: bytes,
+    ) -> None:
+        self.path, self.about, self.cls, self.learner = path, about, about.cls, learner
+        self.key = key
+        """A secret that stays with the learner, wherever its file goes: marks that are made with it
+        can be told from forged ones."""
+        self._db, self._seal = db, Seal(db, key)
+        self._files = {path: identity(path)}
+        self.generation = 0
+        self._repeated: list[tuple[int, int]] = []
+        self.published = self._public()
+
+    @property
+    def run(self) -> str:
+        """A public name of the learner, by which its releases can be told from others'."""
+        return hmac.new(self.key, b"run", "sha256").hexdigest()[:16]
+
+    def _public(self) -> Published:
+        return _public_side(self.learner, self.guarantee, self.spent)
+
+    @property
+    def repeats(self) -> int:
+        """How often the same row was learned, at most."""
+        return max([1, *(repeat for _, repeat in self._repeated)])
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised for all that is published: that of the learner, and less if rows were
+        learned again."""
+        return self.learner.guarantee.for_repeats(self.repeats)
+
+    @property
+    def spent(self) -> Cost:
+        """What the learner has spent, for a row that was learned as often as any."""
+        per_user = self.learner.guarantee.unit == "user"
+        return self.learner.spent.for_group(1 if per_user else self.repeats)
+
+    def guarantee_up_to(self, release: Release) -> str:
+        """Return what is promised for a release and all before it, which never changes: rows that
+        were learned again after it do not matter."""
+        before = (repeat for begun, repeat in self._repeated if begun < release.round)
+        return str(self.learner.guarantee.for_repeats(max([1, *before])))
+
+    def known(self, key: str, digest: bytes) -> Receipt | None:
+        """The receipt of a batch with this key, if there was one; refused if it held other rows."""
+        row = self._db.execute(
+            "SELECT digest, first, rounds, nulls FROM batches WHERE key = ?", [key]
+        ).fetchone()
+        if row is None:
+            return None
+        if row[0] != digest:
+            raise OtherRows(f"the key {key!r} was used for other rows: choose a new one")
+        return Receipt(row[1], row[2], row[3], again=True)
+
+    def learn(
+        self,
+        block: Block | RowsAway,
+        *,
+        key: str | None = None,
+        digest: bytes = b"",
+        source: Source | None = None,
+    ) -> Receipt:
+        """Learn a block of rows in one transaction; what is published afterwards is on disk.
+
+        Rows that are null rounds already stay null rounds. `source` is how far a file is learned
+        then.
+        """
+        (found,) = self.learn_all([Batch(block, key, digest)], source)
+        if isinstance(found, OtherRows):
+            raise found
+        return found
+
+    def learn_all(
+        self, batches: Iterable[Batch], source: Source | None = None
+    ) -> list[Receipt | OtherRows]:
+        """Learn several batches in one transaction, as if one after the other.
+
+        A batch whose key was used for other rows gets its refusal, and the others their receipts.
+        If anything fails, nothing is kept, and this store goes no further (`_take`).
+        """
+        found: list[Receipt | OtherRows] = []
+        with self._transaction():
+            rounds = self.published.rounds
+            for block, key, digest in batches:
+                one = None if key is None else self._known_or_not(key, digest)
+                if one is None:
+                    one = self._take(block, rounds)
+                    rounds += one.rounds
+                    if key is not None:
+                        self._remember(key, digest, one)
+                found.append(one)
+            if source is not None:
+                self._write_source(source)
+            if rounds > self.published.rounds:
+                self._commit()
+        self._fold_in()
+        return found
+
+    def _known_or_not(self, key: str, digest: bytes) -> Receipt | OtherRows | None:
+        try:
+            return self.known(key, digest)
+        except OtherRows as error:
+            return error
+
+    def _take(self, block: Block | RowsAway, rounds: int) -> Receipt:
+        """Learn a block after so many rounds, to be committed. A learner that has learned what was
+        not kept would count it twice: it is refused."""
+        if self.learner.rounds != rounds:
+            raise BadStore(f"{self.path}: a batch was cut short: open the file again")
+        nulls = self.learner.null_rounds
+        learn_block(self.learner, block)
+        return Receipt(rounds + 1, len(block), self.learner.null_rounds - nulls)
+
+    def _commit(self) -> None:
+        """Write the learner and commit; only then is anything published."""
+
+        def keep(saved: Saved) -> None:
+            public = self._public()
+            _write(self._db, saved, self.learner, public)
+            self._seal.write()
+            self._db.execute("COMMIT")
+            self._refuse_if_displaced()  # what was committed elsewhere is not acknowledged
+            self.published = public
+
+        self.learner.checkpoint(keep)
+
+    def _fold_in(self) -> None:
+        """Write the log into the file once it is long, and empty it.
+
+        SQLite would do so too, but then write over the log from its start; in a log that only grows
+        a frame that is whole and wrong is damage (`refuse_damaged_log`). While somebody looks into
+        the file it has to wait: what was committed is safe in the log.
+        """
+        with suppress(sqlite3.Error, FileNotFoundError):
+            if log_of(self.path).stat().st_size < LONGEST_LOG:
+                return
+            self._db.execute("PRAGMA busy_timeout = 0")  # wait for nobody
+            try:
+                self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            finally:
+                self._db.execute(f"PRAGMA busy_timeout = {int(1000 * PATIENCE)}")
+
+    def sources(self) -> list[Source]:
+        """How far each file has been learned."""
+        return sources_of(self._db)
+
+    def keep_source(self, source: Source) -> None:
+        """Keep what a source is recognised by. Nothing is learned."""
+        with self._transaction():
+            self._write_source(source)
+            self._seal.write()
+            self._db.execute("COMMIT")
+
+    def _write_source(self, source: Source) -> None:
+        told = source.number, json.dumps(source.to_json())
+        self._db.execute("INSERT OR REPLACE INTO sources VALUES (?, ?)", told)
+        if source.repeat > 1 and (source.begun, source.repeat) not in self._repeated:
+            self._repeated.append((source.begun, source.repeat))
+
+    def _remember(self, key: str, digest: bytes, receipt: Receipt) -> None:
+        values = key, digest, receipt.first, receipt.rounds, receipt.nulls
+        made = self._db.execute(
+            "INSERT INTO batches (key, digest, first, rounds, nulls) VALUES (?, ?, ?, ?, ?)", values
+        )
+        self._db.execute("DELETE FROM batches WHERE id <= ?", [(made.lastrowid or 0) - MOST_KEYS])
+
+    @contextmanager
+    def _transaction(self, moving: bool = False) -> Iterator[None]:
+        """What is not committed inside is undone. Refused when the file was opened elsewhere, but
+        for a move."""
+        try:
+            self._refuse_if_displaced()
+            self._db.execute("BEGIN IMMEDIATE")
+            if not moving:
+                self.refuse_if_taken()
+            self._seal.begin()
+            yield
+        except sqlite3.Error as error:
+            raise BadStore(
+                f"{self.path}: {error}. What was committed before is safe, and nothing of this "
+                "batch is published: mend that, and open the file again"
+            ) from error
+        finally:
+            if self._db.in_transaction:
+                with suppress(sqlite3.Error):
+                    self._db.execute("ROLLBACK")
+
+    def refuse_if_taken(self) -> None:
+        """Raise `Taken` if the file was opened for writing elsewhere since this store opened it."""
+        if generation_of(self._db) != self.generation:
+            raise Taken(
+                f"{self.path} was opened for writing by another process: this one may not go "
+                "on, as two would release twice"
+            )
+
+    def _refuse_if_displaced(self) -> None:
+        """Raise `Displaced` if the path leads to other files than those that SQLite has open."""
+        for file, opened in self._files.items():
+            if identity(file) != opened:
+                raise Displaced(
+                    f"{file} was moved, removed or replaced while the learner was at work: nothing "
+                    f"of this batch is published. Put {self.path} back as it was, and start again"
+                )
+
+    def condemn(self) -> None:
+        """Have the file say that it is an old copy: nobody may go on from it, this store neither.
+
+        Only its holder can tell: to one from whom it was taken, what its successor has published
+        looks the same.
+        """
+        with self._transaction():
+            self._db.execute("INSERT OR REPLACE INTO about VALUES ('old_copy', ?)", [OLD_COPY])
+            self._step()
+            self._seal.write()
+            self._db.execute("COMMIT")
+
+    def _step(self) -> None:
+        self._db.execute("UPDATE about SET value = value + 1 WHERE name = 'generation'")
+
+    def _move_in(self, after: int | None, sealed: bytes, begun: bool) -> None:
+        """Take the file over from whoever held it, and go on from where it is.
+
+        `sealed` is the seal of what was checked: if it is another now, somebody has written since.
+        `begun` says that the learner is already where the file is.
+        """
+        self._seal.watch()
+        if after is not None:
+            self.generation = after
+        with self._transaction(moving=after is None):
+            with reading(self.path):
+                if self._seal.written() != sealed:
+                    checked(self.path, self._db)
+                saved = load(self._db)
+                condemned = is_condemned(self._db)
+            if condemned:
+                raise OldCopy(f"{self.path}: {OLD_COPY}")
+            if not begun:
+                self._repeated = _repeated(self.sources())
+                self.learner.resume(saved)
+                self.published = self._public()
+            self._step()
+            self._seal.write()
+            generation = generation_of(self._db)
+            self._db.execute("COMMIT")
+        self.generation = generation
+        self._files[log_of(self.path)] = identity(log_of(self.path))
+
+    def close(self) -> None:
+        """Let go of the file. What was committed is there."""
+        self._db.close()
+
+    def __enter__(self) -> "Store":
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self.close()
+
+
+def create(
+    path: Path,
+    task: Task,
+    chosen: Chosen,
+    *,
+    cls: HypothesisClass | None = None,
+    noise: Noise | None = None,
+    engine: Engine | None = None,
+) -> Store:
+    """Make a store, with a learner that has not begun. Refused where there is a file already.
+
+    The file appears with the learner in it, or not at all.
+
+    Parameters
+    ----------
+    path : Path
+        Where the file is to be.
+    task : Task
+        What was asked for.
+    chosen : Chosen
+        The plan for it.
+    cls : HypothesisClass, optional
+        The class, if it has been read already; else what the task's specification names.
+    noise : Noise, optional
+        Only for tests.
+    engine : Engine, optional
+        Where the trees are to grow.
+
+    Raises
+    ------
+    BadStore
+        If the log of another learner lies there.
+    BadClass
+        If the class cannot be written to a file.
+    FileExistsError
+        If there is a file.
+    """
+    path = database_file(path)
+    refuse_leftovers(path)
+    chosen.refuse_other_than_trees(engine)
+    cls = parse_spec(task.spec) if cls is None else cls
+    seed = fresh_seed() if task.seed is None else task.seed
+    terms = task.terms | {"horizon": chosen.plan.horizon}
+    about, key = About(terms, chosen, seed, cls), secrets.token_bytes(32)
+    begun = json.dumps(about.to_json())
+    learner = chosen.make(cls, seed, watched=True, noise=noise, engine=engine)
+
+    def keep(saved: Saved) -> None:
+        def fill(db: sqlite3.Connection) -> None:
+            seal = Seal(db, key)
+            seal.watch()
+            rows = {"generation": "0", "begun": begun, "key": key.hex()}
+            db.executemany("INSERT INTO about VALUES (?, ?)", rows.items())
+            _write(db, saved, learner, _public_side(learner))
+            seal.write()
+
+        put_in_place(path, serialized(fill))
+
+    learner.checkpoint(keep)
+    return _opened(path, 0, lambda about: learner, key)
+
+
+def open_store(
+    path: Path,
+    *,
+    noise: Noise | None = None,
+    after: int | None = None,
+    engine: Engine | None = None,
+) -> Store:
+    """Open a store for writing: a move. Whoever held it may not commit any more.
+
+    With `after`, only from the holder of that generation: whoever lost a connection may go on, but
+    not take the file back from another.
+    """
+
+    def made(about: About) -> AnyLearner:
+        make = about.chosen.make
+        return make(about.cls, about.seed, watched=True, noise=noise, engine=engine)
+
+    return _opened(database_file(path), after, made)
+
+
+def _opened(
+    path: Path,
+    after: int | None,
+    made: Callable[[About], AnyLearner],
+    begun_with: bytes | None = None,
+) -> Store:
+    """Open a file for writing; if a learner has just been begun there, it is that of its key."""
+    with reading(path):
+        db = for_writing(path)
+    try:
+        with reading(path):
+            os.chmod(path, 0o600)
+            db.execute("PRAGMA journal_mode = WAL")
+            db.execute("PRAGMA synchronous = FULL")
+            db.execute("PRAGMA wal_autocheckpoint = 0")  # `_fold_in` does
+            db.execute("PRAGMA cache_spill = OFF")  # the log is written in order, at the COMMIT
+            db.execute("BEGIN")
+            begun, key, seal = checked(path, db)
+            about, sealed = about_from_json(json.loads(begun)), seal.written()
+            db.execute("COMMIT")
+        if begun_with not in (None, key):
+            raise Taken(f"{path} holds another learner than the one that was begun there just now")
+        store = Store(path, db, about, made(about), key)
+        store._move_in(after, sealed, begun_with is not None)
+    except BaseException:
+        db.close()
+        raise
+    return store
+
+
+def is_condemned(db: sqlite3.Connection) -> bool:
+    """Return whether a file is known to be an old copy."""
+    return db.execute("SELECT 1 FROM about WHERE name = 'old_copy'").fetchone() is not None
+
+
+def _public_side(
+    learner: AnyLearner, guarantee: Guarantee | None = None, spent: Cost | None = None
+) -> Published:
+    guarantee, spent = guarantee or learner.guarantee, spent or learner.spent
+    said = f"epsilon {float(spent.epsilon):.4g}, delta {float(spent.delta):.3g}"
+    return Published(learner.rounds, learner.releases, str(guarantee), said, learner.final)
+
+
+def _write(db: sqlite3.Connection, saved: Saved, learner: AnyLearner, public: Published) -> None:
+    told = json.dumps(public._replace(releases=())._asdict())
+    write(db, saved, learner.ledger, told)
+
+
+class Shown(NamedTuple):
+    """What can be read of a store while another process writes it. `saved` is private."""
+
+    about: About
+    published: Published
+    saved: Saved
+    generation: int
+    sources: tuple[Source, ...]
+    old_copy: bool
+
+
+def read_store(path: Path) -> Shown:
+    """Look into a store without taking it over."""
+    path = database_file(path)
+    for _ in range(2):
+        alone = not log_of(path).exists()
+        with suppress(BadStore):
+            return _read(path)
+        if alone == (not log_of(path).exists()):
+            break  # else a writer came while it was read
+    return _read(path)
+
+
+def _read(path: Path) -> Shown:
+    with reading(path), closing(for_reading(path)) as db:
+        db.execute("BEGIN")
+        about = about_from_json(json.loads(checked(path, db).begun))
+        (public,) = db.execute("SELECT public FROM live").fetchone()
+        saved = load(db)
+        published = Published(**{**json.loads(public), "releases": saved.releases})
+        sources = tuple(sources_of(db))
+        return Shown(about, published, saved, generation_of(db), sources, is_condemned(db))
+
+
+def sources_of(db: sqlite3.Connection) -> list[Source]:
+    """Every source, in the order in which they were begun."""
+    rows = db.execute("SELECT told FROM sources ORDER BY number")
+    return [source_from_json(json.loads(told)) for (told,) in rows]
+
+
+def _repeated(sources: Iterable[Source]) -> list[tuple[int, int]]:
+    """Where rows began to be learned again, and how often they have been learned then."""
+    return [(one.begun, one.repeat) for one in sources if one.repeat > 1]
