@@ -26,10 +26,10 @@ from littlestone.cli.compare_run import read_stream
 from littlestone.privacy.testing import SeededNoise
 from littlestone.simulate.adversaries import ADVERSARIES, Adversary
 from littlestone.simulate.games import play
-from littlestone.simulate.registry import contender
+from littlestone.simulate.registry import make_learner
 from littlestone.simulate.streams import Stream
 from littlestone.simulate.sweeps import REFUSALS
-from littlestone.simulate.telemetry import COLUMNS, write_events
+from littlestone.simulate.telemetry import TELEMETRY_COLUMNS, write_events
 
 EPSILON, DELTA, SEEDS, AIM = 1.0, 1e-6, range(5), 2.0
 LEARNERS = ("auto", "dpsoa", "dpsoa-paper", "experts")
@@ -50,7 +50,7 @@ class Case(NamedTuple):
 
 POINTS, SETS, RULES = "points:x", "sets:x:3", "rules:a,b,c,d,e"
 FEW, MANY, BOTH = "thresholds:x:1:15", "thresholds:x:1:1023", "intervals:x:1:30"
-ANDS, EVENTS = "conjunctions:a,b,c,d,e", f"rules:{','.join(COLUMNS)}"
+ANDS, EVENTS = "conjunctions:a,b,c,d,e", f"rules:{','.join(TELEMETRY_COLUMNS)}"
 SUITE = (
     Case(POINTS, "iid"),
     Case(POINTS, "burst"),
@@ -142,7 +142,7 @@ def _excess(asked: tuple[Case, str]) -> float | None:
 
 def _one(case: Case, name: str, seed: int) -> int:
     cls, adversary = parse_spec(case.spec), _adversary(case, seed)
-    learner = contender(
+    learner = make_learner(
         name, cls, EPSILON, DELTA, case.rounds, seed, case.tolerance, SeededNoise(seed)
     )
     game = play(learner, adversary, case.rounds)

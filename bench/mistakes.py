@@ -15,7 +15,7 @@ from rich.table import Table
 
 from bench.trials import Case, Tally, tallies
 from littlestone import HypothesisClass, Plan, Points, Rules, Sets, Thresholds
-from littlestone.simulate.streams import SPACINGS, Stream, rows, scores, values
+from littlestone.simulate.streams import SPACINGS, Stream, rows, scores, value_column
 
 SEEDS = range(20)
 DELTAS = (1e-6, 1e-9)
@@ -35,10 +35,10 @@ class Family(NamedTuple):
 
 RULES = Rules(["a", "b", "c", "d", "e"])
 FAMILIES = {
-    "Points": Family(Points(), partial(values), (110, 125)),
+    "Points": Family(Points(), partial(value_column), (110, 125)),
     "Rules of 5": Family(RULES, partial(rows), (250, 250)),
     "Rules, correlated": Family(RULES, partial(rows, correlated=True), (400, 400)),
-    "Sets(3)": Family(Sets(3), partial(values, culprits=3), (400, 400)),
+    "Sets(3)": Family(Sets(3), partial(value_column, culprits=3), (400, 400)),
     "Thresholds, 7": Family(Thresholds(1, 7), partial(scores, points=7), (400, 400)),
     "Thresholds, 15": Family(Thresholds(1, 15), partial(scores, points=15), (700, 700)),
 }

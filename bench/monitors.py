@@ -7,7 +7,7 @@ import numpy.typing as npt
 from rich.console import Console
 from rich.table import Table
 
-from littlestone.learners.vote_model import firing, lift_law, reaching
+from littlestone.learners.vote_model import exceeding, firing_law, threshold_noise_law
 
 REACH = 600
 LIFTS = np.arange(-REACH, REACH + 1)
@@ -25,7 +25,7 @@ def run() -> None:
         for checks in (10**3, 10**4, 10**6):
             for one_sided in (False, True):
                 theta = threshold(epsilon, checks, one_sided)
-                law = firing(epsilon, _always(theta), 1, 1, one_sided)
+                law = firing_law(epsilon, _always(theta), 1, 1, one_sided)
                 found = [f"{law.quantile(level):.0f}" for level in LEVELS]
                 sides = "one-sided" if one_sided else "two-sided"
                 table.add_row(str(epsilon), f"{checks:,}", sides, str(theta), *found)
@@ -34,9 +34,9 @@ def run() -> None:
 
 def threshold(epsilon: float, checks: int, one_sided: bool) -> int:
     """The smallest threshold with few false alarms in so many checks at no mistakes."""
-    lifts = lift_law(epsilon, one_sided, LIFTS)
+    lifts = threshold_noise_law(epsilon, one_sided, LIFTS)
     for theta in range(REACH):
-        fires = np.minimum(reaching(theta + LIFTS.astype(float), epsilon, one_sided), 1 - 1e-16)
+        fires = np.minimum(exceeding(theta + LIFTS.astype(float), epsilon, one_sided), 1 - 1e-16)
         if (lifts * -np.expm1(checks * np.log1p(-fires))).sum() <= FALSE_ALARMS:
             return theta
     raise AssertionError("no threshold within reach")

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from bench.trials import Case, Tally, tallies
 from littlestone import HypothesisClass, Plan, Points, Rules, Sets, Thresholds
-from littlestone.simulate.streams import Stream, rows, scores, values
+from littlestone.simulate.streams import Stream, rows, scores, value_column
 
 DELTA = 1e-9
 CHECK_EVERY = 64
@@ -36,10 +36,10 @@ class Match(NamedTuple):
 
 ABC = ("a", "b", "c")
 MATCHES = (
-    Match("Points", Points(), partial(values, rate=0.06), 10**6),
+    Match("Points", Points(), partial(value_column, rate=0.06), 10**6),
     Match("Thresholds, 3", Thresholds(1, 3), partial(scores, points=3), 200_000),
     Match("Rules of 3", Rules(ABC), partial(rows, rate=0.06, columns=ABC), 200_000),
-    Match("Sets(2)", Sets(2), partial(values, rate=0.06, culprits=2), 200_000),
+    Match("Sets(2)", Sets(2), partial(value_column, rate=0.06, culprits=2), 200_000),
 )
 
 

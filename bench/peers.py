@@ -24,7 +24,7 @@ from littlestone.hypotheses.rows import row_of
 from littlestone.privacy.testing import SeededNoise
 from littlestone.simulate.adversaries import ADVERSARIES
 from littlestone.simulate.games import play
-from littlestone.simulate.registry import CONTENDERS, contender, is_vacuous
+from littlestone.simulate.registry import LEARNERS, is_vacuous, make_learner
 from littlestone.simulate.streams import Stream
 from littlestone.simulate.sweeps import REFUSALS
 
@@ -74,7 +74,7 @@ def run() -> None:
 
 def _lines() -> Iterator[tuple[str, str, list[str]]]:
     for name in OURS:
-        private = "yes" if CONTENDERS[name].private else "no"
+        private = "yes" if LEARNERS[name].private else "no"
         yield name, private, [_cell(_ours(name, *case)) for case in CASES]
     for name, make in RIVER.items():
         yield name, "no", [_cell(_rivers(make, *case)) for case in CASES]
@@ -97,7 +97,7 @@ def _ours(name: str, spec: str, stream: str) -> Found | None:
         return None
     for seed in SEEDS:
         try:
-            learner = contender(
+            learner = make_learner(
                 name, parse_spec(spec), EPSILON, DELTA, ROUNDS, seed, noise=SeededNoise(seed)
             )
         except REFUSALS:

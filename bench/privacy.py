@@ -11,12 +11,12 @@ from rich.table import Table
 from bench.clock import seconds
 from littlestone.privacy import (
     AboveThreshold,
-    DrawnAndKept,
     ExponentialMechanism,
     MistakesGate,
     Selector,
     StableHistogram,
     SystemNoise,
+    UnknownDomainSelection,
 )
 from littlestone.privacy.noise import _laplace_vector
 
@@ -77,8 +77,8 @@ def draws() -> Table:
             RELEASES * KEYS,
         ),
         (
-            f"drawn and kept of {KEYS:,} keys, a key",
-            partial(releases, DrawnAndKept(epsilon=1, delta=1e-6)),
+            f"unknown-domain selection of {KEYS:,} keys, a key",
+            partial(releases, UnknownDomainSelection(epsilon=1, delta=1e-6)),
             RELEASES * KEYS,
         ),
     ]

@@ -34,11 +34,11 @@ from littlestone.hypotheses.base import Hypothesis
 from littlestone.hypotheses.values import Mask
 from littlestone.learners.forest import Forest
 from littlestone.learners.rounds import Numbers, Rounds
-from littlestone.learners.tree import written
+from littlestone.learners.tree import tree_to_bytes
 from littlestone.ray import Ray
-from littlestone.ray.rows import open_far_rows
+from littlestone.ray.rows import open_remote_rows
 from littlestone.simulate.streams import rows
-from littlestone.store.run_config import Task, learn_block
+from littlestone.store.run_config import LearnRequest, learn_block
 
 ROUNDS, PART, GROUP, TRIES = 2 * 10**7, 10**6, 1 << 17, 2
 AIM = 0.6
@@ -113,7 +113,7 @@ def _speed(clean: Path, noisy: Path) -> Table:
 
 def _learned(folder: Path, workers: int | None, stored: bool) -> float:
     engine, tolerance = "ray" if workers else None, NOISE if folder.name == "noisy" else 0.0
-    task = Task(
+    task = LearnRequest(
         str(folder), SPEC, "y", 1.0, 1e-9, tolerance=tolerance, engine=engine, workers=workers
     )
     if not stored:
@@ -194,7 +194,9 @@ def _bytes(clean: Path, noisy: Path) -> Iterator[str]:
     for folder in (clean, noisy):
         engine = _Counted(workers=2)
         tolerance = NOISE if folder is noisy else 0.0
-        with open_far_rows(engine, str(folder), RULES, label="y", user=None, strict=False) as far:
+        with open_remote_rows(
+            engine, str(folder), RULES, label="y", user=None, strict=False
+        ) as far:
             assert far.length is not None
             plan = Plan.practical(RULES, 1, 1e-9, far.length, tolerance=tolerance)
             learner = DPSOA(RULES, plan=plan, engine=engine)
@@ -214,10 +216,10 @@ def _errands(folder: Path) -> Iterator[str]:
     assert truth is not None
     for workers in (1, 2):
         engine = Ray(workers=workers)
-        far = open_far_rows(engine, str(folder), RULES, label="y", user=None, strict=False)
+        far = open_remote_rows(engine, str(folder), RULES, label="y", user=None, strict=False)
         with far:
             block = next(block for block in far if len(block) == 1 << 17)
-        forest = engine.plant(RULES, plan.shapes, 7, plan.root, plan.replant)
+        forest = engine.create_forest(RULES, plan.shapes, 7, plan.root, plan.replant)
         for marked in (1, plan.trees // 10, plan.trees):
             took = seconds(partial(_errand, forest, truth, block, marked), 5)
             yield (
@@ -229,7 +231,7 @@ def _errands(folder: Path) -> Iterator[str]:
 def _errand(forest: Any, rule: Hypothesis, block: Any, marked: int) -> None:
     forest.restart(rule)
     forest.marked[:marked] = True
-    forest.learn_far(block.numbered(0, None))
+    forest.learn_remote(block.numbered(0, None))
     _ = forest.votes
 
 
@@ -255,7 +257,7 @@ class _Known:
     def wrong(self, cls: HypothesisClass, rule: Hypothesis) -> Numbers:
         return self._wrong
 
-    def teach(self, memory: Any) -> Any:
+    def update(self, memory: Any) -> Any:
         return []
 
     def number_of(self, row: int) -> int:
@@ -284,7 +286,7 @@ def _gate() -> Iterator[str]:
         wrong = np.flatnonzero(draw.random(ROUNDS) < noise * 0.9)
 
         def gate(plan: Plan = plan, wrong: Any = wrong) -> None:
-            DPSOA(RULES, plan=plan).learn_away(_Known(wrong, 0, ROUNDS))
+            DPSOA(RULES, plan=plan).learn_remote(_Known(wrong, 0, ROUNDS))
 
         took = seconds(gate, TRIES)
         yield f"the gate alone, {noise:.0%} noise: {ROUNDS / took:,.0f} rounds a second"
@@ -300,7 +302,7 @@ def _trees() -> Iterator[str]:
     took = seconds(lambda: forest.restart(first), 3)
     row = dict.fromkeys(RULES.columns, "v12345")
     forest._surprised(0, 1, row, True)
-    kept = len(written(forest.trees[0]))
+    kept = len(tree_to_bytes(forest.trees[0]))
     yield (
         f"trees: {held / TREES:,.0f} bytes each, {1e6 * took / TREES:.1f} us each to begin an "
         f"epoch, {kept} bytes to keep one that was taught one row"

@@ -7,7 +7,7 @@ from math import ceil, exp
 from rich.console import Console
 from rich.table import Table
 
-from littlestone.privacy import DrawnAndKept, StableHistogram
+from littlestone.privacy import StableHistogram, UnknownDomainSelection
 
 LEVELS = (0.95, 0.99, 0.999)
 MOST = 400
@@ -41,7 +41,7 @@ def _first_for_good(chances: list[float], level: float) -> str:
 
 
 def drawn_and_kept(epsilon: Fraction, delta: Fraction) -> Named:
-    selector = DrawnAndKept(epsilon=epsilon, delta=delta)
+    selector = UnknownDomainSelection(epsilon=epsilon, delta=delta)
     return lambda n, m: float(selector.law({b"a": n, b"b": m})[b"a"])
 
 
@@ -89,6 +89,6 @@ def keep_limit(epsilon: float, delta: float) -> Callable[[int], float]:
 SELECTORS: dict[str, Callable[[Fraction, Fraction], Named]] = {
     "stable histogram": histogram,
     "kept set": kept_set,
-    "drawn and kept": drawn_and_kept,
+    "unknown-domain selection": drawn_and_kept,
     "limit": limit,
 }

@@ -20,7 +20,7 @@ from river.preprocessing import OneHotEncoder
 from bench.clock import seconds
 from littlestone import DPSOA, HypothesisClass, Plan, Points, Rules, Thresholds
 from littlestone.learners.forest import Forest
-from littlestone.simulate.streams import Stream, rows, scores, values
+from littlestone.simulate.streams import Stream, rows, scores, value_column
 
 BLOCK, ONES, TRIES = 65_536, 100_000, 3
 NOISE = 0.02
@@ -62,7 +62,7 @@ def _contests() -> Iterator[Contest]:
     yield Contest("the same, 2 % noise", fifteen, noisy, False, 10, NOISE)
     five = Rules(["a", "b", "c", "d", "e"])
     yield Contest("Rules of 5, strings", five, rows(7, 10**6, 0.06), True, 10)
-    yield Contest("Points", Points("x"), _named(values(7, 10**6, 0.06)), True, 10)
+    yield Contest("Points", Points("x"), _named(value_column(7, 10**6, 0.06)), True, 10)
 
 
 def _named(stream: Stream) -> Stream:

@@ -9,7 +9,7 @@ import csv
 import numpy as np
 
 import littlestone as ls
-from littlestone.simulate.telemetry import COLUMNS, write_events
+from littlestone.simulate.telemetry import TELEMETRY_COLUMNS, write_events
 from story import folder, plot, told
 
 EVENTS = 100_000
@@ -20,13 +20,15 @@ def main() -> None:
     write_events(place / "events.csv", EVENTS)
     with open(place / "events.csv", newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    columns = {name: np.array([row[name] for row in rows], dtype=object) for name in COLUMNS}
+    columns = {
+        name: np.array([row[name] for row in rows], dtype=object) for name in TELEMETRY_COLUMNS
+    }
     failed = np.array([int(row["failed"]) for row in rows])
 
-    learner = ls.DPSOA(ls.Rules(COLUMNS), 1, 1e-8, EVENTS, tolerance=0.01, watched=True)
+    learner = ls.DPSOA(ls.Rules(TELEMETRY_COLUMNS), 1, 1e-8, EVENTS, tolerance=0.01, watched=True)
     for start in range(0, EVENTS, 500):  # as they come in, say once a minute
         part = slice(start, start + 500)
-        learner.learn_many({name: columns[name][part] for name in COLUMNS}, failed[part])
+        learner.learn_many({name: columns[name][part] for name in TELEMETRY_COLUMNS}, failed[part])
 
     print("Which version fails? What may be published:")
     print(told(learner))

@@ -43,7 +43,7 @@ def targets(cls: ls.HypothesisClass, points: list[object]) -> list[ls.Hypothesis
         some = chain.from_iterable(combinations(values, size) for size in range(cls.k + 1))
         rules = [ls.one_of(chosen, cls.column) for chosen in some]
     else:
-        rules = cls.skeleton()[0]
+        rules = cls.finite_core()[0]
     return list({tuple(map(rule, points)): rule for rule in rules}.values())
 
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 import littlestone as ls
 from littlestone.audit.runs import AnyPlan, small
 from littlestone.privacy import StableHistogram, SystemNoise
-from littlestone.privacy.noise import Address, Margins
+from littlestone.privacy.noise import Address, Gaps
 
 SMALL = replace(
     ls.Plan.practical(ls.Points(), 2, 0.001, 10),
@@ -33,13 +33,13 @@ class HalvedNoise(SystemNoise):
     def laplace(self, scale: Fraction, at: Address) -> int:
         return super().laplace(scale / 2, at)
 
-    def reaches(self, margin: int, scale: Fraction, at: Address, one_sided: bool) -> bool:
-        return super().reaches(margin, scale / 2, at, one_sided)
+    def exceeds(self, margin: int, scale: Fraction, at: Address, one_sided: bool) -> bool:
+        return super().exceeds(margin, scale / 2, at, one_sided)
 
-    def first_reaching(
-        self, margins: Margins, scale: Fraction, check: int, one_sided: bool
+    def first_exceeding(
+        self, margins: Gaps, scale: Fraction, check: int, one_sided: bool
     ) -> int | None:
-        return super().first_reaching(margins, scale / 2, check, one_sided)
+        return super().first_exceeding(margins, scale / 2, check, one_sided)
 
 
 @dataclass(frozen=True)

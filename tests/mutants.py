@@ -46,8 +46,8 @@ MUTANTS = [
     Mutant(
         "cap counts are not saved",
         "learners/base.py",
-        "keep(Saved(live, memory, self._unsaved_users(), self.releases, trace))",
-        "keep(Saved(live, memory, {}, self.releases, trace))",
+        "keep(Checkpoint(live, memory, self._unsaved_users(), self.releases, trace))",
+        "keep(Checkpoint(live, memory, {}, self.releases, trace))",
         "test_store.py",
     ),
     Mutant(
@@ -242,7 +242,7 @@ MUTANTS = [
     Mutant(
         "the keep-curve is not checked",
         "privacy/selection.py",
-        "if not is_lawful_step(now, after, self.growth**2, low):",
+        "if not is_valid_step(now, after, self.growth**2, low):",
         "if after < now:",
         "privacy/test_drawn_and_kept.py",
     ),
@@ -406,8 +406,8 @@ MUTANTS = [
     Mutant(
         "coins of a round depend on its place in the batch",
         "learners/forest.py",
-        "return below(trees, coins(seed, Purpose.TREE, routes))",
-        "return below(trees, coins(seed, Purpose.TREE, np.arange(np.size(routes))))",
+        "return below(trees, random_bits(seed, Purpose.TREE, routes))",
+        "return below(trees, random_bits(seed, Purpose.TREE, np.arange(np.size(routes))))",
         "test_forest.py test_dpsoa.py",
     ),
     Mutant(

@@ -6,7 +6,7 @@ from itertools import product
 
 import littlestone as ls
 from littlestone.learners.rounds import user_number
-from littlestone.learners.tree import Purpose, coins
+from littlestone.learners.tree import Purpose, random_bits
 from littlestone.learners.tuning import missing_from
 from littlestone.privacy import HistSparse, Noise
 
@@ -66,7 +66,7 @@ Coin = Callable[..., int]
 
 def addressed(seed: int) -> Coin:
     """Coins by address, as the forest has them."""
-    return lambda purpose, *address: int(coins(seed, purpose, *address))
+    return lambda purpose, *address: int(random_bits(seed, purpose, *address))
 
 
 def number(coin: int, size: int) -> int:
@@ -91,13 +91,13 @@ class Forest:
         self.cls, self.leaves, self.coin, self.root = cls, leaves, coin, root
         self.replant, self.epoch = replant, 0
         self.published: ls.Hypothesis | None = None
-        self.plant()
+        self.create_forest()
 
     def restart(self, published: ls.Hypothesis) -> None:
         self.published, self.epoch = published, self.epoch + 1
-        self.plant()
+        self.create_forest()
 
-    def plant(self) -> None:
+    def create_forest(self) -> None:
         self.generation = [0] * len(self.leaves)
         self.merges = [0] * len(self.leaves)
         self.samples: list[dict[int, list[Example] | None]] = [self.bare(k) for k in self.leaves]

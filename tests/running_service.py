@@ -15,25 +15,25 @@ import httpx
 
 from littlestone.service.app import make_app
 from littlestone.service.connections import admission
-from littlestone.service.dependencies import Keys, Role, Service
-from littlestone.service.limits import Limits, Places
-from littlestone.service.server import bound, server_for
-from littlestone.store.run_config import Task, chosen_for
+from littlestone.service.dependencies import Role, Service, TokenRoles
+from littlestone.service.limits import ConcurrencyLimit, Limits
+from littlestone.service.server import listening_socket, server_for
+from littlestone.store.run_config import LearnRequest, choose_learner
 from littlestone.store.store import Store, create, open_store
 
 TOKENS: dict[Role, str] = {"feeder": "the feeder's own token", "operator": "the operator's token"}
 QUIET: dict[str, Any] = {"version": 1, "disable_existing_loggers": False}
-TASK = Task("", "points:merchant", "fraud", 1.0, 1e-9, 1_000_000)
+TASK = LearnRequest("", "points:merchant", "fraud", 1.0, 1e-9, 1_000_000)
 CULPRIT = "M7"
 
 
-def begun(path: Path, task: Task = TASK) -> Store:
+def begun(path: Path, task: LearnRequest = TASK) -> Store:
     """A new store for a task."""
     assert task.horizon is not None
-    return create(path, task, chosen_for(task, task.horizon))
+    return create(path, task, choose_learner(task, task.horizon))
 
 
-def opened(path: Path, task: Task = TASK) -> Store:
+def opened(path: Path, task: LearnRequest = TASK) -> Store:
     """The store at a path, begun if need be."""
     return open_store(path) if path.exists() else begun(path, task)
 
@@ -57,7 +57,7 @@ class Running:
     client: httpx.Client
     service: Service
     path: Path
-    connections: Places
+    connections: ConcurrencyLimit
 
     def get(self, path: str, role: Role | None = None, **more: Any) -> httpx.Response:
         return self.client.get(path, headers=bearing(role), **more)
@@ -130,7 +130,7 @@ def _events(lines: Iterator[str]) -> Iterator[tuple[str, str, Any]]:
 def running(
     path: Path,
     *,
-    task: Task = TASK,
+    task: LearnRequest = TASK,
     limits: Limits | None = None,
     reopen: Callable[[Path, int], Store] | None = None,
     store: Store | None = None,
@@ -141,10 +141,10 @@ def running(
     """A service on a file, begun if it is not there; stopped gracefully at the end."""
     limits = limits or Limits(rate=1e6)
     store = opened(path, task) if store is None else store
-    app = make_app(store, Keys(TOKENS), limits, hosts=hosts, reopen=reopen)
+    app = make_app(store, TokenRoles(TOKENS), limits, hosts=hosts, reopen=reopen)
     admitted = admission(limits, proxies)
     server = server_for(app, admitted, logs=QUIET)
-    with bound("127.0.0.1", port) as listening:
+    with listening_socket("127.0.0.1", port) as listening:
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()

@@ -26,7 +26,7 @@ import pyarrow.parquet
 
 from commands import MAIN
 from littlestone.store.serialization import BadStore
-from littlestone.store.store import Shown, read_store
+from littlestone.store.store import StoreView, read_store
 
 ROWS, BATCH, CLIENTS = 300_000, 200, 3
 
@@ -226,12 +226,12 @@ def _clear(folder: Path) -> None:
         (folder / name).unlink(missing_ok=True)
 
 
-def _checked(folder: Path, before: Shown | None) -> Shown | None:
+def _checked(folder: Path, before: StoreView | None) -> StoreView | None:
     """What is in the store of a file's rows, and in its releases file."""
     now = _goes_on(folder, before)
     if now is None:
         return None
-    published, live = now.published, now.saved.live
+    published, live = now.published, now.saved.state
     assert published.rounds == sum(source.rows for source in now.sources)
     assert live["null_rounds"] == sum(1 for n in range(published.rounds) if n % 101 == 7)
     written = [json.loads(line)["round"] for line in _whole_lines(folder / "r.jsonl")]
@@ -239,14 +239,14 @@ def _checked(folder: Path, before: Shown | None) -> Shown | None:
     return now
 
 
-def _goes_on(folder: Path, before: Shown | None) -> Shown | None:
+def _goes_on(folder: Path, before: StoreView | None) -> StoreView | None:
     """What is in the store, if it was begun; refused unless it goes on from what was there."""
     if not (folder / "run.db").exists():  # killed before the first commit
         assert before is None
         return None
     now = read_store(folder / "run.db")
     published = now.published
-    assert now.saved.live["rounds"] == published.rounds
+    assert now.saved.state["rounds"] == published.rounds
     learner = now.about.chosen.make(now.about.cls, now.about.seed)
     learner.resume(now.saved)
     assert learner.spent.epsilon <= learner.plan.epsilon

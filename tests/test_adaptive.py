@@ -10,7 +10,7 @@ import pytest
 
 import littlestone as ls
 from classes import CASES, targets
-from littlestone.classes.base import HypothesisClass, State, differ
+from littlestone.classes.base import HypothesisClass, VersionSpace, distinguishing_example
 from littlestone.hypotheses.kinds import one_of
 from littlestone.hypotheses.rows import as_batch, part_of
 from littlestone.learners import replay as prefix
@@ -86,17 +86,17 @@ class LastSurprise(HypothesisClass):
 
     dimension = mistake_bound = 1
 
-    def start(self) -> State:
-        return State(())
+    def start(self) -> VersionSpace:
+        return VersionSpace(())
 
-    def learn(self, state: State, x: object, y: object) -> State:
-        return State((x,))
+    def learn(self, state: VersionSpace, x: object, y: object) -> VersionSpace:
+        return VersionSpace((x,))
 
-    def hypothesis(self, state: State) -> ls.Hypothesis | None:
+    def hypothesis(self, state: VersionSpace) -> ls.Hypothesis | None:
         return one_of(state.content)
 
     def disagreement(self, one: ls.Hypothesis, other: ls.Hypothesis) -> object:
-        return differ(one, other)
+        return distinguishing_example(one, other)
 
     def __contains__(self, rule: object) -> bool:
         return True

@@ -23,7 +23,7 @@ from littlestone.simulate.adversaries import (
     mirror,
 )
 from littlestone.simulate.games import best_mistakes, marks, play, transcript_from_json
-from littlestone.simulate.registry import CONTENDERS, contender
+from littlestone.simulate.registry import LEARNERS, make_learner
 from littlestone.simulate.streams import Stream
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
@@ -168,7 +168,7 @@ def test_those_who_look_stay_realizable_and_show_mistakes(
     adversary = ADVERSARIES[who](cls, 300, 1, 0)
     assert isinstance(adversary, Mirror | TreeAdversary)
     recorder = Recorder(adversary)
-    learner = contender(player, cls, 1, 1e-6, 300, seed=2, noise=SeededNoise(3))
+    learner = make_learner(player, cls, 1, 1e-6, 300, seed=2, noise=SeededNoise(3))
     game = play(learner, recorder, 300)
     assert game.truth in cls
     assert fits(game.truth, recorder)
@@ -222,12 +222,12 @@ def test_the_mirror_catches_a_learner_that_never_changes_every_time() -> None:
 
 
 @pytest.mark.parametrize("name", [*OBLIVIOUS])
-@pytest.mark.parametrize("player", sorted(CONTENDERS))
+@pytest.mark.parametrize("player", sorted(LEARNERS))
 def test_a_game_in_batches_is_the_game_round_by_round(name: str, player: str) -> None:
     slow = player in ("dpsoa-paper", "adaptive", "every-round")
     cls, rounds = (ls.Points(), 150) if slow else (ls.Thresholds(1, 7), 1500)
     made = stream(name, cls, rounds, 6)
-    one, other = (contender(player, cls, 8, 1e-4, rounds, 9, noise=SeededNoise(4)) for _ in "ab")
+    one, other = (make_learner(player, cls, 8, 1e-4, rounds, 9, noise=SeededNoise(4)) for _ in "ab")
     game = play(one, made, rounds, name=player, opponent=name, seed=6)
     curve, sampled = [], set(marks(rounds))
     for n in range(rounds):
@@ -270,14 +270,14 @@ def test_random_plans_streams_and_labels_break_nothing(seed: int) -> None:
     opponent = draw.choice(list(ADVERSARIES))
     noise = draw.choice([0.0, 0.05, 0.5]) if opponent in OBLIVIOUS else 0.0
     adversary: Adversary = ADVERSARIES[opponent](cls, rounds, seed, noise)
-    for player in CONTENDERS:
+    for player in LEARNERS:
         if player in ("adaptive", "every-round") or (player == "dpsoa-paper" and cls.dimension > 1):
             continue  # slow; tests/test_adaptive.py and tests/test_dpsoa.py have them
         asked: dict[str, Any] = {"tolerance": draw.choice([0, 0.1])}
         epsilon, delta = draw.choice([4, 8]), draw.choice([1e-6, 1e-4])
         horizon = draw.randrange(1, 2 * rounds + 1)
         try:
-            learner = contender(player, cls, epsilon, delta, horizon, seed, **asked)
+            learner = make_learner(player, cls, epsilon, delta, horizon, seed, **asked)
         except (ls.BadClass, ls.TooLarge):
             continue
         promised = learner.guarantee

@@ -14,14 +14,14 @@ import littlestone as ls
 from commands import littlestone
 from leaks import FEW_TREES, SMALL, SMALLER, KeepingSingleVotes, WithHalvedNoise
 from littlestone.audit.audit import Audit, audit_runs, best_event
-from littlestone.audit.bounds import at_least, epsilon_bound, lower, power, upper
+from littlestone.audit.bounds import binomial_tail, epsilon_bound, lower_bound, power, upper_bound
 from littlestone.audit.neighbours import (
     for_every_round,
     for_experts,
     for_forests,
     with_a_null_round,
 )
-from littlestone.audit.runs import AnyPlan, Firing, Make, Neighbours, Seen, Subject, small
+from littlestone.audit.runs import AnyPlan, AuditTarget, FiringRecord, Make, Neighbours, Seen, small
 from littlestone.learners.adaptive import EveryRoundPlan
 from littlestone.learners.plan import Plan
 from littlestone.privacy import BadParameter
@@ -63,18 +63,18 @@ def test_a_histogram_that_keeps_single_votes_is_found(plan: AnyPlan) -> None:
 
 
 def test_a_learner_without_privacy_is_found() -> None:
-    assert of(Subject("soa", ls.Points(), SMALL, 0), HALVED, runs=400).convicts
+    assert of(AuditTarget("soa", ls.Points(), SMALL, 0), HALVED, runs=400).convicts
 
 
-def forest(plan: Plan) -> tuple[Subject, Neighbours]:
+def forest(plan: Plan) -> tuple[AuditTarget, Neighbours]:
     made = small(plan)[0]
     assert isinstance(made, Plan)
-    return Subject("dpsoa", ls.Points(), made, 0), for_forests(ls.Points(), made, 0)[0]
+    return AuditTarget("dpsoa", ls.Points(), made, 0), for_forests(ls.Points(), made, 0)[0]
 
 
-def weighing() -> tuple[Subject, Neighbours]:
+def weighing() -> tuple[AuditTarget, Neighbours]:
     plan = ls.ExpertsPlan.practical(CUTS, 2, 1000)
-    return Subject("experts", CUTS, plan, 0), for_experts(CUTS, plan, 0)[0]
+    return AuditTarget("experts", CUTS, plan, 0), for_experts(CUTS, plan, 0)[0]
 
 
 SEEN = {
@@ -129,7 +129,7 @@ def test_releases_at_every_round_are_not_accused_and_not_detectable(name: str) -
     """So many releases add up to a claim that no number of runs can refute."""
     plan = EveryRoundPlan.of(60, 0.01, 12)
     assert plan.first < plan.horizon
-    subject = Subject(name, ls.Points(), plan, 0)
+    subject = AuditTarget(name, ls.Points(), plan, 0)
     pair = for_every_round(ls.Points(), plan)[0]
     found = audit_runs(
         subject, pair, control=subject.control, claimed=60, delta=0.01, runs=40, confidence=SURE
@@ -140,8 +140,8 @@ def test_releases_at_every_round_are_not_accused_and_not_detectable(name: str) -
 
 def test_what_is_published_is_an_event_of_two_parts() -> None:
     """When and what, together: neither alone tells these worlds apart."""
-    yes, no = Firing(4, "x = 1", True), Firing(4, None, False)
-    later = Firing(8, "x = 1", True), Firing(8, None, False)
+    yes, no = FiringRecord(4, "x = 1", True), FiringRecord(4, None, False)
+    later = FiringRecord(8, "x = 1", True), FiringRecord(8, None, False)
     one: list[Seen] = [(yes,), (later[1],)] * 20
     other: list[Seen] = [(no,), (later[0],)] * 20
     event = best_event((one, other), (one, other), 0.0)
@@ -156,7 +156,7 @@ def test_an_event_is_chosen_without_the_runs_that_bound_it(
     handed: list[list[Seen]] = []
 
     def published(*arguments: object) -> tuple[list[Seen], list[Seen]]:
-        runs: list[Seen] = [(Firing(n, None, False),) for n in range(40)]
+        runs: list[Seen] = [(FiringRecord(n, None, False),) for n in range(40)]
         return runs, runs
 
     def choosing(ordering: Any, cutting: Any, delta: float) -> Any:
@@ -205,18 +205,18 @@ def test_neighbours_differ_in_one_round() -> None:
 def test_tails_are_the_sums_they_stand_for(count: int, runs: int) -> None:
     for p in (1e-6, 0.03, 0.5, 0.77, 0.999):
         terms = [math.comb(runs, k) * p**k * (1 - p) ** (runs - k) for k in range(count, runs + 1)]
-        assert at_least(count, runs, p) == pytest.approx(math.fsum(terms), rel=1e-9, abs=1e-12)
+        assert binomial_tail(count, runs, p) == pytest.approx(math.fsum(terms), rel=1e-9, abs=1e-12)
 
 
 @pytest.mark.parametrize(("count", "runs"), [(0, 5), (3, 12), (500, 1000), (12, 12)])
 @pytest.mark.parametrize("miss", [0.05, 1e-7])
 def test_the_bounds_are_where_the_tails_say(count: int, runs: int, miss: float) -> None:
-    low, high = lower(count, runs, miss), upper(count, runs, miss)
+    low, high = lower_bound(count, runs, miss), upper_bound(count, runs, miss)
     assert low <= count / runs <= high
     if count:
-        assert at_least(count, runs, low) == pytest.approx(miss, rel=1e-6)
+        assert binomial_tail(count, runs, low) == pytest.approx(miss, rel=1e-6)
     if count < runs:
-        assert 1 - at_least(count + 1, runs, high) == pytest.approx(miss, rel=1e-6)
+        assert 1 - binomial_tail(count + 1, runs, high) == pytest.approx(miss, rel=1e-6)
 
 
 @pytest.mark.parametrize(("p", "q"), [(0.7, 0.3), (0.05, 0.01), (0.99, 0.9)])
@@ -263,7 +263,13 @@ OPTIONS = ("points:m", "--epsilon", 8, "--delta", 0.01, "--horizon", 8)
 def test_the_verb_prints_both_audits() -> None:
     done = command(*OPTIONS, "--runs", 30)
     assert done.returncode == 0, done.stderr
-    for words in ("COMPUTED", "mistakes monitor", "drawn and kept", "epochs gate", "kept"):
+    for words in (
+        "COMPUTED",
+        "mistakes monitor",
+        "unknown-domain selection",
+        "epochs gate",
+        "kept",
+    ):
         assert words in done.stdout
     for words in ("RUN: dpsoa", "of 15 runs each", "claimed", "not detectable at this size"):
         assert words in done.stdout
@@ -276,7 +282,7 @@ def test_a_file_of_ones_own_is_private_and_a_leak_exits_with_one(tmp_path: Path)
     leak = (*OPTIONS[:2], 1, "--delta", 0.01, "--horizon", 8, "--learner", "soa", "--runs", 400)
     done = command(*leak, "--file", file, "--label", "bad")
     assert done.returncode == 1, done.stderr
-    assert "PRIVATE: for the data's holder only. RUN: soa" in done.stderr
+    assert "PRIVATE: for the data owner only. RUN: soa" in done.stderr
     assert "VIOLATION" in done.stderr
     assert "COMPUTED" in done.stdout
     assert not [word for word in ("VIOLATION", "RUN", "m = 'b'") if word in done.stdout]

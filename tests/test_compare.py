@@ -11,17 +11,17 @@ import pytest
 from commands import Command, littlestone
 from littlestone.classes.specs import parse_spec
 from littlestone.cli import compare_run
-from littlestone.cli.compare_run import Sweep, cells, finished, notes, render, spending
+from littlestone.cli.compare_run import Sweep, cells, finished, notes, render_comparison, spending
 from littlestone.data.blocks import BadStream
 from littlestone.privacy.parameters import BadParameter
 from littlestone.report.figures import BOUND, FLOOR, Chart, Curve, charts, drawn, standalone
 from littlestone.simulate.sweeps import (
     Cell,
     Result,
-    lines,
     median_curve,
     result_from_json,
     run_cell,
+    summary_lines,
 )
 
 
@@ -73,7 +73,7 @@ def test_every_cell_is_done_exactly_once_also_after_a_crash(
 def missing_or_twice(sweep: Sweep, results: list[Result]) -> bool:
     """Whether the results are not those of the sweep's cells, each once, all seeds in each line."""
     whole = [cell.key for cell in sweep.cells()] == [result.cell.key for result in results]
-    return not whole or any(line.seeds != sweep.seeds for line in lines(results))
+    return not whole or any(line.seeds != sweep.seeds for line in summary_lines(results))
 
 
 @pytest.mark.usefixtures("here")
@@ -118,7 +118,7 @@ def test_a_result_goes_to_json_and_back() -> None:
     refused = run_cell(parse_spec("points:m"), Cell("points:m", "halving", "iid", 50, 1.0, 1e-6, 1))
     assert refused.trouble is not None
     assert "infinitely many rules" in refused.trouble
-    assert cells(lines([refused])[0])[3:5] == ["halving", "cannot"]
+    assert cells(summary_lines([refused])[0])[3:5] == ["halving", "cannot"]
 
 
 def made(learner: str, seed: int, *curve: tuple[int, int], best: int = 0) -> Result:
@@ -128,7 +128,7 @@ def made(learner: str, seed: int, *curve: tuple[int, int], best: int = 0) -> Res
 
 def test_a_line_is_the_median_and_the_worst_of_its_seeds() -> None:
     results = [made("soa", n, (10, n), (100, 10 * n), best=2) for n in (1, 2, 6)]
-    line = lines(results)[0]
+    line = summary_lines(results)[0]
     assert (line.seeds, line.median, line.worst, line.excess) == (3, 20, 60, 18)
     assert (line.releases, line.per_second) == (2, 50)
     assert median_curve(results) == [(10, 2), (100, 20)]
@@ -207,7 +207,7 @@ def test_a_vacuous_learner_is_called_so() -> None:
     assert adaptive.startswith("adaptive at epsilon 1 is vacuous: the first rule will stand")
     assert "T = 50, 60" in adaptive
     assert every_round.startswith("every-round at epsilon 1 is vacuous")
-    assert "adaptive at epsilon 1 is vacuous" in render(sweep, results, "")
+    assert "adaptive at epsilon 1 is vacuous" in render_comparison(sweep, results, "")
     enough = Cell("points:m", "adaptive", "iid", 60, 200.0, 1e-3, 1)
     assert notes(sweep, [run_cell(parse_spec("points:m"), enough)]) == []
 
@@ -245,6 +245,8 @@ def test_spending_adds_up_and_the_page_names_its_command() -> None:
     )
     assert "9 in all" in spending(sweep)
     results = [made("soa", 1, (10, 1))]
-    assert "littlestone compare &lt;x&gt;" in render(sweep, results, "littlestone compare <x>")
+    assert "littlestone compare &lt;x&gt;" in render_comparison(
+        sweep, results, "littlestone compare <x>"
+    )
     with pytest.raises(BadParameter, match="one --class and no --noise"):
         Sweep(["points:m"], ["soa"], ["iid"], [10], [1.0], 1e-6, 1, 0.1, 0, "f", "y")

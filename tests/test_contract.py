@@ -20,13 +20,15 @@ def case(request: pytest.FixtureRequest) -> Case:
     return CASES[request.param]
 
 
-def rule_of(cls: ls.HypothesisClass, state: ls.State) -> ls.Hypothesis:
+def rule_of(cls: ls.HypothesisClass, state: ls.VersionSpace) -> ls.Hypothesis:
     rule = cls.hypothesis(state)
     assert rule is not None
     return rule
 
 
-def reachable(cls: ls.HypothesisClass, points: list[object], limit: int = 400) -> list[ls.State]:
+def reachable(
+    cls: ls.HypothesisClass, points: list[object], limit: int = 400
+) -> list[ls.VersionSpace]:
     """States that the learner gets into by learning from mistakes on the points."""
     found = [cls.start()]
     for state in found:
@@ -43,9 +45,9 @@ def test_no_adversary_forces_more_mistakes_than_the_bound(case: Case) -> None:
     """Every realizable play on the points, searched whole: states and targets left."""
     cls, points = case
     labels = [[rule(x) for x in points] for rule in targets(cls, points)]
-    worst: dict[tuple[ls.State, frozenset[int]], int] = {}
+    worst: dict[tuple[ls.VersionSpace, frozenset[int]], int] = {}
 
-    def most(state: ls.State, left: frozenset[int]) -> int:
+    def most(state: ls.VersionSpace, left: frozenset[int]) -> int:
         if (state, left) not in worst:
             rule = rule_of(cls, state)
             best = 0
@@ -90,9 +92,9 @@ def test_none_exactly_when_no_rule_fits_the_mistakes(case: Case) -> None:
 def test_none_is_for_ever(case: Case) -> None:
     cls, points = case
     for x in points:
-        assert cls.hypothesis(cls.learn(ls.DEAD, x, 1)) is None
-        assert cls.hypothesis(cls.learn(ls.DEAD, x, 0)) is None
-    assert cls.hypothesis(ls.DEAD) is None
+        assert cls.hypothesis(cls.learn(ls.INCONSISTENT, x, 1)) is None
+        assert cls.hypothesis(cls.learn(ls.INCONSISTENT, x, 0)) is None
+    assert cls.hypothesis(ls.INCONSISTENT) is None
 
 
 def test_a_restarted_learner_begins_with_the_published_rule_and_stays_bounded(case: Case) -> None:

@@ -80,7 +80,7 @@ def test_families_without_a_bound_have_a_tree_around_every_target() -> None:
             target = target_of(cls, draw)
             path = path_of(cls, target, draw)
             assert all(target(x) == y for x, y in path)
-            rules, points = cls.skeleton()
+            rules, points = cls.finite_core()
             alike = near(cls, target)
             asked = [x for rule in [target, *alike] for x, _ in path_of(cls, rule, draw)]
             assert descends([*rules, *alike], [*asked, *points], path, cls.dimension)

@@ -14,7 +14,7 @@ import littlestone as ls
 import naive
 from classes import CASES, targets
 from littlestone.classes.base import HypothesisClass
-from littlestone.learners.runners import Restarting
+from littlestone.learners.runners import EpochRunner
 from littlestone.learners.tuning import complexity
 from littlestone.privacy.testing import SeededNoise
 
@@ -131,5 +131,5 @@ def test_rounds_put_by_are_the_learners_own(monkeypatch: pytest.MonkeyPatch) -> 
     for _ in range(11):
         bounded.learn_many(np.zeros(10, dtype=int), np.zeros(10, dtype=int))
         engine = bounded._runner
-        assert isinstance(engine, Restarting)
+        assert isinstance(engine, EpochRunner)
         assert sum(part.size for part in engine._buffer) <= 25

@@ -29,13 +29,13 @@ from littlestone.data.blocks import BadStream
 from littlestone.data.readers import open_rows
 from littlestone.privacy.parameters import BadParameter
 from littlestone.privacy.testing import SeededNoise
-from littlestone.ray import Lost, Ray
+from littlestone.ray import ClusterLost, Ray
 from littlestone.ray import cluster as cluster_module
 from littlestone.ray import rows as far
-from littlestone.ray.rows import Where, open_far_rows
-from littlestone.ray.shards import Sharded
-from littlestone.report.result import Outcome
-from littlestone.store.run_config import Task, chosen_for, learn_block
+from littlestone.ray.rows import TableSlice, open_remote_rows
+from littlestone.ray.shards import ShardedForest
+from littlestone.report.result import RunResult
+from littlestone.store.run_config import LearnRequest, choose_learner, learn_block
 from littlestone.store.store import Store, create, open_store, read_store
 from soak import soak_engine
 from test_dpsoa import LENGTH, PLANS
@@ -124,7 +124,7 @@ def there_with(
 ) -> dict[str, Any]:
     """The same; something happens before each block."""
     learner, user = learner_of(kind, engine=engine, **options), KINDS[kind][1]
-    opened = open_far_rows(engine, str(folder), RULES, label="failed", user=user, strict=False)
+    opened = open_remote_rows(engine, str(folder), RULES, label="failed", user=user, strict=False)
     with opened as rows:
         for number, block in enumerate(rows):
             before(number)
@@ -153,7 +153,7 @@ def test_rows_and_trees_on_a_cluster(kind: str, folder: Path) -> None:
 def test_rows_can_be_brought_here(folder: Path) -> None:
     """Not needed by a forest in shards; by whoever wants to look."""
     engine = Ray(workers=1)
-    with open_far_rows(engine, str(folder), RULES, label="failed") as away:
+    with open_remote_rows(engine, str(folder), RULES, label="failed") as away:
         *before, block = list(away)[:4]
     with open_rows(folder, RULES, label="failed", block_rows=ROWS) as near:
         (whole,) = near
@@ -166,11 +166,11 @@ def test_rows_can_be_brought_here(folder: Path) -> None:
 
 
 def test_another_order_of_rows_is_noticed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def shuffled(self: far.FarParquet, spans: Any) -> Any:
+    def shuffled(self: far.RemoteParquet, spans: Any) -> Any:
         return iter(sorted(tables(self, spans), key=lambda pair: pair[1]))
 
-    tables = far.FarParquet._tables
-    monkeypatch.setattr(far.FarParquet, "_tables", shuffled)
+    tables = far.RemoteParquet._tables
+    monkeypatch.setattr(far.RemoteParquet, "_tables", shuffled)
     with pytest.raises(RuntimeError, match="another order"):
         there("events", folder, Ray(workers=2))
 
@@ -180,14 +180,14 @@ def test_rows_put_by_that_are_lost_are_put_by_again(
 ) -> None:
     """The process that put rows by for the shards is killed before they have fetched them: the
     shards stay well, and have missed an errand."""
-    expected, spread, send = here("events", folder), far.FarRounds.spread, Sharded._send
+    expected, spread, send = here("events", folder), far.RemoteRounds.scatter, ShardedForest._send
     addresses, kills = list[Any](), 0
 
-    def noting(rounds: far.FarRounds, share: Any) -> Any:
+    def noting(rounds: far.RemoteRounds, share: Any) -> Any:
         addresses.append(spread(rounds, share))
         return addresses[-1]
 
-    def and_kill(forest: Sharded, errand: Any) -> None:
+    def and_kill(forest: ShardedForest, errand: Any) -> None:
         nonlocal kills
         if kills:
             return send(forest, errand)
@@ -205,8 +205,8 @@ def test_rows_put_by_that_are_lost_are_put_by_again(
             shard.resume()
         return None
 
-    monkeypatch.setattr(far.FarRounds, "spread", noting)
-    monkeypatch.setattr(Sharded, "_send", and_kill)
+    monkeypatch.setattr(far.RemoteRounds, "spread", noting)
+    monkeypatch.setattr(ShardedForest, "_send", and_kill)
     assert there("events", folder, Ray(workers=2)) == expected
     assert kills
 
@@ -217,15 +217,15 @@ class Killer:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, at: set[int]) -> None:
         self.at, self.sent, self.kills = at, 0, 0
-        send = Sharded._send
+        send = ShardedForest._send
 
-        def and_kill(forest: Sharded, errand: Any) -> None:
+        def and_kill(forest: ShardedForest, errand: Any) -> None:
             send(forest, errand)
             self.sent += 1
             if self.sent in self.at:
                 self.kill(self.sent)
 
-        monkeypatch.setattr(Sharded, "_send", and_kill)
+        monkeypatch.setattr(ShardedForest, "_send", and_kill)
 
     def kill(self, place: int) -> None:
         shards = running("ray::Shard")  # one that was killed may not be back yet
@@ -314,14 +314,16 @@ def test_what_ray_raises_is_a_sentence() -> None:
     """Whatever it is, and wherever: but what went wrong in a task is said as it was said there."""
     errors: Any = ray.exceptions
     for error in (errors.ObjectStoreFullError("full"), errors.LocalRayletDiedError()):
-        with pytest.raises(Lost, match=r"the cluster failed: Ray gave up .*What a --db has"):
+        with pytest.raises(ClusterLost, match=r"the cluster failed: Ray gave up .*What a --db has"):
             cluster_module._raise_plainly(error)
     with pytest.raises(BadStream, match="damaged"):
         cluster_module._raise_plainly(BadStream("damaged"))
 
 
-def task(folder: Path, **more: Any) -> Task:
-    return Task(str(folder), "rules:version,country", "failed", 2, 1e-6, learner="dpsoa", **more)
+def task(folder: Path, **more: Any) -> LearnRequest:
+    return LearnRequest(
+        str(folder), "rules:version,country", "failed", 2, 1e-6, learner="dpsoa", **more
+    )
 
 
 def stored(store: Store, folder: Path, engine: Ray | None, start: int, stop: int) -> None:
@@ -329,7 +331,7 @@ def stored(store: Store, folder: Path, engine: Ray | None, start: int, stop: int
     if engine is None:
         rows: Any = open_rows(folder, RULES, label="failed", block_rows=700)
     else:
-        rows = open_far_rows(engine, str(folder), RULES, label="failed", user=None, strict=False)
+        rows = open_remote_rows(engine, str(folder), RULES, label="failed", user=None, strict=False)
     at = 0
     with rows:
         for block in rows:
@@ -342,7 +344,7 @@ def stored(store: Store, folder: Path, engine: Ray | None, start: int, stop: int
 def test_a_store_moves_between_a_cluster_and_none(tmp_path: Path, folder: Path) -> None:
     """Begun here, gone on with on a cluster, and so on: as if it had stayed."""
     asked = task(folder)
-    chosen = chosen_for(asked, ROWS)
+    chosen = choose_learner(asked, ROWS)
     stayed = create(tmp_path / "stayed.db", task(folder, seed=5), chosen, noise=SeededNoise(3))
     stored(stayed, folder, None, 0, ROWS)
     create(tmp_path / "went.db", task(folder, seed=5), chosen, noise=SeededNoise(3)).close()
@@ -363,17 +365,17 @@ def test_rows_that_were_learned_are_not_read_again(
     """A run that goes on reads the row groups of its place and what comes after them; what it has
     learned is the same source for a run without a cluster, and the other way round."""
     monkeypatch.setattr(resuming, "LEAST_TAIL", 100)
-    begun, tables, stop_at = list[int](), far.FarParquet._tables, 0
+    begun, tables, stop_at = list[int](), far.RemoteParquet._tables, 0
 
-    def noting(self: far.FarParquet, spans: Any) -> Any:
+    def noting(self: far.RemoteParquet, spans: Any) -> Any:
         begun.append(spans[0]["row"])
         return tables(self, spans)
 
-    def stop(outcome: Outcome) -> None:
+    def stop(outcome: RunResult) -> None:
         if outcome.learner.rounds >= stop_at:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(far.FarParquet, "_tables", noting)
+    monkeypatch.setattr(far.RemoteParquet, "_tables", noting)
     there, store = task(folder, engine="ray", workers=1), tmp_path / "run.db"
     for stop_at in (2500, 5500):
         with pytest.raises(KeyboardInterrupt):
@@ -521,7 +523,7 @@ def test_a_file_that_is_damaged_inside_is_a_sentence(folder: Path, tmp_path: Pat
 
 
 def test_a_strict_run_stops_at_a_bad_row(folder: Path) -> None:
-    stream = partial(open_far_rows, Ray(workers=1), label="failed", user=None, strict=True)
+    stream = partial(open_remote_rows, Ray(workers=1), label="failed", user=None, strict=True)
     with pytest.raises(BadStream, match=r"row \d+: column 'failed': 'perhaps' is not 0, 1"):
         list(stream(path=str(folder), cls=RULES))
 
@@ -541,7 +543,7 @@ def test_nothing_of_the_data_is_in_the_logs(
     rows["failed"] = [f"{CANARY}-label" if y == "perhaps" else y for y in rows["failed"]]
     pq.write_table(pa.table(rows), tmp_path / "1.parquet")
     there("events", tmp_path, Ray(workers=2), watched=True)
-    monkeypatch.setattr(far.FarParquet, "_coming", _misplaced)
+    monkeypatch.setattr(far.RemoteParquet, "_coming", _misplaced)
     with pytest.raises(RuntimeError, match="another order"):
         there("events", tmp_path, Ray(workers=2))
     logs = Path(cluster._private.worker._global_node.get_session_dir_path(), "logs")
@@ -550,9 +552,9 @@ def test_nothing_of_the_data_is_in_the_logs(
     assert [path for path in files if CANARY.encode() in path.read_bytes()] == []
 
 
-def _misplaced(self: far.FarParquet, start: int) -> Iterator[far.FarBlock]:
+def _misplaced(self: far.RemoteParquet, start: int) -> Iterator[far.RemoteParquetBlock]:
     for table, count in self._tables(self._spans()):
-        yield far.FarBlock(self, table, Where(0, count, 7))
+        yield far.RemoteParquetBlock(self, table, TableSlice(0, count, 7))
 
 
 def test_without_ray_a_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,9 +27,9 @@ from hypothesis import strategies as st
 
 import littlestone as ls
 import littlestone.river as lr
-from littlestone.data.blocks import NULL, BadStream, Block, wanted
+from littlestone.data.blocks import NULL, BadStream, Block, column_schema
 from littlestone.data.parquet import piece_of_table
-from littlestone.data.readers import Rows, open_rows
+from littlestone.data.readers import RowReader, open_rows
 from littlestone.errors import BadColumn
 from littlestone.hypotheses.numbers import number_of
 from littlestone.hypotheses.rows import Batch, label, part_of, row_of
@@ -37,7 +37,7 @@ from littlestone.hypotheses.values import encode, key_of
 from littlestone.learners.base import PrivateLearner
 from littlestone.learners.rounds import readable_rounds
 from littlestone.service.limits import Limits
-from littlestone.service.parsing import block_of
+from littlestone.service.parsing import parse_block
 from littlestone.sklearn import PrivateClassifier
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta", "ignore::FutureWarning")
@@ -237,7 +237,9 @@ def http(form: Any) -> Callable[..., list[Fingerprint]]:
     def entrance(cls: ls.HypothesisClass, rows: Sequence[Row], folder: Path) -> list[Fingerprint]:
         lines = [json.dumps(row) for row in dicts(without_nan(rows))]
         body = "\n".join(lines) if form == "ndjson" else f"[{','.join(lines)}]"
-        return block_rounds(cls, [block_of(body.encode(), form, wanted(cls, "y", None), Limits())])
+        return block_rounds(
+            cls, [parse_block(body.encode(), form, column_schema(cls, "y", None), Limits())]
+        )
 
     return entrance
 
@@ -254,7 +256,7 @@ def file(name: str, text: Callable[[Sequence[Row]], str]) -> Callable[..., list[
         path = folder / name
         path.write_text(text(rows), encoding="utf-8")
         with (
-            mock.patch.object(Rows, "_refuse_unreadable"),
+            mock.patch.object(RowReader, "_refuse_unreadable"),
             open_rows(path, cls, label="y") as found,
         ):
             return block_rounds(cls, list(found))
@@ -276,11 +278,11 @@ def parquet(types: Sequence[Any]) -> Callable[..., list[Fingerprint]]:
         )
         pa.parquet.write_table(made, folder / "rows.parquet", row_group_size=2)
         with (
-            mock.patch.object(Rows, "_refuse_unreadable"),
+            mock.patch.object(RowReader, "_refuse_unreadable"),
             open_rows(folder / "rows.parquet", cls, label="y") as found,
         ):
             here = block_rounds(cls, list(found))
-        there = block_rounds(cls, [piece_of_table(wanted(cls, "y", None), made, 1).block()])
+        there = block_rounds(cls, [piece_of_table(column_schema(cls, "y", None), made, 1).block()])
         assert here == there
         return here
 

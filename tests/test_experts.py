@@ -19,11 +19,17 @@ import littlestone as ls
 from classes import CASES, targets
 from littlestone.classes.base import HypothesisClass, points_of
 from littlestone.hypotheses.rows import as_batch, row_of
-from littlestone.learners.experts import CHANGED, MISLED, Belief, _gate, mistakes_wanted
-from littlestone.learners.scores import Placing, batch_of, evidence, why_not
-from littlestone.learners.vote_model import firing
+from littlestone.learners.experts import (
+    CHANGED,
+    MISLED,
+    FixedSharePrior,
+    _gate,
+    mistakes_to_outweigh,
+)
+from littlestone.learners.scores import DomainIndex, batch_of, mistake_counts, why_unsupported
+from littlestone.learners.vote_model import firing_law
 from littlestone.privacy.accounting import spent
-from littlestone.privacy.mechanism import Moved
+from littlestone.privacy.mechanism import MechanismMoved
 from littlestone.privacy.testing import SeededNoise
 from littlestone.simulate.adversaries import mirror
 from littlestone.simulate.games import play
@@ -139,7 +145,7 @@ def test_the_learner_is_its_twin_however_it_is_batched(name: str, kind: str) -> 
 @pytest.mark.parametrize("name", FINITE)
 def test_evidence_counts_the_mistakes_of_every_rule(name: str) -> None:
     cls, points = CASES[name]
-    found, draw = evidence(cls), random.Random(1)
+    found, draw = mistake_counts(cls), random.Random(1)
     rules = list(cls.hypotheses())
     assert [found.rule(n) for n in range(found.size)] == rules
     shown: list[tuple[object, bool]] = []
@@ -160,7 +166,7 @@ def test_a_replaced_round_moves_every_score_by_one_at_most(name: str) -> None:
         for other in points:
             scores = []
             for x, y in ((one, True), (other, False)):
-                found = evidence(cls)
+                found = mistake_counts(cls)
                 found.learn(as_batch([x]), np.array([y]), np.arange(1))
                 scores.append(found.mistakes)
             assert np.abs(scores[0] - scores[1]).max() <= 1
@@ -169,13 +175,13 @@ def test_a_replaced_round_moves_every_score_by_one_at_most(name: str) -> None:
 @pytest.mark.parametrize("name", FINITE)
 def test_rules_that_side_with_a_dropped_one_are_found(name: str) -> None:
     cls, _ = CASES[name]
-    found, points, draw = evidence(cls), points_of(cls.domain()), random.Random(3)
+    found, points, draw = mistake_counts(cls), points_of(cls.domain()), random.Random(3)
     rules = [found.rule(index) for index in range(found.size)]
     for _ in range(10):
         old, new = draw.sample(rules, 2)
         telling = [x for x in points if old(x) != new(x)]
         wanted = [all(rule(x) == old(x) for x in telling) for rule in rules]
-        assert found.siding(old, new).tolist() == wanted
+        assert found.agreement_with(old, new).tolist() == wanted
 
 
 def test_what_was_published_is_remembered_though_the_data_is_not() -> None:
@@ -189,14 +195,14 @@ def test_what_was_published_is_remembered_though_the_data_is_not() -> None:
 
     believing = [mistakes(seed) for seed in range(3)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Belief, "drop", lambda self, siding: None)
+        patch.setattr(FixedSharePrior, "drop", lambda self, siding: None)
         forgetting = [mistakes(seed) for seed in range(3)]
     assert max(believing) < 600
     assert min(forgetting) > 2 * max(believing)
 
 
 def test_a_belief_gives_way_when_the_truth_changes() -> None:
-    belief, low = Belief(100), np.arange(100) < 50
+    belief, low = FixedSharePrior(100), np.arange(100) < 50
     for _ in range(50):
         belief.drop(low)
     assert 10 < belief.penalties(Fraction(1, 4)).max() <= round(4 * math.log(2 / CHANGED))
@@ -213,7 +219,7 @@ def test_numbers_are_placed_as_their_grid_does(values: list[Any]) -> None:
         ls.Thresholds(-0.3, 2.5, 0.1),
         ls.Thresholds(-(2**60), 2**60, 2**58),
     ):
-        placing = Placing(cls)
+        placing = DomainIndex(cls)
         column = np.array([*values, 0], dtype=object)
         wanted = [cls.grid.place(value) for value in column]
         assert placing(column).tolist() == wanted
@@ -225,7 +231,7 @@ def test_numbers_are_placed_as_their_grid_does(values: list[Any]) -> None:
 
 def test_equal_tuples_of_different_values_lie_at_points_of_their_own() -> None:
     spellings: list[Any] = [(1,), (True,), (1.0,)]
-    placing = Placing(ls.FiniteClass([[0, 1, 0], [1, 0, 0]], points=spellings))
+    placing = DomainIndex(ls.FiniteClass([[0, 1, 0], [1, 0, 0]], points=spellings))
     for order in ([0, 1, 2], [1, 2, 0], [2, 0, 1]):
         column = np.empty(3, dtype=object)
         column[:] = [spellings[place] for place in order]
@@ -237,7 +243,7 @@ def test_a_row_that_lies_nowhere_tells_nothing() -> None:
         def domain(self) -> Any:
             return {None: self._points[:2]}
 
-    found = evidence(Half([[0, 1, 0], [1, 0, 1]]))
+    found = mistake_counts(Half([[0, 1, 0], [1, 0, 1]]))
     found.learn(np.array([2, 0]), np.array([True, True]), np.arange(2))
     assert found.mistakes.tolist() == [1, 0]
 
@@ -272,7 +278,7 @@ def test_a_class_without_end_gets_a_sentence_that_names_the_learner_to_use(cls: 
 
 def test_a_table_too_large_to_write_out_gets_a_sentence() -> None:
     large = ls.Conjunctions([f"c{n}" for n in range(12)])
-    assert "cells" in str(why_not(large))
+    assert "cells" in str(why_unsupported(large))
     with pytest.raises(ls.TooLarge, match="4,000,000 rules"):
         ls.PrivateExperts(ls.Intervals(1, 5_000), 1, 100)
 
@@ -297,9 +303,9 @@ def test_it_goes_forward_only_and_an_interrupted_one_learns_no_more(
     monkeypatch.setattr(learner._runner, "advance", None)
     with pytest.raises(TypeError):
         learner.learn_many([1] * 50, [1] * 50)
-    with pytest.raises(Moved):
+    with pytest.raises(MechanismMoved):
         learner.learn_one(1, 1)
-    with pytest.raises(Moved):
+    with pytest.raises(MechanismMoved):
         learner.skip_one()
     assert learner.predict_many([1, 9]).shape == (2,)
 
@@ -330,14 +336,14 @@ def test_the_first_rule_is_the_seeds_or_the_classes_own() -> None:
 
 def test_points_are_in_the_order_of_the_domain() -> None:
     cls = ls.Conjunctions(["a", "b", "c"])
-    placing = Placing(cls)
+    placing = DomainIndex(cls)
     rows = points_of(placing.domain)
     assert placing(as_batch(rows)).tolist() == list(range(8))
 
 
 def test_the_points_of_a_domain_are_the_same_one_by_one_and_at_once() -> None:
     for name in FINITE:
-        placing = Placing(CASES[name][0])
+        placing = DomainIndex(CASES[name][0])
         if placing.domain:
             rows, batch = points_of(placing.domain), batch_of(placing.domain)
             assert [row_of(batch, n) for n in range(len(rows))] == rows
@@ -347,11 +353,11 @@ def test_the_points_of_a_domain_are_the_same_one_by_one_and_at_once() -> None:
 def test_the_margin_is_what_the_noise_takes_off(epsilon: float) -> None:
     """In a burst few firings come too early; in a trickle no more than about half of them."""
     plan = ls.ExpertsPlan.practical(ls.Thresholds(1, 1023), epsilon, 10**6)
-    rate, wanted = float(plan.epsilon_monitor), mistakes_wanted(epsilon / 2, math.log(2))
+    rate, wanted = float(plan.epsilon_monitor), mistakes_to_outweigh(epsilon / 2, math.log(2))
     early = []
     for pace in (1, 4096):
         thresholds = partial(plan.schedule(), refusals=0)
-        law = firing(rate, thresholds, plan.check_every, pace)
+        law = firing_law(rate, thresholds, plan.check_every, pace)
         early.append(float(law.chance[law.mistakes < wanted].sum()))
     assert early[0] < 0.3
     assert early[1] < 0.7

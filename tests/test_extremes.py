@@ -18,8 +18,8 @@ from littlestone.classes.specs import parse_spec
 from littlestone.learners.dpsoa import MOST_LEAVES
 from littlestone.learners.plan import Plan
 from littlestone.privacy.parameters import BadParameter
-from littlestone.store.run_config import Task, chosen_for
-from littlestone.store.run_config import chosen_from_json as again
+from littlestone.store.run_config import LearnRequest, choose_learner
+from littlestone.store.run_config import learner_choice_from_json as again
 
 USUAL: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "horizon": 1000, "tolerance": 0.0}
 KINDS: dict[str, dict[str, Any]] = {
@@ -56,8 +56,8 @@ def test_every_extreme_has_a_plan_or_a_sentence(kind: str) -> None:
     """And a plan that can be shown, kept as JSON and, unless it is too large, begun with."""
     for extreme in EXTREMES[: 7 if kind in SLOW else None]:
         asked: dict[str, Any] = {"spec": "points:x"} | USUAL | KINDS[kind] | extreme
-        task = Task(source="", label="y", **asked)
-        chosen = answer(partial(chosen_for, task, asked["horizon"]))
+        task = LearnRequest(source="", label="y", **asked)
+        chosen = answer(partial(choose_learner, task, asked["horizon"]))
         if isinstance(chosen, str):
             assert any(word in chosen for word in ("epsilon", "delta", "horizon", "rounds")), chosen
             continue
@@ -104,7 +104,7 @@ PLANS = json.loads((Path(__file__).parent / "plans.json").read_text("utf-8"))
 def test_usual_plans_are_those_of_the_first_version(name: str) -> None:
     """Bounding the searches changed none of their constants."""
     spec, epsilon, delta, horizon, more = json.loads(name)
-    chosen = chosen_for(Task("", spec, "y", epsilon, delta, **more), horizon)
+    chosen = choose_learner(LearnRequest("", spec, "y", epsilon, delta, **more), horizon)
     plan, before = json.loads(json.dumps(chosen.plan.to_json())), dict(PLANS[name])
     assert plan.pop("refusal", None) == pytest.approx(before.pop("refusal", None))
     assert plan == before

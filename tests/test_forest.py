@@ -15,7 +15,7 @@ import naive
 from classes import CASES, targets
 from littlestone.hypotheses.rows import as_batch
 from littlestone.learners.forest import Forest
-from littlestone.learners.tree import Purpose, Shown, below, coins, number_of
+from littlestone.learners.tree import Purpose, RoutedBatch, below, random_bits, user_address
 
 Stream = list[tuple[object, bool]]
 Votes = list[ls.Hypothesis | None]
@@ -107,7 +107,7 @@ def test_the_next_error_is_the_next_error(ahead: int, monkeypatch: pytest.Monkey
         order = np.array(draw.sample(range(150), 150))
         wrong = rule.predict(batch)
         rare, common = (
-            Shown(ls.Points(), batch, np.zeros(150, dtype=bool), order, known)
+            RoutedBatch(ls.Points(), batch, np.zeros(150, dtype=bool), order, known)
             for known in ({}, {rule: wrong})
         )
         for start, stop in [(0, 150), (0, 0), *(sorted(draw.sample(range(151), 2)) for _ in "abc")]:
@@ -162,7 +162,7 @@ def test_one_replaced_user_changes_one_vote(
     for world in (rows, swapped):
         forest, votes = Forest(ls.Sets(2), MIXED, 3), []
         for who, x, y in world:
-            forest.learn(as_batch([x]), np.array([y]), np.array([number_of(b"%d" % who)]))
+            forest.learn(as_batch([x]), np.array([y]), np.array([user_address(b"%d" % who)]))
             votes.append([tree.vote for tree in forest.trees.values()])
         worlds.append(votes)
     assert not rows or most_changed(*worlds) <= 1
@@ -177,7 +177,7 @@ def test_coins_read_as_a_stream_leak() -> None:
 
         def coin(purpose: Purpose, *address: int) -> int:
             routing = purpose in (Purpose.TREE, Purpose.LEAF)
-            return int(coins(7, purpose, *address)) if routing else generator.getrandbits(64)
+            return int(random_bits(7, purpose, *address)) if routing else generator.getrandbits(64)
 
         forest = naive.Forest(ls.FiniteClass(np.eye(8, dtype=int).tolist()), [4] * 12, coin)
         return list(slow_votes(forest, stream))
@@ -193,13 +193,18 @@ def test_coins_read_as_a_stream_leak() -> None:
 
 def test_coins_are_a_function_and_look_fair() -> None:
     rounds = np.arange(100_000)
-    drawn = coins(5, Purpose.LEAF, rounds)
-    assert (drawn == coins(5, Purpose.LEAF, rounds[::-1])[::-1]).all()
-    assert int(coins(5, Purpose.LEAF, 77)) == int(drawn[77])
-    assert (drawn != coins(6, Purpose.LEAF, rounds)).all()
-    assert (drawn != coins(5, Purpose.TREE, rounds)).all()
+    drawn = random_bits(5, Purpose.LEAF, rounds)
+    assert (drawn == random_bits(5, Purpose.LEAF, rounds[::-1])[::-1]).all()
+    assert int(random_bits(5, Purpose.LEAF, 77)) == int(drawn[77])
+    assert (drawn != random_bits(6, Purpose.LEAF, rounds)).all()
+    assert (drawn != random_bits(5, Purpose.TREE, rounds)).all()
     assert (
-        len({int(coins(5, Purpose.GUESS, *pair)) for pair in [(0, 1), (1, 0), (1,), (0, 0, 1)]})
+        len(
+            {
+                int(random_bits(5, Purpose.GUESS, *pair))
+                for pair in [(0, 1), (1, 0), (1,), (0, 0, 1)]
+            }
+        )
         == 4
     )
     counts = np.bincount(below(100, drawn), minlength=100)

@@ -16,7 +16,7 @@ from littlestone.learners.adaptive import EveryRound
 from littlestone.learners.base import Release
 from littlestone.learners.forest import Root
 from littlestone.privacy.histogram import StableHistogram
-from littlestone.privacy.selection import DrawnAndKept
+from littlestone.privacy.selection import UnknownDomainSelection
 from littlestone.privacy.testing import SeededNoise
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
@@ -54,7 +54,9 @@ def mistakes_plan(draw: random.Random, cls: ls.HypothesisClass) -> ls.Plan:
         epsilon_monitor=monitor,
         thresholds=tuple(draw.randint(1, 6) for _ in range(draw.randint(1, 3))),
         check_every=draw.randint(1, 7),
-        selector=draw.choice([DrawnAndKept.name if epsilon > 0.4 else "", StableHistogram.name])
+        selector=draw.choice(
+            [UnknownDomainSelection.name if epsilon > 0.4 else "", StableHistogram.name]
+        )
         or StableHistogram.name,
         leaves=leaves(draw),
         replant=draw.random() < 0.5,

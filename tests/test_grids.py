@@ -203,9 +203,9 @@ def test_nearest_is_its_sentence(size: int) -> None:
 def test_thresholds_restarted_anywhere_keep_their_bound(points: int) -> None:
     """An adversary who tries every answer at every place, from every published rule."""
     scores = ls.Thresholds(0, points - 1)
-    seen: dict[tuple[ls.State, ls.Hypothesis], int] = {}
+    seen: dict[tuple[ls.VersionSpace, ls.Hypothesis], int] = {}
 
-    def most(state: ls.State) -> int:
+    def most(state: ls.VersionSpace) -> int:
         """The mistakes that can still be forced."""
         rule = scores.hypothesis(state)
         if rule is None:

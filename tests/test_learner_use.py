@@ -20,7 +20,7 @@ from classes import CASES
 from littlestone.learners.rounds import user_number, user_numbers
 from littlestone.learners.trace import Trace
 from littlestone.privacy import BadParameter
-from littlestone.privacy.mechanism import Moved
+from littlestone.privacy.mechanism import MechanismMoved
 from littlestone.privacy.testing import SeededNoise
 from littlestone.simulate.streams import zipf
 
@@ -204,7 +204,7 @@ def test_a_step_interrupted_half_way_is_the_last(
             step(learner)
         monkeypatch.undo()
         for further in steps:
-            with pytest.raises(Moved, match="interrupted: the learner still predicts"):
+            with pytest.raises(MechanismMoved, match="interrupted: the learner still predicts"):
                 further(learner)
         assert learner.hypothesis == rule
         assert learner.predict_one({"m": 0}) == rule({"m": 0})

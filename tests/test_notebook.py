@@ -12,7 +12,7 @@ from classes import CASES
 from littlestone.learners.base import Releases
 from littlestone.privacy.testing import SeededNoise
 from littlestone.simulate.games import play
-from littlestone.simulate.streams import values
+from littlestone.simulate.streams import value_column
 
 TAGS = {"div", "table", "caption", "thead", "tbody", "tr", "th", "td", "code"}
 HOSTILE = "<script>alert('x')</script>\u202e&amp;"
@@ -93,7 +93,7 @@ def test_releases_are_a_table_and_still_a_tuple() -> None:
 
 
 def test_a_transcript_does_not_tell_its_mistakes() -> None:
-    stream = values(7, 1237, 0.06)
+    stream = value_column(7, 1237, 0.06)
     transcript = play(ls.SOA(ls.Points()), stream, 1237)
     assert transcript.mistakes
     assert "1,237" in text_of(transcript)

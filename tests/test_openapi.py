@@ -18,10 +18,10 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from littlestone.service.dependencies import Role
-from littlestone.store.run_config import Task
+from littlestone.store.run_config import LearnRequest
 from running_service import Running, bearing, running
 
-TASK = Task("", "thresholds:score:0:100:5", "bad", 1.0, 1e-9, 100_000, user="who")
+TASK = LearnRequest("", "thresholds:score:0:100:5", "bad", 1.0, 1e-9, 100_000, user="who")
 CHECKS = [
     not_a_server_error,
     status_code_conformance,

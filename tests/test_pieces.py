@@ -11,7 +11,7 @@ import numpy as np
 import littlestone as ls
 from littlestone.hypotheses.rows import as_batch
 from littlestone.learners.forest import Forest
-from littlestone.privacy import DrawnAndKept, MistakesGate
+from littlestone.privacy import MistakesGate, UnknownDomainSelection
 from littlestone.privacy.testing import SeededNoise
 
 CHECK_EVERY = 8
@@ -24,7 +24,7 @@ def played(cls: ls.HypothesisClass, stream: list[tuple[object, bool]], seed: int
     gate = MistakesGate(
         SeededNoise(seed),
         epsilon=0.3,
-        selector=DrawnAndKept(epsilon=0.7, delta=1e-6),
+        selector=UnknownDomainSelection(epsilon=0.7, delta=1e-6),
         threshold=lambda age, refusals: 70 + age // 100,
         published=rule.key,
         check_every=CHECK_EVERY,

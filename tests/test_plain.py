@@ -15,7 +15,7 @@ from littlestone.simulate.games import play
 
 
 def most_mistakes(
-    cls: ls.HypothesisClass, points: list[object], state: ls.State, left: list[naive.Row]
+    cls: ls.HypothesisClass, points: list[object], state: ls.VersionSpace, left: list[naive.Row]
 ) -> int:
     """The worst realizable play from a state, by brute force over the rows still consistent."""
     rule = cls.hypothesis(state)

@@ -16,9 +16,14 @@ from hypothesis import strategies as st
 
 import littlestone as ls
 from littlestone.learners.plan import TheoremPlan
-from littlestone.learners.tuning import LARGEST_FACTOR, SPLITS, Choice, Schedule, news_of
-from littlestone.learners.vote_model import News, Selection, firing, votes_law
-from littlestone.privacy import BadParameter, DrawnAndKept, MistakesMonitor, StableHistogram
+from littlestone.learners.tuning import LARGEST_FACTOR, SPLITS, Choice, Schedule, votes_per_mistake
+from littlestone.learners.vote_model import Selection, VotesPerMistake, firing_law, votes_law
+from littlestone.privacy import (
+    BadParameter,
+    MistakesMonitor,
+    StableHistogram,
+    UnknownDomainSelection,
+)
 from littlestone.privacy.accounting import Cost
 from littlestone.privacy.parameters import Real, float_above
 from littlestone.privacy.testing import SeededNoise
@@ -125,7 +130,7 @@ def test_epochs_promise_what_was_asked(
 ) -> None:
     """Whatever is chosen for utility; the choice itself, which takes a while, is made up here."""
     unit: Any = "event" if cap is None else "user"
-    selector = StableHistogram if epsilon / (cap or 1) < 1 else DrawnAndKept
+    selector = StableHistogram if epsilon / (cap or 1) < 1 else UnknownDomainSelection
     choice = Choice(split, selector, 3, 5, (4,), 10.0, 12.0, 0.1)
     with patch("littlestone.learners.plan.best", lambda *budget: choice):
         learner = ls.DPSOA(POINTS, epsilon, delta, 100, unit=unit, cap=cap)
@@ -264,7 +269,7 @@ def test_schedules(schedule: Schedule, ages: list[int], refusals: int) -> None:
 )
 def test_the_firing_law(epsilon: float, threshold: int, check_every: int, pace: int) -> None:
     schedule = Schedule(threshold, epsilon, check_every)
-    law = firing(epsilon, lambda ages: schedule(ages, 0), check_every, pace)
+    law = firing_law(epsilon, lambda ages: schedule(ages, 0), check_every, pace)
     assert law.chance.sum() == pytest.approx(1, abs=1e-6)
     fired = []
     rounds = np.arange(1, 400 * pace // check_every) * check_every
@@ -282,9 +287,17 @@ def test_the_firing_law(epsilon: float, threshold: int, check_every: int, pace: 
         assert np.quantile(fired, level) == pytest.approx(law.quantile(level), abs=slack)
 
 
-@pytest.mark.parametrize("news", [News(1, 1.0), News(1, 0.5), News(2, 1.0), News(3, 0.5)])
+@pytest.mark.parametrize(
+    "news",
+    [
+        VotesPerMistake(1, 1.0),
+        VotesPerMistake(1, 0.5),
+        VotesPerMistake(2, 1.0),
+        VotesPerMistake(3, 0.5),
+    ],
+)
 @pytest.mark.parametrize(("mistakes", "trees"), [(60, 300), (200, 80)])
-def test_the_law_of_votes(news: News, mistakes: int, trees: int) -> None:
+def test_the_law_of_votes(news: VotesPerMistake, mistakes: int, trees: int) -> None:
     draw = np.random.default_rng(1)
     load = draw.multinomial(mistakes, [1 / trees] * trees, size=4000)
     votes = draw.binomial((load >= news.surprises).sum(axis=1), news.share)
@@ -293,8 +306,10 @@ def test_the_law_of_votes(news: News, mistakes: int, trees: int) -> None:
     assert votes.std() == pytest.approx(spread[0], rel=0.12, abs=0.15)
 
 
-@pytest.mark.parametrize("selector", [DrawnAndKept, StableHistogram])
-def test_the_law_of_a_named_leader(selector: type[DrawnAndKept] | type[StableHistogram]) -> None:
+@pytest.mark.parametrize("selector", [UnknownDomainSelection, StableHistogram])
+def test_the_law_of_a_named_leader(
+    selector: type[UnknownDomainSelection] | type[StableHistogram],
+) -> None:
     made, law = selector(epsilon=1, delta=1e-3), Selection(selector, 1.0, 1e-3)
     for votes in (5, 8, 11, 14, 20):
         named = sum(
@@ -310,9 +325,15 @@ def test_the_law_of_a_named_leader(selector: type[DrawnAndKept] | type[StableHis
 def test_the_chance_of_a_firing_in_vain() -> None:
     """Monitor, trees and selector together, at a threshold where refusals are common."""
     trees, epsilon, threshold = 200, 0.5, 13
-    law = firing(epsilon, lambda ages: np.full(len(ages), threshold), 1, 1)
-    predicted = Selection(DrawnAndKept, 1.0, 1e-4).refusal(law, trees, News(1, 1.0))
-    selector, refused, draw = DrawnAndKept(epsilon=1, delta=1e-4), 0, np.random.default_rng(3)
+    law = firing_law(epsilon, lambda ages: np.full(len(ages), threshold), 1, 1)
+    predicted = Selection(UnknownDomainSelection, 1.0, 1e-4).refusal(
+        law, trees, VotesPerMistake(1, 1.0)
+    )
+    selector, refused, draw = (
+        UnknownDomainSelection(epsilon=1, delta=1e-4),
+        0,
+        np.random.default_rng(3),
+    )
     for seed in range(1500):
         noise = SeededNoise(seed)
         place = MistakesMonitor(noise, epsilon=epsilon).run([1] * 300, [threshold] * 300)
@@ -339,10 +360,10 @@ def test_what_a_practical_plan_expects() -> None:
 
 
 def test_news_of_a_class_of_your_own() -> None:
-    assert news_of(ls.Complement(ls.Sets(3))) == News(1, 1 / 3, ways=3)
-    assert news_of(ls.Rules(["a"])) == News(1, 1.0)
-    assert news_of(ls.Thresholds(0, 5)) == News(1, 0.5)
-    assert news_of(ls.Conjunctions(["a", "b", "c"])) == News(3, 0.5)
+    assert votes_per_mistake(ls.Complement(ls.Sets(3))) == VotesPerMistake(1, 1 / 3, ways=3)
+    assert votes_per_mistake(ls.Rules(["a"])) == VotesPerMistake(1, 1.0)
+    assert votes_per_mistake(ls.Thresholds(0, 5)) == VotesPerMistake(1, 0.5)
+    assert votes_per_mistake(ls.Conjunctions(["a", "b", "c"])) == VotesPerMistake(3, 0.5)
 
 
 def test_the_more_causes_are_missing_the_higher_the_threshold() -> None:

@@ -1,4 +1,4 @@
-"""Standard output is public: nothing on it depends on what only the data's holder may know."""
+"""Standard output is public: nothing on it depends on what only the data owner may know."""
 
 import json
 import stat

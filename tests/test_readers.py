@@ -399,11 +399,11 @@ def test_a_quote_goes_on_for_so_many_lines_and_no_more(tmp_path: Path) -> None:
 
 
 def test_a_line_without_end_is_one_null_round(tmp_path: Path) -> None:
-    body = HEADER + "z,0\n" + "x" * (lines.LONGEST + 1) + ",1\nz,0\n"
+    body = HEADER + "z,0\n" + "x" * (lines.LONGEST_LINE + 1) + ",1\nz,0\n"
     assert simple(tmp_path / "stream.csv", body) == [("z", 0), ("", -1), ("z", 0)]
-    body = HEADER + "z,0\nz,0\n" + "x" * (3 * lines.LONGEST)
+    body = HEADER + "z,0\nz,0\n" + "x" * (3 * lines.LONGEST_LINE)
     assert simple(tmp_path / "stream.csv", body) == [("z", 0), ("z", 0), ("", -1)]
-    longest = '{"a": "z", "y": 0}'.ljust(lines.LONGEST)
+    longest = '{"a": "z", "y": 0}'.ljust(lines.LONGEST_LINE)
     path = save(tmp_path / "stream.jsonl", [longest, longest + " ", longest])
     assert simple(path) == [("z", 0), ("", -1), ("z", 0)]
 

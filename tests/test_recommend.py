@@ -4,7 +4,7 @@ import pytest
 
 import littlestone as ls
 from classes import CASES
-from littlestone.simulate.registry import contender
+from littlestone.simulate.registry import make_learner
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -31,7 +31,7 @@ def test_users_and_classes_too_large_get_a_forest() -> None:
 def test_experts_begin_with_the_classes_own_rule_as_votes_do() -> None:
     cls = ls.Thresholds(1, 1000)
     made = {ls.recommend(cls, 1, 1e-6, 1000).make().hypothesis for _ in range(4)}
-    competing = {contender("auto", cls, 1, 1e-6, 1000, seed).hypothesis for seed in range(4)}
+    competing = {make_learner("auto", cls, 1, 1e-6, 1000, seed).hypothesis for seed in range(4)}
     assert made == competing == {cls.hypothesis(cls.start())}
 
 

@@ -16,17 +16,17 @@ from littlestone.learners.base import Release
 from littlestone.learners.trace import TOP, Sample
 from littlestone.report.html import (
     CEILING,
-    COLOURS,
     LEFT,
     RIGHT,
     ROWS,
+    RULE_COLOURS,
     Axis,
-    Label,
     Plane,
     Report,
-    colours,
+    TimelineLabel,
     placed,
-    render,
+    render_report,
+    rule_colours,
     shortened,
     stacked,
     thinned,
@@ -152,7 +152,7 @@ every_case = pytest.mark.parametrize("report", CASES.values(), ids=CASES.keys())
 
 @every_case
 def test_every_report_is_well_formed_private_and_alone(report: Report) -> None:
-    written = render(report)
+    written = render_report(report)
     page = Page(written)
     assert all(TAGS.fullmatch(tag) for tag, _ in page.found)
     assert page.said("title")[0].startswith("PRIVATE: ")
@@ -168,7 +168,7 @@ def test_every_report_is_well_formed_private_and_alone(report: Report) -> None:
 
 
 def test_the_banner_comes_first_and_says_what_is_outside_the_guarantee() -> None:
-    page = Page(render(RUN))
+    page = Page(render_report(RUN))
     tags = [tag for tag, _ in page.found]
     assert tags.index("aside") == tags.index("body") + 1
     said = " ".join(page.said("strong") + page.said("p"))
@@ -180,7 +180,7 @@ def test_the_banner_comes_first_and_says_what_is_outside_the_guarantee() -> None
 
 
 def test_the_headline() -> None:
-    page = Page(render(RUN))
+    page = Page(render_report(RUN))
     assert page.said("code") == [str(rule(2))]
     assert "The published rule, since round 212,962" in page.said("span")
     assert page.said("dd") == ["120", "400,000", "399,998", "3", "2"]
@@ -189,12 +189,12 @@ def test_the_headline() -> None:
 
 
 def test_mistakes_that_were_not_seen_are_not_claimed() -> None:
-    assert "120 by round 400,000" in Page(render(replace(RUN, rounds=500_000))).said("dd")
-    assert "not recorded" in Page(render(replace(RUN, samples=[]))).said("dd")
+    assert "120 by round 400,000" in Page(render_report(replace(RUN, rounds=500_000))).said("dd")
+    assert "not recorded" in Page(render_report(replace(RUN, samples=[]))).said("dd")
 
 
 def test_the_tables_hold_everything() -> None:
-    cells = Page(render(RUN)).said("bdi")
+    cells = Page(render_report(RUN)).said("bdi")
     expected = ["935", str(rule(1)), "epochs are disjoint", "eight times the votes", "seed", "7"]
     assert set(expected) <= set(cells)
     assert "Line 7: no label." in cells
@@ -204,7 +204,7 @@ def test_the_tables_hold_everything() -> None:
 def test_a_long_rule_is_cut_in_pictures_and_whole_in_the_table() -> None:
     long = one_of(["x" * 1_500], "column")
     report = replace(RUN, releases=[Release(1, long)])
-    page = Page(render(report))
+    page = Page(render_report(report))
     assert clipped(str(long), 30) in page.said("text")
     assert f"From round 1: {long}" in page.said("title")
     assert str(long) in page.said("bdi")
@@ -214,7 +214,7 @@ def test_a_long_rule_is_cut_in_pictures_and_whole_in_the_table() -> None:
 def test_any_text_is_shown_as_text(text: str) -> None:
     hostile = one_of([text], text)
     page = Page(
-        render(
+        render_report(
             replace(
                 RUN,
                 title=text,
@@ -246,7 +246,7 @@ def test_a_clipped_text_has_the_room_it_was_given(text: str, room: int) -> None:
 
 @every_case
 def test_pictures_speak_to_those_who_cannot_see_them(report: Report) -> None:
-    page = Page(render(report))
+    page = Page(render_report(report))
     named = {
         a["id"]: text for (_, a), text in zip(page.found, page.texts, strict=True) if "id" in a
     }
@@ -257,7 +257,7 @@ def test_pictures_speak_to_those_who_cannot_see_them(report: Report) -> None:
 
 
 def test_the_words_give_the_numbers() -> None:
-    said = Page(render(RUN)).said("desc")
+    said = Page(render_report(RUN)).said("desc")
     assert "120 mistakes in 400,000 rounds; 120 of them by round 400,000." in said
     assert (
         "Of 300 trees after round 400,000: 180 for merchant = 'M-2', 20 for merchant = 'M-1',"
@@ -267,7 +267,7 @@ def test_the_words_give_the_numbers() -> None:
 
 
 def test_two_axes_and_a_switch() -> None:
-    page = Page(render(RUN))
+    page = Page(render_report(RUN))
     assert len(page.all("svg", "log")) == len(page.all("svg", "linear")) == 3
     switch = page.all("input")
     assert {button["id"] for button in switch} == {"log", "linear"}
@@ -277,7 +277,7 @@ def test_two_axes_and_a_switch() -> None:
 
 @every_case
 def test_the_pictures_share_the_axis(report: Report) -> None:
-    drawn = re.findall(r"<svg.*?</svg>", render(report))
+    drawn = re.findall(r"<svg.*?</svg>", render_report(report))
     for name in ("log", "linear"):
         pages = [Page(svg) for svg in drawn if f'class="{name}"' in svg]
         axes = {tuple(tick["x"] for tick in page.all("text", "tick")) for page in pages}
@@ -287,7 +287,7 @@ def test_the_pictures_share_the_axis(report: Report) -> None:
 
 @every_case
 def test_nothing_is_drawn_outside_its_plane(report: Report) -> None:
-    for svg in re.findall(r"<svg.*?</svg>", render(report)):
+    for svg in re.findall(r"<svg.*?</svg>", render_report(report)):
         page = Page(svg)
         base = float(page.all("svg")[0]["viewbox"].split()[3])
         for shape in page.all("path"):
@@ -313,7 +313,7 @@ votes = st.lists(st.tuples(st.integers(0, 9).map(rule), st.integers(0, 40)), max
 @given(st.lists(votes.map(lambda v: tuple(dict(v).items())), min_size=1, max_size=20))
 def test_stacks_rise_to_the_number_of_votes_and_no_higher(cast: list[Votes]) -> None:
     samples = [Sample(10 * n, n, listed) for n, listed in enumerate(cast)]
-    palette = colours([Release(1, NEVER)], samples)
+    palette = rule_colours([Release(1, NEVER)], samples)
     trees = TOP * 40
     for sample in samples:
         stack = stacked(sample, palette)
@@ -333,24 +333,24 @@ def test_a_report_does_not_print() -> None:
 
 
 def test_the_standing_rule_and_the_published_ones_get_the_colours() -> None:
-    palette = colours(RUN.releases, RUN.samples)
+    palette = rule_colours(RUN.releases, RUN.samples)
     assert list(palette) == [rule(2), rule(1), NEVER, rule(3)]
     many = CASES["many samples"]
-    assert len(colours(many.releases, many.samples)) == COLOURS
+    assert len(rule_colours(many.releases, many.samples)) == RULE_COLOURS
 
 
 def test_silence_is_not_claimed_when_a_sample_may_leave_rules_out() -> None:
-    assert "no vote" in Page(render(RUN)).said("li")
+    assert "no vote" in Page(render_report(RUN)).said("li")
     full = Sample(400_000, 1, tuple((rule(n), 1) for n in range(TOP)))
-    said = Page(render(replace(RUN, samples=[full]))).said("li")
+    said = Page(render_report(replace(RUN, samples=[full]))).said("li")
     assert f"no vote, or for a rule not among the first {TOP}" in said
     assert "no vote" not in said
 
 
 def test_few_votes_are_drawn_large_and_the_caption_says_so() -> None:
     few = replace(RUN, samples=[Sample(9, 1, ((rule(1), 26),))])
-    assert "Votes of 300 trees, drawn up to 26" in Page(render(few)).said("figcaption")
-    assert "Votes of 300 trees" in Page(render(RUN)).said("figcaption")
+    assert "Votes of 300 trees, drawn up to 26" in Page(render_report(few)).said("figcaption")
+    assert "Votes of 300 trees" in Page(render_report(RUN)).said("figcaption")
 
 
 def test_a_short_peak_is_seen() -> None:
@@ -384,7 +384,7 @@ def test_the_labels_of_an_ordinary_run_all_fit() -> None:
     assert len(placed(releases, Axis(400_000, log=True))) == 4
 
 
-def crossed(high: Label, low: Label) -> bool:
+def crossed(high: TimelineLabel, low: TimelineLabel) -> bool:
     return high.row > low.row and low.left < high.x < low.right
 
 

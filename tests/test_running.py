@@ -19,9 +19,9 @@ from commands import Command, littlestone
 from littlestone.cli.main import app
 from littlestone.cli.run import run
 from littlestone.privacy.testing import SeededNoise
-from littlestone.report.result import Outcome
+from littlestone.report.result import RunResult
 from littlestone.simulate import telemetry
-from littlestone.store.run_config import Chosen, Task
+from littlestone.store.run_config import LearnerChoice, LearnRequest
 
 ROWS, CULPRIT = 3000, "M7"
 
@@ -154,10 +154,10 @@ def test_a_learner_that_does_not_fit_is_refused(
     assert "Traceback" not in done.stderr
 
 
-def outcome(monkeypatch: pytest.MonkeyPatch, task: Task) -> Outcome:
+def outcome(monkeypatch: pytest.MonkeyPatch, task: LearnRequest) -> RunResult:
     """A run under noise that can be repeated."""
-    make = partial(Chosen.make, noise=SeededNoise(4))
-    monkeypatch.setattr(Chosen, "make", lambda *args, **named: make(*args, **named))
+    make = partial(LearnerChoice.make, noise=SeededNoise(4))
+    monkeypatch.setattr(LearnerChoice, "make", lambda *args, **named: make(*args, **named))
     return run(task, lambda _: None)
 
 
@@ -168,7 +168,7 @@ def test_a_bad_row_uses_up_its_round(file: Path, monkeypatch: pytest.MonkeyPatch
     spoilt = file.with_name("spoilt.csv")
     spoilt.write_text("\n".join([*lines[:at], "rubbish", *lines[at + 1 :]]) + "\n")
     whole, broken = (
-        outcome(monkeypatch, Task(str(path), "points:merchant", "fraud", 1, 1e-6, seed=1))
+        outcome(monkeypatch, LearnRequest(str(path), "points:merchant", "fraud", 1, 1e-6, seed=1))
         for path in (file, spoilt)
     )
     assert broken.learner.releases == whole.learner.releases
@@ -233,7 +233,7 @@ def test_what_is_wrong_is_said_before_anything_is_written(
 def test_who_stops_a_run_is_told_what_that_means(
     monkeypatch: pytest.MonkeyPatch, file: Path, options: list[str], name: str, sentence: str
 ) -> None:
-    def interrupted(*_: object) -> Outcome:
+    def interrupted(*_: object) -> RunResult:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(f"littlestone.edge.{name}", interrupted)

@@ -8,9 +8,9 @@ import pytest
 
 import littlestone as ls
 from classes import CASES
-from littlestone.learners.base import Saved, Unsaved
+from littlestone.learners.base import ChangedState, Checkpoint
 from littlestone.learners.trace import Entry, Thinned
-from littlestone.privacy.mechanism import Moved
+from littlestone.privacy.mechanism import MechanismMoved
 from littlestone.privacy.parameters import BadParameter
 from littlestone.privacy.testing import SeededNoise
 from test_dpsoa import PLANS, Example, stream_of, users_of
@@ -30,7 +30,7 @@ class Shelf:
         self.trace: dict[tuple[bool, int], Entry] = {}
         self.written = 0
 
-    def keep(self, saved: Saved) -> None:
+    def keep(self, saved: Checkpoint) -> None:
         if saved.memory.cleared:
             self.parts.clear()
         self.parts |= saved.memory.parts
@@ -39,13 +39,13 @@ class Shelf:
             del self.trace[place]
         self.trace |= {entry.place: entry for entry in saved.trace.new}
         self.written += len(saved.memory.parts)
-        self.rest = saved._replace(live=json.loads(json.dumps(saved.live)))
+        self.rest = saved._replace(state=json.loads(json.dumps(saved.state)))
 
     @property
-    def whole(self) -> Saved:
+    def whole(self) -> Checkpoint:
         entries = sorted(self.trace.values(), key=lambda entry: (entry.sample.round, entry.keep))
         return self.rest._replace(
-            memory=Unsaved(True, dict(self.parts)),
+            memory=ChangedState(True, dict(self.parts)),
             users=dict(self.users),
             trace=Thinned((), tuple(entries)),
         )
@@ -79,7 +79,7 @@ def same(make: Callable[[], Learner], stream: list[Example], users: Any = None) 
         went.checkpoint(one.keep)
         stayed.checkpoint(other.keep)
         for name in ("rounds", "null_rounds", "gate", "runner", "memory"):
-            assert one.rest.live[name] == other.rest.live[name], name
+            assert one.rest.state[name] == other.rest.state[name], name
         assert went.trace[-1] == stayed.trace[-1]
     return stayed
 
@@ -130,16 +130,16 @@ def test_a_learner_that_could_not_be_kept_learns_no_more() -> None:
     learner = ls.DPSOA(ls.Points(), 1, 1e-9, 100)
     learner.learn_one("a", 1)
 
-    def full(saved: Saved) -> None:
+    def full(saved: Checkpoint) -> None:
         raise OSError("disk full")
 
     with pytest.raises(OSError, match="disk full"):
         learner.checkpoint(full)
-    with pytest.raises(Moved):
+    with pytest.raises(MechanismMoved):
         learner.learn_one("a", 1)
-    with pytest.raises(Moved):
+    with pytest.raises(MechanismMoved):
         learner.checkpoint(full)
-    with pytest.raises(Moved, match="exported"):
+    with pytest.raises(MechanismMoved, match="exported"):
         learner._runner.gate.checkpoint(lambda state: None)
 
 
@@ -153,7 +153,7 @@ def test_only_a_fresh_learner_of_the_same_promise_resumes() -> None:
     for other in (ls.DPSOA(ls.Points(), 2, 1e-9, 100), ls.DPSOA(ls.Points(), 1, 1e-8, 100)):
         with pytest.raises(BadParameter, match="the state belongs to"):
             other.resume(shelf.whole)
-        with pytest.raises(Moved):
+        with pytest.raises(MechanismMoved):
             other.learn_one("a", 1)
 
 

@@ -23,20 +23,20 @@ from hypothesis import strategies as st
 from commands import littlestone
 from littlestone.classes.sets import Points
 from littlestone.classes.thresholds import Thresholds
-from littlestone.data.blocks import Block, wanted
+from littlestone.data.blocks import Block, column_schema
 from littlestone.data.readers import open_rows
 from littlestone.service import public, server
 from littlestone.service.dependencies import Role
 from littlestone.service.limits import Limits, Refused
-from littlestone.service.logs import Careful
-from littlestone.service.parsing import Form, block_of, examples_of
-from littlestone.store.run_config import Task
+from littlestone.service.logs import LogFilter
+from littlestone.service.parsing import Form, parse_block, parse_examples
+from littlestone.store.run_config import LearnRequest
 from littlestone.store.serialization import BadStore, OldCopy
-from littlestone.store.store import Batch, OtherRows, Receipt, Store, open_store, read_store
+from littlestone.store.store import KeyConflict, KeyedBatch, Receipt, Store, open_store, read_store
 from running_service import TOKENS, Running, bearing, begun, events, running, until
 
 ROLES: list[Role | None] = [None, "feeder", "operator"]
-SCORES = Task("", "thresholds:score:0:100:5", "bad", 1.0, 1e-9, 100_000)
+SCORES = LearnRequest("", "thresholds:score:0:100:5", "bad", 1.0, 1e-9, 100_000)
 
 
 @pytest.fixture(scope="module")
@@ -163,14 +163,19 @@ def test_batches_that_wait_are_committed_together_and_answered_apart(tmp_path: P
         columns = {"merchant": np.array(["a", "b"], dtype=object)}
         block = Block(columns, np.array([1, 0], dtype=np.int8), None, (), 0)
         found = store.learn_all(
-            [Batch(block, "a"), Batch(block, "a"), Batch(block, "a", b"other"), Batch(block)]
+            [
+                KeyedBatch(block, "a"),
+                KeyedBatch(block, "a"),
+                KeyedBatch(block, "a", b"other"),
+                KeyedBatch(block),
+            ]
         )
         assert found[:2] == [Receipt(1, 2, 0), Receipt(1, 2, 0, again=True)]
-        assert isinstance(found[2], OtherRows)
+        assert isinstance(found[2], KeyConflict)
         assert found[3] == Receipt(3, 2, 0)
         assert store.published.rounds == read_store(store.path).published.rounds == 4
         assert store._db.total_changes > before
-        assert store.learn_all([Batch(block, "a")]) == [Receipt(1, 2, 0, again=True)]
+        assert store.learn_all([KeyedBatch(block, "a")]) == [Receipt(1, 2, 0, again=True)]
 
 
 @pytest.mark.parametrize("committed", [False, True], ids=["before the commit", "after it"])
@@ -180,7 +185,7 @@ def test_a_batch_that_spoils_a_commit_is_tried_apart_and_never_twice(
     """Three batches wait while a first is learned; the one with three rows makes them fail."""
     learn, first, go_on = Store.learn_all, threading.Event(), threading.Event()
 
-    def failing(self: Store, batches: list[Batch]) -> Any:
+    def failing(self: Store, batches: list[KeyedBatch]) -> Any:
         if not first.is_set():
             first.set()
             assert go_on.wait(60)
@@ -198,7 +203,7 @@ def test_a_batch_that_spoils_a_commit_is_tried_apart_and_never_twice(
         writer = served.service.writer
         wants = served.service.wanted
         blocks = [
-            block_of(json.dumps(events(size)).encode(), "json", wants, Limits())
+            parse_block(json.dumps(events(size)).encode(), "json", wants, Limits())
             for size in (1, 2, 3, 4)
         ]
         answers = [writer.learn(blocks[0], None, b"")]
@@ -251,7 +256,7 @@ def test_a_row_means_what_it_means_in_a_file(
         (block,) = read
     forms: list[tuple[bytes, Form]] = [(json.dumps(rows).encode(), "json"), (lines, "ndjson")]
     for body, form in forms:
-        ours = block_of(body, form, wanted(cls, "y", user), Limits())
+        ours = parse_block(body, form, column_schema(cls, "y", user), Limits())
         assert ours.labels.tolist() == block.labels[20:].tolist()
         usable = ours.labels >= 0
         assert repr(ours.columns["x"][usable].tolist()) == repr(
@@ -278,7 +283,7 @@ def test_a_bad_batch_changes_nothing_and_says_where(served: Running) -> None:
 
 
 def test_a_user_goes_with_every_round(tmp_path: Path) -> None:
-    task = Task("", "points:merchant", "fraud", 1.0, 1e-9, 10_000, user="who")
+    task = LearnRequest("", "points:merchant", "fraud", 1.0, 1e-9, 10_000, user="who")
     with running(tmp_path / "run.db", task=task) as served:
         assert "no column 'who'" in served.feed(events(2)).json()["error"]
         rows = [row | {"who": n % 7} for n, row in enumerate(events(20))]
@@ -405,7 +410,7 @@ def test_a_head_is_a_get_without_its_body(served: Running) -> None:
 
 def test_predictions_hold_up_nobody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many large bodies are read, and none of it ends; everything else is answered meanwhile."""
-    go_on, read = threading.Event(), examples_of
+    go_on, read = threading.Event(), parse_examples
 
     def slowly(body: bytes, *given: Any) -> Any:
         assert len(body) < 1 << 12 or go_on.wait(60)
@@ -584,7 +589,7 @@ def test_a_batch_that_outlasts_a_stop_is_told_so(
 
 def test_a_log_cannot_be_flooded() -> None:
     now, written = [0.0], list[str]()
-    careful = Careful(clock=lambda: now[0])
+    careful = LogFilter(clock=lambda: now[0])
 
     def log(name: str, text: str, *parts: object) -> None:
         line = logging.makeLogRecord({"name": name, "msg": text, "args": parts})
@@ -731,7 +736,7 @@ def test_numbers_that_no_computer_holds_are_refused(tmp_path: Path) -> None:
 
 def test_refusals_are_sentences() -> None:
     with pytest.raises(Refused, match="nested too deep"):
-        block_of(b"[" * 10**6, "json", wanted(Points("x"), "y", None), Limits())
+        parse_block(b"[" * 10**6, "json", column_schema(Points("x"), "y", None), Limits())
 
 
 # What outlives the process.

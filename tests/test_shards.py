@@ -10,11 +10,11 @@ from at_once import AtOnce, How, Pretended, losing
 from classes import CASES
 from littlestone.learners.forest import Forest
 from littlestone.learners.tuning import complexity
-from littlestone.privacy.mechanism import Moved
+from littlestone.privacy.mechanism import MechanismMoved
 from littlestone.privacy.testing import SeededNoise
-from littlestone.ray import Lost
+from littlestone.ray import ClusterLost
 from littlestone.ray import shards as sharded
-from littlestone.ray.shards import Forgotten, Seeds, Shard
+from littlestone.ray.shards import ForestSpec, Shard, ShardRestarted
 from test_dpsoa import LENGTH, PLANS, fed, stream_of, users_of
 from test_saving import Shelf
 
@@ -93,19 +93,19 @@ def test_a_shard_that_did_not_notice_would_be_found_out(monkeypatch: pytest.Monk
 def test_an_errand_that_nobody_missed_would_be_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """The planted fault: votes are counted, and whether every errand was done is not asked."""
     here = after(make("points", "practical"), "points", 9)
-    monkeypatch.setattr(sharded.Sharded, "_hear", lambda self: None)
+    monkeypatch.setattr(sharded.ShardedForest, "_hear", lambda self: None)
     assert any(lost("practical", fatal, "misses") != here for fatal in range(60))
 
 
 def test_rows_that_were_not_sent_again_would_be_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """The planted fault: a lost shard is grown from what was kept, without the rows since."""
 
-    def forgetful(self: sharded.Sharded) -> None:
+    def forgetful(self: sharded.ShardedForest) -> None:
         self._since = []
         sown(self)
 
-    here, sown = after(make("points", "practical"), "points", 9), sharded.Sharded._sow
-    monkeypatch.setattr(sharded.Sharded, "_sow", forgetful)
+    here, sown = after(make("points", "practical"), "points", 9), sharded.ShardedForest._sow
+    monkeypatch.setattr(sharded.ShardedForest, "_sow", forgetful)
     assert any(lost("practical", fatal, "dies") != here for fatal in range(60))
 
 
@@ -145,7 +145,7 @@ def test_a_cluster_that_loses_everything_is_given_up(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(sharded, "PAUSE", 0)
     cluster = AtOnce(lambda: True)
     learner = make("points", "practical", engine=Pretended("", 2, cluster), watched=True)
-    with pytest.raises(Lost, match="it has lost trees 12 times in a row"):
+    with pytest.raises(ClusterLost, match="it has lost trees 12 times in a row"):
         after(learner, "points", 9)
 
 
@@ -159,20 +159,20 @@ def test_what_goes_wrong_in_a_shard_is_said(monkeypatch: pytest.MonkeyPatch) -> 
     learner = make("points", "practical", engine=Pretended("", 2))
     with pytest.raises(MemoryError, match="no room for trees"):
         after(learner, "points", 9)
-    with pytest.raises(Moved, match="was interrupted"):
+    with pytest.raises(MechanismMoved, match="was interrupted"):
         learner.learn_one(1, 1)
 
 
 def test_many_small_errands_are_kept_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sharded, "MOST_ERRANDS", 3)
-    longest, send = 0, sharded.Sharded._send
+    longest, send = 0, sharded.ShardedForest._send
 
-    def noting(self: sharded.Sharded, errand: Any) -> None:
+    def noting(self: sharded.ShardedForest, errand: Any) -> None:
         nonlocal longest
         longest = max(longest, len(self._since))
         send(self, errand)
 
-    monkeypatch.setattr(sharded.Sharded, "_send", noting)
+    monkeypatch.setattr(sharded.ShardedForest, "_send", noting)
     there = make("points", "practical", engine=Pretended(workers=2))
     assert after(there, "points", 1) == after(make("points", "practical"), "points", 1)
     assert longest == 4
@@ -180,13 +180,13 @@ def test_many_small_errands_are_kept_now_and_then(monkeypatch: pytest.MonkeyPatc
 
 def test_a_shard_that_knows_nothing_says_so() -> None:
     cls, _ = CASES["points"]
-    shard = Shard(Seeds(cls, (1, 1, 1), 7, "learns", False), range(1, 3))
+    shard = Shard(ForestSpec(cls, (1, 1, 1), 7, "learns", False), range(1, 3))
     for asked in (shard.votes, shard.standing, shard.changed):
-        with pytest.raises(Forgotten):
+        with pytest.raises(ShardRestarted):
             asked(1)
-    shard.sow(1, 0, None, {})
+    shard.reset(1, 0, None, {})
     assert sum(shard.votes(1).values()) == 2
-    with pytest.raises(Forgotten):
+    with pytest.raises(ShardRestarted):
         shard.votes(2)
 
 

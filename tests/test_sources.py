@@ -27,8 +27,8 @@ from littlestone.data import text as opening
 from littlestone.data.blocks import BadStream
 from littlestone.data.readers import open_rows
 from littlestone.privacy.accounting import Cost, Guarantee
-from littlestone.report.result import Outcome
-from littlestone.store.run_config import Task
+from littlestone.report.result import RunResult
+from littlestone.store.run_config import LearnRequest
 from littlestone.store.serialization import BadStore
 from littlestone.store.store import open_store, read_store
 
@@ -55,12 +55,12 @@ def day(tmp_path: Path) -> Path:
     return path
 
 
-def task(source: object, **more: Any) -> Task:
+def task(source: object, **more: Any) -> LearnRequest:
     options = {"horizon": HORIZON, "seed": 3} | more
-    return Task(str(source), "points:merchant", "fraud", 4.0, 1e-6, **options)
+    return LearnRequest(str(source), "points:merchant", "fraud", 4.0, 1e-6, **options)
 
 
-def learned(source: Path, **more: Any) -> Outcome:
+def learned(source: Path, **more: Any) -> RunResult:
     """The outcome of `learn --db run.db`, beside a file."""
     return run_stored(task(source, **more), source.parent / "run.db", lambda outcome: None)
 
@@ -175,7 +175,7 @@ def test_new_rows_that_were_interrupted_are_gone_on_with(
     learned(day)
     monkeypatch.setattr(running, "FIRST_BLOCK", 50)
 
-    def stop(outcome: Outcome) -> None:
+    def stop(outcome: RunResult) -> None:
         if outcome.learner.rounds > 200:
             raise KeyboardInterrupt
 
@@ -353,8 +353,8 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch, size: int = 64) -> None:
     monkeypatch.setattr("littlestone.cli.run.LEAST_TAIL", size)
 
 
-def stop_after(rounds: int) -> Callable[[Outcome], None]:
-    def watch(outcome: Outcome) -> None:
+def stop_after(rounds: int) -> Callable[[RunResult], None]:
+    def watch(outcome: RunResult) -> None:
         if outcome.learner.rounds >= rounds:
             raise KeyboardInterrupt
 

@@ -30,27 +30,27 @@ class Marked(ls.HypothesisClass):
     def __init__(self, side: int = SIDE) -> None:
         self.side = side
 
-    def start(self) -> ls.State:
-        return ls.State((False, None, False))
+    def start(self) -> ls.VersionSpace:
+        return ls.VersionSpace((False, None, False))
 
-    def learn(self, state: ls.State, x: object, y: object) -> ls.State:
+    def learn(self, state: ls.VersionSpace, x: object, y: object) -> ls.VersionSpace:
         if not isinstance(x, int | np.integer):
             raise ls.BadExample(f"{x!r} is not a whole number")
         number, positive = int(x), ls.label(y)
-        if state == ls.DEAD:
-            return ls.DEAD
+        if state == ls.INCONSISTENT:
+            return ls.INCONSISTENT
         all_of_x, mark, sure = state.content
         match positive, number < self.side:
             case True, True:
-                return ls.State((True, mark if sure else number + self.side, sure))
+                return ls.VersionSpace((True, mark if sure else number + self.side, sure))
             case True, False if not sure:
-                return ls.State((all_of_x, number, True))
+                return ls.VersionSpace((all_of_x, number, True))
             case False, False if not sure:
-                return ls.State((all_of_x, None, False))
-        return ls.DEAD
+                return ls.VersionSpace((all_of_x, None, False))
+        return ls.INCONSISTENT
 
-    def hypothesis(self, state: ls.State) -> ls.Hypothesis | None:
-        return None if state == ls.DEAD else self.rule(*state.content[:2])
+    def hypothesis(self, state: ls.VersionSpace) -> ls.Hypothesis | None:
+        return None if state == ls.INCONSISTENT else self.rule(*state.content[:2])
 
     def rule(self, all_of_x: bool, mark: int | None) -> ls.Hypothesis:
         """X or not, and one z or none: where the answer changes."""

@@ -15,24 +15,24 @@ import pytest
 
 from commands import Command, littlestone
 from littlestone.classes.specs import parse_spec
-from littlestone.data.blocks import Block, Sums
+from littlestone.data.blocks import Block, Checksums
 from littlestone.hypotheses.kinds import one_of
 from littlestone.learners.base import Release
 from littlestone.privacy.testing import SeededNoise
 from littlestone.store import store as stores
 from littlestone.store.files import APPLICATION
 from littlestone.store.releases_file import ReleasesFile
-from littlestone.store.run_config import LearnerName, Task, chosen_for, learn_block
+from littlestone.store.run_config import LearnerName, LearnRequest, choose_learner, learn_block
 from littlestone.store.serialization import BadStore
-from littlestone.store.store import Receipt, Store, Taken, create, open_store, read_store
+from littlestone.store.store import Receipt, Store, StoreLost, create, open_store, read_store
 from soak import Soaked, soak_learn, soak_serve
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
 HORIZON = 4000
 
 
-def task(learner: LearnerName = "auto", spec: str = "points:merchant", **more: Any) -> Task:
-    return Task("", spec, "fraud", 4.0, 1e-6, HORIZON, learner=learner, seed=3, **more)
+def task(learner: LearnerName = "auto", spec: str = "points:merchant", **more: Any) -> LearnRequest:
+    return LearnRequest("", spec, "fraud", 4.0, 1e-6, HORIZON, learner=learner, seed=3, **more)
 
 
 def block(start: int, rows: int, users: bool = False) -> Block:
@@ -52,7 +52,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def made(path: Path) -> Store:
-    return create(path, task(), chosen_for(task(), HORIZON), noise=SeededNoise(1))
+    return create(path, task(), choose_learner(task(), HORIZON), noise=SeededNoise(1))
 
 
 opened = partial(open_store, noise=SeededNoise(1))
@@ -82,7 +82,7 @@ def test_a_stored_learner_is_the_learner(
 ) -> None:
     """Closed and opened after every batch, of any size, it publishes what one in memory does."""
     asked = task(learner, **more)
-    chosen = chosen_for(asked, HORIZON)
+    chosen = choose_learner(asked, HORIZON)
     rounds, users = 600, "user" in more
     plain = chosen.make(parse_spec(asked.spec), 3, noise=SeededNoise(1))
     learn_block(plain, block(0, rounds, users))
@@ -98,14 +98,14 @@ def test_a_stored_learner_is_the_learner(
     assert len(last.releases) > 1 or learner == "adaptive" or users
     shown = read_store(path)
     assert shown.published == last
-    assert shown.saved.live["runner"]["mistakes"] == plain.mistakes
-    assert shown.saved.live["null_rounds"] == plain.null_rounds
+    assert shown.saved.state["runner"]["mistakes"] == plain.mistakes
+    assert shown.saved.state["null_rounds"] == plain.null_rounds
     assert shown.generation == 7
 
 
 def test_experts_are_stored_too(path: Path) -> None:
-    asked = Task("", "thresholds:score:0:100", "fraud", 4.0, 1e-6, HORIZON, seed=3)
-    chosen = chosen_for(asked, HORIZON)
+    asked = LearnRequest("", "thresholds:score:0:100", "fraud", 4.0, 1e-6, HORIZON, seed=3)
+    chosen = choose_learner(asked, HORIZON)
     assert chosen.learner_name == "PrivateExperts"
     draw = np.random.default_rng(1).integers(0, 101, 1000)
     whole = Block({"score": draw}, (draw >= 63).astype(np.int8), None, (), 0)
@@ -137,7 +137,7 @@ def test_opening_is_a_move(made: Store, path: Path) -> None:
     before = contents(path)["live"]
     with opened(path) as later:
         for _ in range(2):
-            with pytest.raises(Taken, match="opened for writing by another process"):
+            with pytest.raises(StoreLost, match="opened for writing by another process"):
                 made.learn(block(100, 50))
         assert contents(path)["live"] == before
         assert later.learn(block(100, 50)) == Receipt(101, 50, 1)
@@ -180,7 +180,7 @@ def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadStore, match="unable to open"):
         open_store(tmp_path / "nothing.db")
     with pytest.raises(FileExistsError):
-        create(other, task(), chosen_for(task(), HORIZON))
+        create(other, task(), choose_learner(task(), HORIZON))
     assert sorted(p.name for p in tmp_path.iterdir()) == ["garbage.db", "other.db"]
 
 
@@ -277,7 +277,7 @@ def test_checksums_do_not_depend_on_the_blocks() -> None:
     whole = block(0, 90, users=True)
     sums = set()
     for sizes in ((90,), (1, 89), (30, 30, 30)):
-        found, at = Sums(), 0
+        found, at = Checksums(), 0
         for size in sizes:
             found += whole.part(at, at + size).sums()
             at += size

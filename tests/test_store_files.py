@@ -22,16 +22,16 @@ from classes import contributed
 from commands import Command, littlestone
 from littlestone.errors import BadClass
 from littlestone.privacy.testing import SeededNoise
-from littlestone.store.files import log_of
+from littlestone.store.files import wal_file
 from littlestone.store.releases_file import ReleasesFile
-from littlestone.store.run_config import chosen_for
+from littlestone.store.run_config import choose_learner
 from littlestone.store.serialization import BadStore, OldCopy
 from littlestone.store.store import (
-    Batch,
-    Displaced,
+    KeyedBatch,
     Source,
     Store,
-    Taken,
+    StoreLost,
+    StoreMoved,
     create,
     open_store,
     read_store,
@@ -53,7 +53,7 @@ def path(tmp_path: Path) -> Path:
 
 def made(path: Path, epsilon: float = 4.0, **more: Any) -> Store:
     asked = replace(task("dpsoa", **more), epsilon=epsilon)
-    return create(path, asked, chosen_for(asked, HORIZON), noise=SeededNoise(1))
+    return create(path, asked, choose_learner(asked, HORIZON), noise=SeededNoise(1))
 
 
 def full(path: Path) -> Store:
@@ -78,7 +78,7 @@ def killed_after_a_commit(path: Path) -> None:
     """Leave a file and its log, as a learner does that is killed."""
     with made(path) as store:
         store.learn(block(0, 100))
-        files = {file: file.read_bytes() for file in (path, log_of(path))}
+        files = {file: file.read_bytes() for file in (path, wal_file(path))}
     for file, content in files.items():
         file.write_bytes(content)
 
@@ -86,7 +86,7 @@ def killed_after_a_commit(path: Path) -> None:
 def test_a_log_without_its_file_is_not_read_into_a_new_one(path: Path, command: Command) -> None:
     killed_after_a_commit(path)
     (path.parent / "day.csv").write_text(lines(50))
-    log, database = log_of(path).read_bytes(), path.read_bytes()
+    log, database = wal_file(path).read_bytes(), path.read_bytes()
     path.unlink()
     other = ["--class", "sets:merchant:2", "--label", "fraud", "--horizon", 1000, "--epsilon", 1]
     for verb in (["learn", "day.csv", "--db", "run.db"], ["serve", "run.db", "--port", 0]):
@@ -94,7 +94,7 @@ def test_a_log_without_its_file_is_not_read_into_a_new_one(path: Path, command: 
         assert done.returncode == 2
         assert "run.db is not there, but run.db-wal beside it" in done.stderr
         assert "put its file back; if it must not go on, delete these too" in done.stderr
-    assert log_of(path).read_bytes() == log
+    assert wal_file(path).read_bytes() == log
     assert not path.exists()
     path.write_bytes(database)
     assert read_store(path).published.rounds == 100
@@ -121,37 +121,39 @@ def test_a_log_of_another_learner_is_found_out_by_what_both_hold_together(
         at, lengths = 0, [1]
         while lengths[-1] or at == 0:
             store.learn(block(at, 50))
-            lengths.append(log_of(path).stat().st_size)
+            lengths.append(wal_file(path).stat().st_size)
             at += 50
         store.learn(block(at, 50))
-        log = log_of(path).read_bytes()
+        log = wal_file(path).read_bytes()
     path.unlink()
     made(path.with_name("other.db")).close()
     content = path.with_name("other.db").read_bytes()
     path.write_bytes(content)
-    log_of(path).write_bytes(log)
+    wal_file(path).write_bytes(log)
     for opened in (open_store, read_store):
         with pytest.raises(BadStore, match="the last commits of another learner than"):
             opened(path)
     assert path.read_bytes() == content
-    assert log_of(path).read_bytes() == log
+    assert wal_file(path).read_bytes() == log
 
 
 def test_what_a_killed_commit_left_in_the_log_is_no_damage(path: Path) -> None:
     """Two kills: one in the middle of a long commit, and one after a short one over its rest."""
     with made(path) as store:
         store.learn(block(0, 100))
-        whole = len(log_of(path).read_bytes())
-        store.learn_all(Batch(block(at, 1), f"key {at}", bytes(2000)) for at in range(100, 140))
-        files = {file: file.read_bytes() for file in (path, log_of(path))}
+        whole = len(wal_file(path).read_bytes())
+        store.learn_all(
+            KeyedBatch(block(at, 1), f"key {at}", bytes(2000)) for at in range(100, 140)
+        )
+        files = {file: file.read_bytes() for file in (path, wal_file(path))}
     frame = 4096 + 24
-    assert len(files[log_of(path)]) > whole + 20 * frame
+    assert len(files[wal_file(path)]) > whole + 20 * frame
     for file, content in files.items():
         file.write_bytes(content if file == path else content[:-frame])
     assert read_store(path).published.rounds == 100
     with open_store(path, noise=SeededNoise(1)) as store:
         assert store.learn(block(100, 10)).first == 101
-        files = {file: file.read_bytes() for file in (path, log_of(path))}
+        files = {file: file.read_bytes() for file in (path, wal_file(path))}
     for file, content in files.items():
         file.write_bytes(content)
     assert read_store(path).published.rounds == 110
@@ -169,14 +171,14 @@ def test_through_a_symbolic_link_it_is_the_same_file(path: Path) -> None:
     with made(path) as store:
         store.learn(block(0, 100))
         assert read_store(link).published.rounds == 100
-        files = {file: file.read_bytes() for file in (path, log_of(path))}
+        files = {file: file.read_bytes() for file in (path, wal_file(path))}
     path.write_bytes(files[path])
-    damaged = flipped(files[log_of(path)], 8 * 20_000)
-    log_of(path).write_bytes(damaged)
+    damaged = flipped(files[wal_file(path)], 8 * 20_000)
+    wal_file(path).write_bytes(damaged)
     for opened in (read_store, open_store):
         with pytest.raises(BadStore, match=r"run.db-wal is damaged"):
             opened(link)
-    assert log_of(path).read_bytes() == damaged
+    assert wal_file(path).read_bytes() == damaged
     path.unlink()
     with pytest.raises(BadStore, match=r"run.db is not there, but run.db-wal"):
         made(link)
@@ -220,7 +222,7 @@ def test_the_class_is_kept_not_its_name(path: Path, command: Command) -> None:
 
 def test_a_class_that_no_file_can_keep_is_refused(path: Path) -> None:
     with pytest.raises(BadClass, match="cannot be written to a file"):
-        create(path, task("dpsoa"), chosen_for(task("dpsoa"), HORIZON), cls=contributed())
+        create(path, task("dpsoa"), choose_learner(task("dpsoa"), HORIZON), cls=contributed())
     assert beside(path) == []
 
 
@@ -251,14 +253,14 @@ def test_a_bit_that_flips_is_harmless_or_a_sentence(path: Path) -> None:
                     assert store.learn(block(2000, 10, users=True)).first == 2021, bit
         except BadStore:
             refused += 1
-        log_of(path).unlink(missing_ok=True)
+        wal_file(path).unlink(missing_ok=True)
     assert refused > 50
 
 
 def test_a_bit_that_flips_in_the_log_is_harmless_or_a_sentence(path: Path) -> None:
     """SQLite itself reads a log up to the damage: an older learner."""
     with full(path) as store:
-        content, log, sound = path.read_bytes(), log_of(path).read_bytes(), read_store(path)
+        content, log, sound = path.read_bytes(), wal_file(path).read_bytes(), read_store(path)
         assert store.published == sound.published
     draw = random.Random(1)
     last = len(log) - 4096 - 24
@@ -266,11 +268,11 @@ def test_a_bit_that_flips_in_the_log_is_harmless_or_a_sentence(path: Path) -> No
             *(draw.randrange(8 * len(log)) for _ in range(100))]  # fmt: skip
     for bit in bits:
         path.write_bytes(content)
-        log_of(path).write_bytes(flipped(log, bit))
+        wal_file(path).write_bytes(flipped(log, bit))
         for opened in (read_store, open_store):
             with pytest.raises(BadStore, match=r"run.db-wal is damaged"):
                 opened(path)
-    log_of(path).write_bytes(log)
+    wal_file(path).write_bytes(log)
     assert read_store(path) == sound
 
 
@@ -312,7 +314,7 @@ asked = task("dpsoa")
 chosen = chosen_for(asked, HORIZON)
 path, kill_at, step = Path(sys.argv[1]), int(sys.argv[2]), 3
 
-def live(kill_at):
+def get_state(kill_at):
     calls = 0
     def profile(frame, event, function):
         nonlocal calls
@@ -422,7 +424,7 @@ def test_a_file_that_somebody_else_has_begun_is_left_to_them(
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "link", link_and_lose)
-        with pytest.raises(Taken):
+        with pytest.raises(StoreLost):
             made(path)
     with pytest.raises(FileExistsError):
         made(path)
@@ -486,7 +488,7 @@ def test_a_writer_that_lost_the_file_takes_no_lines_for_those_of_an_old_copy(pat
         with ReleasesFile(out, "", second.run) as file:
             file.catch_up(second.published.releases, second.refuse_if_taken)
     written = out.read_bytes()
-    taken = pytest.raises(Taken, match="opened for writing by another process")
+    taken = pytest.raises(StoreLost, match="opened for writing by another process")
     with first, ReleasesFile(out, "", first.run) as file, taken:
         file.catch_up(first.published.releases, first.refuse_if_taken)
     assert out.read_bytes() == written
@@ -537,7 +539,7 @@ def test_rounds_are_not_acknowledged_in_a_file_that_was_moved_away(path: Path, a
         published = store.published
         path.with_name(away).rename(path.with_name("away"))
         for _ in range(2):
-            with pytest.raises(Displaced, match=f"{away} was moved, removed or replaced"):
+            with pytest.raises(StoreMoved, match=f"{away} was moved, removed or replaced"):
                 store.learn(block(100, 50))
         assert store.published == published
         path.with_name("away").rename(path.with_name(away))
@@ -556,7 +558,7 @@ def test_a_file_that_is_moved_in_the_middle_of_a_batch_publishes_nothing(path: P
                 else None
             )
         )
-        with pytest.raises(Displaced):
+        with pytest.raises(StoreMoved):
             store.learn(block(100, 900))
         assert store.published == published
 
@@ -576,7 +578,7 @@ def test_a_log_that_grows_long_is_folded_in(path: Path, monkeypatch: pytest.Monk
     with made(path) as store:
         for at in range(0, 3000, 50):
             store.learn(block(at, 50))
-            lengths.append(log_of(path).stat().st_size)
+            lengths.append(wal_file(path).stat().st_size)
             assert read_store(path).published == store.published
     assert max(lengths) < 500_000
     assert 0 in lengths
@@ -588,7 +590,7 @@ def test_a_learner_in_a_folder_that_cannot_be_written_can_be_looked_at(tmp_path:
         remount("size=4m")
         with made(path) as store:
             store.learn(block(0, 100))
-            log = log_of(path).read_bytes()
+            log = wal_file(path).read_bytes()
             content = path.read_bytes()
         remount("ro")
         shown = littlestone("show", path)
@@ -596,13 +598,13 @@ def test_a_learner_in_a_folder_that_cannot_be_written_can_be_looked_at(tmp_path:
         assert "100 rounds" in shown.stdout
         remount("rw")
         path.write_bytes(content)
-        log_of(path).write_bytes(log)
+        wal_file(path).write_bytes(log)
         remount("ro")
         done = littlestone("show", path, width=300)
         assert done.returncode == 2
         assert "Its last commits are in run.db-wal" in done.stderr
         assert "copy both files" in done.stderr
-        for file in (path, log_of(path)):
+        for file in (path, wal_file(path)):
             shutil.copy(file, tmp_path / file.name)
         assert "100 rounds" in littlestone("show", tmp_path / "run.db").stdout
         remount("rw")

@@ -17,7 +17,7 @@ import pytest
 
 import littlestone as ls
 from classes import CASES
-from littlestone.classes.base import State, check_row, kinds_of
+from littlestone.classes.base import VersionSpace, check_row, kinds_of
 from littlestone.data.blocks import NULL
 from littlestone.data.readers import open_rows
 from littlestone.hypotheses.rows import as_batch, part_of, passes, row_of, value_of
@@ -113,11 +113,11 @@ class Raising(ls.Points):
     def readable(self, batch: Any) -> Any:
         return ls.HypothesisClass.readable(self, batch)
 
-    def learn(self, state: State, x: object, y: object) -> State:
+    def learn(self, state: VersionSpace, x: object, y: object) -> VersionSpace:
         self._raise("learn", x)
         return super().learn(state, x, y)
 
-    def hypothesis(self, state: State) -> ls.Hypothesis | None:
+    def hypothesis(self, state: VersionSpace) -> ls.Hypothesis | None:
         found = super().hypothesis(state)
         self._raise("hypothesis", found == ls.one_of(["bad"]))
         return found
@@ -181,7 +181,7 @@ def test_a_default_check_tries_both_labels() -> None:
         check = ls.HypothesisClass.check
         readable: Callable[..., Any] = ls.HypothesisClass.readable
 
-        def learn(self, state: State, x: object, y: object) -> State:
+        def learn(self, state: VersionSpace, x: object, y: object) -> VersionSpace:
             if not y and x == 0:
                 raise KeyError(x)
             return super().learn(state, x, y)

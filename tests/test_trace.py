@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from littlestone.hypotheses.base import NEVER
-from littlestone.learners.trace import MOST, Sample, Trace
+from littlestone.learners.trace import MOST_SAMPLES, Sample, Trace
 
 
-def filled(keeps: list[bool], most: int = MOST) -> Trace:
+def filled(keeps: list[bool], most: int = MOST_SAMPLES) -> Trace:
     trace = Trace(most)
     for number, keep in enumerate(keeps):
         trace.add(Sample(number, 0, ()), keep)
@@ -32,7 +32,7 @@ def test_bounded_in_order_and_with_both_ends(keeps: list[bool], most: int) -> No
 
 
 def test_a_short_history_is_whole() -> None:
-    assert rounds(filled([False] * MOST)) == list(range(MOST))
+    assert rounds(filled([False] * MOST_SAMPLES)) == list(range(MOST_SAMPLES))
 
 
 def test_a_long_history_is_spread_over_all_of_it() -> None:

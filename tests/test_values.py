@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import littlestone as ls
-from littlestone.hypotheses.isin import among, readable
+from littlestone.hypotheses.isin import isin, readable
 from littlestone.hypotheses.values import (
     canonical,
     decode,
@@ -62,7 +62,7 @@ def test_round_trips(value: object) -> None:
 def test_vectorised_membership_is_canonical_equality(some: list[Any], entries: list[Any]) -> None:
     array = np.fromiter(entries, dtype=object, count=len(entries))
     keys = {key_of(v) for v in some}
-    assert among(array, map(plain, some)).tolist() == [key_of(e) in keys for e in entries]
+    assert isin(array, map(plain, some)).tolist() == [key_of(e) in keys for e in entries]
 
 
 def text_of(value: object) -> str:
@@ -108,7 +108,7 @@ def test_typed_arrays_are_their_entries(array: Any, many: bool) -> None:
         else some
     )
     keys = {key_of(v) for v in some}
-    assert among(array, some).tolist() == [key_of(entry) in keys for entry in array]
+    assert isin(array, some).tolist() == [key_of(entry) in keys for entry in array]
 
 
 class Colour(IntEnum):
@@ -158,18 +158,18 @@ def test_near_misses_are_not_equal() -> None:
     """Where numpy's own comparison would say yes and the canonical one says no, and the reverse."""
     assert encode(-0.0) == encode(0.0)
     assert key_of(-0.0) == key_of(0.0) == key_of("0.0") == key_of("-0.0")
-    assert among(np.array([0.1], dtype=np.float32), [0.1]).tolist() == [False]
-    assert among(np.array(["a"]), ["a\0"]).tolist() == [False]
-    assert among(np.array([b"a"]), [b"a\0"]).tolist() == [False]
-    assert among(np.array([b"a"]), ["a"]).tolist() == [True]
-    assert among(np.array([True]), [1]).tolist() == [False]
-    assert among(np.array([True]), ["True"]).tolist() == [True]
+    assert isin(np.array([0.1], dtype=np.float32), [0.1]).tolist() == [False]
+    assert isin(np.array(["a"]), ["a\0"]).tolist() == [False]
+    assert isin(np.array([b"a"]), [b"a\0"]).tolist() == [False]
+    assert isin(np.array([b"a"]), ["a"]).tolist() == [True]
+    assert isin(np.array([True]), [1]).tolist() == [False]
+    assert isin(np.array([True]), ["True"]).tolist() == [True]
     text = np.array(["a", "a\0", None], dtype=np.dtypes.StringDType(na_object=None))
-    assert among(text, ["a\0"]).tolist() == [False, True, False]
-    assert among(text, [None]).tolist() == [False, False, True]
-    assert among(np.array([2**53 + 1]), [float(2**53)]).tolist() == [False]
+    assert isin(text, ["a\0"]).tolist() == [False, True, False]
+    assert isin(text, [None]).tolist() == [False, False, True]
+    assert isin(np.array([2**53 + 1]), [float(2**53)]).tolist() == [False]
     many = [*range(20), -1, 2**63]
-    assert among(np.array([2**63 - 1, 7]), many).tolist() == [False, True]
+    assert isin(np.array([2**63 - 1, 7]), many).tolist() == [False, True]
 
 
 def test_keys_by_python_equality_would_tell_who_came_first() -> None:

@@ -8,7 +8,12 @@ version = '4.2.1'
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from littlestone.classes.base import DEAD, HypothesisClass, State, differ
+from littlestone.classes.base import (
+    INCONSISTENT,
+    HypothesisClass,
+    VersionSpace,
+    distinguishing_example,
+)
 from littlestone.classes.conjunctions import Conjunctions
 from littlestone.classes.dimension import MistakeTree, dimension, draw, shattered_depth, witness
 from littlestone.classes.finite import FiniteClass
@@ -39,7 +44,7 @@ from littlestone.learners.plan import Plan, plan_from_json
 from littlestone.learners.recommend import Recommendation, recommend
 from littlestone.learners.soa import SOA, Halving
 from littlestone.privacy.accounting import Guarantee
-from littlestone.privacy.mechanism import Moved
+from littlestone.privacy.mechanism import MechanismMoved
 from littlestone.privacy.parameters import BadParameter
 
 if TYPE_CHECKING:
@@ -83,8 +88,8 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "ALWAYS",
-    "DEAD",
     "DPSOA",
+    "INCONSISTENT",
     "NEVER",
     "SOA",
     "AdaptiveDPSOA",
@@ -106,8 +111,8 @@ __all__ = [
     "HypothesisClass",
     "Intervals",
     "LittlestoneError",
+    "MechanismMoved",
     "MistakeTree",
-    "Moved",
     "Plan",
     "Points",
     "PrivateExperts",
@@ -115,17 +120,17 @@ __all__ = [
     "Release",
     "Rules",
     "Sets",
-    "State",
     "Store",
     "Thresholds",
     "TooLarge",
     "Union",
+    "VersionSpace",
     "all_of",
     "at_least",
     "between",
     "binned",
-    "differ",
     "dimension",
+    "distinguishing_example",
     "draw",
     "label",
     "negation",

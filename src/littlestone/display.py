@@ -49,10 +49,10 @@ def element(name: str, /, *inside: str, **attributes: object) -> Markup:
         for key, value in attributes.items()
     )
     end = "" if name in VOID else f"</{name}>"
-    return Markup(f"<{name}{written}>{joined(inside)}{end}")
+    return Markup(f"<{name}{written}>{join_markup(inside)}{end}")
 
 
-def joined(parts: Iterable[str]) -> Markup:
+def join_markup(parts: Iterable[str]) -> Markup:
     """Return the parts in a row; what is not `Markup` is escaped."""
     return Markup("".join(part if isinstance(part, Markup) else escaped(part) for part in parts))
 
@@ -114,11 +114,11 @@ def columns(text: str) -> int:
     return sum(1 + (unicodedata.east_asian_width(letter) in "WF") for letter in text)
 
 
-LONGEST = 20
+LONGEST_CELL = 20
 """The most rows that a table shows; of a longer one it shows the first and the last."""
 
 
-def table(
+def facts_table(
     title: str, rows: Iterable[Sequence[str]], head: Sequence[str] = (), note: str = ""
 ) -> Markup:
     """Return a table with a caption.
@@ -171,30 +171,30 @@ def facts(title: str, told: Mapping[str, str], note: str = "") -> Markup:
     Markup
         The table.
     """
-    return table(title, told.items(), note=note)
+    return facts_table(title, told.items(), note=note)
 
 
 def few(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
-    """Return the rows, or the first and the last of them if they are more than `LONGEST`.
+    """Return the rows, or the first and the last of them if they are more than `LONGEST_CELL`.
 
     Examples
     --------
     >>> [row[0] for row in few([(str(n), "x") for n in range(100)])][8:13]
     ['8', '9', '...', '90', '91']
     """
-    half = LONGEST // 2
-    if len(rows) <= LONGEST:
+    half = LONGEST_CELL // 2
+    if len(rows) <= LONGEST_CELL:
         return list(rows)
-    between = f"{len(rows) - LONGEST:,} more"
+    between = f"{len(rows) - LONGEST_CELL:,} more"
     return [*rows[:half], ("...", between, *[""] * (len(rows[0]) - 2)), *rows[-half:]]
 
 
 def side_by_side(parts: Iterable[Markup]) -> Markup:
     """Return several tables, one after the other."""
-    return element("div", joined(parts))
+    return element("div", join_markup(parts))
 
 
-def counted(number: int) -> str:
+def plural(number: int) -> str:
     """Return a number as text, rounded to a power of ten if it is very large.
 
     Examples

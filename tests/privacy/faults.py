@@ -14,7 +14,7 @@ from littlestone.privacy import (
     StableHistogram,
 )
 from littlestone.privacy.gates import Decision
-from littlestone.privacy.histogram import counted
+from littlestone.privacy.histogram import positive_votes
 
 Votes = Mapping[bytes, int]
 
@@ -172,7 +172,7 @@ class TrueTopOfTheKept(StableHistogram):
     ) -> bytes | None:
         kept = [
             key
-            for rank, key in enumerate(counted(votes, leave_out))
+            for rank, key in enumerate(positive_votes(votes, leave_out))
             if votes[key] + noise.laplace(self.scale, ("histogram", release, rank))
             >= self.threshold
         ]

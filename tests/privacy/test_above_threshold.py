@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from littlestone.audit.enumeration import Stepper, Transcript, World, largest_loss, transcripts
+from littlestone.audit.enumeration import (
+    EnumeratedTranscript,
+    Stepper,
+    World,
+    largest_loss,
+    transcripts,
+)
 from littlestone.privacy import AboveThreshold, MistakesMonitor, Noise
 from littlestone.privacy.testing import ScriptedNoise, SeededNoise
 
@@ -31,7 +37,9 @@ def fixed(values: tuple[int, ...], threshold: int) -> World:
     return lambda past: (values[len(past)], threshold)
 
 
-def loss_on(make: Callable[[Noise], Stepper], pair: Pair, only: Transcript, width: int) -> float:
+def loss_on(
+    make: Callable[[Noise], Stepper], pair: Pair, only: EnumeratedTranscript, width: int
+) -> float:
     """The loss at a single transcript."""
     return largest_loss(*(transcripts(make, world, len(only), width, only) for world in pair))
 
@@ -55,7 +63,7 @@ def test_high_below_answers_then_low_firings_reach_the_claim(
     releases: int, sensitivity: int
 ) -> None:
     make = sparse(releases, epsilon=2, sensitivity=sensitivity)
-    quiet: Transcript = (False,) * 10
+    quiet: EnumeratedTranscript = (False,) * 10
     only = quiet + (True,) * releases
     # High enough to pin the lift, and low enough that every firing is dear.
     high, low, shift = 25 * sensitivity, -90 * sensitivity, sensitivity
@@ -77,13 +85,13 @@ def test_every_small_stream_of_mistakes_costs_epsilon_once() -> None:
 
 
 def test_a_shift_up_is_paid_by_the_lift_alone_and_all_of_it() -> None:
-    only: Transcript = (False,) * 12
+    only: EnumeratedTranscript = (False,) * 12
     pair: Pair = (lambda past: (0 if past else 12, 0), lambda past: (0 if past else 13, 0))
     assert loss_on(mistakes, pair, only, width=60) == pytest.approx(1, rel=1e-6)
 
 
 def test_a_shift_down_is_paid_by_the_firing_alone_and_all_of_it() -> None:
-    only: Transcript = (*(False,) * 12, True)
+    only: EnumeratedTranscript = (*(False,) * 12, True)
     thresholds, quiet = [0] * 12 + [40], [12] + [0] * 11
     pair: Pair = (
         lambda past: ([*quiet, 0][len(past)], thresholds[len(past)]),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from littlestone.privacy import BadParameter, Cost, Event, Guarantee, SystemNoise, spent
+from littlestone.privacy import BadParameter, Cost, Guarantee, PrivacyEvent, SystemNoise, spent
 from littlestone.privacy.accounting import composed_epsilon, per_release
 from littlestone.privacy.testing import SeededNoise
 
@@ -102,12 +102,12 @@ def test_a_bad_count_is_refused(count: int) -> None:
 def test_epochs_are_parallel_and_other_events_add() -> None:
     tenth, half = Cost(Fraction(1, 10)), Cost(Fraction(1, 2), Fraction(1, 100))
     events = [
-        Event("monitor", tenth, epoch=0),
-        Event("monitor", tenth, epoch=1),
-        Event("selector", half, epoch=0),
-        Event("selector", half + half, epoch=1),
-        Event("release", tenth),
-        Event("release", tenth),
+        PrivacyEvent("monitor", tenth, epoch=0),
+        PrivacyEvent("monitor", tenth, epoch=1),
+        PrivacyEvent("selector", half, epoch=0),
+        PrivacyEvent("selector", half + half, epoch=1),
+        PrivacyEvent("release", tenth),
+        PrivacyEvent("release", tenth),
     ]
     assert spent(events) == tenth + half.times(2) + tenth.times(2)
     assert spent(events, touched=2) == tenth.times(2) + half.times(3) + tenth.times(2)
@@ -133,7 +133,7 @@ def test_rehearsed_noise_guarantees_nothing() -> None:
 
 def test_the_dearest_epsilon_and_the_dearest_delta_may_be_in_different_epochs() -> None:
     costs = [Cost(Fraction(1), Fraction(1, 10)), Cost(Fraction(1, 2), Fraction(3, 10))]
-    events = [Event("selector", cost, epoch=n) for n, cost in enumerate(costs)]
+    events = [PrivacyEvent("selector", cost, epoch=n) for n, cost in enumerate(costs)]
     assert spent(events) == Cost(Fraction(1), Fraction(3, 10))
 
 
@@ -142,7 +142,7 @@ def test_costs_that_make_no_sense() -> None:
         with pytest.raises(BadParameter):
             Cost(Fraction(epsilon), Fraction(delta))
     with pytest.raises(BadParameter, match="touched"):
-        spent([Event("selector", Cost(Fraction(1)), epoch=1)], touched=-1)
+        spent([PrivacyEvent("selector", Cost(Fraction(1)), epoch=1)], touched=-1)
     for total in (Fraction(-1), Fraction(1), Fraction(2)):
         with pytest.raises(BadParameter, match="delta"):
             composed_epsilon(Cost(Fraction(1)), 2, total)

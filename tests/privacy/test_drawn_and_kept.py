@@ -1,4 +1,5 @@
-"""Drawn and kept: its law in exact rationals over all neighbours, and the faults that must show.
+"""Unknown-domain selection: its law in exact rationals over all neighbours, and planted
+faults.
 
 The divergence is taken at q^2 <= exp(epsilon), so what is shown is a little more than the claim.
 """
@@ -15,17 +16,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from littlestone.privacy import BadParameter, DrawnAndKept, SystemNoise
+from littlestone.privacy import BadParameter, SystemNoise, UnknownDomainSelection
 from littlestone.privacy.noise import Address
 from littlestone.privacy.parameters import enclose_exp
 from littlestone.privacy.selection import (
-    LONGEST,
+    LONGEST_CURVE,
     TOP_SHARE,
-    KeepCurve,
+    AcceptanceCurve,
+    acceptance_bits,
+    acceptance_curve,
     exp_below,
-    is_lawful_step,
-    keep_bits,
-    keep_curve,
+    is_valid_step,
 )
 from littlestone.privacy.testing import ScriptedNoise, SeededNoise
 
@@ -85,7 +86,7 @@ def written_out(votes: Votes, q: F, keep: Keep, none: F | int = 1, slope: int = 
 
 @pytest.mark.parametrize(("epsilon", "delta"), SMALL)
 def test_every_small_vote_keeps_the_claim(epsilon: F, delta: F) -> None:
-    selector = DrawnAndKept(epsilon=epsilon, delta=delta)
+    selector = UnknownDomainSelection(epsilon=epsilon, delta=delta)
     q = selector.curve.growth
     assert q**2 <= exp_below(epsilon)
     for keys, total in ((4, 9), (2, 20)):
@@ -95,7 +96,7 @@ def test_every_small_vote_keeps_the_claim(epsilon: F, delta: F) -> None:
 
 
 def test_the_claim_is_tight_in_both_parameters() -> None:
-    selector = DrawnAndKept(epsilon=2, delta=F(1, 100))
+    selector = UnknownDomainSelection(epsilon=2, delta=F(1, 100))
     e = selector.curve.growth**2
     assert worst(selector.law, e, 3, 10) >= F(99, 100) * selector.cost.delta
     assert worst(selector.law, e * F(97, 100), 3, 10) > F(11, 10) * selector.cost.delta
@@ -103,7 +104,7 @@ def test_the_claim_is_tight_in_both_parameters() -> None:
 
 @pytest.mark.parametrize("left", KEYS[:2])
 def test_a_left_out_key_is_no_vote(left: bytes) -> None:
-    selector = DrawnAndKept(epsilon=1, delta=F(1, 10))
+    selector = UnknownDomainSelection(epsilon=1, delta=F(1, 10))
     for v in maps(3, 6):
         rest = {key: n for key, n in v.items() if key != left}
         assert selector.law(v, left) == selector.law(rest)
@@ -114,7 +115,7 @@ def test_a_left_out_key_is_no_vote(left: bytes) -> None:
 
 @pytest.mark.parametrize(("epsilon", "delta"), REAL)
 def test_real_curves_keep_the_claim_along_their_whole_length(epsilon: F, delta: F) -> None:
-    selector = DrawnAndKept(epsilon=epsilon, delta=delta)
+    selector = UnknownDomainSelection(epsilon=epsilon, delta=delta)
     end = len(selector.curve.keep) + 3
     for i in sorted({*range(1, end, 9), 1, 2, 3, *range(end - 6, end)}):
         for j in (0, 1, 2, i // 2, i - 1, i):
@@ -130,7 +131,7 @@ def test_real_curves_keep_the_claim_along_their_whole_length(epsilon: F, delta: 
     st.randoms(use_true_random=False),
 )
 def test_any_vote_and_any_move(counts: list[int], at: tuple[F, F], draw: random.Random) -> None:
-    selector = DrawnAndKept(epsilon=at[0], delta=at[1])
+    selector = UnknownDomainSelection(epsilon=at[0], delta=at[1])
     v = {bytes([65 + i]): n for i, n in enumerate(counts) if n}
     u = Counter(v)
     if v and draw.random() < 0.8:
@@ -142,12 +143,12 @@ def test_any_vote_and_any_move(counts: list[int], at: tuple[F, F], draw: random.
 @pytest.mark.parametrize(("epsilon", "delta"), [*SMALL, *REAL, (F(20), F(1, 10**12))])
 def test_the_curve_is_lawful_largest_and_below_the_limit(epsilon: F, delta: F) -> None:
     """No mechanism that names only keys with votes can exceed `limit`."""
-    selector = DrawnAndKept(epsilon=epsilon, delta=delta)
+    selector = UnknownDomainSelection(epsilon=epsilon, delta=delta)
     curve = selector.curve
     e, low = curve.growth**2, delta * (1 - TOP_SHARE)
     for now, after in pairwise(curve.keep[1:]):
-        assert is_lawful_step(now, after, e, low)
-        assert not is_lawful_step(now, after + F(1, 1 << keep_bits(epsilon, delta)), e, low)
+        assert is_valid_step(now, after, e, low)
+        assert not is_valid_step(now, after + F(1, 1 << acceptance_bits(epsilon, delta)), e, low)
     limit = F(0)
     for n in range(1, 12):
         limit = min(e * limit + delta, 1 - (1 - limit - delta) / e, F(1))
@@ -155,17 +156,17 @@ def test_the_curve_is_lawful_largest_and_below_the_limit(epsilon: F, delta: F) -
 
 
 def test_an_unlawful_curve_cannot_be_made() -> None:
-    good = keep_curve(F(1), F(1, 100))
+    good = acceptance_curve(F(1), F(1, 100))
     for n in range(1, len(good.keep)):
-        for nudge in (F(1, 1 << keep_bits(F(1), F(1, 100))), -good.keep[n] / 2):
+        for nudge in (F(1, 1 << acceptance_bits(F(1), F(1, 100))), -good.keep[n] / 2):
             keep = (*good.keep[:n], good.keep[n] + nudge, *good.keep[n + 1 :])
             with pytest.raises(BadParameter, match="acceptance curve"):
-                KeepCurve(good.epsilon, good.delta, good.growth, keep)
+                AcceptanceCurve(good.epsilon, good.delta, good.growth, keep)
     for keep in (good.keep[:-1], good.keep[1:], (F(0),), (*good.keep, F(1))):
         with pytest.raises(BadParameter, match="acceptance curve"):
-            KeepCurve(good.epsilon, good.delta, good.growth, keep)
+            AcceptanceCurve(good.epsilon, good.delta, good.growth, keep)
     with pytest.raises(BadParameter, match="growth"):
-        KeepCurve(good.epsilon, good.delta, good.growth + F(1, 1 << 23), good.keep)
+        AcceptanceCurve(good.epsilon, good.delta, good.growth + F(1, 1 << 23), good.keep)
 
 
 @pytest.mark.parametrize(
@@ -183,25 +184,25 @@ def test_an_unlawful_curve_cannot_be_made() -> None:
 )
 def test_each_condition_is_asked_on_its_own(now: str, after: str, lawful: bool) -> None:
     """With g = 2 and low = 1/1000; each step breaks one condition and keeps the others."""
-    assert is_lawful_step(F(now), F(after), F(2), F(1, 1000)) == lawful
+    assert is_valid_step(F(now), F(after), F(2), F(1, 1000)) == lawful
 
 
 def test_a_curve_that_stops_growing_cannot_be_made() -> None:
     """Condition (3), the one lower bound: a flat step, all else as it was."""
-    good = keep_curve(F(1), F(1, 100))
+    good = acceptance_curve(F(1), F(1, 100))
     for n in range(3, len(good.keep) - 1):
         flat = good.keep[n] + (good.keep[n + 1] - good.keep[n]) / 100
         keep = (*good.keep[: n + 1], flat, *good.keep[n + 1 :])
         with pytest.raises(BadParameter, match=f"too steep between {n} and"):
-            KeepCurve(good.epsilon, good.delta, good.growth, keep)
+            AcceptanceCurve(good.epsilon, good.delta, good.growth, keep)
 
 
 @pytest.mark.parametrize("epsilon", [F(1, 100), F(1, 2), 1, 5, 30, 88, 100, 256])
 @pytest.mark.parametrize("delta", [F(9, 10), F(1, 1000), F(1, 10**12), F(1, 10**30)])
 def test_curves_exist_at_the_extremes(epsilon: F, delta: F) -> None:
-    """Being made is being checked: a `KeepCurve` that breaks a condition raises."""
-    selector = DrawnAndKept(epsilon=epsilon, delta=delta)
-    assert selector.law({b"a": LONGEST})[b"a"] > F(99, 100)
+    """Being made is being checked: a `AcceptanceCurve` that breaks a condition raises."""
+    selector = UnknownDomainSelection(epsilon=epsilon, delta=delta)
+    assert selector.law({b"a": LONGEST_CURVE})[b"a"] > F(99, 100)
 
 
 @pytest.mark.parametrize("x", [F(1, 1000), F(1, 4), 1, 2, F(7, 2), 15, 50, 128])
@@ -213,7 +214,7 @@ def test_exp_below_is_below_and_close(x: F) -> None:
 
 @pytest.mark.parametrize("kind", [np.int64, np.uint8, np.int8, np.uint32])
 def test_counts_of_fixed_width_do_not_wrap_around(kind: Any) -> None:
-    selector = DrawnAndKept(epsilon=1, delta=1e-6)
+    selector = UnknownDomainSelection(epsilon=1, delta=1e-6)
     for votes in ({b"a": 33, b"b": 34}, {b"a": 120}, {b"a": 27, b"b": 1}):
         narrow = {key: kind(n) for key, n in votes.items()}
         assert selector.law(narrow) == selector.law(votes)
@@ -223,8 +224,8 @@ def test_counts_of_fixed_width_do_not_wrap_around(kind: Any) -> None:
 
 
 def test_counts_are_cut_off_where_they_no_longer_matter() -> None:
-    selector = DrawnAndKept(epsilon=1, delta=1e-6)
-    assert selector.law({b"a": 10**9}) == selector.law({b"a": LONGEST})
+    selector = UnknownDomainSelection(epsilon=1, delta=1e-6)
+    assert selector.law({b"a": 10**9}) == selector.law({b"a": LONGEST_CURVE})
     assert selector.select({b"a": 10**9, b"b": 10**6}, SystemNoise(), 0) in (b"a", b"b")
 
 
@@ -242,7 +243,7 @@ def test_counts_are_cut_off_where_they_no_longer_matter() -> None:
 )
 def test_parameters_that_cannot_be_honoured(epsilon: float, delta: float, why: str) -> None:
     with pytest.raises(BadParameter, match=why):
-        DrawnAndKept(epsilon=epsilon, delta=delta)
+        UnknownDomainSelection(epsilon=epsilon, delta=delta)
 
 
 class Tickets(ScriptedNoise):
@@ -260,10 +261,10 @@ class Tickets(ScriptedNoise):
 @pytest.mark.parametrize("counts", [(), (1,), (2, 1), (3, 3), (2, 3, 1, 0), (2, 2, 2, 1)])
 def test_the_sampler_has_the_law_exactly(counts: tuple[int, ...]) -> None:
     """Every pair of tickets is drawn, on a coarse curve (not a lawful one), so they are few."""
-    coarse = KeepCurve.__new__(KeepCurve)
+    coarse = AcceptanceCurve.__new__(AcceptanceCurve)
     object.__setattr__(coarse, "growth", F(3, 2))
     object.__setattr__(coarse, "keep", (F(0), F(1, 8), F(1, 2), F(7, 8)))
-    selector = DrawnAndKept(epsilon=1, delta=F(1, 10))
+    selector = UnknownDomainSelection(epsilon=1, delta=F(1, 10))
     selector.curve = coarse
     votes = dict(zip(KEYS, counts, strict=False))
     found: Counter[bytes | None] = Counter()
@@ -283,7 +284,7 @@ def test_the_sampler_has_the_law_exactly(counts: tuple[int, ...]) -> None:
 
 
 def test_the_law_is_the_theorems_and_order_does_not_matter() -> None:
-    selector = DrawnAndKept(epsilon=1, delta=F(1, 100))
+    selector = UnknownDomainSelection(epsilon=1, delta=F(1, 100))
     for v in maps(4, 8):
         assert selector.law(v) == written_out(v, selector.curve.growth, selector.curve.at)
         turned = dict(reversed(v.items()))
@@ -294,7 +295,7 @@ def test_the_law_is_the_theorems_and_order_does_not_matter() -> None:
 
 
 def test_secret_draws_name_who_has_the_votes() -> None:
-    selector, noise = DrawnAndKept(epsilon=1, delta=1e-6), SystemNoise()
+    selector, noise = UnknownDomainSelection(epsilon=1, delta=1e-6), SystemNoise()
     votes = {b"key %d" % n: 1 for n in range(2000)} | {b"top": 3000}
     assert {selector.select(votes, noise, n) for n in range(5)} == {b"top"}
     assert selector.select({}, noise, 0) is None
@@ -325,7 +326,7 @@ def leader_only(votes: Votes, level: Callable[[int, int], F]) -> Law:
     return {order[0]: p, None: 1 - p}
 
 
-def kept_by_count_alone(votes: Votes, curve: KeepCurve) -> Law:
+def kept_by_count_alone(votes: Votes, curve: AcceptanceCurve) -> Law:
     weight = {key: (curve.growth - 1) * curve.growth ** (n - 1) for key, n in votes.items()}
     total = 1 + sum(weight.values())
     named: dict[bytes | None, F] = {k: w / total * curve.at(votes[k]) for k, w in weight.items()}
@@ -333,9 +334,9 @@ def kept_by_count_alone(votes: Votes, curve: KeepCurve) -> Law:
     return named
 
 
-C = keep_curve(F(1), F(1, 100))
+C = acceptance_curve(F(1), F(1, 100))
 LIMIT = limit_curve(C.growth**2, C.delta)
-STEEPER = keep_curve(C.epsilon * F(6, 5), C.delta)
+STEEPER = acceptance_curve(C.epsilon * F(6, 5), C.delta)
 CERTAIN = F(1) - 2 * C.delta
 
 FAULTS: dict[str, Callable[[Votes], Law]] = {

@@ -6,7 +6,7 @@ import pytest
 
 from littlestone.audit.enumeration import Enumerated, delta_at, transcripts
 from littlestone.audit.gates import every_check
-from littlestone.audit.laws import OLD, A, forest, reacting
+from littlestone.audit.laws import OLD, A, forest, reacting_rows
 from littlestone.privacy import EveryCheck, Noise, StableHistogram, composed_epsilon
 from littlestone.privacy.testing import SeededNoise
 
@@ -31,9 +31,9 @@ def test_every_small_stream_is_within_the_claim() -> None:
 
 def test_worlds_that_react_are_within_the_claim() -> None:
     for seed in range(6):
-        one = transcripts(gate, forest(reacting(seed)), RELEASES, 24)
+        one = transcripts(gate, forest(reacting_rows(seed)), RELEASES, 24)
         for replaced in range(RELEASES):
-            other = transcripts(gate, forest(reacting(seed, replaced)), RELEASES, 24)
+            other = transcripts(gate, forest(reacting_rows(seed, replaced)), RELEASES, 24)
             assert delta_at(EPSILON, one, other) <= DELTA
 
 

@@ -8,7 +8,15 @@ from hypothesis import strategies as st
 
 from littlestone.audit.enumeration import largest_loss, transcripts
 from littlestone.audit.gates import KEYS, extremal_experts, gate_of_two, small_experts
-from littlestone.audit.laws import A, BelieveIn, experts, neighbours, of, reacting, streams
+from littlestone.audit.laws import (
+    A,
+    BelieveIn,
+    experts,
+    fixed_rows,
+    neighbours,
+    reacting_rows,
+    streams,
+)
 from littlestone.privacy import BadParameter, ExponentialMechanism, MistakesGate, Noise
 from littlestone.privacy.accounting import spent
 from littlestone.privacy.exponential import Scores
@@ -31,9 +39,9 @@ def test_every_small_stream_is_within_the_claim(rounds: int) -> None:
 @pytest.mark.parametrize("belief", ["nothing", "published"])
 def test_worlds_that_react_are_within_the_claim(belief: BelieveIn) -> None:
     for seed in range(6):
-        one = transcripts(make, experts(reacting(seed), believe=belief), 4, width=8)
+        one = transcripts(make, experts(reacting_rows(seed), believe=belief), 4, width=8)
         for replaced in range(4):
-            rows = reacting(seed, replaced)
+            rows = reacting_rows(seed, replaced)
             other = transcripts(make, experts(rows, believe=belief), 4, width=8)
             assert largest_loss(one, other) <= float(sum(BUDGET)) + 1e-9
 
@@ -41,7 +49,7 @@ def test_worlds_that_react_are_within_the_claim(belief: BelieveIn) -> None:
 def worst_with(belief: BelieveIn) -> float:
     """The largest loss over all streams of three rounds."""
     laws = {
-        rows: transcripts(make, experts(of(rows), believe=belief), 3, width=8)
+        rows: transcripts(make, experts(fixed_rows(rows), believe=belief), 3, width=8)
         for rows in streams(3)
     }
     return max(largest_loss(laws[a], laws[b]) for a in laws for b in neighbours(a))

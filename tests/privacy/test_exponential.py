@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from littlestone.audit.laws import Point, ends_of, law_of
+from littlestone.audit.laws import FixedPointNoise, ends_of, law_of
 from littlestone.privacy import BadParameter, ExponentialMechanism, SystemNoise
 from littlestone.privacy.exponential import _draw_group, draw_by_score
 from littlestone.privacy.noise import Address
@@ -57,7 +57,7 @@ def test_a_candidate_is_drawn_at_half_of_epsilon_by_its_sensitivity(
     low, high = 0, 2**64
     while low < high:
         middle = (low + high) // 2
-        if mechanism.select([0, 1], Point(middle), 0) == b"a":
+        if mechanism.select([0, 1], FixedPointNoise(middle), 0) == b"a":
             low = middle + 1
         else:
             high = middle
@@ -69,7 +69,7 @@ def test_a_point_on_a_boundary_is_refined_and_not_guessed() -> None:
     end = ends_of(gaps, sizes, RATE)[0]
     asked: list[Address] = []
 
-    class Recording(Point):
+    class Recording(FixedPointNoise):
         def uniform(self, below: int, at: Address) -> int:
             asked.append(at)
             return super().uniform(below, at)
@@ -83,7 +83,7 @@ def test_a_point_on_a_boundary_is_refined_and_not_guessed() -> None:
 def test_a_group_too_faint_for_the_first_digits_is_found_all_the_same() -> None:
     """exp(-100) is 2^-144: the last point of 2^192 belongs to it, the last of 2^64 does not yet."""
 
-    class Ones(Point):
+    class Ones(FixedPointNoise):
         def uniform(self, below: int, at: Address) -> int:
             return below - 1 if at[2] <= self.point else 0
 

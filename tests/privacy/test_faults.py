@@ -9,15 +9,15 @@ import pytest
 
 from littlestone.audit.enumeration import (
     Enumerated,
+    EnumeratedTranscript,
     Stepper,
-    Transcript,
     World,
     delta_at,
     largest_loss,
     law,
     transcripts,
 )
-from littlestone.audit.laws import OLD, A, B, epochs, neighbours, of, streams
+from littlestone.audit.laws import OLD, A, B, epochs, fixed_rows, neighbours, streams
 from littlestone.privacy import Decision, MistakesGate, MistakesMonitor, Noise, StableHistogram
 from littlestone.privacy.gates import STAY
 
@@ -26,7 +26,9 @@ from . import faults
 Pair = tuple[World, World]
 
 
-def loss(make: Callable[[Noise], Stepper], pair: Pair, only: Transcript, width: int = 60) -> float:
+def loss(
+    make: Callable[[Noise], Stepper], pair: Pair, only: EnumeratedTranscript, width: int = 60
+) -> float:
     return largest_loss(*(transcripts(make, world, len(only), width, only) for world in pair))
 
 
@@ -40,7 +42,7 @@ def test_the_printed_algorithm_3_loses_more_with_every_check() -> None:
 @pytest.mark.parametrize("fault", [faults.QueryNoiseNotScaled, faults.HalvedNoise])
 def test_too_little_noise_in_the_sparse_vector(fault: type[faults.HalvedNoise]) -> None:
     make = partial(fault, epsilon=1, releases=3)
-    only: Transcript = (*(False,) * 10, True, True, True)
+    only: EnumeratedTranscript = (*(False,) * 10, True, True, True)
     pair: Pair = (
         lambda past: (-100 if only[len(past)] else 40, 0),
         lambda past: (-101 if only[len(past)] else 41, 0),
@@ -81,7 +83,7 @@ def test_a_count_that_is_kept_at_a_firing() -> None:
 
 def test_a_lift_shared_by_epochs() -> None:
     make = partial(faults.LiftShared, epsilon=1)
-    only: Transcript = (*(False,) * 12, True, True, True)
+    only: EnumeratedTranscript = (*(False,) * 12, True, True, True)
     pair: Pair = (
         lambda past: (0 if past else 12, 0 if len(past) < 12 else 60),
         lambda past: (0 if past else 13, 0 if len(past) < 12 else 60),
@@ -91,7 +93,7 @@ def test_a_lift_shared_by_epochs() -> None:
 
 def test_a_count_clamped_at_zero() -> None:
     make = partial(faults.Clamped, epsilon=1)
-    only: Transcript = (*(False,) * 14, True)
+    only: EnumeratedTranscript = (*(False,) * 14, True)
 
     def world(shift: int) -> World:
         mistakes = [10 + shift, *[5] * 11, 0, 0, 0]
@@ -157,7 +159,7 @@ def test_a_forest_that_is_not_restarted() -> None:
     worst = {True: 0.0, False: 0.0}
     for restarted in worst:
         laws = {
-            rows: transcripts(make, epochs(of(rows), restarted), 3, 80)
+            rows: transcripts(make, epochs(fixed_rows(rows), restarted), 3, 80)
             for rows in streams(3)
             if None not in rows[1:]
         }

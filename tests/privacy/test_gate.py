@@ -10,26 +10,36 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from littlestone.audit.enumeration import (
-    Branching,
+    BranchingNoise,
     Enumerated,
+    EnumeratedTranscript,
     Stepper,
-    Transcript,
     World,
     delta_at,
     largest_loss,
     law,
     transcripts,
 )
-from littlestone.audit.laws import OLD, A, B, epochs, forest, neighbours, of, reacting, streams
+from littlestone.audit.laws import (
+    OLD,
+    A,
+    B,
+    epochs,
+    fixed_rows,
+    forest,
+    neighbours,
+    reacting_rows,
+    streams,
+)
 from littlestone.privacy import (
     BadParameter,
     Decision,
-    DrawnAndKept,
     ExponentialMechanism,
     HistSparse,
     MistakesGate,
     Noise,
     StableHistogram,
+    UnknownDomainSelection,
 )
 from littlestone.privacy.accounting import spent
 from littlestone.privacy.gates import STAY
@@ -42,7 +52,7 @@ LONE = law(lambda noise: HISTOGRAM.select({A: 1}, noise, 0), width=24)[A]
 
 
 def epochs_gate(noise: Noise, **plan: Any) -> MistakesGate[dict[bytes, int]]:
-    enumerated = isinstance(noise, Branching)
+    enumerated = isinstance(noise, BranchingNoise)
     return MistakesGate(
         noise,
         epsilon=EPSILON_MONITOR,
@@ -79,7 +89,9 @@ def _enumerated(gate: HistSparse) -> Enumerated:
 _laws: dict[object, Enumerated] = {}
 
 
-def law_of(make: Callable[[Noise], Stepper], world: World, horizon: int) -> dict[Transcript, float]:
+def law_of(
+    make: Callable[[Noise], Stepper], world: World, horizon: int
+) -> dict[EnumeratedTranscript, float]:
     return transcripts(make, world, horizon, width=20)
 
 
@@ -92,7 +104,7 @@ def test_epochs_cost_one_epoch_for_every_small_stream(plan: dict[str, Any]) -> N
     def make(noise: Noise) -> MistakesGate[dict[bytes, int]]:
         return epochs_gate(noise, **plan)
 
-    laws = {rows: law_of(make, epochs(of(rows)), 3) for rows in streams(3)}
+    laws = {rows: law_of(make, epochs(fixed_rows(rows)), 3) for rows in streams(3)}
     worst = max(
         delta_at(EPSILON_MONITOR + EPSILON_SELECTOR, laws[one], laws[other])
         for one in laws
@@ -101,13 +113,13 @@ def test_epochs_cost_one_epoch_for_every_small_stream(plan: dict[str, Any]) -> N
     assert 0.98 * LONE < worst <= LONE
 
 
-class FromLaw(DrawnAndKept):
+class FromLaw(UnknownDomainSelection):
     """The selector with its exact law chosen from in one step."""
 
     def select(
         self, votes: Mapping[bytes, int], noise: Noise, release: int, leave_out: bytes | None = None
     ) -> bytes | None:
-        assert isinstance(noise, Branching)
+        assert isinstance(noise, BranchingNoise)
         return noise.choose([(key, float(p)) for key, p in self.law(votes, leave_out).items()])
 
 
@@ -123,7 +135,7 @@ def test_epochs_with_drawn_and_kept_cost_one_epoch_for_every_small_stream() -> N
             published=OLD,
         )
 
-    laws = {rows: law_of(make, epochs(of(rows)), 3) for rows in streams(3)}
+    laws = {rows: law_of(make, epochs(fixed_rows(rows)), 3) for rows in streams(3)}
     worst = max(
         delta_at(EPSILON_MONITOR + EPSILON_SELECTOR, laws[one], laws[other])
         for one in laws
@@ -131,9 +143,9 @@ def test_epochs_with_drawn_and_kept_cost_one_epoch_for_every_small_stream() -> N
     )
     assert 0.9 * DELTA < worst <= DELTA
     for seed in range(20):
-        one = law_of(make, epochs(reacting(seed)), 3)
+        one = law_of(make, epochs(reacting_rows(seed)), 3)
         for replaced in range(3):
-            other = law_of(make, epochs(reacting(seed, replaced)), 3)
+            other = law_of(make, epochs(reacting_rows(seed, replaced)), 3)
             assert delta_at(EPSILON_MONITOR + EPSILON_SELECTOR, one, other) <= DELTA
 
 
@@ -166,28 +178,30 @@ def test_users_must_reach_one_tree_within_an_epoch(routed: bool) -> None:
 
 def test_no_probability_is_lost_on_the_way() -> None:
     for rows in streams(2):
-        assert sum(law_of(epochs_gate, epochs(of(rows)), 2).values()) == pytest.approx(1, abs=1e-9)
+        assert sum(law_of(epochs_gate, epochs(fixed_rows(rows)), 2).values()) == pytest.approx(
+            1, abs=1e-9
+        )
 
 
 def test_epochs_hold_against_worlds_that_react() -> None:
     for seed in range(20):
-        one = law_of(epochs_gate, epochs(reacting(seed)), 3)
+        one = law_of(epochs_gate, epochs(reacting_rows(seed)), 3)
         for replaced in range(3):
-            other = law_of(epochs_gate, epochs(reacting(seed, replaced)), 3)
+            other = law_of(epochs_gate, epochs(reacting_rows(seed, replaced)), 3)
             assert delta_at(EPSILON_MONITOR + EPSILON_SELECTOR, one, other) <= LONE
 
 
 def test_hist_sparse_keeps_its_claim_for_every_small_stream() -> None:
-    laws = {rows: law_of(hist_sparse, forest(of(rows)), 3) for rows in streams(3)}
+    laws = {rows: law_of(hist_sparse, forest(fixed_rows(rows)), 3) for rows in streams(3)}
     worst = max(delta_at(8, laws[one], laws[other]) for one in laws for other in neighbours(one))
     assert 0.1 < worst <= 0.2
 
 
 def test_hist_sparse_holds_against_worlds_that_react() -> None:
     for seed in range(6):
-        one = law_of(hist_sparse, forest(reacting(seed)), 3)
+        one = law_of(hist_sparse, forest(reacting_rows(seed)), 3)
         for replaced in range(3):
-            other = law_of(hist_sparse, forest(reacting(seed, replaced)), 3)
+            other = law_of(hist_sparse, forest(reacting_rows(seed, replaced)), 3)
             assert delta_at(8, one, other) <= 0.2
 
 
@@ -206,7 +220,7 @@ def test_one_round_can_cost_an_epoch_all_that_it_claims() -> None:
         published=OLD,
         check_every=12,
     )
-    quiet: Transcript = (STAY,) * 8
+    quiet: EnumeratedTranscript = (STAY,) * 8
     only = (*quiet, Decision(True, A))
 
     def world(new: int) -> World:
@@ -241,7 +255,7 @@ def test_one_round_can_cost_hist_sparse_all_that_it_claims(releases: int) -> Non
     only = (*(STAY,) * 10, *(Decision(True, A if n % 2 == 0 else OLD) for n in range(releases)))
 
     def world(shift: int) -> World:
-        def votes(past: Transcript) -> tuple[object, ...]:
+        def votes(past: EnumeratedTranscript) -> tuple[object, ...]:
             if len(past) < 10:
                 return ({OLD: 2 - shift},)
             held, underdog = (OLD, A) if len(past) == 10 else (A, OLD)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from littlestone.audit.enumeration import delta_at, laplace_mass, laplace_tail, law
 from littlestone.privacy import BadParameter, StableHistogram
-from littlestone.privacy.histogram import keep_threshold
+from littlestone.privacy.histogram import release_threshold
 from littlestone.privacy.testing import ScriptedNoise
 
 A, B, C = b"a", b"b", b"c"
@@ -123,7 +123,7 @@ def test_delta_is_exact_in_rational_arithmetic(root: Fraction, threshold: int) -
     delta=st.fractions(Fraction(1, 10**12), Fraction(99, 100)).filter(lambda d: 0 < d < 1),
 )
 def test_the_threshold_is_the_smallest_that_will_do(scale: Fraction, delta: Fraction) -> None:
-    threshold = keep_threshold(scale, delta)
+    threshold = release_threshold(scale, delta)
     with localcontext() as arithmetic:
         arithmetic.prec = 200
         unit = -Decimal(scale.denominator) / scale.numerator
@@ -139,8 +139,8 @@ def test_the_threshold_is_not_fooled_by_floats() -> None:
             arithmetic.prec = 120
             mass = Fraction(Decimal(-n).exp() / (1 + Decimal(-1).exp()))
         hair = mass / 10**60
-        assert keep_threshold(Fraction(1), mass + hair) == n + 1
-        assert keep_threshold(Fraction(1), mass - hair) == n + 2
+        assert release_threshold(Fraction(1), mass + hair) == n + 1
+        assert release_threshold(Fraction(1), mass - hair) == n + 2
 
 
 @given(st.dictionaries(st.binary(max_size=2), st.integers(0, 9), max_size=6))

@@ -71,7 +71,7 @@ def test_folding_the_laplace_law_gives_the_geometric_law(scale: Fraction) -> Non
 @given(margin=st.integers(-9, 9), drawn=st.integers(-9, 9))
 def test_noise_reaches_a_margin_that_it_equals(margin: int, drawn: int) -> None:
     at = ("test", 0, 0)
-    assert ScriptedNoise({at: drawn}).reaches(margin, SCALE, at, False) == (drawn >= margin)
+    assert ScriptedNoise({at: drawn}).exceeds(margin, SCALE, at, False) == (drawn >= margin)
 
 
 @given(st.fractions(min_value=Fraction(1, 10**9), max_value=LARGEST_SCALE))
@@ -124,13 +124,13 @@ def test_a_forked_child_starts_with_nothing() -> None:
 
 def test_a_forked_child_shares_no_secret_words() -> None:
     noise = SystemNoise()
-    noise.reaches(3, Fraction(2), ("query", 0, 0), one_sided=True)
+    noise.exceeds(3, Fraction(2), ("query", 0, 0), one_sided=True)
     ahead = set(noise._words)
     assert len(ahead) == BUFFER - 1
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        noise.reaches(3, Fraction(2), ("query", 1, 0), one_sided=True)
+        noise.exceeds(3, Fraction(2), ("query", 1, 0), one_sided=True)
         os.write(writer, b"shared" if ahead & set(noise._words) else b"fresh")
         os._exit(0)
     os.waitpid(child, 0)
@@ -190,7 +190,7 @@ def test_a_coin_is_used_once() -> None:
     noise, scale = SystemNoise(), Fraction(2)
     for one_sided in (True, False):
         low, _ = tail(1, scale, one_sided, digits=20)
-        answers = [noise.reaches(1, scale, ("query", n, 0), one_sided) for n in range(20_000)]
+        answers = [noise.exceeds(1, scale, ("query", n, 0), one_sided) for n in range(20_000)]
         assert abs(sum(answers) / 20_000 - float(low)) < 0.02
         changes = sum(one != other for one, other in pairwise(answers))
         assert abs(changes / 20_000 - 2 * float(low * (1 - low))) < 0.02
@@ -198,11 +198,11 @@ def test_a_coin_is_used_once() -> None:
 
 def test_a_forked_child_has_none_of_its_parents_coins() -> None:
     noise = SystemNoise()
-    noise.reaches(1, Fraction(2), ("query", 0, 0), True)
+    noise.exceeds(1, Fraction(2), ("query", 0, 0), True)
     held = list(noise._words)
     assert held
     child = os.fork()
     if child == 0:
-        noise.reaches(1, Fraction(2), ("query", 1, 0), True)
+        noise.exceeds(1, Fraction(2), ("query", 1, 0), True)
         os._exit(int(bool(set(held) & set(noise._words))))
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

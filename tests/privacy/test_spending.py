@@ -20,11 +20,11 @@ from littlestone.privacy import (
     BadParameter,
     ExponentialMechanism,
     HistSparse,
+    Mechanism,
+    MechanismMoved,
     MistakesGate,
     MistakesMonitor,
-    Moved,
     Noise,
-    Spender,
     StableHistogram,
     SystemNoise,
 )
@@ -61,8 +61,8 @@ def epochs(noise: Noise, **plan: Any) -> MistakesGate[Votes]:
     return MistakesGate(noise, **{**usual, **plan})
 
 
-SPENDERS: list[Callable[..., Spender]] = [sparse, mistakes, hist_sparse, epochs]
-STEPS: dict[Callable[..., Spender], Callable[[int], tuple[object, ...]]] = {
+SPENDERS: list[Callable[..., Mechanism]] = [sparse, mistakes, hist_sparse, epochs]
+STEPS: dict[Callable[..., Mechanism], Callable[[int], tuple[object, ...]]] = {
     sparse: lambda n: (n, 9),
     mistakes: lambda n: (n, 30),
     hist_sparse: lambda n: ({b"old": 50 - 4 * n, b"new": 4 * n},),
@@ -70,7 +70,7 @@ STEPS: dict[Callable[..., Spender], Callable[[int], tuple[object, ...]]] = {
 }
 
 
-def verb(spender: Spender) -> Callable[..., object]:
+def verb(spender: Mechanism) -> Callable[..., object]:
     assert isinstance(spender, AboveThreshold | MistakesMonitor | HistSparse | MistakesGate)
     return spender.check
 
@@ -78,7 +78,7 @@ def verb(spender: Spender) -> Callable[..., object]:
 @pytest.mark.parametrize("make", SPENDERS)
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
 def test_a_spender_cannot_be_copied(
-    make: Callable[..., Spender], duplicate: Callable[[object], object]
+    make: Callable[..., Mechanism], duplicate: Callable[[object], object]
 ) -> None:
     with pytest.raises(TypeError, match=r"second release|move"):
         duplicate(make(SystemNoise()))
@@ -87,7 +87,7 @@ def test_a_spender_cannot_be_copied(
 @pytest.mark.parametrize("make", SPENDERS)
 @given(steps=st.lists(st.integers(0, 12), max_size=30), seed=st.integers(0, 99), data=st.data())
 def test_a_move_changes_nothing(
-    make: Callable[..., Spender], steps: list[int], seed: int, data: st.DataObject
+    make: Callable[..., Mechanism], steps: list[int], seed: int, data: st.DataObject
 ) -> None:
     """Moved at any moment, through JSON, the transcript is the same."""
     stays, moves = make(SeededNoise(seed)), make(SeededNoise(seed))
@@ -100,24 +100,24 @@ def test_a_move_changes_nothing(
 
 
 @pytest.mark.parametrize("make", SPENDERS)
-def test_the_exporter_is_dead(make: Callable[..., Spender]) -> None:
+def test_the_exporter_is_dead(make: Callable[..., Mechanism]) -> None:
     spender = make(SystemNoise())
     verb(spender)(*STEPS[make](1))
     spender.export()
-    with pytest.raises(Moved):
+    with pytest.raises(MechanismMoved):
         verb(spender)(*STEPS[make](1))
-    with pytest.raises(Moved):
+    with pytest.raises(MechanismMoved):
         spender.export()
 
 
 @pytest.mark.parametrize("make", SPENDERS)
-def test_a_fork_is_a_copy(make: Callable[..., Spender]) -> None:
+def test_a_fork_is_a_copy(make: Callable[..., Mechanism]) -> None:
     spender = make(SystemNoise())
     child = os.fork()
     if child == 0:
         try:
             verb(spender)(*STEPS[make](1))
-        except Moved:
+        except MechanismMoved:
             os._exit(7)
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
@@ -125,7 +125,7 @@ def test_a_fork_is_a_copy(make: Callable[..., Spender]) -> None:
 
 
 @pytest.mark.parametrize("make", SPENDERS)
-def test_the_live_lift_moves_and_draws_made_ahead_do_not(make: Callable[..., Spender]) -> None:
+def test_the_live_lift_moves_and_draws_made_ahead_do_not(make: Callable[..., Mechanism]) -> None:
     noise = SystemNoise()
     spender = make(noise)
     verb(spender)(*STEPS[make](0))
@@ -138,7 +138,7 @@ def test_the_live_lift_moves_and_draws_made_ahead_do_not(make: Callable[..., Spe
 
 @pytest.mark.parametrize("make", SPENDERS)
 def test_a_state_moves_only_to_a_fresh_spender_with_the_same_promise(
-    make: Callable[..., Spender],
+    make: Callable[..., Mechanism],
 ) -> None:
     state = make(SeededNoise(1)).export()
     begun = make(SeededNoise(1))
@@ -171,7 +171,7 @@ BAD_COUNT = [0, -1, 1.5, True, "2", math.nan]
 
 @pytest.mark.parametrize("make", SPENDERS)
 @pytest.mark.parametrize("epsilon", BAD_EPSILON)
-def test_a_bad_epsilon_is_refused(make: Callable[..., Spender], epsilon: object) -> None:
+def test_a_bad_epsilon_is_refused(make: Callable[..., Mechanism], epsilon: object) -> None:
     with pytest.raises(BadParameter, match="epsilon"):
         make(Untouched(), epsilon=epsilon)
 
@@ -197,7 +197,7 @@ def test_a_bad_delta_is_refused(delta: float) -> None:
         (epochs, "restart_every"),
     ],
 )
-def test_a_bad_count_is_refused(make: Callable[..., Spender], name: str, count: object) -> None:
+def test_a_bad_count_is_refused(make: Callable[..., Mechanism], name: str, count: object) -> None:
     with pytest.raises(BadParameter, match=name):
         make(Untouched(), **{name: count})
 
@@ -213,7 +213,7 @@ def test_a_bad_count_is_refused(make: Callable[..., Spender], name: str, count: 
     ],
 )
 def test_other_bad_parameters_are_refused(
-    make: Callable[..., Spender], plan: dict[str, Any]
+    make: Callable[..., Mechanism], plan: dict[str, Any]
 ) -> None:
     with pytest.raises(BadParameter):
         make(Untouched(), **plan)
@@ -235,7 +235,7 @@ def test_other_bad_parameters_are_refused(
     ],
 )
 def test_a_bad_query_is_refused_before_anything_is_drawn(
-    make: Callable[..., Spender], inputs: tuple[object, ...]
+    make: Callable[..., Mechanism], inputs: tuple[object, ...]
 ) -> None:
     with pytest.raises(BadParameter):
         verb(make(Untouched()))(*inputs)
@@ -281,7 +281,7 @@ def test_the_rehearsal_is_not_within_reach_of_the_room() -> None:
 
 
 @pytest.mark.parametrize("make", SPENDERS)
-def test_a_spender_takes_one_step_at_a_time(make: Callable[..., Spender]) -> None:
+def test_a_spender_takes_one_step_at_a_time(make: Callable[..., Mechanism]) -> None:
     """While one thread is in a step, another is refused; and no firing is spent twice."""
     entered, leave = threading.Event(), threading.Event()
 
@@ -295,9 +295,9 @@ def test_a_spender_takes_one_step_at_a_time(make: Callable[..., Spender]) -> Non
     thread = threading.Thread(target=lambda: verb(spender)(*STEPS[make](1)))
     thread.start()
     entered.wait(10)
-    with pytest.raises(Moved, match="one at a time"):
+    with pytest.raises(MechanismMoved, match="one at a time"):
         verb(spender)(*STEPS[make](1))
-    with pytest.raises(Moved, match="one at a time"):
+    with pytest.raises(MechanismMoved, match="one at a time"):
         spender.export()
     leave.set()
     thread.join()
@@ -317,7 +317,7 @@ BROKEN: list[Callable[[dict[str, Any]], object]] = [
 @pytest.mark.parametrize("make", SPENDERS)
 @pytest.mark.parametrize("breaks", BROKEN)
 def test_a_broken_state_leaves_a_dead_spender(
-    make: Callable[..., Spender], breaks: Callable[[dict[str, Any]], object]
+    make: Callable[..., Mechanism], breaks: Callable[[dict[str, Any]], object]
 ) -> None:
     """Not a fresh budget."""
     before = make(SeededNoise(1))
@@ -327,7 +327,7 @@ def test_a_broken_state_leaves_a_dead_spender(
     after = make(SeededNoise(1))
     with pytest.raises((BadParameter, KeyError)):
         after.resume(state)
-    with pytest.raises(Moved):
+    with pytest.raises(MechanismMoved):
         verb(after)(*STEPS[make](1))
 
 

@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from littlestone.audit.enumeration import geometric_tail, laplace_tail
 from littlestone.privacy import (
     BadParameter,
-    DrawnAndKept,
     HistSparse,
     MistakesGate,
     MistakesMonitor,
     StableHistogram,
     SystemNoise,
+    UnknownDomainSelection,
 )
 from littlestone.privacy.gates import STAY, Step
-from littlestone.privacy.noise import WORD, bounds, first_reaching, tail
+from littlestone.privacy.noise import WORD_BITS, bounds, first_exceeding, tail
 from littlestone.privacy.testing import SeededNoise
 
 SCALES = [Fraction(1, 3), Fraction(1), Fraction(7, 2), Fraction(40)]
@@ -38,7 +38,7 @@ def test_tails_are_enclosed_tightly(scale: Fraction, one_sided: bool) -> None:
         finer = tail(margin, scale, one_sided, digits=60)
         assert low <= finer[0] <= finer[1] <= high
         below, above = bounds(margin, scale, one_sided)
-        assert below <= low * 2**WORD <= high * 2**WORD <= above <= 2**WORD
+        assert below <= low * 2**WORD_BITS <= high * 2**WORD_BITS <= above <= 2**WORD_BITS
         assert above - below <= 2
 
 
@@ -61,12 +61,12 @@ def test_a_word_decides_where_the_enclosure_can_tell(margin: int, one_sided: boo
     scale = Fraction(7, 2)
     low, high = bounds(margin, scale, one_sided)
     margins = np.array([margin])
-    for word, reached in ((0, True), (low - 1, True), (high, False), (2**WORD - 1, False)):
-        if 0 <= word < 2**WORD and not (one_sided and margin <= 0):
-            found = first_reaching(margins, scale, one_sided, bits(word))
+    for word, reached in ((0, True), (low - 1, True), (high, False), (2**WORD_BITS - 1, False)):
+        if 0 <= word < 2**WORD_BITS and not (one_sided and margin <= 0):
+            found = first_exceeding(margins, scale, one_sided, bits(word))
             assert (found == 0) == reached
     if one_sided and margin <= 0:
-        assert first_reaching(margins, scale, one_sided, bits(2**WORD - 1)) == 0
+        assert first_exceeding(margins, scale, one_sided, bits(2**WORD_BITS - 1)) == 0
 
 
 @pytest.mark.parametrize("margin", [1, 5, 30])
@@ -76,9 +76,9 @@ def test_where_it_cannot_tell_more_bits_do(margin: int) -> None:
     low, high = bounds(margin, scale, one_sided=True)
     assert high - low == 1, "one word is open"
     exact, _ = tail(margin, scale, one_sided=True, digits=80)
-    turn = int(exact * 2 ** (2 * WORD)) - (low << WORD)
-    assert first_reaching(margins, scale, True, bits(low, turn - 1)) == 0
-    assert first_reaching(margins, scale, True, bits(low, turn + 1)) is None
+    turn = int(exact * 2 ** (2 * WORD_BITS)) - (low << WORD_BITS)
+    assert first_exceeding(margins, scale, True, bits(low, turn - 1)) == 0
+    assert first_exceeding(margins, scale, True, bits(low, turn + 1)) is None
 
 
 @pytest.mark.parametrize("one_sided", [False, True])
@@ -89,9 +89,9 @@ def test_secret_runs_have_the_law(one_sided: bool, factor: float, accepted: bool
     noise, n = SystemNoise(), 40_000
     margins, in_runs, start = np.full(n, 4), 0, 0
     while start < n:
-        place = noise.first_reaching(margins[start:], Fraction(3), 0, one_sided)
+        place = noise.first_exceeding(margins[start:], Fraction(3), 0, one_sided)
         in_runs, start = (in_runs, n) if place is None else (in_runs + 1, start + place + 1)
-    singly = sum(noise.reaches(4, Fraction(3), ("query", t, 0), one_sided) for t in range(n))
+    singly = sum(noise.exceeds(4, Fraction(3), ("query", t, 0), one_sided) for t in range(n))
     twin = geometric_tail if one_sided else laplace_tail
     p = twin(4, Fraction(3) * Fraction(factor))[0]
     for reached in (in_runs, singly):
@@ -104,7 +104,7 @@ def test_a_tail_too_thin_for_a_word_is_not_written_out(margin: int, ends: tuple[
     for one_sided in (False, True):
         assert bounds(margin, Fraction(1), one_sided) == ends
     low, high = bounds(1 - margin, Fraction(1), one_sided=False)
-    assert (2**WORD - high, 2**WORD - low) == ends
+    assert (2**WORD_BITS - high, 2**WORD_BITS - low) == ends
 
 
 COUNTS = st.lists(st.integers(0, 8), max_size=50)
@@ -161,7 +161,7 @@ def test_a_run_of_the_gate_is_its_checks(
     lost=st.lists(st.integers(0, 60), max_size=50),
     seed=st.integers(0, 999),
     size=st.integers(1, 20),
-    selector=st.sampled_from([StableHistogram, DrawnAndKept]),
+    selector=st.sampled_from([StableHistogram, UnknownDomainSelection]),
 )
 def test_a_run_of_hist_sparse_is_its_checks(
     lost: list[int], seed: int, size: int, selector: Any

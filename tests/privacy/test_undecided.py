@@ -4,8 +4,8 @@ from fractions import Fraction
 
 import pytest
 
-from littlestone.audit.enumeration import Asking, Branching, law
-from littlestone.privacy import DrawnAndKept, StableHistogram
+from littlestone.audit.enumeration import BranchingNoise, SymbolicNoise, law
+from littlestone.privacy import StableHistogram, UnknownDomainSelection
 
 A, B, C = b"a", b"b", b"c"
 
@@ -16,8 +16,8 @@ def test_drawn_and_kept_draws_by_the_law_it_states(
     votes: dict[bytes, int], leave_out: bytes | None
 ) -> None:
     """`select` draws uniform integers of some hundred digits; `law` is the theorem's formula."""
-    selector = DrawnAndKept(epsilon=Fraction(3, 4), delta=Fraction(1, 10**6))
-    drawn = law(lambda noise: selector.select(votes, noise, 0, leave_out), 0, Asking)
+    selector = UnknownDomainSelection(epsilon=Fraction(3, 4), delta=Fraction(1, 10**6))
+    drawn = law(lambda noise: selector.select(votes, noise, 0, leave_out), 0, SymbolicNoise)
     stated = selector.law(votes, leave_out)
     assert set(drawn) == {key for key, p in stated.items() if p}
     for key, p in drawn.items():
@@ -31,34 +31,34 @@ def test_a_histogram_has_one_law_however_its_noise_is_walked(
 ) -> None:
     histogram = StableHistogram(epsilon=6, delta=0.01)
 
-    def run(noise: Branching) -> bytes | None:
+    def run(noise: BranchingNoise) -> bytes | None:
         return histogram.select(votes, noise, 0, leave_out)
 
     value_by_value = law(run, width=12)
-    for key, p in law(run, 40, Asking).items():
+    for key, p in law(run, 40, SymbolicNoise).items():
         assert p == pytest.approx(value_by_value[key], rel=1e-9, abs=1e-14)
 
 
 def test_what_cannot_be_asked_is_an_error_and_not_a_wrong_law() -> None:
     at = ("test", 0, 0)
     with pytest.raises(TypeError):
-        law(lambda noise: {noise.laplace(Fraction(2), at): 1}.popitem(), 5, Asking)
+        law(lambda noise: {noise.laplace(Fraction(2), at): 1}.popitem(), 5, SymbolicNoise)
     with pytest.raises(TypeError):
-        law(lambda noise: noise.uniform(5, at) * 2, 5, Asking)
+        law(lambda noise: noise.uniform(5, at) * 2, 5, SymbolicNoise)
     with pytest.raises(TypeError):
-        law(lambda noise: noise.laplace(Fraction(2), at) // 2, 5, Asking)
+        law(lambda noise: noise.laplace(Fraction(2), at) // 2, 5, SymbolicNoise)
 
 
 def test_a_draw_is_narrowed_by_every_answer() -> None:
     """Asked again it answers the same, and its parts add up to one."""
     at = ("test", 0, 0)
 
-    def run(noise: Branching) -> tuple[bool, bool, int]:
+    def run(noise: BranchingNoise) -> tuple[bool, bool, int]:
         drawn = noise.uniform(10**40, at)
         above = drawn >= 3 * 10**39
         return above, drawn - 10**39 >= 2 * 10**39, drawn // 10**39
 
-    found = law(run, 0, Asking)
+    found = law(run, 0, SymbolicNoise)
     assert found == pytest.approx({(q >= 3, q >= 3, q): 0.1 for q in range(10)})
-    tail = law(lambda noise: noise.laplace(Fraction(3), at) > 30, 0, Asking)
+    tail = law(lambda noise: noise.laplace(Fraction(3), at) > 30, 0, SymbolicNoise)
     assert sum(tail.values()) == pytest.approx(1, rel=1e-15)

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TypeAlias
 
-from littlestone.audit.bounds import epsilon_bound, power, roughly
+from littlestone.audit.bounds import approximate_epsilon_bound, epsilon_bound, power
 from littlestone.audit.runs import Make, Neighbours, Seen, in_both_worlds
 from littlestone.privacy.parameters import BadParameter
 
@@ -31,13 +31,13 @@ View: TypeAlias = Callable[[Seen], str]
 """What is looked at in a run, in words: runs with equal words are one outcome."""
 PARTS = (1, 2, 4, 8, 16, 64)
 """Into how many parts, each about as likely, the rounds of a firing are divided."""
-SHOWN = 3
+RULES_LISTED = 3
 CHOOSING = 0.95
 """The confidence at which events are compared. It enters no bound."""
 
 
 @dataclass(frozen=True)
-class Event:
+class OutcomeSet:
     """Hold a set of outcomes that is likelier in one world.
 
     Parameters
@@ -61,12 +61,12 @@ class Event:
         return (other, one) if self.turned else (one, other)
 
     def __str__(self) -> str:
-        more = len(self.outcomes) - SHOWN
-        said = "; or ".join(self.outcomes[:SHOWN])
+        more = len(self.outcomes) - RULES_LISTED
+        said = "; or ".join(self.outcomes[:RULES_LISTED])
         return f"{said}; or {more} more" if more > 0 else said
 
 
-def best_event(ordering: Worlds, cutting: Worlds, delta: float) -> Event:
+def best_event(ordering: Worlds, cutting: Worlds, delta: float) -> OutcomeSet:
     """Return the event with the highest bound.
 
     Parameters
@@ -80,12 +80,12 @@ def best_event(ordering: Worlds, cutting: Worlds, delta: float) -> Event:
 
     Returns
     -------
-    Event
+    OutcomeSet
         The event.
     """
 
-    def worth(found: tuple[Event, int, int]) -> float:
-        return roughly(found[1], found[2], len(cutting[0]), delta, CHOOSING)
+    def worth(found: tuple[OutcomeSet, int, int]) -> float:
+        return approximate_epsilon_bound(found[1], found[2], len(cutting[0]), delta, CHOOSING)
 
     candidates = [
         found
@@ -98,7 +98,7 @@ def best_event(ordering: Worlds, cutting: Worlds, delta: float) -> Event:
 
 def _beginnings(
     view: View, turned: bool, ordering: Worlds, cutting: Worlds
-) -> Iterator[tuple[Event, int, int]]:
+) -> Iterator[tuple[OutcomeSet, int, int]]:
     """Yield every beginning of the order of outcomes, with its counts in the runs that cut."""
     likely, unlikely = _counted(view, turned, ordering)
     known = sorted({*likely, *unlikely})
@@ -108,7 +108,7 @@ def _beginnings(
         accumulate(more[o] for o in order), accumulate(less[o] for o in order), strict=True
     )
     for length, (p, q) in enumerate(totals, start=1):
-        yield Event(view, tuple(order[:length]), turned), p, q
+        yield OutcomeSet(view, tuple(order[:length]), turned), p, q
 
 
 def _counted(view: View, turned: bool, worlds: Worlds) -> tuple[Counter[str], Counter[str]]:

@@ -11,7 +11,7 @@ STEPS = 60
 NODES = 9
 
 
-def at_least(count: int, runs: int, p: float) -> float:
+def binomial_tail(count: int, runs: int, p: float) -> float:
     """Return P(binomial >= count), by the incomplete beta function.
 
     Parameters
@@ -65,7 +65,7 @@ def _fraction(a: float, b: float, x: float) -> float:
     return total
 
 
-def lower(count: int, runs: int, miss: float) -> float:
+def lower_bound(count: int, runs: int, miss: float) -> float:
     """Return a lower bound on a probability.
 
     Parameters
@@ -90,11 +90,11 @@ def lower(count: int, runs: int, miss: float) -> float:
     low, high = 0.0, count / runs
     for _ in range(STEPS):
         middle = (low + high) / 2
-        low, high = (middle, high) if at_least(count, runs, middle) <= miss else (low, middle)
+        low, high = (middle, high) if binomial_tail(count, runs, middle) <= miss else (low, middle)
     return low
 
 
-def upper(count: int, runs: int, miss: float) -> float:
+def upper_bound(count: int, runs: int, miss: float) -> float:
     """Return an upper bound on a probability.
 
     Parameters
@@ -111,7 +111,7 @@ def upper(count: int, runs: int, miss: float) -> float:
     float
         The bound.
     """
-    return 1 - lower(runs - count, runs, miss)
+    return 1 - lower_bound(runs - count, runs, miss)
 
 
 def epsilon_bound(likely: int, unlikely: int, runs: int, delta: float, confidence: float) -> float:
@@ -144,11 +144,13 @@ def epsilon_bound(likely: int, unlikely: int, runs: int, delta: float, confidenc
     1.99
     """
     miss = (1 - confidence) / 2
-    p, q = lower(likely, runs, miss), upper(unlikely, runs, miss)
+    p, q = lower_bound(likely, runs, miss), upper_bound(unlikely, runs, miss)
     return math.log((p - delta) / q) if p > delta else -math.inf
 
 
-def roughly(likely: int, unlikely: int, runs: int, delta: float, confidence: float) -> float:
+def approximate_epsilon_bound(
+    likely: int, unlikely: int, runs: int, delta: float, confidence: float
+) -> float:
     """Approximate `epsilon_bound` fast (Wilson's intervals), for choosing among many events.
 
     Parameters
@@ -223,8 +225,8 @@ def power(p: float, q: float, runs: int, claimed: float, delta: float, confidenc
     for part in range(NODES):
         z = NormalDist().inv_cdf((part + 0.5) / NODES)
         seen = min(runs, max(0, math.ceil(runs * q + z * spread)))
-        rate = delta + math.exp(claimed) * upper(seen, runs, miss)
-        chances.append(at_least(_needed(rate, runs, miss), runs, p))
+        rate = delta + math.exp(claimed) * upper_bound(seen, runs, miss)
+        chances.append(binomial_tail(_needed(rate, runs, miss), runs, p))
     return sum(chances) / NODES
 
 
@@ -233,7 +235,7 @@ def _needed(rate: float, runs: int, miss: float) -> int:
     least, most = 1, runs + 1
     while least < most:
         middle = (least + most) // 2
-        if middle <= runs and at_least(middle, runs, rate) > miss:
+        if middle <= runs and binomial_tail(middle, runs, rate) > miss:
             least = middle + 1
         else:
             most = middle

@@ -14,19 +14,25 @@ from fractions import Fraction
 from functools import cache
 from typing import Protocol, TypeVar, cast
 
-from littlestone.audit.symbolic import Draw, Number, Undecided, laplace_mass_between, uniform_mass
+from littlestone.audit.symbolic import (
+    Draw,
+    SymbolicDraw,
+    SymbolicOrInt,
+    laplace_mass_between,
+    uniform_mass,
+)
 from littlestone.privacy.gates import Selector
 from littlestone.privacy.mechanism import State
 from littlestone.privacy.noise import Address, Noise
 
 T = TypeVar("T")
 Outcome = TypeVar("Outcome", bound=Hashable)
-Transcript = tuple[Hashable, ...]
-World = Callable[[Transcript], tuple[object, ...]]
+EnumeratedTranscript = tuple[Hashable, ...]
+World = Callable[[EnumeratedTranscript], tuple[object, ...]]
 """What the next check reads, given the transcript so far: worlds may react."""
 
 
-class Branching(Noise):
+class BranchingNoise(Noise):
     """Follow a given path of choices, then the first choice at every new fork.
 
     Parameters
@@ -41,12 +47,12 @@ class Branching(Noise):
         self.path, self.width = path, width
         self.taken: list[int] = []
         self.forks: list[int] = []
-        self.probability: Number = Fraction(1)
+        self.probability: SymbolicOrInt = Fraction(1)
 
     def __repr__(self) -> str:
         return "Branching(NOT PRIVATE)"
 
-    def choose(self, outcomes: Sequence[tuple[T, Number]]) -> T:
+    def choose(self, outcomes: Sequence[tuple[T, SymbolicOrInt]]) -> T:
         """Take the next choice among outcomes with their probabilities."""
         depth = len(self.taken)
         choice = self.path[depth] if depth < len(self.path) else 0
@@ -65,27 +71,29 @@ class Branching(Noise):
     def uniform(self, below: int, at: Address) -> int:
         return self.choose([(n, 1 / below) for n in range(below)])
 
-    def reaches(self, margin: int, scale: Fraction, at: Address, one_sided: bool) -> bool:
+    def exceeds(self, margin: int, scale: Fraction, at: Address, one_sided: bool) -> bool:
         yes, no = (geometric_tail if one_sided else laplace_tail)(margin, scale)
         return self.choose([(answer, p) for answer, p in ((True, yes), (False, no)) if p > 0])
 
 
-class Asking(Branching):
+class SymbolicNoise(BranchingNoise):
     """Leave draws symbolic, and fork only where the code compares: for selectors.
 
-    Selectors compare and forget. A monitor keeps its threshold noise, so it needs `Branching`.
+    Selectors compare and forget. A monitor keeps its threshold noise, so it needs `BranchingNoise`.
     """
 
     def laplace(self, scale: Fraction, at: Address) -> int:
         draw = Draw(self, laplace_mass_between(scale), None, None, self.width)
-        return cast(int, Undecided(draw))
+        return cast(int, SymbolicDraw(draw))
 
     def uniform(self, below: int, at: Address) -> int:
-        return cast(int, Undecided(Draw(self, uniform_mass(below), 0, below - 1, self.width)))
+        return cast(int, SymbolicDraw(Draw(self, uniform_mass(below), 0, below - 1, self.width)))
 
 
 def law(
-    run: Callable[[Branching], Outcome], width: int, noise: type[Branching] = Branching
+    run: Callable[[BranchingNoise], Outcome],
+    width: int,
+    noise: type[BranchingNoise] = BranchingNoise,
 ) -> dict[Outcome, float]:
     """Return the probability of every outcome of a run.
 
@@ -130,8 +138,8 @@ def transcripts(
     world: World,
     horizon: int,
     width: int,
-    only: Transcript | None = None,
-) -> dict[Transcript, float]:
+    only: EnumeratedTranscript | None = None,
+) -> dict[EnumeratedTranscript, float]:
     """Return the law of the transcript of several checks, or the probability of one transcript.
 
     Between checks the mechanism is exported and resumed through JSON, so that equal states merge.
@@ -154,9 +162,9 @@ def transcripts(
     dict
         The probability of each transcript.
     """
-    frontier: dict[Transcript, dict[str, float]] = {(): {"null": 1.0}}
+    frontier: dict[EnumeratedTranscript, dict[str, float]] = {(): {"null": 1.0}}
     for number in range(horizon):
-        after: defaultdict[Transcript, defaultdict[str, float]]
+        after: defaultdict[EnumeratedTranscript, defaultdict[str, float]]
         after = defaultdict(lambda: defaultdict(float))
         for past, states in frontier.items():
             inputs = world(past)
@@ -170,8 +178,8 @@ def transcripts(
 
 def _step(
     make: Callable[[Noise], Stepper], state: str, inputs: tuple[object, ...]
-) -> Callable[[Branching], tuple[Hashable, str]]:
-    def run(noise: Branching) -> tuple[Hashable, str]:
+) -> Callable[[BranchingNoise], tuple[Hashable, str]]:
+    def run(noise: BranchingNoise) -> tuple[Hashable, str]:
         spender = make(noise)
         if state != "null":
             spender.resume(json.loads(state))
@@ -194,7 +202,7 @@ class Enumerated:
 
     def __init__(self, selector: Selector[Mapping[bytes, int]], width: int) -> None:
         self.name, self.cost = selector.name, selector.cost
-        self._selector, self._width, self.promise = selector, width, selector.promise
+        self._selector, self._width, self.parameters = selector, width, selector.parameters
         self._laws: dict[object, list[tuple[bytes | None, float]]] = {}
 
     def select(
@@ -204,12 +212,14 @@ class Enumerated:
         release: int,
         leave_out: bytes | None = None,
     ) -> bytes | None:
-        if not isinstance(noise, Branching):
+        if not isinstance(noise, BranchingNoise):
             raise TypeError("an enumerated selector is for enumeration: it protects no one")
         question = (tuple(ballot.items()), leave_out)
         if question not in self._laws:
             answers = law(
-                lambda n: self._selector.select(ballot, n, release, leave_out), self._width, Asking
+                lambda n: self._selector.select(ballot, n, release, leave_out),
+                self._width,
+                SymbolicNoise,
             )
             self._laws[question] = list(answers.items())
         return noise.choose(self._laws[question])

@@ -17,7 +17,13 @@ from functools import cache
 from itertools import product
 from typing import Any
 
-from littlestone.audit.enumeration import Enumerated, Stepper, Transcript, World, transcripts
+from littlestone.audit.enumeration import (
+    Enumerated,
+    EnumeratedTranscript,
+    Stepper,
+    World,
+    transcripts,
+)
 from littlestone.audit.laws import (
     OLD,
     A,
@@ -30,10 +36,10 @@ from littlestone.audit.laws import (
     at_one,
     epochs,
     experts,
+    fixed_rows,
     forest,
     mistakes_monitor,
     neighbours,
-    of,
     selection,
     sparse_vector,
     streams,
@@ -53,7 +59,7 @@ from littlestone.privacy.sparse_vector import AboveThreshold, MistakesMonitor
 from littlestone.privacy.testing import ScriptedNoise
 
 KEYS = (A, B)
-CUT = 8
+CUTOFF = 8
 """How many scales of a lift are walked through."""
 LEAD, QUIET = 16, 8
 CROWD = 1000
@@ -118,10 +124,13 @@ def small_experts(monitor: Fraction, selector: Fraction, rounds: int) -> Finding
     Finding
         The largest loss.
     """
-    width = CUT * math.ceil(1 / monitor)
+    width = CUTOFF * math.ceil(1 / monitor)
     laws = {
         rows: transcripts(
-            lambda noise: gate_of_two(noise, monitor, selector), experts(of(rows)), rounds, width
+            lambda noise: gate_of_two(noise, monitor, selector),
+            experts(fixed_rows(rows)),
+            rounds,
+            width,
         )
         for rows in streams(rounds)
     }
@@ -154,7 +163,7 @@ def extremal_experts(monitor: Fraction, selector: Fraction, restarted: bool = Tr
     unit = math.ceil(1 / monitor)
     every = 12 * unit
     high = 30 * unit
-    only: Transcript = (*(STAY,) * QUIET, *(Decision(True, A) for _ in range(fires)))
+    only: EnumeratedTranscript = (*(STAY,) * QUIET, *(Decision(True, A) for _ in range(fires)))
 
     def make(noise: Noise) -> MistakesGate[Scores]:
         return gate_of_two(
@@ -166,7 +175,7 @@ def extremal_experts(monitor: Fraction, selector: Fraction, restarted: bool = Tr
         )
 
     def world(new: int) -> World:
-        def inputs(past: Transcript) -> tuple[object, ...]:
+        def inputs(past: EnumeratedTranscript) -> tuple[object, ...]:
             firings = len(past) - QUIET
             mistakes = every if not past or firings > 0 else new if firings == 0 else 0
             return mistakes, (-LEAD * unit + new, -new)
@@ -241,7 +250,7 @@ def every_check(epsilon: Fraction, delta: Fraction, releases: int) -> Finding:
         ScriptedNoise({}), epsilon=epsilon, delta=delta, releases=releases, published=OLD
     )
     histogram = StableHistogram(epsilon=first.each.epsilon, delta=first.each.delta)
-    width = CUT * 3 * math.ceil(histogram.scale)
+    width = CUTOFF * 3 * math.ceil(histogram.scale)
     selector = Enumerated(histogram, width)
 
     def gate(noise: Noise) -> EveryCheck:
@@ -250,7 +259,8 @@ def every_check(epsilon: Fraction, delta: Fraction, releases: int) -> Finding:
         return made
 
     laws = {
-        rows: transcripts(gate, forest(of(rows)), releases, width) for rows in streams(releases)
+        rows: transcripts(gate, forest(fixed_rows(rows)), releases, width)
+        for rows in streams(releases)
     }
     pairs = ((laws[one], laws[other]) for one in laws for other in neighbours(one))
     family = f"{len(laws)} streams of {releases} rounds"
@@ -304,15 +314,16 @@ def epochs_gate(
     name, unit = "epochs gate", math.ceil(scale)
     length = 3 if unit <= 2 else 2
     laws = {
-        rows: transcripts(make, epochs(of(rows)), length, SHORT * unit) for rows in streams(length)
+        rows: transcripts(make, epochs(fixed_rows(rows)), length, SHORT * unit)
+        for rows in streams(length)
     }
     small = ((laws[one], laws[other]) for one in laws for other in neighbours(one))
     yield worst(name, f"{len(laws)} streams of {length} rounds", claim, small)
     sure = sure_votes(selector)
     lead = 100 * math.ceil(2 / selector.cost.epsilon)
-    fired: Transcript = (Decision(True, A),)
+    fired: EnumeratedTranscript = (Decision(True, A),)
     ballots = {A: sure + 1, B: sure + lead}, {B: sure + lead + 1, A: sure}
-    nones: Transcript = (Decision(True, None),) * 4
+    nones: EnumeratedTranscript = (Decision(True, None),) * 4
     pairs = [
         _laws(make, (_showing(1, ballots[0]), _showing(0, ballots[1])), fired, 60 * unit),
         _laws(make, (_showing(1, {}), _showing(0, {})), nones, 60 * unit),
@@ -356,21 +367,21 @@ def votes_gate(
     won = (Decision(True, A if n % 2 == 0 else OLD) for n in range(releases))
     pairs: list[Laws] = []
     for firings in (tuple(won), (Decision(True, None),) * (releases + 5)):
-        only: Transcript = (*(STAY,) * 10, *firings)
+        only: EnumeratedTranscript = (*(STAY,) * 10, *firings)
         under = sure if firings[0].key else 0
         worlds = _losing(held, under, 0), _losing(held, under, 1)
         pairs.append(_laws(lambda n: make(n, trees, threshold), worlds, only, high + 20 * lift))
     yield at_one("votes gate", f"quiet checks, then {releases} underdogs", claim, pairs)
     length = 3 if lift <= 2 else 2
     laws = {
-        rows: transcripts(lambda n: make(n, 2, 1), forest(of(rows)), length, SHORT * lift)
+        rows: transcripts(lambda n: make(n, 2, 1), forest(fixed_rows(rows)), length, SHORT * lift)
         for rows in streams(length)
     }
     small = ((laws[one], laws[other]) for one in laws for other in neighbours(one))
     yield worst("votes gate", f"{len(laws)} streams of {length} rounds", claim, small)
 
 
-def _laws(make: Make, worlds: tuple[World, World], only: Transcript, width: int) -> Laws:
+def _laws(make: Make, worlds: tuple[World, World], only: EnumeratedTranscript, width: int) -> Laws:
     one, other = (transcripts(make, world, len(only), width, only) for world in worlds)
     return one, other
 
@@ -387,7 +398,7 @@ def _losing(held: int, under: int, shift: int) -> World:
     one vote in which two worlds differ.
     """
 
-    def world(past: Transcript) -> tuple[object, ...]:
+    def world(past: EnumeratedTranscript) -> tuple[object, ...]:
         if len(past) < 10:
             return ({OLD: 2 - shift},)
         favourite, other = (OLD, A) if under == 0 or len(past) % 2 == 0 else (A, OLD)

@@ -22,10 +22,10 @@ from typing import Literal, TypeAlias, TypeVar
 import numpy as np
 
 from littlestone.audit.enumeration import (
-    Branching,
+    BranchingNoise,
     Enumerated,
+    EnumeratedTranscript,
     Stepper,
-    Transcript,
     World,
     delta_at,
     epsilon_at,
@@ -33,19 +33,19 @@ from littlestone.audit.enumeration import (
     law,
     transcripts,
 )
-from littlestone.learners.experts import Belief
+from littlestone.learners.experts import FixedSharePrior
 from littlestone.privacy.accounting import Cost
 from littlestone.privacy.exponential import ExponentialMechanism, Scores, _draw_group
 from littlestone.privacy.gates import Decision, Selector
 from littlestone.privacy.histogram import StableHistogram
 from littlestone.privacy.noise import Address, Noise
-from littlestone.privacy.selection import DrawnAndKept
+from littlestone.privacy.selection import UnknownDomainSelection
 
 Question = tuple[tuple[int, ...], Fraction]
 _laws: dict[Question, list[tuple[bytes, float]]] = {}
 
 
-class Point(Noise):
+class FixedPointNoise(Noise):
     """Return a given point of [0, 2^64) as the first draw, and 0 for every later one."""
 
     def __init__(self, point: int) -> None:
@@ -104,7 +104,7 @@ def ends_of(gaps: list[int], sizes: list[int], rate: Fraction) -> list[int]:
         low, high = 0, 2**64
         while low < high:
             middle = (low + high) // 2
-            if _draw_group(gaps, sizes, rate, Point(middle), 0) <= group:
+            if _draw_group(gaps, sizes, rate, FixedPointNoise(middle), 0) <= group:
                 low = middle + 1
             else:
                 high = middle
@@ -118,7 +118,7 @@ class FromLaw(ExponentialMechanism):
     def select(
         self, scores: Scores, noise: Noise, release: int, leave_out: bytes | None = None
     ) -> bytes | None:
-        if not isinstance(noise, Branching):
+        if not isinstance(noise, BranchingNoise):
             raise TypeError("an enumerated mechanism is for enumeration: it protects no one")
         assert leave_out is None, "experts leave no rule out"
         return noise.choose(self.law(scores))
@@ -140,16 +140,16 @@ class FromLaw(ExponentialMechanism):
 OLD, A, B = b"o", b"a", b"b"
 Row = bytes | None
 """A row is the key it speaks for; None is a null round."""
-Rows = Callable[[Transcript], Row]
+SmallStream = Callable[[EnumeratedTranscript], Row]
 """The row of the next round, given the transcript so far."""
 
 
-def of(rows: tuple[Row, ...]) -> Rows:
+def fixed_rows(rows: tuple[Row, ...]) -> SmallStream:
     """Return rows fixed in advance."""
     return lambda past: rows[len(past)]
 
 
-def reacting(seed: int, replaced: int | None = None) -> Rows:
+def reacting_rows(seed: int, replaced: int | None = None) -> SmallStream:
     """Return rows that depend on everything released before.
 
     Parameters
@@ -161,11 +161,11 @@ def reacting(seed: int, replaced: int | None = None) -> Rows:
 
     Returns
     -------
-    Rows
+    RowReader
         The rows, the same but for the replaced round.
     """
 
-    def row(past: Transcript) -> Row:
+    def row(past: EnumeratedTranscript) -> Row:
         world = "other" if len(past) == replaced else "one"
         return random.Random(repr((seed, past, world))).choice([A, B, None])
 
@@ -183,7 +183,7 @@ def neighbours(rows: tuple[Row, ...]) -> Iterator[tuple[Row, ...]]:
         yield (*rows[:number], row, *rows[number + 1 :])
 
 
-def epochs(rows: Rows, restarted: bool = True) -> World:
+def epochs(rows: SmallStream, restarted: bool = True) -> World:
     """Return a flat forest with a tree for each round.
 
     Parameters
@@ -199,7 +199,7 @@ def epochs(rows: Rows, restarted: bool = True) -> World:
         What each check reads.
     """
 
-    def world(past: Transcript) -> tuple[object, ...]:
+    def world(past: EnumeratedTranscript) -> tuple[object, ...]:
         published, since = OLD, 0
         for number, decision in enumerate(past):
             assert isinstance(decision, Decision)
@@ -212,7 +212,7 @@ def epochs(rows: Rows, restarted: bool = True) -> World:
     return world
 
 
-def forest(rows: Rows, trees: int = 2) -> World:
+def forest(rows: SmallStream, trees: int = 2) -> World:
     """Return a forest: round n goes to tree n mod `trees`, which votes for its latest row.
 
     Parameters
@@ -228,7 +228,7 @@ def forest(rows: Rows, trees: int = 2) -> World:
         What each check reads.
     """
 
-    def world(past: Transcript) -> tuple[object, ...]:
+    def world(past: EnumeratedTranscript) -> tuple[object, ...]:
         votes: list[Row] = [OLD] * trees
         for n in range(len(past) + 1):
             votes[n % trees] = rows(past[:n])
@@ -242,7 +242,7 @@ TWO = Fraction(2)
 
 
 def experts(
-    rows: Rows,
+    rows: SmallStream,
     restarted: bool = True,
     believe: BelieveIn = "nothing",
     epsilon: Fraction = TWO,
@@ -267,9 +267,9 @@ def experts(
         What each check reads.
     """
 
-    def world(past: Transcript) -> tuple[object, ...]:
+    def world(past: EnumeratedTranscript) -> tuple[object, ...]:
         published, since = A, 0
-        belief = Belief(2)
+        belief = FixedSharePrior(2)
         for number, decision in enumerate(past):
             assert isinstance(decision, Decision)
             if believe == "published" and decision.key not in (None, published):
@@ -291,9 +291,9 @@ Votes: TypeAlias = Mapping[bytes, int]
 Make: TypeAlias = Callable[[Noise], Stepper]
 Outcome = TypeVar("Outcome")
 Pair: TypeAlias = tuple[Mapping[Outcome, float], Mapping[Outcome, float]]
-Laws: TypeAlias = Pair[Transcript]
+Laws: TypeAlias = Pair[EnumeratedTranscript]
 
-CUT = 18
+NEGLIGIBLE_MASS = 18
 """How many scales of a lift are walked through on small families: e^-18 is left out."""
 
 ROUNDING = 1e-6, 1e-13
@@ -410,7 +410,7 @@ def mistakes_monitor(make: Make, epsilon: Fraction, cap: int = 1) -> Iterator[Fi
     name, claim, unit = "mistakes monitor", Cost(epsilon), math.ceil(cap / epsilon)
     length = 5 if unit == 1 else 3
     laws = {
-        counts: transcripts(make, counting(counts, [1] * length), length, CUT * unit)
+        counts: transcripts(make, counting(counts, [1] * length), length, NEGLIGIBLE_MASS * unit)
         for counts in product((0, 1), repeat=length)
     }
     small = (
@@ -421,7 +421,7 @@ def mistakes_monitor(make: Make, epsilon: Fraction, cap: int = 1) -> Iterator[Fi
     yield worst(name, f"{len(laws)} streams of {length} checks", claim, small)
     high, far = 12 * unit, 40 * unit
     quiet = (False,) * 12
-    extremal: list[tuple[Transcript, list[int], list[int], int]] = [
+    extremal: list[tuple[EnumeratedTranscript, list[int], list[int], int]] = [
         (quiet, [high] + [0] * 11, [0] * 12, 0),
         ((*quiet, True), [high] + [0] * 12, [0] * 12 + [far], 12),
         ((True,) * 3, [0] * 3, [far] * 3, 0),
@@ -468,7 +468,9 @@ def sparse_vector(
     lift, query = (math.ceil(scale) for scale in scales)
     length = 3 if lift <= 2 else 2
     worlds = list(product((0, 1, 2), repeat=length))
-    laws = {w: transcripts(make, counting(w, [1] * 3), length, CUT * lift) for w in worlds}
+    laws = {
+        w: transcripts(make, counting(w, [1] * 3), length, NEGLIGIBLE_MASS * lift) for w in worlds
+    }
     small = (
         (laws[one], laws[other])
         for one, other in product(worlds, worlds)
@@ -532,7 +534,7 @@ def selection(selector: Selector[Votes], claim: Cost) -> Iterator[Finding]:
 
 def sure_votes(selector: object) -> int:
     """Return so many votes that delta plays no part any more."""
-    if isinstance(selector, DrawnAndKept):
+    if isinstance(selector, UnknownDomainSelection):
         return len(selector.curve.keep)
     return selector.threshold if isinstance(selector, StableHistogram) else 1
 
@@ -557,7 +559,7 @@ def counting(counts: Sequence[int], thresholds: Sequence[int]) -> World:
 
 def _shifted(
     make: Make,
-    only: Transcript,
+    only: EnumeratedTranscript,
     counts: list[int],
     thresholds: list[int],
     place: int,

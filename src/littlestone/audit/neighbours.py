@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from littlestone.audit.bounds import separation
-from littlestone.audit.runs import NULL, Neighbours, Row, votes_at_the_rim
+from littlestone.audit.runs import NULL, Neighbours, Row, critical_votes
 from littlestone.classes.base import HypothesisClass
 from littlestone.errors import BadExample
 from littlestone.hypotheses.base import Hypothesis
@@ -33,13 +33,13 @@ from littlestone.learners.experts import ExpertsPlan, PrivateExperts
 from littlestone.learners.forest import Forest, Routes
 from littlestone.learners.plan import Plan
 from littlestone.learners.rounds import user_numbers
-from littlestone.learners.scores import Evidence, evidence
+from littlestone.learners.scores import MistakeCounts, mistake_counts
 from littlestone.learners.tuning import Schedule
 from littlestone.privacy.parameters import BadParameter
 
 KINDS = 16
 """So many different surprises are tried."""
-LONGEST = 2000
+LONGEST_STREAM = 2000
 
 
 def for_forests(cls: HypothesisClass, plan: Plan, seed: int) -> list[Neighbours]:
@@ -74,14 +74,14 @@ def for_forests(cls: HypothesisClass, plan: Plan, seed: int) -> list[Neighbours]
     the label of round 1 is turned round: one of 4 votes 7
     the label of round 1 is turned round: a vote that stands alone 7
     """
-    surprises = list(islice(surprises_of(cls, first_rule(cls)), KINDS))
+    surprises = list(islice(mistaken_examples(cls, first_rule(cls)), KINDS))
     if not surprises:
         raise BadParameter(f"{cls!r} has no example that its first rule gets wrong")
-    rims = dict.fromkeys([votes_at_the_rim(plan, times=2), votes_at_the_rim(plan), 1])
+    rims = dict.fromkeys([critical_votes(plan, times=2), critical_votes(plan), 1])
     reached = (votes for votes in rims if votes <= plan.trees)
     streams = {votes: _Played(cls, plan, seed, surprises, votes).stream() for votes in reached}
     pairs = [
-        Neighbours(_what(at, votes), stream, turned(stream, at), plan.check_every)
+        Neighbours(_what(at, votes), stream, flip_label(stream, at), plan.check_every)
         for votes, stream in streams.items()
         if (at := _telling(cls, plan, seed, stream)) is not None
     ]
@@ -95,7 +95,7 @@ def _what(at: int, votes: int) -> str:
     return f"the label of round {at + 1:,} is turned round: {alone}"
 
 
-def turned(stream: Sequence[Row], at: int) -> tuple[Row, ...]:
+def flip_label(stream: Sequence[Row], at: int) -> tuple[Row, ...]:
     """Return the stream with one label flipped.
 
     Parameters
@@ -121,7 +121,7 @@ class _Played:
         self, cls: HypothesisClass, plan: Plan, seed: int, surprises: Sequence[Row], votes: int
     ) -> None:
         self.rule, self.plan, self.votes = first_rule(cls), plan, votes
-        self.forest = planted(cls, plan, seed)
+        self.forest = initial_forest(cls, plan, seed)
         self.surprises = surprises
         self.rows: list[Row] = []
         self.mistakes = 0
@@ -129,7 +129,7 @@ class _Played:
     def stream(self) -> tuple[Row, ...]:
         """Return rows up to the check at which the threshold is reached."""
         every = self.plan.check_every
-        longest = min(self.plan.horizon, max(LONGEST, every))
+        longest = min(self.plan.horizon, max(LONGEST_STREAM, every))
         while len(self.rows) < longest and (len(self.rows) % every or not self._there()):
             self._play(NULL if self._there() else self._next())
         return tuple(self.rows)
@@ -172,7 +172,7 @@ class _Played:
         """Return the vote of the tree that the next round reaches, before and after this row."""
         forest, (x, y) = self.forest, row
         number, leaf = (
-            int(places[0]) for places in forest.routed(routes_of(self.plan, [len(self.rows)]))
+            int(places[0]) for places in forest.routed(user_routes(self.plan, [len(self.rows)]))
         )
         tree = forest.trees[number]
         vertex = int(tree.owner[leaf])
@@ -186,12 +186,12 @@ class _Played:
         return kept.vote, after
 
     def _play(self, row: Row) -> None:
-        show(self.forest, self.plan, [row], len(self.rows))
+        learn_rounds(self.forest, self.plan, [row], len(self.rows))
         self.rows.append(row)
         self.mistakes += row != NULL
 
 
-def planted(cls: HypothesisClass, plan: Plan, seed: int) -> Forest:
+def initial_forest(cls: HypothesisClass, plan: Plan, seed: int) -> Forest:
     """Return the forest of a plan, at its beginning.
 
     Parameters
@@ -211,7 +211,7 @@ def planted(cls: HypothesisClass, plan: Plan, seed: int) -> Forest:
     return Forest(cls, plan.shapes, seed, root=plan.root, replant=plan.replant)
 
 
-def show(forest: Forest, plan: Plan, rows: Sequence[Row], start: int = 0) -> None:
+def learn_rounds(forest: Forest, plan: Plan, rows: Sequence[Row], start: int = 0) -> None:
     """Have a forest learn rounds, each of a user of its own; null rounds are passed over.
 
     Parameters
@@ -228,10 +228,10 @@ def show(forest: Forest, plan: Plan, rows: Sequence[Row], start: int = 0) -> Non
     told = [(number, x, y) for number, (x, y) in enumerate(rows, start) if y is not None]
     if told:
         numbers, xs, ys = map(list, zip(*told, strict=True))
-        forest.learn(as_batch(xs), np.array(ys), routes_of(plan, numbers))
+        forest.learn(as_batch(xs), np.array(ys), user_routes(plan, numbers))
 
 
-def routes_of(plan: Plan, numbers: list[int]) -> Routes:
+def user_routes(plan: Plan, numbers: list[int]) -> Routes:
     """Return what routes rounds to their trees.
 
     Parameters
@@ -256,16 +256,16 @@ def _telling(cls: HypothesisClass, plan: Plan, seed: int, stream: Sequence[Row])
     x, y = next(row for row in stream if row != NULL)
 
     def held(rows: Sequence[Row]) -> int:
-        forest = planted(cls, plan, seed)
-        show(forest, plan, rows)
+        forest = initial_forest(cls, plan, seed)
+        learn_rounds(forest, plan, rows)
         return sum(votes for rule, votes in forest.votes.items() if rule(x) == y)
 
     whole = held(stream)
     places = (at for at, row in enumerate(stream) if row == (x, y))
-    return next((at for at in places if held(turned(stream, at)) < whole), None)
+    return next((at for at in places if held(flip_label(stream, at)) < whole), None)
 
 
-def surprises_of(cls: HypothesisClass, rule: Hypothesis) -> Iterator[Row]:
+def mistaken_examples(cls: HypothesisClass, rule: Hypothesis) -> Iterator[Row]:
     """Yield examples that the first rule gets wrong and another rule right.
 
     Parameters
@@ -280,7 +280,7 @@ def surprises_of(cls: HypothesisClass, rule: Hypothesis) -> Iterator[Row]:
     iterator of Row
         The examples.
     """
-    points = list(cls.skeleton()[1])
+    points = list(cls.finite_core()[1])
     for _ in range(KINDS):
         for x in points:
             try:
@@ -337,7 +337,7 @@ def first_rule(cls: HypothesisClass) -> Hypothesis:
     return rule
 
 
-MOST_POINTS = 12
+MOST_DOMAIN_POINTS = 12
 SHARES = (1.0, 0.75, 0.5, 0.25, 0.0)
 """How much of the other rows is like the replaced one."""
 LONGEST_SCORED = 400
@@ -375,19 +375,19 @@ def for_experts(cls: HypothesisClass, plan: ExpertsPlan, seed: int) -> list[Neig
     [('the label of round 1 is turned round', 16)]
     """
     rule = PrivateExperts(cls, plan=plan, seed=seed).hypothesis
-    points = list(cls.skeleton()[1])
-    spread = points[:: max(1, len(points) // MOST_POINTS)]
+    points = list(cls.finite_core()[1])
+    spread = points[:: max(1, len(points) // MOST_DOMAIN_POINTS)]
     rows: list[Row] = [(x, not rule(x)) for x in spread]
     if not rows:
         raise BadParameter(f"{cls!r} has no example that its first rule gets wrong")
-    best = max(_mixes(evidence(cls), plan, rows), key=lambda mix: mix.merit)
+    best = max(_mixes(mistake_counts(cls), plan, rows), key=lambda mix: mix.merit)
     pad = (NULL,) * (-len(best.stream) % plan.check_every)
     stream = (*best.stream, *pad)[: plan.horizon]
     what = "the label of round 1 is turned round"
-    return [Neighbours(what, stream, turned(stream, 0), plan.check_every)]
+    return [Neighbours(what, stream, flip_label(stream, 0), plan.check_every)]
 
 
-def _mixes(memory: Evidence, plan: ExpertsPlan, rows: Sequence[Row]) -> Iterator[Mix]:
+def _mixes(memory: MistakeCounts, plan: ExpertsPlan, rows: Sequence[Row]) -> Iterator[Mix]:
     count = _mistakes(plan)
     claimed, rate = float(plan.epsilon), float(plan.epsilon_selector)
     fires = 1 / (1 + math.exp(-2 * float(plan.epsilon_monitor)))
@@ -398,7 +398,7 @@ def _mixes(memory: Evidence, plan: ExpertsPlan, rows: Sequence[Row]) -> Iterator
         right = _mistakes_of(memory, [row]) == 0
         p, q = (
             _drawn(_mistakes_of(memory, world), rate, right)
-            for world in (stream, turned(stream, 0))
+            for world in (stream, flip_label(stream, 0))
         )
         yield Mix(separation(fires * p, holds * q, claimed), stream)
 
@@ -412,7 +412,7 @@ def _mistakes(plan: ExpertsPlan) -> int:
     return count
 
 
-def _mistakes_of(memory: Evidence, rows: Sequence[Row]) -> npt.NDArray[np.int64]:
+def _mistakes_of(memory: MistakeCounts, rows: Sequence[Row]) -> npt.NDArray[np.int64]:
     xs, ys = map(list, zip(*rows, strict=True))
     memory.restart(memory.rule(0))
     memory.learn(as_batch(xs), np.array(ys), np.arange(len(rows)))
@@ -440,10 +440,10 @@ def for_every_round(cls: HypothesisClass, plan: EveryRoundPlan) -> list[Neighbou
     list of Neighbours
         One pair.
     """
-    surprise = next(iter(surprises_of(cls, first_rule(cls))), None)
+    surprise = next(iter(mistaken_examples(cls, first_rule(cls))), None)
     if surprise is None:
         raise BadParameter(f"{cls!r} has no example that its first rule gets wrong")
     length = min(plan.horizon, LONGEST_SCORED)
     count = max(1, min(length, round(plan.trees * math.log(2))))
     stream = (surprise,) * count + (NULL,) * (length - count)
-    return [Neighbours("the label of round 1 is turned round", stream, turned(stream, 0))]
+    return [Neighbours("the label of round 1 is turned round", stream, flip_label(stream, 0))]

@@ -39,7 +39,7 @@ PART = 25
 """Runs that a worker makes before it reports."""
 
 
-class Audited(Protocol):
+class AuditedLearner(Protocol):
     """Describe what an audit needs of a learner. `ledger` and `skip_one` are used if present."""
 
     @property
@@ -48,7 +48,7 @@ class Audited(Protocol):
     def learn_one(self, x: Any, y: Any) -> None: ...
 
 
-Make: TypeAlias = Callable[[], Audited]
+Make: TypeAlias = Callable[[], AuditedLearner]
 """Makes a learner, with its own secret noise. It is sent to other processes: a function of a
 module, or a frozen value with `__call__`."""
 
@@ -87,7 +87,7 @@ class Neighbours:
         return there[0] if here[1] is None else here[0]
 
 
-class Firing(NamedTuple):
+class FiringRecord(NamedTuple):
     """Record a firing.
 
     Parameters
@@ -105,7 +105,7 @@ class Firing(NamedTuple):
     answer: bool
 
 
-Seen: TypeAlias = tuple[Firing, ...]
+Seen: TypeAlias = tuple[FiringRecord, ...]
 """All that one run made public."""
 
 
@@ -151,7 +151,7 @@ def _several(make: Make, rows: Sequence[Row], pair: Neighbours, count: int) -> l
         return [published(make(), rows, pair) for _ in range(count)]
 
 
-def published(learner: Audited, rows: Sequence[Row], pair: Neighbours) -> Seen:
+def published(learner: AuditedLearner, rows: Sequence[Row], pair: Neighbours) -> Seen:
     """Return what a learner publishes on some rows, one check after the other.
 
     Parameters
@@ -168,7 +168,7 @@ def published(learner: Audited, rows: Sequence[Row], pair: Neighbours) -> Seen:
     tuple of Firing
         All that was made public.
     """
-    firings: list[Firing] = []
+    firings: list[FiringRecord] = []
     uses, releases = _uses(learner), len(learner.releases)
     for at in range(0, len(rows), pair.every):
         part = rows[at : at + pair.every]
@@ -176,7 +176,7 @@ def published(learner: Audited, rows: Sequence[Row], pair: Neighbours) -> Seen:
         if _uses(learner) > uses:
             rule = learner.releases[-1].rule
             new = str(rule) if len(learner.releases) > releases else None
-            firings.append(Firing(at + len(part), new, rule(pair.example)))
+            firings.append(FiringRecord(at + len(part), new, rule(pair.example)))
             uses, releases = _uses(learner), len(learner.releases)
     return tuple(firings)
 
@@ -198,7 +198,7 @@ def _show(learner: Any, rows: Sequence[Row], start: int) -> None:
             learner.learn_one(x, y)
 
 
-def _uses(learner: Audited) -> int:
+def _uses(learner: AuditedLearner) -> int:
     ledger = getattr(learner, "ledger", None)
     return len(learner.releases if ledger is None else ledger)
 
@@ -209,7 +209,7 @@ TREES_A_VOTE = 2
 
 
 @dataclass(frozen=True)
-class Subject:
+class AuditTarget:
     """Make a learner that claims what its plan says; or `soa`, which claims nothing.
 
     Parameters
@@ -234,7 +234,7 @@ class Subject:
         """Return what is claimed."""
         return Cost(self.plan.epsilon, getattr(self.plan, "delta", Fraction(0)))
 
-    def __call__(self) -> Audited:
+    def __call__(self) -> AuditedLearner:
         cls, plan, seed = self.cls, self.plan, self.seed
         if self.name == "soa":
             return SOA(cls)
@@ -251,7 +251,7 @@ class Subject:
         return 1 if self.name == "soa" else getattr(self.plan, "check_every", 1)
 
     @property
-    def control(self) -> "Subject | None":
+    def control(self) -> "AuditTarget | None":
         """Return the same learner with twice the epsilon; None if nothing is claimed."""
         return None if self.name == "soa" else replace(self, plan=twice(self.plan))
 
@@ -263,7 +263,7 @@ def twice(plan: AnyPlan) -> AnyPlan:
     return replace(plan, epsilon=2 * plan.epsilon, epsilon_monitor=2 * plan.epsilon_monitor)
 
 
-def votes_at_the_rim(plan: Plan, times: int = 1) -> int:
+def critical_votes(plan: Plan, times: int = 1) -> int:
     """Return the votes at which one more or less is seen best.
 
     Parameters
@@ -308,8 +308,8 @@ def small(plan: AnyPlan) -> list[AnyPlan]:
         return [plan]
     if plan.monitor == "votes":
         plan = replace(plan, releases=1)
-        return [_for_votes(plan, trees) for trees in (votes_at_the_rim(plan, times=2), 2)]
-    return [_for_mistakes(plan, trees) for trees in (TREES_A_VOTE * votes_at_the_rim(plan), 2)]
+        return [_for_votes(plan, trees) for trees in (critical_votes(plan, times=2), 2)]
+    return [_for_mistakes(plan, trees) for trees in (TREES_A_VOTE * critical_votes(plan), 2)]
 
 
 def _for_mistakes(plan: Plan, trees: int) -> Plan:

@@ -14,13 +14,13 @@ from functools import cache, lru_cache
 from typing import Protocol, TypeVar
 
 T = TypeVar("T")
-Number = Fraction | float
+SymbolicOrInt = Fraction | float
 
 
 class Chooser(Protocol):
     """Take one of several outcomes by their probabilities, and remember it as a fork."""
 
-    def choose(self, outcomes: Sequence[tuple[T, Number]]) -> T: ...
+    def choose(self, outcomes: Sequence[tuple[T, SymbolicOrInt]]) -> T: ...
 
 
 class Draw:
@@ -43,7 +43,7 @@ class Draw:
     def __init__(
         self,
         chooser: Chooser,
-        mass: Callable[[int | None, int | None], Number],
+        mass: Callable[[int | None, int | None], SymbolicOrInt],
         low: int | None,
         high: int | None,
         width: int,
@@ -51,7 +51,7 @@ class Draw:
         self._chooser, self._mass, self._width = chooser, mass, width
         self.low, self.high = low, high
 
-    def reaches(self, margin: int) -> bool:
+    def exceeds(self, margin: int) -> bool:
         """Return whether it is at least `margin`: decided already, or a fork."""
         if self.low is not None and self.low >= margin:
             return True
@@ -108,7 +108,7 @@ class Draw:
         return end if self.high is None else min(self.high, end)
 
 
-class Undecided:
+class SymbolicDraw:
     """Represent a draw plus a known number: what mechanisms add, compare and divide.
 
     Parameters
@@ -127,22 +127,22 @@ class Undecided:
     def __index__(self) -> int:
         return self._draw.value() + self._offset
 
-    def __add__(self, other: int) -> "Undecided":
-        return Undecided(self._draw, self._offset + _decided(other))
+    def __add__(self, other: int) -> "SymbolicDraw":
+        return SymbolicDraw(self._draw, self._offset + _decided(other))
 
     __radd__ = __add__
 
-    def __sub__(self, other: int) -> "Undecided":
-        return Undecided(self._draw, self._offset - _decided(other))
+    def __sub__(self, other: int) -> "SymbolicDraw":
+        return SymbolicDraw(self._draw, self._offset - _decided(other))
 
     def __floordiv__(self, by: int) -> int:
         return self._draw.quotient(self._offset, by)
 
     def __ge__(self, other: int) -> bool:
-        return self._draw.reaches(_decided(other) - self._offset)
+        return self._draw.exceeds(_decided(other) - self._offset)
 
     def __gt__(self, other: int) -> bool:
-        return self._draw.reaches(_decided(other) + 1 - self._offset)
+        return self._draw.exceeds(_decided(other) + 1 - self._offset)
 
     def __lt__(self, other: int) -> bool:
         return not self >= other
@@ -161,8 +161,11 @@ def _decided(other: int) -> int:
 
 @lru_cache(maxsize=1024)
 def _values(
-    mass: Callable[[int | None, int | None], Number], low: int | None, high: int | None, width: int
-) -> list[tuple[int, Number]]:
+    mass: Callable[[int | None, int | None], SymbolicOrInt],
+    low: int | None,
+    high: int | None,
+    width: int,
+) -> list[tuple[int, SymbolicOrInt]]:
     """Return the values left, with their probabilities; an open end is cut at the width."""
     first = min(0, high or 0) - width if low is None else low
     last = max(0, first) + width if high is None else high
@@ -171,17 +174,17 @@ def _values(
     return [(value, p) for value, p in masses if p > 0]
 
 
-def uniform_mass(below: int) -> Callable[[int | None, int | None], Number]:
+def uniform_mass(below: int) -> Callable[[int | None, int | None], SymbolicOrInt]:
     """Return the law of a uniform integer of [0, below), exactly."""
 
-    def mass(low: int | None, high: int | None) -> Number:
+    def mass(low: int | None, high: int | None) -> SymbolicOrInt:
         return Fraction((below - 1 if high is None else high) - (low or 0) + 1, below)
 
     return mass
 
 
 @cache
-def laplace_mass_between(scale: Fraction) -> Callable[[int | None, int | None], Number]:
+def laplace_mass_between(scale: Fraction) -> Callable[[int | None, int | None], SymbolicOrInt]:
     """Return the mass of [low, high] under the discrete Laplace law, without cancellation."""
     rate = 1 / float(scale)
     both = 1 + math.exp(-rate)
@@ -192,7 +195,7 @@ def laplace_mass_between(scale: Fraction) -> Callable[[int | None, int | None], 
             return math.exp(-rate * low) / both
         return math.exp(-rate * low) * -math.expm1(-rate * (high - low + 1)) / both
 
-    def mass(low: int | None, high: int | None) -> Number:
+    def mass(low: int | None, high: int | None) -> SymbolicOrInt:
         total = 0.0
         if high is None or high >= 0:
             total += upper(max(low or 0, 0), high)

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Protocol, cast
 
 import numpy as np
 
-from littlestone.display import counted, facts
+from littlestone.display import facts, plural
 from littlestone.errors import BadClass, BadExample, TooLarge
 from littlestone.hypotheses.base import Hypothesis
 from littlestone.hypotheses.frames import plain_number
@@ -25,7 +25,7 @@ from littlestone.hypotheses.values import Mask, Plain, encode, key_of
 
 
 @dataclass(frozen=True, repr=False)
-class State:
+class VersionSpace:
     """Hold the version space of a learner. It depends on private data, so it does not print.
 
     Parameters
@@ -40,7 +40,7 @@ class State:
         return "State(private)"
 
 
-DEAD = State(None)
+INCONSISTENT = VersionSpace(None)
 """The state after an inconsistent sample: its hypothesis is None, and remains so."""
 
 
@@ -60,24 +60,24 @@ class HypothesisClass(Protocol):
         """Return the most mistakes that the learner makes on a sample that the class fits."""
         ...
 
-    def start(self) -> State:
+    def start(self) -> VersionSpace:
         """Return the state before any example."""
         ...
 
-    def learn(self, state: State, x: object, y: object) -> State:
+    def learn(self, state: VersionSpace, x: object, y: object) -> VersionSpace:
         """Return the state after a mistake.
 
         Parameters
         ----------
-        state : State
+        state : VersionSpace
             The state before.
         x, y : object
             The example and its label, which the rule of `state` got wrong.
 
         Returns
         -------
-        State
-            The state after; `DEAD` if no rule of the class fits any more.
+        VersionSpace
+            The state after; `INCONSISTENT` if no rule of the class fits any more.
 
         Raises
         ------
@@ -86,7 +86,7 @@ class HypothesisClass(Protocol):
         """
         ...
 
-    def hypothesis(self, state: State) -> Hypothesis | None:
+    def hypothesis(self, state: VersionSpace) -> Hypothesis | None:
         """Return the rule of a state, or None if the sample was inconsistent."""
         ...
 
@@ -126,7 +126,7 @@ class HypothesisClass(Protocol):
         """
         return rule.predict(X)
 
-    def restart(self, rule: Hypothesis) -> State:
+    def restart(self, rule: Hypothesis) -> VersionSpace:
         """Return a state whose rule is a published rule of the class.
 
         By default, and for a rule that is not of the class, this is `start()`.
@@ -168,7 +168,7 @@ class HypothesisClass(Protocol):
         raise TooLarge(f"{self!r} reads infinitely many values: they cannot be listed")
 
     def _repr_html_(self) -> str:
-        entries = {"rules": "infinitely many" if self.size is None else counted(self.size)}
+        entries = {"rules": "infinitely many" if self.size is None else plural(self.size)}
         if self._closed:
             entries["Littlestone dimension"] = str(self.dimension)
         kinds = kinds_of(self)
@@ -177,7 +177,7 @@ class HypothesisClass(Protocol):
             entries["reads"] = ", ".join(read)
         return facts(repr(self), entries)
 
-    def skeleton(self) -> tuple[list[Hypothesis], list[object]]:
+    def finite_core(self) -> tuple[list[Hypothesis], list[object]]:
         """Return a finite core: hypotheses, and points on which they have the dimension of all.
 
         The search for a shattered tree is over the finite core.
@@ -247,9 +247,9 @@ def readable_rows(cls: HypothesisClass, batch: Batch) -> Mask:
 
 
 def learn_row(
-    cls: HypothesisClass, state: State, x: object, y: bool
-) -> tuple[State, Hypothesis | None]:
-    """Return the state after a mistake and its rule; `DEAD` and None where the class raises.
+    cls: HypothesisClass, state: VersionSpace, x: object, y: bool
+) -> tuple[VersionSpace, Hypothesis | None]:
+    """Return the state after a mistake, and its rule; None where the class raises.
 
     A tree in which the class raised votes for nothing, as after a sample that no rule fits. The
     row reached that tree alone, so still at most one vote moves (docs/guarantee.md, Lemma 0).
@@ -258,7 +258,7 @@ def learn_row(
     ----------
     cls : HypothesisClass
         The class.
-    state : State
+    state : VersionSpace
         The state before.
     x : object
         The example.
@@ -276,7 +276,7 @@ def learn_row(
     except MemoryError:
         raise
     except Exception:
-        return DEAD, None
+        return INCONSISTENT, None
 
 
 def predict_row(rule: Hypothesis, x: object) -> bool:
@@ -314,7 +314,7 @@ def predict_rows(cls: HypothesisClass, rule: Hypothesis, batch: Batch) -> Mask:
         The class.
     rule : Hypothesis
         The rule.
-    batch : Batch
+    batch : KeyedBatch
         The examples.
 
     Returns
@@ -352,7 +352,7 @@ def disagreement_of(cls: HypothesisClass, one: Hypothesis, other: Hypothesis) ->
         raise
     except Exception:
         return []
-    return [x] if tells_apart(x, one, other) else []
+    return [x] if distinguishes(x, one, other) else []
 
 
 def kinds_of(cls: HypothesisClass) -> Mapping[Column, Kind]:
@@ -381,11 +381,11 @@ def _points(domain: Domain) -> Iterator[object]:
     return (dict(zip(domain, row, strict=True)) for row in product(*domain.values()))
 
 
-MOST_TRIED = 200_000
+MOST_EXAMPLES_TRIED = 200_000
 """The most examples that the search for a distinguishing example evaluates."""
 
 
-def differ(one: Hypothesis, other: Hypothesis, column: Column = None) -> object:
+def distinguishing_example(one: Hypothesis, other: Hypothesis, column: Column = None) -> object:
     """Return a distinguishing example of two rules, searched over the values that they mention.
 
     The search is over a product of columns, so families that read many construct an example
@@ -406,7 +406,7 @@ def differ(one: Hypothesis, other: Hypothesis, column: Column = None) -> object:
     Raises
     ------
     TooLarge
-        If there is none among the first `MOST_TRIED`.
+        If there is none among the first `MOST_EXAMPLES_TRIED`.
 
     Examples
     --------
@@ -417,14 +417,14 @@ def differ(one: Hypothesis, other: Hypothesis, column: Column = None) -> object:
     mentioned: dict[Column, dict[bytes, Plain]] = {}
     for name, some in chain(one.mentions().items(), other.mentions().items()):
         mentioned.setdefault(name, {}).update((encode(value), value) for value in some)
-    domain = {name: probes(found.values()) for name, found in mentioned.items()}
-    for x in islice(_points(domain or {column: (0,)}), MOST_TRIED):
-        if tells_apart(x, one, other):
+    domain = {name: candidate_values(found.values()) for name, found in mentioned.items()}
+    for x in islice(_points(domain or {column: (0,)}), MOST_EXAMPLES_TRIED):
+        if distinguishes(x, one, other):
             return x
-    raise TooLarge(f"none of {MOST_TRIED:,} examples distinguishes {one} from {other}")
+    raise TooLarge(f"none of {MOST_EXAMPLES_TRIED:,} examples distinguishes {one} from {other}")
 
 
-def tells_apart(x: object, one: Hypothesis, other: Hypothesis) -> bool:
+def distinguishes(x: object, one: Hypothesis, other: Hypothesis) -> bool:
     """Return whether two rules can read an example and give it different labels.
 
     Parameters
@@ -447,7 +447,7 @@ def tells_apart(x: object, one: Hypothesis, other: Hypothesis) -> bool:
         return False
 
 
-def probes(mentioned: Iterable[Plain]) -> list[Plain]:
+def candidate_values(mentioned: Iterable[Plain]) -> list[Plain]:
     """Return the values mentioned, and one in every gap between them, numbers in text included.
 
     Examples
@@ -459,7 +459,7 @@ def probes(mentioned: Iterable[Plain]) -> list[Plain]:
     numbers = sorted({number for v in some if (number := _finite(v)) is not None})
     gaps = [_middle(low, high) for low, high in pairwise(numbers)]
     ends = [numbers[0] - 1, numbers[-1] + 1] if numbers else []
-    return [*some, *gaps, *ends, unlike(some)]
+    return [*some, *gaps, *ends, fresh_value(some)]
 
 
 def _finite(value: Plain) -> int | float | None:
@@ -482,7 +482,7 @@ def _middle(low: int | float, high: int | float) -> int | float:
     return float(exact)
 
 
-def unlike(some: Iterable[Plain]) -> int:
+def fresh_value(some: Iterable[Plain]) -> int:
     """Return a value that is none of these: a whole number, which every family can read.
 
     Examples

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations, product
 
-from littlestone.classes.base import DEAD, HypothesisClass, State
+from littlestone.classes.base import INCONSISTENT, HypothesisClass, VersionSpace
 from littlestone.errors import BadClass
 from littlestone.hypotheses.base import ALWAYS, NEVER, Hypothesis
 from littlestone.hypotheses.isin import every
@@ -19,7 +19,7 @@ from littlestone.hypotheses.rows import Batch, Column, Kind, checked_columns, co
 from littlestone.hypotheses.values import Mask, Plain
 
 _Literals = frozenset[Literal]
-_ONLY_NEVER = State("only never is left")
+_ONLY_NEVER = VersionSpace("only never is left")
 """The state without negation when even the conjunction of all columns accepted a negative row."""
 
 
@@ -66,23 +66,23 @@ class Conjunctions(HypothesisClass):
     def _literals(self) -> _Literals:
         return frozenset(product(self.columns, (True, False) if self.negation else (True,)))
 
-    def start(self) -> State:
-        return State(self._literals())
+    def start(self) -> VersionSpace:
+        return VersionSpace(self._literals())
 
-    def learn(self, state: State, x: object, y: object) -> State:
+    def learn(self, state: VersionSpace, x: object, y: object) -> VersionSpace:
         holds = frozenset(literal for literal in self._literals() if all_of([literal])(x))
         positive = label(y)
-        if state in (DEAD, _ONLY_NEVER):
-            return DEAD
+        if state in (INCONSISTENT, _ONLY_NEVER):
+            return INCONSISTENT
         if positive:
-            return State(state.content & holds)
+            return VersionSpace(state.content & holds)
         # The published conjunction is the most specific one that fits, so if it accepts a negative
         # row, every other conjunction that fits does. Only `never` may be left: with negation it is
         # the start itself, which accepts no row.
-        return _ONLY_NEVER if state == self.start() and not self.negation else DEAD
+        return _ONLY_NEVER if state == self.start() and not self.negation else INCONSISTENT
 
-    def hypothesis(self, state: State) -> Hypothesis | None:
-        if state == DEAD:
+    def hypothesis(self, state: VersionSpace) -> Hypothesis | None:
+        if state == INCONSISTENT:
             return None
         return NEVER if state == _ONLY_NEVER else all_of(state.content)
 
@@ -117,7 +117,7 @@ class Conjunctions(HypothesisClass):
     def domain(self) -> dict[Column, tuple[Plain, ...]]:
         return dict.fromkeys(self.columns, (False, True))
 
-    def skeleton(self) -> tuple[list[Hypothesis], list[object]]:
+    def finite_core(self) -> tuple[list[Hypothesis], list[object]]:
         # Corners of the cube: the row in which all columns are true and, with negation, its
         # neighbours. Once one is positive, the labels of its neighbours decide which of its
         # literals the rule has.

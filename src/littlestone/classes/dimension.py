@@ -458,7 +458,7 @@ def witness(cls: HypothesisClass) -> MistakeTree:
             f"the shattered tree of depth {depth} has 2^{depth} leaves: "
             f"a class of dimension {DEEPEST} or less would work"
         )
-    table = tabulate(*cls.skeleton())
+    table = tabulate(*cls.finite_core())
     # The closed form, the search and the checker of trees are independent: each checks the others.
     exact = Shattering(table)
     if not exact.at_least(table.everything, depth):

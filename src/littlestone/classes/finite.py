@@ -16,19 +16,19 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from littlestone.classes.base import DEAD, HypothesisClass, State, checked_class
+from littlestone.classes.base import INCONSISTENT, HypothesisClass, VersionSpace, checked_class
 from littlestone.classes.dimension import Shattering, Table, bitmasks, refuse_absurd
 from littlestone.classes.grids import Edges, Grid, OnPoints
 from littlestone.errors import BadClass, BadExample, TooLarge
 from littlestone.hypotheses.base import ALWAYS, Hypothesis
-from littlestone.hypotheses.isin import among, readable
+from littlestone.hypotheses.isin import isin, readable
 from littlestone.hypotheses.kinds import one_of, steps
 from littlestone.hypotheses.numbers import readable_numbers
 from littlestone.hypotheses.rows import (
     Batch,
     Column,
     Kind,
-    checked,
+    checked_column,
     column_of,
     example,
     label,
@@ -83,7 +83,7 @@ class FiniteClass(HypothesisClass):
     def __post_init__(self) -> None:
         if self.vote not in get_args(Vote):
             raise BadClass(f"vote is 'soa', 'halving' or 'first': not {self.vote!r}")
-        checked(self.column)
+        checked_column(self.column)
         rows = _checked_rows(self.rows)
         # On a grid points are compared as numbers, elsewhere by their text.
         read = plain if self.grid else canonical
@@ -139,13 +139,13 @@ class FiniteClass(HypothesisClass):
             case "first":
                 return self.size - 1
 
-    def start(self) -> State:
-        return State(self.table.everything)
+    def start(self) -> VersionSpace:
+        return VersionSpace(self.table.everything)
 
-    def learn(self, state: State, x: object, y: object) -> State:
+    def learn(self, state: VersionSpace, x: object, y: object) -> VersionSpace:
         ones = self.table.ones[self._index(value_of(x, self.column))]
         left = (state.content or 0) & (ones if label(y) else ~ones)
-        return State(left) if left else DEAD
+        return VersionSpace(left) if left else INCONSISTENT
 
     def _index(self, value: object) -> int:
         if self.grid is not None:
@@ -161,15 +161,15 @@ class FiniteClass(HypothesisClass):
             return readable_numbers(column)
         found = readable(column)
         if found.any():
-            found[found] = among(column[found], self._points)
+            found[found] = isin(column[found], self._points)
         return found
 
     @property
     def reads(self) -> Mapping[Column, Kind]:
         return {self.column: "value" if self.grid is None else "number"}
 
-    def hypothesis(self, state: State) -> Hypothesis | None:
-        if state == DEAD:
+    def hypothesis(self, state: VersionSpace) -> Hypothesis | None:
+        if state == INCONSISTENT:
             return None
         self._exact.refill()
         return self._rule([self._vote(state.content, ones) for ones in self.table.ones])
@@ -206,7 +206,7 @@ class FiniteClass(HypothesisClass):
     def domain(self) -> dict[Column, tuple[Plain, ...]]:
         return {self.column: self._points}
 
-    def skeleton(self) -> tuple[list[Hypothesis], list[object]]:
+    def finite_core(self) -> tuple[list[Hypothesis], list[object]]:
         return list(self.table.hypotheses), list(self.table.points)
 
 

@@ -15,10 +15,10 @@ from itertools import pairwise
 
 from littlestone.errors import BadClass, BadExample
 from littlestone.hypotheses.numbers import Number, number_of, readable_numbers, simplest
-from littlestone.hypotheses.rows import Batch, Column, Kind, checked, column_of, value_of
+from littlestone.hypotheses.rows import Batch, Column, Kind, checked_column, column_of, value_of
 from littlestone.hypotheses.values import Mask, Plain
 
-MOST_KEPT = 1 << 16
+MOST_CACHED = 1 << 16
 """The largest number of points that a grid keeps as a list."""
 
 
@@ -92,7 +92,7 @@ class Grid:
     @cached_property
     def _points(self) -> list[Number] | None:
         """Return all points, or None if they are too many to keep."""
-        return list(map(self._point, range(self.count))) if self.count <= MOST_KEPT else None
+        return list(map(self._point, range(self.count))) if self.count <= MOST_CACHED else None
 
     def place(self, value: object) -> int:
         """Return the index of the point at which a number is placed."""
@@ -205,7 +205,7 @@ class OnGrid(OnPoints):
     column: Column = None
 
     def __post_init__(self) -> None:
-        checked(self.column)
+        checked_column(self.column)
         _ = self.grid  # built here, so that a bad grid is refused at once
 
     @cached_property

@@ -25,7 +25,13 @@ from dataclasses import dataclass
 from itertools import count
 from typing import NamedTuple
 
-from littlestone.classes.base import DEAD, HypothesisClass, State, differ, points_of
+from littlestone.classes.base import (
+    INCONSISTENT,
+    HypothesisClass,
+    VersionSpace,
+    distinguishing_example,
+    points_of,
+)
 from littlestone.classes.grids import OnGrid, shallowest
 from littlestone.hypotheses.base import ALWAYS, NEVER, Hypothesis
 from littlestone.hypotheses.kinds import Steps, between
@@ -89,20 +95,22 @@ class Intervals(OnGrid, HypothesisClass):
     def mistake_bound(self) -> int:
         return 1 + 2 * (self.grid.count.bit_length() - 1)
 
-    def start(self) -> State:
-        return State(_NO_POSITIVE)
+    def start(self) -> VersionSpace:
+        return VersionSpace(_NO_POSITIVE)
 
-    def learn(self, state: State, x: object, y: object) -> State:
+    def learn(self, state: VersionSpace, x: object, y: object) -> VersionSpace:
         index, positive = self.grid.place(value_of(x, self.column)), label(y)
-        if state == DEAD:
-            return DEAD
+        if state == INCONSISTENT:
+            return INCONSISTENT
         if state.content == _NO_POSITIVE:
-            return State(_Search(0, index, index, self.grid.count - 1)) if positive else state
+            return (
+                VersionSpace(_Search(0, index, index, self.grid.count - 1)) if positive else state
+            )
         found = _narrowed(state.content, index, positive)
-        return DEAD if found is None else State(found)
+        return INCONSISTENT if found is None else VersionSpace(found)
 
-    def hypothesis(self, state: State) -> Hypothesis | None:
-        if state == DEAD:
+    def hypothesis(self, state: VersionSpace) -> Hypothesis | None:
+        if state == INCONSISTENT:
             return None
         if state.content == _NO_POSITIVE:
             return NEVER
@@ -128,7 +136,7 @@ class Intervals(OnGrid, HypothesisClass):
         return between(low, high, self.column)
 
     def disagreement(self, one: Hypothesis, other: Hypothesis) -> object:
-        return differ(one, other, self.column)
+        return distinguishing_example(one, other, self.column)
 
     def __contains__(self, rule: object) -> bool:
         match rule:
@@ -144,7 +152,7 @@ class Intervals(OnGrid, HypothesisClass):
         for last in range(self.grid.count):
             yield from (self.rule(first, last) for first in range(last + 1))
 
-    def skeleton(self) -> tuple[list[Hypothesis], list[object]]:
+    def finite_core(self) -> tuple[list[Hypothesis], list[object]]:
         # The fewest points with this dimension suffice: a longer grid contains their intervals.
         last = self.grid[fewest_points(self.dimension) - 1]
         part = Intervals(self.lo, last, self.step, self.column)

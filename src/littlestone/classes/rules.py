@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
-from littlestone.classes.base import DEAD, HypothesisClass, State, unlike
+from littlestone.classes.base import INCONSISTENT, HypothesisClass, VersionSpace, fresh_value
 from littlestone.errors import BadClass
 from littlestone.hypotheses.base import NEVER, Hypothesis
 from littlestone.hypotheses.isin import every, readable
@@ -91,29 +91,29 @@ class Rules(HypothesisClass):
     def mistake_bound(self) -> int:
         return self.dimension if self.guess == "majority" else len(self.columns)
 
-    def start(self) -> State:
-        return State(_VersionSpace())
+    def start(self) -> VersionSpace:
+        return VersionSpace(_VersionSpace())
 
-    def restart(self, rule: Hypothesis) -> State:
+    def restart(self, rule: Hypothesis) -> VersionSpace:
         match rule:
             case OneOf((value,), str(column)) if rule in self:
-                return State(_VersionSpace(claim=(column, encode(value))))
+                return VersionSpace(_VersionSpace(claim=(column, encode(value))))
         return self.start()
 
-    def learn(self, state: State, x: object, y: object) -> State:
+    def learn(self, state: VersionSpace, x: object, y: object) -> VersionSpace:
         row, positive = self._pairs(x), label(y)
-        if state == DEAD:
-            return DEAD
+        if state == INCONSISTENT:
+            return INCONSISTENT
         candidates, _, refuted = state.content
         if candidates is None and not positive:
             # A mistake on a negative row before any positive: the row refutes the claim, and no
             # pair of it can be the rule.
-            return State(_VersionSpace(refuted=refuted | set(row)))
+            return VersionSpace(_VersionSpace(refuted=refuted | set(row)))
         if candidates is None:
             left = tuple(pair for pair in row if pair not in refuted)
         else:
             left = tuple(pair for pair in candidates if (pair in row) == positive)
-        return State(_VersionSpace(left)) if left else DEAD
+        return VersionSpace(_VersionSpace(left)) if left else INCONSISTENT
 
     def _pairs(self, x: object) -> dict[_KeyedPair, None]:
         """Return the pairs of a row, in the order of the columns."""
@@ -130,8 +130,8 @@ class Rules(HypothesisClass):
     def reads(self) -> Mapping[Column, Kind]:
         return dict.fromkeys(self.columns, "value")
 
-    def hypothesis(self, state: State) -> Hypothesis | None:
-        if state == DEAD:
+    def hypothesis(self, state: VersionSpace) -> Hypothesis | None:
+        if state == INCONSISTENT:
             return None
         candidates, claim, _ = state.content
         if candidates is None:
@@ -151,7 +151,7 @@ class Rules(HypothesisClass):
         # Just enough pairs of `one` hold, first those that give `other` no vote.
         unshared_first = sorted(pairs, key=lambda pair: (pair[0], encode(pair[1])) in keys)
         mentioned = [value for _, value in (*pairs, *other_pairs)]
-        row: dict[str, object] = dict.fromkeys(self.columns, unlike(mentioned))
+        row: dict[str, object] = dict.fromkeys(self.columns, fresh_value(mentioned))
         row.update(unshared_first[:count])
         return row if one(row) and not other(row) else None
 
@@ -161,7 +161,7 @@ class Rules(HypothesisClass):
                 return column in self.columns
         return rule == NEVER
 
-    def skeleton(self) -> tuple[list[Hypothesis], list[object]]:
+    def finite_core(self) -> tuple[list[Hypothesis], list[object]]:
         # A tree of this depth begins with rows that have one fresh value everywhere; after the
         # first positive one, rows by the bits of a column's number halve the columns.
         values = [f"v{number}" for number in range(1, self.dimension + 1)]

@@ -10,7 +10,12 @@ from dataclasses import dataclass
 from itertools import chain, combinations
 from typing import NamedTuple
 
-from littlestone.classes.base import DEAD, HypothesisClass, State, differ
+from littlestone.classes.base import (
+    INCONSISTENT,
+    HypothesisClass,
+    VersionSpace,
+    distinguishing_example,
+)
 from littlestone.errors import BadClass
 from littlestone.hypotheses.base import NEVER, Hypothesis
 from littlestone.hypotheses.isin import readable
@@ -19,7 +24,7 @@ from littlestone.hypotheses.rows import (
     Batch,
     Column,
     Kind,
-    checked,
+    checked_column,
     column_of,
     example,
     label,
@@ -78,7 +83,7 @@ class Sets(HypothesisClass):
         if not isinstance(k, int) or isinstance(k, bool) or k < 1:
             raise BadClass(f"k must be a whole number from 1 on, not {self.k!r}", "k")
         object.__setattr__(self, "k", k)
-        checked(self.column)
+        checked_column(self.column)
 
     @property
     def dimension(self) -> int:
@@ -88,39 +93,39 @@ class Sets(HypothesisClass):
     def mistake_bound(self) -> int:
         return self.k
 
-    def start(self) -> State:
-        return State(_VersionSpace())
+    def start(self) -> VersionSpace:
+        return VersionSpace(_VersionSpace())
 
-    def restart(self, rule: Hypothesis) -> State:
+    def restart(self, rule: Hypothesis) -> VersionSpace:
         claims = rule.values if isinstance(rule, OneOf) and rule in self else ()
-        return State(_VersionSpace(claimed=frozenset(map(encode, claims))))
+        return VersionSpace(_VersionSpace(claimed=frozenset(map(encode, claims))))
 
-    def learn(self, state: State, x: object, y: object) -> State:
+    def learn(self, state: VersionSpace, x: object, y: object) -> VersionSpace:
         key = key_of(value_of(x, self.column))
-        if state == DEAD:
-            return DEAD
+        if state == INCONSISTENT:
+            return INCONSISTENT
         shown, claimed, refuted = state.content
         if label(y):
             return self._limited(_VersionSpace(shown | {key}, claimed - {key}, refuted))
         if key in shown:
-            return DEAD
-        return State(_VersionSpace(shown, claimed - {key}, refuted | {key}))
+            return INCONSISTENT
+        return VersionSpace(_VersionSpace(shown, claimed - {key}, refuted | {key}))
 
-    def _limited(self, space: _VersionSpace) -> State:
+    def _limited(self, space: _VersionSpace) -> VersionSpace:
         """Return the state with at most k positives and claims."""
         if space.shown & space.refuted or len(space.shown) > self.k:
-            return DEAD
+            return INCONSISTENT
         kept = sorted(space.claimed)[: self.k - len(space.shown)]
-        return State(space._replace(claimed=frozenset(kept)))
+        return VersionSpace(space._replace(claimed=frozenset(kept)))
 
-    def hypothesis(self, state: State) -> Hypothesis | None:
-        if state == DEAD:
+    def hypothesis(self, state: VersionSpace) -> Hypothesis | None:
+        if state == INCONSISTENT:
             return None
         space: _VersionSpace = state.content
         return one_of(map(decode, space.shown | space.claimed), self.column)
 
     def disagreement(self, one: Hypothesis, other: Hypothesis) -> object:
-        return differ(one, other, self.column)
+        return distinguishing_example(one, other, self.column)
 
     def check(self, x: object) -> None:
         key_of(value_of(x, self.column))
@@ -137,7 +142,7 @@ class Sets(HypothesisClass):
             isinstance(rule, OneOf) and rule.column == self.column and len(rule.values) <= self.k
         )
 
-    def skeleton(self) -> tuple[list[Hypothesis], list[object]]:
+    def finite_core(self) -> tuple[list[Hypothesis], list[object]]:
         numbers = range(1, self.k + 1)
         subsets = chain.from_iterable(combinations(numbers, size) for size in range(self.k + 1))
         points = [example(number, self.column) for number in numbers]

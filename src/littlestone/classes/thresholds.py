@@ -18,13 +18,13 @@ from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
-from littlestone.classes.base import DEAD, HypothesisClass, State
+from littlestone.classes.base import INCONSISTENT, HypothesisClass, VersionSpace
 from littlestone.classes.grids import Edges, OnGrid, OnPoints, decimal, nearest, shallowest
 from littlestone.errors import BadClass, BadExample
 from littlestone.hypotheses.base import ALWAYS, NEVER, Hypothesis
 from littlestone.hypotheses.kinds import Steps, between
 from littlestone.hypotheses.numbers import Number, simplest
-from littlestone.hypotheses.rows import Column, checked, example, label, value_of
+from littlestone.hypotheses.rows import Column, checked_column, example, label, value_of
 
 
 class _Search(NamedTuple):
@@ -59,25 +59,25 @@ class Cuts(OnPoints, HypothesisClass):
     def mistake_bound(self) -> int:
         return self.dimension
 
-    def start(self) -> State:
-        return State(_Search(0, self.size - 1))
+    def start(self) -> VersionSpace:
+        return VersionSpace(_Search(0, self.size - 1))
 
-    def restart(self, rule: Hypothesis) -> State:
-        return State(_Search(0, self.size - 1, self._index(rule) if rule in self else None))
+    def restart(self, rule: Hypothesis) -> VersionSpace:
+        return VersionSpace(_Search(0, self.size - 1, self._index(rule) if rule in self else None))
 
-    def learn(self, state: State, x: object, y: object) -> State:
+    def learn(self, state: VersionSpace, x: object, y: object) -> VersionSpace:
         index = self.grid.place(value_of(x, self.column))
-        if state == DEAD:
-            return DEAD
+        if state == INCONSISTENT:
+            return INCONSISTENT
         low, high, claim = state.content
         if label(y):
             high = min(high, index)
         else:
             low = max(low, index + 1)
-        return State(_Search(low, high, claim)) if low <= high else DEAD
+        return VersionSpace(_Search(low, high, claim)) if low <= high else INCONSISTENT
 
-    def hypothesis(self, state: State) -> Hypothesis | None:
-        if state == DEAD:
+    def hypothesis(self, state: VersionSpace) -> Hypothesis | None:
+        if state == INCONSISTENT:
             return None
         low, high, claim = state.content
         if claim is None:
@@ -116,7 +116,7 @@ class Cuts(OnPoints, HypothesisClass):
     def hypotheses(self) -> Iterator[Hypothesis]:
         return map(self.rule, range(self.size))
 
-    def skeleton(self) -> tuple[list[Hypothesis], list[object]]:
+    def finite_core(self) -> tuple[list[Hypothesis], list[object]]:
         # 2^dimension rules, spread evenly, and a point between each two neighbours: binary search.
         cuts = 1 << self.dimension
         rules = [self.rule(index * (self.size - 1) // (cuts - 1)) for index in range(cuts)]
@@ -178,7 +178,7 @@ class Bins(Cuts):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "edges", Edges(_written(self.edges)).cuts)
-        checked(self.column)
+        checked_column(self.column)
 
     @cached_property
     def grid(self) -> Edges:

@@ -7,13 +7,13 @@ from itertools import chain
 from math import prod
 
 from littlestone.classes.base import (
-    DEAD,
+    INCONSISTENT,
     HypothesisClass,
-    State,
+    VersionSpace,
     checked_class,
-    differ,
+    distinguishes,
+    distinguishing_example,
     points_of,
-    tells_apart,
 )
 from littlestone.classes.dimension import Shattering, refuse_absurd, tabulate
 from littlestone.errors import BadClass, TooLarge
@@ -59,16 +59,16 @@ class Complement(HypothesisClass):
     def mistake_bound(self) -> int:
         return self.of.mistake_bound
 
-    def start(self) -> State:
+    def start(self) -> VersionSpace:
         return self.of.start()
 
-    def restart(self, rule: Hypothesis) -> State:
+    def restart(self, rule: Hypothesis) -> VersionSpace:
         return self.of.restart(negation(rule))
 
-    def learn(self, state: State, x: object, y: object) -> State:
+    def learn(self, state: VersionSpace, x: object, y: object) -> VersionSpace:
         return self.of.learn(state, x, not label(y))
 
-    def hypothesis(self, state: State) -> Hypothesis | None:
+    def hypothesis(self, state: VersionSpace) -> Hypothesis | None:
         rule = self.of.hypothesis(state)
         return None if rule is None else negation(rule)
 
@@ -98,8 +98,8 @@ class Complement(HypothesisClass):
     def domain(self) -> dict[Column, tuple[Plain, ...]]:
         return self.of.domain()
 
-    def skeleton(self) -> tuple[list[Hypothesis], list[object]]:
-        rules, points = self.of.skeleton()
+    def finite_core(self) -> tuple[list[Hypothesis], list[object]]:
+        rules, points = self.of.finite_core()
         return [negation(rule) for rule in rules], points
 
 
@@ -142,33 +142,35 @@ class Union(HypothesisClass):
 
     @cached_property
     def dimension(self) -> int:
-        table = tabulate(*self.skeleton())
+        table = tabulate(*self.finite_core())
         return Shattering(table).dimension(table.everything)
 
     @property
     def mistake_bound(self) -> int:
         return sum(member.mistake_bound + 1 for member in self.members) - 1
 
-    def start(self) -> State:
-        return State(tuple(member.start() for member in self.members))
+    def start(self) -> VersionSpace:
+        return VersionSpace(tuple(member.start() for member in self.members))
 
-    def learn(self, state: State, x: object, y: object) -> State:
-        if state == DEAD:
-            return DEAD
+    def learn(self, state: VersionSpace, x: object, y: object) -> VersionSpace:
+        if state == INCONSISTENT:
+            return INCONSISTENT
         pairs = zip(self.members, state.content, strict=True)
         states = tuple(_corrected(member, part, x, label(y)) for member, part in pairs)
-        return State(states) if any(part != DEAD for part in states) else DEAD
+        return (
+            VersionSpace(states) if any(part != INCONSISTENT for part in states) else INCONSISTENT
+        )
 
-    def hypothesis(self, state: State) -> Hypothesis | None:
-        if state == DEAD:
+    def hypothesis(self, state: VersionSpace) -> Hypothesis | None:
+        if state == INCONSISTENT:
             return None
         rules = (m.hypothesis(part) for m, part in zip(self.members, state.content, strict=True))
         return next((rule for rule in rules if rule is not None), None)
 
     def disagreement(self, one: Hypothesis, other: Hypothesis) -> object:
         found = (member.disagreement(one, other) for member in self.members)
-        x = next((x for x in found if tells_apart(x, one, other)), None)
-        return self.filled(differ(one, other) if x is None else x)
+        x = next((x for x in found if distinguishes(x, one, other)), None)
+        return self.filled(distinguishing_example(one, other) if x is None else x)
 
     def filled(self, x: object) -> object:
         """Return the example with a value for every column that some member reads."""
@@ -220,7 +222,7 @@ class Union(HypothesisClass):
                 merged.setdefault(column, {}).update((encode(value), value) for value in some)
         return {column: tuple(some.values()) for column, some in merged.items()}
 
-    def skeleton(self) -> tuple[list[Hypothesis], list[object]]:
+    def finite_core(self) -> tuple[list[Hypothesis], list[object]]:
         sizes = [member.size for member in self.members]
         if None in sizes:
             # Of a union: Ldim(A or B) <= Ldim(A) + Ldim(B) + 1, hence the upper end.
@@ -235,7 +237,7 @@ class Union(HypothesisClass):
         return list(self.hypotheses()), points_of(domain)
 
 
-def _corrected(member: HypothesisClass, state: State, x: object, y: bool) -> State:
+def _corrected(member: HypothesisClass, state: VersionSpace, x: object, y: bool) -> VersionSpace:
     """Return the state of one member's learner, which learns on its own mistakes only."""
     rule = member.hypothesis(state)
     return state if rule is None or rule(x) == y else member.learn(state, x, y)

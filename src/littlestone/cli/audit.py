@@ -8,12 +8,12 @@ import typer
 from rich.console import Console
 
 from littlestone.classes.specs import parse_spec
-from littlestone.cli.options import AsJson, Cap, PrivateJson, Tolerance, WhichPlan
+from littlestone.cli.options import AsJson, CapOption, PrivateJson, Tolerance, WhichPlan
 from littlestone.cli.terminal import plain_console
 from littlestone.privacy.parameters import BadParameter
 from littlestone.report.result import refuse_file, write_private
 from littlestone.store.run_config import LearnerName as PlannedName
-from littlestone.store.run_config import Task, chosen_for
+from littlestone.store.run_config import LearnRequest, choose_learner
 
 LEAST_EPSILON = 0.01
 """Below it neighbouring streams would have millions of rounds, and a leak take as many runs."""
@@ -31,7 +31,7 @@ def audit(
     per_user: Annotated[
         bool, typer.Option("--user", help="The plan that protects all rounds of a user.")
     ] = False,
-    cap: Cap = None,
+    cap: CapOption = None,
     tolerance: Tolerance = 0.0,
     kind: WhichPlan = "practical",
     shrunk: Annotated[
@@ -63,8 +63,14 @@ def audit(
     What the runs show on a --file is private: it is printed on standard error, or written to the
     file of --private-json, which only its owner may read.
     """
-    from littlestone.audit.runs import Subject, small
-    from littlestone.cli.audit_run import print_computed, print_runs, progress, read_rows, run_audit
+    from littlestone.audit.runs import AuditTarget, small
+    from littlestone.cli.audit_run import (
+        print_computed,
+        print_runs,
+        progress,
+        read_audit_rows,
+        run_audit,
+    )
 
     if epsilon < LEAST_EPSILON:
         raise BadParameter(
@@ -75,13 +81,24 @@ def audit(
     if file is None and private_json is not None:
         raise BadParameter("without a --file nothing is private: take --json, not --private-json")
     refuse_file(private_json)
-    task = Task("", spec, "", epsilon, delta, horizon, "user" if per_user else None, cap, tolerance,
-                _planned_as(learner), kind)  # fmt: skip
+    task = LearnRequest(
+        "",
+        spec,
+        "",
+        epsilon,
+        delta,
+        horizon,
+        "user" if per_user else None,
+        cap,
+        tolerance,
+        _planned_as(learner),
+        kind,
+    )
     cls = parse_spec(spec)
-    plan = chosen_for(task, horizon).plan
+    plan = choose_learner(task, horizon).plan
     plans = small(plan) if shrunk else [plan]
-    subjects = [Subject(learner, cls, each, seed) for each in plans]
-    rows = None if file is None else read_rows(file, cls, label)
+    subjects = [AuditTarget(learner, cls, each, seed) for each in plans]
+    rows = None if file is None else read_audit_rows(file, cls, label)
     try:
         with progress(Console(stderr=True)) as watch:
             found = run_audit(subjects, runs=runs, rows=rows, workers=workers, watch=watch)

@@ -18,9 +18,9 @@ from littlestone.audit.neighbours import (
     for_forests,
     with_a_null_round,
 )
-from littlestone.audit.runs import Neighbours, Row, Subject
+from littlestone.audit.runs import AuditTarget, Neighbours, Row
 from littlestone.classes.base import HypothesisClass
-from littlestone.cli.terminal import table
+from littlestone.cli.terminal import open_table
 from littlestone.data.readers import open_rows
 from littlestone.learners.experts import ExpertsPlan
 from littlestone.learners.plan import Plan
@@ -28,12 +28,12 @@ from littlestone.privacy.parameters import BadParameter
 
 CONFIDENCE = 0.95
 MOST_ROWS = 20_000
-Watch = Callable[[str, int | None, int | None], None]
+ReportProgress = Callable[[str, int | None, int | None], None]
 """Told what is being done, of how many runs, and how many were made."""
 
 
 @dataclass(frozen=True)
-class Audited:
+class AuditResult:
     """What an audit found. The audits of a person's own file are private, the rest is not."""
 
     enumeration: Enumeration
@@ -88,13 +88,13 @@ def audit_to_json(found: Audit) -> dict[str, Any]:
 
 
 def run_audit(
-    subjects: Sequence[Subject],
+    subjects: Sequence[AuditTarget],
     *,
     runs: int,
     rows: list[Row] | None,
     workers: int | None,
-    watch: Watch,
-) -> Audited:
+    watch: ReportProgress,
+) -> AuditResult:
     """Enumerate the first plan, then audit a learner under each; `runs` of 0 leave that out.
 
     The control is run until one pair has shown that it would be seen.
@@ -119,10 +119,10 @@ def run_audit(
                 watch=partial(watch, pair.what, (2 if control is None else 4) * runs),
             )
         )
-    return Audited(enumeration, tuple(audits), rows is not None, subjects[0].name)
+    return AuditResult(enumeration, tuple(audits), rows is not None, subjects[0].name)
 
 
-def _pairs(subject: Subject, rows: list[Row] | None) -> list[Neighbours]:
+def _pairs(subject: AuditTarget, rows: list[Row] | None) -> list[Neighbours]:
     """Neighbours made for a subject, or made from a person's own rows."""
     cls, plan, seed = subject.cls, subject.plan, subject.seed
     if rows is not None:
@@ -136,7 +136,7 @@ def _pairs(subject: Subject, rows: list[Row] | None) -> list[Neighbours]:
     return [replace(pair, every=subject.every) for pair in pairs]
 
 
-def read_rows(source: str, cls: HypothesisClass, label: str | None) -> list[Row]:
+def read_audit_rows(source: str, cls: HypothesisClass, label: str | None) -> list[Row]:
     """A file as rows to audit on; one that cannot be read is a null round."""
     if label is None:
         raise BadParameter("say which column of the file is the --label")
@@ -155,7 +155,7 @@ def read_rows(source: str, cls: HypothesisClass, label: str | None) -> list[Row]
 
 
 @contextmanager
-def progress(console: Console) -> Iterator[Watch]:
+def progress(console: Console) -> Iterator[ReportProgress]:
     """A progress bar; silent where nobody looks."""
     columns = SpinnerColumn(), BarColumn(24), MofNCompleteColumn(), TextColumn("{task.description}")
     with Progress(
@@ -169,10 +169,10 @@ def progress(console: Console) -> Iterator[Watch]:
         yield watch
 
 
-def print_computed(console: Console, found: Audited) -> None:
+def print_computed(console: Console, found: AuditResult) -> None:
     """Print the findings of the enumeration as a table, each with a verdict. Public."""
     console.print("COMPUTED: the output law of the plan's own code, on families of neighbours")
-    exact = table("mechanism", "family", "claim", "largest", "share", "verdict")
+    exact = open_table("mechanism", "family", "claim", "largest", "share", "verdict")
     for f in found.enumeration.findings:
         verdict = "kept" if f.kept else "VIOLATION"
         exact.add_row(f.mechanism, f.family, *_amounts(f), f"{f.share:.4f}", verdict)
@@ -181,9 +181,9 @@ def print_computed(console: Console, found: Audited) -> None:
         console.print(f"  note: {note}")
 
 
-def print_runs(console: Console, found: Audited) -> None:
+def print_runs(console: Console, found: AuditResult) -> None:
     """Print what the runs showed; private where they were on a person's own file."""
-    whose = "PRIVATE: for the data's holder only. " if found.private else ""
+    whose = "PRIVATE: for the data owner only. " if found.private else ""
     console.print(f"\n{whose}RUN: {found.learner} on neighbouring streams")
     for a in found.audits:
         console.print(f"\n  {a.what}")

@@ -16,7 +16,7 @@ from littlestone.cli.compare_run import (
     Sweep,
     notes,
     print_comparison,
-    render,
+    render_comparison,
     run_sweep,
     spending,
     write_figures,
@@ -25,11 +25,11 @@ from littlestone.cli.options import AsJson, PrivateJson, WhichEngine
 from littlestone.cli.terminal import plain_console
 from littlestone.display import library_version
 from littlestone.privacy.parameters import BadParameter
-from littlestone.ray import aside
+from littlestone.ray import redirect_output
 from littlestone.report.result import refuse_file, write_private
 from littlestone.simulate.adversaries import ADVERSARIES
-from littlestone.simulate.registry import CONTENDERS
-from littlestone.simulate.sweeps import Result, lines
+from littlestone.simulate.registry import LEARNERS
+from littlestone.simulate.sweeps import Result, summary_lines
 
 EXAMPLE = (
     "Example: littlestone compare --class points:merchant --learners dpsoa,soa "
@@ -44,7 +44,7 @@ def compare(
         typer.Option("--class", metavar="SPEC", help="As in `dimension --help`; may be repeated."),
     ],
     learners: Annotated[
-        str, typer.Option(help=f"Some of {', '.join(CONTENDERS)}, with commas.")
+        str, typer.Option(help=f"Some of {', '.join(LEARNERS)}, with commas.")
     ] = "dpsoa,soa",
     streams: Annotated[
         str, typer.Option(help=f"Some of {', '.join(ADVERSARIES)}, with commas.")
@@ -109,10 +109,10 @@ def compare(
     if file is None and private_json is not None:
         raise BadParameter("made-up streams have nothing private: take --json, not --private-json")
     refuse_file(private_json)
-    with aside(engine), _watching(Console(stderr=True)) as watch:
+    with redirect_output(engine), _watching(Console(stderr=True)) as watch:
         results = run_sweep(sweep, resume=resume, workers=workers, engine=engine, watch=watch)
     if html is not None:
-        page = render(sweep, results, shlex.join(["littlestone", *sys.argv[1:]]))
+        page = render_comparison(sweep, results, shlex.join(["littlestone", *sys.argv[1:]]))
         if file is not None:
             write_private(html, page)
         else:
@@ -134,7 +134,7 @@ def _as_json(sweep: Sweep, results: list[Result]) -> dict[str, Any]:
     return {
         "version": library_version(),
         "notes": notes(sweep, results),
-        "lines": [line.to_json() for line in lines(results)],
+        "lines": [line.to_json() for line in summary_lines(results)],
         "results": [result.to_json() for result in results],
     }
 

@@ -36,9 +36,17 @@ from littlestone.ray import ray_of
 from littlestone.report.figures import charts, drawn, standalone
 from littlestone.report.html import POLICY, shortened
 from littlestone.simulate.adversaries import ADVERSARIES
-from littlestone.simulate.registry import CONTENDERS
+from littlestone.simulate.registry import LEARNERS
 from littlestone.simulate.streams import Stream
-from littlestone.simulate.sweeps import FILE, Cell, Line, Result, lines, result_from_json, run_cell
+from littlestone.simulate.sweeps import (
+    FILE,
+    Cell,
+    Result,
+    SummaryLine,
+    result_from_json,
+    run_cell,
+    summary_lines,
+)
 
 MOST_ROUNDS = 10**8
 OURS = '{"cell":'
@@ -62,7 +70,7 @@ class Sweep:
     label: str | None = None
 
     def __post_init__(self) -> None:
-        _known("learner", self.learners, CONTENDERS)
+        _known("learner", self.learners, LEARNERS)
         _known("stream", self.streams, ADVERSARIES)
         for name, values in (("--rounds", self.rounds), ("--epsilon", self.epsilons)):
             if not values or not all(value > 0 for value in values):
@@ -240,8 +248,18 @@ def _append(path: Path, result: Result, private: bool) -> None:
         f.write(line)
 
 
-COLUMNS = ("stream", "T", "epsilon", "learner", "median", "worst", "excess", "releases", "rounds/s")
-WIDEST = 120
+TABLE_COLUMNS = (
+    "stream",
+    "T",
+    "epsilon",
+    "learner",
+    "median",
+    "worst",
+    "excess",
+    "releases",
+    "rounds/s",
+)
+WIDEST_CELL = 120
 EXCESS = (
     "Mistakes over seeds: median and worst. Excess: the median over the mistakes of the best rule"
     " that never changes. Releases: those after the first rule, median."
@@ -250,9 +268,9 @@ EXCESS = (
 
 def spending(sweep: Sweep) -> str:
     """What comparing learners on a user's own file has cost, in a sentence."""
-    private = sum(CONTENDERS[name].private for name in sweep.learners)
+    private = sum(LEARNERS[name].private for name in sweep.learners)
     total = sum(sweep.epsilons) * sweep.seeds * private
-    open_ones = ", ".join(name for name in sweep.learners if not CONTENDERS[name].private)
+    open_ones = ", ".join(name for name in sweep.learners if not LEARNERS[name].private)
     told = f" {open_ones} follow the data without noise." if open_ones else ""
     return (
         f"PRIVATE: for studying, not for publishing. Every private learner and seed spends its"
@@ -268,10 +286,10 @@ def notes(sweep: Sweep, results: Sequence[Result]) -> list[str]:
             f"delta = {sweep.delta:g} is above 1 / (10 x rounds): that allows some record of a"
             " stream to be published"
         )
-    return [*said, *vacuous(results)]
+    return [*said, *vacuous_learners(results)]
 
 
-def vacuous(results: Sequence[Result]) -> list[str]:
+def vacuous_learners(results: Sequence[Result]) -> list[str]:
     """The learners whose plans said that they would learn nothing, each once for every epsilon."""
     about: dict[tuple[str, float], set[int]] = {}
     for result in results:
@@ -289,7 +307,7 @@ def print_comparison(console: Console, sweep: Sweep, results: Sequence[Result]) 
     """The table, for people."""
     if sweep.file is not None:
         console.print(spending(sweep) + "\n")
-    found = lines(results)
+    found = summary_lines(results)
     for spec in dict.fromkeys(line.cls for line in found):
         of_class = [line for line in found if line.cls == spec]
         seeds = max(line.seeds for line in of_class)
@@ -298,13 +316,13 @@ def print_comparison(console: Console, sweep: Sweep, results: Sequence[Result]) 
             f" {seeds} seed{'s' * (seeds != 1)}"
         )
         table = Table(box=None, padding=(0, 1, 0, 0), show_edge=False)
-        for name in COLUMNS:
+        for name in TABLE_COLUMNS:
             side: JustifyMethod = "left" if name in ("stream", "learner") else "right"
             table.add_column(name, justify=side, no_wrap=True)
         for line in of_class:
             table.add_row(*cells(line))
-        console.print(table, width=WIDEST)
-        for said in troubles(of_class):
+        console.print(table, width=WIDEST_CELL)
+        for said in unsupported(of_class):
             console.print(f"  {said}")
         console.print()
     console.print(EXCESS)
@@ -312,7 +330,7 @@ def print_comparison(console: Console, sweep: Sweep, results: Sequence[Result]) 
         console.print(f"note: {note}")
 
 
-def cells(line: Line) -> list[str]:
+def cells(line: SummaryLine) -> list[str]:
     """A line of the table."""
     start = [_stream(line), f"{line.rounds:,}", f"{line.epsilon:g}", line.learner]
     if line.trouble:
@@ -332,7 +350,7 @@ def _brief(number: float) -> str:
     return shortened([10**6, round(float(f"{number:.2g}"))])[1]
 
 
-def troubles(found: Sequence[Line]) -> list[str]:
+def unsupported(found: Sequence[SummaryLine]) -> list[str]:
     """Why some learners could not play, each reason once, with the streams it is about."""
     about: dict[tuple[str, str], dict[str, None]] = {}
     for line in found:
@@ -341,11 +359,11 @@ def troubles(found: Sequence[Line]) -> list[str]:
     return [f"{name} on {', '.join(on)}: {why}" for (name, why), on in about.items()]
 
 
-def _stream(line: Line) -> str:
+def _stream(line: SummaryLine) -> str:
     return "file" if line.stream.startswith(FILE) else line.stream
 
 
-def render(sweep: Sweep, results: Sequence[Result], command: str) -> str:
+def render_comparison(sweep: Sweep, results: Sequence[Result], command: str) -> str:
     """The comparison as one HTML file."""
     room = files("littlestone.report")
     style = "".join(room.joinpath(f"{n}.css").read_text("utf-8") for n in ("report", "curves"))
@@ -384,15 +402,15 @@ def _figures(results: Sequence[Result]) -> list[Markup]:
 
 
 def _table(results: Sequence[Result]) -> Markup:
-    found = lines(results)
-    names = ["class", *COLUMNS]
+    found = summary_lines(results)
+    names = ["class", *TABLE_COLUMNS]
     rows = [[line.cls, *cells(line)] for line in found]
     return element(
         "section",
         element("h2", "In numbers"),
         element("p", EXCESS),
         _grid(names, rows),
-        *(element("p", said, class_="note") for said in troubles(found)),
+        *(element("p", said, class_="note") for said in unsupported(found)),
     )
 
 
@@ -410,7 +428,7 @@ def _provenance(sweep: Sweep, command: str) -> Markup:
         ["littlestone", library_version()],
         ["delta", f"{sweep.delta:g}"],
         ["seeds", f"1 to {sweep.seeds}, of the streams and of the coins; the noise is secret"],
-        *([name, CONTENDERS[name].what] for name in sweep.learners),
+        *([name, LEARNERS[name].what] for name in sweep.learners),
     ]
     return element(
         "section", element("h2", "Where this comes from"), _grid(["what", "value"], rows)

@@ -6,10 +6,10 @@ from rich.console import Console
 
 from littlestone.classes.rules import Rules
 from littlestone.cli.run import run
-from littlestone.cli.terminal import print_outcome, print_plan, print_private, watching
+from littlestone.cli.terminal import print_plan, print_private, print_result, progress_bar
 from littlestone.learners.plan import Plan
-from littlestone.simulate.telemetry import COLUMNS, NOISE, SHARE, write_events
-from littlestone.store.run_config import Task, chosen_for
+from littlestone.simulate.telemetry import NOISE, SHARE, TELEMETRY_COLUMNS, write_events
+from littlestone.store.run_config import LearnRequest, choose_learner
 
 EVENTS = 300_000
 EPSILON, DELTA, TOLERANCE = 1.0, 1e-7, 0.01
@@ -32,15 +32,15 @@ def run_demo(console: Console, private: Console, folder: Path) -> None:
     console.rule("1. The stream")
     start = write_events(events, EVENTS)
     console.print(
-        f"\n{EVENTS:,} events of an app, each with {', '.join(COLUMNS)}, and whether it"
+        f"\n{EVENTS:,} events of an app, each with {', '.join(TELEMETRY_COLUMNS)}, and whether it"
         f"\nfailed. From event {start:,} on a bad version is about, on {SHARE:.0%} of the devices;"
         f" {NOISE:.0%} of the"
         "\nlabels are wrong. Every event is somebody's: none may show in what is published.\n"
     )
-    spec = "rules:" + ",".join(COLUMNS)
+    spec = "rules:" + ",".join(TELEMETRY_COLUMNS)
     console.rule("2. The plan, made before looking")
     console.print()
-    task = Task(
+    task = LearnRequest(
         str(events),
         spec,
         "failed",
@@ -51,14 +51,14 @@ def run_demo(console: Console, private: Console, folder: Path) -> None:
         report=folder / "report.html",
         force=True,
     )
-    theorem = Plan.theorem(Rules(COLUMNS), EPSILON, DELTA, EVENTS)
-    print_plan(console, chosen_for(task, EVENTS), theorem)
+    theorem = Plan.theorem(Rules(TELEMETRY_COLUMNS), EPSILON, DELTA, EVENTS)
+    print_plan(console, choose_learner(task, EVENTS), theorem)
     console.print()
     console.rule("3. Learning: a rule is published before each event")
-    with watching(Console(stderr=True)) as watch:
+    with progress_bar(Console(stderr=True)) as watch:
         outcome = run(task, watch)
     console.print()
-    print_outcome(console, outcome)
+    print_result(console, outcome)
     print_private(private, outcome)
     console.print()
     console.rule("4. Now yours")

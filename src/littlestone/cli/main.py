@@ -25,15 +25,15 @@ from littlestone.cli import serve as serving
 from littlestone.cli import show as viewing
 from littlestone.cli.options import (
     AsJson,
-    Cap,
+    CapOption,
     Delta,
     Epsilon,
-    Label,
+    LabelOption,
     PrivateJson,
     Seed,
     Spec,
     Tolerance,
-    User,
+    UserOption,
     WhichEngine,
     WhichLearner,
     WhichPlan,
@@ -41,18 +41,18 @@ from littlestone.cli.options import (
 )
 from littlestone.cli.terminal import (
     plain_console,
-    print_outcome,
     print_plan,
     print_private,
-    watching,
+    print_result,
+    progress_bar,
 )
-from littlestone.display import counted, library_version
+from littlestone.display import library_version, plural
 from littlestone.errors import LittlestoneError
 from littlestone.hypotheses.values import to_json
 from littlestone.learners.plan import Plan
 from littlestone.privacy.parameters import BadParameter
 from littlestone.report.result import refuse_file
-from littlestone.store.run_config import Task, chosen_for
+from littlestone.store.run_config import LearnRequest, choose_learner
 
 GRAMMAR = (specs.__doc__ or "").split("\n\n", 1)[1].replace("\n\n    ", "\n\n\b\n    ")
 
@@ -117,7 +117,7 @@ def _print_dimension(cls: HypothesisClass, found: dict[str, Any], tree: MistakeT
     lines = {
         "class": found["class"],
         "Littlestone dimension": cls.dimension,
-        "hypotheses": "unbounded" if cls.size is None else counted(cls.size),
+        "hypotheses": "unbounded" if cls.size is None else plural(cls.size),
         "without privacy": f"at most {cls.mistake_bound} mistakes",
     }
     for name, value in lines.items():
@@ -149,14 +149,14 @@ def learn(
         ),
     ],
     spec: Spec = None,
-    label: Label = None,
+    label: LabelOption = None,
     epsilon: Epsilon = 1.0,
     delta: Delta = 1e-6,
     horizon: Annotated[
         int | None, typer.Option(help="Rounds to plan for; by default the rows of the file.")
     ] = None,
-    user: User = None,
-    cap: Cap = None,
+    user: UserOption = None,
+    cap: CapOption = None,
     tolerance: Tolerance = 0.0,
     learner: WhichLearner = "auto",
     plan: WhichPlan = "practical",
@@ -203,19 +203,19 @@ def learn(
 
     A row that cannot be read becomes a null round and keeps its place. What is printed on standard
     output is public. The report, and what is printed under PRIVATE on standard error (mistakes,
-    null rounds), belong to the data's holder. A second run on the same data spends again, unless
+    null rounds), belong to the data owner. A second run on the same data spends again, unless
     --db goes on with the first: then each row is learned once, and a file is recognised by its
     rows, whatever its name. Then, too, a last line without a line feed waits for the next run: it
     may be unfinished.
     """
     from littlestone.cli.run import run, run_stored
-    from littlestone.ray import aside
+    from littlestone.ray import redirect_output
 
     if db is None or not db.exists():
         asked = {"which --class of rules to learn": spec, "which column is the --label": label}
         if missing := [what for what, said in asked.items() if said is None]:
             raise BadParameter(f"say {', and '.join(missing)}")
-    task = Task(
+    task = LearnRequest(
         file, spec or "", label or "", epsilon, delta, horizon, user, cap, tolerance, learner, plan,
         seed, strict, format_, out, report, private_json, force, engine, workers, given(context),
         again=again, new_rows=new_rows, complete=complete, verify=verify,
@@ -223,7 +223,7 @@ def learn(
     task.refuse_without_store(db)
     refuse_file(private_json, force)
     try:
-        with aside(engine), watching(Console(stderr=True)) as watch:
+        with redirect_output(engine), progress_bar(Console(stderr=True)) as watch:
             outcome = run(task, watch) if db is None else run_stored(task, db, watch)
     except KeyboardInterrupt:
         typer.echo(_stopped(db), err=True)
@@ -231,7 +231,7 @@ def learn(
     if as_json:
         typer.echo(json.dumps({"public": outcome.public()}, ensure_ascii=False))
     else:
-        print_outcome(plain_console(), outcome)
+        print_result(plain_console(), outcome)
     sys.stdout.flush()
     print_private(plain_console(stderr=True), outcome)
 
@@ -251,7 +251,7 @@ def plan(
     per_user: Annotated[
         bool, typer.Option("--user", help="Protect all rounds of a user together.")
     ] = False,
-    cap: Cap = None,
+    cap: CapOption = None,
     tolerance: Tolerance = 0.0,
     learner: WhichLearner = "auto",
     kind: WhichPlan = "practical",
@@ -259,9 +259,20 @@ def plan(
 ) -> None:
     """Every constant of a learner before it sees any data: what is proved, what is hoped, where the
     budget goes, and what the paper's theorem would ask for."""
-    task = Task("", spec, "", epsilon, delta, horizon, "user" if per_user else None, cap, tolerance,
-                learner, kind)  # fmt: skip
-    chosen = chosen_for(task, horizon)
+    task = LearnRequest(
+        "",
+        spec,
+        "",
+        epsilon,
+        delta,
+        horizon,
+        "user" if per_user else None,
+        cap,
+        tolerance,
+        learner,
+        kind,
+    )
+    chosen = choose_learner(task, horizon)
     theorem = Plan.theorem(specs.parse_spec(spec), epsilon, delta, max(2, horizon))
     if as_json:
         asked = dict(theorem.lines())

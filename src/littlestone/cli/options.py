@@ -13,10 +13,10 @@ Spec = Annotated[
 ]
 Epsilon = Annotated[float, typer.Option(help="The privacy budget: 1 is a usual choice.")]
 Delta = Annotated[float, typer.Option(help="Well below 1 / (10 x rounds).")]
-User = Annotated[
+UserOption = Annotated[
     str | None, typer.Option(metavar="COLUMN", help="Protect all rounds of a user together.")
 ]
-Cap = Annotated[
+CapOption = Annotated[
     int | None, typer.Option(help="Rounds a user has at most; later ones are null rounds.")
 ]
 Tolerance = Annotated[
@@ -26,7 +26,7 @@ WhichPlan = Annotated[PlanName, typer.Option("--plan", help="What the constants 
 WhichLearner = Annotated[
     LearnerName, typer.Option(help="By default what the class, budget and unit recommend.")
 ]
-Label = Annotated[
+LabelOption = Annotated[
     str | None, typer.Option(metavar="COLUMN", help="The column of 0 and 1, or true and false.")
 ]
 Seed = Annotated[int | None, typer.Option(help="Of the forest's coins, which are not secret.")]

@@ -21,15 +21,21 @@ from typing import Any
 
 from littlestone.classes.base import HypothesisClass
 from littlestone.classes.specs import parse_spec
-from littlestone.data.blocks import BadStream, Block, SomeRows, Start, Sums
-from littlestone.data.readers import UNFINISHED, Rows, is_parquet, open_rows
+from littlestone.data.blocks import BadStream, Block, Checksums, RowSpan, Start
+from littlestone.data.readers import UNFINISHED, RowReader, is_parquet, open_rows
 from littlestone.privacy.parameters import BadParameter
 from littlestone.ray import Ray, ray_of
-from littlestone.report.html import render
-from littlestone.report.result import Outcome, refuse_file, report_of, write_private
+from littlestone.report.html import render_report
+from littlestone.report.result import RunResult, refuse_file, report_of, write_private
 from littlestone.store.files import refuse_leftovers
 from littlestone.store.releases_file import ReleasesFile
-from littlestone.store.run_config import Chosen, RowsAway, Task, chosen_for, learn_block
+from littlestone.store.run_config import (
+    LearnerChoice,
+    LearnRequest,
+    RemoteBlock,
+    choose_learner,
+    learn_block,
+)
 from littlestone.store.serialization import BadStore, OldCopy
 from littlestone.store.store import Source, Store, create, open_store, read_store
 
@@ -42,10 +48,10 @@ UNCHANGED = (
 )
 """From public things only: the releases and the plan."""
 
-Watch = Callable[[Outcome], None]
+ProgressCallback = Callable[[RunResult], None]
 
 
-def run(task: Task, watch: Watch) -> Outcome:
+def run(task: LearnRequest, watch: ProgressCallback) -> RunResult:
     """Do what a task asks; `watch` is told how it goes after every block."""
     cls = parse_spec(task.spec)
     refuse_existing(task, task.out, task.report)
@@ -53,9 +59,9 @@ def run(task: Task, watch: Watch) -> Outcome:
     with rows_of(task, cls, engine) as rows:
         notes: list[str] = []
         with noting(notes):
-            chosen = chosen_for(task, horizon_of(task, rows))
+            chosen = choose_learner(task, horizon_of(task, rows))
             learner = chosen.make(cls, task.seed, watched=task.report is not None, engine=engine)
-        outcome = Outcome(task, chosen, learner, rows.length, notes=notes + vacuous(chosen))
+        outcome = RunResult(task, chosen, learner, rows.length, notes=notes + vacuous_note(chosen))
         with ReleasesFile(task.out, str(learner.guarantee)) as file:
             file.begin()
             file.publish(learner.releases)
@@ -66,19 +72,19 @@ def run(task: Task, watch: Watch) -> Outcome:
                     file.publish(learner.releases)
                     watch(outcome)
                 note_bad_rows(outcome, block)
-    if len(learner.releases) == 1 and not task.tolerance and not vacuous(chosen):
+    if len(learner.releases) == 1 and not task.tolerance and not vacuous_note(chosen):
         outcome.notes.append(UNCHANGED)
     finish(outcome)
     return outcome
 
 
-def refuse_existing(task: Task, *paths: Path | None) -> None:
+def refuse_existing(task: LearnRequest, *paths: Path | None) -> None:
     """Nothing is overwritten unasked."""
     for path in paths:
         refuse_file(path, task.force)
 
 
-def engine_for(task: Task) -> Ray | None:
+def engine_for(task: LearnRequest) -> Ray | None:
     """Where trees are to grow, if not here."""
     if task.engine is not None:
         return ray_of(task.engine, task.workers)
@@ -88,17 +94,17 @@ def engine_for(task: Task) -> Ray | None:
 
 
 def rows_of(
-    task: Task, cls: HypothesisClass, engine: Ray | None, stored: bool = False
-) -> Rows[Any]:
+    task: LearnRequest, cls: HypothesisClass, engine: Ray | None, stored: bool = False
+) -> RowReader[Any]:
     """The rows that a task is about; Parquet is read where the trees grow.
 
     For a store checksums are found on the way, and what is unfinished at the end of a text file is
     left for a later run, unless the file is said to be complete.
     """
     if engine is not None and is_parquet(task.source, task.format):
-        from littlestone.ray.rows import open_far_rows
+        from littlestone.ray.rows import open_remote_rows
 
-        return open_far_rows(
+        return open_remote_rows(
             engine,
             task.source,
             cls,
@@ -128,29 +134,29 @@ def noting(notes: list[str]) -> Iterator[None]:
     notes += [str(warning.message) for warning in caught]
 
 
-def vacuous(chosen: Chosen) -> list[str]:
+def vacuous_note(chosen: LearnerChoice) -> list[str]:
     """What a plan says when it can do nothing."""
     return [f"{value}; {why}" for what, value, why in chosen.plan.lines() if what == "vacuous"]
 
 
-def note_bad_rows(outcome: Outcome, block: SomeRows) -> None:
-    """Keep the first few rows that could not be read, for the data's holder."""
+def note_bad_rows(outcome: RunResult, block: RowSpan) -> None:
+    """Keep the first few rows that could not be read, for the data owner."""
     outcome.bad_rows += block.bad[: MOST_BAD_ROWS - len(outcome.bad_rows)]
 
 
-def finish(outcome: Outcome) -> None:
+def finish(outcome: RunResult) -> None:
     """Say what the end of the stream has to say, and write the report."""
     learner = outcome.learner
     if learner.final is not None and learner.rounds > outcome.chosen.plan.horizon:
         outcome.notes.append(learner.final)
     if outcome.task.report is not None:
-        write_private(outcome.task.report, render(report_of(outcome)))
+        write_private(outcome.task.report, render_report(report_of(outcome)))
     if outcome.task.private_json is not None:
         private = json.dumps(outcome.private(), ensure_ascii=False)
         write_private(outcome.task.private_json, private + "\n")
 
 
-def horizon_of(task: Task, rows: Rows[Any]) -> int:
+def horizon_of(task: LearnRequest, rows: RowReader[Any]) -> int:
     """The rounds to plan for: what was said, or the rows of the file."""
     if task.horizon is not None:
         return task.horizon
@@ -162,7 +168,7 @@ def horizon_of(task: Task, rows: Rows[Any]) -> int:
     return max(1, rows.length)
 
 
-def parts(block: Block | RowsAway, rounds: int) -> Iterator[Block | RowsAway]:
+def parts(block: Block | RemoteBlock, rounds: int) -> Iterator[Block | RemoteBlock]:
     """A block in parts: short ones while the stream is young, so that there is something to see.
     Rows that are elsewhere come in such parts."""
     if not isinstance(block, Block):
@@ -183,7 +189,7 @@ LEAST_TAIL, MOST_TAIL = 4096, 1 << 18
 were compared before, so that a log that grows by a row at a time is checked by more than one."""
 
 
-def run_stored(task: Task, path: Path, watch: Watch) -> Outcome:
+def run_stored(task: LearnRequest, path: Path, watch: ProgressCallback) -> RunResult:
     """Do what a task asks, in a store; go on with it if there is one."""
     if path.exists():
         about = read_store(path).about
@@ -200,7 +206,7 @@ def run_stored(task: Task, path: Path, watch: Watch) -> Outcome:
             if path.exists():
                 store = open_store(path, engine=engine)
             else:
-                chosen = chosen_for(task, horizon_of(task, rows), cls)
+                chosen = choose_learner(task, horizon_of(task, rows), cls)
                 store = create(path, task, chosen, cls=cls, engine=engine)
         with store, ReleasesFile(task.out, store.guarantee_up_to, store.run) as file:
             try:
@@ -209,8 +215,8 @@ def run_stored(task: Task, path: Path, watch: Watch) -> Outcome:
                 store.condemn()
                 raise
             horizon = store.about.chosen.plan.horizon
-            outcome = Outcome(task, store.about.chosen, store.learner, horizon, notes=notes)
-            outcome.notes += vacuous(store.about.chosen)
+            outcome = RunResult(task, store.about.chosen, store.learner, horizon, notes=notes)
+            outcome.notes += vacuous_note(store.about.chosen)
             source = recognised(store, rows, task, outcome.notes)
             before, outcome.repeats = store.learner.rounds, store.repeats
             watch(outcome)
@@ -232,7 +238,7 @@ def run_stored(task: Task, path: Path, watch: Watch) -> Outcome:
     return outcome
 
 
-def recognised(store: Store, rows: Rows[Any], task: Task, notes: list[str]) -> Source:
+def recognised(store: Store, rows: RowReader[Any], task: LearnRequest, notes: list[str]) -> Source:
     """Return the source that a file is, if its rows were learned before; otherwise a new one.
 
     The rule, which docs/limits.md tells too: a file is a known source if its first rows are the
@@ -243,9 +249,9 @@ def recognised(store: Store, rows: Rows[Any], task: Task, notes: list[str]) -> S
     ----------
     store : Store
         What was learned before.
-    rows : Rows
+    rows : RowReader
         The file. Its first block is looked at.
-    task : Task
+    task : LearnRequest
         What is asked: `again` to learn known rows once more, `new_rows` to recognise no rows under
         another name, nor others under this one.
     notes : list of str
@@ -279,7 +285,7 @@ def recognised(store: Store, rows: Rows[Any], task: Task, notes: list[str]) -> S
     return known if name == STANDARD_INPUT else known._replace(name=name)
 
 
-def _known(sources: list[Source], rows: Rows[Any], name: str) -> Source | None:
+def _known(sources: list[Source], rows: RowReader[Any], name: str) -> Source | None:
     """The source that begins with the same rows, if there is one: of that name rather than of
     another, with more rows rather than fewer."""
     named = [source for source in sources if source.name == name != STANDARD_INPUT]
@@ -299,7 +305,7 @@ def _known(sources: list[Source], rows: Rows[Any], name: str) -> Source | None:
 
 
 def _begun_before(
-    sources: list[Source], rows: Rows[Any], name: str, notes: list[str]
+    sources: list[Source], rows: RowReader[Any], name: str, notes: list[str]
 ) -> Source | None:
     """The source of this name that begins with the same rows, if there is one: `--new-rows` began
     it and was interrupted, and the same command is given again."""
@@ -323,13 +329,13 @@ def _begun_before(
     return found
 
 
-def _agrees(source: Source, rows: Rows[Any], name: str) -> bool:
+def _agrees(source: Source, rows: RowReader[Any], name: str) -> bool:
     """Whether a file begins with the rows of a source."""
     first = rows.beginning
     count, sums = source.rows, source.sums
     if count > len(first):
         count = max((mark for mark in source.marks if mark <= len(first)), default=0)
-        sums = source.marks.get(count, Sums())
+        sums = source.marks.get(count, Checksums())
     if source.name == name != STANDARD_INPUT:
         is_enough = count > 0
     else:
@@ -338,7 +344,7 @@ def _agrees(source: Source, rows: Rows[Any], name: str) -> bool:
     return is_enough and first.part(0, count).sums() == sums
 
 
-def _refuse_shorter(source: Source, rows: Rows[Any], name: str) -> None:
+def _refuse_shorter(source: Source, rows: RowReader[Any], name: str) -> None:
     count = len(rows.beginning)
     if source.name == name:
         raise BadStore(
@@ -382,16 +388,18 @@ class _Rest:
     compared with what was learned. A pipe, a file in another's place and `--verify` take the whole.
     """
 
-    def __init__(self, rows: Rows[Any], source: Source, outcome: Outcome, watch: Watch) -> None:
+    def __init__(
+        self, rows: RowReader[Any], source: Source, outcome: RunResult, watch: ProgressCallback
+    ) -> None:
         self._rows, self._source, self._outcome, self._watch = rows, source, outcome, watch
         known = rows.identity(source.rows)
         same_file = known is not None and known == source.identity
         self._seeks = same_file and not outcome.task.verify
         self._marks = _marks_of(rows.beginning)
-        self._row, self._start, self._tail = 0, Start(0), Sums()
+        self._row, self._start, self._tail = 0, Start(0), Checksums()
 
-    def __iter__(self) -> Iterator[tuple[Block | RowsAway | None, Source]]:
-        rows, source, found = self._rows, self._source, Sums()
+    def __iter__(self) -> Iterator[tuple[Block | RemoteBlock | None, Source]]:
+        rows, source, found = self._rows, self._source, Checksums()
         expected = source.tail if self._seeks else source.sums
         blocks = self._blocks()
         for whole in blocks:
@@ -428,17 +436,17 @@ class _Rest:
         self._row = start.row
         return self._rows.after(start, lambda done, of: self._tell(f"{done / of:.0%} unpacked"))
 
-    def _pass(self, part: SomeRows) -> Sums:
+    def _pass(self, part: RowSpan) -> Checksums:
         """Go past some rows; their checksums."""
         sums = part.sums()
         is_long = len(part) >= LEAST_TAIL or self._row - self._start.row > MOST_TAIL
         if is_long or not self._tail:
-            self._start, self._tail = part.start(self._row), Sums()
+            self._start, self._tail = part.start(self._row), Checksums()
         self._tail += sums
         self._row += len(part)
         return sums
 
-    def _reached(self, sums: Sums) -> Source:
+    def _reached(self, sums: Checksums) -> Source:
         return self._source._replace(
             identity=self._rows.identity(self._row),
             rows=self._row,
@@ -453,9 +461,9 @@ class _Rest:
         self._watch(self._outcome)
 
 
-def _marks_of(beginning: SomeRows) -> dict[int, Sums]:
+def _marks_of(beginning: RowSpan) -> dict[int, Checksums]:
     """The checksums of the first 32, 64, 128, ... rows."""
-    marks, count = dict[int, Sums](), LEAST_MARK
+    marks, count = dict[int, Checksums](), LEAST_MARK
     while count <= len(beginning):
         marks[count] = beginning.part(0, count).sums()
         count *= 2

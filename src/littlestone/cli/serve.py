@@ -8,21 +8,21 @@ import typer
 
 from littlestone.classes.specs import parse_spec
 from littlestone.cli.options import (
-    Cap,
+    CapOption,
     Delta,
     Epsilon,
-    Label,
+    LabelOption,
     Seed,
     Spec,
     Tolerance,
-    User,
+    UserOption,
     WhichLearner,
     WhichPlan,
     given,
 )
 from littlestone.privacy.parameters import BadParameter
 from littlestone.store.files import refuse_leftovers
-from littlestone.store.run_config import Task, chosen_for
+from littlestone.store.run_config import LearnRequest, choose_learner
 from littlestone.store.store import Store, create, open_store, read_store
 
 EXAMPLE = (
@@ -40,12 +40,12 @@ def serve(
     context: typer.Context,
     db: Annotated[Path, typer.Argument(metavar="RUN.DB", help="The learner's file.")],
     spec: Spec = None,
-    label: Label = None,
+    label: LabelOption = None,
     horizon: Annotated[int | None, typer.Option(help="Rounds to plan for.")] = None,
     epsilon: Epsilon = 1.0,
     delta: Delta = 1e-6,
-    user: User = None,
-    cap: Cap = None,
+    user: UserOption = None,
+    cap: CapOption = None,
     tolerance: Tolerance = 0.0,
     learner: WhichLearner = "auto",
     plan: WhichPlan = "practical",
@@ -97,10 +97,10 @@ def serve(
     try:
         from littlestone.service.app import make_app
         from littlestone.service.connections import admission
-        from littlestone.service.dependencies import Keys, read_tokens
+        from littlestone.service.dependencies import TokenRoles, read_tokens
         from littlestone.service.limits import Limits
-        from littlestone.service.server import bound, is_loopback, server_for
-        from littlestone.service.server import serve as run
+        from littlestone.service.server import is_loopback, listening_socket, server_for
+        from littlestone.service.server import run_server as run
     except ModuleNotFoundError as error:
         if error.name not in ("fastapi", "uvicorn", "starlette", "pydantic"):
             raise
@@ -109,14 +109,14 @@ def serve(
         most_body, most_rows, most_fields, rate, queue, watchers, most_public_body, watchers_each,
         most_connections, head_timeout, idle_timeout, body_timeout,
     )  # fmt: skip
-    task = Task(
+    task = LearnRequest(
         str(db), spec or "", label or "", epsilon, delta, horizon, user, cap, tolerance, learner,
         plan, seed, given=given(context),
     )  # fmt: skip
     secrets = tokens or db.with_name(f"{db.name}.tokens")
-    with bound(host, port) as listening:
+    with listening_socket(host, port) as listening:
         admitted = admission(limits, trusted_proxy or ())  # refuses before the store is taken over
-        keys = Keys(read_tokens(secrets))
+        keys = TokenRoles(read_tokens(secrets))
         app = make_app(_store(db, task), keys, limits, hosts=(host, *(host_name or ())))
         if not is_loopback(host):
             typer.echo(OPEN.format(host=host), err=True)
@@ -127,7 +127,7 @@ def serve(
     typer.echo("stopped: what was acknowledged is in the file, and the service can go on from it")
 
 
-def _store(path: Path, task: Task) -> Store:
+def _store(path: Path, task: LearnRequest) -> Store:
     """The learner's file, opened or begun."""
     if path.exists():
         read_store(path).about.refuse_other(task, path)  # before it is taken over
@@ -138,4 +138,4 @@ def _store(path: Path, task: Task) -> Store:
     if task.horizon is None or missing:
         raise BadParameter(f"{path} is not there yet: to begin it, say {', '.join(missing)}")
     cls = parse_spec(task.spec)
-    return create(path, task, chosen_for(task, task.horizon, cls), cls=cls)
+    return create(path, task, choose_learner(task, task.horizon, cls), cls=cls)

@@ -9,11 +9,11 @@ import typer
 from rich.console import Console
 
 from littlestone.cli.options import AsJson, PrivateJson
-from littlestone.cli.terminal import PRIVATE, plain_console, table
+from littlestone.cli.terminal import PRIVATE, open_table, plain_console
 from littlestone.report.result import counts_in_words, counts_of, refuse_file, write_private
 from littlestone.store.releases_file import release_to_json
 from littlestone.store.serialization import OLD_COPY
-from littlestone.store.store import Shown, read_store
+from littlestone.store.store import StoreView, read_store
 
 EXAMPLE = "Example: littlestone show run.db --private"
 MOST_RULES, MOST_VOTES = 20, 8
@@ -46,7 +46,7 @@ def show(
         _print_private(plain_console(stderr=True), shown)
 
 
-def public(shown: Shown) -> dict[str, Any]:
+def public(shown: StoreView) -> dict[str, Any]:
     """What may be published, as JSON data."""
     published, chosen = shown.published, shown.about.chosen
     return {
@@ -63,9 +63,9 @@ def public(shown: Shown) -> dict[str, Any]:
     } | ({"old_copy": OLD_COPY} if shown.old_copy else {})
 
 
-def hidden(shown: Shown) -> dict[str, Any]:
-    """What belongs to the data's holder, as JSON data."""
-    live, last = shown.saved.live, shown.saved.trace.new[-1:]
+def hidden(shown: StoreView) -> dict[str, Any]:
+    """What belongs to the data owner, as JSON data."""
+    live, last = shown.saved.state, shown.saved.trace.new[-1:]
     return {
         **counts_of(
             shown.published.rounds,
@@ -82,10 +82,10 @@ def hidden(shown: Shown) -> dict[str, Any]:
     }
 
 
-def _print_public(console: Console, shown: Shown) -> None:
+def _print_public(console: Console, shown: StoreView) -> None:
     found = public(shown)
     console.print("PUBLIC: the rules, and the rounds from which they stood")
-    rules = table("from round", "published rule")
+    rules = open_table("from round", "published rule")
     for release in shown.published.releases[-MOST_RULES:]:
         rules.add_row(f"{release.round:,}", str(release.rule))
     console.print(rules)
@@ -99,7 +99,7 @@ def _print_public(console: Console, shown: Shown) -> None:
         console.print(f"  {OLD_COPY}")
 
 
-def _print_private(console: Console, shown: Shown) -> None:
+def _print_private(console: Console, shown: StoreView) -> None:
     found = hidden(shown)
     console.print(f"\n{PRIVATE}")
     for line in counts_in_words(found):

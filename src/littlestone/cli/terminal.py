@@ -9,11 +9,11 @@ from rich.table import Table
 from rich.text import Text
 
 from littlestone.learners.plan import TheoremPlan
-from littlestone.report.result import Outcome, counts_in_words, ledger_rows
-from littlestone.store.run_config import Chosen
+from littlestone.report.result import RunResult, counts_in_words, ledger_rows
+from littlestone.store.run_config import LearnerChoice
 
 LONGEST_RULE = 48
-PRIVATE = "PRIVATE: for the data's holder only"
+PRIVATE = "PRIVATE: for the data owner only"
 
 
 def plain_console(stderr: bool = False) -> Console:
@@ -35,7 +35,7 @@ class _Rounds(ProgressColumn):
 
 
 @contextmanager
-def watching(console: Console) -> Iterator[Callable[[Outcome], None]]:
+def progress_bar(console: Console) -> Iterator[Callable[[RunResult], None]]:
     """A progress bar with the published rule and the budget; silent where nobody looks.
 
     What is to be known before anything is spent is said at once, wherever that goes.
@@ -46,13 +46,13 @@ def watching(console: Console) -> Iterator[Callable[[Outcome], None]]:
     ) as bar:
         task = bar.add_task("", total=None)
 
-        def watch(outcome: Outcome) -> None:
+        def watch(outcome: RunResult) -> None:
             for note in outcome.untold_notes():
                 bar.console.print(f"note: {note}", markup=False, highlight=False, soft_wrap=True)
             learner = outcome.learner
             repeats = outcome.guarantee.repeats
             spent = learner.spent.for_group(repeats)
-            rule = Text(clipped(str(learner.hypothesis))).plain.replace("[", r"\[")
+            rule = Text(clip_line(str(learner.hypothesis))).plain.replace("[", r"\[")
             budget = (
                 f"epsilon {float(spent.epsilon):.3g} of {float(learner.plan.epsilon) * repeats:.3g}"
             )
@@ -66,16 +66,16 @@ def watching(console: Console) -> Iterator[Callable[[Outcome], None]]:
         yield watch
 
 
-def clipped(sentence: str) -> str:
+def clip_line(sentence: str) -> str:
     """A sentence that fits a line."""
     return sentence if len(sentence) <= LONGEST_RULE else sentence[: LONGEST_RULE - 1] + "…"
 
 
-def print_outcome(console: Console, outcome: Outcome) -> None:
+def print_result(console: Console, outcome: RunResult) -> None:
     """Print what is public of a run."""
     learner, task = outcome.learner, outcome.task
     console.print("PUBLIC: the rules, and the rounds from which they stood")
-    rules = table("from round", "published rule")
+    rules = open_table("from round", "published rule")
     for release in learner.releases[-20:]:
         rules.add_row(f"{release.round:,}", str(release.rule))
     console.print(rules)
@@ -87,7 +87,7 @@ def print_outcome(console: Console, outcome: Outcome) -> None:
         console.print(f"  releases written to {task.out}")
 
 
-def print_private(console: Console, outcome: Outcome) -> None:
+def print_private(console: Console, outcome: RunResult) -> None:
     """Print what is private of a run, for standard error: see `plain_console`."""
     learner, task = outcome.learner, outcome.task
     console.print(f"\n{PRIVATE}")
@@ -104,21 +104,21 @@ def print_private(console: Console, outcome: Outcome) -> None:
         console.print(f"\nnote: {note}")
 
 
-def print_plan(console: Console, chosen: Chosen, theorem: TheoremPlan) -> None:
+def print_plan(console: Console, chosen: LearnerChoice, theorem: TheoremPlan) -> None:
     """A plan as a table, and what the theorem would ask for."""
     console.print(f"{chosen.learner_name}. {chosen.why}\n")
-    constants = table("what", "value", "why")
+    constants = open_table("what", "value", "why")
     for line in chosen.plan.lines():
         constants.add_row(*line)
     console.print(constants)
     console.print("\nWhat the paper's proof would ask for (powers of two; nobody can run it):")
-    numbers = table("what", "value")
+    numbers = open_table("what", "value")
     for name, value in theorem.lines():
         numbers.add_row(name, value)
     console.print(numbers)
 
 
-def table(*names: str) -> Table:
+def open_table(*names: str) -> Table:
     """An open table with these columns."""
     made = Table(box=None, padding=(0, 2, 0, 2), show_edge=False)
     for name in names:

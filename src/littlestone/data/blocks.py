@@ -44,7 +44,7 @@ Matrix = tuple[int, ...]
 """32 columns, each 32 bits."""
 
 
-class Sums(tuple[tuple[int, int], ...]):
+class Checksums(tuple[tuple[int, int], ...]):
     """The CRC-32 of each column of some rows, and the bytes that it was taken over.
 
     `+` gives those of the rows of both, one after the other.
@@ -57,26 +57,28 @@ class Sums(tuple[tuple[int, int], ...]):
     True
     """
 
-    def __new__(cls, columns: Iterable[tuple[int, int]] = ()) -> "Sums":
+    def __new__(cls, columns: Iterable[tuple[int, int]] = ()) -> "Checksums":
         return super().__new__(cls, columns)
 
-    def __add__(self, other: "Sums") -> "Sums":  # type: ignore[override]
+    def __add__(self, other: "Checksums") -> "Checksums":  # type: ignore[override]
         if not self or not other:
             return self or other
         pairs = zip(self, other, strict=True)
-        return Sums((joined(a, b, more), length + more) for (a, length), (b, more) in pairs)
+        return Checksums(
+            (crc_combine(a, b, more), length + more) for (a, length), (b, more) in pairs
+        )
 
     def __str__(self) -> str:
         return " ".join(f"{crc:08x}:{length:x}" for crc, length in self)
 
     @classmethod
-    def from_text(cls, text: str) -> "Sums":
+    def from_text(cls, text: str) -> "Checksums":
         """Read what `str` wrote."""
         columns = (column.split(":") for column in text.split())
         return cls((int(crc, 16), int(length, 16)) for crc, length in columns)
 
 
-def joined(first: int, second: int, length: int) -> int:
+def crc_combine(first: int, second: int, length: int) -> int:
     """The CRC-32 of a text that ends with `length` bytes whose CRC-32 is `second`, if that of the
     part before is `first`.
 
@@ -112,7 +114,7 @@ def _times(matrix: Matrix, vector: int) -> int:
 NULL = -1
 """The label of a null round."""
 
-Array = npt.NDArray[Any]
+AnyArray = npt.NDArray[Any]
 
 
 class BadStream(LittlestoneError, ValueError):
@@ -135,7 +137,7 @@ class Start(NamedTuple):
     line: int = 0
 
 
-class SomeRows(Protocol):
+class RowSpan(Protocol):
     """Consecutive rows, here or elsewhere."""
 
     def __len__(self) -> int: ...
@@ -151,13 +153,13 @@ class SomeRows(Protocol):
     def nulls_before(self, stop: int) -> int:
         """How many there are among the first rows. Private."""
 
-    def part(self, start: int, stop: int) -> "SomeRows":
+    def part(self, start: int, stop: int) -> "RowSpan":
         """Some of the rows. What is told about bad rows stays with the whole."""
 
     def start(self, row: int) -> Start:
         """Where the first of the rows begins, if `row` rows of the source come before it."""
 
-    def sums(self) -> Sums:
+    def sums(self) -> Checksums:
         """The checksum of each column, which can be joined to those of the rows before."""
 
 
@@ -170,7 +172,7 @@ class Block:
     broken to tell. `bad` tells about the first null rounds, `nulls` is how many there are.
     """
 
-    columns: dict[str, Array]
+    columns: dict[str, AnyArray]
     labels: npt.NDArray[np.int8]
     users: npt.NDArray[np.object_] | None
     bad: tuple[BadRow, ...]
@@ -201,7 +203,7 @@ class Block:
         """How many null rounds there are among the first rows."""
         return int((self.labels[:stop] == NULL).sum())
 
-    def sums(self) -> Sums:
+    def sums(self) -> Checksums:
         """The checksum of each column, the same however the rows are cut into blocks.
 
         >>> def rows(*names):
@@ -209,22 +211,22 @@ class Block:
         >>> rows("x", "y").sums() == rows("x").sums() + rows("y").sums()
         True
         """
-        return Sums((crc32(text), len(text)) for text in self.spelt())
+        return Checksums((crc32(text), len(text)) for text in self.row_bytes())
 
-    def spelt(self) -> list[bytes]:
+    def row_bytes(self) -> list[bytes]:
         """Labels, columns and users as bytes, the same however the rows are cut into blocks."""
         users = [] if self.users is None else [self.users]
         return [self.labels.tobytes(), *map(_spelt, [*self.columns.values(), *users])]
 
 
-def _spelt(column: Array) -> bytes:
+def _spelt(column: AnyArray) -> bytes:
     """The values of a column, whatever array they are in: a missing one in a block makes it another
     sort of array."""
     return "".join(f"{value}\0" for value in column.tolist()).encode("utf-8", "surrogatepass")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ColumnSchema:
     """What is to be read: the class's columns with their kinds, the label, and perhaps the user."""
 
     cls: HypothesisClass
@@ -272,7 +274,7 @@ def _separator(names: list[str]) -> str:
     return f" Is it cut at {other!r}? Fields are cut at commas, or with --format tsv at tabs."
 
 
-def wanted(cls: HypothesisClass, label: str, user: str | None) -> Wanted:
+def column_schema(cls: HypothesisClass, label: str, user: str | None) -> ColumnSchema:
     """What a class needs of a file, refused where a file could not give it.
 
     >>> from littlestone.classes.rules import Rules
@@ -291,10 +293,10 @@ def wanted(cls: HypothesisClass, label: str, user: str | None) -> Wanted:
         raise BadStream(f"column {label!r} is the label: a class that reads it would only copy it")
     if label == user:
         raise BadStream(f"column {label!r} is named as the label and as the user: it can be one")
-    return Wanted(cls, named, label, user)
+    return ColumnSchema(cls, named, label, user)
 
 
-def shown(cell: object) -> str:
+def quoted(cell: object) -> str:
     """A cell in a sentence, not too long.
 
     >>> shown("abc"), len(shown("long" * 1000))
@@ -312,7 +314,7 @@ def _listed(names: list[str]) -> str:
 Faults = dict[int, str]
 """By row of a piece: the first thing that is wrong with it."""
 
-MOST_KEPT = 100
+MOST_FAULTS_KEPT = 100
 """The most bad rows that a block tells about."""
 
 
@@ -320,7 +322,7 @@ MOST_KEPT = 100
 class Piece:
     """Some consecutive rows, the line of each, and what is wrong with those that are null."""
 
-    columns: dict[str, Array]
+    columns: dict[str, AnyArray]
     labels: npt.NDArray[np.int8]
     users: npt.NDArray[np.object_] | None
     lines: npt.NDArray[np.intp]
@@ -344,15 +346,15 @@ class Piece:
 
     def block(self) -> Block:
         """The rows as a block."""
-        kept = sorted(self.faults)[:MOST_KEPT]
+        kept = sorted(self.faults)[:MOST_FAULTS_KEPT]
         bad = tuple(BadRow(int(self.lines[row]), self.faults[row]) for row in kept)
         nulls = int(np.count_nonzero(self.labels == NULL))
         return Block(self.columns, self.labels, self.users, bad, nulls, self.places)
 
 
 def piece_of(
-    wanted: Wanted,
-    columns: dict[str, Array],
+    wanted: ColumnSchema,
+    columns: dict[str, AnyArray],
     labels: npt.NDArray[np.int8],
     users: npt.NDArray[np.object_] | None,
     faults: Faults,
@@ -362,7 +364,7 @@ def piece_of(
     labels[list(faults)] = NULL
     unread = np.flatnonzero((labels != NULL) & ~readable_rows(wanted.cls, columns))
     labels[unread] = NULL
-    for row in unread[:MOST_KEPT].tolist():
+    for row in unread[:MOST_FAULTS_KEPT].tolist():
         faults[row] = why_unread(wanted.cls, row_of(columns, row))
     return Piece(columns, labels, users, lines, faults)
 
@@ -410,7 +412,7 @@ def _joined(pieces: list[Piece]) -> Piece:
 
 
 Cells = Sequence[Any]
-Read = tuple[Array, Iterable[int]]
+Read = tuple[AnyArray, Iterable[int]]
 
 WRONG: dict[Kind, str] = {
     "value": "is not a plain value in UTF-8",
@@ -425,21 +427,23 @@ _PLAIN = {NoneType, bool, int, float, str}
 
 
 def read_cells(
-    wanted: Wanted,
+    wanted: ColumnSchema,
     cells: Mapping[str, Cells],
     faults: Faults,
     lines: npt.NDArray[np.intp],
 ) -> Piece:
     """The piece that columns of raw cells make."""
     columns = read_columns(wanted, cells, faults)
-    labels = _noted(cells, wanted.label, WRONG["truth"], faults, labels_of)
+    labels = _noted(cells, wanted.label, WRONG["truth"], faults, label_cells)
     users = None
     if wanted.user is not None:
-        users = _noted(cells, wanted.user, "does not name a user", faults, users_of)
+        users = _noted(cells, wanted.user, "does not name a user", faults, user_cells)
     return piece_of(wanted, columns, labels, users, faults, lines)
 
 
-def read_columns(wanted: Wanted, cells: Mapping[str, Cells], faults: Faults) -> dict[str, Array]:
+def read_columns(
+    wanted: ColumnSchema, cells: Mapping[str, Cells], faults: Faults
+) -> dict[str, AnyArray]:
     """The columns that the class reads; what is wrong with a row is noted among the faults."""
     return {
         name: _noted(cells, name, WRONG[kind], faults, _READERS[kind])
@@ -453,14 +457,14 @@ def _noted(
     wrong: str,
     faults: Faults,
     read: Callable[[Cells], Read],
-) -> Array:
+) -> AnyArray:
     array, rows = read(cells[name])
     for row in rows:
-        faults.setdefault(row, f"column {name!r}: {shown(cells[name][row])} {wrong}")
+        faults.setdefault(row, f"column {name!r}: {quoted(cells[name][row])} {wrong}")
     return array
 
 
-def values(cells: Cells) -> Read:
+def value_cells(cells: Cells) -> Read:
     """Values as they stand. Bytes that were not UTF-8, and lists or objects of JSON, are wrong.
 
     >>> values(["a", 7, None, ["list"]])
@@ -487,15 +491,15 @@ def _is_text(text: str) -> bool:
     return True
 
 
-def users_of(cells: Cells) -> Read:
+def user_cells(cells: Cells) -> Read:
     """Who the rows are from: values, but neither empty nor missing."""
-    array, _ = values(cells)
+    array, _ = value_cells(cells)
     nobody = [row for row, cell in enumerate(array) if cell in (None, "") or cell != cell]
     array[nobody] = None
     return array, nobody
 
 
-def numbers(cells: Cells) -> Read:
+def number_cells(cells: Cells) -> Read:
     """Return cells as 64-bit floats; a missing number is NaN.
 
     >>> numbers(["7", " 1e3", "", "abc"])
@@ -516,17 +520,17 @@ def numbers(cells: Cells) -> Read:
     return array, wrong
 
 
-def truths(cells: Cells) -> Read:
+def truth_cells(cells: Cells) -> Read:
     """Truth values; a missing one is wrong.
 
     >>> truths(["0", "TRUE", 1, ""])
     (array([False,  True,  True, False]), [3])
     """
-    array, wrong = labels_of(cells)
+    array, wrong = label_cells(cells)
     return array == 1, wrong
 
 
-def labels_of(cells: Cells) -> tuple[npt.NDArray[np.int8], list[int]]:
+def label_cells(cells: Cells) -> tuple[npt.NDArray[np.int8], list[int]]:
     """Labels: 0, 1, true or false, as numbers or as text; anything else is `NULL`.
 
     >>> labels_of([True, "0.0", "False", "yes"])
@@ -544,7 +548,7 @@ def labels_of(cells: Cells) -> tuple[npt.NDArray[np.int8], list[int]]:
 
 
 _READERS: dict[Kind, Callable[[Cells], Read]] = {
-    "value": values,
-    "number": numbers,
-    "truth": truths,
+    "value": value_cells,
+    "number": number_cells,
+    "truth": truth_cells,
 }

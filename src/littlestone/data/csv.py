@@ -23,7 +23,7 @@ from operator import itemgetter
 import numpy as np
 import numpy.typing as npt
 
-from littlestone.data.blocks import BadStream, Faults, Wanted
+from littlestone.data.blocks import BadStream, ColumnSchema, Faults
 from littlestone.data.text import Split
 
 MOST_LINES = 100
@@ -37,7 +37,7 @@ _NOT_TEXT = re.compile("[\x00-\x08\x0e-\x1f\ud800-\udfff]")
 class Delimited:
     """Text with a delimiter between cells and a header in its first line."""
 
-    def __init__(self, name: str, wanted: Wanted, delimiter: str = ",") -> None:
+    def __init__(self, name: str, wanted: ColumnSchema, delimiter: str = ",") -> None:
         self.name, self.wanted, self.delimiter = name, wanted, delimiter
         self.width = 0
         cell = f'(?:"(?:[^"]|"")*"|[^"{delimiter}]*)'

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from littlestone.data.blocks import Cells, Faults, Wanted, shown
+from littlestone.data.blocks import Cells, ColumnSchema, Faults, quoted
 from littlestone.data.text import LOOKED_AT, Split
 
 _NOTHING = object()
@@ -19,7 +19,7 @@ _NOTHING = object()
 class JsonLines:
     """Objects, one a line, whose keys are the columns."""
 
-    def __init__(self, name: str, wanted: Wanted) -> None:
+    def __init__(self, name: str, wanted: ColumnSchema) -> None:
         self.name, self.wanted = name, wanted
 
     def begin(self, lines: list[str]) -> int:
@@ -72,7 +72,7 @@ def only_objects(values: Sequence[Any], faults: Faults) -> list[dict[str, Any]]:
         return list(values)
     for at, value in enumerate(values):
         if not isinstance(value, dict):
-            faults[at] = f"{shown(value)} is not an object of JSON"
+            faults[at] = f"{quoted(value)} is not an object of JSON"
     return [value if isinstance(value, dict) else {} for value in values]
 
 

@@ -17,19 +17,19 @@ import numpy.typing as npt
 from littlestone.data.blocks import (
     NULL,
     WRONG,
-    Array,
+    AnyArray,
     BadStream,
     Block,
+    ColumnSchema,
     Faults,
     Piece,
     Start,
-    Wanted,
     in_blocks,
-    labels_of,
-    numbers,
+    label_cells,
+    number_cells,
     piece_of,
-    shown,
-    values,
+    quoted,
+    value_cells,
 )
 from littlestone.hypotheses.rows import Kind
 
@@ -39,7 +39,7 @@ class ParquetRows:
 
     unit, unfinished = "row", 0
 
-    def __init__(self, path: str, name: str, wanted: Wanted) -> None:
+    def __init__(self, path: str, name: str, wanted: ColumnSchema) -> None:
         self.name, self.wanted = name, wanted
         self.files = [ParquetFile(one, wanted) for one in files_below(path)]
         if not self.files:
@@ -89,7 +89,7 @@ class ParquetRows:
 class ParquetFile:
     """What the footer of a file says, checked against what is wanted of it."""
 
-    def __init__(self, path: str, wanted: Wanted) -> None:
+    def __init__(self, path: str, wanted: ColumnSchema) -> None:
         self.path, self._wanted = path, wanted
         with self._opened("not a Parquet file") as file:
             self._check(file.schema_arrow)
@@ -176,14 +176,14 @@ def files_below(path: str) -> list[str]:
     ]
 
 
-def piece_of_table(wanted: Wanted, table: Any, first: int) -> Piece:
+def piece_of_table(wanted: ColumnSchema, table: Any, first: int) -> Piece:
     """The rows of an Arrow table, of which the first has this number, as a class reads them."""
     cells = {name: _decoded(table.column(name)) for name in wanted.names}
     faults: Faults = {}
 
     def noted(name: str, wrong: str, rows: npt.NDArray[np.intp]) -> None:
         for row in rows.tolist():
-            cell = shown(_scalar(cells[name][row]))
+            cell = quoted(_scalar(cells[name][row]))
             faults.setdefault(row, f"column {name!r}: {cell} {wrong}")
 
     columns = {}
@@ -241,10 +241,10 @@ def _decoded(column: Any) -> Any:
 
 
 _NONE_WRONG = np.zeros(0, dtype=np.intp)
-Read = tuple[Array, npt.NDArray[np.intp]]
+ReadColumn = tuple[AnyArray, npt.NDArray[np.intp]]
 
 
-def _values(column: Any) -> Read:
+def _values(column: Any) -> ReadColumn:
     """Values in their own type; with a missing one among them, as objects."""
     if _is_text(column.type):
         return _texts(column)
@@ -256,14 +256,14 @@ def _values(column: Any) -> Read:
     return array, _NONE_WRONG
 
 
-def _texts(column: Any) -> Read:
+def _texts(column: Any) -> ReadColumn:
     from pyarrow import ArrowException
 
     try:
         return column.to_numpy(zero_copy_only=False), _NONE_WRONG
     except (UnicodeDecodeError, ArrowException):  # some text is not UTF-8
         raw = [_scalar(cell) for cell in column]
-        array, wrong = values(raw)
+        array, wrong = value_cells(raw)
         return array, np.array(wrong, dtype=np.intp)
 
 
@@ -275,12 +275,12 @@ def _scalar(cell: Any) -> object:
         return cell.as_buffer().to_pybytes().decode("utf-8", "surrogateescape")
 
 
-def _numbers(column: Any) -> Read:
+def _numbers(column: Any) -> ReadColumn:
     import pyarrow
 
     if _is_text(column.type) or pyarrow.types.is_decimal(column.type):
         # Decimals one by one as well: a cast makes 0.30000000000000004 of 0.3.
-        array, wrong = numbers([_scalar(cell) for cell in column])
+        array, wrong = number_cells([_scalar(cell) for cell in column])
         return array, np.array(list(wrong), dtype=np.intp)
     floats = column.cast(pyarrow.float64(), safe=False)
     return floats.to_numpy(zero_copy_only=False), _NONE_WRONG
@@ -288,7 +288,7 @@ def _numbers(column: Any) -> Read:
 
 def _labels(column: Any) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.intp]]:
     if _is_text(column.type):
-        array, wrong = labels_of([_scalar(cell) for cell in column])
+        array, wrong = label_cells([_scalar(cell) for cell in column])
         return array, np.array(wrong, dtype=np.intp)
     found, _ = _numbers(column)
     array = np.full(len(found), NULL, dtype=np.int8)
@@ -296,12 +296,12 @@ def _labels(column: Any) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.intp]]:
     return array, np.flatnonzero(array == NULL)
 
 
-def _truths(column: Any) -> Read:
+def _truths(column: Any) -> ReadColumn:
     array, wrong = _labels(column)
     return array == 1, wrong
 
 
-def _users(column: Any) -> Read:
+def _users(column: Any) -> ReadColumn:
     found, _ = _values(column)
     array = found.astype(object)
     nobody = (array == None) | (array == "") | (array != array)  # noqa: E711

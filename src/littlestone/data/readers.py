@@ -15,7 +15,15 @@ from types import TracebackType
 from typing import Generic, Protocol, Self, TypeVar
 
 from littlestone.classes.base import HypothesisClass
-from littlestone.data.blocks import BadRow, BadStream, Block, SomeRows, Start, Wanted, wanted
+from littlestone.data.blocks import (
+    BadRow,
+    BadStream,
+    Block,
+    ColumnSchema,
+    RowSpan,
+    Start,
+    column_schema,
+)
 from littlestone.data.csv import Delimited
 from littlestone.data.jsonl import JsonLines
 from littlestone.data.parquet import ParquetRows
@@ -31,11 +39,11 @@ _SHOWN = 3
 _FORMATS = {"csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "ndjson": "jsonl", "parquet": "parquet"}
 
 
-Some = TypeVar("Some", bound=SomeRows)
-SomeOut = TypeVar("SomeOut", bound=SomeRows, covariant=True)
+SpanT = TypeVar("SpanT", bound=RowSpan)
+SpanOutT = TypeVar("SpanOutT", bound=RowSpan, covariant=True)
 
 
-class _Source(Protocol[SomeOut]):
+class _Source(Protocol[SpanOutT]):
     """An open file; `unit` is what its rows are counted in."""
 
     unit: str
@@ -47,12 +55,12 @@ class _Source(Protocol[SomeOut]):
 
     def blocks(
         self, size: int, start: Start | None = None, passing: Passing = ...
-    ) -> Iterator[SomeOut]: ...
+    ) -> Iterator[SpanOutT]: ...
 
     def close(self) -> None: ...
 
 
-class Rows(Generic[Some]):
+class RowReader(Generic[SpanT]):
     """The rows of a file in blocks, once.
 
     A context manager: leaving it closes the file, as reading to the end does. `beginning` are the
@@ -63,20 +71,20 @@ class Rows(Generic[Some]):
     def __init__(
         self,
         name: str,
-        source: _Source[Some],
+        source: _Source[SpanT],
         strict: bool,
         block_rows: int,
         beginning: Block | None = None,
     ) -> None:
         self.name = name
         self._source, self._strict, self._size = source, strict, block_rows
-        self._rest: Iterator[Some] | None = None
+        self._rest: Iterator[SpanT] | None = None
         try:
             self._blocks = self._checked(source.blocks(block_rows))
-            looked: list[Some] = [] if beginning is not None else self._first(self._blocks)
+            looked: list[SpanT] = [] if beginning is not None else self._first(self._blocks)
             first = looked if beginning is None else [beginning]
             self._refuse_unreadable(first)
-            self.beginning: SomeRows = first[0]
+            self.beginning: RowSpan = first[0]
             size = block_rows if beginning is None else BEGINNING
             self.is_whole = len(self.beginning) < size
             self._rest = chain(looked, self._blocks)
@@ -99,10 +107,10 @@ class Rows(Generic[Some]):
         which cannot be read from a place on."""
         return self._source.identity(rows)
 
-    def __iter__(self) -> Iterator[Some]:
+    def __iter__(self) -> Iterator[SpanT]:
         return self._once()
 
-    def after(self, start: Start, passing: Passing = ignore) -> Iterator[Some]:
+    def after(self, start: Start, passing: Passing = ignore) -> Iterator[SpanT]:
         """Return the rows from a place on instead of from the first.
 
         Parameters
@@ -116,13 +124,13 @@ class Rows(Generic[Some]):
         self._blocks.close()
         return self._checked(self._source.blocks(self._size, start, passing))
 
-    def _once(self) -> Iterator[Some]:
+    def _once(self) -> Iterator[SpanT]:
         if self._rest is None:
             raise BadStream(f"{self.name}: these rows have been read: open the file again")
         blocks, self._rest = self._rest, None
         return blocks
 
-    def _checked(self, blocks: Iterator[Some]) -> Generator[Some]:
+    def _checked(self, blocks: Iterator[SpanT]) -> Generator[SpanT]:
         try:
             for block in blocks:
                 if self._strict and block.nulls:
@@ -134,16 +142,16 @@ class Rows(Generic[Some]):
         finally:
             self.close()
 
-    def _first(self, blocks: Iterator[Some]) -> list[Some]:
+    def _first(self, blocks: Iterator[SpanT]) -> list[SpanT]:
         """The first blocks, of a thousand rows or all."""
-        first: list[Some] = []
+        first: list[SpanT] = []
         rows = 0
         while rows < LOOKED_AT and (block := next(blocks, None)) is not None:
             rows += len(block)
             first.append(block)
         return first
 
-    def _refuse_unreadable(self, first: Sequence[SomeRows]) -> None:
+    def _refuse_unreadable(self, first: Sequence[RowSpan]) -> None:
         """Refuse a file when most of its first rows cannot be read."""
         rows = nulls = 0
         for block in first:
@@ -188,7 +196,7 @@ def open_rows(
     block_rows: int = 65536,
     format: str | None = None,  # noqa: A002
     growing: bool = False,
-) -> Rows[Block]:
+) -> RowReader[Block]:
     """The labelled rows of a file, as a class reads them.
 
     `path` is a file, a folder of Parquet files, or "-" for standard input. The format is told by
@@ -208,14 +216,14 @@ def open_rows(
     if block_rows < 1:
         raise ValueError(f"a block has at least one row: block_rows is {block_rows}")
     name = "standard input" if str(path) == STDIN else str(path)
-    source = _source(str(path), name, wanted(cls, label, user), format, growing)
-    return Rows(name, source, strict, block_rows)
+    source = _source(str(path), name, column_schema(cls, label, user), format, growing)
+    return RowReader(name, source, strict, block_rows)
 
 
 def _source(
     path: str,
     name: str,
-    wanted: Wanted,
+    wanted: ColumnSchema,
     format: str | None,  # noqa: A002
     growing: bool,
 ) -> _Source[Block]:

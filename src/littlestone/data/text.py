@@ -2,7 +2,7 @@
 
 A line ends at a line feed, or at the end of the file; a line feed at the very end begins no further
 line. A byte that is not UTF-8 becomes a lone surrogate, which spoils the cell it is in and nothing
-else. A line of more than `LONGEST` bytes is replaced by a short one that no format can read.
+else. A line of more than `LONGEST_LINE` bytes is replaced by a short one that no format can read.
 
 Text files: lines become records, records become pieces of the stream, whatever the format.
 
@@ -26,22 +26,22 @@ from littlestone.data.blocks import (
     BadStream,
     Block,
     Cells,
+    ColumnSchema,
     Faults,
     Piece,
     Start,
-    Wanted,
     in_blocks,
     read_cells,
 )
 
-LONGEST = 1 << 20
+LONGEST_LINE = 1 << 20
 """The most bytes of a line."""
 
 _PIECE = 1 << 15
-"""The most bytes that are read at a time: no more than `LONGEST`."""
+"""The most bytes that are read at a time: no more than `LONGEST_LINE`."""
 
 _LINE_FEED = 10
-_TOO_LONG = f"<a line of more than {LONGEST} bytes>".encode()
+_TOO_LONG = f"<a line of more than {LONGEST_LINE} bytes>".encode()
 
 
 class Bytes(Protocol):
@@ -89,14 +89,14 @@ def chunks_of(file: Bytes, at: int = 0) -> Iterator[Chunk]:
             whole = _bounded(held + data[:first]) + data[first:end]
             held = data[end:]
             yield Chunk(whole, at - len(held))
-        elif len(held) <= LONGEST:
+        elif len(held) <= LONGEST_LINE:
             held += data
     if held:
         yield Chunk(_bounded(held), at)
 
 
 def _bounded(line: bytes) -> bytes:
-    return line if len(line) <= LONGEST else _TOO_LONG
+    return line if len(line) <= LONGEST_LINE else _TOO_LONG
 
 
 def lines_of(chunk: bytes) -> list[str]:
@@ -134,7 +134,7 @@ class TextFormat(Protocol):
     """What CSV and JSON lines differ in."""
 
     @property
-    def wanted(self) -> Wanted:
+    def wanted(self) -> ColumnSchema:
         """What is to be read."""
         ...
 

@@ -1,6 +1,6 @@
 """Membership: which entries of a column are one of some values, vectorised.
 
-Promises: `among(array, values)` is ``key_of(entry) in keys`` for each entry, whatever the array.
+Promises: `isin(array, values)` is ``key_of(entry) in keys`` for each entry, whatever the array.
 """
 
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ _FEW = 8
 """Up to how many values one comparison for each is faster than a search."""
 
 
-def among(array: npt.NDArray[Any], values: Iterable[Plain]) -> Mask:
+def isin(array: npt.NDArray[Any], values: Iterable[Plain]) -> Mask:
     """Return which entries are one of the values.
 
     Parameters

@@ -20,13 +20,13 @@ import numpy as np
 
 from littlestone.errors import BadClass, BadExample
 from littlestone.hypotheses.base import ALWAYS, NEVER, Constant, Hypothesis
-from littlestone.hypotheses.isin import among
+from littlestone.hypotheses.isin import isin
 from littlestone.hypotheses.numbers import Number, compare_all, number_of, simplest
 from littlestone.hypotheses.rows import (
     Column,
     as_batch,
     batch_length,
-    checked,
+    checked_column,
     checked_columns,
     column_of,
     each,
@@ -65,7 +65,7 @@ class OneOf(Hypothesis):
         return key_of(value_of(x, self.column)) in self._keys
 
     def predict(self, X: Any) -> Mask:
-        return among(column_of(X, self.column), self.values)
+        return isin(column_of(X, self.column), self.values)
 
     def mentions(self) -> dict[Column, tuple[Plain, ...]]:
         return {self.column: self.values}
@@ -117,7 +117,7 @@ def one_of(values: Iterable[object], column: Column = None) -> Hypothesis:
     distinct = {encode(value): value for value in map(canonical, values)}
     if not distinct:
         return NEVER
-    return OneOf(tuple(distinct[key] for key in sorted(distinct)), checked(column))
+    return OneOf(tuple(distinct[key] for key in sorted(distinct)), checked_column(column))
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,7 +199,7 @@ def steps(below: bool, cuts: Iterable[Number], column: Column = None) -> Hypothe
     found = tuple(simplest(cut) for cut in cuts)
     if any(one >= other for one, other in pairwise(found)):
         raise BadClass(f"cuts must increase: {found} do not")
-    return Steps(bool(below), found, checked(column)) if found else Constant(bool(below))
+    return Steps(bool(below), found, checked_column(column)) if found else Constant(bool(below))
 
 
 def between(low: Number | None, high: Number | None, column: Column = None) -> Hypothesis:
@@ -352,7 +352,7 @@ class AtLeast(Hypothesis):
         return sum(hits) >= self.count
 
     def predict(self, X: Any) -> Mask:
-        hits = [among(column_of(X, name), [value]) for name, value in self.pairs]
+        hits = [isin(column_of(X, name), [value]) for name, value in self.pairs]
         return np.asarray(np.sum(hits, axis=0, dtype=np.intp) >= self.count)
 
     def mentions(self) -> dict[Column, tuple[Plain, ...]]:

@@ -33,7 +33,7 @@ Column = str | None
 """The column a family reads; None when the example is the value itself."""
 
 
-def checked(column: Column) -> Column:
+def checked_column(column: Column) -> Column:
     """Return the name of a column; raise `BadClass` unless it is a string or None."""
     if column is None or (isinstance(column, str) and column):
         return column
@@ -304,7 +304,7 @@ def as_batch(X: Any, reads: Mapping[Column, Kind] | None = None) -> Batch:
 
     Returns
     -------
-    Batch
+    KeyedBatch
         An array of values, or an array for each column.
 
     Raises
@@ -371,14 +371,14 @@ def part_of(batch: Batch, rows: Any) -> Batch:
 
     Parameters
     ----------
-    batch : Batch
+    batch : KeyedBatch
         The batch.
     rows : slice or numpy.ndarray
         Which rows: a slice, a mask, or indices.
 
     Returns
     -------
-    Batch
+    KeyedBatch
         The rows; of a slice, as views.
 
     Examples
@@ -396,7 +396,7 @@ def row_of(batch: Batch, row: int) -> object:
 
     Parameters
     ----------
-    batch : Batch
+    batch : KeyedBatch
         The batch.
     row : int
         The index of the example.

@@ -17,11 +17,11 @@ import numpy as np
 from littlestone.classes.base import HypothesisClass, checked_class, kinds_of, predict_rows
 from littlestone.hypotheses.base import Hypothesis
 from littlestone.hypotheses.rows import as_batch
-from littlestone.learners.base import EventLearner, Live, Release
-from littlestone.learners.plan_table import Line, Planned
+from littlestone.learners.base import EventLearner, Release, StateData
+from littlestone.learners.plan_table import PlanLine, PlanTable
 from littlestone.learners.replay import Prefix
-from littlestone.learners.rounds import Rounds, Stretch
-from littlestone.learners.runners import Publish, Watch
+from littlestone.learners.rounds import RoundBatch, Rounds
+from littlestone.learners.runners import BallotWatcher, Publish
 from littlestone.learners.tree import fresh_seed
 from littlestone.learners.vote_model import Selection
 from littlestone.privacy.accounting import Cost, per_release
@@ -35,16 +35,16 @@ EVEN = 0.5
 TREES_A_VOTE = 2
 """Trees per vote that a release needs: with more, the first rule keeps more votes than the new one
 gets; with fewer, mistakes fall into the same trees."""
-LONGEST = 10**6
+MOST_ROUNDS = 10**6
 """Rounds to plan for, at most: T rounds take some T^2 steps."""
 MOST_SUMMED = 10**6
 """Terms that are added up one by one; more of them have a formula."""
-STEPS = 3
+SEARCH_STEPS = 3
 """Iterations of the search for a horizon; two are enough."""
 
 
 @dataclass(frozen=True)
-class EveryRoundPlan(Planned):
+class EveryRoundPlan(PlanTable):
     """Hold the constants of a learner that releases at every round.
 
     Parameters
@@ -107,10 +107,10 @@ class EveryRoundPlan(Planned):
         BadParameter
             If a parameter is out of range.
         """
-        if whole(horizon, "horizon", least=1) > LONGEST:
+        if whole(horizon, "horizon", least=1) > MOST_ROUNDS:
             raise BadParameter(
-                f"a release at every round reads the whole stream each time: at most {LONGEST:,} "
-                f"rounds, not {horizon:,}. Take DPSOA, which has no such limit"
+                f"a release at every round reads the whole stream each time: at most "
+                f"{MOST_ROUNDS:,} rounds, not {horizon:,}. Take DPSOA, which has no such limit"
             )
         exact = planned_epsilon(epsilon, horizon, of=f"{horizon:,} releases")
         total = Cost(exact, planned_delta(delta))
@@ -129,42 +129,44 @@ class EveryRoundPlan(Planned):
 
     @property
     def not_vacuous_from(self) -> int | None:
-        """Estimate the horizon from which on the plan is not vacuous; None beyond `LONGEST`.
+        """Estimate the horizon from which on the plan is not vacuous; None beyond `MOST_ROUNDS`.
 
         With the best number of trees, the mistakes needed grow a little faster than the square root
         of the horizon.
         """
         horizon = self.horizon
-        for _ in range(STEPS):
+        for _ in range(SEARCH_STEPS):
             needed = EveryRoundPlan.of(self.epsilon, self.delta, horizon).mistakes_needed or 0
             horizon = max(1, math.ceil(needed**2 / horizon))
-            if horizon > LONGEST:
+            if horizon > MOST_ROUNDS:
                 return None
         return horizon
 
-    def lines(self) -> Iterator[Line]:
+    def lines(self) -> Iterator[PlanLine]:
         """Yield the rows of the plan table."""
         pair = f"epsilon {float(self.epsilon):g}, delta {float(self.delta):g}"
-        yield Line("privacy: proved", pair, "replace-one, per event; any stream")
-        yield Line("releases", f"{self.horizon:,}", "one a round: they add up")
-        yield Line("trees", f"{self.trees:,} of one leaf", "a fresh forest at every round")
-        yield Line("votes a release needs", f"{self.votes_needed:,}", "for 99 %")
+        yield PlanLine("privacy: proved", pair, "replace-one, per event; any stream")
+        yield PlanLine("releases", f"{self.horizon:,}", "one a round: they add up")
+        yield PlanLine("trees", f"{self.trees:,} of one leaf", "a fresh forest at every round")
+        yield PlanLine("votes a release needs", f"{self.votes_needed:,}", "for 99 %")
         if self.mistakes_needed is not None:
-            yield Line(
+            yield PlanLine(
                 "mistakes needed", f"about {self.mistakes_needed:,}", "several may share a tree"
             )
-        yield Line("first release at round", f"{self.first:,}", "earlier there are too few votes")
-        yield Line("horizon", f"{self.horizon:,} rounds", "then the last rule stands")
+        yield PlanLine(
+            "first release at round", f"{self.first:,}", "earlier there are too few votes"
+        )
+        yield PlanLine("horizon", f"{self.horizon:,} rounds", "then the last rule stands")
         if self.vacuous:
             enough = self.not_vacuous_from
             rounds = f"from about {enough:,} rounds on, or" if enough else "it takes"
-            yield Line(
+            yield PlanLine(
                 "vacuous",
                 "a release needs more mistakes than there are rounds",
                 f"the first rule will stand: {rounds} a larger epsilon, or DPSOA",
             )
         else:
-            yield Line("utility: heuristic", "no prediction", "measure it on synthetic streams")
+            yield PlanLine("utility: heuristic", "no prediction", "measure it on synthetic streams")
 
 
 def rounds_to_reach(some: int, trees: int) -> int | None:
@@ -212,7 +214,7 @@ class EveryRoundRunner:
         The first round after which the trees are queried.
     publish : Publish
         Called when the published rule changes.
-    watch : Watch
+    watch : ProgressCallback
         Called after each query, with private votes.
     """
 
@@ -224,34 +226,34 @@ class EveryRoundRunner:
         rule: Hypothesis,
         first: int,
         publish: Publish,
-        watch: Watch,
+        watch: BallotWatcher,
     ) -> None:
         self.forest, self.gate, self.rule = forest, gate, rule
         self.mistakes = 0
         self._cls, self._first, self._publish, self._watch = cls, first, publish, watch
 
-    def live(self) -> Live:
+    def get_state(self) -> StateData:
         """Return the runner's own state; the gate, the rule and the prefix have theirs."""
         return {"mistakes": self.mistakes}
 
-    def revive(self, live: Live, releases: Sequence[Release]) -> None:
+    def load_state(self, live: StateData, releases: Sequence[Release]) -> None:
         """Load the runner's own state; gate and prefix are loaded already.
 
         Parameters
         ----------
-        live : Live
-            What `live` returned.
+        live : StateData
+            What `get_state` returned.
         releases : Sequence of Release
             Everything published so far.
         """
         self.mistakes, self.rule = live["mistakes"], releases[-1].rule
 
-    def advance(self, rounds: Stretch, start: int, stop: int) -> None:
+    def advance(self, rounds: RoundBatch, start: int, stop: int) -> None:
         """Learn the rounds from `start` up to `stop`, one after the other.
 
         Parameters
         ----------
-        rounds : Stretch
+        rounds : RoundBatch
             A batch of rounds that contains them.
         start, stop : int
             Round numbers; `stop` is not included.

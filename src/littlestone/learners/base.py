@@ -17,21 +17,21 @@ from threading import Lock
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from littlestone.classes.base import HypothesisClass, predict_row, read_row
-from littlestone.display import Markup, facts, few, side_by_side, table
+from littlestone.display import Markup, facts, facts_table, few, side_by_side
 from littlestone.hypotheses.base import Hypothesis
 from littlestone.hypotheses.rows import Batch, label
 from littlestone.hypotheses.values import Mask
 from littlestone.learners.rounds import (
     BadRows,
     Numbers,
-    Stretch,
+    RoundBatch,
     readable_batch,
     readable_rounds,
     usable_rounds,
 )
 from littlestone.learners.trace import TOP, Sample, Thinned, Trace
-from littlestone.privacy.accounting import Cost, Event, Guarantee
-from littlestone.privacy.mechanism import ForwardOnly, Moved, State
+from littlestone.privacy.accounting import Cost, Guarantee, PrivacyEvent
+from littlestone.privacy.mechanism import ForwardOnly, MechanismMoved, State
 from littlestone.privacy.parameters import BadParameter
 
 
@@ -62,14 +62,14 @@ class Releases(tuple[Release, ...]):
 
     def _repr_html_(self) -> Markup:
         rows = [(f"{number:,}", str(rule)) for number, rule in self]
-        return table("releases", few(rows), ("from round", "rule"))
+        return facts_table("releases", few(rows), ("from round", "rule"))
 
 
-Live: TypeAlias = dict[str, Any]
+StateData: TypeAlias = dict[str, Any]
 """Small state that changes with every batch, as JSON data."""
 
 
-class Unsaved(NamedTuple):
+class ChangedState(NamedTuple):
     """Hold the parts that have changed.
 
     Parameters
@@ -84,35 +84,35 @@ class Unsaved(NamedTuple):
     parts: dict[int, bytes]
 
 
-class Saving(Protocol):
+class Checkpointable(Protocol):
     """Describe a learner state that can be saved."""
 
-    def live(self) -> Live:
+    def get_state(self) -> StateData:
         """Return what is not in parts."""
 
-    def unsaved(self) -> Unsaved:
+    def unsaved(self) -> ChangedState:
         """Return what has changed since the last call; it is assumed to be saved now."""
 
-    def revive(self, live: Live, parts: Mapping[int, bytes]) -> None:
+    def load_state(self, live: StateData, parts: Mapping[int, bytes]) -> None:
         """Load a saved state. Only called on a fresh object.
 
         Parameters
         ----------
-        live : Live
-            What `live` returned.
+        live : StateData
+            What `get_state` returned.
         parts : Mapping of int to bytes
             All parts by number.
         """
 
 
-class Saved(NamedTuple):
+class Checkpoint(NamedTuple):
     """Hold a learner as data: what changed since the last checkpoint or, for resuming, all of it.
 
     Parameters
     ----------
-    live : Live
+    state : StateData
         The small state.
-    memory : Unsaved
+    memory : ChangedState
         The parts of what was learned.
     users : Mapping of int to int
         The rounds of each user, if there is a cap.
@@ -122,14 +122,14 @@ class Saved(NamedTuple):
         The changes of the trace.
     """
 
-    live: Live
-    memory: Unsaved
+    state: StateData
+    memory: ChangedState
     users: Mapping[int, int]
     releases: tuple[Release, ...]
     trace: Thinned
 
 
-class HasVotes(Saving, Protocol):
+class HasVotes(Checkpointable, Protocol):
     """Describe the learner state of a runner, as far as a learner reads it."""
 
     @property
@@ -147,7 +147,7 @@ class HasGate(Protocol):
         """Return the guarantee of all releases."""
 
     @property
-    def ledger(self) -> tuple[Event, ...]:
+    def ledger(self) -> tuple[PrivacyEvent, ...]:
         """Return every use of a mechanism so far."""
 
     @property
@@ -179,12 +179,12 @@ class Runner(Protocol):
     def forest(self) -> HasVotes:
         """Return the learner state."""
 
-    def advance(self, rounds: Stretch, start: int, stop: int) -> None:
+    def advance(self, rounds: RoundBatch, start: int, stop: int) -> None:
         """Learn the rounds from `start` up to `stop`.
 
         Parameters
         ----------
-        rounds : Stretch
+        rounds : RoundBatch
             A batch of rounds that contains them.
         start, stop : int
             Round numbers; `stop` is not included.
@@ -208,16 +208,16 @@ class Runner(Protocol):
     def pass_one(self, number: int) -> None:
         """End a null round."""
 
-    def live(self) -> Live:
+    def get_state(self) -> StateData:
         """Return the runner's own state; the gate, the rule and the learner state have theirs."""
 
-    def revive(self, live: Live, releases: Sequence[Release]) -> None:
+    def load_state(self, live: StateData, releases: Sequence[Release]) -> None:
         """Load the runner's own state.
 
         Parameters
         ----------
-        live : Live
-            What `live` returned.
+        live : StateData
+            What `get_state` returned.
         releases : Sequence of Release
             Everything published so far.
         """
@@ -264,7 +264,7 @@ class PrivateLearner(ForwardOnly):
         return self._runner.gate.guarantee
 
     @property
-    def ledger(self) -> tuple[Event, ...]:
+    def ledger(self) -> tuple[PrivacyEvent, ...]:
         """Return every use of a mechanism so far. Public: it follows from the transcript."""
         return self._runner.gate.ledger
 
@@ -329,7 +329,7 @@ class PrivateLearner(ForwardOnly):
         """Predict the labels of a batch by the published rule."""
         return self.cls.predict(self._runner.rule, readable_batch(self.cls, X))
 
-    def checkpoint(self, keep: Callable[[Saved], None]) -> None:
+    def checkpoint(self, keep: Callable[[Checkpoint], None]) -> None:
         """Pass the learner's state to `keep`, for a store; then go on.
 
         If `keep` fails, this learner learns no more: whether the state was saved is unknown
@@ -339,22 +339,22 @@ class PrivateLearner(ForwardOnly):
         runner = self._runner
 
         def with_gate(gate: State) -> None:
-            live: Live = {
+            live: StateData = {
                 "rounds": self.rounds,
                 "null_rounds": self.null_rounds,
                 "beyond_cap": self.beyond_cap,
                 "gate": gate,
-                "runner": runner.live(),
-                "memory": runner.forest.live(),
-                "trace": self._trace.live(),
+                "runner": runner.get_state(),
+                "memory": runner.forest.get_state(),
+                "trace": self._trace.get_state(),
             }
             memory, trace = runner.forest.unsaved(), self._trace.unsaved()
-            keep(Saved(live, memory, self._unsaved_users(), self.releases, trace))
+            keep(Checkpoint(live, memory, self._unsaved_users(), self.releases, trace))
 
         runner.gate.checkpoint(with_gate)
         self._under_way.release()
 
-    def resume(self, saved: Saved) -> None:
+    def resume(self, saved: Checkpoint) -> None:
         """Load the state of a saved learner of the same class, plan and seed.
 
         The store must ensure that a state is resumed only once.
@@ -370,12 +370,12 @@ class PrivateLearner(ForwardOnly):
                 "resume"
             )
         self._enter()
-        live, runner = saved.live, self._runner
+        live, runner = saved.state, self._runner
         runner.gate.resume(live["gate"])
-        runner.forest.revive(live["memory"], saved.memory.parts)
-        runner.revive(live["runner"], saved.releases)
+        runner.forest.load_state(live["memory"], saved.memory.parts)
+        runner.load_state(live["runner"], saved.releases)
         self._releases = list(saved.releases)
-        self._trace.revive(live["trace"], saved.trace.new)
+        self._trace.load_state(live["trace"], saved.trace.new)
         self.rounds, self.null_rounds = live["rounds"], live["null_rounds"]
         self.beyond_cap = live.get("beyond_cap", 0)
         self._revive_users(saved.users)
@@ -392,7 +392,7 @@ class PrivateLearner(ForwardOnly):
         """Begin a step: one at a time, and none after one that was interrupted half-way."""
         # A step that raises keeps the lock: its noise must not be drawn again (Theorem 12).
         if not self._under_way.acquire(blocking=False):
-            raise Moved(
+            raise MechanismMoved(
                 "another step of this learner is running, or one was interrupted: the learner "
                 "still predicts, but learns no more"
             )
@@ -419,7 +419,7 @@ class PrivateLearner(ForwardOnly):
         self.null_rounds += len(answers) - rounds.size
         self._under_way.release()
 
-    def _pass_rounds(self, rounds: Stretch, count: int) -> None:
+    def _pass_rounds(self, rounds: RoundBatch, count: int) -> None:
         """Learn `count` rounds, null ones included; past the horizon they are only counted."""
         end = self.rounds + count
         stop = max(self.rounds, min(end, self._horizon))

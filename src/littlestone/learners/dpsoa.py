@@ -26,15 +26,21 @@ from littlestone.learners.base import PrivateLearner
 from littlestone.learners.forest import Forest, Root, VoteChange
 from littlestone.learners.plan import Plan, TheoremPlan
 from littlestone.learners.rounds import (
-    NOBODY,
+    NO_USER,
     BadRows,
     Numbers,
-    Stretch,
+    RoundBatch,
     readable_rounds,
     user_number,
     user_numbers,
 )
-from littlestone.learners.runners import LARGEST_WINDOW, Lasting, Memory, Restarting, Voters
+from littlestone.learners.runners import (
+    LARGEST_WINDOW,
+    EpochRunner,
+    EpochState,
+    SingleForestRunner,
+    Voters,
+)
 from littlestone.learners.tree import fresh_seed
 from littlestone.learners.tuning import missing_from, tolerated
 from littlestone.privacy.accounting import Unit
@@ -43,7 +49,7 @@ from littlestone.privacy.noise import Noise, SystemNoise
 from littlestone.privacy.parameters import BadParameter, Real
 
 
-class Grown(Memory[Mapping[bytes, int]], Voters, Protocol):
+class GrownForest(EpochState[Mapping[bytes, int]], Voters, Protocol):
     """Describe a forest, wherever its trees are."""
 
     def learn(self, batch: Batch, answers: Mask, routes: Numbers) -> Iterable[VoteChange]:
@@ -51,7 +57,7 @@ class Grown(Memory[Mapping[bytes, int]], Voters, Protocol):
 
         Parameters
         ----------
-        batch : Batch
+        batch : KeyedBatch
             The examples.
         answers : Mask
             Their labels.
@@ -80,9 +86,9 @@ class Engine(Protocol):
     def largest_window(self) -> int:
         """Return the most rounds that are learned in one step."""
 
-    def plant(
+    def create_forest(
         self, cls: HypothesisClass, leaves: Sequence[int], seed: int, root: Root, replant: bool
-    ) -> Grown:
+    ) -> GrownForest:
         """Create a forest.
 
         Parameters
@@ -100,16 +106,16 @@ class Engine(Protocol):
 
         Returns
         -------
-        Grown
+        GrownForest
         """
 
 
-class Here:
+class LocalEngine:
     """Create forests in this process."""
 
     far, largest_window = False, LARGEST_WINDOW
 
-    def plant(
+    def create_forest(
         self, cls: HypothesisClass, leaves: Sequence[int], seed: int, root: Root, replant: bool
     ) -> Forest:
         """Create a forest in this process.
@@ -147,7 +153,7 @@ def engine_of(given: "str | Engine | None") -> Engine:
         If no engine has that name.
     """
     if given is None:
-        return Here()
+        return LocalEngine()
     if not isinstance(given, str):
         return given
     name, _, address = given.partition(":")
@@ -162,7 +168,7 @@ MOST_LEAVES = 10**7
 """Of all trees together, each of which is an object: more of them do not fit a machine."""
 
 
-class Away(Protocol):
+class RemoteRows(Protocol):
     """Describe consecutive remote rows, as far as a learner needs to know them."""
 
     @property
@@ -176,7 +182,7 @@ class Away(Protocol):
     def routes(self) -> Numbers:
         """Return the number of each row's user, which is public."""
 
-    def numbered(self, first: int, within: Mask | None) -> Stretch:
+    def numbered(self, first: int, within: Mask | None) -> RoundBatch:
         """Return the rows as rounds.
 
         Parameters
@@ -188,7 +194,7 @@ class Away(Protocol):
 
         Returns
         -------
-        Stretch
+        RoundBatch
         """
 
     def null_rounds(self, within: Mask | None) -> int:
@@ -277,16 +283,16 @@ class DPSOA(PrivateLearner):
 
     def _begin(
         self, rule: Hypothesis, noise: Noise, watched: bool, engine: Engine
-    ) -> Restarting[Mapping[bytes, int]] | Lasting:
+    ) -> EpochRunner[Mapping[bytes, int]] | SingleForestRunner:
         plan = self.plan
-        forest = engine.plant(self.cls, plan.shapes, self.seed, plan.root, plan.replant)
+        forest = engine.create_forest(self.cls, plan.shapes, self.seed, plan.root, plan.replant)
         self._missing = missing_from(rule, self.cls)
         gate = plan.gate(noise, rule.key, lambda: self._missing)
         callbacks, window = (self._publish, self._watch), engine.largest_window
         if isinstance(gate, HistSparse):
-            return Lasting(forest, gate, rule, plan.check_every, *callbacks, window)
+            return SingleForestRunner(forest, gate, rule, plan.check_every, *callbacks, window)
         lazy = not watched and (engine.far or gate.restart_every is not None)
-        return Restarting(forest, gate, rule, *callbacks, lazy, window)
+        return EpochRunner(forest, gate, rule, *callbacks, lazy, window)
 
     @property
     def votes(self) -> Mapping[Hypothesis, int]:
@@ -365,7 +371,7 @@ class DPSOA(PrivateLearner):
             usable = usable & within
         self._pass_many(batch, answers, usable, routes)
 
-    def learn_away(self, rows: Away) -> None:
+    def learn_remote(self, rows: RemoteRows) -> None:
         """Learn remote rows, as if one by one. Rows that cannot be read are null rounds."""
         self._need_users(rows.has_users)
         self._enter()
@@ -385,13 +391,13 @@ class DPSOA(PrivateLearner):
             return self.rounds
         self._need_users(user is not None)
         route = user_number(user)
-        if route == NOBODY:
+        if route == NO_USER:
             raise BadExample("the round has no user")
         return route
 
     def _with_user(self, routes: Numbers, bad_rows: BadRows) -> Mask:
         """Return which rounds have a user; one without is bad."""
-        known = np.asarray(routes != NOBODY)
+        known = np.asarray(routes != NO_USER)
         if bad_rows == "refuse" and not known.all():
             raise BadExample("the round has no user", int(np.argmin(known)))
         return known
@@ -404,7 +410,7 @@ class DPSOA(PrivateLearner):
 
     def _within_cap(self, route: int) -> bool:
         """Count a user's round, and tell whether it is within the cap; both are public."""
-        if self.plan.cap is None or route == NOBODY:
+        if self.plan.cap is None or route == NO_USER:
             return True
         self._rounds_of[route] = self._rounds_of.get(route, 0) + 1
         self._unsaved.add(route)

@@ -37,11 +37,11 @@ from littlestone.classes.base import HypothesisClass, checked_class
 from littlestone.errors import TooLarge
 from littlestone.hypotheses.base import Hypothesis
 from littlestone.hypotheses.values import Mask
-from littlestone.learners.base import EventLearner, Live, Release
-from littlestone.learners.plan_table import VACUOUS, Line, Planned
-from littlestone.learners.runners import Publish, Restarting, Watch
-from littlestone.learners.scores import Evidence, evidence, index_key
-from littlestone.learners.tree import Purpose, below, coins, fresh_seed
+from littlestone.learners.base import EventLearner, Release, StateData
+from littlestone.learners.plan_table import VACUOUS, PlanLine, PlanTable
+from littlestone.learners.runners import BallotWatcher, EpochRunner, Publish
+from littlestone.learners.scores import MistakeCounts, index_key, mistake_counts
+from littlestone.learners.tree import Purpose, below, fresh_seed, random_bits
 from littlestone.learners.tuning import Schedule, complexity, fresh_start, tolerated
 from littlestone.privacy.exponential import ExponentialMechanism, Scores
 from littlestone.privacy.gates import Decision, MistakesGate
@@ -61,7 +61,7 @@ CHANGED = 0.02
 """The weight that is shared out evenly at every release."""
 
 
-class Belief:
+class FixedSharePrior:
     """Hold the prior weight of every rule of a finite class, by its index in the public order.
 
     Parameters
@@ -118,7 +118,7 @@ fewer mistakes than are wanted when they come as slowly as they can, and far few
 
 
 @dataclass(frozen=True)
-class ExpertsPlan(Planned):
+class ExpertsPlan(PlanTable):
     """Hold the constants of `PrivateExperts`. Make one with `ExpertsPlan.practical`.
 
     Parameters
@@ -203,7 +203,7 @@ class ExpertsPlan(Planned):
         rate, rest = float(exact * SPLIT), float(exact * (1 - SPLIT))
         bits = max(1, math.ceil(math.log2(size)))
         spread = math.log(size) / max(1, min(complexity(hypotheses), bits))
-        threshold = mistakes_wanted(rest, spread) + round(MARGIN / rate)
+        threshold = mistakes_to_outweigh(rest, spread) + round(MARGIN / rate)
         return cls(
             made_for=repr(hypotheses),
             epsilon=exact,
@@ -231,29 +231,31 @@ class ExpertsPlan(Planned):
         rate = float(self.epsilon_monitor)
         return Schedule(self.threshold, rate, self.check_every, self.tolerance)
 
-    def lines(self) -> Iterator[Line]:
+    def lines(self) -> Iterator[PlanLine]:
         """Yield the plan as a table: what is proved, where the budget goes, what is expected."""
-        yield Line(
+        yield PlanLine(
             "privacy: proved",
             f"epsilon {float(self.epsilon):g}, delta 0",
             "replace-one, per event; any stream",
         )
-        yield Line(
+        yield PlanLine(
             "monitor's budget", f"epsilon {float(self.epsilon_monitor):.4g}", "once, for all rounds"
         )
-        yield Line(
+        yield PlanLine(
             "draws' budget",
             f"epsilon {float(self.epsilon_selector):.4g} a draw",
             "each draw reads its own rounds: releases are unlimited",
         )
-        yield Line("monitor", f"mistakes of the rule >= {self.threshold:,}", "then draw a rule")
-        yield Line("check every", f"{self.check_every:,} rounds", "a public schedule")
+        yield PlanLine("monitor", f"mistakes of the rule >= {self.threshold:,}", "then draw a rule")
+        yield PlanLine("check every", f"{self.check_every:,} rounds", "a public schedule")
         if self.tolerance:
-            yield Line("tolerance", f"{float(self.tolerance):.2%}", "mistakes that cause no change")
+            yield PlanLine(
+                "tolerance", f"{float(self.tolerance):.2%}", "mistakes that cause no change"
+            )
         if self.restart_every is not None:
-            yield Line("fresh start every", f"{self.restart_every:,} rounds", "banks no credit")
-        yield Line("horizon", f"{self.horizon:,} rounds", "then the last rule stands")
-        yield Line(
+            yield PlanLine("fresh start every", f"{self.restart_every:,} rounds", "banks no credit")
+        yield PlanLine("horizon", f"{self.horizon:,} rounds", "then the last rule stands")
+        yield PlanLine(
             "utility: heuristic",
             f"about {self.expected_mistakes or 0:,} mistakes a change of rule",
             "when some rule of the class fits the stream",
@@ -262,7 +264,7 @@ class ExpertsPlan(Planned):
             yield VACUOUS
 
 
-def mistakes_wanted(epsilon: float, spread: float) -> int:
+def mistakes_to_outweigh(epsilon: float, spread: float) -> int:
     """Return the mistakes after which the rules that made them are outweighed by the others.
 
     Parameters
@@ -341,17 +343,17 @@ class PrivateExperts(EventLearner):
         seed: int | None = None,
         noise: Noise | None = None,
     ) -> None:
-        memory = evidence(checked_class(cls))
+        memory = mistake_counts(checked_class(cls))
         self.plan = _plan(cls, epsilon, horizon, plan, tolerance)
         self.seed = fresh_seed() if seed is None else seed
         rule = _first_rule(memory, first, self.seed)
         super().__init__(cls, rule, self.plan.horizon)
         gate = _gate(self.plan, memory.size, SystemNoise() if noise is None else noise)
         rate = self.plan.epsilon_selector / 2
-        self._runner = Weighing(memory, gate, rule, self._publish, self._watch, rate)
+        self._runner = ExpertsRunner(memory, gate, rule, self._publish, self._watch, rate)
 
 
-class Weighing(Restarting[Scores]):
+class ExpertsRunner(EpochRunner[Scores]):
     """Move the mistake counts of a class and the gate of epochs through the rounds together.
 
     Parameters
@@ -372,20 +374,20 @@ class Weighing(Restarting[Scores]):
 
     def __init__(
         self,
-        forest: Evidence,
+        forest: MistakeCounts,
         gate: MistakesGate[Scores],
         rule: Hypothesis,
         publish: Publish,
-        watch: Watch,
+        watch: BallotWatcher,
         rate: Fraction,
     ) -> None:
         super().__init__(forest, gate, rule, publish, watch, patient=False)
-        self._evidence, self._belief, self._stood = forest, Belief(forest.size), rule
+        self._evidence, self._belief, self._stood = forest, FixedSharePrior(forest.size), rule
         self._rate = rate
 
-    def revive(self, live: Live, releases: Sequence[Release]) -> None:
+    def load_state(self, live: StateData, releases: Sequence[Release]) -> None:
         """Restore a saved state; the prior follows from what was published."""
-        super().revive(live, releases)
+        super().load_state(live, releases)
         for release in releases[1:]:
             self._believe(release.rule)
         self._evidence.penalised = self._belief.penalties(self._rate)
@@ -404,7 +406,7 @@ class Weighing(Restarting[Scores]):
 
     def _believe(self, rule: Hypothesis) -> None:
         """Update the prior: a rule was published in the place of the one before."""
-        self._belief.drop(self._evidence.siding(self._stood, rule))
+        self._belief.drop(self._evidence.agreement_with(self._stood, rule))
         self._stood = rule
 
     def _restart_if_due(self) -> None:
@@ -432,14 +434,14 @@ def _plan(
     return plan
 
 
-def _first_rule(memory: Evidence, first: FirstRule, seed: int) -> Hypothesis:
+def _first_rule(memory: MistakeCounts, first: FirstRule, seed: int) -> Hypothesis:
     """Return the rule before any example: it reads no data, hence costs nothing."""
     if first not in ("drawn", "own"):
         raise BadParameter(f"first is 'drawn' or 'own', not {first!r}")
     own = memory.cls.hypothesis(memory.cls.start())
     if first == "own" and own is not None:
         return own
-    return memory.rule(int(below(memory.size, coins(seed, Purpose.FIRST))))
+    return memory.rule(int(below(memory.size, random_bits(seed, Purpose.FIRST))))
 
 
 def _gate(plan: ExpertsPlan, size: int, noise: Noise) -> MistakesGate[Scores]:

@@ -36,23 +36,23 @@ from littlestone.hypotheses.base import Hypothesis
 from littlestone.hypotheses.kinds import rule_from_json
 from littlestone.hypotheses.rows import Batch
 from littlestone.hypotheses.values import Mask
-from littlestone.learners.base import Live, Unsaved
+from littlestone.learners.base import ChangedState, StateData
 from littlestone.learners.tree import (
-    DEAD,
+    DEAD_TREE,
     ROOT,
     Indices,
-    Learner,
     Purpose,
-    Shown,
+    RoutedBatch,
     Tree,
+    VertexLearner,
     below,
-    coins,
     disagree,
     leaves_below,
-    next_surprise,
-    read_tree,
-    taught,
-    written,
+    next_mistake,
+    random_bits,
+    tree_from_bytes,
+    tree_to_bytes,
+    updated,
 )
 
 Routes = npt.NDArray[np.integer[Any]]
@@ -142,7 +142,7 @@ class Forest:
         self.share = range(len(leaves)) if share is None else share
         self.epoch = 0
         self._from: Hypothesis | None = None
-        self._begin(Learner(cls.start(), cls.hypothesis(cls.start())))
+        self._begin(VertexLearner(cls.start(), cls.hypothesis(cls.start())))
 
     def restart(self, published: Hypothesis) -> None:
         """Begin the next epoch: every tree anew, from the published rule."""
@@ -159,13 +159,13 @@ class Forest:
             The rule that every learner starts with.
         """
         # A class may have no state for the published rule: then the rule is held without a state
-        # until its first mistake (`tree.taught`).
+        # until its first mistake (`tree.updated`).
         state = self.cls.restart(published)
         representable = self.cls.hypothesis(state) == published
         self.epoch, self._from = epoch, published
-        self._begin(Learner(state if representable else None, published))
+        self._begin(VertexLearner(state if representable else None, published))
 
-    def _begin(self, learner: Learner) -> None:
+    def _begin(self, learner: VertexLearner) -> None:
         self._fresh = learner
         self.trees = {number: self._planted(int(self._leaves[number])) for number in self.share}
         self._cleared, self._changed = True, set[int]()
@@ -198,7 +198,7 @@ class Forest:
         """Return the rules of all pertinent vertices: only a mistake of one causes an update."""
         return self._held.keys()
 
-    def may_be_surprised(self, x: object, y: bool, right: Hypothesis) -> bool:
+    def may_err(self, x: object, y: bool, right: Hypothesis) -> bool:
         """Tell whether some rule of the forest is wrong on a row.
 
         Parameters
@@ -221,7 +221,7 @@ class Forest:
     def routed(self, routes: Routes) -> tuple[Indices, Indices]:
         """Return the tree and the leaf of each route: the number of a round, or of a user."""
         tree = trees_of(self.seed, len(self._leaves), routes)
-        leaf = below(self._leaves[tree], coins(self.seed, Purpose.LEAF, routes))
+        leaf = below(self._leaves[tree], random_bits(self.seed, Purpose.LEAF, routes))
         return tree, leaf
 
     def learn(self, batch: Batch, answers: Mask, routes: Routes) -> list[VoteChange]:
@@ -229,7 +229,7 @@ class Forest:
 
         Parameters
         ----------
-        batch : Batch
+        batch : KeyedBatch
             The examples.
         answers : Mask
             Their labels.
@@ -255,7 +255,7 @@ class Forest:
         trees, leaves = self.routed(routes)
         order = np.argsort(trees.astype(np.uint32), kind="stable")
         starts = np.searchsorted(trees[order], np.arange(len(self._leaves) + 1)).tolist()
-        shown = Shown(self.cls, batch, answers, order, wrong)
+        shown = RoutedBatch(self.cls, batch, answers, order, wrong)
         changes: list[VoteChange] = []
         for number in sorted(active):
             begin, end = starts[number], starts[number + 1]
@@ -275,12 +275,14 @@ class Forest:
             if any(rule not in common for rule in tree.rules)
         }
 
-    def _walk(self, number: int, shown: Shown, leaves: Indices, begin: int) -> Iterator[VoteChange]:
+    def _walk(
+        self, number: int, shown: RoutedBatch, leaves: Indices, begin: int
+    ) -> Iterator[VoteChange]:
         """Pass one tree through its rows, from place `begin` on, from mistake to mistake."""
         at, end = begin, begin + len(leaves)
         while at < end:
             tree = self.trees[number]
-            found = next_surprise(tree, shown, leaves, begin, at)
+            found = next_mistake(tree, shown, leaves, begin, at)
             if found is None:
                 return
             before, held = tree.vote, tree.rules
@@ -305,12 +307,12 @@ class Forest:
     def _surprised(self, number: int, vertex: int, x: object, y: bool) -> None:
         """Update a vertex that made a mistake on (x, y), and play while siblings disagree."""
         tree = self.trees[number]
-        tree.pertinent[vertex] = taught(self.cls, tree.pertinent[vertex], x, y)
+        tree.pertinent[vertex] = updated(self.cls, tree.pertinent[vertex], x, y)
         played = False
         while vertex != ROOT and disagree(tree.pertinent, vertex):
             vertex, played = self._play(number, tree, vertex), True
         if vertex == ROOT and self.root == "dies" and played:
-            tree.pertinent[ROOT] = DEAD
+            tree.pertinent[ROOT] = DEAD_TREE
         if played:
             tree.voter = self._chosen(number, tree)
         # A replaced tree has a new generation, so that it uses fresh random bits.
@@ -318,24 +320,24 @@ class Forest:
             self.trees[number] = self._planted(tree.leaves)
             self.trees[number].generation = tree.generation + 1
 
-    def live(self) -> Live:
+    def get_state(self) -> StateData:
         """Return the number of the epoch, and the rule that it began with."""
         return {"epoch": self.epoch, "from": None if self._from is None else self._from.to_json()}
 
-    def unsaved(self) -> Unsaved:
+    def unsaved(self) -> ChangedState:
         """Return the trees that changed since the last call."""
-        parts = {number: written(self.trees[number]) for number in sorted(self._changed)}
-        found = Unsaved(self._cleared, parts)
+        parts = {number: tree_to_bytes(self.trees[number]) for number in sorted(self._changed)}
+        found = ChangedState(self._cleared, parts)
         self._cleared, self._changed = False, set()
         return found
 
-    def revive(self, live: Live, parts: Mapping[int, bytes]) -> None:
+    def load_state(self, live: StateData, parts: Mapping[int, bytes]) -> None:
         """Load the saved trees, each from the examples it was updated with.
 
         Parameters
         ----------
-        live : Live
-            What `live` returned.
+        live : StateData
+            What `get_state` returned.
         parts : Mapping of int to bytes
             The saved trees by number.
         """
@@ -346,7 +348,9 @@ class Forest:
     def regrow(self, parts: Mapping[int, bytes]) -> None:
         """Load some trees of this epoch, which must be fresh."""
         for number, part in parts.items():
-            self.trees[number] = read_tree(self.cls, self._fresh, self.trees[number].leaves, part)
+            self.trees[number] = tree_from_bytes(
+                self.cls, self._fresh, self.trees[number].leaves, part
+            )
         self._cleared = False
         self._count()
 
@@ -359,18 +363,18 @@ class Forest:
         tree.merges += 1
         return parent
 
-    def _winner(self, one: Learner, other: Learner, guess: bool) -> Learner:
+    def _winner(self, one: VertexLearner, other: VertexLearner, guess: bool) -> VertexLearner:
         """Update the learner that contradicts a guessed label where the two differ."""
         if one.rule is None or other.rule is None:
-            return DEAD
+            return DEAD_TREE
         for x in disagreement_of(self.cls, one.rule, other.rule):
-            return taught(self.cls, one if one.rule(x) != guess else other, x, guess)
-        return DEAD
+            return updated(self.cls, one if one.rule(x) != guess else other, x, guess)
+        return DEAD_TREE
 
     def _guess(self, number: int, tree: Tree, parent: int) -> bool:
         """Guess a label by random bits."""
         address = self.epoch, number, tree.generation, parent
-        return bool(int(coins(self.seed, Purpose.GUESS, *address)) >> 63)
+        return bool(int(random_bits(self.seed, Purpose.GUESS, *address)) >> 63)
 
     def _chosen(self, number: int, tree: Tree) -> int:
         """Choose a collision by random bits; where none is left, the root."""
@@ -378,7 +382,7 @@ class Forest:
         if not pairs:
             return ROOT
         address = self.epoch, number, tree.generation, tree.merges
-        return pairs[int(below(len(pairs), coins(self.seed, Purpose.CHOICE, *address)))]
+        return pairs[int(below(len(pairs), random_bits(self.seed, Purpose.CHOICE, *address)))]
 
 
 def trees_of(seed: int, trees: int, routes: Routes) -> Indices:
@@ -398,7 +402,7 @@ def trees_of(seed: int, trees: int, routes: Routes) -> Indices:
     Indices
     """
     # A function of the route alone: a replaced row stays in its tree (Theorem 9).
-    return below(trees, coins(seed, Purpose.TREE, routes))
+    return below(trees, random_bits(seed, Purpose.TREE, routes))
 
 
 def _exchange(

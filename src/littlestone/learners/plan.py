@@ -28,19 +28,19 @@ from functools import cache
 from typing import Any, Literal, TypeAlias, get_args
 
 from littlestone.classes.base import HypothesisClass, checked_class
-from littlestone.display import table
+from littlestone.display import facts_table
 from littlestone.learners.forest import Root
-from littlestone.learners.plan_table import Line, Planned, lines, planned_from_json
+from littlestone.learners.plan_table import PlanLine, PlanTable, plan_data_from_json, plan_lines
 from littlestone.learners.tuning import (
     Schedule,
     best,
     can_stall,
     complexity,
     fresh_start,
-    lasting,
-    news_of,
     selector_for,
+    single_forest_choice,
     tolerated,
+    votes_per_mistake,
 )
 from littlestone.learners.vote_model import Selection
 from littlestone.privacy.accounting import Unit
@@ -58,7 +58,7 @@ from littlestone.privacy.parameters import (
     probability,
     whole,
 )
-from littlestone.privacy.selection import DrawnAndKept
+from littlestone.privacy.selection import UnknownDomainSelection
 
 LN2 = math.log(2)
 LARGEST_DIMENSION = 1000
@@ -159,7 +159,7 @@ class TheoremPlan:
         )
 
     def _repr_html_(self) -> str:
-        return table("TheoremPlan", list(self.lines()), note="cannot be run")
+        return facts_table("TheoremPlan", list(self.lines()), note="cannot be run")
 
     def __str__(self) -> str:
         return "\n".join(f"{name:<10}{value}" for name, value in self.lines())
@@ -177,12 +177,12 @@ NOISY_SHARES = (0.75, 0.65, 0.55)
 checked by simulation (2 % noise, 6 % positives)."""
 MOST_LEVELS = 40
 """Of a tree of the paper's plan."""
-SELECTORS = {kind.name: kind for kind in (DrawnAndKept, StableHistogram)}
+SELECTORS = {kind.name: kind for kind in (UnknownDomainSelection, StableHistogram)}
 VoteGate: TypeAlias = MistakesGate[Mapping[bytes, int]] | HistSparse
 
 
 @dataclass(frozen=True)
-class Plan(Planned):
+class Plan(PlanTable):
     """Hold the constants of a learner. Make one with `Plan.practical` or `Plan.paper`.
 
     Parameters
@@ -355,7 +355,7 @@ class Plan(Planned):
         tolerance, per_user = tolerated(tolerance), 1 if cap is None else whole(cap, "cap", least=1)
         asked = _asked(hypotheses, epsilon, delta, horizon)
         planned_epsilon(epsilon, per_user, of=f"a cap of {per_user:,} rounds")
-        news = news_of(hypotheses)
+        news = votes_per_mistake(hypotheses)
         noisy = NOISY_SHARES[news.surprises - 1] if tolerance else 1
         share = news.share * (0.5 if can_stall(hypotheses) else 1) * noisy
         budget = float(asked["epsilon"]) / per_user, float(asked["delta"]) / per_user
@@ -393,7 +393,9 @@ class Plan(Planned):
         count = _releases(hypotheses, epsilon, releases)
         budget = float(asked["epsilon"]), float(asked["delta"])
         selector = selector_for(budget[0] / 2 / count, budget[1] / count)
-        trees, threshold, check_every = lasting(*budget, count, asked["horizon"], selector)
+        trees, threshold, check_every = single_forest_choice(
+            *budget, count, asked["horizon"], selector
+        )
         return cls(
             name="practical",
             **asked,
@@ -587,9 +589,9 @@ class Plan(Planned):
         leaves = {str(leaves): count for leaves, count in self.leaves.items()}
         return super().to_json() | {"leaves": leaves}
 
-    def lines(self) -> Iterator[Line]:
+    def lines(self) -> Iterator[PlanLine]:
         """Yield the rows of the plan table."""
-        return lines(self)
+        return plan_lines(self)
 
     @property
     def vacuous(self) -> bool:
@@ -631,4 +633,4 @@ _EXACT = {"epsilon": positive, "epsilon_monitor": positive, "delta": probability
 def plan_from_json(data: Mapping[str, Any]) -> Plan:
     """Read a plan from the JSON data of `Plan.to_json`."""
     leaves = {"leaves": {int(n): count for n, count in data.get("leaves", {}).items()}}
-    return planned_from_json(Plan, {name: leaves.get(name, data[name]) for name in data})
+    return plan_data_from_json(Plan, {name: leaves.get(name, data[name]) for name in data})

@@ -6,14 +6,14 @@ from dataclasses import Field, fields
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
-from littlestone.display import table
+from littlestone.display import facts_table
 from littlestone.privacy.parameters import BadParameter
 
 if TYPE_CHECKING:
     from littlestone.learners.plan import Plan
 
 
-class Line(NamedTuple):
+class PlanLine(NamedTuple):
     """Hold one row of a plan table.
 
     Parameters
@@ -31,27 +31,29 @@ class Line(NamedTuple):
     why: str
 
 
-VACUOUS = Line(
+VACUOUS = PlanLine(
     "vacuous",
     "a change requires more mistakes than there are rounds",
     "the first rule will stand: plan for more rounds, or a larger epsilon",
 )
 
 
-class Planned(ABC):
+class PlanTable(ABC):
     """Present a plan, a frozen dataclass, as a table, as text and as JSON data."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
     @abstractmethod
-    def lines(self) -> Iterator[Line]:
+    def lines(self) -> Iterator[PlanLine]:
         """Yield the rows of the plan table."""
 
     def __str__(self) -> str:
         return "\n".join(f"{what:<24}{value:<48}{why}" for what, value, why in self.lines())
 
     def _repr_html_(self) -> str:
-        return table(type(self).__name__, list(self.lines()), note="public: chosen before any data")
+        return facts_table(
+            type(self).__name__, list(self.lines()), note="public: chosen before any data"
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as JSON data; fractions are exact, as text."""
@@ -59,10 +61,10 @@ class Planned(ABC):
         return {n: str(v) if isinstance(v, Fraction) else v for n, v in data.items()}
 
 
-AnyPlanned = TypeVar("AnyPlanned", bound=Planned)
+AnyPlanned = TypeVar("AnyPlanned", bound=PlanTable)
 
 
-def planned_from_json(kind: type[AnyPlanned], data: Mapping[str, Any]) -> AnyPlanned:
+def plan_data_from_json(kind: type[AnyPlanned], data: Mapping[str, Any]) -> AnyPlanned:
     """Read a plan from the JSON data of `to_json`.
 
     Parameters
@@ -74,7 +76,7 @@ def planned_from_json(kind: type[AnyPlanned], data: Mapping[str, Any]) -> AnyPla
 
     Returns
     -------
-    Planned
+    PlanTable
 
     Raises
     ------
@@ -88,17 +90,17 @@ def planned_from_json(kind: type[AnyPlanned], data: Mapping[str, Any]) -> AnyPla
     return kind(**{n: Fraction(data[n]) if exact[n] else data[n] for n in exact})
 
 
-def lines(plan: "Plan") -> Iterator[Line]:
+def plan_lines(plan: "Plan") -> Iterator[PlanLine]:
     """Yield the rows of a plan table: what is proved, where the budget goes, what is expected."""
     yield from _proved(plan)
     yield from _machinery(plan)
     yield from _expected(plan)
 
 
-def _proved(plan: "Plan") -> Iterator[Line]:
+def _proved(plan: "Plan") -> Iterator[PlanLine]:
     pair = f"epsilon {float(plan.epsilon):g}, delta {float(plan.delta):g}"
-    yield Line("privacy: proved", pair, f"replace-one, per {plan.unit}; any stream")
-    yield Line(
+    yield PlanLine("privacy: proved", pair, f"replace-one, per {plan.unit}; any stream")
+    yield PlanLine(
         "monitor's budget", f"epsilon {float(plan.epsilon_monitor):.4g}", "once, for all rounds"
     )
     each = f"epsilon {float(plan.epsilon_selector):.4g}, delta {float(plan.delta_selector):.3g}"
@@ -108,26 +110,26 @@ def _proved(plan: "Plan") -> Iterator[Line]:
         why = f"each; a user's rounds are read by at most {plan.cap}"
     else:
         why = "each epoch reads its own rounds: releases are unlimited"
-    yield Line("selector's budget", each, why)
+    yield PlanLine("selector's budget", each, why)
 
 
-def _machinery(plan: "Plan") -> Iterator[Line]:
+def _machinery(plan: "Plan") -> Iterator[PlanLine]:
     shapes = ", ".join(f"{count:,} of {n}" for n, count in plan.leaves.items())
-    yield Line("trees x leaves", shapes, "copies of the class's learner")
+    yield PlanLine("trees x leaves", shapes, "copies of the class's learner")
     watched = "mistakes of the published rule" if plan.monitor == "mistakes" else "lost votes"
     limits = " / ".join(f"{count:,}" for count in _few(plan.thresholds))
-    yield Line("monitor", f"{watched} >= {limits}", "then the trees are queried")
-    yield Line("selector", plan.selector, f"needs about {plan.votes_needed} votes")
-    yield Line("check every", f"{plan.check_every:,} rounds", "a public schedule")
+    yield PlanLine("monitor", f"{watched} >= {limits}", "then the trees are queried")
+    yield PlanLine("selector", plan.selector, f"needs about {plan.votes_needed} votes")
+    yield PlanLine("check every", f"{plan.check_every:,} rounds", "a public schedule")
     if plan.tolerance:
-        yield Line("tolerance", f"{float(plan.tolerance):.2%}", "mistakes that cause no change")
+        yield PlanLine("tolerance", f"{float(plan.tolerance):.2%}", "mistakes that cause no change")
     if plan.restart_every is not None:
-        yield Line(
+        yield PlanLine(
             "fresh start every", f"{plan.restart_every:,} rounds", "discards unused tolerance"
         )
     if plan.cap is not None:
-        yield Line("rounds a user", f"at most {plan.cap}", "later ones are null rounds")
-    yield Line("horizon", f"{plan.horizon:,} rounds", "then the last rule stands")
+        yield PlanLine("rounds a user", f"at most {plan.cap}", "later ones are null rounds")
+    yield PlanLine("horizon", f"{plan.horizon:,} rounds", "then the last rule stands")
 
 
 def _few(several: Sequence[int]) -> Sequence[int]:
@@ -135,15 +137,17 @@ def _few(several: Sequence[int]) -> Sequence[int]:
     return several if len(several) < 6 else [several[0], several[-1]]
 
 
-def _expected(plan: "Plan") -> Iterator[Line]:
+def _expected(plan: "Plan") -> Iterator[PlanLine]:
     if plan.expected_mistakes is None:
-        yield Line("utility: heuristic", "no prediction", "measure it on synthetic streams")
+        yield PlanLine("utility: heuristic", "no prediction", "measure it on synthetic streams")
         return
-    yield Line(
+    yield PlanLine(
         "utility: heuristic",
         f"about {plan.expected_mistakes:,} mistakes a change of rule",
         "when some rule of the class fits the stream",
     )
-    yield Line("firings without release", f"{plan.refusal:.1%}", "then votes are collected anew")
+    yield PlanLine(
+        "firings without release", f"{plan.refusal:.1%}", "then votes are collected anew"
+    )
     if plan.vacuous:
         yield VACUOUS

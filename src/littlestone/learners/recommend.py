@@ -7,7 +7,7 @@ from littlestone.classes.base import HypothesisClass, checked_class
 from littlestone.display import facts
 from littlestone.learners.dpsoa import DPSOA
 from littlestone.learners.experts import FirstRule, PrivateExperts
-from littlestone.learners.scores import why_not
+from littlestone.learners.scores import why_unsupported
 from littlestone.privacy.accounting import Unit
 from littlestone.privacy.parameters import Real, planned_delta, planned_epsilon, planned_horizon
 
@@ -132,7 +132,7 @@ def recommend(
     if size is None:
         why = "The class has infinitely many rules, so they cannot all be scored."
         return Recommendation("DPSOA", f"{why} {votes}", forest)
-    if why_not(cls) is not None:
+    if why_unsupported(cls) is not None:
         why = f"The class has {size:,} rules, too many to count the mistakes of each."
         return Recommendation("DPSOA", f"{why} {votes}", forest)
     return Recommendation(

@@ -29,11 +29,11 @@ from littlestone.hypotheses.rows import (
     unpacked,
 )
 from littlestone.hypotheses.values import Mask, decode, encode
-from littlestone.learners.base import Live, Unsaved
+from littlestone.learners.base import ChangedState, StateData
 from littlestone.learners.rounds import Numbers
-from littlestone.learners.tree import Purpose, below, coins
+from littlestone.learners.tree import Purpose, below, random_bits
 
-MOST_KEPT = 512
+MOST_ROUNDS_KEPT = 512
 """The most states for which the errors of their rules are cached."""
 
 
@@ -68,7 +68,7 @@ class Prefix:
 
         Parameters
         ----------
-        batch : Batch
+        batch : KeyedBatch
             The examples.
         answers : Mask
             Their labels.
@@ -79,14 +79,14 @@ class Prefix:
         self._new.append((batch, answers, numbers))
 
     def ballot(self, planted: int) -> Mapping[bytes, int]:
-        """Return the votes, by key, of forest number `planted`."""
+        """Return the votes, by key, of forest number `create`."""
         if not self._parts:
             first = self.cls.hypothesis(self.cls.start())
             self._votes = Counter() if first is None else Counter({first: self.trees})
         else:
             batch, answers, numbers = self._joined()
             address = planted if self.fresh else 0
-            routes = below(self.trees, coins(self.seed, Purpose.TREE, address, numbers))
+            routes = below(self.trees, random_bits(self.seed, Purpose.TREE, address, numbers))
             self._votes = self._replay.votes(batch, answers, numbers, routes, self.trees)
         return {rule.key: votes for rule, votes in self._votes.items()}
 
@@ -99,11 +99,11 @@ class Prefix:
         """Return the rule of a key that some tree voted for."""
         return next(rule for rule in self._votes if rule.key == key)
 
-    def live(self) -> Live:
+    def get_state(self) -> StateData:
         """Return nothing: all rounds are in parts."""
         return {}
 
-    def unsaved(self) -> Unsaved:
+    def unsaved(self) -> ChangedState:
         """Return the rounds since the last call, as one part."""
         rows = [
             (packed(row_of(batch, row)), bool(answers[row]), int(numbers[row]))
@@ -112,16 +112,16 @@ class Prefix:
         ]
         self._new = []
         if not rows:
-            return Unsaved(False, {})
+            return ChangedState(False, {})
         self._saved += 1
-        return Unsaved(False, {self._saved: encode(tuple(rows))})
+        return ChangedState(False, {self._saved: encode(tuple(rows))})
 
-    def revive(self, live: Live, parts: Mapping[int, bytes]) -> None:
+    def load_state(self, live: StateData, parts: Mapping[int, bytes]) -> None:
         """Load the saved rounds.
 
         Parameters
         ----------
-        live : Live
+        live : StateData
             Unused.
         parts : Mapping of int to bytes
             The saved rounds.
@@ -260,7 +260,7 @@ class Replay:
 
         Parameters
         ----------
-        batch : Batch
+        batch : KeyedBatch
             The examples; from call to call the same ones, and more.
         answers : Mask
             Their labels.
@@ -297,12 +297,12 @@ class Replay:
         return votes
 
     def _errors(self, state: int, rule: Hypothesis, batch: Batch, answers: Mask) -> _Errors:
-        """Return where a state's rule is wrong; cached for `MOST_KEPT` states."""
+        """Return where a state's rule is wrong; cached for `MOST_ROUNDS_KEPT` states."""
         errors = self._known.setdefault(state, _Errors())
         if errors.seen < len(answers):
             new = slice(errors.seen, None)
             errors.see(predict_rows(self._learned.cls, rule, part_of(batch, new)) != answers[new])
-        if len(self._known) > MOST_KEPT:
+        if len(self._known) > MOST_ROUNDS_KEPT:
             self._known.pop(
                 next((kept for kept in self._known if kept not in (0, state)), -1), None
             )

@@ -38,14 +38,14 @@ from littlestone.hypotheses.rows import (
     row_of,
 )
 from littlestone.hypotheses.values import Mask, key_of
-from littlestone.learners.tree import number_of
+from littlestone.learners.tree import user_address
 
 Numbers = npt.NDArray[np.integer[Any]]
 
 Told = TypeVar("Told", covariant=True)
 
 
-class Learns(Protocol[Told]):
+class Learnable(Protocol[Told]):
     """Describe what can learn rows."""
 
     def learn(self, batch: Batch, answers: Mask, routes: Numbers) -> Told:
@@ -53,7 +53,7 @@ class Learns(Protocol[Told]):
 
         Parameters
         ----------
-        batch : Batch
+        batch : KeyedBatch
             The examples.
         answers : Mask
             Their labels.
@@ -67,14 +67,14 @@ class Learns(Protocol[Told]):
         """
 
 
-class Stretch(Protocol):
+class RoundBatch(Protocol):
     """Describe consecutive rounds that have an example, wherever their rows are."""
 
     @property
     def size(self) -> int:
         """Return the number of rounds, at most."""
 
-    def between(self, start: int, stop: int) -> "Stretch":
+    def between(self, start: int, stop: int) -> "RoundBatch":
         """Return the rounds from `start` up to `stop`.
 
         Parameters
@@ -84,7 +84,7 @@ class Stretch(Protocol):
 
         Returns
         -------
-        Stretch
+        RoundBatch
         """
 
     def wrong(self, cls: HypothesisClass, rule: Hypothesis) -> Numbers:
@@ -103,13 +103,13 @@ class Stretch(Protocol):
             Their numbers, in order.
         """
 
-    def teach(self, memory: Learns[Told]) -> Told:
+    def update(self, memory: Learnable[Told]) -> Told:
         """Let `memory` learn the rounds; return what it reports, by row."""
 
     def number_of(self, row: int) -> int:
         """Return the number of the round of a row."""
 
-    def copied(self) -> "Stretch":
+    def copied(self) -> "RoundBatch":
         """Return the same rounds in arrays of their own, for keeping."""
 
     def here(self) -> "Rounds":
@@ -121,7 +121,7 @@ class Rounds(NamedTuple):
 
     Parameters
     ----------
-    batch : Batch
+    batch : KeyedBatch
         The examples.
     answers : Mask
         Their labels.
@@ -180,7 +180,7 @@ class Rounds(NamedTuple):
         """
         return np.asarray(self.number[predict_rows(cls, rule, self.batch) != self.answers])
 
-    def teach(self, memory: Learns[Told]) -> Told:
+    def update(self, memory: Learnable[Told]) -> Told:
         """Let `memory` learn the rounds; return what it reports, by row."""
         return memory.learn(self.batch, self.answers, self.route)
 
@@ -215,7 +215,7 @@ def readable_batch(cls: HypothesisClass, X: Any) -> Batch:
 
     Returns
     -------
-    Batch
+    KeyedBatch
 
     Raises
     ------
@@ -256,7 +256,7 @@ def readable_rounds(
 
     Returns
     -------
-    batch : Batch
+    batch : KeyedBatch
         The examples.
     usable : Mask
         The rows that have an example and a label.
@@ -321,7 +321,7 @@ def usable_rounds(
 
     Parameters
     ----------
-    batch : Batch
+    batch : KeyedBatch
         The examples.
     answers : Mask
         Their labels.
@@ -345,7 +345,7 @@ def usable_rounds(
     return Rounds(part_of(batch, kept), answers[kept], number[kept], route[kept])
 
 
-NOBODY = 0
+NO_USER = 0
 """The number that routes a round without a user, which is a null round."""
 _NO_NAMES = {key_of(None), key_of("")}
 
@@ -353,7 +353,7 @@ _NO_NAMES = {key_of(None), key_of("")}
 def user_number(user: object) -> int:
     """Return the number of a user, by the canonical bytes of its name.
 
-    What is missing (None, NaN, empty text) is `NOBODY`, as in a file.
+    What is missing (None, NaN, empty text) is `NO_USER`, as in a file.
 
     >>> user_number("alice") == user_number("alice") != user_number("bob")
     True
@@ -362,7 +362,7 @@ def user_number(user: object) -> int:
     """
     name = _user_key(user)
     # Odd, so that it is never NOBODY.
-    return NOBODY if name is None else number_of(name) | 1
+    return NO_USER if name is None else user_address(name) | 1
 
 
 def _user_key(user: object) -> bytes | None:
@@ -378,7 +378,7 @@ def named_user(user: object) -> object:
     >>> named_user("alice"), named_user(""), named_user(object())
     ('alice', None, None)
     """
-    return user if passes(user_number, user) and user_number(user) != NOBODY else None
+    return user if passes(user_number, user) and user_number(user) != NO_USER else None
 
 
 def user_numbers(users: Any, count: int, bad_rows: BadRows = "null") -> npt.NDArray[np.uint64]:
@@ -397,7 +397,7 @@ def user_numbers(users: Any, count: int, bad_rows: BadRows = "null") -> npt.NDAr
     Returns
     -------
     numpy.ndarray
-        `NOBODY` for a row without a user.
+        `NO_USER` for a row without a user.
 
     Raises
     ------
@@ -411,8 +411,8 @@ def user_numbers(users: Any, count: int, bad_rows: BadRows = "null") -> npt.NDAr
         raise BadColumn(f"users: {error.sentence}") from None
     if len(names) != count:
         raise BadExample(f"{count} examples and {len(names)} users")
-    known: dict[bytes | None, int] = {None: NOBODY}
-    found = np.full(count, NOBODY, dtype=np.uint64)
+    known: dict[bytes | None, int] = {None: NO_USER}
+    found = np.full(count, NO_USER, dtype=np.uint64)
     for row, name in enumerate(names.tolist()):
         try:
             # (1,), (1.0,) and (True,) are equal and are three users: they are told apart by text.

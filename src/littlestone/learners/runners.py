@@ -31,30 +31,30 @@ from littlestone.classes.base import HypothesisClass, predict_row
 from littlestone.hypotheses.base import Hypothesis
 from littlestone.hypotheses.rows import Batch, as_batch
 from littlestone.hypotheses.values import Mask
-from littlestone.learners.base import Live, Release, Saving
+from littlestone.learners.base import Checkpointable, Release, StateData
 from littlestone.learners.forest import VoteChange
-from littlestone.learners.rounds import Numbers, Rounds, Stretch
+from littlestone.learners.rounds import Numbers, RoundBatch, Rounds
 from littlestone.privacy.gates import Ballot, Decision, HistSparse, MistakesGate
 
 FIRST_WINDOW, LARGEST_WINDOW = 256, 1 << 14
 """The rounds of one step: few after a firing, since the next may be near, then twice as many each
 time, up to what fits the processor's cache where the trees are in this process."""
 
-MOST_PUT_BY = 1 << 18
+MOST_BUFFERED = 1 << 18
 """The most rounds that are buffered: memory does not grow with the stream."""
 
 Publish = Callable[[int, Hypothesis], None]
 """Called with the number of rounds before a rule, and the rule. What it gets is the decision of a
 gate: nothing else may be passed to it."""
 
-Watch = Callable[[int, Mapping[Hypothesis, int], bool], None]
+BallotWatcher = Callable[[int, Mapping[Hypothesis, int], bool], None]
 """Called with the number of rounds so far, the votes, and whether the gate has fired. Private."""
 
 
 BallotOut = TypeVar("BallotOut", covariant=True)
 
 
-class Memory(Saving, Protocol[BallotOut]):
+class EpochState(Checkpointable, Protocol[BallotOut]):
     """Describe the state of an epoch: a forest, or the mistakes of every rule. Private."""
 
     cls: HypothesisClass
@@ -72,7 +72,7 @@ class Memory(Saving, Protocol[BallotOut]):
 
         Parameters
         ----------
-        batch : Batch
+        batch : KeyedBatch
             The examples.
         answers : Mask
             Their labels.
@@ -85,7 +85,7 @@ class Memory(Saving, Protocol[BallotOut]):
             Not used.
         """
 
-    def may_be_surprised(self, x: object, y: bool, right: Hypothesis) -> bool:
+    def may_err(self, x: object, y: bool, right: Hypothesis) -> bool:
         """Tell whether an example could change the state.
 
         Parameters
@@ -109,12 +109,12 @@ class Memory(Saving, Protocol[BallotOut]):
         """Discard all rounds, and start from the published rule."""
 
 
-class Restarting(Generic[Ballot]):
+class EpochRunner(Generic[Ballot]):
     """Run a learner state and a gate of epochs through the rounds.
 
     Parameters
     ----------
-    forest : Memory
+    forest : EpochState
         What is learned in an epoch.
     gate : MistakesGate
         Decides when and what to release.
@@ -122,7 +122,7 @@ class Restarting(Generic[Ballot]):
         The first published rule.
     publish : Publish
         Called when the published rule changes.
-    watch : Watch
+    watch : ProgressCallback
         Called after each step, with private votes.
     patient : bool
         Whether rounds are buffered until the state is read.
@@ -132,17 +132,17 @@ class Restarting(Generic[Ballot]):
 
     def __init__(
         self,
-        forest: Memory[Ballot],
+        forest: EpochState[Ballot],
         gate: MistakesGate[Ballot],
         rule: Hypothesis,
         publish: Publish,
-        watch: Watch,
+        watch: BallotWatcher,
         patient: bool,
         largest_window: int = LARGEST_WINDOW,
     ) -> None:
         self._forest, self.gate, self.rule = forest, gate, rule
         self._lazy = patient
-        self._buffer: list[Stretch] = []
+        self._buffer: list[RoundBatch] = []
         self.mistakes = 0
         self._publish, self._watch = publish, watch
         self._every = gate.check_every
@@ -150,36 +150,36 @@ class Restarting(Generic[Ballot]):
         self._window, self._largest = FIRST_WINDOW, largest_window
 
     @property
-    def forest(self) -> Memory[Ballot]:
+    def forest(self) -> EpochState[Ballot]:
         """Return the learner state after all rounds so far; this learns what is buffered."""
         for part in self._buffer:
-            part.teach(self._forest)
+            part.update(self._forest)
         self._buffer.clear()
         return self._forest
 
-    def live(self) -> Live:
+    def get_state(self) -> StateData:
         """Return the runner's own state; the gate, the rule and the learner state have theirs."""
         return {"mistakes": self.mistakes, "pending": self._pending}
 
-    def revive(self, live: Live, releases: Sequence[Release]) -> None:
+    def load_state(self, live: StateData, releases: Sequence[Release]) -> None:
         """Load the runner's own state; gate and learner state are loaded already.
 
         Parameters
         ----------
-        live : Live
-            What `live` returned.
+        live : StateData
+            What `get_state` returned.
         releases : Sequence of Release
             Everything published so far.
         """
         self.mistakes, self._pending = live["mistakes"], live["pending"]
         self.rule = releases[-1].rule
 
-    def advance(self, rounds: Stretch, start: int, stop: int) -> None:
+    def advance(self, rounds: RoundBatch, start: int, stop: int) -> None:
         """Learn the rounds from `start` up to `stop`.
 
         Parameters
         ----------
-        rounds : Stretch
+        rounds : RoundBatch
             A batch of rounds that contains them.
         start, stop : int
             Round numbers; `stop` is not included.
@@ -189,7 +189,7 @@ class Restarting(Generic[Ballot]):
             restart = (start // every + self.gate.checks_to_restart) * every
             start = self._learn(rounds, start, min(stop, start + self._window, restart))
 
-    def _learn(self, rounds: Stretch, start: int, stop: int) -> int:
+    def _learn(self, rounds: RoundBatch, start: int, stop: int) -> int:
         """Learn up to `stop`, or up to the first firing; return where it stopped."""
         part, every = rounds.between(start, stop), self._every
         wrong = part.wrong(self._forest.cls, self.rule)
@@ -237,7 +237,7 @@ class Restarting(Generic[Ballot]):
             self.mistakes += 1
             self._pending += 1
         forest = self.forest if self._buffer else self._forest
-        if wrong or forest.may_be_surprised(x, y, self.rule):
+        if wrong or forest.may_err(x, y, self.rule):
             forest.learn(as_batch([x]), np.array([y]), np.array([route]))
         if not (number + 1) % self._every:
             self.pass_one(number)
@@ -257,9 +257,9 @@ class Restarting(Generic[Ballot]):
         """Check once, with the mistakes since the last check."""
         return self.gate.check(self._pending, self.forest.ballot)
 
-    def _add(self, part: Stretch) -> None:
+    def _add(self, part: RoundBatch) -> None:
         self._buffer.append(part.copied() if self._lazy else part)
-        if not self._lazy or sum(some.size for some in self._buffer) > MOST_PUT_BY:
+        if not self._lazy or sum(some.size for some in self._buffer) > MOST_BUFFERED:
             _ = self.forest  # reading it learns the buffer
 
     def _restart_if_due(self) -> None:
@@ -284,7 +284,7 @@ class Restarting(Generic[Ballot]):
         self.forest.restart(self.rule)
 
 
-class Voters(Saving, Protocol):
+class Voters(Checkpointable, Protocol):
     """Describe a forest whose changes of votes are followed one by one. Private."""
 
     cls: HypothesisClass
@@ -302,7 +302,7 @@ class Voters(Saving, Protocol):
 
         Parameters
         ----------
-        batch : Batch
+        batch : KeyedBatch
             The examples.
         answers : Mask
             Their labels.
@@ -316,7 +316,7 @@ class Voters(Saving, Protocol):
         """
 
 
-class Lasting:
+class SingleForestRunner:
     """Run a forest and the gate of Algorithm 2 through the rounds.
 
     Parameters
@@ -331,7 +331,7 @@ class Lasting:
         Rounds between checks.
     publish : Publish
         Called when a rule is released.
-    watch : Watch
+    watch : ProgressCallback
         Called after each batch, with private votes.
     largest_window : int
         The most rounds that are learned in one step.
@@ -344,7 +344,7 @@ class Lasting:
         rule: Hypothesis,
         check_every: int,
         publish: Publish,
-        watch: Watch,
+        watch: BallotWatcher,
         largest_window: int = LARGEST_WINDOW,
     ) -> None:
         self.forest, self.gate, self.rule = forest, gate, rule
@@ -353,29 +353,29 @@ class Lasting:
         self._publish, self._watch = publish, watch
         self._votes = list(forest.standing)
 
-    def live(self) -> Live:
+    def get_state(self) -> StateData:
         """Return the runner's own state; the gate, the rule and the forest have theirs."""
         return {"mistakes": self.mistakes}
 
-    def revive(self, live: Live, releases: Sequence[Release]) -> None:
+    def load_state(self, live: StateData, releases: Sequence[Release]) -> None:
         """Load the runner's own state; gate and forest are loaded already.
 
         Parameters
         ----------
-        live : Live
-            What `live` returned.
+        live : StateData
+            What `get_state` returned.
         releases : Sequence of Release
             Everything published so far.
         """
         self.mistakes, self.rule = live["mistakes"], releases[-1].rule
         self._votes = list(self.forest.standing)
 
-    def advance(self, rounds: Stretch, start: int, stop: int) -> None:
+    def advance(self, rounds: RoundBatch, start: int, stop: int) -> None:
         """Learn the rounds from `start` up to `stop`.
 
         Parameters
         ----------
-        rounds : Stretch
+        rounds : RoundBatch
             A batch of rounds that contains them.
         start, stop : int
             Round numbers; `stop` is not included.
@@ -406,9 +406,9 @@ class Lasting:
         """End a null round: check if one is due."""
         self._run([], number, number + 1)
 
-    def _learn(self, part: Stretch, start: int, stop: int) -> None:
+    def _learn(self, part: RoundBatch, start: int, stop: int) -> None:
         changes = [
-            change._replace(row=part.number_of(change.row)) for change in part.teach(self.forest)
+            change._replace(row=part.number_of(change.row)) for change in part.update(self.forest)
         ]
         at = start
         for end, before in self._run(changes, start, stop):

@@ -2,7 +2,7 @@
 
 A number lies at the largest point not above it; below all of them, or missing, at the first
 (`classes/grids.py`). A truth value, or any other value, lies at the point with its canonical bytes.
-A row that lies at no point gets `NOWHERE`: it does not distinguish the rules of the class.
+A row that lies at no point gets `NOT_IN_DOMAIN`: it does not distinguish the rules of the class.
 
 Count the mistakes that every rule of a finite class would have made. Private.
 
@@ -35,17 +35,17 @@ from littlestone.hypotheses.kinds import negation, truths
 from littlestone.hypotheses.numbers import Number, number_of
 from littlestone.hypotheses.rows import Batch, Column, Kind, column_of
 from littlestone.hypotheses.values import Mask, Plain, key_of
-from littlestone.learners.base import Live, Unsaved
+from littlestone.learners.base import ChangedState, StateData
 from littlestone.learners.rounds import Numbers
 
 Indices = npt.NDArray[np.int64]
 Place = Callable[[npt.NDArray[Any]], Indices]
-NOWHERE = -1
+NOT_IN_DOMAIN = -1
 EXACT = 1 << 53
 """Whole numbers up to this are floats."""
 
 
-class Placing:
+class DomainIndex:
     """Map rows to the points of a class's domain, which are in the order of `points_of`.
 
     `everywhere` is a batch of all these points.
@@ -93,11 +93,11 @@ class Placing:
         index: Indices | None = None
         for column, size, place in self._columns:
             found = place(column_of(batch, column))
-            nowhere = found == NOWHERE
+            nowhere = found == NOT_IN_DOMAIN
             if index is not None:
-                nowhere |= index == NOWHERE
+                nowhere |= index == NOT_IN_DOMAIN
                 found = index * size + found
-            found[nowhere] = NOWHERE
+            found[nowhere] = NOT_IN_DOMAIN
             index = found
         if index is None:
             raise AssertionError("a domain has at least one column")
@@ -109,7 +109,7 @@ def _place(values: tuple[Plain, ...], kind: Kind, column: Column) -> Place:
         return _numbers(np.array([number_of(value) for value in values], dtype=object))
     keys = {key_of(value): index for index, value in enumerate(values)}
     if kind == "truth":
-        answers = np.array([keys.get(key_of(truth), NOWHERE) for truth in (False, True)])
+        answers = np.array([keys.get(key_of(truth), NOT_IN_DOMAIN) for truth in (False, True)])
         return lambda array: answers[truths(array, str(column)).astype(np.intp)]
     return lambda array: _values(array, keys)
 
@@ -118,9 +118,11 @@ def _values(array: npt.NDArray[Any], keys: Mapping[bytes, int]) -> Indices:
     """Return the point of each value. Values are identified by canonical bytes: (1,) == (True,)."""
     if array.dtype.kind in "biufUS":
         some, inverse = np.unique(array, return_inverse=True)
-        found = [keys.get(key_of(value), NOWHERE) for value in some]
+        found = [keys.get(key_of(value), NOT_IN_DOMAIN) for value in some]
         return np.array(found, dtype=np.int64)[inverse]
-    return np.array([keys.get(key_of(value), NOWHERE) for value in array.tolist()], dtype=np.int64)
+    return np.array(
+        [keys.get(key_of(value), NOT_IN_DOMAIN) for value in array.tolist()], dtype=np.int64
+    )
 
 
 def _numbers(points: npt.NDArray[Any]) -> Place:
@@ -198,7 +200,7 @@ def index_key(index: int) -> bytes:
     return index.to_bytes(8)
 
 
-class Evidence(ABC):
+class MistakeCounts(ABC):
     """Count the mistakes of every rule of a finite class since it was last cleared.
 
     `penalised` is public: it counts as so many more mistakes of each rule.
@@ -213,7 +215,7 @@ class Evidence(ABC):
 
     def __init__(self, cls: HypothesisClass) -> None:
         self.cls = cls
-        self._place = Placing(cls)
+        self._place = DomainIndex(cls)
         self._net = np.zeros(self._place.points, dtype=np.int64)
         self._positives = 0
         self._cleared, self._changed = True, set[int]()
@@ -244,7 +246,7 @@ class Evidence(ABC):
         """Return the scores of all rules: minus their mistakes, minus what is `penalised`."""
         return -self.mistakes - self.penalised
 
-    def siding(self, old: Hypothesis, new: Hypothesis) -> Mask:
+    def agreement_with(self, old: Hypothesis, new: Hypothesis) -> Mask:
         """Return which rules agree with one rule wherever it differs from another. Public.
 
         Parameters
@@ -283,12 +285,12 @@ class Evidence(ABC):
             Ignored: there are no trees to route to.
         """
         places = self._place(batch)
-        inside = places != NOWHERE
+        inside = places != NOT_IN_DOMAIN
         np.add.at(self._net, places[inside], np.where(answers[inside], -1, 1))
         self._changed |= set(np.unique(places[inside] // PAGE).tolist())
         self._positives += int(answers[inside].sum())
 
-    def may_be_surprised(self, x: object, y: bool, right: Hypothesis) -> bool:
+    def may_err(self, x: object, y: bool, right: Hypothesis) -> bool:
         """Return True: every example counts, for some rule.
 
         Parameters
@@ -317,24 +319,24 @@ class Evidence(ABC):
         self._positives = 0
         self._cleared, self._changed = True, set()
 
-    def live(self) -> Live:
+    def get_state(self) -> StateData:
         """Return the number of positives, which count for rules that say yes nowhere."""
         return {"positives": self._positives}
 
-    def unsaved(self) -> Unsaved:
+    def unsaved(self) -> ChangedState:
         """Return the pages of counts that have changed since the last call."""
         parts = {page: self._page(page).astype("<i8").tobytes() for page in sorted(self._changed)}
-        found = Unsaved(self._cleared, parts)
+        found = ChangedState(self._cleared, parts)
         self._cleared, self._changed = False, set()
         return found
 
-    def revive(self, live: Live, parts: Mapping[int, bytes]) -> None:
+    def load_state(self, live: StateData, parts: Mapping[int, bytes]) -> None:
         """Restore the counts that were saved.
 
         Parameters
         ----------
         live
-            What `live` returned.
+            What `get_state` returned.
         parts
             The pages, by number.
         """
@@ -346,7 +348,7 @@ class Evidence(ABC):
         return self._net[page * PAGE : (page + 1) * PAGE]
 
 
-class _OnThresholds(Evidence):
+class _OnThresholds(MistakeCounts):
     """Count for thresholds: rule i says yes from point i on."""
 
     cls: Cuts
@@ -364,7 +366,7 @@ class _OnThresholds(Evidence):
         return from_here
 
 
-class _OnIntervals(Evidence):
+class _OnIntervals(MistakeCounts):
     """Count for intervals: rule 0 never says yes; the others go by last point, then by first."""
 
     cls: Intervals
@@ -385,7 +387,7 @@ class _OnIntervals(Evidence):
         return np.concatenate([[0], inside[np.tri(len(inside), dtype=bool)]])
 
 
-class _OnTable(Evidence):
+class _OnTable(MistakeCounts):
     """Count with a table: every rule evaluated at every point, once."""
 
     def __init__(self, cls: HypothesisClass) -> None:
@@ -411,12 +413,12 @@ class _OnTable(Evidence):
         return total
 
 
-class _OfComplement(Evidence):
+class _OfComplement(MistakeCounts):
     """Count for negations: they err where the class errs on the labels exchanged."""
 
     def __init__(self, cls: Complement) -> None:
         self.cls = cls
-        self._of = evidence(cls.of)
+        self._of = mistake_counts(cls.of)
 
     @property
     def size(self) -> int:
@@ -432,8 +434,8 @@ class _OfComplement(Evidence):
     def _summed(self, net: Counts) -> Counts:
         return self._of._summed(net)
 
-    def siding(self, old: Hypothesis, new: Hypothesis) -> Mask:
-        return self._of.siding(negation(old), negation(new))
+    def agreement_with(self, old: Hypothesis, new: Hypothesis) -> Mask:
+        return self._of.agreement_with(negation(old), negation(new))
 
     def learn(self, batch: Batch, answers: Mask, routes: Numbers) -> None:
         self._of.learn(batch, ~answers, routes)
@@ -441,17 +443,17 @@ class _OfComplement(Evidence):
     def restart(self, published: Hypothesis) -> None:
         self._of.restart(published)
 
-    def live(self) -> Live:
-        return self._of.live()
+    def get_state(self) -> StateData:
+        return self._of.get_state()
 
-    def unsaved(self) -> Unsaved:
+    def unsaved(self) -> ChangedState:
         return self._of.unsaved()
 
-    def revive(self, live: Live, parts: Mapping[int, bytes]) -> None:
-        self._of.revive(live, parts)
+    def load_state(self, live: StateData, parts: Mapping[int, bytes]) -> None:
+        self._of.load_state(live, parts)
 
 
-def evidence(cls: HypothesisClass) -> Evidence:
+def mistake_counts(cls: HypothesisClass) -> MistakeCounts:
     """Return empty mistake counts for a finite class.
 
     Parameters
@@ -461,7 +463,7 @@ def evidence(cls: HypothesisClass) -> Evidence:
 
     Returns
     -------
-    Evidence
+    MistakeCounts
         The counts.
 
     Raises
@@ -478,7 +480,7 @@ def evidence(cls: HypothesisClass) -> Evidence:
     x >= 2
     (array([1, 0, 1, 3]), None)
     """
-    refusal = why_not(checked_class(cls))
+    refusal = why_unsupported(checked_class(cls))
     if refusal is not None:
         raise TooLarge(refusal)
     match cls:
@@ -491,7 +493,7 @@ def evidence(cls: HypothesisClass) -> Evidence:
     return _OnTable(cls)
 
 
-def why_not(cls: HypothesisClass) -> str | None:
+def why_unsupported(cls: HypothesisClass) -> str | None:
     """Return why the mistakes of every rule cannot be kept, or None if they can.
 
     >>> from littlestone.classes.sets import Points
@@ -503,7 +505,7 @@ def why_not(cls: HypothesisClass) -> str | None:
     elif cls.size > MOST_RULES:
         sentence = f"PrivateExperts weighs at most {MOST_RULES:,} rules: {cls!r} has {cls.size:,}"
     elif isinstance(cls, Complement):
-        return why_not(cls.of)
+        return why_unsupported(cls.of)
     elif isinstance(cls, Cuts | Intervals):
         return None
     else:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from littlestone.classes.base import HypothesisClass, State, checked_class
+from littlestone.classes.base import HypothesisClass, VersionSpace, checked_class
 from littlestone.classes.finite import FiniteClass, explicit
 from littlestone.classes.rules import Rules
 from littlestone.classes.union import Complement
@@ -147,7 +147,7 @@ class _Plain:
             self._rule = rule
             self._releases.append(Release(self.rounds + 2, rule))
 
-    def _rule_of(self, state: State) -> Hypothesis:
+    def _rule_of(self, state: VersionSpace) -> Hypothesis:
         rule = self.cls.hypothesis(state)
         if rule is None:
             raise AssertionError(f"{self.cls!r} has no rule before the first example")

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 
 from littlestone.hypotheses.base import Hypothesis
 
-MOST = 2_000
+MOST_SAMPLES = 2_000
 """The default number of samples of a trace."""
 
 TOP = 8
@@ -91,7 +91,7 @@ class Trace:
     [0, 4, 5, 9]
     """
 
-    def __init__(self, most: int = MOST) -> None:
+    def __init__(self, most: int = MOST_SAMPLES) -> None:
         if most < 4:
             raise ValueError(f"most={most} is too small: a trace holds at least 4 samples")
         self.most = most
@@ -115,17 +115,17 @@ class Trace:
         self._gone, self._new = [], {}
         return found
 
-    def live(self) -> dict[str, list[int]]:
+    def get_state(self) -> dict[str, list[int]]:
         """Return the state beside the entries."""
         return {"counts": [*self._counts.values()], "strides": [*self._strides.values()]}
 
-    def revive(self, live: dict[str, list[int]], entries: Iterable[Entry]) -> None:
+    def load_state(self, live: dict[str, list[int]], entries: Iterable[Entry]) -> None:
         """Load a saved trace.
 
         Parameters
         ----------
         live : dict
-            What `live` returned.
+            What `get_state` returned.
         entries : Iterable of Entry
             The saved entries.
         """

@@ -1,8 +1,8 @@
 """Derive the forest's random bits by hashing an address: a function, not a stream.
 
-`coins(seed, purpose, address)` is an integer hash, vectorised over addresses: the leaf of a round,
-the label that a vertex guesses, a tree's choice among collisions. A generator read in the order of
-use would let one replaced example shift all later random bits, and with them many votes. By
+`random_bits(seed, purpose, address)` is an integer hash, vectorised over addresses: the leaf of a
+round, the label that a vertex guesses, a tree's choice among collisions. A generator read in the
+order of use would let one replaced example shift all later random bits, and with them many votes. By
 address, one example changes what its own tree does and nothing else (docs/guarantee.md, Theorem 9);
 any batch size and any number of workers see the same bits.
 
@@ -30,12 +30,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from littlestone.classes.base import HypothesisClass, State, learn_row, predict_row, predict_rows
+from littlestone.classes.base import (
+    HypothesisClass,
+    VersionSpace,
+    learn_row,
+    predict_row,
+    predict_rows,
+)
 from littlestone.hypotheses.base import Hypothesis
 from littlestone.hypotheses.rows import Batch, packed, part_of, row_of, unpacked
 from littlestone.hypotheses.values import Mask, decode, encode
 
-Coins = npt.NDArray[np.uint64]
+RandomBits = npt.NDArray[np.uint64]
 
 
 class Purpose(IntEnum):
@@ -48,7 +54,7 @@ class Purpose(IntEnum):
     FIRST = 5
 
 
-def coins(seed: int, purpose: Purpose, *address: Any) -> Coins:
+def random_bits(seed: int, purpose: Purpose, *address: Any) -> RandomBits:
     """Return 64 random-looking bits for each address.
 
     Parameters
@@ -78,7 +84,7 @@ def coins(seed: int, purpose: Purpose, *address: Any) -> Coins:
     return np.asarray(state)
 
 
-def below(size: Any, drawn: Coins) -> npt.NDArray[np.intp]:
+def below(size: Any, drawn: RandomBits) -> npt.NDArray[np.intp]:
     """Map random bits to integers from 0 to size - 1.
 
     Parameters
@@ -86,7 +92,7 @@ def below(size: Any, drawn: Coins) -> npt.NDArray[np.intp]:
     size : int or array of int
         At most 2^32.
     drawn : ndarray of uint64
-        What `coins` returned.
+        What `random_bits` returned.
 
     Returns
     -------
@@ -107,7 +113,7 @@ def fresh_seed() -> int:
     return SystemRandom().getrandbits(63)
 
 
-def number_of(name: bytes) -> int:
+def user_address(name: bytes) -> int:
     """Return the number that stands for a name (a user's canonical bytes) in an address.
 
     >>> number_of(b"alice") == number_of(b"alice") != number_of(b"bob")
@@ -134,18 +140,18 @@ def _mixed(state: Any) -> Any:
 
 
 Indices = npt.NDArray[np.intp]
-AHEAD = 64
+LOOK_AHEAD = 64
 """The rows of the first window in which a rule is evaluated."""
 
 
-class Shown:
+class RoutedBatch:
     """Hold rows in the order of their trees: a *place* is a position in that order.
 
     Parameters
     ----------
     cls : HypothesisClass
         The class that is learned.
-    batch : Batch
+    batch : KeyedBatch
         The examples.
     answers : Mask
         Their labels.
@@ -194,7 +200,7 @@ class Shown:
         if known is not None:
             at = bisect_left(known, start)
             return known[at] if at < len(known) and known[at] < stop else None
-        ahead = AHEAD
+        ahead = LOOK_AHEAD
         while start < stop:
             end = min(stop, start + ahead)
             wrong = self.errors(rule, slice(start, end))
@@ -228,25 +234,25 @@ ROOT = 1
 """Vertices of a tree are numbered as in a heap: 1 is the root, 2v and 2v + 1 the children of v."""
 
 
-class Learner(NamedTuple):
+class VertexLearner(NamedTuple):
     """Hold the learner of a pertinent vertex.
 
     Parameters
     ----------
-    state : State or None
+    state : VersionSpace or None
         The state of the class's learner; None while it only holds the published rule.
     rule : Hypothesis or None
         Its rule; None if it has none.
-    taught : tuple or None
+    updates : tuple or None
         All examples it was updated with since it was fresh, in order; None when it is dead.
     """
 
-    state: State | None
+    state: VersionSpace | None
     rule: Hypothesis | None
-    taught: tuple[tuple[object, bool], ...] | None = ()
+    updates: tuple[tuple[object, bool], ...] | None = ()
 
 
-DEAD = Learner(None, None, None)
+DEAD_TREE = VertexLearner(None, None, None)
 
 
 @dataclass
@@ -257,7 +263,7 @@ class Tree:
     ----------
     leaves : int
         The number of leaves: a power of two.
-    pertinent : dict of int to Learner
+    pertinent : dict of int to PlayableLearner
         The learner of each pertinent vertex.
     voter : int
         The vertex whose rule is the tree's vote.
@@ -268,7 +274,7 @@ class Tree:
     """
 
     leaves: int
-    pertinent: dict[int, Learner]
+    pertinent: dict[int, VertexLearner]
     voter: int
     merges: int = 0
     generation: int = 0
@@ -289,14 +295,14 @@ class Tree:
         return [held.rule for held in self.pertinent.values() if held.rule is not None]
 
 
-def taught(cls: HypothesisClass, learner: Learner, x: object, y: bool) -> Learner:
+def updated(cls: HypothesisClass, learner: VertexLearner, x: object, y: bool) -> VertexLearner:
     """Return a learner after an update with a mistake.
 
     Parameters
     ----------
     cls : HypothesisClass
         The class that is learned.
-    learner : Learner
+    learner : PlayableLearner
         The learner that made the mistake.
     x : object
         The example.
@@ -305,27 +311,29 @@ def taught(cls: HypothesisClass, learner: Learner, x: object, y: bool) -> Learne
 
     Returns
     -------
-    Learner
+    PlayableLearner
     """
-    updates = (*(learner.taught or ()), (x, y))
+    updates = (*(learner.updates or ()), (x, y))
     state, rule = learner.state, learner.rule
     if state is None:
         # The published rule was held without a state: start the class's learner here.
         state = cls.start()
         rule = cls.hypothesis(state)
         if rule is None or predict_row(rule, x) == y:
-            return Learner(state, rule, updates)
-    return Learner(*learn_row(cls, state, x, y), updates)
+            return VertexLearner(state, rule, updates)
+    return VertexLearner(*learn_row(cls, state, x, y), updates)
 
 
-def next_surprise(tree: Tree, shown: Shown, leaves: Indices, begin: int, at: int) -> int | None:
+def next_mistake(
+    tree: Tree, shown: RoutedBatch, leaves: Indices, begin: int, at: int
+) -> int | None:
     """Find the next mistake of a tree.
 
     Parameters
     ----------
     tree : Tree
         The tree.
-    shown : Shown
+    shown : StoreView
         The batch, in the order of the trees.
     leaves : Indices
         The leaf of each row of the tree.
@@ -351,12 +359,12 @@ def next_surprise(tree: Tree, shown: Shown, leaves: Indices, begin: int, at: int
     return at + first if wrong[first] else None
 
 
-def disagree(pertinent: dict[int, Learner], vertex: int) -> bool:
+def disagree(pertinent: dict[int, VertexLearner], vertex: int) -> bool:
     """Tell whether a vertex and its sibling are both pertinent and do not hold the same rule.
 
     Parameters
     ----------
-    pertinent : dict of int to Learner
+    pertinent : dict of int to PlayableLearner
         The pertinent vertices of a tree.
     vertex : int
         One of them.
@@ -391,7 +399,7 @@ def leaves_below(leaves: int, vertex: int) -> slice:
     return slice((vertex << depth) - leaves, ((vertex + 1) << depth) - leaves)
 
 
-def written(tree: Tree) -> bytes:
+def tree_to_bytes(tree: Tree) -> bytes:
     """Return a tree as canonical bytes: for each vertex, the examples it was updated with."""
     held = []
     for vertex, (_, _, updates) in tree.pertinent.items():
@@ -400,19 +408,19 @@ def written(tree: Tree) -> bytes:
     return encode((tree.voter, tree.merges, tree.generation, *held))
 
 
-def read_tree(cls: HypothesisClass, fresh: Learner, leaves: int, part: bytes) -> Tree:
-    """Load the tree that `written` saved, by updating fresh learners again.
+def tree_from_bytes(cls: HypothesisClass, fresh: VertexLearner, leaves: int, part: bytes) -> Tree:
+    """Load the tree that `tree_to_bytes` saved, by updating fresh learners again.
 
     Parameters
     ----------
     cls : HypothesisClass
         The class that is learned.
-    fresh : Learner
+    fresh : PlayableLearner
         What every leaf held when the epoch began.
     leaves : int
         The leaves of the tree.
     part : bytes
-        What `written` returned.
+        What `tree_to_bytes` returned.
 
     Returns
     -------
@@ -422,9 +430,9 @@ def read_tree(cls: HypothesisClass, fresh: Learner, leaves: int, part: bytes) ->
     voter, merges, generation, *held = values
     tree = Tree(leaves, {}, voter, merges, generation)
     for vertex, updates in held:
-        learner = DEAD if updates is None else fresh
+        learner = DEAD_TREE if updates is None else fresh
         for x, y in updates or ():
-            learner = taught(cls, learner, unpacked(x), y)
+            learner = updated(cls, learner, unpacked(x), y)
         tree.pertinent[vertex] = learner
         tree.owner[leaves_below(leaves, vertex)] = vertex
     return tree

@@ -12,8 +12,8 @@ Choose the constants of a plan that makes few mistakes: from formulas, never fro
 
 For epochs (`best`): try a few splits of the budget; for each, take enough trees and the least
 threshold at which a firing rarely fails to release; return the split with the fewest mistakes at
-the pace that suits it least. For a single forest (`lasting`): take a threshold that the monitor's
-noise rarely exceeds.
+the pace that suits it least. For a single forest (`single_forest_choice`): take a threshold that
+the monitor's noise rarely exceeds.
 """
 
 import math
@@ -37,16 +37,16 @@ from littlestone.hypotheses.kinds import OneOf, negation
 from littlestone.learners.vote_model import (
     PACES,
     AnySelector,
-    Firing,
-    News,
+    FiringLaw,
     Selection,
-    firing,
-    untold,
+    VotesPerMistake,
+    firing_law,
+    too_few_mistakes,
 )
 from littlestone.privacy.histogram import StableHistogram
 from littlestone.privacy.parameters import BadParameter, Real
-from littlestone.privacy.selection import DrawnAndKept
-from littlestone.privacy.sparse_vector import kept_lift_scales
+from littlestone.privacy.selection import UnknownDomainSelection
+from littlestone.privacy.sparse_vector import kept_threshold_noise_scales
 
 MILLION = 10**6
 LARGEST_FACTOR = 8.0
@@ -141,7 +141,7 @@ SMALL_EPSILON = 0.03
 """Below it the splits differ little, and each takes seconds to evaluate: use the usual one."""
 IN_VAIN = 0.002
 """How often a firing may find too few votes for a release."""
-SURE = 0.99
+SAFETY_QUANTILE = 0.99
 EASY_SHARE = 8
 """Trees per vote needed when one mistake makes a vote: few mistakes fall twice into a tree."""
 CREDIT = 8
@@ -156,7 +156,7 @@ def complexity(cls: HypothesisClass) -> int:
         return cls.mistake_bound
 
 
-def news_of(cls: HypothesisClass) -> News:
+def votes_per_mistake(cls: HypothesisClass) -> VotesPerMistake:
     """Return the mistakes that make a tree of this class vote right; a guess for custom classes.
 
     >>> from littlestone.classes.sets import Points
@@ -165,14 +165,14 @@ def news_of(cls: HypothesisClass) -> News:
     """
     match cls:
         case Complement(of):
-            return news_of(of)
+            return votes_per_mistake(of)
         case Sets(k):
-            return News(1, 1 / k, ways=k)
+            return VotesPerMistake(1, 1 / k, ways=k)
         case Rules(columns):
-            return News(min(2, len(columns)), 1.0)
+            return VotesPerMistake(min(2, len(columns)), 1.0)
         case Cuts():
-            return News(1, 0.5)
-    return News(max(1, min(complexity(cls), 3)), 0.5)
+            return VotesPerMistake(1, 0.5)
+    return VotesPerMistake(max(1, min(complexity(cls), 3)), 0.5)
 
 
 def missing_from(rule: Hypothesis, cls: HypothesisClass) -> int:
@@ -249,14 +249,14 @@ class Choice:
 
 
 @cache
-def best(epsilon: float, delta: float, news: News) -> Choice:
+def best(epsilon: float, delta: float, news: VotesPerMistake) -> Choice:
     """Choose the split of the budget with the fewest mistakes at the pace that suits it least.
 
     Parameters
     ----------
     epsilon, delta : float
         The budget of monitor and selector together.
-    news : News
+    news : EventHub
         The mistakes that make a tree vote right.
 
     Returns
@@ -268,16 +268,16 @@ def best(epsilon: float, delta: float, news: News) -> Choice:
     return min(choices, key=lambda choice: choice.worst)
 
 
-def _choice(split: Fraction, epsilon: float, delta: float, news: News) -> Choice:
+def _choice(split: Fraction, epsilon: float, delta: float, news: VotesPerMistake) -> Choice:
     rate, rest = epsilon * float(split), epsilon * float(1 - split)
     selection = Selection(selector_for(rest, delta), rest, delta)
     check_every = max(1, round(2 / rate))
-    trees = _trees(selection.votes_for(SURE), news)
+    trees = _trees(selection.votes_for(SAFETY_QUANTILE), news)
 
     @cache
-    def law(threshold: int, pace: int) -> Firing:
+    def law(threshold: int, pace: int) -> FiringLaw:
         schedule = Schedule(threshold, rate, check_every)
-        return firing(rate, partial(schedule, refusals=0), check_every, pace)
+        return firing_law(rate, partial(schedule, refusals=0), check_every, pace)
 
     def refusals(threshold: int, share: float) -> Iterator[float]:
         # The slowest pace first: it has the most checks, and so mostly the most false alarms.
@@ -306,13 +306,13 @@ def _choice(split: Fraction, epsilon: float, delta: float, news: News) -> Choice
         trees,
         tuple(first + (last - first) * n // max(1, news.ways - 1) for n in range(news.ways)),
         typical=max(law(last, pace).quantile(0.5) for pace in PACES),
-        worst=max(law(last, pace).quantile(SURE) for pace in PACES),
+        worst=max(law(last, pace).quantile(SAFETY_QUANTILE) for pace in PACES),
         refusal=max(refusals(last, news.share)),
     )
 
 
 def selector_for(epsilon: float, delta: float) -> type[AnySelector]:
-    """Return `DrawnAndKept`, unless its curve would be too long to build.
+    """Return `UnknownDomainSelection`, unless its curve would be too long to build.
 
     Parameters
     ----------
@@ -325,13 +325,13 @@ def selector_for(epsilon: float, delta: float) -> type[AnySelector]:
         The selector to use.
     """
     try:
-        DrawnAndKept(epsilon=epsilon, delta=delta)
+        UnknownDomainSelection(epsilon=epsilon, delta=delta)
     except BadParameter:
         return StableHistogram
-    return DrawnAndKept
+    return UnknownDomainSelection
 
 
-def _trees(votes: int, news: News) -> int:
+def _trees(votes: int, news: VotesPerMistake) -> int:
     """Return enough trees for the votes.
 
     Many when one mistake makes a vote; otherwise as many as minimise the mistakes per vote,
@@ -340,7 +340,7 @@ def _trees(votes: int, news: News) -> int:
     if news.surprises == 1:
         return math.ceil(EASY_SHARE * votes / news.share)
     loads = np.arange(1, 80, dtype=np.float64) / 10
-    voting = 1 - np.sum(untold(loads, news.surprises), axis=0)
+    voting = 1 - np.sum(too_few_mistakes(loads, news.surprises), axis=0)
     best_share = float(voting[np.argmin(loads / voting)])
     return math.ceil(1.25 * votes / (best_share * news.share))
 
@@ -363,7 +363,7 @@ def fresh_start(threshold: int, tolerance: Real) -> int | None:
     return math.ceil(CREDIT * threshold / float(tolerance)) if tolerance else None
 
 
-class LastingChoice(NamedTuple):
+class SingleForestChoice(NamedTuple):
     """Hold the constants of a forest that is never restarted.
 
     Parameters
@@ -381,9 +381,9 @@ class LastingChoice(NamedTuple):
     check_every: int
 
 
-def lasting(
+def single_forest_choice(
     epsilon: float, delta: float, releases: int, horizon: int, selector: type[AnySelector]
-) -> LastingChoice:
+) -> SingleForestChoice:
     """Choose so many trees that half of them clearly exceed the votes of a release and the noise.
 
     A rule is dropped when it has lost half of the trees and a gap for the noise; the next one then
@@ -402,7 +402,7 @@ def lasting(
 
     Returns
     -------
-    LastingChoice
+    SingleForestChoice
 
     Examples
     --------
@@ -411,9 +411,9 @@ def lasting(
     """
     # Half of epsilon for the sparse vector, half for the selections: Theorem 7, `HistSparse`.
     half = epsilon / 2
-    threshold_scale, scale = map(float, kept_lift_scales(Fraction(half), releases))
+    threshold_scale, scale = map(float, kept_threshold_noise_scales(Fraction(half), releases))
     # A union bound over the checks keeps false alarms below IN_VAIN.
     gap = scale * math.log1p(horizon / scale / IN_VAIN) + 3 * threshold_scale
-    votes = Selection(selector, half / releases, delta / releases).votes_for(SURE)
+    votes = Selection(selector, half / releases, delta / releases).votes_for(SAFETY_QUANTILE)
     trees = 4 * math.ceil(max(gap, votes))
-    return LastingChoice(trees, trees // 2 + math.ceil(gap), max(1, round(scale)))
+    return SingleForestChoice(trees, trees // 2 + math.ceil(gap), max(1, round(scale)))

@@ -22,12 +22,12 @@ import numpy as np
 import numpy.typing as npt
 
 from littlestone.privacy.histogram import StableHistogram
-from littlestone.privacy.selection import DrawnAndKept
+from littlestone.privacy.selection import UnknownDomainSelection
 
 Floats = npt.NDArray[np.float64]
-AnySelector = DrawnAndKept | StableHistogram
+AnySelector = UnknownDomainSelection | StableHistogram
 
-NODES = np.array([-1.83, -1.1, -0.67, -0.32, 0.0, 0.32, 0.67, 1.1, 1.83])
+QUADRATURE_NODES = np.array([-1.83, -1.1, -0.67, -0.32, 0.0, 0.32, 0.67, 1.1, 1.83])
 """Normal quantiles in the middle of nine equal parts: votes vary about their mean."""
 
 LARGEST_DELTA = 1e-3
@@ -44,7 +44,7 @@ PACES = (1, 16, 256, 4096)
 """Rounds per mistake, from a burst to a trickle: what a plan is judged on."""
 
 
-class News(NamedTuple):
+class VotesPerMistake(NamedTuple):
     """Describe what makes a tree vote right.
 
     Parameters
@@ -62,7 +62,7 @@ class News(NamedTuple):
     ways: int = 1
 
 
-def lift_law(epsilon: float, one_sided: bool, lifts: npt.NDArray[np.int64]) -> Floats:
+def threshold_noise_law(epsilon: float, one_sided: bool, lifts: npt.NDArray[np.int64]) -> Floats:
     """Return P(threshold noise = k) for integer noise of scale 1/epsilon.
 
     Parameters
@@ -84,7 +84,7 @@ def lift_law(epsilon: float, one_sided: bool, lifts: npt.NDArray[np.int64]) -> F
     return np.asarray((1 - a) / (1 + a) * a ** np.abs(lifts))
 
 
-def reaching(margin: npt.NDArray[np.float64], epsilon: float, one_sided: bool) -> Floats:
+def exceeding(margin: npt.NDArray[np.float64], epsilon: float, one_sided: bool) -> Floats:
     """Return P(noise >= margin), interpolated between the integers.
 
     Parameters
@@ -107,7 +107,7 @@ def reaching(margin: npt.NDArray[np.float64], epsilon: float, one_sided: bool) -
     return np.where(margin > 0, a**up / (1 + a), 1 - a**down / (1 + a))
 
 
-class Firing(NamedTuple):
+class FiringLaw(NamedTuple):
     """Hold the law of the mistakes at the firing.
 
     Parameters
@@ -129,13 +129,13 @@ class Firing(NamedTuple):
         return int((np.cumsum(self.chance) < level).sum())
 
 
-def firing(
+def firing_law(
     epsilon: float,
     threshold: Callable[[npt.NDArray[np.int64]], npt.NDArray[np.int64]],
     check_every: int,
     pace: int,
     one_sided: bool = True,
-) -> Firing:
+) -> FiringLaw:
     """Compute when a monitor fires if a mistake comes every `pace` rounds.
 
     Parameters
@@ -153,7 +153,7 @@ def firing(
 
     Returns
     -------
-    Firing
+    FiringRecord
 
     Examples
     --------
@@ -171,12 +171,12 @@ def firing(
     mistakes = np.arange(0, end, step)
     lifts = unit * np.arange(0 if one_sided else -14 / (epsilon * unit), 14 / (epsilon * unit))
     limits = threshold((mistakes * pace).astype(np.int64)).astype(float)
-    weights = lift_law(epsilon, one_sided, lifts.astype(np.int64))
+    weights = threshold_noise_law(epsilon, one_sided, lifts.astype(np.int64))
     weights /= weights.sum()
     survival, before = np.zeros(len(mistakes)), np.zeros(len(lifts))
     for start in range(0, len(mistakes), CHUNK):
         some = slice(start, start + CHUNK)
-        fires = reaching(limits[some, None] + lifts - mistakes[some, None], epsilon, one_sided)
+        fires = exceeding(limits[some, None] + lifts - mistakes[some, None], epsilon, one_sided)
         quiet = checks * np.log1p(-np.minimum(fires, 1 - 1e-16))
         quiet[0] += before
         quiet = np.cumsum(quiet, axis=0)
@@ -184,10 +184,10 @@ def firing(
         before = quiet[-1]
         if not np.exp(before).any():  # it has fired by now: the rest stays 0
             break
-    return Firing(mistakes, -np.diff(survival, prepend=1.0))
+    return FiringLaw(mistakes, -np.diff(survival, prepend=1.0))
 
 
-def untold(load: Floats, surprises: int) -> list[Floats]:
+def too_few_mistakes(load: Floats, surprises: int) -> list[Floats]:
     """Return P(a tree got exactly i mistakes) for each i that is too few (Poisson).
 
     Parameters
@@ -205,7 +205,7 @@ def untold(load: Floats, surprises: int) -> list[Floats]:
     return [np.exp(-load) * load**i / math.factorial(i) for i in range(surprises)]
 
 
-def votes_law(mistakes: Floats, trees: int, news: News) -> tuple[Floats, Floats]:
+def votes_law(mistakes: Floats, trees: int, news: VotesPerMistake) -> tuple[Floats, Floats]:
     """Return mean and standard deviation of the leading rule's votes (balls in bins).
 
     Parameters
@@ -214,7 +214,7 @@ def votes_law(mistakes: Floats, trees: int, news: News) -> tuple[Floats, Floats]
         The mistakes so far.
     trees : int
         The number of trees.
-    news : News
+    news : EventHub
         The mistakes that make a tree vote right.
 
     Returns
@@ -228,7 +228,7 @@ def votes_law(mistakes: Floats, trees: int, news: News) -> tuple[Floats, Floats]
     47
     """
     load = mistakes / trees
-    masses = untold(load, news.surprises)
+    masses = too_few_mistakes(load, news.surprises)
     voting = 1 - np.sum(masses, axis=0)
     mean = news.share * trees * voting
     # Occupied bins vary less than independent ones would: their loads sum to the mistakes.
@@ -239,7 +239,7 @@ def votes_law(mistakes: Floats, trees: int, news: News) -> tuple[Floats, Floats]
 @cache
 def _release_curve(histogram: bool, epsilon: float, delta: float) -> tuple[Floats, Floats]:
     """Return votes, and the probability that a leading rule with so many, alone, is released."""
-    selector: AnySelector = (StableHistogram if histogram else DrawnAndKept)(
+    selector: AnySelector = (StableHistogram if histogram else UnknownDomainSelection)(
         epsilon=epsilon, delta=delta
     )
     # A large delta lets few votes through often, and still needs as many to let them through
@@ -248,7 +248,7 @@ def _release_curve(histogram: bool, epsilon: float, delta: float) -> tuple[Float
     votes = np.unique(np.linspace(0, most, 160).astype(int))
     if isinstance(selector, StableHistogram):
         gap = np.asarray(selector.threshold - votes, dtype=float)
-        return votes.astype(float), reaching(gap, float(1 / selector.scale), one_sided=False)
+        return votes.astype(float), exceeding(gap, float(1 / selector.scale), one_sided=False)
     return votes.astype(float), np.array([selector.alone(int(n)) for n in votes])
 
 
@@ -285,16 +285,16 @@ class Selection:
     def _curve(self) -> tuple[Floats, Floats]:
         return _release_curve(self.selector is StableHistogram, self.epsilon, self.delta)
 
-    def refusal(self, law: Firing, trees: int, news: News) -> float:
+    def refusal(self, law: FiringLaw, trees: int, news: VotesPerMistake) -> float:
         """Return the probability that a firing releases nothing.
 
         Parameters
         ----------
-        law : Firing
+        law : FiringRecord
             The law of the mistakes at the firing.
         trees : int
             The number of trees.
-        news : News
+        news : EventHub
             The mistakes that make a tree vote right.
 
         Returns
@@ -302,5 +302,5 @@ class Selection:
         float
         """
         mean, spread = votes_law(law.mistakes, trees, news)
-        released = np.mean([self.named(mean + node * spread) for node in NODES], axis=0)
+        released = np.mean([self.named(mean + node * spread) for node in QUADRATURE_NODES], axis=0)
         return float(1 - law.chance @ released)

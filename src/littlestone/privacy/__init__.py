@@ -8,8 +8,8 @@ imports or exports it.
 
 from littlestone.privacy.accounting import (
     Cost,
-    Event,
     Guarantee,
+    PrivacyEvent,
     composed_epsilon,
     per_release,
     spent,
@@ -17,10 +17,10 @@ from littlestone.privacy.accounting import (
 from littlestone.privacy.exponential import ExponentialMechanism
 from littlestone.privacy.gates import Decision, EveryCheck, HistSparse, MistakesGate, Selector
 from littlestone.privacy.histogram import StableHistogram
-from littlestone.privacy.mechanism import Moved, Spender
+from littlestone.privacy.mechanism import Mechanism, MechanismMoved
 from littlestone.privacy.noise import Noise, SystemNoise
 from littlestone.privacy.parameters import BadParameter
-from littlestone.privacy.selection import DrawnAndKept
+from littlestone.privacy.selection import UnknownDomainSelection
 from littlestone.privacy.sparse_vector import AboveThreshold, MistakesMonitor
 
 __all__ = [
@@ -28,20 +28,20 @@ __all__ = [
     "BadParameter",
     "Cost",
     "Decision",
-    "DrawnAndKept",
-    "Event",
     "EveryCheck",
     "ExponentialMechanism",
     "Guarantee",
     "HistSparse",
+    "Mechanism",
+    "MechanismMoved",
     "MistakesGate",
     "MistakesMonitor",
-    "Moved",
     "Noise",
+    "PrivacyEvent",
     "Selector",
-    "Spender",
     "StableHistogram",
     "SystemNoise",
+    "UnknownDomainSelection",
     "composed_epsilon",
     "per_release",
     "spent",

@@ -56,7 +56,7 @@ class Cost:
         if self.epsilon < 0 or not self.delta >= 0:
             raise BadParameter("a cost has epsilon and delta of at least 0")
 
-    def promise(self, name: str) -> dict[str, str]:
+    def parameters(self, name: str) -> dict[str, str]:
         """Return the cost as the parameters of the mechanism of this name."""
         return {"name": name, "epsilon": str(self.epsilon), "delta": str(self.delta)}
 
@@ -175,7 +175,7 @@ class Guarantee:
 
 
 @dataclass(frozen=True)
-class Event:
+class PrivacyEvent:
     """Record one use of a mechanism.
 
     Parameters
@@ -196,7 +196,7 @@ class Event:
     noise: str = "SystemNoise()"
 
 
-def spent(events: Iterable[Event], touched: int = 1) -> Cost:
+def spent(events: Iterable[PrivacyEvent], touched: int = 1) -> Cost:
     """Return what events cost together.
 
     Events without an epoch add up. Events of one mechanism in different epochs compose in parallel:
@@ -227,7 +227,7 @@ def spent(events: Iterable[Event], touched: int = 1) -> Cost:
     return sum((_mechanism_cost(uses, touched) for uses in groups), NOTHING)
 
 
-def _mechanism_cost(uses: list[Event], touched: int) -> Cost:
+def _mechanism_cost(uses: list[PrivacyEvent], touched: int) -> Cost:
     """Return the cost of one mechanism's events."""
     always = [event.cost for event in uses if event.epoch is None]
     epochs: dict[int, Cost] = {}

@@ -90,11 +90,11 @@ class ExponentialMechanism:
         drawn = draw_by_score(values, self.rate, noise, release)
         return self.candidates[drawn if drawn < skipped else drawn + 1]
 
-    def promise(self) -> dict[str, str]:
+    def parameters(self) -> dict[str, str]:
         """Return the public parameters on which the guarantee rests."""
         digest = sha256(b"".join(len(key).to_bytes(8) + key for key in self.candidates))
         extra = {"sensitivity": str(self.sensitivity), "candidates": digest.hexdigest()}
-        return self.cost.promise(self.name) | extra
+        return self.cost.parameters(self.name) | extra
 
 
 def draw_by_score(scores: Scores, rate: Fraction, noise: Noise, release: int) -> int:

@@ -27,15 +27,15 @@ import numpy as np
 from littlestone.privacy.accounting import (
     NOTHING,
     Cost,
-    Event,
     Guarantee,
+    PrivacyEvent,
     Unit,
     composed_epsilon,
     per_release,
     spent,
 )
-from littlestone.privacy.histogram import StableHistogram, counted
-from littlestone.privacy.mechanism import Spender, State, whole_field
+from littlestone.privacy.histogram import StableHistogram, positive_votes
+from littlestone.privacy.mechanism import Mechanism, State, whole_field
 from littlestone.privacy.noise import Noise
 from littlestone.privacy.parameters import (
     BadParameter,
@@ -46,7 +46,7 @@ from littlestone.privacy.parameters import (
     whole,
     whole_numbers,
 )
-from littlestone.privacy.selection import DrawnAndKept
+from littlestone.privacy.selection import UnknownDomainSelection
 from littlestone.privacy.sparse_vector import AboveThreshold, MistakesMonitor
 
 Ballot = TypeVar("Ballot")
@@ -81,7 +81,7 @@ class Selector(Protocol[BallotIn]):
             The key, which is public.
         """
 
-    def promise(self) -> dict[str, str]:
+    def parameters(self) -> dict[str, str]:
         """Return the public parameters on which the guarantee rests."""
 
 
@@ -102,7 +102,7 @@ class Step(NamedTuple):
     decision: Decision
 
 
-class Gate(Spender, Generic[Ballot]):
+class Gate(Mechanism, Generic[Ballot]):
     """Hold what the gates share: the published key, the releases made so far, the ledger.
 
     Parameters
@@ -148,7 +148,7 @@ class Gate(Spender, Generic[Ballot]):
 
     @property
     @abstractmethod
-    def ledger(self) -> tuple[Event, ...]:
+    def ledger(self) -> tuple[PrivacyEvent, ...]:
         """Return every use of a mechanism so far."""
 
     @property
@@ -171,17 +171,17 @@ class Gate(Spender, Generic[Ballot]):
             self.published = key
         return Decision(True, key)
 
-    def _event(self, mechanism: str, cost: Cost, epoch: int | None = None) -> Event:
-        return Event(mechanism, cost, epoch, repr(self._noise))
+    def _event(self, mechanism: str, cost: Cost, epoch: int | None = None) -> PrivacyEvent:
+        return PrivacyEvent(mechanism, cost, epoch, repr(self._noise))
 
-    def _promise(self) -> State:
+    def _parameters(self) -> State:
         return {
-            "selector": self._selector.promise(),
+            "selector": self._selector.parameters(),
             "leave_out_published": self.leave_out_published,
             "unit": self.unit,
         }
 
-    def _live(self) -> State:
+    def _state_data(self) -> State:
         return {"published": self.published.hex(), "releases_made": self.releases_made}
 
     def _revive(self, live: State) -> None:
@@ -240,7 +240,7 @@ class HistSparse(Gate[Mapping[bytes, int]]):
         trees: int,
         threshold: int,
         published: bytes,
-        selector: type[StableHistogram] | type[DrawnAndKept] = StableHistogram,
+        selector: type[StableHistogram] | type[UnknownDomainSelection] = StableHistogram,
         unit: Unit = "event",
     ) -> None:
         self.cost = Cost(positive(epsilon, "epsilon"), probability(delta, "delta"))
@@ -258,7 +258,7 @@ class HistSparse(Gate[Mapping[bytes, int]]):
 
     def check(self, votes: Mapping[bytes, int]) -> Decision:
         """Make one scheduled check of the votes (private); the decision is public."""
-        counts = counted(votes)
+        counts = positive_votes(votes)
         with self._step:
             if self._monitor.check(self.trees - counts.get(self.published, 0), self.threshold):
                 return self._release(counts)
@@ -283,10 +283,10 @@ class HistSparse(Gate[Mapping[bytes, int]]):
             fired = self._monitor.run(lost, self.threshold)
             if fired is None:
                 return Step(len(lost), STAY)
-            return Step(fired + 1, self._release(counted(ballot(fired))))
+            return Step(fired + 1, self._release(positive_votes(ballot(fired))))
 
     @property
-    def ledger(self) -> tuple[Event, ...]:
+    def ledger(self) -> tuple[PrivacyEvent, ...]:
         monitor = self._event("sparse vector", self._monitor.cost)
         release = self._event(self._selector.name, self._selector.cost)
         return (monitor, *[release] * self.releases_made)
@@ -298,16 +298,16 @@ class HistSparse(Gate[Mapping[bytes, int]]):
     def _total(self) -> Cost:
         return self._monitor.cost + self._selector.cost.times(self.releases)
 
-    def _promise(self) -> State:
+    def _parameters(self) -> State:
         return {
-            **super()._promise(),
-            "monitor": self._monitor._promise(),
+            **super()._parameters(),
+            "monitor": self._monitor._parameters(),
             "trees": self.trees,
             "threshold": self.threshold,
         }
 
-    def _live(self) -> State:
-        return {**super()._live(), "monitor": self._monitor._state()}
+    def _state_data(self) -> State:
+        return {**super()._state_data(), "monitor": self._monitor._state()}
 
     def _revive(self, live: State) -> None:
         super()._revive(live)
@@ -474,7 +474,7 @@ class MistakesGate(Gate[Ballot]):
         return decision
 
     @property
-    def ledger(self) -> tuple[Event, ...]:
+    def ledger(self) -> tuple[PrivacyEvent, ...]:
         name, cost = self._selector.name, self._selector.cost
         return (
             self._event("mistakes monitor", self._monitor.cost),
@@ -495,17 +495,17 @@ class MistakesGate(Gate[Ballot]):
         # Theorem 7: one unit's rounds are read by at most `cap` selections (per event, one).
         return self._monitor.cost + self._selector.cost.times(self._monitor.cap)
 
-    def _promise(self) -> State:
+    def _parameters(self) -> State:
         return {
-            **super()._promise(),
-            "monitor": self._monitor._promise(),
+            **super()._parameters(),
+            "monitor": self._monitor._parameters(),
             "check_every": self.check_every,
             "restart_every": self.restart_every,
         }
 
-    def _live(self) -> State:
+    def _state_data(self) -> State:
         return {
-            **super()._live(),
+            **super()._state_data(),
             "age": self.age,
             "refusals": self.refusals,
             "monitor": self._monitor._state(),
@@ -567,7 +567,7 @@ class EveryCheck(Gate[Mapping[bytes, int]]):
             return STAY if self.exhausted else self._release(ballot)
 
     @property
-    def ledger(self) -> tuple[Event, ...]:
+    def ledger(self) -> tuple[PrivacyEvent, ...]:
         return (self._event(self._selector.name, self.each),) * self.releases_made
 
     @property
@@ -582,9 +582,9 @@ class EveryCheck(Gate[Mapping[bytes, int]]):
     def _total(self) -> Cost:
         return self._asked
 
-    def _promise(self) -> dict[str, object]:
+    def _parameters(self) -> dict[str, object]:
         return {
-            **super()._promise(),
+            **super()._parameters(),
             "asked": [str(self._asked.epsilon), str(self._asked.delta)],
             "releases": self.releases,
         }

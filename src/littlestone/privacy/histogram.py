@@ -59,7 +59,7 @@ class StableHistogram:
     def __init__(self, *, epsilon: Real, delta: Real) -> None:
         self.cost = Cost(positive(epsilon, "epsilon"), probability(delta, "delta"))
         self.scale = noise_scale(2 / self.cost.epsilon)
-        self.threshold = keep_threshold(self.scale, self.cost.delta)
+        self.threshold = release_threshold(self.scale, self.cost.delta)
 
     def select(
         self,
@@ -90,18 +90,18 @@ class StableHistogram:
             The key, which is public.
         """
         best, top = None, self.threshold - 1
-        for rank, (key, n) in enumerate(counted(votes, leave_out).items()):
+        for rank, (key, n) in enumerate(positive_votes(votes, leave_out).items()):
             noisy = n + noise.laplace(self.scale, ("histogram", release, rank))
             if noisy > top:
                 best, top = key, noisy
         return best
 
-    def promise(self) -> dict[str, str]:
+    def parameters(self) -> dict[str, str]:
         """Return the public parameters on which the guarantee rests."""
-        return self.cost.promise(self.name)
+        return self.cost.parameters(self.name)
 
 
-def counted(votes: Mapping[bytes, int], leave_out: bytes | None = None) -> dict[bytes, int]:
+def positive_votes(votes: Mapping[bytes, int], leave_out: bytes | None = None) -> dict[bytes, int]:
     """Return the keys that have votes, in the order of their bytes, with Python's own integers.
 
     Counts of fixed width (numpy's) would wrap around in arithmetic; they are converted here, once,
@@ -132,7 +132,7 @@ def counted(votes: Mapping[bytes, int], leave_out: bytes | None = None) -> dict[
 
 
 @cache
-def keep_threshold(scale: Fraction, delta: Fraction) -> int:
+def release_threshold(scale: Fraction, delta: Fraction) -> int:
     """Return the smallest tau >= 1 with a^(tau-1)/(1+a) <= delta, a = exp(-1/scale), exactly.
 
     Parameters

@@ -22,7 +22,7 @@ State: TypeAlias = dict[str, Any]
 """Plain data that survives JSON. As sensitive as the stream: it holds live noise and counts."""
 
 
-class Moved(LittlestoneError, RuntimeError):
+class MechanismMoved(LittlestoneError, RuntimeError):
     """Report a mechanism that was exported or forked, or that another thread is stepping."""
 
 
@@ -49,7 +49,7 @@ def whole_field(live: State, name: str, least: int | None = 0, most: int | None 
     return value
 
 
-def lift_field(live: State) -> int | None:
+def threshold_noise_field(live: State) -> int | None:
     """Return the threshold noise of an exported state, or None if none was drawn."""
     return None if live.get("lift") is None else whole_field(live, "lift", least=None)
 
@@ -57,18 +57,22 @@ def lift_field(live: State) -> int | None:
 class _Step:
     """Guard one step: refuse it when moved, in another process, or while another is under way."""
 
-    def __init__(self, spender: "Spender") -> None:
+    def __init__(self, spender: "Mechanism") -> None:
         self._spender = spender
         self._home = os.getpid()
         self._lock = threading.Lock()
 
     def __enter__(self) -> None:
         if self._spender._moved:
-            raise Moved("this spender was exported; only the place it moved to may go on")
+            raise MechanismMoved("this spender was exported; only the place it moved to may go on")
         if os.getpid() != self._home:
-            raise Moved("this spender belongs to another process; export it there, resume it here")
+            raise MechanismMoved(
+                "this spender belongs to another process; export it there, resume it here"
+            )
         if not self._lock.acquire(blocking=False):
-            raise Moved("another thread is in the middle of a step: a spender takes one at a time")
+            raise MechanismMoved(
+                "another thread is in the middle of a step: a spender takes one at a time"
+            )
         self._spender._begun = True
 
     def __exit__(self, *problem: object) -> None:
@@ -88,8 +92,8 @@ class ForwardOnly:
         raise TypeError("a spender cannot be pickled: use export, which is a move")
 
 
-class Spender(ForwardOnly, ABC):
-    """Move forward only; subclasses name their parameters (`_promise`) and state (`_live`)."""
+class Mechanism(ForwardOnly, ABC):
+    """Move forward only; subclasses return their `_parameters` and their `_state_data`."""
 
     _moved = False
     _begun = False
@@ -121,7 +125,7 @@ class Spender(ForwardOnly, ABC):
         """
         if self._begun or self._moved:
             raise BadParameter("only a spender that has not begun can resume a state")
-        mine = {"kind": type(self).__name__, "promise": self._promised}
+        mine = {"kind": type(self).__name__, "promise": self._parameters_kept}
         theirs = {name: state.get(name) for name in mine}
         if mine != theirs:
             raise BadParameter(f"the state belongs to {theirs}, not to {mine}")
@@ -130,21 +134,25 @@ class Spender(ForwardOnly, ABC):
         self._moved = False  # a state that cannot be read leaves a dead spender, not a fresh budget
 
     def _state(self) -> State:
-        return {"kind": type(self).__name__, "promise": self._promised, "live": self._live()}
+        return {
+            "kind": type(self).__name__,
+            "promise": self._parameters_kept,
+            "live": self._state_data(),
+        }
 
     @cached_property
-    def _promised(self) -> State:
+    def _parameters_kept(self) -> State:
         """Return the parameters: they never change, and may take a while to write."""
-        return self._promise()
+        return self._parameters()
 
     @abstractmethod
-    def _promise(self) -> State:
+    def _parameters(self) -> State:
         """Return the public parameters on which the guarantee rests."""
 
     @abstractmethod
-    def _live(self) -> State:
+    def _state_data(self) -> State:
         """Return what the next step needs."""
 
     @abstractmethod
     def _revive(self, live: State) -> None:
-        """Restore what `_live` returned."""
+        """Restore what `_state_data` returned."""

@@ -31,9 +31,9 @@ import numpy.typing as npt
 
 from littlestone.privacy.parameters import BadParameter, enclose_exp, float_above
 
-WORD = 64
-DIGITS = 30
-Margins = npt.NDArray[np.int64]
+WORD_BITS = 64
+TAIL_DIGITS = 30
+Gaps = npt.NDArray[np.int64]
 Secret = Callable[[int], bytes]
 """A source of secret bytes, told how many."""
 
@@ -106,14 +106,12 @@ def _bounds(margin: int, up: int, down: int, one_sided: bool) -> tuple[int, int]
     if margin * down > 45 * up:
         return 0, 1
     if not one_sided and (1 - margin) * down > 45 * up:
-        return 2**WORD - 1, 2**WORD
-    low, high = tail(margin, Fraction(up, down), one_sided, DIGITS)
-    return floor(low * 2**WORD), ceil(high * 2**WORD)
+        return 2**WORD_BITS - 1, 2**WORD_BITS
+    low, high = tail(margin, Fraction(up, down), one_sided, TAIL_DIGITS)
+    return floor(low * 2**WORD_BITS), ceil(high * 2**WORD_BITS)
 
 
-def first_reaching(
-    margins: Margins, scale: Fraction, one_sided: bool, secret: Secret
-) -> int | None:
+def first_exceeding(margins: Gaps, scale: Fraction, one_sided: bool, secret: Secret) -> int | None:
     """Return the first index at which fresh noise reaches its gap.
 
     Parameters
@@ -145,12 +143,12 @@ def first_reaching(
     last = np.array([max(high - 1, 0) for high in highs], dtype=np.uint64)[which]
     drawn = np.frombuffer(secret(8 * len(margins)), dtype=np.uint64)
     for place in np.flatnonzero(drawn <= last):
-        if reaches(int(drawn[place]), int(margins[place]), scale, one_sided, secret):
+        if exceeds(int(drawn[place]), int(margins[place]), scale, one_sided, secret):
             return int(place)
     return None
 
 
-def reaches(word: int, margin: int, scale: Fraction, one_sided: bool, secret: Secret) -> bool:
+def exceeds(word: int, margin: int, scale: Fraction, one_sided: bool, secret: Secret) -> bool:
     """Return whether a uniform point that begins with these 64 bits lies below the tail.
 
     Parameters
@@ -172,9 +170,13 @@ def reaches(word: int, margin: int, scale: Fraction, one_sided: bool, secret: Se
         Whether the noise reaches the gap.
     """
     low, high = bounds(margin, scale, one_sided)
-    width, digits = WORD, DIGITS
+    width, digits = WORD_BITS, TAIL_DIGITS
     while low <= word < high:
-        word, width, digits = word << WORD | int.from_bytes(secret(8)), width + WORD, digits + 20
+        word, width, digits = (
+            word << WORD_BITS | int.from_bytes(secret(8)),
+            width + WORD_BITS,
+            digits + 20,
+        )
         below, above = tail(margin, scale, one_sided, digits)
         low, high = floor(below * 2**width), ceil(above * 2**width)
     return word < low
@@ -259,7 +261,7 @@ class Noise(ABC):
         two_sided = self.laplace(scale, at)
         return two_sided if two_sided >= 0 else ~two_sided
 
-    def reaches(self, margin: int, scale: Fraction, at: Address, one_sided: bool) -> bool:
+    def exceeds(self, margin: int, scale: Fraction, at: Address, one_sided: bool) -> bool:
         """Return whether fresh noise is at least a gap: all that a sparse vector may ask of it.
 
         The draw itself is not returned, so it cannot be kept, compared twice or shown.
@@ -282,10 +284,10 @@ class Noise(ABC):
         """
         return (self.geometric if one_sided else self.laplace)(scale, at) >= margin
 
-    def first_reaching(
-        self, margins: Margins, scale: Fraction, check: int, one_sided: bool
+    def first_exceeding(
+        self, margins: Gaps, scale: Fraction, check: int, one_sided: bool
     ) -> int | None:
-        """Return the first of a run of checks whose noise reaches its gap, as `reaches` would.
+        """Return the first of a run of checks whose noise reaches its gap, as `exceeds` would.
 
         Parameters
         ----------
@@ -304,7 +306,7 @@ class Noise(ABC):
             The index of the check, or None.
         """
         for place, margin in enumerate(margins.tolist()):
-            if self.reaches(margin, scale, ("query", check + place, 0), one_sided):
+            if self.exceeds(margin, scale, ("query", check + place, 0), one_sided):
                 return place
         return None
 
@@ -349,11 +351,11 @@ class SystemNoise(Noise):
     def uniform(self, below: int, at: Address) -> int:
         return secrets.randbelow(below)
 
-    def reaches(self, margin: int, scale: Fraction, at: Address, one_sided: bool) -> bool:
+    def exceeds(self, margin: int, scale: Fraction, at: Address, one_sided: bool) -> bool:
         """Flip a coin with the probability of the answer: the noise need not be drawn (`tails`)."""
         if os.getpid() != self._process:
             self._forget()
-        return reaches(self._word(), margin, scale, one_sided, secrets.token_bytes)
+        return exceeds(self._word(), margin, scale, one_sided, secrets.token_bytes)
 
     def _word(self) -> int:
         """Return 64 secret bits, used once."""
@@ -364,10 +366,10 @@ class SystemNoise(Noise):
                 fresh = np.frombuffer(secrets.token_bytes(8 * BUFFER), np.uint64)
                 self._words.extend(fresh.tolist())
 
-    def first_reaching(
-        self, margins: Margins, scale: Fraction, check: int, one_sided: bool
+    def first_exceeding(
+        self, margins: Gaps, scale: Fraction, check: int, one_sided: bool
     ) -> int | None:
-        return first_reaching(margins, scale, one_sided, secrets.token_bytes)
+        return first_exceeding(margins, scale, one_sided, secrets.token_bytes)
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError("secret noise cannot be copied or pickled: a draw must be used once only")

@@ -19,15 +19,15 @@ from littlestone.errors import LittlestoneError
 Real: TypeAlias = float | Fraction
 
 
-MOST = 1 << 40
+LARGEST_INTEGER = 1 << 40
 """The largest number in a list, so that 64 bits hold their sums and any noise."""
 
 SMALLEST_EPSILON, LARGEST_EPSILON = Fraction(1, 10**9), 10**6
 """What a plan is made for. Below, noise is wider than any count; above, there is no privacy."""
 SMALLEST_DELTA = Fraction(1, 10**100)
 """What a plan is made for: floats hold it, divided by any horizon."""
-LONGEST_HORIZON = MOST
-"""No stream is longer, and counts of its mistakes stay within `MOST`."""
+LONGEST_HORIZON = LARGEST_INTEGER
+"""No stream is longer, and counts of its mistakes stay within `LARGEST_INTEGER`."""
 
 
 class BadParameter(LittlestoneError, ValueError):
@@ -230,7 +230,7 @@ def whole_numbers(values: Numbers, name: str, least: int | None = None) -> npt.N
     array = np.asarray(values)
     if array.ndim != 1 or (array.dtype.kind not in "iu" and len(array)):
         raise BadParameter(f"{name} must be a list of whole numbers")
-    if len(array) and (int(array.max()) > MOST or int(array.min()) < -MOST):
+    if len(array) and (int(array.max()) > LARGEST_INTEGER or int(array.min()) < -LARGEST_INTEGER):
         raise BadParameter(f"{name} must be within 2^40 of zero")
     if least is not None and len(array) and int(array.min()) < least:
         raise BadParameter(f"{name} must be at least {least}")

@@ -19,7 +19,7 @@ from functools import cache
 from itertools import pairwise
 
 from littlestone.privacy.accounting import Cost
-from littlestone.privacy.histogram import counted
+from littlestone.privacy.histogram import positive_votes
 from littlestone.privacy.noise import Noise
 from littlestone.privacy.parameters import BadParameter, Real, log_of, positive, probability
 
@@ -29,7 +29,7 @@ GROWTH_BITS = 24
 LARGEST_EPSILON = 256
 """Beyond it an epsilon protects no one, and numbers get long."""
 
-LONGEST = 20_000
+LONGEST_CURVE = 20_000
 """The longest curve that is built. Counts are cut off here: that moves no count by more than the
 votes move, so it is free, and it bounds the time that a selection takes."""
 
@@ -41,7 +41,7 @@ TOP_SHARE = Fraction(1, 1024)
 
 
 @dataclass(frozen=True)
-class KeepCurve:
+class AcceptanceCurve:
     """Hold the acceptance probability by votes, and the growth q of the weights. All public.
 
     Promises: an instance satisfies the conditions of the theorem exactly, in rationals; one that
@@ -77,7 +77,7 @@ class KeepCurve:
                 "an acceptance curve starts at 0, goes on below delta, and ends just below 1"
             )
         for n, (now, after) in enumerate(pairwise(keep[1:]), start=1):
-            if not is_lawful_step(now, after, self.growth**2, low):
+            if not is_valid_step(now, after, self.growth**2, low):
                 raise BadParameter(
                     f"the acceptance curve is too steep between {n} and {n + 1} votes"
                 )
@@ -100,7 +100,7 @@ def exp_below(x: Fraction) -> Fraction:
     return total
 
 
-def is_lawful_step(now: Fraction, after: Fraction, g: Fraction, low: Fraction) -> bool:
+def is_valid_step(now: Fraction, after: Fraction, g: Fraction, low: Fraction) -> bool:
     """Return whether conditions (1) to (4) of Theorem 5 hold for a step of the curve.
 
     Parameters
@@ -127,7 +127,7 @@ def is_lawful_step(now: Fraction, after: Fraction, g: Fraction, low: Fraction) -
 
 
 @cache
-def keep_curve(epsilon: Fraction, delta: Fraction) -> KeepCurve:
+def acceptance_curve(epsilon: Fraction, delta: Fraction) -> AcceptanceCurve:
     """Return the largest valid curve on a fine grid.
 
     Each value is rounded down from bounds on the one already rounded. That is safe for (1), (2) and
@@ -140,7 +140,7 @@ def keep_curve(epsilon: Fraction, delta: Fraction) -> KeepCurve:
 
     Returns
     -------
-    KeepCurve
+    AcceptanceCurve
         The curve, its conditions checked.
 
     Raises
@@ -157,23 +157,23 @@ def keep_curve(epsilon: Fraction, delta: Fraction) -> KeepCurve:
     if epsilon > LARGEST_EPSILON:
         raise BadParameter(f"an epsilon above {LARGEST_EPSILON} is no protection to select with")
     longest = (-log_of(TOP_SHARE) - 2 * log_of(delta)) / float(epsilon)
-    if longest > LONGEST or longest * keep_bits(epsilon, delta) > MOST_BITS:
+    if longest > LONGEST_CURVE or longest * acceptance_bits(epsilon, delta) > MOST_BITS:
         raise BadParameter(
             f"at epsilon {float(epsilon):g} and delta {float(delta):g} a selection needs some "
             f"{longest:,.0f} votes, and the curve of them is too long to build: use the stable "
             "histogram"
         )
-    growth, bits = _floor(exp_below(epsilon / 2), GROWTH_BITS), keep_bits(epsilon, delta)
+    growth, bits = _floor(exp_below(epsilon / 2), GROWTH_BITS), acceptance_bits(epsilon, delta)
     g, low = growth**2, delta * (1 - TOP_SHARE)
     keep = [Fraction(0), _floor(low, bits)]
     while 1 - keep[-1] > delta * TOP_SHARE:
         p = keep[-1]
         best = min(g * p + low, 1 - (1 - p) / g, g**2 * p / (1 - p + g**2 * p))
         keep.append(_floor(best, bits))
-    return KeepCurve(epsilon, delta, growth, tuple(keep))
+    return AcceptanceCurve(epsilon, delta, growth, tuple(keep))
 
 
-def keep_bits(epsilon: Fraction, delta: Fraction) -> int:
+def acceptance_bits(epsilon: Fraction, delta: Fraction) -> int:
     """Return the bits of the grid of probabilities: 2^-bits is far below delta, exp(-2 epsilon).
 
     Parameters
@@ -193,7 +193,7 @@ def _floor(x: Fraction, bits: int) -> Fraction:
     return Fraction((x.numerator << bits) // x.denominator, 1 << bits)
 
 
-class DrawnAndKept:
+class UnknownDomainSelection:
     """Select a key with many votes, from any domain, known or not; exactly, in integers.
 
     Requires: one replaced example takes at most one vote from one key and gives at most one to
@@ -214,11 +214,11 @@ class DrawnAndKept:
     0.9982
     """
 
-    name = "drawn and kept"
+    name = "unknown-domain selection"
 
     def __init__(self, *, epsilon: Real, delta: Real) -> None:
         self.cost = Cost(positive(epsilon, "epsilon"), probability(delta, "delta"))
-        self.curve = keep_curve(self.cost.epsilon, self.cost.delta)
+        self.curve = acceptance_curve(self.cost.epsilon, self.cost.delta)
 
     def select(
         self, votes: Mapping[bytes, int], noise: Noise, release: int, leave_out: bytes | None = None
@@ -258,9 +258,9 @@ class DrawnAndKept:
             ticket -= weights[n] * len(keys)
         return None
 
-    def promise(self) -> dict[str, str]:
+    def parameters(self) -> dict[str, str]:
         """Return the public parameters on which the guarantee rests."""
-        return self.cost.promise(self.name)
+        return self.cost.parameters(self.name)
 
     def law(
         self, votes: Mapping[bytes, int], leave_out: bytes | None = None
@@ -306,8 +306,8 @@ class DrawnAndKept:
     ) -> dict[int, list[bytes]]:
         """Return the keys by their number of votes: keys with as many votes weigh the same."""
         levels: dict[int, list[bytes]] = {}
-        for key, count in counted(votes, leave_out).items():
-            levels.setdefault(min(count, LONGEST), []).append(key)
+        for key, count in positive_votes(votes, leave_out).items():
+            levels.setdefault(min(count, LONGEST_CURVE), []).append(key)
         return dict(sorted(levels.items(), reverse=True))
 
     def _weight(self, n: int, top: int) -> int:

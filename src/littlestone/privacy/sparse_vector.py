@@ -12,7 +12,7 @@ from typing import SupportsIndex
 import numpy as np
 
 from littlestone.privacy.accounting import Cost
-from littlestone.privacy.mechanism import Spender, State, lift_field, whole_field
+from littlestone.privacy.mechanism import Mechanism, State, threshold_noise_field, whole_field
 from littlestone.privacy.noise import Noise, noise_scale
 from littlestone.privacy.parameters import (
     BadParameter,
@@ -24,7 +24,7 @@ from littlestone.privacy.parameters import (
 )
 
 
-class AboveThreshold(Spender):
+class AboveThreshold(Mechanism):
     """Report which queries exceed a threshold, `releases` times at most (Theorem 2).
 
     Requires: given the answers so far, a replaced example moves each query by at most
@@ -97,7 +97,7 @@ class AboveThreshold(Spender):
                 return False
             # Theorem 2 asks for the threshold noise in every comparison: it pays for every "no".
             gap, at = threshold + self._threshold_noise() - query, ("query", self.checks, 0)
-            fired = self._noise.reaches(gap, self._query_scale, at, one_sided=False)
+            fired = self._noise.exceeds(gap, self._query_scale, at, one_sided=False)
             self.checks += 1
             self.firings += fired
             return fired
@@ -124,7 +124,7 @@ class AboveThreshold(Spender):
             if self.exhausted or not len(counts):
                 return None
             gaps = threshold + self._threshold_noise() - counts
-            fired = self._noise.first_reaching(
+            fired = self._noise.first_exceeding(
                 gaps, self._query_scale, self.checks, one_sided=False
             )
             self.checks += len(counts) if fired is None else fired + 1
@@ -139,9 +139,11 @@ class AboveThreshold(Spender):
 
     def _scales(self) -> tuple[Fraction, Fraction]:
         """Return the scales of the threshold noise and of the query noise."""
-        return kept_lift_scales(self.cost.epsilon, self.releases, Fraction(self.sensitivity))
+        return kept_threshold_noise_scales(
+            self.cost.epsilon, self.releases, Fraction(self.sensitivity)
+        )
 
-    def _promise(self) -> State:
+    def _parameters(self) -> State:
         return {
             "epsilon": str(self.cost.epsilon),
             "releases": self.releases,
@@ -149,16 +151,16 @@ class AboveThreshold(Spender):
             "noise": repr(self._noise),
         }
 
-    def _live(self) -> State:
+    def _state_data(self) -> State:
         return {"checks": self.checks, "firings": self.firings, "lift": self._kept_noise}
 
     def _revive(self, live: State) -> None:
         self.checks = whole_field(live, "checks")
         self.firings = whole_field(live, "firings", most=self.releases)
-        self._kept_noise = lift_field(live)
+        self._kept_noise = threshold_noise_field(live)
 
 
-class MistakesMonitor(Spender):
+class MistakesMonitor(Mechanism):
     """Count mistakes since the epoch began; pay epsilon once, however often it fires (Theorem 3).
 
     Requires: given the answers so far, a replaced example changes the mistakes of one check by at
@@ -217,7 +219,7 @@ class MistakesMonitor(Spender):
         with self._step:
             counted = self._counted(mistakes)
             gap, at = threshold + self._threshold_noise() - counted, ("query", self.checks, 0)
-            fired = self._noise.reaches(gap, self._scale, at, one_sided=True)
+            fired = self._noise.exceeds(gap, self._scale, at, one_sided=True)
             # Nothing is counted before its noise is drawn: a failed check can be tried again.
             self._mistakes, self.checks = counted, self.checks + 1
             if fired:
@@ -250,7 +252,7 @@ class MistakesMonitor(Spender):
         with self._step:
             counted = self._mistakes + np.cumsum(fresh)
             gaps = limits + self._threshold_noise() - counted
-            fired = self._noise.first_reaching(gaps, self._scale, self.checks, one_sided=True)
+            fired = self._noise.first_exceeding(gaps, self._scale, self.checks, one_sided=True)
             self.checks += len(fresh) if fired is None else fired + 1
             self._mistakes = int(counted[-1])
             if fired is not None:
@@ -277,14 +279,14 @@ class MistakesMonitor(Spender):
     def _counted(self, mistakes: int) -> int:
         return self._mistakes + mistakes
 
-    def _promise(self) -> State:
+    def _parameters(self) -> State:
         return {
             "epsilon": str(self.cost.epsilon),
             "cap": self.cap,
             "noise": repr(self._noise),
         }
 
-    def _live(self) -> State:
+    def _state_data(self) -> State:
         return {
             "checks": self.checks,
             "epoch": self.epoch,
@@ -294,10 +296,13 @@ class MistakesMonitor(Spender):
 
     def _revive(self, live: State) -> None:
         self.checks, self.epoch = whole_field(live, "checks"), whole_field(live, "epoch")
-        self._mistakes, self._kept_noise = whole_field(live, "mistakes"), lift_field(live)
+        self._mistakes, self._kept_noise = (
+            whole_field(live, "mistakes"),
+            threshold_noise_field(live),
+        )
 
 
-def kept_lift_scales(
+def kept_threshold_noise_scales(
     epsilon: Fraction, releases: int, reach: Fraction = Fraction(1)
 ) -> tuple[Fraction, Fraction]:
     """Return the noise scales of a sparse vector whose threshold noise is drawn once (Theorem 2).

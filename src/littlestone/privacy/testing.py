@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from littlestone.privacy.noise import Address, Margins, Noise
+from littlestone.privacy.noise import Address, Gaps, Noise
 
 Words: TypeAlias = npt.NDArray[np.uint64]
 
@@ -63,8 +63,8 @@ class SeededNoise(Noise):
         up, down = (int(words[0]) for words in self._words(at[0], np.array([at[1]]), at[2]))
         return (up << 64 | down) * below >> 128
 
-    def first_reaching(
-        self, margins: Margins, scale: Fraction, check: int, one_sided: bool
+    def first_exceeding(
+        self, margins: Gaps, scale: Fraction, check: int, one_sided: bool
     ) -> int | None:
         numbers = np.arange(check, check + len(margins))
         drawn = self._laplaces(scale, "query", numbers, 0)
@@ -73,7 +73,7 @@ class SeededNoise(Noise):
         reached = drawn >= margins
         return int(np.argmax(reached)) if reached.any() else None
 
-    def _laplaces(self, scale: Fraction, purpose: str, numbers: Margins, rank: int) -> Margins:
+    def _laplaces(self, scale: Fraction, purpose: str, numbers: Gaps, rank: int) -> Gaps:
         """Return differences of two geometric integers: these have the Laplace law."""
         up, down = (
             np.floor(-np.log((words + 1.0) / 2**64) * float(scale)).astype(np.int64)
@@ -81,7 +81,7 @@ class SeededNoise(Noise):
         )
         return np.asarray(up - down)
 
-    def _words(self, purpose: str, numbers: Margins, rank: int) -> tuple[Words, Words]:
+    def _words(self, purpose: str, numbers: Gaps, rank: int) -> tuple[Words, Words]:
         """Return twice 64 bits for each number, which depend on the seed and the address only."""
         start = np.uint64(_start(self.seed, purpose, rank))
         up = _mixed(start + _mixed(numbers.astype(np.uint64)))

@@ -7,6 +7,6 @@ what was kept of it and from the rows since, to the same votes. What a cluster h
 in the object store, what Ray spills to disk) is as sensitive as the data.
 """
 
-from littlestone.ray.cluster import Lost, Ray, aside, ray_of
+from littlestone.ray.cluster import ClusterLost, Ray, ray_of, redirect_output
 
-__all__ = ["Lost", "Ray", "aside", "ray_of"]
+__all__ = ["ClusterLost", "Ray", "ray_of", "redirect_output"]

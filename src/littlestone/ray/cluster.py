@@ -19,10 +19,10 @@ from littlestone.learners.forest import Root
 from littlestone.privacy.parameters import BadParameter
 
 if TYPE_CHECKING:
-    from littlestone.ray.shards import Sharded
+    from littlestone.ray.shards import ShardedForest
 
 
-PATIENCE = 5
+CLUSTER_TIMEOUT = 5
 """How many seconds a cluster has to answer the door."""
 HEAD_PATIENCE = 30
 """How many seconds the head may be away. After 60 Ray ends the process, without a word."""
@@ -30,7 +30,7 @@ HERE = "local"
 """What Ray calls a cluster of its own, on this machine."""
 
 
-class Lost(LittlestoneError, RuntimeError):
+class ClusterLost(LittlestoneError, RuntimeError):
     """A cluster that failed for good."""
 
     def __init__(self, what: str, why: Exception) -> None:
@@ -70,13 +70,13 @@ class Ray:
         ray = self.connected()
         return self.workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
 
-    def plant(
+    def create_forest(
         self, cls: HypothesisClass, leaves: Sequence[int], seed: int, root: Root, replant: bool
-    ) -> "Sharded":
+    ) -> "ShardedForest":
         """A forest whose trees grow in shards."""
-        from littlestone.ray.shards import Seeds, Sharded
+        from littlestone.ray.shards import ForestSpec, ShardedForest
 
-        return Sharded(self, Seeds(cls, tuple(leaves), seed, root, replant))
+        return ShardedForest(self, ForestSpec(cls, tuple(leaves), seed, root, replant))
 
 
 def ray_of(engine: str, workers: int | None) -> Ray:
@@ -119,16 +119,16 @@ def _answers(address: str) -> None:
         raise ValueError("run on a machine of the cluster, and say HOST:PORT or auto")
     host, found, port = address.rpartition(":")
     if found and port.isdigit():
-        socket.create_connection((host.strip("[]"), int(port)), PATIENCE).close()
+        socket.create_connection((host.strip("[]"), int(port)), CLUSTER_TIMEOUT).close()
 
 
 @contextmanager
-def aside(engine: str | None) -> Iterator[None]:
+def redirect_output(engine: str | None) -> Iterator[None]:
     """For a command: what Ray has to say goes to standard error, and it ends with the command.
 
     Raises
     ------
-    Lost
+    ClusterLost
         For whatever Ray raises: a sentence, and not a traceback.
     """
     if engine is None:
@@ -150,12 +150,12 @@ def aside(engine: str | None) -> Iterator[None]:
 
 
 def _raise_plainly(error: Exception) -> NoReturn:
-    """Raise `Lost` for an error of Ray itself, and any other as it is."""
+    """Raise `ClusterLost` for an error of Ray itself, and any other as it is."""
     cause, ray = error, sys.modules.get("ray")
     if ray is not None:
         cause = cause_of(ray, error)
         if isinstance(cause, ray.exceptions.RayError) or type(cause).__module__.startswith("ray."):
-            raise Lost("Ray gave up", cause) from None
+            raise ClusterLost("Ray gave up", cause) from None
     raise cause from (None if cause is error else error)
 
 
@@ -171,7 +171,9 @@ def _watch_cluster(over: threading.Event) -> None:
         doors = doors or list(_doors())
         for door in doors:
             if door.is_gone() and not over.is_set():
-                sys.stderr.write(f"error: {Lost(door.what, ConnectionError('nobody answers'))}\n")
+                sys.stderr.write(
+                    f"error: {ClusterLost(door.what, ConnectionError('nobody answers'))}\n"
+                )
                 sys.stderr.flush()
                 os._exit(2)
 
@@ -233,7 +235,7 @@ class _Door:
         if isinstance(self._address, tuple) and ":" in self._address[0]:
             family = socket.AF_INET6
         held = socket.socket(family, socket.SOCK_STREAM)
-        held.settimeout(PATIENCE)
+        held.settimeout(CLUSTER_TIMEOUT)
         try:
             held.connect(self._address)
         except OSError as error:
@@ -245,14 +247,14 @@ class _Door:
 
 
 @contextmanager
-def plainly(ray: Any) -> Iterator[None]:
+def plain_error(ray: Any) -> Iterator[None]:
     """What went wrong in a task, as it was said there."""
     try:
         yield
     except ray.exceptions.RayError as error:
         cause = cause_of(ray, error)
         if isinstance(cause, ray.exceptions.RayError):
-            raise Lost("rows could not be read", cause) from None
+            raise ClusterLost("rows could not be read", cause) from None
         raise cause from error
 
 

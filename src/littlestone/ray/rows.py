@@ -21,15 +21,23 @@ import numpy as np
 import numpy.typing as npt
 
 from littlestone.classes.base import HypothesisClass
-from littlestone.data.blocks import BadRow, BadStream, Block, Start, Sums, Wanted, wanted
+from littlestone.data.blocks import (
+    BadRow,
+    BadStream,
+    Block,
+    Checksums,
+    ColumnSchema,
+    Start,
+    column_schema,
+)
 from littlestone.data.parquet import ParquetFile, ParquetRows, piece_of_table
-from littlestone.data.readers import BEGINNING, Rows
+from littlestone.data.readers import BEGINNING, RowReader
 from littlestone.hypotheses.base import NEVER, Hypothesis
 from littlestone.hypotheses.values import Mask
 from littlestone.learners.forest import Routes, trees_of
 from littlestone.learners.rounds import (
-    NOBODY,
-    Learns,
+    NO_USER,
+    Learnable,
     Numbers,
     Rounds,
     Told,
@@ -38,7 +46,7 @@ from littlestone.learners.rounds import (
     user_numbers,
 )
 from littlestone.learners.tree import Indices
-from littlestone.ray.cluster import Ray, plainly, ray_data
+from littlestone.ray.cluster import Ray, plain_error, ray_data
 
 ROW = "littlestone.row"
 """The column with the place of a row in the stream: what comes in another order is noticed."""
@@ -47,7 +55,7 @@ TROUBLE = "littlestone.trouble"
 """The only column of a table that could not be read: why. Ray Data would make a page of it."""
 
 
-class Where(NamedTuple):
+class TableSlice(NamedTuple):
     """Which rows of a table: `size` of them from `offset` on; the first is row `row` of all."""
 
     offset: int
@@ -55,7 +63,7 @@ class Where(NamedTuple):
     row: int
 
 
-class Found(NamedTuple):
+class RuleErrors(NamedTuple):
     """What a rule makes of a block: the places it gets wrong, and, per user, their routes.
 
     `nulls` rows cannot be read; `bad` tells why of the first. `sums` are checksums and lengths of
@@ -66,10 +74,10 @@ class Found(NamedTuple):
     routes: npt.NDArray[np.uint64] | None
     nulls: int
     bad: tuple[BadRow, ...]
-    sums: Sums
+    sums: Checksums
 
 
-class Share(NamedTuple):
+class ShardRequest(NamedTuple):
     """Whose rows are wanted: the coins' seed, the trees that are marked, where shards begin."""
 
     seed: int
@@ -81,7 +89,7 @@ class Share(NamedTuple):
         return trees_of(self.seed, len(self.marked), routes)
 
 
-def read_span(span: dict[str, Any], wanted: Wanted) -> Any:
+def read_span(span: dict[str, Any], wanted: ColumnSchema) -> Any:
     """Some row groups of a file, as a table, with the place of each row."""
     import pyarrow
 
@@ -101,7 +109,7 @@ def read_span(span: dict[str, Any], wanted: Wanted) -> Any:
     return table.append_column(ROW, pyarrow.array(np.arange(row, row + len(table))))
 
 
-def table_of(table: Any, where: Where) -> Any:
+def table_of(table: Any, where: TableSlice) -> Any:
     """Rows of a table, if they are those that are meant."""
     if TROUBLE in table.column_names:
         raise BadStream(table.column(TROUBLE)[0].as_py())
@@ -111,72 +119,83 @@ def table_of(table: Any, where: Where) -> Any:
     return part
 
 
-def block_of(wanted: Wanted, table: Any, where: Where) -> Block:
+def block_from_table(wanted: ColumnSchema, table: Any, where: TableSlice) -> Block:
     """Rows of a table as a class reads them."""
     return piece_of_table(wanted, table_of(table, where), where.row + 1).block()
 
 
-def rounds_of(wanted: Wanted, block: Block, first: int) -> Rounds:
+def rounds_of(wanted: ColumnSchema, block: Block, first: int) -> Rounds:
     """Rows as rounds from `first` on; those that cannot be read are null rounds."""
     batch, usable, answers = readable_rounds(wanted.cls, block.columns, block.labels, "null")
     routes = None
     if block.users is not None:
         routes = user_numbers(block.users, len(block), "null")
-        usable = usable & (routes != NOBODY)
+        usable = usable & (routes != NO_USER)
     return usable_rounds(batch, answers, usable, first, routes)
 
 
-def look(wanted: Wanted, table: Any, where: Where, rule: Hypothesis, summed: bool) -> Found:
+def evaluate_rule(
+    wanted: ColumnSchema, table: Any, where: TableSlice, rule: Hypothesis, summed: bool
+) -> RuleErrors:
     """What a rule makes of some rows."""
-    block = block_of(wanted, table, where)
+    block = block_from_table(wanted, table, where)
     rounds = rounds_of(wanted, block, 0)
     wrong = rounds.wrong(wanted.cls, rule)
     routes = None
     if wanted.user is not None:
         routes = rounds.route[np.searchsorted(rounds.number, wrong)].astype(np.uint64)
-    sums = block.sums() if summed else Sums()
-    return Found(wrong.astype(np.uint32), routes, len(block) - rounds.size, block.bad, sums)
+    sums = block.sums() if summed else Checksums()
+    return RuleErrors(wrong.astype(np.uint32), routes, len(block) - rounds.size, block.bad, sums)
 
 
-def routes_of(wanted: Wanted, table: Any, where: Where) -> tuple[npt.NDArray[np.uint64], Mask]:
+def read_routes(
+    wanted: ColumnSchema, table: Any, where: TableSlice
+) -> tuple[npt.NDArray[np.uint64], Mask]:
     """The user of each row, and which rows can be read."""
-    block = block_of(wanted, table, where)
+    block = block_from_table(wanted, table, where)
     usable = np.zeros(len(block), dtype=bool)
     usable[rounds_of(wanted, block, 0).number] = True
     return user_numbers(block.users, len(block), "null"), usable
 
 
-def fetch(wanted: Wanted, table: Any, where: Where, first: int, within: Mask | None) -> Rounds:
+def fetch_rows(
+    wanted: ColumnSchema, table: Any, where: TableSlice, first: int, within: Mask | None
+) -> Rounds:
     """The rows themselves."""
-    rounds = rounds_of(wanted, block_of(wanted, table, where), first)
+    rounds = rounds_of(wanted, block_from_table(wanted, table, where), first)
     return rounds if within is None else rounds.taken(within[rounds.number - first])
 
 
-class Put(NamedTuple):
+class StoredRows(NamedTuple):
     """Rows that were put by for a shard, not decoded yet, each with the number of its round."""
 
     table: Any
     number: Numbers
 
-    def taken(self, places: Numbers) -> "Put":
+    def taken(self, places: Numbers) -> "StoredRows":
         """Some of them."""
-        return Put(self.table.take(places), self.number[places])
+        return StoredRows(self.table.take(places), self.number[places])
 
-    def rounds(self, wanted: Wanted) -> Rounds:
+    def rounds(self, wanted: ColumnSchema) -> Rounds:
         """The rows as rounds."""
         some = rounds_of(wanted, piece_of_table(wanted, self.table, 1).block(), 0)
         number = self.number[some.number]
         return some._replace(number=number, route=number if wanted.user is None else some.route)
 
 
-def spread(
-    wanted: Wanted, table: Any, where: Where, first: int, within: Mask | None, share: Share
+def scatter(
+    wanted: ColumnSchema,
+    table: Any,
+    where: TableSlice,
+    first: int,
+    within: Mask | None,
+    share: ShardRequest,
 ) -> list[Any]:
     """Put the rows of marked trees by, for each shard its own."""
     import ray
 
     part = table_of(table, where)
-    whole = Put(part.select(list(wanted.names)), first + np.arange(where.size))
+    whole = StoredRows(part.select(list(wanted.names)), first + np.arange(where.size))
     if within is not None:
         whole = whole.taken(np.flatnonzero(within))
     route = whole.number
@@ -196,29 +215,29 @@ FIRST_BLOCK, LARGEST_BLOCK = 4096, 1 << 18
 """Blocks are short while the stream is young, so that there is something to see."""
 SPAN = 1 << 18
 """How many rows are read together, at least, if the file has them."""
-AHEAD = 2
+BLOCKS_AHEAD = 2
 """How many blocks a worker is ahead of the gate."""
 
 
 @runtime_checkable
-class LearnsFar(Protocol):
+class LearnsRemotely(Protocol):
     """What can be shown rows that are elsewhere."""
 
-    def learn_far(self, rounds: "FarRounds") -> object: ...
+    def learn_remote(self, rounds: "RemoteRounds") -> object: ...
 
 
-class FarParquet:
+class RemoteParquet:
     """Parquet files whose rows are read on the cluster. Only their footers are read here."""
 
     unit, unfinished = "row", 0
 
-    def __init__(self, engine: Ray, path: str, wanted: Wanted, summed: bool) -> None:
+    def __init__(self, engine: Ray, path: str, wanted: ColumnSchema, summed: bool) -> None:
         self._near = ParquetRows(path, path, wanted)
         self.wanted, self.summed, self._workers = wanted, summed, engine.count()
         self._ray = engine.connected()
         self.wanted_there = self._ray.put(wanted)
         self._tasks: dict[Callable[..., object], Any] = {}
-        self._ahead: deque[FarBlock] = deque()
+        self._ahead: deque[RemoteParquetBlock] = deque()
         self.rule = wanted.cls.hypothesis(wanted.cls.start()) or NEVER
         """What was asked of the blocks to come."""
 
@@ -242,12 +261,14 @@ class FarParquet:
         size: int,
         start: Start | None = None,
         passing: Callable[[int, int], None] | None = None,
-    ) -> "Iterator[FarBlock]":
+    ) -> "Iterator[RemoteParquetBlock]":
         """Return the rows from a row on, some at a time, each asked for before its turn; `size` is
         for rows here. Row groups before that row are not read."""
         coming = self._coming(start.row if start else 0)
         while True:
-            while len(self._ahead) <= AHEAD * self._workers and (block := next(coming, None)):
+            while len(self._ahead) <= BLOCKS_AHEAD * self._workers and (
+                block := next(coming, None)
+            ):
                 self._ahead.append(block)
                 block.ask(self.rule)
             if not self._ahead:
@@ -261,7 +282,7 @@ class FarParquet:
             for block in self._ahead:
                 block.ask(rule)
 
-    def there(self, task: Callable[..., object], table: Any, where: Where, *more: Any) -> Any:
+    def there(self, task: Callable[..., object], table: Any, where: TableSlice, *more: Any) -> Any:
         """Have a task done where some rows are: the address of its answer."""
         if task not in self._tasks:
             self._tasks[task] = self._ray.remote(task)
@@ -269,17 +290,17 @@ class FarParquet:
 
     def brought(self, answer: Any) -> Any:
         """What is at an address."""
-        with plainly(self._ray):
+        with plain_error(self._ray):
             return self._ray.get(answer)
 
-    def _coming(self, start: int) -> "Iterator[FarBlock]":
+    def _coming(self, start: int) -> "Iterator[RemoteParquetBlock]":
         spans = [span for span in self._spans() if span["row"] + span["rows"] > start]
         row = start
         offset = start - spans[0]["row"] if spans else 0
         for table, count in self._tables(spans):
             while offset < count:
                 size = min(max(FIRST_BLOCK, row), LARGEST_BLOCK, count - offset)
-                yield FarBlock(self, table, Where(offset, size, row))
+                yield RemoteParquetBlock(self, table, TableSlice(offset, size, row))
                 offset, row = offset + size, row + size
             offset = 0
 
@@ -295,7 +316,7 @@ class FarParquet:
             tables = data.from_items(spans, override_num_blocks=len(spans)).map_batches(
                 read_span, fn_args=[self.wanted], batch_size=1, concurrency=at_once
             )
-        with plainly(self._ray):
+        with plain_error(self._ray):
             for bundle in tables.iter_internal_ref_bundles():
                 for entry in bundle.blocks:
                     yield entry.ref, entry.metadata.num_rows
@@ -315,7 +336,7 @@ class FarParquet:
         return spans
 
 
-def open_far_rows(
+def open_remote_rows(
     engine: Ray,
     path: str,
     cls: HypothesisClass,
@@ -324,17 +345,17 @@ def open_far_rows(
     user: str | None = None,
     strict: bool = False,
     summed: bool = False,
-) -> "Rows[FarBlock]":
+) -> "RowReader[RemoteParquetBlock]":
     """The labelled rows of Parquet files, read on a cluster: what `open_rows` is here. If `summed`,
     their checksums are found on the way."""
-    source = FarParquet(engine, path, wanted(cls, label, user), summed)
-    return Rows(path, source, strict, LARGEST_BLOCK, source.beginning())
+    source = RemoteParquet(engine, path, column_schema(cls, label, user), summed)
+    return RowReader(path, source, strict, LARGEST_BLOCK, source.beginning())
 
 
-class FarBlock:
+class RemoteParquetBlock:
     """Some consecutive rows that are elsewhere."""
 
-    def __init__(self, source: FarParquet, table: Any, where: Where) -> None:
+    def __init__(self, source: RemoteParquet, table: Any, where: TableSlice) -> None:
         self._source, self._table, self._where = source, table, where
         self._asked: dict[Hypothesis, Any] = {}
         self._readable: tuple[Numbers, Mask] | None = None
@@ -352,14 +373,14 @@ class FarBlock:
         """Whether a column names users."""
         return self._source.wanted.user is not None
 
-    def part(self, start: int, stop: int) -> "FarBlock":
+    def part(self, start: int, stop: int) -> "RemoteParquetBlock":
         """Some of the rows."""
         offset, count, row = self._where
         start, stop = min(start, count), min(stop, count)
         if (start, stop) == (0, count):
             return self
-        where = Where(offset + start, stop - start, row + start)
-        return FarBlock(self._source, self._table, where)
+        where = TableSlice(offset + start, stop - start, row + start)
+        return RemoteParquetBlock(self._source, self._table, where)
 
     def start(self, row: int) -> Start:
         """Where the first of the rows is, if `row` rows of the source come before it."""
@@ -369,16 +390,16 @@ class FarBlock:
         """Have somebody find out what a rule makes of the rows."""
         if rule not in self._asked:
             last = list(self._asked.items())[-1:]
-            self._asked = dict(last) | {rule: self._there(look, rule, self._source.summed)}
+            self._asked = dict(last) | {rule: self._there(evaluate_rule, rule, self._source.summed)}
 
-    def found(self, rule: Hypothesis) -> Found:
+    def found(self, rule: Hypothesis) -> RuleErrors:
         """What a rule makes of the rows."""
         self.ask(rule)
-        if not isinstance(self._asked[rule], Found):
+        if not isinstance(self._asked[rule], RuleErrors):
             self._asked[rule] = self._brought(self._asked[rule])
-        return cast(Found, self._asked[rule])
+        return cast(RuleErrors, self._asked[rule])
 
-    def _any(self) -> Found:
+    def _any(self) -> RuleErrors:
         """What some rule makes of them."""
         return self.found(next(iter(self._asked), self._source.rule))
 
@@ -406,24 +427,24 @@ class FarBlock:
 
     def _read(self) -> tuple[Numbers, Mask]:
         if self._readable is None:
-            self._readable = self._brought(self._there(routes_of))
+            self._readable = self._brought(self._there(read_routes))
         return self._readable
 
-    def sums(self) -> Sums:
+    def sums(self) -> Checksums:
         """The checksums of the columns."""
         return self._any().sums
 
-    def numbered(self, first: int, within: Mask | None) -> "FarRounds":
+    def numbered(self, first: int, within: Mask | None) -> "RemoteRounds":
         """The rows as rounds from `first` on."""
-        return FarRounds(self, first, within, first, first + len(self))
+        return RemoteRounds(self, first, within, first, first + len(self))
 
     def here(self, first: int, within: Mask | None) -> Rounds:
         """The rows themselves, as rounds from `first` on."""
-        return cast(Rounds, self._brought(self._there(fetch, first, within)))
+        return cast(Rounds, self._brought(self._there(fetch_rows, first, within)))
 
-    def spread(self, first: int, within: Mask | None, share: Share) -> Any:
+    def scatter(self, first: int, within: Mask | None, share: ShardRequest) -> Any:
         """Have the rows of marked trees put by for the shards: the address of their addresses."""
-        return self._there(spread, first, within, share)
+        return self._there(scatter, first, within, share)
 
     @property
     def wanted_there(self) -> Any:
@@ -441,11 +462,11 @@ class FarBlock:
         self._source.ask_ahead(rule)
 
 
-class FarRounds:
+class RemoteRounds:
     """The rounds of a block from `start` up to `stop`; the first round of the block is `first`."""
 
     def __init__(
-        self, block: FarBlock, first: int, within: Mask | None, start: int, stop: int
+        self, block: RemoteParquetBlock, first: int, within: Mask | None, start: int, stop: int
     ) -> None:
         self._block, self._first, self._within = block, first, within
         self._start, self._stop = start, stop
@@ -455,17 +476,17 @@ class FarRounds:
         """How many rounds, at most."""
         return self._stop - self._start
 
-    def between(self, start: int, stop: int) -> "FarRounds":
+    def between(self, start: int, stop: int) -> "RemoteRounds":
         """The rounds from `start` up to, not including, `stop`."""
         start, stop = max(start, self._start), min(stop, self._stop)
-        return FarRounds(self._block, self._first, self._within, start, max(start, stop))
+        return RemoteRounds(self._block, self._first, self._within, start, max(start, stop))
 
-    def followed_by(self, other: "FarRounds") -> "FarRounds | None":
+    def followed_by(self, other: "RemoteRounds") -> "RemoteRounds | None":
         """These rounds and those that come next, if they are of one block."""
         same = self._block is other._block and self._first == other._first
         if not same or self._stop != other._start:
             return None
-        return FarRounds(self._block, self._first, self._within, self._start, other._stop)
+        return RemoteRounds(self._block, self._first, self._within, self._start, other._stop)
 
     def wrong(self, cls: HypothesisClass, rule: Hypothesis) -> Numbers:
         """The numbers of the rounds that a rule gets wrong, in order."""
@@ -491,17 +512,17 @@ class FarRounds:
             places, routes = places[kept], None if routes is None else routes[kept]
         return self._first + places, routes
 
-    def teach(self, memory: Learns[Told]) -> Told:
+    def update(self, memory: Learnable[Told]) -> Told:
         """Show the rounds to a forest in shards, from where they are."""
-        if not isinstance(memory, LearnsFar):
+        if not isinstance(memory, LearnsRemotely):
             raise TypeError("rows on a cluster are for trees on a cluster")
-        return cast(Told, memory.learn_far(self))
+        return cast(Told, memory.learn_remote(self))
 
     def number_of(self, row: int) -> int:
         """The number of the round of a row: shards tell of rounds."""
         return row
 
-    def copied(self) -> "FarRounds":
+    def copied(self) -> "RemoteRounds":
         """The same rounds: the cluster keeps them for as long as somebody knows of them."""
         return self
 
@@ -514,8 +535,8 @@ class FarRounds:
         """The address of what is to be read of the rows."""
         return self._block.wanted_there
 
-    def spread(self, share: Share) -> Any:
+    def scatter(self, share: ShardRequest) -> Any:
         """Have the rows of marked trees put by for the shards: the address of their addresses."""
         start, stop = self._start - self._first, self._stop - self._first
         within = None if self._within is None else self._within[start:stop]
-        return self._block.part(start, stop).spread(self._start, within, share)
+        return self._block.part(start, stop).scatter(self._start, within, share)

@@ -25,24 +25,24 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from littlestone.classes.base import HypothesisClass, predict_rows
-from littlestone.data.blocks import Wanted
+from littlestone.data.blocks import ColumnSchema
 from littlestone.hypotheses.base import Hypothesis
 from littlestone.hypotheses.kinds import rule_from_json
 from littlestone.hypotheses.rows import Batch
 from littlestone.hypotheses.values import Mask
-from littlestone.learners.base import Live, Unsaved
+from littlestone.learners.base import ChangedState, StateData
 from littlestone.learners.forest import Forest, Root, Routes, VoteChange
 from littlestone.learners.rounds import Rounds
 from littlestone.privacy.parameters import BadParameter
-from littlestone.ray.cluster import Lost, Ray, cause_of
-from littlestone.ray.rows import FarRounds, Put, Share
+from littlestone.ray.cluster import ClusterLost, Ray, cause_of
+from littlestone.ray.rows import RemoteRounds, ShardRequest, StoredRows
 
 
-class Forgotten(Exception):
+class ShardRestarted(Exception):
     """A shard was started again, and knows nothing."""
 
 
-class Seeds(NamedTuple):
+class ForestSpec(NamedTuple):
     """What a forest grows from."""
 
     cls: HypothesisClass
@@ -51,7 +51,7 @@ class Seeds(NamedTuple):
     root: Root
     replant: bool
 
-    def planted(self, share: range) -> Forest:
+    def create(self, share: range) -> Forest:
         """The trees of a share."""
         return Forest(
             self.cls, self.leaves, self.seed, root=self.root, replant=self.replant, share=share
@@ -61,17 +61,17 @@ class Seeds(NamedTuple):
 class Shard:
     """The trees of a share."""
 
-    def __init__(self, seeds: Seeds, share: range) -> None:
+    def __init__(self, seeds: ForestSpec, share: range) -> None:
         self._seeds, self._share = seeds, share
-        self._forest = seeds.planted(share)
+        self._forest = seeds.create(share)
         self._sowing = 0
 
-    def sow(
+    def reset(
         self, sowing: int, epoch: int, published: Hypothesis | None, parts: Mapping[int, bytes]
     ) -> None:
         """Begin an epoch, with some of the trees grown as far as they were kept."""
         if published is None:
-            self._forest = self._seeds.planted(self._share)
+            self._forest = self._seeds.create(self._share)
         else:
             self._forest.begin_epoch(epoch, published)
         self._forest.regrow(parts)
@@ -79,19 +79,19 @@ class Shard:
 
     def learn(self, sowing: int, rows: Rounds, told: bool) -> list[VoteChange]:
         """Show the trees some rows of theirs; the changes, by the numbers of the rows, if told."""
-        changes = rows.teach(self._sown(sowing))
+        changes = rows.update(self._sown(sowing))
         if not told:
             return []
         return [change._replace(row=rows.number_of(change.row)) for change in changes]
 
     def fetch(
-        self, sowing: int, wanted: Wanted, spread: list[Any], place: int, told: bool
+        self, sowing: int, wanted: ColumnSchema, spread: list[Any], place: int, told: bool
     ) -> list[VoteChange]:
         """Show the trees the rows that were put by for them, at a place of a list."""
         import ray
 
         self._sown(sowing)
-        put: Put = ray.get(spread[place])
+        put: StoredRows = ray.get(spread[place])
         return self.learn(sowing, put.rounds(wanted), told)
 
     def votes(self, sowing: int) -> Counter[Hypothesis]:
@@ -108,7 +108,7 @@ class Shard:
 
     def _sown(self, sowing: int) -> Forest:
         if self._sowing != sowing:
-            raise Forgotten
+            raise ShardRestarted
         return self._forest
 
 
@@ -116,7 +116,7 @@ MOST_UNDER_WAY = 8
 """How many errands a shard may be behind: more rows wait where they are."""
 MOST_SINCE = 1 << 20
 """How many rounds may have to be shown again to a shard that is lost."""
-MOST_ERRANDS = 1000
+MOST_MESSAGES = 1000
 """In how many errands."""
 MOST_TRIES, PAUSE = 12, 0.1
 """How often shards are sown again before the cluster is given up, and how many seconds it is left
@@ -124,11 +124,11 @@ alone before the third time; then for twice as long each time: some three minute
 
 
 @dataclass
-class Errand:
+class Message:
     """Rows for the shards; the answers to come, and what they were. Only if `told`, the changes of
     votes are among them."""
 
-    rows: list[Rounds] | FarRounds
+    rows: list[Rounds] | RemoteRounds
     told: bool = False
     answers: list[Any] = field(default_factory=list)
     changes: list[list[VoteChange]] = field(default_factory=list)
@@ -139,10 +139,10 @@ class Errand:
         return sum(r.size for r in self.rows) if isinstance(self.rows, list) else self.rows.size
 
 
-class Sharded:
+class ShardedForest:
     """The trees of a forest, on a cluster."""
 
-    def __init__(self, engine: Ray, seeds: Seeds) -> None:
+    def __init__(self, engine: Ray, seeds: ForestSpec) -> None:
         self._ray, self.cls, self._seeds = engine.connected(), seeds.cls, seeds
         trees, start = len(seeds.leaves), seeds.cls.hypothesis(seeds.cls.start())
         if start is None:
@@ -165,9 +165,9 @@ class Sharded:
         self._sown, self._cleared = False, True
         self._kept: dict[int, bytes] = {}
         self._unsaved: set[int] = set()
-        self._since: list[Errand] = []
+        self._since: list[Message] = []
         self._heard = self._rounds_since = 0
-        self._waiting: Errand | None = None
+        self._waiting: Message | None = None
         self._votes: Counter[Hypothesis] | None = Counter({rule: len(self._seeds.leaves)})
 
     def restart(self, published: Hypothesis) -> None:
@@ -198,13 +198,13 @@ class Sharded:
         """The rule of a key that some tree votes for."""
         return next(rule for rule in self.votes if rule.key == key)
 
-    def may_be_surprised(self, x: object, y: bool, right: Hypothesis) -> bool:
+    def may_err(self, x: object, y: bool, right: Hypothesis) -> bool:
         """Whether a row that `right` is known to get right could matter."""
         return bool(right != self._rule or self.marked.any())
 
-    def share(self) -> Share:
+    def share(self) -> ShardRequest:
         """Whose rows are wanted, and by whom."""
-        return Share(self._seeds.seed, self.marked.copy(), self.bounds)
+        return ShardRequest(self._seeds.seed, self.marked.copy(), self.bounds)
 
     def learn(self, batch: Batch, answers: Mask, routes: Routes) -> Iterator[VoteChange]:
         """Show the forest a batch that is here; the changes of votes, in the order of the rows.
@@ -217,7 +217,7 @@ class Sharded:
             return iter(())
         trees = share.trees_of(routes)
         every = Rounds(batch, answers, np.arange(len(answers)), routes)
-        errand = Errand(
+        errand = Message(
             [
                 every.taken(np.flatnonzero((trees >= first) & (trees < end) & self.marked[trees]))
                 for first, end in pairwise(self.bounds)
@@ -225,23 +225,23 @@ class Sharded:
         )
         return self._take(errand)
 
-    def learn_far(self, rounds: FarRounds) -> Iterator[VoteChange]:
+    def learn_remote(self, rounds: RemoteRounds) -> Iterator[VoteChange]:
         """Show the forest rounds that are elsewhere; the changes of votes, in their order."""
         if not self.marked.all():
             self.marked[self.share().trees_of(rounds.wrong_routes(self._rule))] = True
-        return self._take(Errand(rounds)) if self.marked.any() else iter(())
+        return self._take(Message(rounds)) if self.marked.any() else iter(())
 
-    def _take(self, errand: Errand) -> Iterator[VoteChange]:
+    def _take(self, errand: Message) -> Iterator[VoteChange]:
         """Note an errand; the one before is sent, unless the two are one."""
         joined = self._waiting and _joined(self._waiting, errand)
         if not joined:
             self._dispatch()
-            if self._rounds_since > MOST_SINCE or len(self._since) > MOST_ERRANDS:
+            if self._rounds_since > MOST_SINCE or len(self._since) > MOST_MESSAGES:
                 self._keep()
         self._waiting, self._votes = joined or errand, None
         return self._changes(self._waiting)
 
-    def _changes(self, errand: Errand) -> Iterator[VoteChange]:
+    def _changes(self, errand: Message) -> Iterator[VoteChange]:
         """The changes, for one who asks before more rows come."""
         errand.told = True
         self._asked(None)
@@ -257,11 +257,11 @@ class Sharded:
                 self._dispatch()
                 self._hear()
                 return self._ask(what)
-            except (Forgotten, self._ray.exceptions.RayError) as error:
+            except (ShardRestarted, self._ray.exceptions.RayError) as error:
                 lost = cause_of(self._ray, error)
-                if not isinstance(lost, Forgotten | self._ray.exceptions.RayError):
+                if not isinstance(lost, ShardRestarted | self._ray.exceptions.RayError):
                     raise lost from error
-        raise Lost(f"it has lost trees {MOST_TRIES} times in a row", lost)
+        raise ClusterLost(f"it has lost trees {MOST_TRIES} times in a row", lost)
 
     def _hear(self) -> None:
         """Have the answer to every errand: a shard that is well may have missed one."""
@@ -282,7 +282,7 @@ class Sharded:
         self._sowings += 1
         for shard, ends in zip(self.shards, pairwise(self.bounds), strict=True):
             kept = {n: part for n, part in self._kept.items() if ends[0] <= n < ends[1]}
-            shard.sow.remote(self._sowings, self.epoch, self._from, kept)
+            shard.reset.remote(self._sowings, self.epoch, self._from, kept)
         self._sown, self._heard = True, 0
         for errand in self._since:
             self._send(errand)
@@ -300,7 +300,7 @@ class Sharded:
         if len(self._since) > MOST_UNDER_WAY and (due := self._since[-MOST_UNDER_WAY].answers):
             self._ray.wait(due, num_returns=len(due), fetch_local=False)
 
-    def _send(self, errand: Errand) -> None:
+    def _send(self, errand: Message) -> None:
         if isinstance(errand.rows, list):
             pairs = zip(self.shards, errand.rows, strict=True)
             sent = [
@@ -309,7 +309,7 @@ class Sharded:
                 if rows.size
             ]
         else:
-            wanted, spread = errand.rows.wanted_there, errand.rows.spread(self.share())
+            wanted, spread = errand.rows.wanted_there, errand.rows.scatter(self.share())
             sent = [
                 shard.fetch.remote(self._sowings, wanted, spread, place, errand.told)
                 for place, shard in enumerate(self.shards)
@@ -325,18 +325,18 @@ class Sharded:
                 self._unsaved |= parts.keys()
             self._since, self._heard, self._rounds_since = [], 0, 0
 
-    def live(self) -> Live:
+    def get_state(self) -> StateData:
         """The epoch, and the rule that it began with."""
         return {"epoch": self.epoch, "from": None if self._from is None else self._from.to_json()}
 
-    def unsaved(self) -> Unsaved:
+    def unsaved(self) -> ChangedState:
         """The trees that have learned something since this was asked last."""
         self._keep()
-        found = Unsaved(self._cleared, {n: self._kept[n] for n in sorted(self._unsaved)})
+        found = ChangedState(self._cleared, {n: self._kept[n] for n in sorted(self._unsaved)})
         self._cleared, self._unsaved = False, set()
         return found
 
-    def revive(self, live: Live, parts: Mapping[int, bytes]) -> None:
+    def load_state(self, live: StateData, parts: Mapping[int, bytes]) -> None:
         """Grow the trees that were saved, each from what it was taught."""
         if live["from"] is not None:
             published = rule_from_json(live["from"])
@@ -347,9 +347,9 @@ class Sharded:
         self._sow()
 
 
-def _joined(one: Errand, other: Errand) -> Errand | None:
+def _joined(one: Message, other: Message) -> Message | None:
     """Two errands as one, where the rounds follow each other in one block."""
     if isinstance(one.rows, list) or isinstance(other.rows, list):
         return None
     rows = one.rows.followed_by(other.rows)
-    return None if rows is None else Errand(rows)
+    return None if rows is None else Message(rows)

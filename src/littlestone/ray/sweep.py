@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from littlestone.classes.base import HypothesisClass
-from littlestone.ray.cluster import Ray, plainly
+from littlestone.ray.cluster import Ray, plain_error
 from littlestone.simulate.streams import Stream
 from littlestone.simulate.sweeps import Cell, Result, run_cell
 
@@ -24,7 +24,7 @@ def play_on(
         if not under_way:
             return
         done, under_way = ray.wait(under_way)
-        with plainly(ray):
+        with plain_error(ray):
             yield from ray.get(done)
 
 

@@ -14,9 +14,16 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from littlestone.display import Markup, element, joined
+from littlestone.display import Markup, element, join_markup
 from littlestone.report.html import CEILING, LEFT, RIGHT, WIDTH, shortened, slopes, ticks
-from littlestone.simulate.sweeps import LOWER_BOUND, Line, Result, grouped, lines, median_curve
+from littlestone.simulate.sweeps import (
+    LOWER_BOUND,
+    Result,
+    SummaryLine,
+    grouped,
+    median_curve,
+    summary_lines,
+)
 
 HEIGHT, LINE, LETTER = 260.0, 18, 6.4
 COLOURS = 6
@@ -93,7 +100,7 @@ def drawn(chart: Chart) -> Markup:
         "svg",
         element("title", chart.title),
         element("desc", words(chart)),
-        joined(_grid(chart, scales, base)),
+        join_markup(_grid(chart, scales, base)),
         *(mark for curve in chart.curves for mark in _marks(curve, scales)),
         *key,
         role="img",
@@ -175,7 +182,7 @@ def charts(results: Sequence[Result]) -> list[Chart]:
     """All pictures that the results have something for."""
     played = [result for result in results if result.trouble is None]
     palette = colours(result.cell.learner for result in results)
-    return [*_against_t(played, palette), *_against_others(lines(played), played, palette)]
+    return [*_against_t(played, palette), *_against_others(summary_lines(played), played, palette)]
 
 
 def _against_t(results: Sequence[Result], palette: dict[str, str]) -> Iterator[Chart]:
@@ -208,10 +215,10 @@ def _named(stream: str) -> str:
 
 
 def _against_others(
-    found: Sequence[Line], results: Sequence[Result], palette: dict[str, str]
+    found: Sequence[SummaryLine], results: Sequence[Result], palette: dict[str, str]
 ) -> Iterator[Chart]:
     delta = results[0].cell.delta if results else 0.0
-    ways: list[tuple[str, str, Callable[[Line], float], Callable[[Line], object], bool]] = [
+    ways: list[tuple[str, str, Callable[..., float], Callable[..., object], bool]] = [
         ("T", "horizon T", lambda line: line.rounds,
          lambda line: (line.cls, line.stream, line.epsilon), True),
         ("epsilon", "epsilon", lambda line: line.epsilon,
@@ -220,7 +227,7 @@ def _against_others(
          lambda line: (line.stream, line.rounds, line.epsilon), False),
     ]  # fmt: skip
     for name, across, place, same, log in ways:
-        groups: dict[object, list[Line]] = {}
+        groups: dict[object, list[SummaryLine]] = {}
         for line in found:
             groups.setdefault(same(line), []).append(line)
         for number, group in enumerate(groups.values(), 1):
@@ -231,7 +238,7 @@ def _against_others(
                 yield Chart(f"{FILES[name]}-{number}", title, across, curves, log, at)
 
 
-def _setting(name: str, line: Line) -> str:
+def _setting(name: str, line: SummaryLine) -> str:
     parts = {
         "d": None if name == "d" else line.cls,
         "stream": _named(line.stream),
@@ -242,7 +249,7 @@ def _setting(name: str, line: Line) -> str:
 
 
 def _by_learner(
-    group: Sequence[Line], place: Callable[[Line], float], palette: dict[str, str]
+    group: Sequence[SummaryLine], place: Callable[[SummaryLine], float], palette: dict[str, str]
 ) -> Iterator[Curve]:
     for learner, style in palette.items():
         points = sorted((place(line), line.median) for line in group if line.learner == learner)
@@ -251,7 +258,7 @@ def _by_learner(
 
 
 def _references(
-    name: str, group: Sequence[Line], at: Sequence[float], delta: float
+    name: str, group: Sequence[SummaryLine], at: Sequence[float], delta: float
 ) -> Iterator[Curve]:
     first = group[0]
     if name == "d":

@@ -13,7 +13,7 @@ The timeline of a run: a band for each published rule, along the rounds for whic
 Promises: labels overlap neither each other nor the lines that lead from them to their bands; a
 label that has no room is left out, and every band says its whole rule when pointed at.
 
-The private report: one HTML file that shows the data's holder how a run went.
+The private report: one HTML file that shows the data owner how a run went.
 
 Promises: the file says that it is private before it says anything else; it asks the network for
 nothing and runs no script; whatever comes from the data is shown as text.
@@ -26,7 +26,7 @@ from importlib.resources import files
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
-from littlestone.display import Markup, clipped, columns, element, joined
+from littlestone.display import Markup, clipped, columns, element, join_markup
 from littlestone.hypotheses.base import Hypothesis
 from littlestone.learners.base import Release
 from littlestone.learners.trace import TOP, Sample
@@ -35,7 +35,7 @@ WIDTH, LEFT, RIGHT = 760, 56, 740
 CEILING, FLOOR = 10, 24
 """The room above a plane, and below it for the numbers of the rounds."""
 
-Point = tuple[float, float]
+XY = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -97,8 +97,8 @@ def picture(plane: Plane, name: str, title: str, words: str, marks: Iterable[Mar
         "svg",
         element("title", title, id=f"{ident}-title"),
         element("desc", words, id=f"{ident}-desc"),
-        joined(_rounds(plane)),
-        joined(_levels(plane)),
+        join_markup(_rounds(plane)),
+        join_markup(_levels(plane)),
         *marks,
         role="img",
         aria_labelledby=f"{ident}-title",
@@ -124,7 +124,7 @@ def _levels(plane: Plane) -> Iterator[Markup]:
         yield element("text", written, class_="level", x=LEFT - 8, y=round(y + 4, 1))
 
 
-def steps(points: Sequence[Point]) -> str:
+def step_path(points: Sequence[XY]) -> str:
     """The path that holds each value until the next is known.
 
     >>> steps([(56, 90), (60, 90), (70, 40), (80, 20)])
@@ -137,7 +137,7 @@ def steps(points: Sequence[Point]) -> str:
     return "".join([*path, *(f"H{x:g}" for x, _ in points[-1:])])
 
 
-def slopes(points: Sequence[Point]) -> str:
+def slopes(points: Sequence[XY]) -> str:
     """The path straight from value to value: for what grows between samples.
 
     >>> slopes([(56, 90), (60, 90), (70, 40)])
@@ -146,7 +146,7 @@ def slopes(points: Sequence[Point]) -> str:
     return "".join(f"{'L' if n else 'M'}{x:g} {y:g}" for n, (x, y) in enumerate(points))
 
 
-def area(path: str, points: Sequence[Point], base: float) -> str:
+def area(path: str, points: Sequence[XY], base: float) -> str:
     """The path around what lies between a path through the points and the base."""
     return f"{path}V{base:g}H{points[0][0]:g}Z" if points else ""
 
@@ -179,19 +179,19 @@ def _short(value: int) -> str:
     return str(value)
 
 
-COLOURS = 6
+RULE_COLOURS = 6
 """How many colours the style sheet has."""
 
-MANY = 60
+MANY_SAMPLES = 60
 """With more releases than this, curves are drawn without a line for each."""
 
-LONGEST = 2_000
+LONGEST_RULE_SHOWN = 2_000
 """A title in a picture is cut here; the table of releases is where a rule is never cut."""
 
 Colours = dict[Hypothesis, int]
 
 
-def colours(releases: Sequence[Release], samples: Iterable[Sample]) -> Colours:
+def rule_colours(releases: Sequence[Release], samples: Iterable[Sample]) -> Colours:
     """The rules with a colour of their own: the standing one, then published ones, by best vote."""
     best: Colours = {release.rule: 0 for release in releases}
     published, standing = set(best), releases[-1].rule if releases else None
@@ -199,7 +199,7 @@ def colours(releases: Sequence[Release], samples: Iterable[Sample]) -> Colours:
         for rule, votes in sample.votes:
             best[rule] = max(votes, best.get(rule, 0))
     ranked = sorted(best, key=lambda rule: (rule != standing, rule not in published, -best[rule]))
-    return {rule: number for number, rule in enumerate(ranked[:COLOURS])}
+    return {rule: number for number, rule in enumerate(ranked[:RULE_COLOURS])}
 
 
 def colour_of(rule: Hypothesis | None, palette: Colours) -> str:
@@ -234,8 +234,10 @@ def votes_chart(
     for layer, rule in reversed([*enumerate([*palette, None])]):
         if any(stack[layer] > (layer and stack[layer - 1]) for stack in stacks):
             points = _points(plane, xs, [stack[layer] for stack in stacks])
-            around = area(steps(points), points, plane.base)
-            title = element("title", "other rules" if rule is None else clipped(str(rule), LONGEST))
+            around = area(step_path(points), points, plane.base)
+            title = element(
+                "title", "other rules" if rule is None else clipped(str(rule), LONGEST_RULE_SHOWN)
+            )
             layers.append(element("path", title, class_=colour_of(rule, palette), d=around))
     words, marks = _votes_in_words(samples, trees), [*_firings(plane, releases), *layers]
     return picture(plane, "votes", f"What {trees:,} trees vote for", words, marks)
@@ -249,7 +251,7 @@ def height_of(samples: Iterable[Sample], trees: int) -> int:
 
 def _firings(plane: Plane, releases: Sequence[Release]) -> Iterator[Markup]:
     """A line wherever the rule changed, unless the lines would hide the picture."""
-    for release in releases[1:] if len(releases) <= MANY else ():
+    for release in releases[1:] if len(releases) <= MANY_SAMPLES else ():
         x = plane.axis.x(release.round)
         yield element("line", class_="firing", x1=x, x2=x, y1=CEILING, y2=f"{plane.base:g}")
 
@@ -284,7 +286,7 @@ def thinned(samples: Sequence[Sample], axis: Axis) -> list[tuple[float, Sample]]
     return kept
 
 
-def _points(plane: Plane, xs: Sequence[float], values: Iterable[int]) -> list[Point]:
+def _points(plane: Plane, xs: Sequence[float], values: Iterable[int]) -> list[XY]:
     """Values on the plane, the whole at least two wide: a single sample is seen too."""
     points = [(x, plane.y(value)) for x, value in zip(xs, values, strict=True)]
     if points:
@@ -330,7 +332,7 @@ LETTER, ROOM, GAP = 6.4, 30, 8
 """The width of a letter, how many a label may have, and the room between labels."""
 
 
-class Label(NamedTuple):
+class TimelineLabel(NamedTuple):
     """A release's label from `left` to `right`, `row` rows above the bands. The line that leads
     from it to its band, at `x`, is at one of its ends."""
 
@@ -354,10 +356,10 @@ def timeline(axis: Axis, releases: Sequence[Release], palette: Colours) -> Marku
     return picture(plane, "releases", "Published rules", _in_words(releases), marks)
 
 
-def placed(releases: Sequence[Release], axis: Axis) -> list[Label]:
+def placed(releases: Sequence[Release], axis: Axis) -> list[TimelineLabel]:
     """The labels that fit, each above those that it would run into. Those that reach back to the
     left climb to the right, the others climb to the left: so no line crosses a label."""
-    labels, found = _beside_their_lines(releases, axis), list[Label]()
+    labels, found = _beside_their_lines(releases, axis), list[TimelineLabel]()
     backward = [label for label in reversed(labels) if label.right == label.x]
     for label in [*backward, *(label for label in labels if label.right != label.x)]:
         near = [o for o in found if o.left < label.right + GAP and label.left - GAP < o.right]
@@ -367,7 +369,7 @@ def placed(releases: Sequence[Release], axis: Axis) -> list[Label]:
     return found
 
 
-def _beside_their_lines(releases: Sequence[Release], axis: Axis) -> list[Label]:
+def _beside_their_lines(releases: Sequence[Release], axis: Axis) -> list[TimelineLabel]:
     """From the last to the first: to the right of its line, or to the left if that has no room."""
     labels, limit = [], float(RIGHT)
     for release in reversed(releases):
@@ -375,11 +377,13 @@ def _beside_their_lines(releases: Sequence[Release], axis: Axis) -> list[Label]:
         width = LETTER * columns(text)
         backward = x + width > limit and x - width >= LEFT
         limit = x if backward else limit
-        labels.append(Label(release, text, x, x - width * backward, x + width * (not backward)))
+        labels.append(
+            TimelineLabel(release, text, x, x - width * backward, x + width * (not backward))
+        )
     return labels
 
 
-def _label(label: Label, top: float) -> Markup:
+def _label(label: TimelineLabel, top: float) -> Markup:
     x, y = label.x, top - ROW * label.row - 6
     return element(
         "g",
@@ -404,7 +408,7 @@ def _band(axis: Axis, release: Release, end: int, top: float, colour: str) -> Ma
 
 
 def _title(release: Release) -> str:
-    return f"From round {release.round:,}: {clipped(str(release.rule), LONGEST)}"
+    return f"From round {release.round:,}: {clipped(str(release.rule), LONGEST_RULE_SHOWN)}"
 
 
 def _in_words(releases: Sequence[Release]) -> str:
@@ -420,7 +424,7 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 BANNER = (
     "Of everything on this page only the releases are public, that is, the published rules and the"
     " rounds from which they stood; all else that was computed from the data (mistakes, votes, null"
-    " rounds) carries no noise and belongs to the data's holder."
+    " rounds) carries no noise and belongs to the data owner."
 )
 OUTSIDE = (
     "Whatever you tune after reading this page (the class, the tolerance, epsilon) is outside the"
@@ -459,7 +463,7 @@ class Report:
         return "Report(private)"
 
 
-def render(report: Report) -> str:
+def render_report(report: Report) -> str:
     """The report as one HTML file."""
     sheets = (files("littlestone.report").joinpath(name) for name in ("colours.css", "report.css"))
     style = Markup("".join(sheet.read_text("utf-8") for sheet in sheets))
@@ -523,7 +527,10 @@ def _standing(releases: Sequence[Release]) -> list[str]:
         return ["No rule is published."]
     number, rule = releases[-1]
     since = element("span", f"The published rule, since round {number:,}")
-    return [since, element("code", clipped(str(rule), 160), title=clipped(str(rule), LONGEST))]
+    return [
+        since,
+        element("code", clipped(str(rule), 160), title=clipped(str(rule), LONGEST_RULE_SHOWN)),
+    ]
 
 
 def _figures(report: Report) -> Markup:
@@ -543,7 +550,7 @@ def _pictures(report: Report) -> Iterator[tuple[str, list[Markup]]]:
     """The captions, and under each its picture on the logarithmic and on the linear axis."""
     samples, releases = report.samples, report.releases
     axes = [Axis(report.rounds, log=True), Axis(report.rounds, log=False)]
-    palette = colours(releases, samples)
+    palette = rule_colours(releases, samples)
     drawn = [mistakes_chart(axis, samples, releases) for axis in axes]
     yield "Mistakes of the published rules since the first round", drawn
     if report.trees:
@@ -570,9 +577,9 @@ def _switch() -> Iterator[Markup]:
 
 def _legend(report: Report) -> Markup:
     """What the colours of votes and bands mean."""
-    palette = colours(report.releases, report.samples)
+    palette = rule_colours(report.releases, report.samples)
     entries = [(colour_of(rule, palette), _rule(str(rule), 60)) for rule in palette]
-    if len(palette) == COLOURS:
+    if len(palette) == RULE_COLOURS:
         entries.append(("other", Markup("other rules")))
     if report.trees:
         entries.append(("silent", Markup(silence(report.samples))))
@@ -639,8 +646,8 @@ def _rule(text: str, room: int | None = None) -> Markup:
     """Text from the data, in a direction of reading of its own, whole when pointed at."""
     if room is None:
         return element("bdi", text)
-    return element("bdi", clipped(text, room), title=clipped(text, LONGEST))
+    return element("bdi", clipped(text, room), title=clipped(text, LONGEST_RULE_SHOWN))
 
 
 def _mark(word: str) -> Markup:
-    return joined([" ", element("small", word, class_=word)])
+    return join_markup([" ", element("small", word, class_=word)])

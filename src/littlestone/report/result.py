@@ -1,4 +1,4 @@
-"""How a run went: what may be published, and what belongs to the data's holder."""
+"""How a run went: what may be published, and what belongs to the data owner."""
 
 import os
 from collections import Counter
@@ -14,15 +14,15 @@ from littlestone.learners.experts import PrivateExperts
 from littlestone.privacy.accounting import Guarantee
 from littlestone.report.html import Report
 from littlestone.store.releases_file import release_to_json
-from littlestone.store.run_config import AnyLearner, Chosen, Task
+from littlestone.store.run_config import AnyLearner, LearnerChoice, LearnRequest
 
 
 @dataclass
-class Outcome:
+class RunResult:
     """How a run went. `learner.hypothesis` and `learner.releases` are public, the rest private."""
 
-    task: Task
-    chosen: Chosen
+    task: LearnRequest
+    chosen: LearnerChoice
     learner: AnyLearner
     length: int | None
     bad_rows: list[BadRow] = field(default_factory=list)
@@ -60,7 +60,7 @@ class Outcome:
         }
 
     def private(self) -> dict[str, Any]:
-        """What belongs to the data's holder, as JSON data."""
+        """What belongs to the data owner, as JSON data."""
         learner = self.learner
         counts = counts_of(
             learner.rounds, learner.null_rounds, learner.beyond_cap, learner.mistakes
@@ -120,7 +120,7 @@ def some(count: int, what: str) -> str:
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
-def report_of(outcome: Outcome) -> Report:
+def report_of(outcome: RunResult) -> Report:
     """The private report of a run."""
     learner, task = outcome.learner, outcome.task
     return Report(

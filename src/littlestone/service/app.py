@@ -16,15 +16,15 @@ from starlette.requests import HTTPConnection
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from littlestone.data.blocks import wanted
+from littlestone.data.blocks import column_schema
 from littlestone.display import library_version
 from littlestone.service import private, public, schemas
-from littlestone.service.dependencies import Keys, Service, Workers, holder_of
-from littlestone.service.events import News
-from littlestone.service.limits import Limits, Pace, Places, Refused
+from littlestone.service.dependencies import Service, TokenRoles, Workers, client_of
+from littlestone.service.events import EventHub
+from littlestone.service.limits import ConcurrencyLimit, Limits, RateLimit, Refused
 from littlestone.service.logs import LOG, place_of
 from littlestone.service.public import as_json
-from littlestone.service.writer import Public, Writer
+from littlestone.service.writer import PublicState, Writer
 from littlestone.store.store import Store, open_store
 
 HEADERS = {
@@ -48,7 +48,7 @@ STOPPING = (
 
 def make_app(
     store: Store,
-    keys: Keys,
+    keys: TokenRoles,
     limits: Limits,
     *,
     hosts: Iterable[str] = (),
@@ -66,26 +66,26 @@ def make_app(
         Opens the store again after a failed commit.
     """
     again = partial(reopen or _reopened, store.path)
-    wants = wanted(store.cls, store.about.label, store.about.user)
-    first = Public(store.published, store.spent)
+    wants = column_schema(store.cls, store.about.label, store.about.user)
+    first = PublicState(store.published, store.spent)
     about, guarantee, key = store.about, store.guarantee, store.key
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
-        loop, news = asyncio.get_running_loop(), News(first, key)
+        loop, news = asyncio.get_running_loop(), EventHub(first, key)
 
-        def publish(public: Public) -> None:
+        def publish(public: PublicState) -> None:
             loop.call_soon_threadsafe(news.publish, public)
 
         writer = Writer(store, again, publish)
         places = (
-            Places(limits.queue, "batches under way"),
-            Places(MOST_LOOKS, "who look inside"),
-            Places(limits.watchers, "streams of events", each=limits.watchers_each),
-            Places(PREDICTIONS, "predictions under way", each=PREDICTIONS_EACH),
+            ConcurrencyLimit(limits.queue, "batches under way"),
+            ConcurrencyLimit(MOST_LOOKS, "who look inside"),
+            ConcurrencyLimit(limits.watchers, "streams of events", each=limits.watchers_each),
+            ConcurrencyLimit(PREDICTIONS, "predictions under way", each=PREDICTIONS_EACH),
         )
         workers = Workers(2, inline=1 << 15), Workers(1, inline=1 << 12)
-        pace = Pace(limits.rate)
+        pace = RateLimit(limits.rate)
         app.state.service = Service(
             about, guarantee, wants, writer, news, keys, limits, pace, *places, *workers
         )
@@ -99,7 +99,7 @@ def make_app(
             await asyncio.to_thread(writer.stop)
 
     app = _App(
-        schemas.rows_described(wants),
+        schemas.row_schemas(wants),
         title=schemas.TITLE,
         description=schemas.ABOUT,
         version=library_version(),
@@ -214,7 +214,7 @@ class _Guarded:
         """
         service = request.app.state.service
         role = service.keys.role_in(request.headers.get("authorization"))
-        service.pace.check(role or f"from {holder_of(request)}")
+        service.pace.check(role or f"from {client_of(request)}")
         host = request.headers.get("host")
         if host is not None and not _is_address(name := _name_in(host)) and name not in self.hosts:
             raise Refused(

@@ -15,10 +15,10 @@ from typing import Any
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from littlestone.privacy.parameters import BadParameter
-from littlestone.service.limits import Limits, Places, Refused, holder_at, plain_address
+from littlestone.service.limits import ConcurrencyLimit, Limits, Refused, client_at, plain_address
 from littlestone.service.logs import LOG
 
-MOST = 1_000
+MOST_CONNECTIONS = 1_000
 """Connections at a time, unless more are asked for."""
 
 OWN = 40
@@ -35,11 +35,11 @@ EACH = 4
 def _files() -> int:
     """How many files this process may have open."""
     if sys.platform == "win32":  # no such limit, and no such module
-        return 10 * MOST
+        return 10 * MOST_CONNECTIONS
     import resource
 
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return 10 * MOST if soft == resource.RLIM_INFINITY else soft
+    return 10 * MOST_CONNECTIONS if soft == resource.RLIM_INFINITY else soft
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Admission:
     """
 
     limits: Limits
-    places: Places
+    places: ConcurrencyLimit
     proxies: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]
 
     def is_proxy(self, host: str) -> bool:
@@ -89,12 +89,14 @@ def admission(limits: Limits, proxies: Sequence[str] = ()) -> Admission:
             f"{_files():,} open files are allowed, which leaves {max(0, room):,} for connections: "
             "allow more (ulimit -n), or lower --most-connections"
         )
-    most = limits.connections or min(MOST, room)
+    most = limits.connections or min(MOST_CONNECTIONS, room)
     try:
         networks = tuple(map(ipaddress.ip_network, proxies))
     except ValueError as error:
         raise BadParameter(f"--trusted-proxy is an address or a network: {error}") from None
-    return Admission(limits, Places(most, "connections", each=max(1, most // EACH)), networks)
+    return Admission(
+        limits, ConcurrencyLimit(most, "connections", each=max(1, most // EACH)), networks
+    )
 
 
 class Connection(H11Protocol):
@@ -120,7 +122,7 @@ class Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take a place, or close the connection at once; then wait for a head."""
         host = plain_address(str((transport.get_extra_info("peername") or [""])[0]))
-        self._holder = None if self._admission.is_proxy(host) else holder_at(host)
+        self._holder = None if self._admission.is_proxy(host) else client_at(host)
         try:
             self._admission.places.take(self._holder)
         except Refused as error:

@@ -23,20 +23,20 @@ from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.requests import ClientDisconnect, HTTPConnection
 
-from littlestone.data.blocks import Wanted
+from littlestone.data.blocks import ColumnSchema
 from littlestone.privacy.accounting import Guarantee
 from littlestone.privacy.parameters import BadParameter
-from littlestone.service.events import News
-from littlestone.service.limits import Limits, Pace, Places, Refused, holder_at
-from littlestone.service.parsing import Form, form_of
+from littlestone.service.events import EventHub
+from littlestone.service.limits import ConcurrencyLimit, Limits, RateLimit, Refused, client_at
+from littlestone.service.parsing import Form, content_kind
 from littlestone.service.writer import Writer
-from littlestone.store.serialization import About
+from littlestone.store.serialization import RunConfig
 
 Role: TypeAlias = Literal["feeder", "operator"]
 ROLES: tuple[Role, ...] = ("feeder", "operator")
 
 
-class Keys:
+class TokenRoles:
     """Tells the role of a token, in a time that does not depend on the token.
 
     >>> keys = Keys({"feeder": "one", "operator": "other"})
@@ -113,33 +113,33 @@ MAY = {
 class Service:
     """All that the routes need."""
 
-    about: About
+    about: RunConfig
     guarantee: Guarantee
-    wanted: Wanted
+    wanted: ColumnSchema
     writer: Writer
-    news: News
-    keys: Keys
+    news: EventHub
+    keys: TokenRoles
     limits: Limits
-    pace: Pace
-    batches: Places
-    looks: Places
-    watchers: Places
-    predictions: Places
+    pace: RateLimit
+    batches: ConcurrencyLimit
+    looks: ConcurrencyLimit
+    watchers: ConcurrencyLimit
+    predictions: ConcurrencyLimit
     feeding: "Workers"
     predicting: "Workers"
 
 
-def service_of(request: Request) -> Service:
+def get_service(request: Request) -> Service:
     """The service that a request came to."""
     service = request.app.state.service
     assert isinstance(service, Service)
     return service
 
 
-TheService = Annotated[Service, Depends(service_of)]
+ServiceDependency = Annotated[Service, Depends(get_service)]
 
 
-def only(role: Role) -> Callable[..., Awaitable[None]]:
+def require_role(role: Role) -> Callable[..., Awaitable[None]]:
     """Let in whoever brings the token of a role."""
     bearer = HTTPBearer(scheme_name=role, description=MAY[role], auto_error=False)
 
@@ -147,7 +147,7 @@ def only(role: Role) -> Callable[..., Awaitable[None]]:
         request: Request,
         given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
     ) -> None:
-        found = service_of(request).keys.role_of(None if given is None else given.credentials)
+        found = get_service(request).keys.role_of(None if given is None else given.credentials)
         if found is None:
             raise Refused(
                 401,
@@ -160,9 +160,9 @@ def only(role: Role) -> Callable[..., Awaitable[None]]:
     return check
 
 
-def holder_of(request: HTTPConnection) -> str:
+def client_of(request: HTTPConnection) -> str:
     """Return whom the limits count a request for, if it brings no token."""
-    return "" if request.client is None else holder_at(request.client.host)
+    return "" if request.client is None else client_at(request.client.host)
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ async def body_of(request: Request, limits: Limits, most: int) -> Body:
     Refused
         If it is too long, too slow, or of an unknown kind.
     """
-    form = form_of(request.headers.get("content-type"))
+    form = content_kind(request.headers.get("content-type"))
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise Refused(415, "a body is sent as it is, not packed")
     length = request.headers.get("content-length", "0")
@@ -254,6 +254,6 @@ class Workers:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-async def done(future: "Future[T]") -> T:
+async def run_in_thread(future: "Future[T]") -> T:
     """What the writer makes of something."""
     return await asyncio.wrap_future(future)

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from littlestone.service.writer import Public
+from littlestone.service.writer import PublicState
 from littlestone.store.releases_file import release_to_json
 
 BEAT = 15.0
@@ -23,7 +23,7 @@ PACE = 0.25
 """Seconds between two events of a stream, at least."""
 
 
-class Mark(NamedTuple):
+class StreamPosition(NamedTuple):
     """Where a history was: rounds, releases, a digest of the rules released."""
 
     rounds: int
@@ -40,7 +40,7 @@ class Mark(NamedTuple):
         return f"{text}-{_code(key, text)}"
 
 
-def read_mark(text: str, key: bytes) -> Mark | None:
+def read_position(text: str, key: bytes) -> StreamPosition | None:
     """The mark that an id tells of, if it was made with the key.
 
     >>> read_mark("7-1-00-forged", b"key")
@@ -49,17 +49,17 @@ def read_mark(text: str, key: bytes) -> Mark | None:
     if not hmac.compare_digest(code.encode(), _code(key, said).encode()):
         return None
     rounds, releases, digest = said.split("-")
-    return Mark(int(rounds), int(releases), digest)
+    return StreamPosition(int(rounds), int(releases), digest)
 
 
 def _code(key: bytes, text: str) -> str:
     return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()[:32]
 
 
-class News:
+class EventHub:
     """What is published now. Lives in the event loop, which tells it after each commit."""
 
-    def __init__(self, public: Public, key: bytes) -> None:
+    def __init__(self, public: PublicState, key: bytes) -> None:
         self._key = key
         self._changed = asyncio.Event()
         self.releases: list[dict[str, Any]] = []
@@ -69,7 +69,7 @@ class News:
         self.public = public
         self._note(None)
 
-    def publish(self, public: Public) -> None:
+    def publish(self, public: PublicState) -> None:
         """This is on disk now."""
         self.public = public
         self._note(datetime.now(UTC).isoformat(timespec="seconds"))
@@ -93,14 +93,14 @@ class News:
             self._digests.append(hashlib.sha256(line.encode()).hexdigest()[:16])
 
     @property
-    def mark(self) -> Mark:
+    def mark(self) -> StreamPosition:
         """Where the history is."""
-        return Mark(self.public.published.rounds, len(self.releases), self._digests[-1])
+        return StreamPosition(self.public.published.rounds, len(self.releases), self._digests[-1])
 
     def denies(self, text: str) -> bool:
         """Whether an id proves that this is not the whole history: it was made with our key, and we
         were further then, or elsewhere."""
-        seen = read_mark(text, self._key)
+        seen = read_position(text, self._key)
         if seen is None:
             return False
         if seen.rounds > self.public.published.rounds or seen.releases > len(self.releases):
@@ -109,7 +109,7 @@ class News:
 
     def known(self, text: str) -> int:
         """How many releases whoever brings this id has seen; all of them, if it tells nothing."""
-        seen = read_mark(text, self._key)
+        seen = read_position(text, self._key)
         return len(self.releases) if seen is None else min(seen.releases, len(self.releases))
 
     def rounds_json(self) -> dict[str, Any]:

@@ -90,7 +90,7 @@ class Limits:
                 raise BadParameter(f"the limit on {name} is above 0, not {value}")
 
 
-class Pace:
+class RateLimit:
     """A bucket of requests for each client: it fills at `rate` a second, and holds one second's.
 
     >>> now = [0.0]
@@ -127,7 +127,7 @@ class Pace:
             )
 
 
-class Places:
+class ConcurrencyLimit:
     """So many at a time, and so many for each holder; one more is told to come back.
 
     >>> places = Places(3, "streams", each=1)
@@ -185,7 +185,7 @@ def plain_address(host: str) -> str:
     return str(mapped or address)
 
 
-def holder_at(host: str) -> str:
+def client_at(host: str) -> str:
     """Return whom the limits count a client for: its address; of IPv6 the /64, which is one site's.
 
     >>> holder_at("192.0.2.7"), holder_at("2001:db8::1:2:3:4"), holder_at("2001:db8::1")

@@ -11,7 +11,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from littlestone.service.limits import Pace
+from littlestone.service.limits import RateLimit
 
 LOG = logging.getLogger("littlestone")
 ACCESS = "uvicorn.access"
@@ -19,7 +19,7 @@ LINES, WARNINGS = 100.0, 5.0
 """Lines a second of requests, and of any other kind."""
 
 
-class Careful(logging.Filter):
+class LogFilter(logging.Filter):
     """Lets a line pass if there were not too many like it, and cleans it.
 
     >>> careful = Careful(clock=lambda: 0.0)
@@ -30,7 +30,7 @@ class Careful(logging.Filter):
 
     def __init__(self, clock: Any = time.monotonic) -> None:
         super().__init__()
-        self._access, self._others = Pace(LINES, clock), Pace(WARNINGS, clock)
+        self._access, self._others = RateLimit(LINES, clock), RateLimit(WARNINGS, clock)
         self._left_out: Counter[str] = Counter()
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -79,7 +79,7 @@ def log_loop(loop: object, context: dict[str, Any]) -> None:
 LOGS: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
-    "filters": {"careful": {"()": Careful}},
+    "filters": {"careful": {"()": LogFilter}},
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(message)s"}},
     "handlers": {
         "lines": {

@@ -14,12 +14,12 @@ import numpy as np
 
 from littlestone.classes.base import readable_rows
 from littlestone.data.blocks import (
-    Array,
+    AnyArray,
     BadRow,
     Block,
     Cells,
+    ColumnSchema,
     Faults,
-    Wanted,
     read_cells,
     read_columns,
     why_unread,
@@ -30,7 +30,7 @@ from littlestone.hypotheses.rows import row_of
 from littlestone.service.limits import Limits, Refused
 
 Form: TypeAlias = Literal["json", "ndjson"]
-SHOWN = 20
+FAULTS_LISTED = 20
 """The most bad rows that an answer tells about."""
 
 FORMS: Mapping[str, Form] = {
@@ -41,7 +41,7 @@ FORMS: Mapping[str, Form] = {
 }
 
 
-def form_of(content_type: str | None) -> Form:
+def content_kind(content_type: str | None) -> Form:
     """What a body is, by its content type; JSON where nothing is said.
 
     >>> form_of("application/json; charset=utf-8"), form_of("application/x-ndjson")
@@ -62,7 +62,7 @@ class Parsed(NamedTuple):
     single: bool = False
 
 
-def parsed(body: bytes, form: Form, limits: Limits, one: bool = False) -> Parsed:
+def parse_body(body: bytes, form: Form, limits: Limits, one: bool = False) -> Parsed:
     """The rows of a body; with `one`, an object that is a row itself will do."""
     faults: Faults = {}
     single = False
@@ -81,32 +81,32 @@ def parsed(body: bytes, form: Form, limits: Limits, one: bool = False) -> Parsed
     return Parsed(rows, faults, single)
 
 
-def block_of(body: bytes, form: Form, wanted: Wanted, limits: Limits) -> Block:
+def parse_block(body: bytes, form: Form, wanted: ColumnSchema, limits: Limits) -> Block:
     """Labelled rows, as a block that a learner can learn; rows at fault are null rounds in it."""
-    rows, faults, _ = parsed(body, form, limits)
+    rows, faults, _ = parse_body(body, form, limits)
     cells = _cells(rows, wanted.names, faults)
     return read_cells(wanted, cells, faults, np.arange(1, 1 + len(rows))).block()
 
 
-def examples_of(
-    body: bytes, form: Form, wanted: Wanted, limits: Limits
-) -> tuple[dict[str, Array], bool]:
+def parse_examples(
+    body: bytes, form: Form, wanted: ColumnSchema, limits: Limits
+) -> tuple[dict[str, AnyArray], bool]:
     """Rows without labels, and whether it was a single one; refused if any is at fault."""
-    rows, faults, single = parsed(body, form, limits, one=True)
+    rows, faults, single = parse_body(body, form, limits, one=True)
     columns = read_columns(wanted, _cells(rows, wanted.kinds, faults), faults)
     unread = np.flatnonzero(~readable_rows(wanted.cls, columns)).tolist()
-    for row in unread[:SHOWN]:
+    for row in unread[:FAULTS_LISTED]:
         faults.setdefault(row, why_unread(wanted.cls, row_of(columns, row)))
     if faults:
-        bad = [BadRow(1 + row, faults[row]) for row in sorted(faults)[:SHOWN]]
-        raise at_fault(bad, len(faults), len(rows))
+        bad = [BadRow(1 + row, faults[row]) for row in sorted(faults)[:FAULTS_LISTED]]
+        raise rows_at_fault(bad, len(faults), len(rows))
     return columns, single
 
 
-def at_fault(bad: Sequence[BadRow], count: int, rows: int) -> Refused:
+def rows_at_fault(bad: Sequence[BadRow], count: int, rows: int) -> Refused:
     """The refusal of a body for its rows."""
     said = f"{count:,} of {rows:,} rows cannot be read: row {bad[0].line}: {bad[0].sentence}"
-    return Refused(422, said, rows=bad[:SHOWN])
+    return Refused(422, said, rows=bad[:FAULTS_LISTED])
 
 
 def _check_count(count: int, limits: Limits) -> None:

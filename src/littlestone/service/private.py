@@ -8,9 +8,9 @@ from starlette.responses import Response
 from littlestone.learners.trace import Sample
 from littlestone.report.result import counts_of, ledger_rows
 from littlestone.service import schemas
-from littlestone.service.dependencies import TheService, body_of, done, only
+from littlestone.service.dependencies import ServiceDependency, body_of, require_role, run_in_thread
 from littlestone.service.limits import unavailable
-from littlestone.service.parsing import at_fault, block_of
+from littlestone.service.parsing import parse_block, rows_at_fault
 from littlestone.service.public import as_json
 from littlestone.service.schemas import BODIES, problems
 from littlestone.store.run_config import AnyLearner
@@ -20,15 +20,15 @@ router = APIRouter()
 
 @router.post(
     "/rounds",
-    dependencies=[Depends(only("feeder"))],
+    dependencies=[Depends(require_role("feeder"))],
     tags=["feeder"],
-    response_model=schemas.ReceiptSaid,
+    response_model=schemas.ReceiptResponse,
     responses=problems(400, 401, 403, 408, 409, 413, 415, 422, 429, 503),
     openapi_extra={"requestBody": BODIES["rounds"]},
 )
 async def rounds(
     request: Request,
-    service: TheService,
+    service: ServiceDependency,
     bad_rows: Annotated[
         Literal["refuse", "null"],
         Query(description="What becomes of a batch with rows that cannot be read."),
@@ -56,11 +56,11 @@ async def rounds(
     with service.batches.one():
         body = await body_of(request, service.limits, service.limits.body)
         given = body.data, body.form, service.wanted, service.limits
-        block = await service.feeding.do(len(body.data), block_of, *given)
+        block = await service.feeding.do(len(body.data), parse_block, *given)
         if block.nulls and bad_rows == "refuse":
-            raise at_fault(block.bad, block.nulls, len(block))
+            raise rows_at_fault(block.bad, block.nulls, len(block))
         digest = body.digest(bad_rows)
-        receipt = await done(service.writer.learn(block, idempotency_key, digest))
+        receipt = await run_in_thread(service.writer.learn(block, idempotency_key, digest))
     return as_json(
         {
             "first": receipt.first,
@@ -73,18 +73,18 @@ async def rounds(
 
 @router.get(
     "/private/trace",
-    dependencies=[Depends(only("operator"))],
+    dependencies=[Depends(require_role("operator"))],
     tags=["operator"],
-    response_model=schemas.TraceSaid,
+    response_model=schemas.TraceResponse,
     responses=problems(401, 403, 422, 429, 503),
 )
 async def trace(
-    service: TheService,
+    service: ServiceDependency,
     samples: Annotated[int, Query(ge=0, le=5000, description="At most so many.")] = 200,
 ) -> Response:
-    """Mistakes, votes, rate, null rounds, ledger. **Private**: exact, for the data's holder."""
+    """Mistakes, votes, rate, null rounds, ledger. **Private**: exact, for the data owner."""
     with service.looks.one():
-        seen = await done(service.writer.look(_seen))
+        seen = await run_in_thread(service.writer.look(_seen))
     since = service.news.releases[-1]["round"] - 1
     return as_json(_told(*seen, since, samples))
 
@@ -117,7 +117,9 @@ def _told(
         "voters": sum(votes for _, votes in now.votes),
         "votes": _votes(now),
         "samples": [_sample(sample) for sample in _thinned(found, most)],
-        "ledger": [dict(zip(schemas.SpentSaid.model_fields, line, strict=True)) for line in ledger],
+        "ledger": [
+            dict(zip(schemas.SpentResponse.model_fields, line, strict=True)) for line in ledger
+        ],
     }
 
 

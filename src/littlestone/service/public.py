@@ -21,19 +21,19 @@ from starlette.types import Receive, Scope, Send
 
 from littlestone.privacy.accounting import Guarantee
 from littlestone.service import schemas
-from littlestone.service.dependencies import Service, TheService, body_of, holder_of
+from littlestone.service.dependencies import Service, ServiceDependency, body_of, client_of
 from littlestone.service.limits import unavailable
-from littlestone.service.parsing import examples_of
+from littlestone.service.parsing import parse_examples
 from littlestone.service.schemas import BODIES, EVENTS, problems
 from littlestone.store.serialization import OLD_COPY
 
 USUAL = 4.0
 """Above it docs/choosing.md finds it hard to speak of privacy, and so does the page."""
-LARGEST_POWER = 700.0
+LARGEST_FACTOR_SHOWN = 700.0
 """Above it e to that power is no number of a computer."""
 
 
-def in_words(guarantee: Guarantee) -> list[str]:
+def guarantee_in_words(guarantee: Guarantee) -> list[str]:
     """What the guarantee means to somebody whose rows are in the stream.
 
     >>> in_words(Guarantee(1.0, 1e-6))[1]
@@ -49,7 +49,7 @@ def in_words(guarantee: Guarantee) -> list[str]:
         return [f"There is no privacy here: {guarantee.noise}."]
     one = "event" if guarantee.unit == "event" else "user"
     whole = "event" if one == "event" else "user, with all that is theirs"
-    weak, huge = guarantee.epsilon > USUAL, guarantee.epsilon > LARGEST_POWER
+    weak, huge = guarantee.epsilon > USUAL, guarantee.epsilon > LARGEST_FACTOR_SHOWN
     much = "perhaps much" if weak else "almost nothing"
     times = f"e^{guarantee.epsilon:g}" if huge else f"{math.exp(guarantee.epsilon):.3g}"
     said = [
@@ -67,7 +67,7 @@ def in_words(guarantee: Guarantee) -> list[str]:
     return said
 
 
-MOST = 1000
+MOST_RELEASES_SHOWN = 1000
 """The most releases of one answer."""
 
 router = APIRouter(tags=["public"])
@@ -79,8 +79,8 @@ def as_json(data: dict[str, Any], status: int = 200) -> Response:
     return Response(text.encode("utf-8", "backslashreplace"), status, media_type="application/json")
 
 
-@router.get("/hypothesis", response_model=schemas.HypothesisSaid, responses=problems(429))
-async def hypothesis(service: TheService) -> Response:
+@router.get("/hypothesis", response_model=schemas.HypothesisResponse, responses=problems(429))
+async def hypothesis(service: ServiceDependency) -> Response:
     """The rule that stands now."""
     news = service.news
     now, published = news.releases[-1], news.public.published
@@ -89,18 +89,18 @@ async def hypothesis(service: TheService) -> Response:
     return as_json(now | more)
 
 
-@router.get("/releases", response_model=schemas.ReleasesSaid, responses=problems(422, 429))
+@router.get("/releases", response_model=schemas.ReleasesResponse, responses=problems(422, 429))
 async def releases(
-    service: TheService,
+    service: ServiceDependency,
     after: Annotated[int, Query(ge=0, le=2**53, description="Those after this number.")] = 0,
 ) -> Response:
     """The published rules, in order, at most 1,000 at a time."""
     found = service.news.releases
-    return as_json({"releases": found[after : after + MOST], "total": len(found)})
+    return as_json({"releases": found[after : after + MOST_RELEASES_SHOWN], "total": len(found)})
 
 
-@router.get("/guarantee", response_model=schemas.GuaranteeSaid, responses=problems(429))
-async def guarantee(service: TheService) -> Response:
+@router.get("/guarantee", response_model=schemas.GuaranteeResponse, responses=problems(429))
+async def guarantee(service: ServiceDependency) -> Response:
     """What all published rules together promise, and what they have cost so far."""
     about, promised = service.about, service.guarantee
     return as_json(
@@ -110,7 +110,7 @@ async def guarantee(service: TheService) -> Response:
             "delta": promised.delta,
             "adjacency": promised.adjacency,
             "unit": promised.unit,
-            "words": in_words(promised),
+            "words": guarantee_in_words(promised),
             "learner": about.chosen.learner_name,
             "class": about.spec,
             "horizon": about.chosen.plan.horizon,
@@ -121,29 +121,29 @@ async def guarantee(service: TheService) -> Response:
 
 @router.post(
     "/predict",
-    response_model=schemas.PredictionsSaid,
+    response_model=schemas.PredictionsResponse,
     responses=problems(400, 408, 413, 415, 422, 429, 503),
     openapi_extra={"requestBody": BODIES["examples"]},
 )
-async def predict(request: Request, service: TheService) -> Response:
+async def predict(request: Request, service: ServiceDependency) -> Response:
     """What the rule that stands now says of rows, or of one row. Nothing is learned."""
     body = await body_of(request, service.limits, service.limits.public_body)
     rule, cls = service.news.public.published.releases[-1].rule, service.wanted.cls
 
     def said() -> Response:
-        columns, _ = examples_of(body.data, body.form, service.wanted, service.limits)
+        columns, _ = parse_examples(body.data, body.form, service.wanted, service.limits)
         predictions = [bool(answer) for answer in cls.predict(rule, columns).tolist()]
         return as_json({"sentence": str(rule), "predictions": predictions})
 
     size = len(body.data)
     if size <= service.predicting.inline:
         return said()
-    with service.predictions.one(holder_of(request)):
+    with service.predictions.one(client_of(request)):
         return await service.predicting.do(size, said)
 
 
-@router.get("/healthz", response_model=schemas.HealthSaid, responses=problems(429, 503))
-async def healthz(service: TheService) -> Response:
+@router.get("/healthz", response_model=schemas.HealthResponse, responses=problems(429, 503))
+async def healthz(service: ServiceDependency) -> Response:
     """Whether rounds are taken: 200 if so, 503 with the reason if not."""
     writer, rounds = service.writer, service.news.public.published.rounds
     why = writer.over or writer.trouble
@@ -155,7 +155,7 @@ async def healthz(service: TheService) -> Response:
 @router.get("/events", response_class=StreamingResponse, responses=EVENTS | problems(422, 429, 503))
 async def events(
     request: Request,
-    service: TheService,
+    service: ServiceDependency,
     last_event_id: Annotated[str, Header(max_length=200)] = "",
     last: Annotated[
         str, Query(max_length=200, description="As the header, for who cannot set one.")
@@ -171,7 +171,7 @@ async def events(
     if service.news.denies(seen):
         service.news.stale = True
         service.writer.condemn(OLD_COPY)
-    holder = holder_of(request)
+    holder = client_of(request)
     service.watchers.take(holder)
     return _Stream(service, service.news.known(seen), holder)
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from littlestone.data.blocks import Wanted
+from littlestone.data.blocks import ColumnSchema
 
 RULE = {"kind": "one_of", "column": "merchant", "values": ["M7"]}
 A_RELEASE = {
@@ -19,25 +19,27 @@ A_RELEASE = {
 }
 
 
-class Answer(BaseModel):
+class Response(BaseModel):
     """Something that the service says."""
 
 
-class BadRowSaid(Answer):
+class BadRowResponse(Response):
     """What is wrong with a row; the sentence names the field."""
 
     row: Annotated[int, Field(description="Counted from 1.")]
     error: str
 
 
-class Problem(Answer):
+class ProblemResponse(Response):
     """Why there is no answer, in a sentence."""
 
     error: str
-    rows: Annotated[list[BadRowSaid], Field(description="The first rows at fault, if any.")] = []
+    rows: Annotated[
+        list[BadRowResponse], Field(description="The first rows at fault, if any.")
+    ] = []
 
 
-class ReleaseSaid(Answer):
+class ReleaseResponse(Response):
     """A published rule."""
 
     number: Annotated[int, Field(description="Counted from 1.")]
@@ -49,7 +51,7 @@ class ReleaseSaid(Answer):
     ]
 
 
-class HypothesisSaid(ReleaseSaid):
+class HypothesisResponse(ReleaseResponse):
     """The rule that stands now."""
 
     rounds: Annotated[int, Field(description="Rounds so far.")]
@@ -57,21 +59,21 @@ class HypothesisSaid(ReleaseSaid):
     final: Annotated[str | None, Field(description="Why it will not change any more, if so.")]
 
 
-class ReleasesSaid(Answer):
+class ReleasesResponse(Response):
     """Published rules, in order."""
 
-    releases: list[ReleaseSaid]
+    releases: list[ReleaseResponse]
     total: Annotated[int, Field(description="How many there are in all.")]
 
 
-class PredictionsSaid(Answer):
+class PredictionsResponse(Response):
     """What the published rule says of rows."""
 
     sentence: Annotated[str, Field(description="The rule.")]
     predictions: list[bool]
 
 
-class GuaranteeSaid(Answer):
+class GuaranteeResponse(Response):
     """What the whole sequence of published rules promises, and what it has cost."""
 
     guarantee: Annotated[str, Field(description="What you may quote.")]
@@ -91,14 +93,14 @@ class GuaranteeSaid(Answer):
     final: str | None
 
 
-class HealthSaid(Answer):
+class HealthResponse(Response):
     """Whether rounds are taken."""
 
     status: Annotated[str, Field(description="ok, or why not.")]
     rounds: int
 
 
-class ReceiptSaid(Answer):
+class ReceiptResponse(Response):
     """What became of a batch. It is on disk."""
 
     first: Annotated[int, Field(description="The number of its first round.")]
@@ -107,22 +109,22 @@ class ReceiptSaid(Answer):
     again: Annotated[bool, Field(description="The key was known: this is the first receipt.")]
 
 
-class VotesSaid(Answer):
+class VotesResponse(Response):
     """How many trees vote for a rule. Private."""
 
     sentence: str
     votes: int
 
 
-class SampleSaid(Answer):
+class SampleResponse(Response):
     """How it stood after a round. Private."""
 
     round: int
     mistakes: int
-    votes: list[VotesSaid]
+    votes: list[VotesResponse]
 
 
-class SpentSaid(Answer):
+class SpentResponse(Response):
     """A mechanism of the ledger."""
 
     mechanism: str
@@ -131,8 +133,8 @@ class SpentSaid(Answer):
     adds: str
 
 
-class TraceSaid(Answer):
-    """How it goes. Private: exact, without noise, for the data's holder only."""
+class TraceResponse(Response):
+    """How it goes. Private: exact, without noise, for the data owner only."""
 
     rounds: int
     counted_rounds: Annotated[int, Field(description="Rounds with an example that was learned.")]
@@ -144,9 +146,9 @@ class TraceSaid(Answer):
     mistakes_of_rule: Annotated[int, Field(description="Mistakes of the rule that stands now.")]
     rate_of_rule: Annotated[float | None, Field(description="The same, a round that it stood.")]
     voters: Annotated[int, Field(description="Trees that vote; 0 where nothing votes.")]
-    votes: list[VotesSaid]
-    samples: list[SampleSaid]
-    ledger: list[SpentSaid]
+    votes: list[VotesResponse]
+    samples: list[SampleResponse]
+    ledger: list[SpentResponse]
 
 
 TITLE = "littlestone"
@@ -155,7 +157,7 @@ sequence of published rules is differentially private.
 
 **Public**, without a token: the rules, the rounds from which they stood, the number of rounds, the
 guarantee. **Feeder**: writes rounds. **Operator**: sees mistakes and votes, which are exact and
-belong to the data's holder. No role includes another. Tokens are sent as `Authorization: Bearer`.
+belong to the data owner. No role includes another. Tokens are sent as `Authorization: Bearer`.
 
 Every refusal is a sentence, as JSON: `{"error": "..."}`. A batch that is refused changes nothing,
 and is outside the privacy guarantee: that it was refused tells about its rows."""
@@ -188,7 +190,7 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """The refusals of a route."""
     found: dict[int | str, dict[str, Any]] = {}
     for status in statuses:
-        found[status] = {"model": Problem, "description": _SAYS[status]}
+        found[status] = {"model": ProblemResponse, "description": _SAYS[status]}
         if status in (429, 503):
             found[status]["headers"] = _WAITS
         if status in _EXAMPLE:
@@ -239,7 +241,7 @@ _KINDS: dict[str, dict[str, Any]] = {
 _EXAMPLES: dict[str, Any] = {"value": "a", "number": 1, "truth": 1}
 
 
-def rows_described(wanted: Wanted) -> dict[str, Any]:
+def row_schemas(wanted: ColumnSchema) -> dict[str, Any]:
     """The schemas of a row with its label and of one without, as this learner's class has them."""
     inside = {name: _KINDS[kind] for name, kind in wanted.kinds.items()}
     example = {name: _EXAMPLES[kind] for name, kind in wanted.kinds.items()}

@@ -23,7 +23,7 @@ from littlestone.service.logs import LOGS, log_loop
 GRACE = 5
 """Seconds that requests under way have when the server stops."""
 
-NEVER = 10**6
+NO_TIMEOUT = 10**6
 WAITING = 1024
 """Connections that may wait to be accepted; the system may allow fewer."""
 
@@ -69,14 +69,14 @@ def server_for(app: FastAPI, admission: Admission, *, logs: dict[str, Any] | Non
             server_header=False,
             forwarded_allow_ips=list(map(str, admission.proxies)),  # none: nobody is believed
             backlog=AT_ONCE,
-            timeout_keep_alive=NEVER,  # a connection has its own, which ends it for certain
+            timeout_keep_alive=NO_TIMEOUT,  # a connection has its own, which ends it for certain
             log_config=LOGS if logs is None else logs,
             timeout_graceful_shutdown=GRACE,
         )
     )
 
 
-def bound(host: str, port: int) -> socket.socket:
+def listening_socket(host: str, port: int) -> socket.socket:
     """A socket that listens; the port is chosen by the system if it is 0."""
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     found = socket.socket(family, kind, protocol)  # asyncio asks TCP not to wait if it is named
@@ -105,7 +105,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def serve(server: Server, listening: socket.socket) -> None:
+def run_server(server: Server, listening: socket.socket) -> None:
     """Serve until told to stop."""
     _quietly(lambda: server.run(sockets=[listening]))
 

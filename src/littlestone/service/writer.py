@@ -17,7 +17,15 @@ from littlestone.data.blocks import Block
 from littlestone.privacy.accounting import Cost
 from littlestone.service.limits import Refused, unavailable
 from littlestone.store.run_config import AnyLearner
-from littlestone.store.store import Batch, Displaced, OtherRows, Published, Receipt, Store, Taken
+from littlestone.store.store import (
+    KeyConflict,
+    KeyedBatch,
+    Published,
+    Receipt,
+    Store,
+    StoreLost,
+    StoreMoved,
+)
 
 T = TypeVar("T")
 RETRY = 5
@@ -36,10 +44,10 @@ DISPLACED = (
     "the file of this learner was moved, removed or replaced: this one writes no more, for good. "
     "Put it back as it was, and start the service again"
 )
-STOPPING = "the service is stopping: this was not learned. Try again, with the same key"
+STORE_CLOSING = "the service is stopping: this was not learned. Try again, with the same key"
 
 
-class Public(NamedTuple):
+class PublicState(NamedTuple):
     """The public side after a commit, and what the ledger adds up to then."""
 
     published: Published
@@ -49,7 +57,7 @@ class Public(NamedTuple):
 class _Work(NamedTuple):
     """A batch to learn, a look at the learner, or word that the file is an old copy (None)."""
 
-    what: Batch | Callable[[AnyLearner], Any] | None
+    what: KeyedBatch | Callable[[AnyLearner], Any] | None
     answer: "Future[Any]"
 
 
@@ -62,7 +70,7 @@ class Writer:
         self,
         store: Store,
         reopen: Callable[[int], Store],
-        publish: Callable[[Public], None],
+        publish: Callable[[PublicState], None],
     ) -> None:
         self._store: Store | None = store
         self._generation = store.generation
@@ -97,20 +105,20 @@ class Writer:
 
     def learn(self, block: Block, key: str | None, digest: bytes) -> "Future[Receipt]":
         """Have a block learned. The receipt is for what is on disk."""
-        return self._put(Batch(block, key, digest))
+        return self._put(KeyedBatch(block, key, digest))
 
     def look(self, see: Callable[[AnyLearner], T]) -> "Future[T]":
         """Look at the learner between two commits."""
         return self._put(see)
 
-    def _put(self, what: Batch | Callable[[AnyLearner], Any] | None) -> "Future[Any]":
+    def _put(self, what: KeyedBatch | Callable[[AnyLearner], Any] | None) -> "Future[Any]":
         answer: Future[Any] = Future()
         with self._ready:
             if not self._stopped:
                 self._waiting.append(_Work(what, answer))
                 self._ready.notify()
                 return answer
-        answer.set_exception(unavailable(STOPPING))
+        answer.set_exception(unavailable(STORE_CLOSING))
         return answer
 
     def _run(self) -> None:
@@ -147,7 +155,7 @@ class Writer:
                 refusal = unavailable(WRITTEN)
             found = [refusal] * len(works)
         for work, one in zip(works, found, strict=True):
-            if isinstance(one, OtherRows):
+            if isinstance(one, KeyConflict):
                 work.answer.set_exception(Refused(409, str(one)))
             elif isinstance(one, Refused):
                 work.answer.set_exception(one)
@@ -159,13 +167,13 @@ class Writer:
             self._mark_old_copy()
             return [None]
         store = self._opened()
-        batches = [work.what for work in works if isinstance(work.what, Batch)]
+        batches = [work.what for work in works if isinstance(work.what, KeyedBatch)]
         if not batches:
             return [work.what(store.learner) for work in works if callable(work.what)]
         if self.over is not None:
             raise unavailable(self.over)
         found = store.learn_all(batches)
-        self._publish(Public(store.published, store.spent))
+        self._publish(PublicState(store.published, store.spent))
         return list(found)
 
     def _mark_old_copy(self) -> None:
@@ -175,7 +183,7 @@ class Writer:
         try:
             self._store = self._store or self._reopen(self._generation)
             self._store.condemn()
-        except Taken:
+        except StoreLost:
             # Whoever holds the file now is ahead of us, so that somebody has seen more proves
             # nothing: that it was taken is the reason to tell.
             self.over = None
@@ -187,7 +195,7 @@ class Writer:
         if isinstance(error, Refused):
             return error
         self._drop()
-        if isinstance(error, Taken):
+        if isinstance(error, StoreLost):
             return self._ended(error)
         self.trouble = f"a commit failed ({type(error).__name__})"
         try:
@@ -196,8 +204,8 @@ class Writer:
             return refusal
         return unavailable(FAILED, RETRY)
 
-    def _ended(self, error: Taken) -> Refused:
-        why = DISPLACED if isinstance(error, Displaced) else TAKEN
+    def _ended(self, error: StoreLost) -> Refused:
+        why = DISPLACED if isinstance(error, StoreMoved) else TAKEN
         self.end(why)
         return unavailable(why)
 
@@ -214,15 +222,15 @@ class Writer:
             raise unavailable(self.over)
         try:
             store = self._reopen(self._generation)
-        except Taken as error:
+        except StoreLost as error:
             raise self._ended(error) from None
         except Exception as error:
             self.trouble = f"the file cannot be opened ({type(error).__name__})"
             raise unavailable(FAILED, RETRY) from None
         self._store, self._generation, self.trouble = store, store.generation, None
-        self._publish(Public(store.published, store.spent))
+        self._publish(PublicState(store.published, store.spent))
         return store
 
 
 def _are_batches(*works: _Work) -> bool:
-    return all(isinstance(work.what, Batch) for work in works)
+    return all(isinstance(work.what, KeyedBatch) for work in works)

@@ -132,7 +132,7 @@ def _table(cls: HypothesisClass) -> Table:
         refuse_absurd(size, count)
         return tabulate(list(cls.hypotheses()), points_of(domain))
     except TooLarge:
-        return tabulate(*cls.skeleton())
+        return tabulate(*cls.finite_core())
 
 
 class Adaptive(Protocol):

@@ -35,7 +35,7 @@ from littlestone.privacy.accounting import Guarantee
 from littlestone.simulate.adversaries import Adaptive, Adversary
 from littlestone.simulate.streams import Stream
 
-Point = tuple[int, int]
+Mistakes = tuple[int, int]
 """A number of rounds, and the mistakes made in them."""
 
 
@@ -56,7 +56,7 @@ class Transcript:
     adversary: str
     seed: int | None
     rounds: int
-    curve: tuple[Point, ...]
+    curve: tuple[Mistakes, ...]
     releases: tuple[Release, ...]
     truth: Hypothesis | None
     best: int | None
@@ -111,7 +111,7 @@ def transcript_from_json(data: Mapping[str, Any]) -> Transcript:
     )
 
 
-MOST_TRIED = 20_000_000
+MOST_RULES_TRIED = 20_000_000
 """Rules times distinct rows that are tried before settling for the targets."""
 
 
@@ -167,7 +167,7 @@ def _tried(cls: HypothesisClass, stream: Stream) -> int | None:
         first, inverse = _distinct(stream.batch)
     except TypeError:
         return None
-    if cls.size * len(first) > MOST_TRIED:
+    if cls.size * len(first) > MOST_RULES_TRIED:
         return None
     rows = part_of(stream.batch, first)
     ones = np.bincount(inverse, weights=stream.answers, minlength=len(first))
@@ -194,7 +194,7 @@ GROWTH = 1.2
 """The factor from one sample of a curve to the next, once they are far apart."""
 
 
-class Learner(Protocol):
+class PlayableLearner(Protocol):
     """Describe what a game needs of a learner."""
 
     cls: HypothesisClass
@@ -231,7 +231,7 @@ def marks(rounds: int) -> list[int]:
 
 
 def play(
-    learner: Learner,
+    learner: PlayableLearner,
     adversary: Adversary,
     rounds: int,
     *,
@@ -258,7 +258,7 @@ def play(
 
     Returns
     -------
-    Transcript
+    EnumeratedTranscript
         The game.
 
     Examples
@@ -295,7 +295,7 @@ def play(
     )
 
 
-def _plan_of(learner: Learner) -> dict[str, Any] | None:
+def _plan_of(learner: PlayableLearner) -> dict[str, Any] | None:
     """Return the constants of a learner that has a plan, as they come back from JSON."""
     plan = getattr(learner, "plan", None)
     if plan is None:
@@ -304,8 +304,8 @@ def _plan_of(learner: Learner) -> dict[str, Any] | None:
     return data
 
 
-def _batched(learner: Learner, stream: Stream, rounds: int) -> list[Point]:
-    curve = list[Point]()
+def _batched(learner: PlayableLearner, stream: Stream, rounds: int) -> list[Mistakes]:
+    curve = list[Mistakes]()
     for start, stop in pairwise([0, *marks(min(rounds, len(stream)))]):
         part = stream.part(start, stop)
         learner.learn_many(part.batch, part.answers)
@@ -313,8 +313,8 @@ def _batched(learner: Learner, stream: Stream, rounds: int) -> list[Point]:
     return curve
 
 
-def _one_by_one(learner: Learner, adversary: Adaptive, rounds: int) -> list[Point]:
-    curve, sampled, done = list[Point](), set(marks(rounds)), 0
+def _one_by_one(learner: PlayableLearner, adversary: Adaptive, rounds: int) -> list[Mistakes]:
+    curve, sampled, done = list[Mistakes](), set(marks(rounds)), 0
     while done < rounds:
         move = adversary.challenge(learner.hypothesis)
         if move is None:

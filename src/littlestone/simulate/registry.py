@@ -1,6 +1,6 @@
 """Register the learners that can be compared, by name.
 
-To add one, write a function of `Terms` and add it to `CONTENDERS`. One that does not support a
+To add one, write a function of `LearnerTerms` and add it to `LEARNERS`. One that does not support a
 class raises `BadClass`, `TooLarge` or `BadParameter`: its message stands in its place.
 """
 
@@ -16,10 +16,10 @@ from littlestone.learners.recommend import FIRST, recommend
 from littlestone.learners.soa import SOA, Halving
 from littlestone.privacy.noise import Noise
 from littlestone.privacy.parameters import BadParameter
-from littlestone.simulate.games import Learner
+from littlestone.simulate.games import PlayableLearner
 
 
-class Terms(NamedTuple):
+class LearnerTerms(NamedTuple):
     """Hold what every learner is made from.
 
     Parameters
@@ -49,26 +49,26 @@ class Terms(NamedTuple):
     noise: Noise | None
 
 
-class Contender(NamedTuple):
+class LearnerEntry(NamedTuple):
     """Hold how to make a learner, whether it is private, and what it is."""
 
-    make: Callable[[Terms], Learner]
+    make: Callable[[LearnerTerms], PlayableLearner]
     private: bool
     what: str
 
 
-def _dpsoa(terms: Terms) -> Learner:
+def _dpsoa(terms: LearnerTerms) -> PlayableLearner:
     cls, epsilon, delta, horizon, seed, tolerance, noise = terms
     plan = Plan.practical(cls, epsilon, delta, horizon, tolerance=tolerance)
     return DPSOA(cls, plan=plan, seed=seed, noise=noise)
 
 
-def _paper(terms: Terms) -> Learner:
+def _paper(terms: LearnerTerms) -> PlayableLearner:
     plan = Plan.paper(terms.cls, terms.epsilon, terms.delta, terms.horizon)
     return DPSOA(terms.cls, plan=plan, seed=terms.seed, noise=terms.noise)
 
 
-def _experts(terms: Terms, first: FirstRule = "drawn") -> Learner:
+def _experts(terms: LearnerTerms, first: FirstRule = "drawn") -> PlayableLearner:
     return PrivateExperts(
         terms.cls,
         terms.epsilon,
@@ -80,7 +80,7 @@ def _experts(terms: Terms, first: FirstRule = "drawn") -> Learner:
     )
 
 
-def _auto(terms: Terms) -> Learner:
+def _auto(terms: LearnerTerms) -> PlayableLearner:
     """Make what `recommend` would take, given the class and the budget only."""
     cls, epsilon, delta, horizon = terms[:4]
     chosen = recommend(cls, epsilon, delta, horizon, tolerance=terms.tolerance)
@@ -88,29 +88,29 @@ def _auto(terms: Terms) -> Learner:
     return _experts(terms, FIRST) if experts else _dpsoa(terms)
 
 
-def _adaptive(terms: Terms) -> Learner:
+def _adaptive(terms: LearnerTerms) -> PlayableLearner:
     cls, epsilon, delta, horizon, seed, _, noise = terms
     return AdaptiveDPSOA(cls, epsilon, delta, horizon, seed=seed, noise=noise)
 
 
-def _every_round(terms: Terms) -> Learner:
+def _every_round(terms: LearnerTerms) -> PlayableLearner:
     cls, epsilon, delta, horizon, seed, _, noise = terms
     return EveryRound(cls, epsilon, delta, horizon, seed=seed, noise=noise)
 
 
-CONTENDERS: dict[str, Contender] = {
-    "auto": Contender(_auto, True, "what `recommend` takes for the class and the budget"),
-    "dpsoa": Contender(_dpsoa, True, "DP-SOA, the practical plan"),
-    "dpsoa-paper": Contender(_paper, True, "DP-SOA, the paper's shape with the repairs"),
-    "experts": Contender(_experts, True, "private experts, for finite classes"),
-    "adaptive": Contender(_adaptive, True, "a release at every round (Theorem 4.2)"),
-    "every-round": Contender(_every_round, True, "the same with one forest, the naive baseline"),
-    "soa": Contender(lambda terms: SOA(terms.cls), False, "the optimal learner, not private"),
-    "halving": Contender(lambda terms: Halving(terms.cls), False, "majority vote, not private"),
+LEARNERS: dict[str, LearnerEntry] = {
+    "auto": LearnerEntry(_auto, True, "what `recommend` takes for the class and the budget"),
+    "dpsoa": LearnerEntry(_dpsoa, True, "DP-SOA, the practical plan"),
+    "dpsoa-paper": LearnerEntry(_paper, True, "DP-SOA, the paper's shape with the repairs"),
+    "experts": LearnerEntry(_experts, True, "private experts, for finite classes"),
+    "adaptive": LearnerEntry(_adaptive, True, "a release at every round (Theorem 4.2)"),
+    "every-round": LearnerEntry(_every_round, True, "the same with one forest, the naive baseline"),
+    "soa": LearnerEntry(lambda terms: SOA(terms.cls), False, "the optimal learner, not private"),
+    "halving": LearnerEntry(lambda terms: Halving(terms.cls), False, "majority vote, not private"),
 }
 
 
-def contender(
+def make_learner(
     name: str,
     cls: HypothesisClass,
     epsilon: float,
@@ -119,13 +119,13 @@ def contender(
     seed: int,
     tolerance: float = 0.0,
     noise: Noise | None = None,
-) -> Learner:
+) -> PlayableLearner:
     """Make a learner by its name.
 
     Parameters
     ----------
     name
-        A name in `CONTENDERS`.
+        A name in `LEARNERS`.
     cls
         The hypothesis class.
     epsilon
@@ -143,7 +143,7 @@ def contender(
 
     Returns
     -------
-    Learner
+    PlayableLearner
         The learner, before its first round.
 
     Raises
@@ -157,13 +157,13 @@ def contender(
     >>> contender("soa", Points(), 1, 1e-6, 100, seed=7)
     SOA(Points(column=None)): never (not private)
     """
-    if name not in CONTENDERS:
-        raise BadParameter(f"no learner is called {name!r}: there are {', '.join(CONTENDERS)}")
-    terms = Terms(cls, epsilon, delta, horizon, seed, tolerance, noise)
-    return CONTENDERS[name].make(terms)
+    if name not in LEARNERS:
+        raise BadParameter(f"no learner is called {name!r}: there are {', '.join(LEARNERS)}")
+    terms = LearnerTerms(cls, epsilon, delta, horizon, seed, tolerance, noise)
+    return LEARNERS[name].make(terms)
 
 
-def is_vacuous(learner: Learner) -> bool:
+def is_vacuous(learner: PlayableLearner) -> bool:
     """Return whether a learner's plan says that its first rule will stand on every stream.
 
     >>> from littlestone.classes.sets import Points

@@ -159,7 +159,7 @@ def positions(
     return (np.arange(count) * rounds) // count
 
 
-def values(
+def value_column(
     seed: int,
     rounds: int,
     rate: float,
@@ -253,10 +253,10 @@ def rows(
         beside[follows] = culprit[follows]
     truth = one_of([f"v{bad}"], columns[where])
     answers = _noisy(draw, culprit == bad, noise)
-    return Stream({name: spelt(column) for name, column in ranks.items()}, answers, truth)
+    return Stream({name: as_strings(column) for name, column in ranks.items()}, answers, truth)
 
 
-def spelt(ranks: npt.NDArray[np.int64]) -> npt.NDArray[np.object_]:
+def as_strings(ranks: npt.NDArray[np.int64]) -> npt.NDArray[np.object_]:
     """Return ranks as strings, each a Python object made once."""
     names = np.array([f"v{rank}" for rank in range(VOCABULARY)], dtype=object)
     return np.asarray(names[ranks])
@@ -303,7 +303,7 @@ def _noisy(draw: np.random.Generator, answers: Mask, noise: float) -> Mask:
 SHARE = 0.05
 """The share of rounds that holds what a target without a bounded domain is about."""
 
-MOST_LISTED = 100_000
+MOST_VALUES_LISTED = 100_000
 COMMON = 10
 """The commonest values of a vocabulary are nobody's target."""
 
@@ -342,14 +342,14 @@ def target_of(cls: HypothesisClass, draw: np.random.Generator) -> Hypothesis:
             return target_of(cls.members[int(draw.integers(len(cls.members)))], draw)
         case Cuts():
             return cls.rule(int(draw.integers(cls.size)))
-        case Intervals() if cls.size > MOST_LISTED:
+        case Intervals() if cls.size > MOST_VALUES_LISTED:
             first, last = sorted(draw.integers(cls.grid.count, size=2).tolist())
             return cls.rule(first, last)
-        case Conjunctions(columns, negation=both) if cls.size > MOST_LISTED:
+        case Conjunctions(columns, negation=both) if cls.size > MOST_VALUES_LISTED:
             kinds = draw.integers(3 if both else 2, size=len(columns)).tolist()
             return all_of((c, kind == 1) for c, kind in zip(columns, kinds, strict=True) if kind)
-    if cls.size is None or cls.size > MOST_LISTED:
-        rules = cls.skeleton()[0]
+    if cls.size is None or cls.size > MOST_VALUES_LISTED:
+        rules = cls.finite_core()[0]
         return rules[int(draw.integers(len(rules)))]
     return next(islice(cls.hypotheses(), int(draw.integers(cls.size)), None))
 
@@ -372,14 +372,14 @@ def examples(
 
     Returns
     -------
-    Batch
+    KeyedBatch
         The examples.
     """
     match cls:
         case Sets(_, column):
             batch = _batch({column: zipf(draw, rounds)})
         case Rules(columns):
-            batch = {name: spelt(zipf(draw, rounds)) for name in columns}
+            batch = {name: as_strings(zipf(draw, rounds)) for name in columns}
         case Complement(of):
             return examples(of, target, draw, rounds)
         case Union():
@@ -397,7 +397,7 @@ def _from_domain(cls: HypothesisClass, draw: np.random.Generator, rounds: int) -
     try:
         domain = cls.domain()
     except TooLarge:
-        points = as_batch(cls.skeleton()[1])
+        points = as_batch(cls.finite_core()[1])
         return part_of(points, draw.integers(_count(points), size=rounds))
     return _batch({c: _array(some)[draw.integers(len(some), size=rounds)]
                    for c, some in domain.items()})  # fmt: skip

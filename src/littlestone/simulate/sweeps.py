@@ -19,8 +19,8 @@ from littlestone.classes.base import HypothesisClass
 from littlestone.errors import BadClass, BadExample, TooLarge
 from littlestone.privacy.parameters import BadParameter
 from littlestone.simulate.adversaries import ADVERSARIES
-from littlestone.simulate.games import Point, Transcript, play
-from littlestone.simulate.registry import contender, is_vacuous
+from littlestone.simulate.games import Mistakes, Transcript, play
+from littlestone.simulate.registry import is_vacuous, make_learner
 from littlestone.simulate.streams import Stream
 
 REFUSALS = (BadClass, BadExample, BadParameter, TooLarge)
@@ -84,7 +84,7 @@ class Result:
     cell: Cell
     dimension: int
     rounds: int = 0
-    curve: tuple[Point, ...] = ()
+    curve: tuple[Mistakes, ...] = ()
     best: int | None = None
     unavoidable: int | None = None
     releases: int = 0
@@ -176,7 +176,7 @@ def _played(cls: HypothesisClass, cell: Cell, given: Stream | None) -> tuple[Tra
         adversary = make(cls, cell.rounds, cell.seed, cell.noise)
     else:
         adversary = given
-    learner = contender(
+    learner = make_learner(
         cell.learner, cls, cell.epsilon, cell.delta, cell.rounds, cell.seed, cell.tolerance
     )
     game = play(
@@ -196,7 +196,7 @@ at d = 1, from the recursion of Dmitriev, Szabo and Sanyal 2024, optimised. Not 
 random first guess escapes the constant, not the logarithm."""
 
 
-class Line(NamedTuple):
+class SummaryLine(NamedTuple):
     """Hold the summary of several seeds of one learner on one stream.
 
     `excess` is over the best fixed rule, `beyond_targets` over the targets, each in its time (they
@@ -236,16 +236,18 @@ def grouped(results: Iterable[Result]) -> list[list[Result]]:
     return list(groups.values())
 
 
-def lines(results: Iterable[Result]) -> list[Line]:
+def summary_lines(results: Iterable[Result]) -> list[SummaryLine]:
     """Return one line for each group of results, those of one stream together."""
     found = [_line(group) for group in grouped(results)]
     places = {(line.cls, line.stream): n for n, line in reversed([*enumerate(found)])}
     return sorted(found, key=lambda line: (places[line.cls, line.stream], line.rounds))
 
 
-def _line(group: Sequence[Result]) -> Line:
+def _line(group: Sequence[Result]) -> SummaryLine:
     cell, played = group[0].cell, [result for result in group if result.trouble is None]
-    line = Line(cell.cls, group[0].dimension, cell.stream, cell.rounds, cell.epsilon, cell.learner)
+    line = SummaryLine(
+        cell.cls, group[0].dimension, cell.stream, cell.rounds, cell.epsilon, cell.learner
+    )
     if not played:
         return line._replace(trouble=group[0].trouble)
     excess = [result.excess for result in played if result.excess is not None]

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from littlestone.classes.base import HypothesisClass, unlike
+from littlestone.classes.base import HypothesisClass, fresh_value
 from littlestone.classes.conjunctions import Conjunctions
 from littlestone.classes.dimension import Shattering, tabulate
 from littlestone.classes.intervals import Intervals
@@ -26,7 +26,7 @@ from littlestone.hypotheses.base import Hypothesis
 from littlestone.hypotheses.kinds import All, negation
 from littlestone.hypotheses.rows import example
 
-Some = TypeVar("Some")
+RuleT = TypeVar("RuleT")
 Labelled = tuple[object, bool]
 Pieces = tuple[tuple[int, int], ...]
 """Stretches without a known positive, as (first point, length): see `classes/intervals.py`."""
@@ -79,7 +79,7 @@ def path_of(cls: HypothesisClass, target: Hypothesis, draw: np.random.Generator)
 
 
 def _halved(
-    candidates: Sequence[Some], ask: Callable[[Sequence[Some]], object], target: Hypothesis
+    candidates: Sequence[RuleT], ask: Callable[[Sequence[RuleT]], object], target: Hypothesis
 ) -> Iterator[Labelled]:
     """Search by bisection; `ask` gives a point that is positive if the target is in a half."""
     while len(candidates) > 1:
@@ -98,7 +98,7 @@ def _at(cls: Cuts | Intervals) -> Callable[[Sequence[int]], object]:
 def _of_rule(columns: Sequence[str], target: Hypothesis) -> Iterator[Labelled]:
     """Ask about the cause's value in all columns, then in half of those left, and so on."""
     values = [value for some in target.mentions().values() for value in some]
-    value, other = (values or ["v"])[0], unlike(values)
+    value, other = (values or ["v"])[0], fresh_value(values)
 
     def row(some: Sequence[str]) -> object:
         return dict.fromkeys(columns, other) | dict.fromkeys(some, value)
@@ -187,7 +187,7 @@ def _of_union(cls: Union, target: Hypothesis, draw: np.random.Generator) -> list
 
 def _searched(cls: HypothesisClass, target: Hypothesis) -> list[Labelled]:
     """Search exactly, as `classes/dimension.py` does, for one node a level."""
-    table = tabulate(*cls.skeleton())
+    table = tabulate(*cls.finite_core())
     exact, space, found = Shattering(table), table.everything, list[Labelled]()
     for depth in range(cls.dimension, 0, -1):
         point = exact.root(space, depth)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from littlestone.simulate.streams import zipf
 
-COLUMNS = ("version", "country", "device", "carrier", "language")
+TELEMETRY_COLUMNS = ("version", "country", "device", "carrier", "language")
 CULPRIT = "4.2.1"
 SIZES = {"version": 2_000, "country": 240, "device": 8_000, "carrier": 900, "language": 180}
 ROLLED_OUT, SHARE, NOISE = 0.2, 0.05, 0.01
@@ -50,14 +50,14 @@ def write_events(path: Path, events: int = 300_000, seed: int = 7) -> int:
         The event from which on the bad version is in use.
     """
     draw = np.random.default_rng(seed)
-    columns = {name: _column(draw, name, events) for name in COLUMNS}
+    columns = {name: _column(draw, name, events) for name in TELEMETRY_COLUMNS}
     start = round(ROLLED_OUT * events)
     bad = (np.arange(events) >= start) & (draw.random(events) < SHARE)
     columns["version"][bad] = CULPRIT
     failed = (bad ^ (draw.random(events) < NOISE)).astype(int)
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow([*COLUMNS, "failed"])
+        writer.writerow([*TELEMETRY_COLUMNS, "failed"])
         writer.writerows(zip(*columns.values(), failed.tolist(), strict=True))
     return start
 

@@ -31,7 +31,7 @@ LOCK_PATIENCE = 5.0
 
 
 @contextmanager
-def held(file: IO[Any], patience: float = LOCK_PATIENCE) -> Iterator[None]:
+def file_lock(file: IO[Any], patience: float = LOCK_PATIENCE) -> Iterator[None]:
     """Hold a file against others who do the same.
 
     Raises
@@ -79,7 +79,7 @@ def database_file(path: Path) -> Path:
     return Path(os.path.realpath(path)) if path.is_symlink() else path
 
 
-def log_of(path: Path) -> Path:
+def wal_file(path: Path) -> Path:
     """Return the log that SQLite keeps beside a database file."""
     return Path(f"{path}-wal")
 
@@ -121,7 +121,7 @@ def put_in_place(path: Path, content: bytes) -> None:
         _remove_drafts(path)
         number, name = tempfile.mkstemp(".draft", f".{path.name}.", path.parent)
         try:
-            with open(number, "wb") as file, held(file):
+            with open(number, "wb") as file, file_lock(file):
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
@@ -136,7 +136,7 @@ def put_in_place(path: Path, content: bytes) -> None:
 def _remove_drafts(path: Path) -> None:
     """Remove what processes that were killed left behind; whoever lives holds its own draft."""
     for draft in _drafts(path):
-        with suppress(OSError), open(draft, "rb") as file, held(file, patience=0):
+        with suppress(OSError), open(draft, "rb") as file, file_lock(file, patience=0):
             draft.unlink()
 
 
@@ -175,7 +175,7 @@ def for_reading(path: Path) -> sqlite3.Connection:
     _refuse_bad_log(path)
     # Without a log there is nothing to share, and SQLite need not make files to share it by: a
     # folder that cannot be written will do. What is torn by a writer who comes now, the seal tells.
-    return connected(path, "ro" if _length(log_of(path)) else "ro&immutable=1")
+    return connected(path, "ro" if _length(wal_file(path)) else "ro&immutable=1")
 
 
 def for_writing(path: Path) -> sqlite3.Connection:
@@ -183,12 +183,12 @@ def for_writing(path: Path) -> sqlite3.Connection:
     _remove_drafts(path)  # of one who was killed when the file was in place already
     _refuse_other_names(path)
     is_cut_short = _refuse_bad_log(path)
-    if _length(log_of(path)):
+    if _length(wal_file(path)):
         # A connection that may write folds the log in when it ends, whatever is found to be wrong
         # with what both hold together: so that is looked for before.
         with closing(connected(path, "ro")) as db:
             db.execute("BEGIN")
-            checked(path, db)
+            checked_file(path, db)
     db = connected(path, "rw")
     if is_cut_short:
         _fold_in_commit_cut_short(path, db)
@@ -247,9 +247,9 @@ def _told(path: Path, error: sqlite3.Error) -> str:
     name = getattr(error, "sqlite_errorname", "")
     if name == "SQLITE_NOTADB":
         return f"{path} is not a learner of littlestone: {error}"
-    if name.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY")) and _length(log_of(path)):
+    if name.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY")) and _length(wal_file(path)):
         return (
-            f"{path}: {error}. Its last commits are in {log_of(path).name}, and to read them the "
+            f"{path}: {error}. Its last commits are in {wal_file(path).name}, and to read them the "
             "folder must be writable: copy both files to one that is, and look there"
         )
     kinds = ("CANTOPEN", "READONLY", "BUSY", "LOCKED", "FULL", "IOERR", "PERM", "AUTH", "NOMEM")
@@ -259,7 +259,7 @@ def _told(path: Path, error: sqlite3.Error) -> str:
     return DAMAGED.format(path=path, what=str(error).partition(" with text")[0])
 
 
-class Found(NamedTuple):
+class FileHeader(NamedTuple):
     """What a file says of its learner before it is read: how it was begun, its key, its seal."""
 
     begun: str
@@ -267,7 +267,7 @@ class Found(NamedTuple):
     seal: Seal
 
 
-def checked(path: Path, db: sqlite3.Connection) -> Found:
+def checked_file(path: Path, db: sqlite3.Connection) -> FileHeader:
     """Return what a file is, if it is one of ours and holds exactly what was written to it.
 
     Runs in a transaction, and inside `reading`.
@@ -277,8 +277,8 @@ def checked(path: Path, db: sqlite3.Connection) -> Found:
     except sqlite3.OperationalError:
         raise  # it could not be read, which tells nothing of what it holds
     except (BadStore, sqlite3.Error):
-        if _length(log_of(path)) and _is_sound_alone(path):
-            raise BadStore(FOREIGN_LOG.format(log=log_of(path), path=path)) from None
+        if _length(wal_file(path)) and _is_sound_alone(path):
+            raise BadStore(FOREIGN_LOG.format(log=wal_file(path), path=path)) from None
         raise
 
 
@@ -290,7 +290,7 @@ def _is_sound_alone(path: Path) -> bool:
     return False
 
 
-def _checked(path: Path, db: sqlite3.Connection) -> Found:
+def _checked(path: Path, db: sqlite3.Connection) -> FileHeader:
     application, version = (
         db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
     )
@@ -312,7 +312,7 @@ def _checked(path: Path, db: sqlite3.Connection) -> Found:
     seal = Seal(db, key)
     if not seal.holds():
         raise BadStore(DAMAGED.format(path=path, what="a checksum does not match"))
-    return Found(about["begun"], key, seal)
+    return FileHeader(about["begun"], key, seal)
 
 
 def generation_of(db: sqlite3.Connection) -> int:
@@ -345,20 +345,20 @@ def _refuse_foreign_log(path: Path) -> None:
 
     This must come before a connection that may write: that would fold the log in when it ends.
     """
-    if not _length(log_of(path)):
+    if not _length(wal_file(path)):
         return
     keys = []
     for mode in ("ro", "ro&immutable=1"):
         with suppress(sqlite3.Error), closing(connected(path, mode)) as db:
             keys += db.execute("SELECT value FROM about WHERE name = 'key'").fetchall()
     if len(set(keys)) > 1:
-        raise BadStore(FOREIGN_LOG.format(log=log_of(path), path=path))
+        raise BadStore(FOREIGN_LOG.format(log=wal_file(path), path=path))
 
 
 HEADER, FRAME_HEADER = 32, 24
 MAGIC = 0x377F0682
 """The log's first number, but for its last bit, which is the byte order of its checksums."""
-TOGETHER = 1024
+FRAMES_AT_ONCE = 1024
 """Frames that are looked at together."""
 
 Words = npt.NDArray[np.uint32]
@@ -374,13 +374,13 @@ def refuse_damaged_log(path: Path) -> bool:
     and forgets all that was committed after it. Nothing may be forgotten that was published.
     """
     for _ in range(3):  # a writer may begin its log anew while we read it
-        with suppress(FileNotFoundError), open(log_of(path), "rb") as file:
+        with suppress(FileNotFoundError), open(wal_file(path), "rb") as file:
             if (is_cut_short := _is_cut_short(file)) is not None:
                 return is_cut_short
             continue
         return False
     raise BadStore(
-        DAMAGED.format(path=log_of(path), what="a checksum does not match in the middle of it")
+        DAMAGED.format(path=wal_file(path), what="a checksum does not match in the middle of it")
     )
 
 
@@ -403,7 +403,7 @@ def _is_cut_short(file: BinaryIO) -> bool | None:
     step, size = _power(page // 8 + 1), FRAME_HEADER + page
     sound, is_open = True, False
     left = rest // size  # what is written while we read is not looked at
-    while count := min(left, TOGETHER):
+    while count := min(left, FRAMES_AT_ONCE):
         data = file.read(count * size)
         if len(data) < count * size:
             return False  # it was folded in, and begun anew

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from littlestone.learners.base import Release
-from littlestone.privacy.mechanism import Moved
-from littlestone.store.files import held
+from littlestone.privacy.mechanism import MechanismMoved
+from littlestone.store.files import file_lock
 from littlestone.store.serialization import BadStore, OldCopy
 
 
@@ -116,7 +116,7 @@ class ReleasesFile:
 
         Raises
         ------
-        Moved
+        MechanismMoved
             If the file is not as this process left it: another has gone on with the learner while
             this one was stopped between its commit and this line, and has written the line too.
         """
@@ -124,7 +124,7 @@ class ReleasesFile:
             return
         with self._held(self._file):
             if os.fstat(self._file.fileno()).st_size != self._size:
-                raise Moved(
+                raise MechanismMoved(
                     f"{self._path} was written by another process: this one may not go on. What it "
                     "has committed is kept, and the other publishes it"
                 )
@@ -149,7 +149,7 @@ class ReleasesFile:
     @contextmanager
     def _held(self, file: BinaryIO) -> Iterator[None]:
         try:
-            with held(file):
+            with file_lock(file):
                 yield
         except BlockingIOError:
             raise BadStore(

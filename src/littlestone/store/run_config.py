@@ -12,12 +12,12 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from littlestone.classes.base import HypothesisClass
 from littlestone.classes.specs import parse_spec
-from littlestone.data.blocks import Block, SomeRows
+from littlestone.data.blocks import Block, RowSpan
 from littlestone.learners.adaptive import AdaptiveDPSOA, EveryRoundPlan
-from littlestone.learners.dpsoa import DPSOA, Away, Engine
+from littlestone.learners.dpsoa import DPSOA, Engine, RemoteRows
 from littlestone.learners.experts import ExpertsPlan, PrivateExperts
 from littlestone.learners.plan import Plan, plan_from_json
-from littlestone.learners.plan_table import planned_from_json
+from littlestone.learners.plan_table import plan_data_from_json
 from littlestone.learners.recommend import recommend
 from littlestone.privacy.accounting import Unit
 from littlestone.privacy.noise import Noise
@@ -25,7 +25,7 @@ from littlestone.privacy.parameters import BadParameter
 
 LearnerName = Literal["auto", "dpsoa", "experts", "adaptive"]
 PlanName = Literal["practical", "paper"]
-TERMS = (
+REQUEST_TERMS = (
     "spec", "label", "epsilon", "delta", "horizon", "user", "cap", "tolerance", "learner", "plan"
 )  # fmt: skip
 AnyLearner: TypeAlias = DPSOA | PrivateExperts | AdaptiveDPSOA
@@ -33,7 +33,7 @@ AnyPlan: TypeAlias = Plan | ExpertsPlan | EveryRoundPlan
 
 
 @dataclass(frozen=True)
-class Task:
+class LearnRequest:
     """What a person asked for."""
 
     source: str
@@ -74,7 +74,7 @@ class Task:
     @property
     def terms(self) -> dict[str, Any]:
         """What a learner is begun with, which never changes afterwards."""
-        return {name: getattr(self, name) for name in TERMS}
+        return {name: getattr(self, name) for name in REQUEST_TERMS}
 
     @property
     def unit(self) -> Unit:
@@ -82,7 +82,7 @@ class Task:
         return "event" if self.user is None else "user"
 
 
-class Chosen(NamedTuple):
+class LearnerChoice(NamedTuple):
     """A plan, and why the learner that it is for."""
 
     plan: AnyPlan
@@ -132,25 +132,27 @@ class Chosen(NamedTuple):
         return {"learner": self.learner_name, "why": self.why, "plan": self.plan.to_json()}
 
 
-def chosen_from_json(data: Mapping[str, Any]) -> Chosen:
-    """Read back what `Chosen.to_json` wrote."""
+def learner_choice_from_json(data: Mapping[str, Any]) -> LearnerChoice:
+    """Read back what `LearnerChoice.to_json` wrote."""
     kinds: dict[str, Callable[[Mapping[str, Any]], AnyPlan]] = {
         DPSOA.__name__: plan_from_json,
-        PrivateExperts.__name__: partial(planned_from_json, ExpertsPlan),
-        AdaptiveDPSOA.__name__: partial(planned_from_json, EveryRoundPlan),
+        PrivateExperts.__name__: partial(plan_data_from_json, ExpertsPlan),
+        AdaptiveDPSOA.__name__: partial(plan_data_from_json, EveryRoundPlan),
     }
     if data["learner"] not in kinds:
         raise BadParameter(f"no learner is called {data['learner']!r}: there are {list(kinds)}")
-    return Chosen(kinds[data["learner"]](data["plan"]), data["why"])
+    return LearnerChoice(kinds[data["learner"]](data["plan"]), data["why"])
 
 
-def chosen_for(task: Task, horizon: int, cls: HypothesisClass | None = None) -> Chosen:
+def choose_learner(
+    task: LearnRequest, horizon: int, cls: HypothesisClass | None = None
+) -> LearnerChoice:
     """The learner and the plan for a task, whose class may have been read already."""
     _refuse_what_does_not_fit(task)
     cls = parse_spec(task.spec) if cls is None else cls
     budget = task.epsilon, task.delta, horizon
     if task.plan == "paper":
-        return Chosen(Plan.paper(cls, *budget), "The paper's plan is DPSOA's.")
+        return LearnerChoice(Plan.paper(cls, *budget), "The paper's plan is DPSOA's.")
     name, why = task.learner, "It was asked for."
     if name == "auto":
         found = recommend(cls, *budget, unit=task.unit, tolerance=task.tolerance, cap=task.cap)
@@ -158,29 +160,29 @@ def chosen_for(task: Task, horizon: int, cls: HypothesisClass | None = None) -> 
         why = found.why
     if name == "experts":
         plan = ExpertsPlan.practical(cls, task.epsilon, horizon, tolerance=task.tolerance)
-        return Chosen(plan, why)
+        return LearnerChoice(plan, why)
     if name == "adaptive":
-        return Chosen(EveryRoundPlan.of(*budget), why)
+        return LearnerChoice(EveryRoundPlan.of(*budget), why)
     forest = Plan.practical(cls, *budget, unit=task.unit, cap=task.cap, tolerance=task.tolerance)
-    return Chosen(forest, why)
+    return LearnerChoice(forest, why)
 
 
-class RowsAway(SomeRows, Away, Protocol):
+class RemoteBlock(RowSpan, RemoteRows, Protocol):
     """Consecutive rows that are elsewhere."""
 
 
-def learn_block(learner: AnyLearner, block: Block | RowsAway) -> None:
+def learn_block(learner: AnyLearner, block: Block | RemoteBlock) -> None:
     """Learn some rows; those that the class cannot read are null rounds, as those marked are."""
     if not isinstance(block, Block):
         assert isinstance(learner, DPSOA), "only its trees grow on a cluster"
-        learner.learn_away(block)
+        learner.learn_remote(block)
     elif isinstance(learner, DPSOA):
         learner.learn_many(block.columns, block.labels, block.users, bad_rows="null")
     else:
         learner.learn_many(block.columns, block.labels, bad_rows="null")
 
 
-def _refuse_what_does_not_fit(task: Task) -> None:
+def _refuse_what_does_not_fit(task: LearnRequest) -> None:
     if task.cap is not None and task.user is None:
         raise BadParameter("--cap limits the rounds of a user: say which column is the --user")
     if task.plan == "paper" and (task.user is not None or task.tolerance):

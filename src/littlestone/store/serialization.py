@@ -21,10 +21,15 @@ from littlestone.classes.serialization import class_from_json, class_to_json, sa
 from littlestone.classes.specs import parse_spec
 from littlestone.errors import LittlestoneError
 from littlestone.hypotheses.kinds import rule_from_json
-from littlestone.learners.base import Release, Saved, Unsaved
+from littlestone.learners.base import ChangedState, Checkpoint, Release
 from littlestone.learners.trace import Entry, Sample, Thinned
-from littlestone.privacy.accounting import Event
-from littlestone.store.run_config import TERMS, Chosen, Task, chosen_from_json
+from littlestone.privacy.accounting import PrivacyEvent
+from littlestone.store.run_config import (
+    REQUEST_TERMS,
+    LearnerChoice,
+    LearnRequest,
+    learner_choice_from_json,
+)
 
 OLD_COPY = (
     "the file is an old copy: somebody has seen rules, or rounds, that it does not know. Learning "
@@ -41,7 +46,7 @@ class OldCopy(BadStore):
 
 
 @dataclass(frozen=True)
-class About:
+class RunConfig:
     """How the learner was begun. It never changes.
 
     `cls` is the class itself: what its specification names, such as a file with a table, may have
@@ -49,7 +54,7 @@ class About:
     """
 
     terms: Mapping[str, Any]
-    chosen: Chosen
+    chosen: LearnerChoice
     seed: int
     cls: HypothesisClass
 
@@ -78,11 +83,11 @@ class About:
             "class": class_to_json(self.cls),
         }
 
-    def refuse_other(self, task: Task, path: Path) -> None:
+    def refuse_other(self, task: LearnRequest, path: Path) -> None:
         """What a person says again must be what was said when the learner was begun."""
         if "spec" in task.given:
             self._refuse_other_class(task.spec, path)
-        for name in sorted(task.given & {*TERMS, "seed"} - {"spec"}):
+        for name in sorted(task.given & {*REQUEST_TERMS, "seed"} - {"spec"}):
             said = getattr(task, name)
             begun = self.seed if name == "seed" else self.terms[name]
             if said != begun:
@@ -106,10 +111,10 @@ class About:
         )
 
 
-def about_from_json(data: Mapping[str, Any]) -> About:
-    """Read back what `About.to_json` wrote."""
+def run_config_from_json(data: Mapping[str, Any]) -> RunConfig:
+    """Read back what `RunConfig.to_json` wrote."""
     cls = class_from_json(data["class"])
-    return About(data["terms"], chosen_from_json(data["chosen"]), data["seed"], cls)
+    return RunConfig(data["terms"], learner_choice_from_json(data["chosen"]), data["seed"], cls)
 
 
 SCHEMA = """
@@ -219,9 +224,11 @@ class Seal:
         return total.to_bytes(SUM_BYTES) == self.written()
 
 
-def write(db: sqlite3.Connection, saved: Saved, ledger: Sequence[Event], public: str) -> None:
+def write(
+    db: sqlite3.Connection, saved: Checkpoint, ledger: Sequence[PrivacyEvent], public: str
+) -> None:
     """Write what has changed of a learner, and what is public of it."""
-    db.execute("INSERT OR REPLACE INTO live VALUES (1, ?, ?)", [json.dumps(saved.live), public])
+    db.execute("INSERT OR REPLACE INTO live VALUES (1, ?, ?)", [json.dumps(saved.state), public])
     if saved.memory.cleared:
         db.execute("DELETE FROM parts")
     db.executemany("INSERT OR REPLACE INTO parts VALUES (?, ?)", saved.memory.parts.items())
@@ -233,14 +240,14 @@ def write(db: sqlite3.Connection, saved: Saved, ledger: Sequence[Event], public:
     db.executemany("INSERT INTO trace VALUES (?, ?, ?, ?, ?)", map(_sampled, saved.trace.new))
 
 
-def load(db: sqlite3.Connection) -> Saved:
+def load(db: sqlite3.Connection) -> Checkpoint:
     """The whole learner that is written."""
     (live,) = db.execute("SELECT state FROM live").fetchone()
     parts = dict(db.execute("SELECT number, state FROM parts"))
     users = {route + HALF: shown for route, shown in db.execute("SELECT * FROM users")}
-    return Saved(
+    return Checkpoint(
         json.loads(live),
-        Unsaved(True, parts),
+        ChangedState(True, parts),
         users,
         releases(db),
         Thinned((), tuple(_entries(db))),
@@ -263,7 +270,7 @@ def _append(
         db.execute(f"INSERT INTO {table} VALUES ({marks})", (number, *row))
 
 
-def _used(event: Event) -> tuple[Any, ...]:
+def _used(event: PrivacyEvent) -> tuple[Any, ...]:
     return event.mechanism, str(event.cost.epsilon), str(event.cost.delta), event.epoch
 
 

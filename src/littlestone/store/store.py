@@ -21,36 +21,42 @@ from typing import Any, NamedTuple
 
 from littlestone.classes.base import HypothesisClass
 from littlestone.classes.specs import parse_spec
-from littlestone.data.blocks import Block, Start, Sums
-from littlestone.learners.base import Release, Saved
+from littlestone.data.blocks import Block, Checksums, Start
+from littlestone.learners.base import Checkpoint, Release
 from littlestone.learners.dpsoa import Engine
 from littlestone.learners.tree import fresh_seed
 from littlestone.privacy.accounting import Cost, Guarantee
-from littlestone.privacy.mechanism import ForwardOnly, Moved
+from littlestone.privacy.mechanism import ForwardOnly, MechanismMoved
 from littlestone.privacy.noise import Noise
 from littlestone.store.files import (
     PATIENCE,
-    checked,
+    checked_file,
     database_file,
     for_reading,
     for_writing,
     generation_of,
     identity,
-    log_of,
     put_in_place,
     reading,
     refuse_leftovers,
     serialized,
+    wal_file,
 )
-from littlestone.store.run_config import AnyLearner, Chosen, RowsAway, Task, learn_block
+from littlestone.store.run_config import (
+    AnyLearner,
+    LearnerChoice,
+    LearnRequest,
+    RemoteBlock,
+    learn_block,
+)
 from littlestone.store.serialization import (
     OLD_COPY,
-    About,
     BadStore,
     OldCopy,
+    RunConfig,
     Seal,
-    about_from_json,
     load,
+    run_config_from_json,
     write,
 )
 
@@ -60,15 +66,15 @@ MOST_KEYS = 100_000
 """How many batches are remembered by their keys."""
 
 
-class Taken(Moved):
+class StoreLost(MechanismMoved):
     """Somebody else has opened the file for writing since."""
 
 
-class Displaced(Taken):
+class StoreMoved(StoreLost):
     """The file is no longer where it was: moved, removed, or replaced by another."""
 
 
-class OtherRows(BadStore):
+class KeyConflict(BadStore):
     """A key that names other rows already."""
 
 
@@ -81,10 +87,10 @@ class Receipt(NamedTuple):
     again: bool = False
 
 
-class Batch(NamedTuple):
+class KeyedBatch(NamedTuple):
     """Rows to be learned, the key that names them, and a digest that tells them from others."""
 
-    block: Block | RowsAway
+    block: Block | RemoteBlock
     key: str | None = None
     digest: bytes = b""
 
@@ -105,10 +111,10 @@ class Source(NamedTuple):
     name: str
     identity: str | None = None
     rows: int = 0
-    sums: Sums = Sums()
+    sums: Checksums = Checksums()
     start: Start = Start(0)
-    tail: Sums = Sums()
-    marks: Mapping[int, Sums] = MappingProxyType({})
+    tail: Checksums = Checksums()
+    marks: Mapping[int, Checksums] = MappingProxyType({})
 
     def to_json(self) -> dict[str, Any]:
         """As JSON data."""
@@ -118,8 +124,8 @@ class Source(NamedTuple):
 
 def source_from_json(data: Mapping[str, Any]) -> Source:
     """Read back what `Source.to_json` wrote."""
-    sums = {name: Sums.from_text(data[name]) for name in ("sums", "tail")}
-    marks = {int(rows): Sums.from_text(one) for rows, one in data["marks"].items()}
+    sums = {name: Checksums.from_text(data[name]) for name in ("sums", "tail")}
+    marks = {int(rows): Checksums.from_text(one) for rows, one in data["marks"].items()}
     return Source(**{**data, **sums, "start": Start(*data["start"]), "marks": marks})
 
 
@@ -140,7 +146,7 @@ class Store(ForwardOnly):
         self,
         path: Path,
         db: sqlite3.Connection,
-        about: About,
+        about: RunConfig,
         learner: AnyLearner,
         key: bytes,
     ) -> None:
@@ -193,12 +199,12 @@ class Store(ForwardOnly):
         if row is None:
             return None
         if row[0] != digest:
-            raise OtherRows(f"the key {key!r} was used for other rows: choose a new one")
+            raise KeyConflict(f"the key {key!r} was used for other rows: choose a new one")
         return Receipt(row[1], row[2], row[3], again=True)
 
     def learn(
         self,
-        block: Block | RowsAway,
+        block: Block | RemoteBlock,
         *,
         key: str | None = None,
         digest: bytes = b"",
@@ -209,20 +215,20 @@ class Store(ForwardOnly):
         Rows that are null rounds already stay null rounds. `source` is how far a file is learned
         then.
         """
-        (found,) = self.learn_all([Batch(block, key, digest)], source)
-        if isinstance(found, OtherRows):
+        (found,) = self.learn_all([KeyedBatch(block, key, digest)], source)
+        if isinstance(found, KeyConflict):
             raise found
         return found
 
     def learn_all(
-        self, batches: Iterable[Batch], source: Source | None = None
-    ) -> list[Receipt | OtherRows]:
+        self, batches: Iterable[KeyedBatch], source: Source | None = None
+    ) -> list[Receipt | KeyConflict]:
         """Learn several batches in one transaction, as if one after the other.
 
         A batch whose key was used for other rows gets its refusal, and the others their receipts.
         If anything fails, nothing is kept, and this store goes no further (`_take`).
         """
-        found: list[Receipt | OtherRows] = []
+        found: list[Receipt | KeyConflict] = []
         with self._transaction():
             rounds = self.published.rounds
             for block, key, digest in batches:
@@ -240,13 +246,13 @@ class Store(ForwardOnly):
         self._fold_in()
         return found
 
-    def _known_or_not(self, key: str, digest: bytes) -> Receipt | OtherRows | None:
+    def _known_or_not(self, key: str, digest: bytes) -> Receipt | KeyConflict | None:
         try:
             return self.known(key, digest)
-        except OtherRows as error:
+        except KeyConflict as error:
             return error
 
-    def _take(self, block: Block | RowsAway, rounds: int) -> Receipt:
+    def _take(self, block: Block | RemoteBlock, rounds: int) -> Receipt:
         """Learn a block after so many rounds, to be committed. A learner that has learned what was
         not kept would count it twice: it is refused."""
         if self.learner.rounds != rounds:
@@ -258,7 +264,7 @@ class Store(ForwardOnly):
     def _commit(self) -> None:
         """Write the learner and commit; only then is anything published."""
 
-        def keep(saved: Saved) -> None:
+        def keep(saved: Checkpoint) -> None:
             public = self._public()
             _write(self._db, saved, self.learner, public)
             self._seal.write()
@@ -276,7 +282,7 @@ class Store(ForwardOnly):
         the file it has to wait: what was committed is safe in the log.
         """
         with suppress(sqlite3.Error, FileNotFoundError):
-            if log_of(self.path).stat().st_size < LONGEST_LOG:
+            if wal_file(self.path).stat().st_size < LONGEST_LOG:
                 return
             self._db.execute("PRAGMA busy_timeout = 0")  # wait for nobody
             try:
@@ -330,18 +336,18 @@ class Store(ForwardOnly):
                     self._db.execute("ROLLBACK")
 
     def refuse_if_taken(self) -> None:
-        """Raise `Taken` if the file was opened for writing elsewhere since this store opened it."""
+        """Raise `StoreLost` if the file was opened for writing elsewhere since."""
         if generation_of(self._db) != self.generation:
-            raise Taken(
+            raise StoreLost(
                 f"{self.path} was opened for writing by another process: this one may not go "
                 "on, as two would release twice"
             )
 
     def _refuse_if_displaced(self) -> None:
-        """Raise `Displaced` if the path leads to other files than those that SQLite has open."""
+        """Raise `StoreMoved` if the path leads to other files than those that SQLite has open."""
         for file, opened in self._files.items():
             if identity(file) != opened:
-                raise Displaced(
+                raise StoreMoved(
                     f"{file} was moved, removed or replaced while the learner was at work: nothing "
                     f"of this batch is published. Put {self.path} back as it was, and start again"
                 )
@@ -373,7 +379,7 @@ class Store(ForwardOnly):
         with self._transaction(moving=after is None):
             with reading(self.path):
                 if self._seal.written() != sealed:
-                    checked(self.path, self._db)
+                    checked_file(self.path, self._db)
                 saved = load(self._db)
                 condemned = is_condemned(self._db)
             if condemned:
@@ -387,7 +393,7 @@ class Store(ForwardOnly):
             generation = generation_of(self._db)
             self._db.execute("COMMIT")
         self.generation = generation
-        self._files[log_of(self.path)] = identity(log_of(self.path))
+        self._files[wal_file(self.path)] = identity(wal_file(self.path))
 
     def close(self) -> None:
         """Let go of the file. What was committed is there."""
@@ -402,8 +408,8 @@ class Store(ForwardOnly):
 
 def create(
     path: Path,
-    task: Task,
-    chosen: Chosen,
+    task: LearnRequest,
+    chosen: LearnerChoice,
     *,
     cls: HypothesisClass | None = None,
     noise: Noise | None = None,
@@ -417,9 +423,9 @@ def create(
     ----------
     path : Path
         Where the file is to be.
-    task : Task
+    task : LearnRequest
         What was asked for.
-    chosen : Chosen
+    chosen : LearnerChoice
         The plan for it.
     cls : HypothesisClass, optional
         The class, if it has been read already; else what the task's specification names.
@@ -443,11 +449,11 @@ def create(
     cls = parse_spec(task.spec) if cls is None else cls
     seed = fresh_seed() if task.seed is None else task.seed
     terms = task.terms | {"horizon": chosen.plan.horizon}
-    about, key = About(terms, chosen, seed, cls), secrets.token_bytes(32)
+    about, key = RunConfig(terms, chosen, seed, cls), secrets.token_bytes(32)
     begun = json.dumps(about.to_json())
     learner = chosen.make(cls, seed, watched=True, noise=noise, engine=engine)
 
-    def keep(saved: Saved) -> None:
+    def keep(saved: Checkpoint) -> None:
         def fill(db: sqlite3.Connection) -> None:
             seal = Seal(db, key)
             seal.watch()
@@ -475,7 +481,7 @@ def open_store(
     not take the file back from another.
     """
 
-    def made(about: About) -> AnyLearner:
+    def made(about: RunConfig) -> AnyLearner:
         make = about.chosen.make
         return make(about.cls, about.seed, watched=True, noise=noise, engine=engine)
 
@@ -485,7 +491,7 @@ def open_store(
 def _opened(
     path: Path,
     after: int | None,
-    made: Callable[[About], AnyLearner],
+    made: Callable[[RunConfig], AnyLearner],
     begun_with: bytes | None = None,
 ) -> Store:
     """Open a file for writing; if a learner has just been begun there, it is that of its key."""
@@ -499,11 +505,13 @@ def _opened(
             db.execute("PRAGMA wal_autocheckpoint = 0")  # `_fold_in` does
             db.execute("PRAGMA cache_spill = OFF")  # the log is written in order, at the COMMIT
             db.execute("BEGIN")
-            begun, key, seal = checked(path, db)
-            about, sealed = about_from_json(json.loads(begun)), seal.written()
+            begun, key, seal = checked_file(path, db)
+            about, sealed = run_config_from_json(json.loads(begun)), seal.written()
             db.execute("COMMIT")
         if begun_with not in (None, key):
-            raise Taken(f"{path} holds another learner than the one that was begun there just now")
+            raise StoreLost(
+                f"{path} holds another learner than the one that was begun there just now"
+            )
         store = Store(path, db, about, made(about), key)
         store._move_in(after, sealed, begun_with is not None)
     except BaseException:
@@ -525,43 +533,45 @@ def _public_side(
     return Published(learner.rounds, learner.releases, str(guarantee), said, learner.final)
 
 
-def _write(db: sqlite3.Connection, saved: Saved, learner: AnyLearner, public: Published) -> None:
+def _write(
+    db: sqlite3.Connection, saved: Checkpoint, learner: AnyLearner, public: Published
+) -> None:
     told = json.dumps(public._replace(releases=())._asdict())
     write(db, saved, learner.ledger, told)
 
 
-class Shown(NamedTuple):
+class StoreView(NamedTuple):
     """What can be read of a store while another process writes it. `saved` is private."""
 
-    about: About
+    about: RunConfig
     published: Published
-    saved: Saved
+    saved: Checkpoint
     generation: int
     sources: tuple[Source, ...]
     old_copy: bool
 
 
-def read_store(path: Path) -> Shown:
+def read_store(path: Path) -> StoreView:
     """Look into a store without taking it over."""
     path = database_file(path)
     for _ in range(2):
-        alone = not log_of(path).exists()
+        alone = not wal_file(path).exists()
         with suppress(BadStore):
             return _read(path)
-        if alone == (not log_of(path).exists()):
+        if alone == (not wal_file(path).exists()):
             break  # else a writer came while it was read
     return _read(path)
 
 
-def _read(path: Path) -> Shown:
+def _read(path: Path) -> StoreView:
     with reading(path), closing(for_reading(path)) as db:
         db.execute("BEGIN")
-        about = about_from_json(json.loads(checked(path, db).begun))
+        about = run_config_from_json(json.loads(checked_file(path, db).begun))
         (public,) = db.execute("SELECT public FROM live").fetchone()
         saved = load(db)
         published = Published(**{**json.loads(public), "releases": saved.releases})
         sources = tuple(sources_of(db))
-        return Shown(about, published, saved, generation_of(db), sources, is_condemned(db))
+        return StoreView(about, published, saved, generation_of(db), sources, is_condemned(db))
 
 
 def sources_of(db: sqlite3.Connection) -> list[Source]:
