@@ -126,7 +126,7 @@ def test_rounds_put_by_are_the_learners_own(monkeypatch: pytest.MonkeyPatch) -> 
         learners.append(learner)
     assert learners[0].releases == learners[1].releases
     assert learners[0].votes == learners[1].votes
-    monkeypatch.setattr("littlestone.learners.runners.MOST_PUT_BY", 25)
+    monkeypatch.setattr("littlestone.learners.runners.MOST_BUFFERED", 25)
     bounded = ls.DPSOA(cls, plan=replace(plan, restart_every=10**6), seed=5, noise=SeededNoise(3))
     for _ in range(11):
         bounded.learn_many(np.zeros(10, dtype=int), np.zeros(10, dtype=int))

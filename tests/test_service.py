@@ -416,7 +416,7 @@ def test_predictions_hold_up_nobody_else(tmp_path: Path, monkeypatch: pytest.Mon
         assert len(body) < 1 << 12 or go_on.wait(60)
         return read(body, *given)
 
-    monkeypatch.setattr(public, "examples_of", slowly)
+    monkeypatch.setattr(public, "parse_examples", slowly)
     with running(tmp_path / "run.db") as served:
         rows, answers = [{"merchant": f"M{n}"} for n in range(1000)], list[int]()
 

@@ -164,7 +164,7 @@ def test_what_goes_wrong_in_a_shard_is_said(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_many_small_errands_are_kept_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sharded, "MOST_ERRANDS", 3)
+    monkeypatch.setattr(sharded, "MOST_MESSAGES", 3)
     longest, send = 0, sharded.ShardedForest._send
 
     def noting(self: sharded.ShardedForest, errand: Any) -> None:

@@ -493,7 +493,7 @@ def test_every_place_is_where_its_row_begins(
     """Rows that span lines, blank and over-long lines, bytes that are no text: read from any row
     on, a file has the rows that it has after it."""
     monkeypatch.setattr(lines, "_PIECE", 7)
-    monkeypatch.setattr(lines, "LONGEST", 100)
+    monkeypatch.setattr(lines, "LONGEST_LINE", 100)
     path, data = tmp_path / f"odd{suffix}", ODD.encode("utf-8", "replace") * 2
     if suffix == ".jsonl":
         objects = [{"merchant": "é" * n, "fraud": n % 2, "who": "u"} for n in range(40)]
