@@ -251,7 +251,7 @@ def test_it_listens_to_this_machine_unless_told_otherwise(tmp_path: Path) -> Non
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here")
 def test_the_tour_of_the_documentation_runs(tmp_path: Path) -> None:
-    text = (Path(__file__).parents[1] / "docs" / "service.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "service.md").read_text()
     tour = text.split("```sh")[1].split("```")[0]
     with process(tmp_path, *BEGIN) as served:
         script = tour.replace("127.0.0.1:8000", served.client.base_url.netloc.decode())

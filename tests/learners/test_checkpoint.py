@@ -5,6 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from test_dpsoa import PLANS, Example, stream_of, users_of
+from test_experts import plan_for
 
 import littlestone as ls
 from classes import CASES
@@ -13,8 +15,6 @@ from littlestone.learners.trace import Entry, Thinned
 from littlestone.privacy.mechanism import MechanismMoved
 from littlestone.privacy.parameters import BadParameter
 from littlestone.privacy.testing import SeededNoise
-from test_dpsoa import PLANS, Example, stream_of, users_of
-from test_experts import plan_for
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
 

@@ -1,6 +1,7 @@
 """The engine on a real Ray cluster of this machine: the same rules, whoever is killed."""
 
 import json
+import os
 import random
 import socket
 import subprocess
@@ -19,9 +20,11 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import ray
+from test_dpsoa import LENGTH, PLANS
+from test_shards import after, make, told
 
 import littlestone as ls
+import ray
 from commands import MAIN, littlestone
 from littlestone.cli import run as resuming
 from littlestone.cli.run import run_stored
@@ -38,8 +41,6 @@ from littlestone.report.result import RunResult
 from littlestone.store.run_config import LearnRequest, choose_learner, learn_block
 from littlestone.store.store import Store, create, open_store, read_store
 from soak import soak_engine
-from test_dpsoa import LENGTH, PLANS
-from test_shards import after, make, told
 
 pytestmark = [
     pytest.mark.xdist_group("ray"),
@@ -50,6 +51,9 @@ ROWS = 9_000
 CANARY = "canary-5301"
 SHORT = {"FIRST_BLOCK": 300, "LARGEST_BLOCK": 700, "SPAN": 1000}
 """Many blocks, some of them within one table and some of several row groups."""
+
+# What a process of its own needs to import these tests.
+WITH_TESTS = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -280,7 +284,7 @@ def test_readers_killed_in_mid_block_change_nothing(folder: Path) -> None:
 def test_a_node_that_is_lost_changes_nothing(folder: Path) -> None:
     """Two nodes on this machine, with a store of objects each; one is killed on the way."""
     code = [sys.executable, "-m", "two_nodes", str(folder)]
-    done = subprocess.run(code, cwd=Path(__file__).parent, capture_output=True, text=True)
+    done = subprocess.run(code, env=WITH_TESTS, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.endswith("the same\n")
 
@@ -290,7 +294,7 @@ def test_a_command_that_loses_its_node_says_so_and_can_be_run_again(tmp_path: Pa
     (tmp_path / "days").mkdir()
     pq.write_table(pa.table(columns(60_000)), tmp_path / "days" / "1.parquet", row_group_size=5000)
     code = [sys.executable, "-m", "two_nodes", str(tmp_path), "node"]
-    done = subprocess.run(code, cwd=Path(__file__).parent, capture_output=True, text=True)
+    done = subprocess.run(code, env=WITH_TESTS, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     status, out, last, rounds = json.loads(done.stdout)
     assert (status, out) == (2, "")

@@ -4,6 +4,8 @@ from collections import Counter
 from typing import Any, get_args
 
 import pytest
+from test_checkpoint import Shelf
+from test_dpsoa import LENGTH, PLANS, fed, stream_of, users_of
 
 import littlestone as ls
 from at_once import AtOnce, How, Pretended, losing
@@ -15,8 +17,6 @@ from littlestone.privacy.testing import SeededNoise
 from littlestone.ray import ClusterLost
 from littlestone.ray import shards as sharded
 from littlestone.ray.shards import ForestSpec, Shard, ShardRestarted
-from test_dpsoa import LENGTH, PLANS, fed, stream_of, users_of
-from test_saving import Shelf
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
 

@@ -48,7 +48,7 @@ def test_an_extra_that_is_not_installed_is_asked_for(missing: str) -> None:
 
 
 def test_each_extra_is_named_in_the_project() -> None:
-    project = Path(__file__).parents[1].joinpath("pyproject.toml").read_text(encoding="utf-8")
+    project = Path(__file__).parents[2].joinpath("pyproject.toml").read_text(encoding="utf-8")
     for name in ("parquet", *EXTRAS):
         assert f"\n{name} = [" in project
 

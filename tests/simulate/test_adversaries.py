@@ -272,7 +272,7 @@ def test_random_plans_streams_and_labels_break_nothing(seed: int) -> None:
     adversary: Adversary = ADVERSARIES[opponent](cls, rounds, seed, noise)
     for player in LEARNERS:
         if player in ("adaptive", "every-round") or (player == "dpsoa-paper" and cls.dimension > 1):
-            continue  # slow; tests/test_adaptive.py and tests/test_dpsoa.py have them
+            continue  # slow: see tests/learners
         asked: dict[str, Any] = {"tolerance": draw.choice([0, 0.1])}
         epsilon, delta = draw.choice([4, 8]), draw.choice([1e-6, 1e-4])
         horizon = draw.randrange(1, 2 * rounds + 1)

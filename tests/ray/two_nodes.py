@@ -13,14 +13,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-import ray
 from ray.cluster_utils import Cluster
+from test_engine import SHORT, here, there_with
 
+import ray
 from littlestone.ray import Ray
 from littlestone.ray import rows as far
 from littlestone.store.serialization import BadStore
 from littlestone.store.store import read_store
-from test_engine import SHORT, here, there_with
 
 
 def main(folder: Path) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from test_store import HORIZON, OPTIONS, block, lines, task
 
 from classes import contributed
 from commands import Command, littlestone
@@ -36,7 +37,6 @@ from littlestone.store.store import (
     open_store,
     read_store,
 )
-from test_store import HORIZON, OPTIONS, block, lines, task
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
 
