@@ -3,8 +3,8 @@
 `random_bits(seed, purpose, address)` is an integer hash, vectorised over addresses: the leaf of a
 round, the label that a vertex guesses, a tree's choice among collisions. A generator read in the
 order of use would let one replaced example shift all later random bits, and with them many votes.
-By address, one example changes what its own tree does and nothing else (docs/guarantee.md, Theorem 9);
-any batch size and any number of workers see the same bits.
+By address, one example changes what its own tree does and nothing else (docs/guarantee.md,
+Theorem 9); any batch size and any number of workers see the same bits.
 
 These bits are not secret: the privacy proof fixes them (Lemma 6.1). Secret noise is in `privacy`.
 
