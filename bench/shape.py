@@ -97,6 +97,25 @@ def walk_ray(folder: Path) -> Walk:
     return walk
 
 
+def walk_post(folder: Path) -> Walk:
+    """Follow the rows of `POST /rounds`, from the request to the commit."""
+    from fastapi.testclient import TestClient
+
+    from littlestone.service.app import make_app
+    from littlestone.service.dependencies import TokenRoles
+    from littlestone.service.limits import Limits
+    from littlestone.store.store import open_store
+
+    learn(events(folder), "--db", folder / "run.db", "--horizon", "1000")
+    app = make_app(open_store(folder / "run.db"), TokenRoles({"feeder": "secret"}), Limits())
+    rows = [{"version": "bad", "failed": 1}, {"version": "good", "failed": 0}]
+    with Walk() as walk, TestClient(app, base_url="http://127.0.0.1") as client:
+        walk.functions.clear()  # opening the store is not on a row's path
+        said = client.post("/rounds", json=rows, headers={"Authorization": "Bearer secret"})
+        assert said.status_code == 200, said.text
+    return walk
+
+
 def parsed() -> Iterator[tuple[str, str, ast.Module]]:
     """Every module: its name, its text, its tree."""
     for path in sorted(ROOT.rglob("*.py")):
@@ -150,7 +169,11 @@ def figures() -> Iterator[tuple[str, str]]:
     yield "public top-level names with several meanings", f"{len(colliding)} of {len(names)}"
 
 
-WALKS: dict[str, Callable[[Path], Walk]] = {"learn --db": walk_store, "learn on Ray": walk_ray}
+WALKS: dict[str, Callable[[Path], Walk]] = {
+    "learn --db": walk_store,
+    "POST /rounds": walk_post,
+    "learn on Ray": walk_ray,
+}
 
 
 def run() -> None:
