@@ -46,8 +46,8 @@ MUTANTS = [
     Mutant(
         "cap counts are not saved",
         "learners/base.py",
-        "keep(Checkpoint(live, memory, self._unsaved_users(), self.releases, trace))",
-        "keep(Checkpoint(live, memory, {}, self.releases, trace))",
+        "yield Checkpoint(live, memory, self._unsaved_users(), self.releases, trace)",
+        "yield Checkpoint(live, memory, {}, self.releases, trace)",
         "store/test_store.py",
     ),
     Mutant(
@@ -360,10 +360,10 @@ MUTANTS = [
         "a learner that was not kept lives on",
         "privacy/mechanism.py",
         """            self._moved = True
-            keep(self._state())
+            yield self._state()
             self._moved = False
 """,
-        """            keep(self._state())
+        """            yield self._state()
 """,
         "learners/test_checkpoint.py",
     ),

@@ -263,16 +263,13 @@ class Store(ForwardOnly):
 
     def _commit(self) -> None:
         """Write the learner and commit; only then is anything published."""
-
-        def keep(saved: Checkpoint) -> None:
+        with self.learner.checkpoint() as saved:
             public = self._public()
             _write(self._db, saved, self.learner, public)
             self._seal.write()
             self._db.execute("COMMIT")
             self._refuse_if_displaced()  # what was committed elsewhere is not acknowledged
-            self.published = public
-
-        self.learner.checkpoint(keep)
+        self.published = public
 
     def _fold_in(self) -> None:
         """Write the log into the file once it is long, and empty it.
@@ -453,18 +450,16 @@ def create(
     begun = json.dumps(about.to_json())
     learner = chosen.make(cls, seed, watched=True, noise=noise, engine=engine)
 
-    def keep(saved: Checkpoint) -> None:
-        def fill(db: sqlite3.Connection) -> None:
-            seal = Seal(db, key)
-            seal.watch()
-            rows = {"generation": "0", "begun": begun, "key": key.hex()}
-            db.executemany("INSERT INTO about VALUES (?, ?)", rows.items())
-            _write(db, saved, learner, _public_side(learner))
-            seal.write()
+    def fill(db: sqlite3.Connection) -> None:
+        seal = Seal(db, key)
+        seal.watch()
+        rows = {"generation": "0", "begun": begun, "key": key.hex()}
+        db.executemany("INSERT INTO about VALUES (?, ?)", rows.items())
+        _write(db, saved, learner, _public_side(learner))
+        seal.write()
 
+    with learner.checkpoint() as saved:
         put_in_place(path, serialized(fill))
-
-    learner.checkpoint(keep)
     return _opened(path, 0, lambda about: learner, key)
 
 
