@@ -634,8 +634,8 @@ MUTANTS = [
     Mutant(
         "a fit for scikit-learn has the whole budget",
         "sklearn.py",
-        "learner = self._made(self.learner, self._share, horizon)",
-        "learner = self._made(self.learner, Fraction(1), horizon)",
+        "epsilon=total.epsilon * self._share,\n            delta",
+        "epsilon=total.epsilon,\n            delta",
         "test_sklearn.py",
     ),
 ]

@@ -12,8 +12,10 @@ Before each example there is a published rule; past the horizon the last one sta
 uses up its number; a step that is interrupted half-way is the last one.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from fractions import Fraction
 from threading import Lock
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -224,11 +226,30 @@ class Runner(Protocol):
         """
 
 
-class PrivateLearner(ForwardOnly):
+class LearnerPlan(Protocol):
+    """Describe a plan: all constants of a learner, chosen before any data. It is public."""
+
+    @property
+    def epsilon(self) -> Fraction:
+        """Return the epsilon of all that is published."""
+
+    @property
+    def horizon(self) -> int:
+        """Return the number of rounds after which the last rule stands."""
+
+    def lines(self) -> Iterable[tuple[str, str, str]]:
+        """Return the rows of the plan table: a quantity, its value, the reason."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan as JSON data."""
+
+
+class PrivateLearner(ForwardOnly, ABC):
     """Publish rules that are differentially private. Forward only.
 
-    A subclass sets `_runner`, which moves through the rounds, holds the gate and calls `_publish`
-    and `_watch`.
+    A subclass sets `plan`, `seed` and `_runner`, which moves through the rounds, holds the gate and
+    calls `_publish` and `_watch`. It has `learn_one`, `skip_one` and `learn_many`; one that
+    protects users takes those too, as further arguments.
 
     Parameters
     ----------
@@ -240,6 +261,8 @@ class PrivateLearner(ForwardOnly):
         The number of rounds after which the last rule stands.
     """
 
+    plan: LearnerPlan
+    seed: int
     _runner: Runner
 
     def __init__(self, cls: HypothesisClass, rule: Hypothesis, horizon: int) -> None:
@@ -248,6 +271,18 @@ class PrivateLearner(ForwardOnly):
         self._trace = Trace()
         self.rounds = self.null_rounds = self.beyond_cap = 0
         self._under_way = Lock()
+
+    @abstractmethod
+    def learn_one(self, x: object, y: object) -> None:
+        """Learn one labelled example."""
+
+    @abstractmethod
+    def skip_one(self) -> None:
+        """Pass a null round: it uses up its number, and nothing is learned."""
+
+    @abstractmethod
+    def learn_many(self, X: Any, y: object, *, bad_rows: BadRows = "refuse") -> None:
+        """Learn a batch of labelled examples, as if one after the other."""
 
     @property
     def hypothesis(self) -> Hypothesis:

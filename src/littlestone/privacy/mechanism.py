@@ -4,8 +4,8 @@ Promises: such a mechanism (a spender) cannot be copied or pickled; it takes one
 whatever the threads; and it works only in the process that made it, because a fork is a copy.
 `export` returns its state, for a store to move (live threshold noise included, draws made ahead
 never), and leaves the exporter unusable. `checkpoint` has its state kept in a `with` block and goes
-on, or, if the block fails, is unusable too. The store has to see that a state is resumed once only: data can be
-copied.
+on, or, if the block fails, is unusable too. The store has to see that a state is resumed once only:
+data can be copied.
 """
 
 import os
