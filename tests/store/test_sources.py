@@ -355,6 +355,7 @@ def test_a_packed_file_that_is_cut_off_goes_on_when_it_is_whole(day: Path) -> No
 def small_blocks(monkeypatch: pytest.MonkeyPatch, size: int = 64) -> None:
     monkeypatch.setattr(sources, "FIRST_BLOCK", size)
     monkeypatch.setattr(sources, "LARGEST_BLOCK", size)
+    monkeypatch.setattr("littlestone.cli.learn_run.LARGEST_BLOCK", size)
     monkeypatch.setattr(readers, "LOOKED_AT", size)
     monkeypatch.setattr(lines, "_PIECE", 500)
     monkeypatch.setattr("littlestone.store.sources.LEAST_TAIL", size)
