@@ -23,10 +23,11 @@ from rich.table import Table
 from bench.trials import PROCESSES
 from littlestone.classes.specs import parse_spec
 from littlestone.cli.compare_run import read_stream
+from littlestone.learners.recommend import make_learner
+from littlestone.learners.registry import LearnerTerms
 from littlestone.privacy.testing import SeededNoise
 from littlestone.simulate.adversaries import ADVERSARIES, Adversary
 from littlestone.simulate.games import play
-from littlestone.simulate.registry import make_learner
 from littlestone.simulate.streams import Stream
 from littlestone.simulate.sweeps import REFUSALS
 from littlestone.simulate.telemetry import TELEMETRY_COLUMNS, write_events
@@ -142,9 +143,14 @@ def _excess(asked: tuple[Case, str]) -> float | None:
 
 def _one(case: Case, name: str, seed: int) -> int:
     cls, adversary = parse_spec(case.spec), _adversary(case, seed)
-    learner = make_learner(
-        name, cls, EPSILON, DELTA, case.rounds, seed, case.tolerance, SeededNoise(seed)
+    terms = LearnerTerms(
+        cls=cls,
+        epsilon=EPSILON,
+        delta=DELTA,
+        horizon=case.rounds,
+        tolerance=case.tolerance,
     )
+    learner = make_learner(name, terms, seed=seed, noise=SeededNoise(seed))
     game = play(learner, adversary, case.rounds)
     known = game.best if game.unavoidable is None else game.unavoidable
     return game.mistakes - (known or 0)

@@ -21,12 +21,13 @@ from river.tree import HoeffdingTreeClassifier
 from bench.auto import PAPER_FITS
 from littlestone.classes.specs import parse_spec
 from littlestone.hypotheses.rows import row_of
+from littlestone.learners.recommend import make_learner
+from littlestone.learners.registry import LEARNERS, LearnerTerms
 from littlestone.privacy.testing import SeededNoise
 from littlestone.simulate.adversaries import ADVERSARIES
 from littlestone.simulate.games import play
-from littlestone.simulate.registry import LEARNERS, is_vacuous, make_learner
 from littlestone.simulate.streams import Stream
-from littlestone.simulate.sweeps import REFUSALS
+from littlestone.simulate.sweeps import REFUSALS, is_vacuous
 
 EPSILON, DELTA, ROUNDS, SEEDS = 1.0, 1e-6, 10_000, range(5)
 CASES = (
@@ -97,9 +98,8 @@ def _ours(name: str, spec: str, stream: str) -> Found | None:
         return None
     for seed in SEEDS:
         try:
-            learner = make_learner(
-                name, parse_spec(spec), EPSILON, DELTA, ROUNDS, seed, noise=SeededNoise(seed)
-            )
+            terms = LearnerTerms(cls=parse_spec(spec), epsilon=EPSILON, delta=DELTA, horizon=ROUNDS)
+            learner = make_learner(name, terms, seed=seed, noise=SeededNoise(seed))
         except REFUSALS:
             return None
         remark = "*" if is_vacuous(learner) else ""

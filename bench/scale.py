@@ -20,16 +20,15 @@ from typing import Any
 import numpy as np
 import pyarrow
 import pyarrow.parquet
-import ray
 from ray.cloudpickle import CloudPickler
 from rich.console import Console
 from rich.table import Table
 
+import ray
 from bench.clock import seconds
 from littlestone import DPSOA, Plan, Rules
 from littlestone.classes.base import HypothesisClass
-from littlestone.cli.run import run as run_task
-from littlestone.cli.run import run_stored
+from littlestone.cli.learn_run import run as run_task
 from littlestone.hypotheses.base import Hypothesis
 from littlestone.hypotheses.values import Mask
 from littlestone.learners.forest import Forest
@@ -38,7 +37,7 @@ from littlestone.learners.tree import tree_to_bytes
 from littlestone.ray import Ray
 from littlestone.ray.rows import open_remote_rows
 from littlestone.simulate.streams import rows
-from littlestone.store.run_config import LearnRequest, learn_block
+from littlestone.store.request import LearnRequest, learn_block
 
 ROUNDS, PART, GROUP, TRIES = 2 * 10**7, 10**6, 1 << 17, 2
 AIM = 0.6
@@ -114,13 +113,20 @@ def _speed(clean: Path, noisy: Path) -> Table:
 def _learned(folder: Path, workers: int | None, stored: bool) -> float:
     engine, tolerance = "ray" if workers else None, NOISE if folder.name == "noisy" else 0.0
     task = LearnRequest(
-        str(folder), SPEC, "y", 1.0, 1e-9, tolerance=tolerance, engine=engine, workers=workers
+        source=str(folder),
+        spec=SPEC,
+        label="y",
+        epsilon=1.0,
+        delta=1e-9,
+        tolerance=tolerance,
+        engine=engine,
+        workers=workers,
     )
     if not stored:
         return seconds(lambda: run_task(task, lambda outcome: None), TRIES)
     with TemporaryDirectory() as place:
         stores = (Path(place, f"{number}.db") for number in count())
-        return seconds(lambda: run_stored(task, next(stores), lambda outcome: None), TRIES)
+        return seconds(lambda: run_task(task, lambda outcome: None, next(stores)), TRIES)
 
 
 class _Sizer(CloudPickler):

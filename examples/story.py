@@ -17,7 +17,7 @@ def folder() -> Path:
     return place
 
 
-def told(learner: ls.DPSOA | ls.PrivateExperts) -> str:
+def told(learner: ls.PrivateLearner) -> str:
     """The public side, as sentences."""
     rules = [f"  from round {number:>7,}: {rule}" for number, rule in learner.releases]
     return "\n".join([*rules, f"  {learner.guarantee}"])

@@ -46,8 +46,8 @@ MUTANTS = [
     Mutant(
         "cap counts are not saved",
         "learners/base.py",
-        "keep(Checkpoint(live, memory, self._unsaved_users(), self.releases, trace))",
-        "keep(Checkpoint(live, memory, {}, self.releases, trace))",
+        "yield Checkpoint(live, memory, self._unsaved_users(), self.releases, trace)",
+        "yield Checkpoint(live, memory, {}, self.releases, trace)",
         "store/test_store.py",
     ),
     Mutant(
@@ -360,10 +360,10 @@ MUTANTS = [
         "a learner that was not kept lives on",
         "privacy/mechanism.py",
         """            self._moved = True
-            keep(self._state())
+            yield self._state()
             self._moved = False
 """,
-        """            keep(self._state())
+        """            yield self._state()
 """,
         "learners/test_checkpoint.py",
     ),
@@ -634,8 +634,8 @@ MUTANTS = [
     Mutant(
         "a fit for scikit-learn has the whole budget",
         "sklearn.py",
-        "learner = self._made(self.learner, self._share, horizon)",
-        "learner = self._made(self.learner, Fraction(1), horizon)",
+        "epsilon=total.epsilon * self._share,\n            delta",
+        "epsilon=total.epsilon,\n            delta",
         "test_sklearn.py",
     ),
 ]

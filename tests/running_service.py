@@ -18,12 +18,14 @@ from littlestone.service.connections import admission
 from littlestone.service.dependencies import Role, Service, TokenRoles
 from littlestone.service.limits import ConcurrencyLimit, Limits
 from littlestone.service.server import listening_socket, server_for
-from littlestone.store.run_config import LearnRequest, choose_learner
+from littlestone.store.request import LearnRequest, choose_learner
 from littlestone.store.store import Store, create, open_store
 
 TOKENS: dict[Role, str] = {"feeder": "the feeder's own token", "operator": "the operator's token"}
 QUIET: dict[str, Any] = {"version": 1, "disable_existing_loggers": False}
-TASK = LearnRequest("", "points:merchant", "fraud", 1.0, 1e-9, 1_000_000)
+TASK = LearnRequest(
+    spec="points:merchant", label="fraud", epsilon=1.0, delta=1e-9, horizon=1_000_000
+)
 CULPRIT = "M7"
 
 

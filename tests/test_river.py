@@ -18,7 +18,7 @@ from littlestone import river
 from littlestone.privacy.parameters import BadParameter
 from littlestone.privacy.testing import SeededNoise
 
-PRIVATE = [river.DPSOA, river.PrivateExperts, river.AdaptiveDPSOA, river.EveryRound]
+PRIVATE = [river.DPSOA, river.PrivateExperts]
 PLAIN = [river.SOA, river.Halving]
 POPULAR = ls.Thresholds(0, 1, 0.5, column="is_popular")
 RULES = ls.Rules(["version", "country"])
@@ -72,9 +72,8 @@ def test_what_is_skipped_would_be_refused_for_the_reason_given(name: str) -> Non
 class Rehearsed(river.PrivateExperts):
     """Private experts whose noise is not secret, and the same in every run."""
 
-    def _made(self, epsilon: Any, delta: Any) -> Any:
-        noise = SeededNoise(7)
-        return ls.PrivateExperts(self.cls, epsilon, self.horizon, seed=self.seed, noise=noise)
+    def _options(self) -> dict[str, Any]:
+        return super()._options() | {"noise": SeededNoise(7)}
 
 
 @pytest.mark.parametrize("epsilon", [1, 1000])

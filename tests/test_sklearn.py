@@ -421,7 +421,7 @@ def test_what_is_missing_is_said() -> None:
         ({"cls": None}, "give cls"),
         ({"epsilon": None}, "give epsilon"),
         ({"delta": None}, "give delta"),
-        ({"learner": "best"}, "learner must be auto"),
+        ({"learner": "best"}, "no learner is called 'best': there are auto, dpsoa"),
         ({"fits": 0}, "fits"),
     ):
         with pytest.raises(ValueError, match=sentence):
@@ -439,7 +439,7 @@ def test_it_ends_a_pipeline() -> None:
         chain.fit(X, y)
 
 
-def test_adaptive_is_offered() -> None:
+def test_learners_for_study_are_not_offered() -> None:
     X, y = data(60)
-    fitted = model(learner="adaptive", epsilon=10**4).fit(X, y)
-    assert isinstance(fitted.learner_, ls.AdaptiveDPSOA)
+    with pytest.raises(ValueError, match="adaptive is for study"):
+        model(learner="adaptive", epsilon=10**4).fit(X, y)

@@ -37,7 +37,7 @@ from littlestone.hypotheses.kinds import (
 )
 from littlestone.hypotheses.rows import label
 from littlestone.learners.adaptive import AdaptiveDPSOA, EveryRound, EveryRoundPlan
-from littlestone.learners.base import Release
+from littlestone.learners.base import PrivateLearner, Release
 from littlestone.learners.dpsoa import DPSOA, ENGINES, Engine
 from littlestone.learners.experts import ExpertsPlan, PrivateExperts
 from littlestone.learners.plan import Plan, plan_from_json
@@ -116,6 +116,7 @@ __all__ = [
     "Plan",
     "Points",
     "PrivateExperts",
+    "PrivateLearner",
     "Recommendation",
     "Release",
     "Rules",

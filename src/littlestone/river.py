@@ -27,11 +27,10 @@ How River's conventions apply:
   the seed.
 """
 
-from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from itertools import islice
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -46,13 +45,12 @@ from littlestone.hypotheses.rows import (
     part_of,
     passes,
 )
-from littlestone.learners import adaptive, dpsoa, experts
-from littlestone.learners import soa as plain
 from littlestone.learners.base import PrivateLearner
-from littlestone.learners.experts import ExpertsPlan
+from littlestone.learners.experts import ExpertsPlan, FirstRule
 from littlestone.learners.plan import Plan
+from littlestone.learners.registry import FIRST, LEARNERS
 from littlestone.learners.rounds import named_user, read_rows, readable_rounds
-from littlestone.privacy.accounting import Cost
+from littlestone.privacy.accounting import Cost, Unit
 from littlestone.privacy.budget import HasBudget, cost_of
 from littlestone.privacy.parameters import BadParameter, Real, positive, probability, whole
 
@@ -68,8 +66,6 @@ __all__ = [
     "NOISY",
     "NOT_APPLICABLE",
     "SOA",
-    "AdaptiveDPSOA",
-    "EveryRound",
     "Halving",
     "PrivateExperts",
     "feed",
@@ -96,14 +92,18 @@ MANY = 10**6
 
 
 class _Model(base.MiniBatchClassifier):
-    """Keep the parameters, and make the learner when it is first used."""
+    """Keep the parameters, and make the learner when it is first used.
+
+    A subclass says the learner's name in the registry, and which parameters its constructor has.
+    """
 
     cls: HypothesisClass
+    _name: ClassVar[str]
     _learner: Any = None
 
-    @abstractmethod
     def _begin(self) -> Any:
         """Return a new learner."""
+        return LEARNERS[self._name].make(self.cls)
 
     @property
     def learner(self) -> Any:
@@ -241,48 +241,49 @@ class _Private(HasBudget, _Model):
     """
 
     _split_by = "learners"
+    _passed_on: ClassVar[tuple[str, ...]]
+    """Parameters that the learner's constructor has too."""
     epsilon: Real | None
+    delta: Real | None
+    plan: Any
     learners: int
-
-    @abstractmethod
-    def _made(self, epsilon: Real | None, delta: Real | None) -> Any:
-        """Return the learner, with its share of the budget.
-
-        Parameters
-        ----------
-        epsilon, delta : int, float or Fraction, optional
-            The share; None if the plan has it.
-        """
 
     def _begin(self) -> Any:
         count = whole(self.learners, "learners", least=1)
-        if self._plan is None:
+        budget = {"epsilon": self.epsilon}
+        if self._needs_delta:
+            budget["delta"] = self.delta
+        if self.plan is None:
             total = self._total()
-            learner = self._made(total.epsilon / count, total.delta / count)
-        elif count == 1:
-            learner = self._made(self.epsilon, getattr(self, "delta", None))
-        else:
+            shares = {"epsilon": total.epsilon / count, "delta": total.delta / count}
+            budget = {name: shares[name] for name in budget}
+        elif count > 1:
             raise BadParameter(
                 f"a plan is the budget of one learner and is not split among learners={count}: "
                 "give epsilon, delta and horizon instead of a plan"
             )
+        learner = LEARNERS[self._name].make(self.cls, self.plan, **budget, **self._options())
         self._draw(learner.plan)
         return learner
+
+    def _options(self) -> dict[str, Any]:
+        """Return what the learner is made with, besides class, plan and budget."""
+        return {name: getattr(self, name) for name in self._passed_on}
+
+    @property
+    def _needs_delta(self) -> bool:
+        return LEARNERS[self._name].needs_delta
 
     def _spender(self) -> object:
         return self._learner
 
-    @property
-    def _plan(self) -> Any:
-        return getattr(self, "plan", None)
-
     def _total(self) -> Cost:
-        if self._plan is not None:
-            return cost_of(self._plan)
+        if self.plan is not None:
+            return cost_of(self.plan)
         if self.epsilon is None:
             raise BadParameter("give epsilon, or a plan")
         epsilon = positive(self.epsilon, "epsilon")
-        if not hasattr(self, "delta"):
+        if not self._needs_delta:
             return Cost(epsilon)
         if self.delta is None:
             raise BadParameter("give delta, or a plan")
@@ -317,6 +318,14 @@ class _Private(HasBudget, _Model):
 
     def _unit_test_skips(self) -> set[str]:
         return set(NOT_APPLICABLE)
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        budget: dict[str, Any] = {"epsilon": 1000 * MANY, "horizon": 2000, "learners": MANY}
+        if LEARNERS[cls._name].needs_delta:
+            budget["delta"] = 0.5
+        for given in super()._unit_test_params():
+            yield given | budget
 
 
 class DPSOA(_Private):
@@ -353,6 +362,9 @@ class DPSOA(_Private):
     version = '4.2'
     """
 
+    _name = "dpsoa"
+    _passed_on = ("horizon", "unit", "cap", "tolerance", "seed")
+
     def __init__(
         self,
         cls: HypothesisClass,
@@ -371,18 +383,10 @@ class DPSOA(_Private):
         self.plan, self.user, self.cap = plan, user, cap
         self.tolerance, self.learners, self.seed = tolerance, learners, seed
 
-    def _made(self, epsilon: Real | None, delta: Real | None) -> PrivateLearner:
-        return dpsoa.DPSOA(
-            self.cls,
-            epsilon,
-            delta,
-            self.horizon,
-            plan=self.plan,
-            unit="event" if self.user is None else "user",
-            cap=self.cap,
-            tolerance=self.tolerance,
-            seed=self.seed,
-        )
+    @property
+    def unit(self) -> Unit:
+        """Return what is protected: one round, or all rounds of a user."""
+        return "event" if self.user is None else "user"
 
     def _user(self, x: Any) -> object:
         """Return the user of a row; None where it names nobody."""
@@ -415,13 +419,6 @@ class DPSOA(_Private):
             users = column_of(X, self.user)
         self.learner.learn_many(X, y, users, bad_rows="null")
 
-    @classmethod
-    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
-        for given in super()._unit_test_params():
-            yield (
-                given | {"learners": MANY} | {"epsilon": 1000 * MANY, "delta": 0.5, "horizon": 2000}
-            )
-
 
 class PrivateExperts(_Private):
     """Run `littlestone.PrivateExperts` as a River classifier, for finite classes, without a delta.
@@ -438,8 +435,8 @@ class PrivateExperts(_Private):
         A plan, instead of epsilon and horizon.
     tolerance : int, float or Fraction
         The share of mistakes that should cause no change of the rule.
-    first : {"drawn", "own"}
-        The first rule: drawn at random, or that of the class.
+    first : {"own", "drawn"}
+        The first rule: that of the class, or drawn at random.
     learners : int
         The number of learners among which the budget is split.
     seed : int, optional
@@ -455,6 +452,9 @@ class PrivateExperts(_Private):
     (False, True, None)
     """
 
+    _name = "experts"
+    _passed_on = ("horizon", "tolerance", "first", "seed")
+
     def __init__(
         self,
         cls: HypothesisClass,
@@ -463,7 +463,7 @@ class PrivateExperts(_Private):
         *,
         plan: ExpertsPlan | None = None,
         tolerance: Real = 0,
-        first: experts.FirstRule = "drawn",
+        first: FirstRule = FIRST,
         learners: int = 1,
         seed: int | None = None,
     ) -> None:
@@ -471,78 +471,8 @@ class PrivateExperts(_Private):
         self.plan, self.tolerance, self.first = plan, tolerance, first
         self.learners, self.seed = learners, seed
 
-    def _made(self, epsilon: Real | None, delta: Real | None) -> PrivateLearner:
-        return experts.PrivateExperts(
-            self.cls,
-            epsilon,
-            self.horizon,
-            plan=self.plan,
-            tolerance=self.tolerance,
-            first=self.first,
-            seed=self.seed,
-        )
-
     def _unit_test_skips(self) -> set[str]:
         return {*NOT_APPLICABLE, *NOISY}
-
-    @classmethod
-    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
-        for given in super()._unit_test_params():
-            yield given | {"learners": MANY} | {"epsilon": 1000 * MANY, "horizon": 2000}
-
-
-class AdaptiveDPSOA(_Private):
-    """Run `littlestone.AdaptiveDPSOA` as a River classifier: for study, O(t) a round.
-
-    Parameters
-    ----------
-    cls : HypothesisClass
-        The class of rules.
-    epsilon, delta : int, float or Fraction
-        The budget of the learners of this model and of its clones together.
-    horizon : int
-        The number of rounds to plan for.
-    trees : int, optional
-        The number of trees; by default chosen for epsilon and delta.
-    learners : int
-        The number of learners among which the budget is split.
-    seed : int, optional
-        Fixes the random bits that are not secret.
-    """
-
-    _kind: type[adaptive.AdaptiveDPSOA] = adaptive.AdaptiveDPSOA
-
-    def __init__(
-        self,
-        cls: HypothesisClass,
-        epsilon: Real,
-        delta: Real,
-        horizon: int,
-        *,
-        trees: int | None = None,
-        learners: int = 1,
-        seed: int | None = None,
-    ) -> None:
-        self.cls, self.epsilon, self.delta, self.horizon = cls, epsilon, delta, horizon
-        self.trees, self.learners, self.seed = trees, learners, seed
-
-    def _made(self, epsilon: Any, delta: Any) -> PrivateLearner:
-        return self._kind(self.cls, epsilon, delta, self.horizon, trees=self.trees, seed=self.seed)
-
-    @classmethod
-    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
-        for given in super()._unit_test_params():
-            budget = {"epsilon": 10**6 * MANY, "delta": 0.5}
-            yield given | {"learners": MANY} | budget | {"horizon": 2000, "trees": 100}
-
-
-class EveryRound(AdaptiveDPSOA):
-    """Run `littlestone.EveryRound`, the naive private baseline, as a River classifier.
-
-    The parameters are those of `AdaptiveDPSOA`.
-    """
-
-    _kind = adaptive.EveryRound
 
 
 class SOA(_Model):
@@ -562,11 +492,10 @@ class SOA(_Model):
     True
     """
 
+    _name = "soa"
+
     def __init__(self, cls: HypothesisClass) -> None:
         self.cls = cls
-
-    def _begin(self) -> plain.SOA:
-        return plain.SOA(self.cls)
 
 
 class Halving(_Model):
@@ -578,11 +507,10 @@ class Halving(_Model):
         The class of rules, finite.
     """
 
+    _name = "halving"
+
     def __init__(self, cls: HypothesisClass) -> None:
         self.cls = cls
-
-    def _begin(self) -> plain.Halving:
-        return plain.Halving(self.cls)
 
 
 BLOCK = 4096

@@ -36,7 +36,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from fractions import Fraction
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -45,10 +45,9 @@ from littlestone.classes.base import HypothesisClass, checked_class, kinds_of
 from littlestone.hypotheses.numbers import float_of
 from littlestone.hypotheses.rows import Batch, as_batch, column_names, passes
 from littlestone.hypotheses.values import key_of
-from littlestone.learners.adaptive import AdaptiveDPSOA
-from littlestone.learners.dpsoa import DPSOA
-from littlestone.learners.experts import PrivateExperts
-from littlestone.learners.recommend import recommend
+from littlestone.learners.base import PrivateLearner
+from littlestone.learners.recommend import choose
+from littlestone.learners.registry import AUTO, LEARNERS, LearnerTerms, check_name, storable_names
 from littlestone.privacy.accounting import Cost
 from littlestone.privacy.budget import HasBudget
 from littlestone.privacy.parameters import BadParameter, Real, positive, probability, whole
@@ -82,9 +81,6 @@ NOISY: Mapping[str, str] = dict.fromkeys(
 )
 """The checks whose result depends on the noise. With scripted noise they pass."""
 
-LearnerName = Literal["auto", "dpsoa", "experts", "adaptive"]
-AnyLearner = DPSOA | PrivateExperts | AdaptiveDPSOA
-
 
 class PrivateClassifier(HasBudget, ClassifierMixin, BaseEstimator):
     """Run a private learner as a scikit-learn classifier with two classes.
@@ -101,7 +97,7 @@ class PrivateClassifier(HasBudget, ClassifierMixin, BaseEstimator):
     horizon : int, optional
         The number of rounds to plan for. `fit` by default plans for its rows; `partial_fit` needs
         it.
-    learner : {"auto", "dpsoa", "experts", "adaptive"}
+    learner : {"auto", "dpsoa", "dpsoa-paper", "experts"}
         The learner; "auto" takes what `recommend` returns.
     tolerance : int, float or Fraction
         The share of mistakes that should cause no change of the rule.
@@ -114,7 +110,7 @@ class PrivateClassifier(HasBudget, ClassifierMixin, BaseEstimator):
 
     Attributes
     ----------
-    learner_ : DPSOA, PrivateExperts or AdaptiveDPSOA
+    learner_ : PrivateLearner
         The learner, with its rule, its releases and its guarantee, which is that of one fit.
     classes_ : numpy.ndarray
         The two labels.
@@ -128,7 +124,7 @@ class PrivateClassifier(HasBudget, ClassifierMixin, BaseEstimator):
         epsilon: Real | None = None,
         delta: Real | None = None,
         horizon: int | None = None,
-        learner: LearnerName = "auto",
+        learner: str = AUTO,
         *,
         tolerance: Real = 0,
         classes: Iterable[Any] | None = None,
@@ -216,9 +212,18 @@ class PrivateClassifier(HasBudget, ClassifierMixin, BaseEstimator):
         positive = self.learner_.predict_many(self._batch(X, reset=False))
         return np.asarray(self.classes_[positive.astype(np.intp)])
 
-    def _begun(self, horizon: int) -> AnyLearner:
+    def _begun(self, horizon: int) -> PrivateLearner:
         """Return a learner whose cost has been taken from the budget."""
-        learner = self._made(self.learner, self._share, horizon)
+        total = self._total()
+        terms = LearnerTerms(
+            # A copy, because a class caches results, and parameters must stay as they were.
+            cls=deepcopy(checked_class(self.cls)),
+            epsilon=total.epsilon * self._share,
+            delta=total.delta * self._share,
+            horizon=horizon,
+            tolerance=self.tolerance,
+        )
+        learner = choose(self.learner, terms).make(terms.cls, self.seed)
         self._draw(learner.plan)
         return learner
 
@@ -227,39 +232,27 @@ class PrivateClassifier(HasBudget, ClassifierMixin, BaseEstimator):
 
     def _total(self) -> Cost:
         epsilon = positive(self._given("epsilon"), "epsilon")
-        if self.delta is None and self.learner == "experts":
+        if self.delta is None and not self._needs_delta:
             return Cost(epsilon)
         return Cost(epsilon, probability(self._given("delta"), "delta"))
 
     def _check_budget(self) -> None:
         """Raise if a fit could spend more than is left; this reads no row."""
         total = self._total()
-        delta = Fraction(0) if self.learner == "experts" else total.delta
+        delta = total.delta if self._needs_delta else Fraction(0)
         cost = Cost(total.epsilon * self._share, delta * self._share)
         self._own_budget().check(cost, total)
+
+    @property
+    def _needs_delta(self) -> bool:
+        """Return whether the learner has a delta. "auto" may take one that has."""
+        check_name(self.learner, storable_names())
+        return self.learner == AUTO or LEARNERS[self.learner].needs_delta
 
     @property
     def _share(self) -> Fraction:
         """Return the part of the budget that one fit may spend."""
         return Fraction(1, whole(self.fits, "fits", least=1))
-
-    def _made(self, name: str, share: Fraction, horizon: int) -> AnyLearner:
-        # A copy, because a class caches results, and parameters must stay as they were.
-        cls, seed, tolerance = deepcopy(checked_class(self.cls)), self.seed, self.tolerance
-        epsilon = positive(self._given("epsilon"), "epsilon") * share
-        if name == "experts":
-            return PrivateExperts(cls, epsilon, horizon, tolerance=tolerance, seed=seed)
-        delta = probability(self._given("delta"), "delta") * share
-        match name:
-            case "auto":
-                found = recommend(cls, epsilon, delta, horizon, tolerance=tolerance)
-                experts = found.learner_name == PrivateExperts.__name__
-                return self._made("experts" if experts else "dpsoa", share, horizon)
-            case "dpsoa":
-                return DPSOA(cls, epsilon, delta, horizon, tolerance=tolerance, seed=seed)
-            case "adaptive":
-                return AdaptiveDPSOA(cls, epsilon, delta, horizon, seed=seed)
-        raise BadParameter(f"learner must be auto, dpsoa, experts or adaptive, not {name!r}")
 
     def _given(self, name: str) -> Any:
         if getattr(self, name) is None:

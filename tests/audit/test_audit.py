@@ -318,8 +318,11 @@ def test_the_other_learners_have_their_gates_enumerated(learner: str, words: str
     [
         (["--learner", "experts"], "has infinitely many rules: use DPSOA"),
         (["--learner", "experts", "--user"], "experts protects events, not users"),
-        (["--learner", "adaptive", "--plan", "paper"], "the paper's plan is for dpsoa"),
-        (["--learner", "every-round", "--tolerance", 0.1], "leave out --tolerance"),
+        (
+            ["--learner", "adaptive", "--plan", "paper"],
+            "--plan paper conflicts with",
+        ),
+        (["--learner", "every-round", "--tolerance", 0.1], "every-round has no tolerance"),
         (["--runs", 2], "at least 4 runs"),
     ],
 )

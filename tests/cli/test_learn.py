@@ -16,12 +16,13 @@ from typer.testing import CliRunner
 
 import littlestone as ls
 from commands import Command, littlestone
+from littlestone.cli.learn_run import run
 from littlestone.cli.main import app
-from littlestone.cli.run import run
+from littlestone.learners.registry import LearnerChoice
 from littlestone.privacy.testing import SeededNoise
 from littlestone.report.result import RunResult
 from littlestone.simulate import telemetry
-from littlestone.store.run_config import LearnerChoice, LearnRequest
+from littlestone.store.request import LearnRequest
 
 ROWS, CULPRIT = 3000, "M7"
 
@@ -128,9 +129,9 @@ def test_the_learner_follows_from_class_budget_and_unit(
 
 
 def test_a_learner_that_cannot_change_its_rule_says_so(command: Command, file: Path) -> None:
-    done = command("learn", file, *OPTIONS, "--learner", "adaptive", "--horizon", 300)
+    done = command("learn", file, *OPTIONS, "--epsilon", 0.001, "--horizon", 300)
     assert done.returncode == 0, done.stderr
-    assert "note: a release needs more mistakes than there are rounds" in done.stderr
+    assert "note: a change requires more mistakes than there are rounds" in done.stderr
     planned = command("plan", "points:merchant", "--horizon", 300, "--learner", "adaptive")
     assert "vacuous" in planned.stdout
 
@@ -139,10 +140,14 @@ def test_a_learner_that_cannot_change_its_rule_says_so(command: Command, file: P
     ("options", "sentence"),
     [
         (["--learner", "experts", "--user", "who"], "experts protects events, not users"),
-        (["--learner", "adaptive", "--tolerance", "0.1"], "adaptive knows no tolerance"),
-        (["--learner", "experts", "--plan", "paper"], "the paper's plan is for dpsoa"),
+        (["--learner", "adaptive"], "adaptive is for study"),
+        (["--learner", "dpsoa-paper", "--tolerance", "0.1"], "dpsoa-paper has no tolerance"),
+        (
+            ["--learner", "experts", "--plan", "paper"],
+            "--plan paper conflicts with",
+        ),
         (["--learner", "experts"], "has infinitely many rules"),
-        (["--learner", "oracle"], "is not one of 'auto', 'dpsoa'"),
+        (["--learner", "oracle"], "no learner is called 'oracle': there are auto, dpsoa"),
     ],
 )
 def test_a_learner_that_does_not_fit_is_refused(
@@ -168,7 +173,17 @@ def test_a_bad_row_uses_up_its_round(file: Path, monkeypatch: pytest.MonkeyPatch
     spoilt = file.with_name("spoilt.csv")
     spoilt.write_text("\n".join([*lines[:at], "rubbish", *lines[at + 1 :]]) + "\n")
     whole, broken = (
-        outcome(monkeypatch, LearnRequest(str(path), "points:merchant", "fraud", 1, 1e-6, seed=1))
+        outcome(
+            monkeypatch,
+            LearnRequest(
+                source=str(path),
+                spec="points:merchant",
+                label="fraud",
+                epsilon=1,
+                delta=1e-6,
+                seed=1,
+            ),
+        )
         for path in (file, spoilt)
     )
     assert broken.learner.releases == whole.learner.releases
@@ -224,19 +239,19 @@ def test_what_is_wrong_is_said_before_anything_is_written(
 
 
 @pytest.mark.parametrize(
-    ("options", "name", "sentence"),
+    ("options", "sentence"),
     [
-        ([], "running.run", "running again spends again"),
-        (["--db", "run.db"], "resuming.run_stored", "the same command goes on, each row once"),
+        ([], "running again spends again"),
+        (["--db", "run.db"], "the same command goes on, each row once"),
     ],
 )
 def test_who_stops_a_run_is_told_what_that_means(
-    monkeypatch: pytest.MonkeyPatch, file: Path, options: list[str], name: str, sentence: str
+    monkeypatch: pytest.MonkeyPatch, file: Path, options: list[str], sentence: str
 ) -> None:
     def interrupted(*_: object) -> RunResult:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(f"littlestone.edge.{name}", interrupted)
+    monkeypatch.setattr("littlestone.cli.learn_run.run", interrupted)
     done = CliRunner().invoke(app, ["learn", str(file), *OPTIONS, *options])
     assert done.exit_code == 130
     assert sentence in done.output

@@ -30,7 +30,12 @@ class Shelf:
         self.trace: dict[tuple[bool, int], Entry] = {}
         self.written = 0
 
-    def keep(self, saved: Checkpoint) -> None:
+    def take(self, learner: ls.DPSOA | ls.PrivateExperts | ls.AdaptiveDPSOA) -> None:
+        """Keep what has changed of a learner."""
+        with learner.checkpoint() as saved:
+            self._keep(saved)
+
+    def _keep(self, saved: Checkpoint) -> None:
         if saved.memory.cleared:
             self.parts.clear()
         self.parts |= saved.memory.parts
@@ -62,7 +67,7 @@ def moved(make: Callable[[], Learner], stream: list[Example], users: Any, size: 
     shelf, learner = Shelf(), make()
     for at in range(0, len(stream), size):
         fed(learner, stream[at : at + size], None if users is None else users[at : at + size])
-        learner.checkpoint(shelf.keep)
+        shelf.take(learner)
         learner = make()
         learner.resume(shelf.whole)
     return learner
@@ -76,8 +81,8 @@ def same(make: Callable[[], Learner], stream: list[Example], users: Any = None) 
         for name in ("releases", "mistakes", "null_rounds", "rounds", "ledger", "spent", "final"):
             assert getattr(went, name) == getattr(stayed, name), name
         one, other = Shelf(), Shelf()
-        went.checkpoint(one.keep)
-        stayed.checkpoint(other.keep)
+        one.take(went)
+        other.take(stayed)
         for name in ("rounds", "null_rounds", "gate", "runner", "memory"):
             assert one.rest.state[name] == other.rest.state[name], name
         assert went.trace[-1] == stayed.trace[-1]
@@ -119,10 +124,10 @@ def test_a_batch_saves_what_it_touched() -> None:
     plan = ls.Plan.practical(ls.Points(), 1, 1e-9, 10_000)
     learner, shelf = ls.DPSOA(ls.Points(), plan=plan, seed=1), Shelf()
     learner.learn_many(["a"] * 5, [1] * 5)
-    learner.checkpoint(shelf.keep)
+    shelf.take(learner)
     assert 0 < shelf.written <= 5
     learner.learn_many(["b"] * 100, [0] * 100)
-    learner.checkpoint(shelf.keep)
+    shelf.take(learner)
     assert shelf.written <= 5
 
 
@@ -130,24 +135,41 @@ def test_a_learner_that_could_not_be_kept_learns_no_more() -> None:
     learner = ls.DPSOA(ls.Points(), 1, 1e-9, 100)
     learner.learn_one("a", 1)
 
-    def full(saved: Checkpoint) -> None:
+    with pytest.raises(OSError, match="disk full"), learner.checkpoint():
         raise OSError("disk full")
-
-    with pytest.raises(OSError, match="disk full"):
-        learner.checkpoint(full)
     with pytest.raises(MechanismMoved):
         learner.learn_one("a", 1)
+    with pytest.raises(MechanismMoved), learner.checkpoint():
+        pass
+    with pytest.raises(MechanismMoved, match="exported"), learner._runner.gate.checkpoint():
+        pass
+
+
+def test_nothing_is_learned_while_a_checkpoint_is_saved() -> None:
+    """What the block saves would not be what the learner is after it."""
+    learner = ls.DPSOA(ls.Points(), 1, 1e-9, 100)
+    with learner.checkpoint():
+        with pytest.raises(MechanismMoved):
+            learner.learn_one("a", 1)
+        with pytest.raises(MechanismMoved), learner._runner.gate.checkpoint():
+            pass
+    learner.learn_one("a", 1)
+    assert learner.rounds == 1
+
+
+def test_a_checkpoint_that_is_never_left_is_the_last_step() -> None:
+    """A thread that ended inside of the block may have saved, or not."""
+    learner = ls.DPSOA(ls.Points(), 1, 1e-9, 100)
+    learner.checkpoint().__enter__()
     with pytest.raises(MechanismMoved):
-        learner.checkpoint(full)
-    with pytest.raises(MechanismMoved, match="exported"):
-        learner._runner.gate.checkpoint(lambda state: None)
+        learner.learn_one("a", 1)
 
 
 def test_only_a_fresh_learner_of_the_same_promise_resumes() -> None:
     shelf = Shelf()
     learner = ls.DPSOA(ls.Points(), 1, 1e-9, 100)
     learner.learn_one("a", 1)
-    learner.checkpoint(shelf.keep)
+    shelf.take(learner)
     with pytest.raises(BadParameter, match="not begun"):
         learner.resume(shelf.whole)
     for other in (ls.DPSOA(ls.Points(), 2, 1e-9, 100), ls.DPSOA(ls.Points(), 1, 1e-8, 100)):
@@ -162,7 +184,7 @@ def test_what_is_saved_holds_no_noise_that_was_not_used() -> None:
     shelf = Shelf()
     learner = ls.DPSOA(ls.Points(), 1, 1e-9, 10_000, seed=1)
     learner.learn_many(["a"] * 40, [1] * 40)
-    learner.checkpoint(shelf.keep)
+    shelf.take(learner)
     rounds = set()
     for _ in range(60):
         again = ls.DPSOA(ls.Points(), 1, 1e-9, 10_000, seed=1)

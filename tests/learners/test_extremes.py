@@ -17,9 +17,9 @@ from commands import littlestone
 from littlestone.classes.specs import parse_spec
 from littlestone.learners.dpsoa import MOST_LEAVES
 from littlestone.learners.plan import Plan
+from littlestone.learners.registry import learner_choice_from_json as again
 from littlestone.privacy.parameters import BadParameter
-from littlestone.store.run_config import LearnRequest, choose_learner
-from littlestone.store.run_config import learner_choice_from_json as again
+from littlestone.store.request import LearnRequest, choose_learner
 
 USUAL: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "horizon": 1000, "tolerance": 0.0}
 KINDS: dict[str, dict[str, Any]] = {
@@ -104,7 +104,8 @@ PLANS = json.loads((Path(__file__).parent / "plans.json").read_text("utf-8"))
 def test_usual_plans_are_those_of_the_first_version(name: str) -> None:
     """Bounding the searches changed none of their constants."""
     spec, epsilon, delta, horizon, more = json.loads(name)
-    chosen = choose_learner(LearnRequest("", spec, "y", epsilon, delta, **more), horizon)
+    asked = LearnRequest(spec=spec, label="y", epsilon=epsilon, delta=delta, **more)
+    chosen = choose_learner(asked, horizon)
     plan, before = json.loads(json.dumps(chosen.plan.to_json())), dict(PLANS[name])
     assert plan.pop("refusal", None) == pytest.approx(before.pop("refusal", None))
     assert plan == before

@@ -4,7 +4,8 @@ import pytest
 
 import littlestone as ls
 from classes import CASES
-from littlestone.simulate.registry import make_learner
+from littlestone.learners.recommend import make_learner
+from littlestone.learners.registry import LearnerTerms
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -31,12 +32,14 @@ def test_users_and_classes_too_large_get_a_forest() -> None:
 def test_experts_begin_with_the_classes_own_rule_as_votes_do() -> None:
     cls = ls.Thresholds(1, 1000)
     made = {ls.recommend(cls, 1, 1e-6, 1000).make().hypothesis for _ in range(4)}
-    competing = {make_learner("auto", cls, 1, 1e-6, 1000, seed).hypothesis for seed in range(4)}
+    terms = LearnerTerms(cls=cls, epsilon=1, delta=1e-6, horizon=1000)
+    competing = {make_learner("auto", terms, seed=seed).hypothesis for seed in range(4)}
     assert made == competing == {cls.hypothesis(cls.start())}
 
 
 def test_a_tolerance_is_passed_on_and_bad_budgets_are_refused() -> None:
     made = ls.recommend(ls.Thresholds(1, 9), 1, 1e-6, 1000, tolerance=0.05).make()
+    assert isinstance(made, ls.PrivateExperts)
     assert float(made.plan.tolerance) == 0.05
     with pytest.raises(ValueError, match="epsilon"):
         ls.recommend(ls.Thresholds(1, 9), 0, 1e-6, 1000)

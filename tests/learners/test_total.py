@@ -260,8 +260,7 @@ def test_what_was_learned_can_be_kept_and_is_the_same_after(cls: Any, together: 
     else:
         for x, y in zip(rows, answers, strict=True):
             one.learn_one(x, y)
-    kept = list[Any]()
-    one.checkpoint(kept.append)
-    assert kept[0].memory.parts, "no tree had learned anything: the test could not fail"
-    two.resume(kept[0])
+    with one.checkpoint() as saved:
+        assert saved.memory.parts, "no tree had learned anything: the test could not fail"
+    two.resume(saved)
     assert two.votes == one.votes

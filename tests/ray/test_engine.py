@@ -26,8 +26,7 @@ from test_shards import after, make, told
 import littlestone as ls
 import ray
 from commands import MAIN, littlestone
-from littlestone.cli import run as resuming
-from littlestone.cli.run import run_stored
+from littlestone.cli.learn_run import run
 from littlestone.data.blocks import BadStream
 from littlestone.data.readers import open_rows
 from littlestone.privacy.parameters import BadParameter
@@ -38,7 +37,7 @@ from littlestone.ray import rows as far
 from littlestone.ray.rows import TableSlice, open_remote_rows
 from littlestone.ray.shards import ShardedForest
 from littlestone.report.result import RunResult
-from littlestone.store.run_config import LearnRequest, choose_learner, learn_block
+from littlestone.store.request import LearnRequest, choose_learner, learn_block
 from littlestone.store.store import Store, create, open_store, read_store
 from soak import soak_engine
 
@@ -326,7 +325,13 @@ def test_what_ray_raises_is_a_sentence() -> None:
 
 def task(folder: Path, **more: Any) -> LearnRequest:
     return LearnRequest(
-        str(folder), "rules:version,country", "failed", 2, 1e-6, learner="dpsoa", **more
+        source=str(folder),
+        spec="rules:version,country",
+        label="failed",
+        epsilon=2,
+        delta=1e-6,
+        learner="dpsoa",
+        **more,
     )
 
 
@@ -368,7 +373,7 @@ def test_rows_that_were_learned_are_not_read_again(
 ) -> None:
     """A run that goes on reads the row groups of its place and what comes after them; what it has
     learned is the same source for a run without a cluster, and the other way round."""
-    monkeypatch.setattr(resuming, "LEAST_TAIL", 100)
+    monkeypatch.setattr("littlestone.store.sources.LEAST_TAIL", 100)
     begun, tables, stop_at = list[int](), far.RemoteParquet._tables, 0
 
     def noting(self: far.RemoteParquet, spans: Any) -> Any:
@@ -383,10 +388,10 @@ def test_rows_that_were_learned_are_not_read_again(
     there, store = task(folder, engine="ray", workers=1), tmp_path / "run.db"
     for stop_at in (2500, 5500):
         with pytest.raises(KeyboardInterrupt):
-            run_stored(there, store, stop)
+            run(there, stop, store)
         assert stop_at <= read_store(store).published.rounds < stop_at + 700
     for asked in (there, there, replace(task(folder), verify=True), replace(there, verify=True)):
-        assert run_stored(asked, store, lambda outcome: None).learner.rounds == ROWS
+        assert run(asked, lambda outcome: None, store).learner.rounds == ROWS
     first, second, third, fourth, whole = begun
     assert first == whole == 0
     assert 1500 <= second < third < fourth
@@ -443,7 +448,7 @@ def test_what_cannot_be_is_said_in_a_sentence(folder: Path, tmp_path: Path) -> N
     ray_ = ("--engine", "ray")
     assert "engine='spark' is unknown" in refused(folder, *COMMAND, "--engine", "spark")
     assert "at least one worker" in refused(folder, *COMMAND, *ray_, "--workers", 0)
-    assert "--workers are an engine's" in refused(folder, *COMMAND, "--workers", 2)
+    assert "--workers requires --engine ray" in refused(folder, *COMMAND, "--workers", 2)
     assert "no Ray cluster to reach at 'localhost:1'" in refused(
         folder, *COMMAND, "--engine", "ray:localhost:1"
     )

@@ -131,13 +131,13 @@ def test_a_learner_moves_between_here_and_there(kind: str) -> None:
         xs, ys = zip(*stream[at : at + 10], strict=True)
         some = None if users is None else users[at : at + 10]
         learner.learn_many(list(xs), list(ys), some, bad_rows="null")
-        learner.checkpoint(shelf.keep)
+        shelf.take(learner)
         learner = make(name, kind, watched=True, engine=grounds[turn % 3])
         learner.resume(shelf.whole)
     stayed = make(name, kind, watched=True)
     assert told(learner) == after(stayed, name, 10)
     other = Shelf()
-    stayed.checkpoint(other.keep)
+    other.take(stayed)
     assert shelf.parts == other.parts
 
 

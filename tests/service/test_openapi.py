@@ -18,10 +18,17 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from littlestone.service.dependencies import Role
-from littlestone.store.run_config import LearnRequest
+from littlestone.store.request import LearnRequest
 from running_service import Running, bearing, running
 
-TASK = LearnRequest("", "thresholds:score:0:100:5", "bad", 1.0, 1e-9, 100_000, user="who")
+TASK = LearnRequest(
+    spec="thresholds:score:0:100:5",
+    label="bad",
+    epsilon=1.0,
+    delta=1e-9,
+    horizon=100_000,
+    user="who",
+)
 CHECKS = [
     not_a_server_error,
     status_code_conformance,

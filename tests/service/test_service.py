@@ -30,13 +30,15 @@ from littlestone.service.dependencies import Role
 from littlestone.service.limits import Limits, Refused
 from littlestone.service.logs import LogFilter
 from littlestone.service.parsing import Form, parse_block, parse_examples
-from littlestone.store.run_config import LearnRequest
+from littlestone.store.request import LearnRequest
 from littlestone.store.serialization import BadStore, OldCopy
 from littlestone.store.store import KeyConflict, KeyedBatch, Receipt, Store, open_store, read_store
 from running_service import TOKENS, Running, bearing, begun, events, running, until
 
 ROLES: list[Role | None] = [None, "feeder", "operator"]
-SCORES = LearnRequest("", "thresholds:score:0:100:5", "bad", 1.0, 1e-9, 100_000)
+SCORES = LearnRequest(
+    spec="thresholds:score:0:100:5", label="bad", epsilon=1.0, delta=1e-9, horizon=100_000
+)
 
 
 @pytest.fixture(scope="module")
@@ -283,7 +285,14 @@ def test_a_bad_batch_changes_nothing_and_says_where(served: Running) -> None:
 
 
 def test_a_user_goes_with_every_round(tmp_path: Path) -> None:
-    task = LearnRequest("", "points:merchant", "fraud", 1.0, 1e-9, 10_000, user="who")
+    task = LearnRequest(
+        spec="points:merchant",
+        label="fraud",
+        epsilon=1.0,
+        delta=1e-9,
+        horizon=10_000,
+        user="who",
+    )
     with running(tmp_path / "run.db", task=task) as served:
         assert "no column 'who'" in served.feed(events(2)).json()["error"]
         rows = [row | {"who": n % 7} for n, row in enumerate(events(20))]

@@ -3,7 +3,6 @@
 import json
 import random
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +10,8 @@ import pytest
 import littlestone as ls
 from classes import CASES
 from littlestone.hypotheses.rows import row_of
+from littlestone.learners.recommend import make_learner
+from littlestone.learners.registry import LearnerTerms, learner_names
 from littlestone.privacy.parameters import BadParameter
 from littlestone.privacy.testing import SeededNoise
 from littlestone.simulate.adversaries import (
@@ -23,7 +24,6 @@ from littlestone.simulate.adversaries import (
     mirror,
 )
 from littlestone.simulate.games import best_mistakes, marks, play, transcript_from_json
-from littlestone.simulate.registry import LEARNERS, make_learner
 from littlestone.simulate.streams import Stream
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
@@ -50,6 +50,12 @@ def stream(name: str, cls: ls.HypothesisClass, rounds: int, seed: int, noise: fl
     made = ADVERSARIES[name](cls, rounds, seed, noise)
     assert isinstance(made, Stream)
     return made
+
+
+def terms(
+    cls: ls.HypothesisClass, epsilon: float, delta: float, horizon: int, tolerance: float = 0
+) -> LearnerTerms:
+    return LearnerTerms(cls=cls, epsilon=epsilon, delta=delta, horizon=horizon, tolerance=tolerance)
 
 
 @pytest.mark.parametrize("family", CLASSES)
@@ -168,7 +174,7 @@ def test_those_who_look_stay_realizable_and_show_mistakes(
     adversary = ADVERSARIES[who](cls, 300, 1, 0)
     assert isinstance(adversary, Mirror | TreeAdversary)
     recorder = Recorder(adversary)
-    learner = make_learner(player, cls, 1, 1e-6, 300, seed=2, noise=SeededNoise(3))
+    learner = make_learner(player, terms(cls, 1, 1e-6, 300), seed=2, noise=SeededNoise(3))
     game = play(learner, recorder, 300)
     assert game.truth in cls
     assert fits(game.truth, recorder)
@@ -222,12 +228,13 @@ def test_the_mirror_catches_a_learner_that_never_changes_every_time() -> None:
 
 
 @pytest.mark.parametrize("name", [*OBLIVIOUS])
-@pytest.mark.parametrize("player", sorted(LEARNERS))
+@pytest.mark.parametrize("player", sorted(learner_names()))
 def test_a_game_in_batches_is_the_game_round_by_round(name: str, player: str) -> None:
     slow = player in ("dpsoa-paper", "adaptive", "every-round")
     cls, rounds = (ls.Points(), 150) if slow else (ls.Thresholds(1, 7), 1500)
     made = stream(name, cls, rounds, 6)
-    one, other = (make_learner(player, cls, 8, 1e-4, rounds, 9, noise=SeededNoise(4)) for _ in "ab")
+    asked = terms(cls, 8, 1e-4, rounds)
+    one, other = (make_learner(player, asked, seed=9, noise=SeededNoise(4)) for _ in "ab")
     game = play(one, made, rounds, name=player, opponent=name, seed=6)
     curve, sampled = [], set(marks(rounds))
     for n in range(rounds):
@@ -270,14 +277,16 @@ def test_random_plans_streams_and_labels_break_nothing(seed: int) -> None:
     opponent = draw.choice(list(ADVERSARIES))
     noise = draw.choice([0.0, 0.05, 0.5]) if opponent in OBLIVIOUS else 0.0
     adversary: Adversary = ADVERSARIES[opponent](cls, rounds, seed, noise)
-    for player in LEARNERS:
+    for player in learner_names():
         if player in ("adaptive", "every-round") or (player == "dpsoa-paper" and cls.dimension > 1):
             continue  # slow: see tests/learners
-        asked: dict[str, Any] = {"tolerance": draw.choice([0, 0.1])}
+        tolerance = draw.choice([0, 0.1])
         epsilon, delta = draw.choice([4, 8]), draw.choice([1e-6, 1e-4])
         horizon = draw.randrange(1, 2 * rounds + 1)
         try:
-            learner = make_learner(player, cls, epsilon, delta, horizon, seed, **asked)
+            learner = make_learner(
+                player, terms(cls, epsilon, delta, horizon, tolerance), seed=seed
+            )
         except (ls.BadClass, ls.TooLarge):
             continue
         promised = learner.guarantee

@@ -19,8 +19,7 @@ import pytest
 import littlestone as ls
 import running_service
 from commands import littlestone
-from littlestone.cli import run as running
-from littlestone.cli.run import run_stored
+from littlestone.cli.learn_run import run
 from littlestone.data import readers
 from littlestone.data import text as lines
 from littlestone.data import text as opening
@@ -28,7 +27,8 @@ from littlestone.data.blocks import BadStream
 from littlestone.data.readers import open_rows
 from littlestone.privacy.accounting import Cost, Guarantee
 from littlestone.report.result import RunResult
-from littlestone.store.run_config import LearnRequest
+from littlestone.store import sources
+from littlestone.store.request import LearnRequest
 from littlestone.store.serialization import BadStore
 from littlestone.store.store import open_store, read_store
 
@@ -57,12 +57,19 @@ def day(tmp_path: Path) -> Path:
 
 def task(source: object, **more: Any) -> LearnRequest:
     options = {"horizon": HORIZON, "seed": 3} | more
-    return LearnRequest(str(source), "points:merchant", "fraud", 4.0, 1e-6, **options)
+    return LearnRequest(
+        source=str(source),
+        spec="points:merchant",
+        label="fraud",
+        epsilon=4.0,
+        delta=1e-6,
+        **options,
+    )
 
 
 def learned(source: Path, **more: Any) -> RunResult:
     """The outcome of `learn --db run.db`, beside a file."""
-    return run_stored(task(source, **more), source.parent / "run.db", lambda outcome: None)
+    return run(task(source, **more), lambda outcome: None, source.parent / "run.db")
 
 
 def refused(source: Path, **more: Any) -> str:
@@ -173,7 +180,7 @@ def test_new_rows_that_were_interrupted_are_gone_on_with(
 ) -> None:
     """The same command is given again: by then a part of the rows is not new any more."""
     learned(day)
-    monkeypatch.setattr(running, "FIRST_BLOCK", 50)
+    monkeypatch.setattr(sources, "FIRST_BLOCK", 50)
 
     def stop(outcome: RunResult) -> None:
         if outcome.learner.rounds > 200:
@@ -181,7 +188,7 @@ def test_new_rows_that_were_interrupted_are_gone_on_with(
 
     day.write_text(csv_of(600, seed=7))  # a log that was begun anew
     with pytest.raises(KeyboardInterrupt):
-        run_stored(task(day, new_rows=True), day.parent / "run.db", stop)
+        run(task(day, new_rows=True), stop, day.parent / "run.db")
     assert 200 < read_store(day.parent / "run.db").published.rounds < 800
     done = learned(day, new_rows=True)
     assert done.learner.rounds == 800
@@ -261,7 +268,7 @@ def test_a_repetition_that_was_interrupted_goes_on(
     small_blocks(monkeypatch)
     learned(day)
     with pytest.raises(KeyboardInterrupt):
-        run_stored(task(day, again=True), day.parent / "run.db", stop_after(210))
+        run(task(day, again=True), stop_after(210), day.parent / "run.db")
     assert learned(day).learner.rounds == 264
     assert learned(day, again=True).learner.rounds == 400
     assert [one.repeat for one in read_store(day.parent / "run.db").sources] == [1, 2]
@@ -346,11 +353,12 @@ def test_a_packed_file_that_is_cut_off_goes_on_when_it_is_whole(day: Path) -> No
 
 
 def small_blocks(monkeypatch: pytest.MonkeyPatch, size: int = 64) -> None:
-    monkeypatch.setattr(running, "FIRST_BLOCK", size)
-    monkeypatch.setattr(running, "LARGEST_BLOCK", size)
+    monkeypatch.setattr(sources, "FIRST_BLOCK", size)
+    monkeypatch.setattr(sources, "LARGEST_BLOCK", size)
+    monkeypatch.setattr("littlestone.cli.learn_run.LARGEST_BLOCK", size)
     monkeypatch.setattr(readers, "LOOKED_AT", size)
     monkeypatch.setattr(lines, "_PIECE", 500)
-    monkeypatch.setattr("littlestone.cli.run.LEAST_TAIL", size)
+    monkeypatch.setattr("littlestone.store.sources.LEAST_TAIL", size)
 
 
 def stop_after(rounds: int) -> Callable[[RunResult], None]:
@@ -381,7 +389,7 @@ def test_short_runs_make_progress_in_constant_time(
     while learned_before < count:
         size = 0
         with pytest.raises(KeyboardInterrupt):
-            run_stored(task(day), day.parent / "run.db", stop_after(learned_before + 1))
+            run(task(day), stop_after(learned_before + 1), day.parent / "run.db")
         sizes.append(size)
         learned_before = read_store(day.parent / "run.db").published.rounds
     assert len(sizes) == count // 64
@@ -415,15 +423,15 @@ def test_row_groups_that_were_learned_are_not_read(
     for rounds in range(64, 1600, 64):
         read.clear()
         with pytest.raises(KeyboardInterrupt):
-            run_stored(task(folder), day.parent / "run.db", stop_after(rounds))
+            run(task(folder), stop_after(rounds), day.parent / "run.db")
         assert sum(read) <= 64 + 4 * 80
         assert read_store(day.parent / "run.db").published.rounds == rounds
     os.utime(folder / "0.parquet")
     read.clear()
-    whole = run_stored(task(folder), day.parent / "run.db", lambda outcome: None)
+    whole = run(task(folder), lambda outcome: None, day.parent / "run.db")
     assert whole.learner.rounds == 1600
     assert sum(read) >= 1600, "a file that was touched is checked again"
-    plain = run_stored(task(day), day.parent / "other.db", lambda outcome: None)
+    plain = run(task(day), lambda outcome: None, day.parent / "other.db")
     assert plain.learner.mistakes >= 0
     assert learned(day).learner.rounds == 1600, "the same rows in another format"
 
@@ -471,10 +479,10 @@ def test_progress_is_shown_where_rows_have_to_be_read_again(
     monkeypatch.setattr(opening, "_PASSED_AT_ONCE", 100)
     day.write_text(csv_of(1000))
     path, seen = packed(day), list[str]()
-    run_stored(task(path), day.parent / "run.db", lambda outcome: None)
+    run(task(path), lambda outcome: None, day.parent / "run.db")
     for verify, sign in ((False, "5% unpacked"), (True, "512 of 1,000 rows checked")):
         asked = replace(task(path), verify=verify)
-        run_stored(asked, day.parent / "run.db", lambda outcome: seen.append(outcome.passing))
+        run(asked, lambda outcome: seen.append(outcome.passing), day.parent / "run.db")
         assert sign in seen
         assert seen[-1] == ""
 

@@ -22,7 +22,7 @@ from littlestone.privacy.testing import SeededNoise
 from littlestone.store import store as stores
 from littlestone.store.files import APPLICATION
 from littlestone.store.releases_file import ReleasesFile
-from littlestone.store.run_config import LearnerName, LearnRequest, choose_learner, learn_block
+from littlestone.store.request import LearnRequest, choose_learner, learn_block
 from littlestone.store.serialization import BadStore
 from littlestone.store.store import Receipt, Store, StoreLost, create, open_store, read_store
 from soak import Soaked, soak_learn, soak_serve
@@ -31,8 +31,17 @@ pytestmark = pytest.mark.filterwarnings("ignore:delta")
 HORIZON = 4000
 
 
-def task(learner: LearnerName = "auto", spec: str = "points:merchant", **more: Any) -> LearnRequest:
-    return LearnRequest("", spec, "fraud", 4.0, 1e-6, HORIZON, learner=learner, seed=3, **more)
+def task(learner: str = "auto", spec: str = "points:merchant", **more: Any) -> LearnRequest:
+    return LearnRequest(
+        spec=spec,
+        label="fraud",
+        epsilon=4.0,
+        delta=1e-6,
+        horizon=HORIZON,
+        learner=learner,
+        seed=3,
+        **more,
+    )
 
 
 def block(start: int, rows: int, users: bool = False) -> Block:
@@ -74,12 +83,10 @@ def contents(path: Path) -> dict[str, list[Any]]:
         ("dpsoa", {"tolerance": 0.01}),
         ("dpsoa", {"user": "who"}),
         ("dpsoa", {"user": "who", "cap": 5}),
-        ("adaptive", {}),
+        ("dpsoa-paper", {}),
     ],
 )
-def test_a_stored_learner_is_the_learner(
-    path: Path, learner: LearnerName, more: dict[str, Any]
-) -> None:
+def test_a_stored_learner_is_the_learner(path: Path, learner: str, more: dict[str, Any]) -> None:
     """Closed and opened after every batch, of any size, it publishes what one in memory does."""
     asked = task(learner, **more)
     chosen = choose_learner(asked, HORIZON)
@@ -95,7 +102,7 @@ def test_a_stored_learner_is_the_learner(
             last = store.published
     assert at == rounds == last.rounds
     assert last.releases == plain.releases
-    assert len(last.releases) > 1 or learner == "adaptive" or users
+    assert len(last.releases) > 1 or learner == "dpsoa-paper" or users
     shown = read_store(path)
     assert shown.published == last
     assert shown.saved.state["runner"]["mistakes"] == plain.mistakes
@@ -104,7 +111,7 @@ def test_a_stored_learner_is_the_learner(
 
 
 def test_experts_are_stored_too(path: Path) -> None:
-    asked = LearnRequest("", "thresholds:score:0:100", "fraud", 4.0, 1e-6, HORIZON, seed=3)
+    asked = task(spec="thresholds:score:0:100")
     chosen = choose_learner(asked, HORIZON)
     assert chosen.learner_name == "PrivateExperts"
     draw = np.random.default_rng(1).integers(0, 101, 1000)

@@ -25,11 +25,11 @@ from littlestone.errors import BadClass
 from littlestone.privacy.testing import SeededNoise
 from littlestone.store.files import wal_file
 from littlestone.store.releases_file import ReleasesFile
-from littlestone.store.run_config import choose_learner
+from littlestone.store.request import choose_learner
 from littlestone.store.serialization import BadStore, OldCopy
+from littlestone.store.sources import Source
 from littlestone.store.store import (
     KeyedBatch,
-    Source,
     Store,
     StoreLost,
     StoreMoved,
@@ -308,13 +308,13 @@ import os, signal, sys
 from pathlib import Path
 from test_store import HORIZON, block, task
 from littlestone.store.store import create, open_store, read_store
-from littlestone.store.run_config import chosen_for
+from littlestone.store.request import choose_learner
 
 asked = task("dpsoa")
-chosen = chosen_for(asked, HORIZON)
+chosen = choose_learner(asked, HORIZON)
 path, kill_at, step = Path(sys.argv[1]), int(sys.argv[2]), 3
 
-def get_state(kill_at):
+def live(kill_at):
     calls = 0
     def profile(frame, event, function):
         nonlocal calls

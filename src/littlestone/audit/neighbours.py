@@ -29,9 +29,10 @@ from littlestone.errors import BadExample
 from littlestone.hypotheses.base import Hypothesis
 from littlestone.hypotheses.rows import as_batch
 from littlestone.learners.adaptive import EveryRoundPlan
-from littlestone.learners.experts import ExpertsPlan, PrivateExperts
+from littlestone.learners.experts import ExpertsPlan
 from littlestone.learners.forest import Forest, Routes
 from littlestone.learners.plan import Plan
+from littlestone.learners.registry import LEARNERS
 from littlestone.learners.rounds import user_numbers
 from littlestone.learners.scores import MistakeCounts, mistake_counts
 from littlestone.learners.tuning import Schedule
@@ -374,7 +375,7 @@ def for_experts(cls: HypothesisClass, plan: ExpertsPlan, seed: int) -> list[Neig
     >>> [(pair.what, len(pair.one)) for pair in for_experts(Thresholds(1, 7), plan, seed=0)]
     [('the label of round 1 is turned round', 16)]
     """
-    rule = PrivateExperts(cls, plan=plan, seed=seed).hypothesis
+    rule = LEARNERS["experts"].make(cls, plan, seed=seed).hypothesis
     points = list(cls.finite_core()[1])
     spread = points[:: max(1, len(points) // MOST_DOMAIN_POINTS)]
     rows: list[Row] = [(x, not rule(x)) for x in spread]

@@ -22,12 +22,11 @@ import numpy as np
 
 from littlestone.audit.bounds import separation
 from littlestone.classes.base import HypothesisClass
-from littlestone.learners.adaptive import AdaptiveDPSOA, EveryRound, EveryRoundPlan
+from littlestone.learners.adaptive import EveryRoundPlan
 from littlestone.learners.base import Release
-from littlestone.learners.dpsoa import DPSOA
-from littlestone.learners.experts import ExpertsPlan, PrivateExperts
+from littlestone.learners.experts import ExpertsPlan
 from littlestone.learners.plan import SELECTORS, Plan
-from littlestone.learners.soa import SOA
+from littlestone.learners.registry import LEARNERS
 from littlestone.learners.vote_model import Selection
 from littlestone.privacy.accounting import Cost
 from littlestone.privacy.parameters import BadParameter
@@ -210,12 +209,12 @@ TREES_A_VOTE = 2
 
 @dataclass(frozen=True)
 class AuditTarget:
-    """Make a learner that claims what its plan says; or `soa`, which claims nothing.
+    """Make a learner that claims what its plan says; or one that is not private, as `soa`.
 
     Parameters
     ----------
     name
-        The learner's name.
+        The learner's name in the registry.
     cls
         The class.
     plan
@@ -235,25 +234,23 @@ class AuditTarget:
         return Cost(self.plan.epsilon, getattr(self.plan, "delta", Fraction(0)))
 
     def __call__(self) -> AuditedLearner:
-        cls, plan, seed = self.cls, self.plan, self.seed
-        if self.name == "soa":
-            return SOA(cls)
-        if isinstance(plan, ExpertsPlan):
-            return PrivateExperts(cls, plan=plan, seed=seed)
-        if isinstance(plan, Plan):
-            return DPSOA(cls, plan=plan, seed=seed)
-        kind = EveryRound if self.name == "every-round" else AdaptiveDPSOA
-        return kind(cls, plan.epsilon, plan.delta, plan.horizon, trees=plan.trees, seed=seed)
+        made: AuditedLearner = LEARNERS[self.name].make(self.cls, self.plan, seed=self.seed)
+        return made
+
+    @property
+    def private(self) -> bool:
+        """Return whether the learner claims anything; what does not is a leak to be found."""
+        return LEARNERS[self.name].private
 
     @property
     def every(self) -> int:
         """Return the rounds from one check to the next; without a plan, 1."""
-        return 1 if self.name == "soa" else getattr(self.plan, "check_every", 1)
+        return getattr(self.plan, "check_every", 1) if self.private else 1
 
     @property
     def control(self) -> "AuditTarget | None":
         """Return the same learner with twice the epsilon; None if nothing is claimed."""
-        return None if self.name == "soa" else replace(self, plan=twice(self.plan))
+        return replace(self, plan=twice(self.plan)) if self.private else None
 
 
 def twice(plan: AnyPlan) -> AnyPlan:

@@ -1,8 +1,8 @@
-"""`littlestone audit`: arguments in, a verdict out."""
+"""Run `littlestone audit`: arguments in, a verdict out."""
 
 import json
 import sys
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -10,17 +10,14 @@ from rich.console import Console
 from littlestone.classes.specs import parse_spec
 from littlestone.cli.options import AsJson, CapOption, PrivateJson, Tolerance, WhichPlan
 from littlestone.cli.terminal import plain_console
+from littlestone.learners.registry import LEARNERS, check_name
 from littlestone.privacy.parameters import BadParameter
 from littlestone.report.result import refuse_file, write_private
-from littlestone.store.run_config import LearnerName as PlannedName
-from littlestone.store.run_config import LearnRequest, choose_learner
+from littlestone.store.request import LearnRequest, choose_learner
 
 LEAST_EPSILON = 0.01
 """Below it neighbouring streams would have millions of rounds, and a leak take as many runs."""
 EXAMPLE = "Example: littlestone audit points:merchant --epsilon 1 --horizon 1000 --small"
-
-
-LearnerName = Literal["dpsoa", "experts", "adaptive", "every-round", "soa"]
 
 
 def audit(
@@ -41,7 +38,12 @@ def audit(
         ),
     ] = False,
     learner: Annotated[
-        LearnerName, typer.Option(help="Which to audit; soa has no privacy, and must be caught.")
+        str,
+        typer.Option(
+            metavar="NAME",
+            help=f"One of {', '.join(LEARNERS)}; soa and halving are not private, and must be "
+            "caught.",
+        ),
     ] = "dpsoa",
     runs: Annotated[int, typer.Option(help="Runs in each of two worlds; 0 for none.")] = 2000,
     seed: Annotated[int, typer.Option(help="Of the coins, which are not secret.")] = 0,
@@ -63,7 +65,7 @@ def audit(
     What the runs show on a --file is private: it is printed on standard error, or written to the
     file of --private-json, which only its owner may read.
     """
-    from littlestone.audit.runs import AuditTarget, small
+    from littlestone.audit.runs import AnyPlan, AuditTarget, small
     from littlestone.cli.audit_run import (
         print_computed,
         print_runs,
@@ -81,21 +83,24 @@ def audit(
     if file is None and private_json is not None:
         raise BadParameter("without a --file nothing is private: take --json, not --private-json")
     refuse_file(private_json)
+    check_name(learner, LEARNERS)
     task = LearnRequest(
-        "",
-        spec,
-        "",
-        epsilon,
-        delta,
-        horizon,
-        "user" if per_user else None,
-        cap,
-        tolerance,
-        _planned_as(learner),
-        kind,
+        spec=spec,
+        label="",
+        epsilon=epsilon,
+        delta=delta,
+        horizon=horizon,
+        user="user" if per_user else None,
+        cap=cap,
+        tolerance=tolerance,
+        # One without privacy has no plan, and is held to what DPSOA promises.
+        learner=learner if LEARNERS[learner].private else "dpsoa",
+        plan=kind,
     )
     cls = parse_spec(spec)
     plan = choose_learner(task, horizon).plan
+    if not isinstance(plan, AnyPlan):
+        raise BadParameter(f"{learner} cannot be audited: no law is known for its mechanisms")
     plans = small(plan) if shrunk else [plan]
     subjects = [AuditTarget(learner, cls, each, seed) for each in plans]
     rows = None if file is None else read_audit_rows(file, cls, label)
@@ -120,10 +125,3 @@ def audit(
         print_runs(plain_console(stderr=found.private), found)
     if not found.kept:
         raise typer.Exit(1)
-
-
-def _planned_as(learner: LearnerName) -> PlannedName:
-    """The learner whose plan it has; one without privacy is held to the promise of dpsoa."""
-    if learner == "soa":
-        return "dpsoa"
-    return "adaptive" if learner == "every-round" else learner

@@ -24,6 +24,7 @@ from littlestone.cli.terminal import open_table
 from littlestone.data.readers import open_rows
 from littlestone.learners.experts import ExpertsPlan
 from littlestone.learners.plan import Plan
+from littlestone.learners.registry import LEARNERS
 from littlestone.privacy.parameters import BadParameter
 
 CONFIDENCE = 0.95
@@ -194,8 +195,9 @@ def print_runs(console: Console, found: AuditResult) -> None:
             _print_measured(console, "twice the epsilon: ", a.control)
             console.print(f"  {'would be convicted':<20}with probability {a.power:.2g}")
     console.print(f"\n  {'VERDICT':<20}{found.verdict}")
-    if found.learner == "soa":
-        console.print("\n  note: SOA promises no privacy; it is here as a leak that must be found")
+    if not LEARNERS[found.learner].private:
+        name = LEARNERS[found.learner].learner_name
+        console.print(f"\n  note: {name} is not private; it is here as a leak that must be found")
 
 
 def _print_measured(console: Console, whose: str, seen: Measured) -> None:

@@ -1,4 +1,4 @@
-"""`littlestone compare`: arguments in, a comparison out."""
+"""Run `littlestone compare`: arguments in, a comparison out."""
 
 import json
 import shlex
@@ -24,11 +24,11 @@ from littlestone.cli.compare_run import (
 from littlestone.cli.options import AsJson, PrivateJson, WhichEngine
 from littlestone.cli.terminal import plain_console
 from littlestone.display import library_version
+from littlestone.learners.registry import learner_names
 from littlestone.privacy.parameters import BadParameter
 from littlestone.ray import redirect_output
 from littlestone.report.result import refuse_file, write_private
 from littlestone.simulate.adversaries import ADVERSARIES
-from littlestone.simulate.registry import LEARNERS
 from littlestone.simulate.sweeps import Result, summary_lines
 
 EXAMPLE = (
@@ -44,7 +44,7 @@ def compare(
         typer.Option("--class", metavar="SPEC", help="As in `dimension --help`; may be repeated."),
     ],
     learners: Annotated[
-        str, typer.Option(help=f"Some of {', '.join(LEARNERS)}, with commas.")
+        str, typer.Option(help=f"Some of {', '.join(learner_names())}, with commas.")
     ] = "dpsoa,soa",
     streams: Annotated[
         str, typer.Option(help=f"Some of {', '.join(ADVERSARIES)}, with commas.")

@@ -31,12 +31,12 @@ from littlestone.classes.specs import parse_spec
 from littlestone.data.blocks import BadStream, Block
 from littlestone.data.readers import open_rows
 from littlestone.display import Markup, element, library_version
+from littlestone.learners.registry import AUTO, LEARNERS, learner_names
 from littlestone.privacy.parameters import BadParameter, planned_delta, planned_epsilon
 from littlestone.ray import ray_of
 from littlestone.report.figures import charts, drawn, standalone
 from littlestone.report.html import POLICY, shortened
 from littlestone.simulate.adversaries import ADVERSARIES
-from littlestone.simulate.registry import LEARNERS
 from littlestone.simulate.streams import Stream
 from littlestone.simulate.sweeps import (
     FILE,
@@ -70,7 +70,7 @@ class Sweep:
     label: str | None = None
 
     def __post_init__(self) -> None:
-        _known("learner", self.learners, LEARNERS)
+        _known("learner", self.learners, learner_names())
         _known("stream", self.streams, ADVERSARIES)
         for name, values in (("--rounds", self.rounds), ("--epsilon", self.epsilons)):
             if not values or not all(value > 0 for value in values):
@@ -268,14 +268,20 @@ EXCESS = (
 
 def spending(sweep: Sweep) -> str:
     """What comparing learners on a user's own file has cost, in a sentence."""
-    private = sum(LEARNERS[name].private for name in sweep.learners)
-    total = sum(sweep.epsilons) * sweep.seeds * private
-    open_ones = ", ".join(name for name in sweep.learners if not LEARNERS[name].private)
-    told = f" {open_ones} follow the data without noise." if open_ones else ""
+    open_ones = [n for n in sweep.learners if n != AUTO and not LEARNERS[n].private]
+    total = sum(sweep.epsilons) * sweep.seeds * (len(sweep.learners) - len(open_ones))
+    told = f" {', '.join(open_ones)} follow the data without noise." if open_ones else ""
     return (
         f"PRIVATE: for studying, not for publishing. Every private learner and seed spends its"
         f" epsilon on this data, {total:g} in all if their rules were published.{told}"
     )
+
+
+def what_is(name: str) -> str:
+    """Return what a learner is, in a few words."""
+    if name == AUTO:
+        return "what `recommend` takes for the class and the budget"
+    return LEARNERS[name].what
 
 
 def notes(sweep: Sweep, results: Sequence[Result]) -> list[str]:
@@ -428,7 +434,7 @@ def _provenance(sweep: Sweep, command: str) -> Markup:
         ["littlestone", library_version()],
         ["delta", f"{sweep.delta:g}"],
         ["seeds", f"1 to {sweep.seeds}, of the streams and of the coins; the noise is secret"],
-        *([name, LEARNERS[name].what] for name in sweep.learners),
+        *([name, what_is(name)] for name in sweep.learners),
     ]
     return element(
         "section", element("h2", "Where this comes from"), _grid(["what", "value"], rows)

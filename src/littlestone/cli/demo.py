@@ -1,18 +1,34 @@
-"""The demo: find what makes an app fail, from events nobody may publish."""
+"""Run `littlestone demo`: find what makes an app fail, from events nobody may publish."""
 
 from pathlib import Path
+from typing import Annotated
 
+import typer
 from rich.console import Console
 
 from littlestone.classes.rules import Rules
-from littlestone.cli.run import run
-from littlestone.cli.terminal import print_plan, print_private, print_result, progress_bar
+from littlestone.cli.terminal import (
+    plain_console,
+    print_plan,
+    print_private,
+    print_result,
+    progress_bar,
+)
 from littlestone.learners.plan import Plan
-from littlestone.simulate.telemetry import NOISE, SHARE, TELEMETRY_COLUMNS, write_events
-from littlestone.store.run_config import LearnRequest, choose_learner
+from littlestone.store.request import LearnRequest, choose_learner
 
+EXAMPLE = "Example: littlestone demo"
 EVENTS = 300_000
 EPSILON, DELTA, TOLERANCE = 1.0, 1e-7, 0.01
+
+
+def demo(
+    folder: Annotated[
+        Path, typer.Option("--out", help="Where to leave the events, releases and report.")
+    ] = Path("littlestone-demo"),
+) -> None:
+    """The whole story on a built-in stream of telemetry: a cause is found, privately."""
+    run_demo(plain_console(), plain_console(stderr=True), folder)
 
 
 def run_demo(console: Console, private: Console, folder: Path) -> None:
@@ -27,6 +43,9 @@ def run_demo(console: Console, private: Console, folder: Path) -> None:
     folder
         Where to leave the events, the releases and the report.
     """
+    from littlestone.cli.learn_run import run
+    from littlestone.simulate.telemetry import NOISE, SHARE, TELEMETRY_COLUMNS, write_events
+
     folder.mkdir(parents=True, exist_ok=True)
     events = folder / "events.csv"
     console.rule("1. The stream")
@@ -41,11 +60,11 @@ def run_demo(console: Console, private: Console, folder: Path) -> None:
     console.rule("2. The plan, made before looking")
     console.print()
     task = LearnRequest(
-        str(events),
-        spec,
-        "failed",
-        EPSILON,
-        DELTA,
+        source=str(events),
+        spec=spec,
+        label="failed",
+        epsilon=EPSILON,
+        delta=DELTA,
         tolerance=TOLERANCE,
         out=folder / "releases.jsonl",
         report=folder / "report.html",

@@ -1,11 +1,12 @@
-"""Options of the command line that several verbs share, and which of them were said."""
+"""Define the options that several verbs share, and tell which of them were given."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from littlestone.store.run_config import LearnerName, PlanName
+from littlestone.learners.registry import planned_names, storable_names
+from littlestone.store.request import PlanName
 
 Spec = Annotated[
     str | None,
@@ -23,8 +24,22 @@ Tolerance = Annotated[
     float, typer.Option(help="The share of mistakes that should not cause a change of rule.")
 ]
 WhichPlan = Annotated[PlanName, typer.Option("--plan", help="What the constants are chosen for.")]
+# The registry checks names when a verb runs: a learner may be registered after this import.
 WhichLearner = Annotated[
-    LearnerName, typer.Option(help="By default what the class, budget and unit recommend.")
+    str,
+    typer.Option(
+        metavar="NAME",
+        help=f"One of {', '.join(storable_names())}; auto takes what the class, budget and unit "
+        "recommend.",
+    ),
+]
+AnyLearner = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        help=f"One of {', '.join(planned_names())}; auto takes what the class, budget and unit "
+        "recommend.",
+    ),
 ]
 LabelOption = Annotated[
     str | None, typer.Option(metavar="COLUMN", help="The column of 0 and 1, or true and false.")
@@ -46,6 +61,6 @@ PrivateJson = Annotated[
 
 
 def given(context: typer.Context) -> frozenset[str]:
-    """The options that were said, and not left to their defaults."""
+    """Return the options that were given, and not left to their defaults."""
     sources = {name: context.get_parameter_source(name) for name in context.params}
     return frozenset(n for n, source in sources.items() if source and source.name == "COMMANDLINE")

@@ -1,4 +1,4 @@
-"""`littlestone serve`: arguments in, a service until it is told to stop."""
+"""Run `littlestone serve`: arguments in, a service until it is told to stop."""
 
 import sys
 from pathlib import Path
@@ -20,9 +20,10 @@ from littlestone.cli.options import (
     WhichPlan,
     given,
 )
+from littlestone.learners.registry import check_name, storable_names
 from littlestone.privacy.parameters import BadParameter
 from littlestone.store.files import refuse_leftovers
-from littlestone.store.run_config import LearnRequest, choose_learner
+from littlestone.store.request import LearnRequest, choose_learner
 from littlestone.store.store import Store, create, open_store, read_store
 
 EXAMPLE = (
@@ -109,10 +110,22 @@ def serve(
         most_body, most_rows, most_fields, rate, queue, watchers, most_public_body, watchers_each,
         most_connections, head_timeout, idle_timeout, body_timeout,
     )  # fmt: skip
+    check_name(learner, storable_names())
     task = LearnRequest(
-        str(db), spec or "", label or "", epsilon, delta, horizon, user, cap, tolerance, learner,
-        plan, seed, given=given(context),
-    )  # fmt: skip
+        source=str(db),
+        spec=spec or "",
+        label=label or "",
+        epsilon=epsilon,
+        delta=delta,
+        horizon=horizon,
+        user=user,
+        cap=cap,
+        tolerance=tolerance,
+        learner=learner,
+        plan=plan,
+        seed=seed,
+        given=given(context),
+    )
     secrets = tokens or db.with_name(f"{db.name}.tokens")
     with listening_socket(host, port) as listening:
         admitted = admission(limits, trusted_proxy or ())  # refuses before the store is taken over
@@ -128,7 +141,7 @@ def serve(
 
 
 def _store(path: Path, task: LearnRequest) -> Store:
-    """The learner's file, opened or begun."""
+    """Open the learner's file, or begin it."""
     if path.exists():
         read_store(path).about.refuse_other(task, path)  # before it is taken over
         return open_store(path)

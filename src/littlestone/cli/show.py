@@ -1,4 +1,4 @@
-"""`littlestone show`: a stored learner, looked at without touching it."""
+"""Run `littlestone show`: read a stored learner without touching it."""
 
 import json
 import sys
@@ -47,7 +47,7 @@ def show(
 
 
 def public(shown: StoreView) -> dict[str, Any]:
-    """What may be published, as JSON data."""
+    """Return what may be published, as JSON data."""
     published, chosen = shown.published, shown.about.chosen
     return {
         "learner": chosen.learner_name,
@@ -64,7 +64,7 @@ def public(shown: StoreView) -> dict[str, Any]:
 
 
 def hidden(shown: StoreView) -> dict[str, Any]:
-    """What belongs to the data owner, as JSON data."""
+    """Return what belongs to the data owner, as JSON data."""
     live, last = shown.saved.state, shown.saved.trace.new[-1:]
     return {
         **counts_of(

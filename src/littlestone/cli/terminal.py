@@ -9,8 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from littlestone.learners.plan import TheoremPlan
+from littlestone.learners.registry import LearnerChoice
 from littlestone.report.result import RunResult, counts_in_words, ledger_rows
-from littlestone.store.run_config import LearnerChoice
 
 LONGEST_RULE = 48
 PRIVATE = "PRIVATE: for the data owner only"

@@ -338,6 +338,7 @@ class AdaptiveDPSOA(EventLearner):
     x = 'a' | (90.0, 0.001)-differential privacy, replace-one, per event
     """
 
+    plan: EveryRoundPlan
     fresh = True
 
     def __init__(

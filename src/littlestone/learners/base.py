@@ -12,7 +12,10 @@ Before each example there is a published rule; past the horizon the last one sta
 uses up its number; a step that is interrupted half-way is the last one.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from fractions import Fraction
 from threading import Lock
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -158,8 +161,8 @@ class HasGate(Protocol):
     def exhausted(self) -> bool:
         """Tell whether no further release will be made."""
 
-    def checkpoint(self, keep: Callable[[State], None]) -> None:
-        """Pass the gate's state to `keep`; if that fails, the gate is not used again."""
+    def checkpoint(self) -> AbstractContextManager[State]:
+        """Yield the gate's state; if the `with` block fails, the gate is not used again."""
 
     def resume(self, state: State) -> None:
         """Load the gate's state."""
@@ -223,11 +226,30 @@ class Runner(Protocol):
         """
 
 
-class PrivateLearner(ForwardOnly):
+class LearnerPlan(Protocol):
+    """Describe a plan: all constants of a learner, chosen before any data. It is public."""
+
+    @property
+    def epsilon(self) -> Fraction:
+        """Return the epsilon of all that is published."""
+
+    @property
+    def horizon(self) -> int:
+        """Return the number of rounds after which the last rule stands."""
+
+    def lines(self) -> Iterable[tuple[str, str, str]]:
+        """Return the rows of the plan table: a quantity, its value, the reason."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan as JSON data."""
+
+
+class PrivateLearner(ForwardOnly, ABC):
     """Publish rules that are differentially private. Forward only.
 
-    A subclass sets `_runner`, which moves through the rounds, holds the gate and calls `_publish`
-    and `_watch`.
+    A subclass sets `plan`, `seed` and `_runner`, which moves through the rounds, holds the gate and
+    calls `_publish` and `_watch`. It has `learn_one`, `skip_one` and `learn_many`; one that
+    protects users takes those too, as further arguments.
 
     Parameters
     ----------
@@ -239,6 +261,8 @@ class PrivateLearner(ForwardOnly):
         The number of rounds after which the last rule stands.
     """
 
+    plan: LearnerPlan
+    seed: int
     _runner: Runner
 
     def __init__(self, cls: HypothesisClass, rule: Hypothesis, horizon: int) -> None:
@@ -247,6 +271,18 @@ class PrivateLearner(ForwardOnly):
         self._trace = Trace()
         self.rounds = self.null_rounds = self.beyond_cap = 0
         self._under_way = Lock()
+
+    @abstractmethod
+    def learn_one(self, x: object, y: object) -> None:
+        """Learn one labelled example."""
+
+    @abstractmethod
+    def skip_one(self) -> None:
+        """Pass a null round: it uses up its number, and nothing is learned."""
+
+    @abstractmethod
+    def learn_many(self, X: Any, y: object, *, bad_rows: BadRows = "refuse") -> None:
+        """Learn a batch of labelled examples, as if one after the other."""
 
     @property
     def hypothesis(self) -> Hypothesis:
@@ -329,16 +365,36 @@ class PrivateLearner(ForwardOnly):
         """Predict the labels of a batch by the published rule."""
         return self.cls.predict(self._runner.rule, readable_batch(self.cls, X))
 
-    def checkpoint(self, keep: Callable[[Checkpoint], None]) -> None:
-        """Pass the learner's state to `keep`, for a store; then go on.
+    @contextmanager
+    def checkpoint(self) -> Iterator[Checkpoint]:
+        """Yield the learner's state to be saved by the `with` block; after the block, go on.
 
-        If `keep` fails, this learner learns no more: whether the state was saved is unknown
+        If the block raises, this learner learns no more: whether the state was saved is unknown
         (docs/guarantee.md, Theorem 12).
+
+        Yields
+        ------
+        Checkpoint
+            What has changed since the last checkpoint.
+
+        Raises
+        ------
+        MechanismMoved
+            If a step is under way, or one was interrupted.
+
+        Examples
+        --------
+        >>> from littlestone.classes.sets import Points
+        >>> from littlestone.learners.dpsoa import DPSOA
+        >>> learner = DPSOA(Points(), epsilon=1, delta=1e-6, horizon=1000)
+        >>> learner.learn_one("a", 1)
+        >>> with learner.checkpoint() as saved:
+        ...     print(saved.state["rounds"])
+        1
         """
         self._enter()
         runner = self._runner
-
-        def with_gate(gate: State) -> None:
+        with runner.gate.checkpoint() as gate:
             live: StateData = {
                 "rounds": self.rounds,
                 "null_rounds": self.null_rounds,
@@ -349,9 +405,8 @@ class PrivateLearner(ForwardOnly):
                 "trace": self._trace.get_state(),
             }
             memory, trace = runner.forest.unsaved(), self._trace.unsaved()
-            keep(Checkpoint(live, memory, self._unsaved_users(), self.releases, trace))
-
-        runner.gate.checkpoint(with_gate)
+            yield Checkpoint(live, memory, self._unsaved_users(), self.releases, trace)
+        # Not in a `finally`: after a block that raised, this learner must not take another step.
         self._under_way.release()
 
     def resume(self, saved: Checkpoint) -> None:

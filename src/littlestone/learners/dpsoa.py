@@ -250,6 +250,8 @@ class DPSOA(PrivateLearner):
     (1.0, 1e-09)-differential privacy, replace-one, per event
     """
 
+    plan: Plan
+
     def __init__(
         self,
         cls: HypothesisClass,

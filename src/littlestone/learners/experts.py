@@ -331,6 +331,8 @@ class PrivateExperts(EventLearner):
     (8.0, 0.0)-differential privacy, replace-one, per event
     """
 
+    plan: ExpertsPlan
+
     def __init__(
         self,
         cls: HypothesisClass,

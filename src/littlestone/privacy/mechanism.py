@@ -3,15 +3,16 @@
 Promises: such a mechanism (a spender) cannot be copied or pickled; it takes one step at a time,
 whatever the threads; and it works only in the process that made it, because a fork is a copy.
 `export` returns its state, for a store to move (live threshold noise included, draws made ahead
-never), and leaves the exporter unusable. `checkpoint` has its state kept and goes on, or, if
-keeping fails, is unusable too. The store has to see that a state is resumed once only: data can be
-copied.
+never), and leaves the exporter unusable. `checkpoint` has its state kept in a `with` block and goes
+on, or, if the block fails, is unusable too. The store has to see that a state is resumed once only:
+data can be copied.
 """
 
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, NoReturn, TypeAlias
 
@@ -107,12 +108,13 @@ class Mechanism(ForwardOnly, ABC):
             self._moved = True
             return self._state()
 
-    def checkpoint(self, keep: Callable[[State], None]) -> None:
-        """Pass the state to `keep`, then go on; if `keep` raises, this object goes no further."""
+    @contextmanager
+    def checkpoint(self) -> Iterator[State]:
+        """Yield the state to be kept by the `with` block; if it raises, this object is unusable."""
         with self._step:
-            # Nobody knows whether a `keep` that failed has kept: either state may be resumed.
+            # Nobody knows whether a block that failed has kept: either state may be resumed.
             self._moved = True
-            keep(self._state())
+            yield self._state()
             self._moved = False
 
     def resume(self, state: State) -> None:

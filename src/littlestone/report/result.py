@@ -9,12 +9,12 @@ from typing import Any
 
 from littlestone.data.blocks import BadRow
 from littlestone.display import library_version
-from littlestone.learners.dpsoa import DPSOA
-from littlestone.learners.experts import PrivateExperts
+from littlestone.learners.base import PrivateLearner
+from littlestone.learners.registry import LearnerChoice
 from littlestone.privacy.accounting import Guarantee
 from littlestone.report.html import Report
 from littlestone.store.releases_file import release_to_json
-from littlestone.store.run_config import AnyLearner, LearnerChoice, LearnRequest
+from littlestone.store.request import LearnRequest
 
 
 @dataclass
@@ -23,7 +23,7 @@ class RunResult:
 
     task: LearnRequest
     chosen: LearnerChoice
-    learner: AnyLearner
+    learner: PrivateLearner
     length: int | None
     bad_rows: list[BadRow] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -131,7 +131,7 @@ def report_of(outcome: RunResult) -> Report:
         null_rounds=learner.null_rounds,
         beyond_cap=learner.beyond_cap,
         bad_rows=outcome.private()["bad_rows"],
-        trees=0 if isinstance(learner, PrivateExperts) else learner.plan.trees,
+        trees=getattr(learner.plan, "trees", 0),
         releases=learner.releases,
         samples=learner.trace,
         plan=list(learner.plan.lines()),
@@ -153,9 +153,9 @@ def _adding(adds: bool, cap: int | None) -> str:
     return "disjoint epochs: counts once" if cap is None else f"counts for at most {cap} epochs"
 
 
-def ledger_rows(learner: AnyLearner) -> list[tuple[str, str, str, str]]:
+def ledger_rows(learner: PrivateLearner) -> list[tuple[str, str, str, str]]:
     """The ledger by mechanism: how often used, at what cost each, how that adds up."""
-    cap = learner.plan.cap if isinstance(learner, DPSOA) else None
+    cap = getattr(learner.plan, "cap", None)
     uses = Counter((event.mechanism, event.cost, event.epoch is None) for event in learner.ledger)
     return [
         (

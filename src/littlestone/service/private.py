@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Header, Query, Request
 from starlette.responses import Response
 
+from littlestone.learners.base import PrivateLearner
 from littlestone.learners.trace import Sample
 from littlestone.report.result import counts_of, ledger_rows
 from littlestone.service import schemas
@@ -13,7 +14,6 @@ from littlestone.service.limits import unavailable
 from littlestone.service.parsing import parse_block, rows_at_fault
 from littlestone.service.public import as_json
 from littlestone.service.schemas import BODIES, problems
-from littlestone.store.run_config import AnyLearner
 
 router = APIRouter()
 
@@ -92,7 +92,7 @@ async def trace(
 Seen = tuple[tuple[Sample, ...], dict[str, int], list[tuple[str, str, str, str]]]
 
 
-def _seen(learner: AnyLearner) -> Seen:
+def _seen(learner: PrivateLearner) -> Seen:
     """What there is to see of a learner, in values that do not change when it goes on."""
     counts = counts_of(learner.rounds, learner.null_rounds, learner.beyond_cap, learner.mistakes)
     return learner.trace, counts, ledger_rows(learner)

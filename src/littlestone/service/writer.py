@@ -14,9 +14,9 @@ from threading import Condition, Thread
 from typing import Any, NamedTuple, TypeVar
 
 from littlestone.data.blocks import Block
+from littlestone.learners.base import PrivateLearner
 from littlestone.privacy.accounting import Cost
 from littlestone.service.limits import Refused, unavailable
-from littlestone.store.run_config import AnyLearner
 from littlestone.store.store import (
     KeyConflict,
     KeyedBatch,
@@ -57,7 +57,7 @@ class PublicState(NamedTuple):
 class _Work(NamedTuple):
     """A batch to learn, a look at the learner, or word that the file is an old copy (None)."""
 
-    what: KeyedBatch | Callable[[AnyLearner], Any] | None
+    what: KeyedBatch | Callable[[PrivateLearner], Any] | None
     answer: "Future[Any]"
 
 
@@ -107,11 +107,11 @@ class Writer:
         """Have a block learned. The receipt is for what is on disk."""
         return self._put(KeyedBatch(block, key, digest))
 
-    def look(self, see: Callable[[AnyLearner], T]) -> "Future[T]":
+    def look(self, see: Callable[[PrivateLearner], T]) -> "Future[T]":
         """Look at the learner between two commits."""
         return self._put(see)
 
-    def _put(self, what: KeyedBatch | Callable[[AnyLearner], Any] | None) -> "Future[Any]":
+    def _put(self, what: KeyedBatch | Callable[[PrivateLearner], Any] | None) -> "Future[Any]":
         answer: Future[Any] = Future()
         with self._ready:
             if not self._stopped:

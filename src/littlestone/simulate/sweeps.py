@@ -17,10 +17,11 @@ from typing import Any, NamedTuple
 
 from littlestone.classes.base import HypothesisClass
 from littlestone.errors import BadClass, BadExample, TooLarge
+from littlestone.learners.recommend import make_learner
+from littlestone.learners.registry import LearnerTerms
 from littlestone.privacy.parameters import BadParameter
 from littlestone.simulate.adversaries import ADVERSARIES
 from littlestone.simulate.games import Mistakes, Transcript, play
-from littlestone.simulate.registry import is_vacuous, make_learner
 from littlestone.simulate.streams import Stream
 
 REFUSALS = (BadClass, BadExample, BadParameter, TooLarge)
@@ -176,13 +177,29 @@ def _played(cls: HypothesisClass, cell: Cell, given: Stream | None) -> tuple[Tra
         adversary = make(cls, cell.rounds, cell.seed, cell.noise)
     else:
         adversary = given
-    learner = make_learner(
-        cell.learner, cls, cell.epsilon, cell.delta, cell.rounds, cell.seed, cell.tolerance
+    terms = LearnerTerms(
+        cls=cls,
+        epsilon=cell.epsilon,
+        delta=cell.delta,
+        horizon=cell.rounds,
+        tolerance=cell.tolerance,
     )
+    learner = make_learner(cell.learner, terms, seed=cell.seed)
     game = play(
         learner, adversary, cell.rounds, name=cell.learner, opponent=cell.stream, seed=cell.seed
     )
     return game, is_vacuous(learner)
+
+
+def is_vacuous(learner: object) -> bool:
+    """Return whether a learner's plan says that its first rule will stand on every stream.
+
+    >>> from littlestone.classes.sets import Points
+    >>> terms = LearnerTerms(cls=Points(), epsilon=1, delta=1e-6, horizon=100)
+    >>> is_vacuous(make_learner("adaptive", terms, seed=7))
+    True
+    """
+    return bool(getattr(getattr(learner, "plan", None), "vacuous", False))
 
 
 LOWER_BOUND = {

@@ -22,14 +22,10 @@ from littlestone.classes.specs import parse_spec
 from littlestone.errors import LittlestoneError
 from littlestone.hypotheses.kinds import rule_from_json
 from littlestone.learners.base import ChangedState, Checkpoint, Release
+from littlestone.learners.registry import LearnerChoice, learner_choice_from_json
 from littlestone.learners.trace import Entry, Sample, Thinned
 from littlestone.privacy.accounting import PrivacyEvent
-from littlestone.store.run_config import (
-    REQUEST_TERMS,
-    LearnerChoice,
-    LearnRequest,
-    learner_choice_from_json,
-)
+from littlestone.store.request import REQUEST_TERMS, LearnRequest
 
 OLD_COPY = (
     "the file is an old copy: somebody has seen rules, or rounds, that it does not know. Learning "

@@ -13,17 +13,17 @@ import json
 import os
 import secrets
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from littlestone.classes.base import HypothesisClass
 from littlestone.classes.specs import parse_spec
-from littlestone.data.blocks import Block, Checksums, Start
-from littlestone.learners.base import Checkpoint, Release
+from littlestone.data.blocks import Block
+from littlestone.learners.base import Checkpoint, PrivateLearner, Release
 from littlestone.learners.dpsoa import Engine
+from littlestone.learners.registry import LearnerChoice, check_storable
 from littlestone.learners.tree import fresh_seed
 from littlestone.privacy.accounting import Cost, Guarantee
 from littlestone.privacy.mechanism import ForwardOnly, MechanismMoved
@@ -42,13 +42,7 @@ from littlestone.store.files import (
     serialized,
     wal_file,
 )
-from littlestone.store.run_config import (
-    AnyLearner,
-    LearnerChoice,
-    LearnRequest,
-    RemoteBlock,
-    learn_block,
-)
+from littlestone.store.request import LearnRequest, RemoteBlock, learn_block
 from littlestone.store.serialization import (
     OLD_COPY,
     BadStore,
@@ -59,6 +53,7 @@ from littlestone.store.serialization import (
     run_config_from_json,
     write,
 )
+from littlestone.store.sources import Source, source_from_json
 
 LONGEST_LOG = 16 << 20
 """Bytes to which the log of the file grows before it is folded in, which takes time."""
@@ -95,40 +90,6 @@ class KeyedBatch(NamedTuple):
     digest: bytes = b""
 
 
-class Source(NamedTuple):
-    """How far a file has been learned, and what its rows are recognised by.
-
-    Rows that are learned again (`--again`) are a source of their own: `original` is the number of
-    the first, and `repeat` counts from 1. `begun` is the round of the first row. `sums` are the
-    checksums of all rows that were learned, `tail` those of the rows from `start` on, and `marks`
-    those of the first 32, 64, 128, ... rows. `identity` tells whether another file has the name.
-    """
-
-    number: int
-    original: int
-    repeat: int
-    begun: int
-    name: str
-    identity: str | None = None
-    rows: int = 0
-    sums: Checksums = Checksums()
-    start: Start = Start(0)
-    tail: Checksums = Checksums()
-    marks: Mapping[int, Checksums] = MappingProxyType({})
-
-    def to_json(self) -> dict[str, Any]:
-        """As JSON data."""
-        marks = {str(rows): str(sums) for rows, sums in self.marks.items()}
-        return self._asdict() | {"sums": str(self.sums), "tail": str(self.tail), "marks": marks}
-
-
-def source_from_json(data: Mapping[str, Any]) -> Source:
-    """Read back what `Source.to_json` wrote."""
-    sums = {name: Checksums.from_text(data[name]) for name in ("sums", "tail")}
-    marks = {int(rows): Checksums.from_text(one) for rows, one in data["marks"].items()}
-    return Source(**{**data, **sums, "start": Start(*data["start"]), "marks": marks})
-
-
 class Published(NamedTuple):
     """The public side after the last commit."""
 
@@ -147,7 +108,7 @@ class Store(ForwardOnly):
         path: Path,
         db: sqlite3.Connection,
         about: RunConfig,
-        learner: AnyLearner,
+        learner: PrivateLearner,
         key: bytes,
     ) -> None:
         self.path, self.about, self.cls, self.learner = path, about, about.cls, learner
@@ -263,16 +224,13 @@ class Store(ForwardOnly):
 
     def _commit(self) -> None:
         """Write the learner and commit; only then is anything published."""
-
-        def keep(saved: Checkpoint) -> None:
+        with self.learner.checkpoint() as saved:
             public = self._public()
             _write(self._db, saved, self.learner, public)
             self._seal.write()
             self._db.execute("COMMIT")
             self._refuse_if_displaced()  # what was committed elsewhere is not acknowledged
-            self.published = public
-
-        self.learner.checkpoint(keep)
+        self.published = public
 
     def _fold_in(self) -> None:
         """Write the log into the file once it is long, and empty it.
@@ -440,12 +398,15 @@ def create(
         If the log of another learner lies there.
     BadClass
         If the class cannot be written to a file.
+    BadParameter
+        If the learner is not one that can be stored.
     FileExistsError
         If there is a file.
     """
     path = database_file(path)
     refuse_leftovers(path)
-    chosen.refuse_other_than_trees(engine)
+    check_storable(chosen)
+    chosen.check_engine(engine)
     cls = parse_spec(task.spec) if cls is None else cls
     seed = fresh_seed() if task.seed is None else task.seed
     terms = task.terms | {"horizon": chosen.plan.horizon}
@@ -453,18 +414,16 @@ def create(
     begun = json.dumps(about.to_json())
     learner = chosen.make(cls, seed, watched=True, noise=noise, engine=engine)
 
-    def keep(saved: Checkpoint) -> None:
-        def fill(db: sqlite3.Connection) -> None:
-            seal = Seal(db, key)
-            seal.watch()
-            rows = {"generation": "0", "begun": begun, "key": key.hex()}
-            db.executemany("INSERT INTO about VALUES (?, ?)", rows.items())
-            _write(db, saved, learner, _public_side(learner))
-            seal.write()
+    def fill(db: sqlite3.Connection) -> None:
+        seal = Seal(db, key)
+        seal.watch()
+        rows = {"generation": "0", "begun": begun, "key": key.hex()}
+        db.executemany("INSERT INTO about VALUES (?, ?)", rows.items())
+        _write(db, saved, learner, _public_side(learner))
+        seal.write()
 
+    with learner.checkpoint() as saved:
         put_in_place(path, serialized(fill))
-
-    learner.checkpoint(keep)
     return _opened(path, 0, lambda about: learner, key)
 
 
@@ -481,7 +440,7 @@ def open_store(
     not take the file back from another.
     """
 
-    def made(about: RunConfig) -> AnyLearner:
+    def made(about: RunConfig) -> PrivateLearner:
         make = about.chosen.make
         return make(about.cls, about.seed, watched=True, noise=noise, engine=engine)
 
@@ -491,7 +450,7 @@ def open_store(
 def _opened(
     path: Path,
     after: int | None,
-    made: Callable[[RunConfig], AnyLearner],
+    made: Callable[[RunConfig], PrivateLearner],
     begun_with: bytes | None = None,
 ) -> Store:
     """Open a file for writing; if a learner has just been begun there, it is that of its key."""
@@ -526,7 +485,7 @@ def is_condemned(db: sqlite3.Connection) -> bool:
 
 
 def _public_side(
-    learner: AnyLearner, guarantee: Guarantee | None = None, spent: Cost | None = None
+    learner: PrivateLearner, guarantee: Guarantee | None = None, spent: Cost | None = None
 ) -> Published:
     guarantee, spent = guarantee or learner.guarantee, spent or learner.spent
     said = f"epsilon {float(spent.epsilon):.4g}, delta {float(spent.delta):.3g}"
@@ -534,7 +493,7 @@ def _public_side(
 
 
 def _write(
-    db: sqlite3.Connection, saved: Checkpoint, learner: AnyLearner, public: Published
+    db: sqlite3.Connection, saved: Checkpoint, learner: PrivateLearner, public: Published
 ) -> None:
     told = json.dumps(public._replace(releases=())._asdict())
     write(db, saved, learner.ledger, told)

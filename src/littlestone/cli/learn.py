@@ -1,0 +1,161 @@
+"""Run `littlestone learn`: learn a rule from a stream of labelled rows, privately."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from littlestone.cli.options import (
+    AsJson,
+    CapOption,
+    Delta,
+    Epsilon,
+    LabelOption,
+    PrivateJson,
+    Seed,
+    Spec,
+    Tolerance,
+    UserOption,
+    WhichEngine,
+    WhichLearner,
+    WhichPlan,
+    given,
+)
+from littlestone.cli.terminal import plain_console, print_private, print_result, progress_bar
+from littlestone.learners.registry import check_name, storable_names
+from littlestone.privacy.parameters import BadParameter
+from littlestone.report.result import refuse_file
+from littlestone.store.request import LearnRequest
+
+EXAMPLE = (
+    "Example: littlestone learn events.csv --class rules:version,country --label failed "
+    "--epsilon 1 --delta 1e-7 --out releases.jsonl --report report.html"
+)
+
+
+def learn(
+    context: typer.Context,
+    file: Annotated[
+        str,
+        typer.Argument(
+            help="CSV, TSV, JSON lines or Parquet, plain or .gz; a folder of Parquet; - is stdin."
+        ),
+    ],
+    spec: Spec = None,
+    label: LabelOption = None,
+    epsilon: Epsilon = 1.0,
+    delta: Delta = 1e-6,
+    horizon: Annotated[
+        int | None, typer.Option(help="Rounds to plan for; by default the rows of the file.")
+    ] = None,
+    user: UserOption = None,
+    cap: CapOption = None,
+    tolerance: Tolerance = 0.0,
+    learner: WhichLearner = "auto",
+    plan: WhichPlan = "practical",
+    db: Annotated[
+        Path | None,
+        typer.Option(help="Keep the learner in this file, and go on from it. Private."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the releases here, as JSON lines. Public.")
+    ] = None,
+    report: Annotated[Path | None, typer.Option(help="Write an HTML report here. Private.")] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Stop at a bad row, outside the guarantee.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite --out and --report.")] = False,
+    format_: Annotated[
+        str | None, typer.Option("--format", help="csv, tsv, jsonl or parquet; else by name.")
+    ] = None,
+    private_json: PrivateJson = None,
+    complete: Annotated[
+        bool,
+        typer.Option("--complete", help="With --db: a last line without a line feed is a row."),
+    ] = False,
+    verify: Annotated[
+        bool,
+        typer.Option("--verify", help="With --db: check every row that was learned before."),
+    ] = False,
+    new_rows: Annotated[
+        bool,
+        typer.Option("--new-rows", help="With --db: no row of the file was learned before."),
+    ] = False,
+    again: Annotated[
+        bool,
+        typer.Option("--again", help="With --db: learn known rows once more; epsilon adds up."),
+    ] = False,
+    seed: Seed = None,
+    engine: WhichEngine = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Shards of the engine; as many as it has cores by default.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Learn a rule from a stream of labelled rows, privately: before each row a rule is published.
+
+    A row that cannot be read becomes a null round and keeps its place. What is printed on standard
+    output is public. The report, and what is printed under PRIVATE on standard error (mistakes,
+    null rounds), belong to the data owner. A second run on the same data spends again, unless
+    --db goes on with the first: then each row is learned once, and a file is recognised by its
+    rows, whatever its name. Then, too, a last line without a line feed waits for the next run: it
+    may be unfinished.
+    """
+    from littlestone.cli.learn_run import run
+    from littlestone.ray import redirect_output
+
+    if db is None or not db.exists():
+        asked = {"which --class of rules to learn": spec, "which column is the --label": label}
+        if missing := [what for what, said in asked.items() if said is None]:
+            raise BadParameter(f"say {', and '.join(missing)}")
+    check_name(learner, storable_names())
+    task = LearnRequest(
+        source=file,
+        spec=spec or "",
+        label=label or "",
+        epsilon=epsilon,
+        delta=delta,
+        horizon=horizon,
+        user=user,
+        cap=cap,
+        tolerance=tolerance,
+        learner=learner,
+        plan=plan,
+        seed=seed,
+        strict=strict,
+        format=format_,
+        out=out,
+        report=report,
+        private_json=private_json,
+        force=force,
+        engine=engine,
+        workers=workers,
+        given=given(context),
+        again=again,
+        new_rows=new_rows,
+        complete=complete,
+        verify=verify,
+    )
+    task.refuse_without_store(db)
+    refuse_file(private_json, force)
+    try:
+        with redirect_output(engine), progress_bar(Console(stderr=True)) as watch:
+            outcome = run(task, watch, db)
+    except KeyboardInterrupt:
+        typer.echo(_stopped(db), err=True)
+        raise typer.Exit(130) from None
+    if as_json:
+        typer.echo(json.dumps({"public": outcome.public()}, ensure_ascii=False))
+    else:
+        print_result(plain_console(), outcome)
+    sys.stdout.flush()
+    print_private(plain_console(stderr=True), outcome)
+
+
+def _stopped(db: Path | None) -> str:
+    if db is None:
+        return "stopped: what was released so far stands, and running again spends again"
+    return "stopped: what was learned is in the file; the same command goes on, each row once"

@@ -1,0 +1,271 @@
+"""Run a learner over a file, with a store or without: rows in, releases and a report out.
+
+Promises: what is wrong with the arguments or the shape of the file is said before anything is
+learned or written. A release is in its file before the next row is read. With a store, a row is
+learned once, however often the run was killed, and a release is in the store before it is in the
+releases file.
+"""
+
+import json
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from littlestone.classes.base import HypothesisClass
+from littlestone.classes.specs import parse_spec
+from littlestone.data.blocks import BadStream, Block
+from littlestone.data.readers import UNFINISHED, RowReader, is_parquet, open_rows
+from littlestone.learners.registry import LearnerChoice
+from littlestone.privacy.parameters import BadParameter
+from littlestone.ray import Ray, ray_of
+from littlestone.report.html import render_report
+from littlestone.report.result import RunResult, refuse_file, report_of, write_private
+from littlestone.store.files import refuse_leftovers
+from littlestone.store.releases_file import ReleasesFile
+from littlestone.store.request import LearnRequest, RemoteBlock, choose_learner, learn_block
+from littlestone.store.serialization import OldCopy
+from littlestone.store.sources import LARGEST_BLOCK, NewRows, Source, all_rows, recognised
+from littlestone.store.store import Store, create, open_store, read_store
+
+UNCHANGED = (
+    "the first rule stood to the end, with a --tolerance of 0: where some labels are wrong the "
+    "copies may never agree, so say beforehand what share of them you expect"
+)
+"""From public things only: the releases and the plan."""
+
+ProgressCallback = Callable[[RunResult], None]
+
+
+def run(task: LearnRequest, watch: ProgressCallback, db: Path | None = None) -> RunResult:
+    """Learn the rows of a file.
+
+    Parameters
+    ----------
+    task : LearnRequest
+        What is asked.
+    watch : Callable
+        Is told how it goes, after every part of the rows.
+    db : Path, optional
+        The store: made if there is none, and gone on with if there is.
+
+    Returns
+    -------
+    RunResult
+        How the run went.
+
+    Raises
+    ------
+    BadParameter
+        If the options conflict.
+    BadStream
+        If the file cannot be read as asked.
+    BadStore
+        If the store is another's, or the file is not what was learned.
+    """
+    cls = None
+    if db is not None and db.exists():
+        about = read_store(db).about
+        about.refuse_other(task, db)
+        # The store keeps the class itself: what a specification names may have changed since.
+        task, cls = replace(task, **about.terms), about.cls
+    elif db is not None:
+        refuse_leftovers(db)
+    cls = parse_spec(task.spec) if cls is None else cls
+    # A store goes on with its releases file; without one the file is written anew.
+    for path in (task.report, task.out if db is None else None):
+        refuse_file(path, task.force)
+    engine = engine_for(task)
+    notes: list[str] = []
+    with rows_of(task, cls, engine, stored=db is not None) as rows:
+        if db is None:
+            with noting(notes):
+                chosen = choose_learner(task, horizon_of(task, rows), cls)
+                watched = task.report is not None
+                learner = chosen.make(cls, task.seed, watched=watched, engine=engine)
+            outcome = RunResult(task, chosen, learner, rows.length, notes=notes)
+            _learn_rows(outcome, rows, None, watch)
+        else:
+            with noting(notes):
+                store = _open_or_create(db, task, cls, rows, engine)
+            with store:
+                chosen = store.about.chosen
+                outcome = RunResult(task, chosen, store.learner, chosen.plan.horizon, notes=notes)
+                _learn_rows(outcome, rows, store, watch)
+    _finish(outcome)
+    return outcome
+
+
+def _open_or_create(
+    path: Path, task: LearnRequest, cls: HypothesisClass, rows: RowReader[Any], engine: Ray | None
+) -> Store:
+    if path.exists():
+        return open_store(path, engine=engine)
+    chosen = choose_learner(task, horizon_of(task, rows), cls)
+    return create(path, task, chosen, cls=cls, engine=engine)
+
+
+def _learn_rows(
+    outcome: RunResult, rows: RowReader[Any], store: Store | None, watch: ProgressCallback
+) -> None:
+    """Learn what is new in a file, and publish each release before the next row is read."""
+    learner, notes, vacuous = outcome.learner, outcome.notes, vacuous_note(outcome.chosen)
+    notes += vacuous
+    with _releases_file(outcome, store) as file:
+        before, new = learner.rounds, _new_rows(outcome, rows, store, watch)
+        outcome.repeats = 1 if store is None else store.repeats
+        watch(outcome)
+        for block, reached in new:
+            _learn(outcome, store, block, reached)
+            # With a store only what is committed: the learner in memory may be ahead of it.
+            file.publish(learner.releases if store is None else store.published.releases)
+            outcome.repeats = 1 if store is None else store.repeats
+            watch(outcome)
+    if store is None:
+        if len(learner.releases) == 1 and not outcome.task.tolerance and not vacuous:
+            notes.append(UNCHANGED)
+    elif before and learner.rounds == before:
+        notes.append(f"no new rows: all of {rows.name} was learned before, nothing is spent again")
+    if store is not None and rows.unfinished:
+        notes.append(f"{rows.name}: {UNFINISHED}")
+
+
+def _new_rows(
+    outcome: RunResult, rows: RowReader[Any], store: Store | None, watch: ProgressCallback
+) -> Iterable[tuple[Block | RemoteBlock | None, Source | None]]:
+    """Return the rows to learn, each part with how far the file is learned then, for a store."""
+    task, learner = outcome.task, outcome.learner
+    if store is None:
+        return all_rows(rows, learner, outcome.bad_rows)
+
+    def tell(passing: str) -> None:
+        outcome.passing = passing
+        watch(outcome)
+
+    source = recognised(store.sources(), rows, task, rounds=learner.rounds, notes=outcome.notes)
+    return NewRows(rows, source, learner, verify=task.verify, bad=outcome.bad_rows, tell=tell)
+
+
+def _learn(
+    outcome: RunResult,
+    store: Store | None,
+    block: Block | RemoteBlock | None,
+    reached: Source | None,
+) -> None:
+    """Learn a part of the rows; with a store it is on disk afterwards."""
+    if store is not None and block is not None:
+        store.learn(block, source=reached)
+    elif block is not None:
+        learn_block(outcome.learner, block)
+    elif store is not None and reached is not None and reached not in store.sources():
+        store.keep_source(reached)  # the file has another name or place now
+
+
+@contextmanager
+def _releases_file(outcome: RunResult, store: Store | None) -> Iterator[ReleasesFile]:
+    """Open the releases file, with all that is published already in it."""
+    path, learner = outcome.task.out, outcome.learner
+    if store is None:
+        with ReleasesFile(path, str(learner.guarantee)) as file:
+            file.begin()
+            file.publish(learner.releases)
+            yield file
+        return
+    with ReleasesFile(path, store.guarantee_up_to, store.run) as file:
+        try:
+            file.catch_up(store.published.releases, store.refuse_if_taken)
+        except OldCopy:
+            # The store says so itself from here on, also where the releases file is not at hand.
+            store.condemn()
+            raise
+        yield file
+
+
+def engine_for(task: LearnRequest) -> Ray | None:
+    """Return where trees are to grow, if not here."""
+    if task.engine is not None:
+        return ray_of(task.engine, task.workers)
+    if task.workers is not None:
+        raise BadParameter("--workers requires --engine ray")
+    return None
+
+
+def rows_of(
+    task: LearnRequest, cls: HypothesisClass, engine: Ray | None, stored: bool = False
+) -> RowReader[Any]:
+    """Open the rows that a request is about; Parquet is read where the trees grow.
+
+    Parameters
+    ----------
+    task : LearnRequest
+        What is asked.
+    cls : HypothesisClass
+        The class, which says what columns are read.
+    engine : Ray, optional
+        Where the trees grow.
+    stored : bool
+        Find checksums on the way, and leave what is unfinished at the end of a text file for a
+        later run, unless the file is said to be complete.
+    """
+    if engine is not None and is_parquet(task.source, task.format):
+        from littlestone.ray.rows import open_remote_rows
+
+        return open_remote_rows(
+            engine,
+            task.source,
+            cls,
+            label=task.label,
+            user=task.user,
+            strict=task.strict,
+            summed=stored,
+        )
+    return open_rows(
+        task.source,
+        cls,
+        label=task.label,
+        user=task.user,
+        strict=task.strict,
+        format=task.format,
+        block_rows=LARGEST_BLOCK,
+        growing=stored and not task.complete,
+    )
+
+
+def horizon_of(task: LearnRequest, rows: RowReader[Any]) -> int:
+    """Return the rounds to plan for: what was said, or the rows of the file."""
+    if task.horizon is not None:
+        return task.horizon
+    if rows.length is None:
+        raise BadStream(
+            f"{rows.name}: how many rows will come is not known, and the plan depends on it: say "
+            "--horizon N. A guess made from the rows themselves would not be private"
+        )
+    return max(1, rows.length)
+
+
+@contextmanager
+def noting(notes: list[str]) -> Iterator[None]:
+    """Turn warnings into notes for the person."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    notes += [str(warning.message) for warning in caught]
+
+
+def vacuous_note(chosen: LearnerChoice) -> list[str]:
+    """Return what a plan says when it can do nothing."""
+    return [f"{value}; {why}" for what, value, why in chosen.plan.lines() if what == "vacuous"]
+
+
+def _finish(outcome: RunResult) -> None:
+    """Note that the horizon was passed, and write the report and the private figures."""
+    learner, task = outcome.learner, outcome.task
+    if learner.final is not None and learner.rounds > outcome.chosen.plan.horizon:
+        outcome.notes.append(learner.final)
+    if task.report is not None:
+        write_private(task.report, render_report(report_of(outcome)))
+    if task.private_json is not None:
+        private = json.dumps(outcome.private(), ensure_ascii=False)
+        write_private(task.private_json, private + "\n")

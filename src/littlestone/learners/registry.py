@@ -1,0 +1,363 @@
+"""Register every learner once: its name, plan, unit, and where it can be used.
+
+The command line, the store, the service, the adapters, `compare` and `audit` all make their
+learners here, so that the learner that is audited is the learner that runs. To add one, write its
+module and add an entry to `LEARNERS`.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+from littlestone.classes.base import HypothesisClass
+from littlestone.learners.adaptive import AdaptiveDPSOA, EveryRound, EveryRoundPlan
+from littlestone.learners.base import LearnerPlan, PrivateLearner
+from littlestone.learners.dpsoa import DPSOA, Engine
+from littlestone.learners.experts import ExpertsPlan, FirstRule, PrivateExperts
+from littlestone.learners.plan import Plan, plan_from_json
+from littlestone.learners.plan_table import plan_data_from_json
+from littlestone.learners.scores import why_unsupported
+from littlestone.learners.soa import SOA, Halving
+from littlestone.privacy.accounting import Unit
+from littlestone.privacy.noise import Noise
+from littlestone.privacy.parameters import BadParameter, Real
+
+AUTO = "auto"
+"""The name that stands for what `recommend` takes."""
+FIRST: FirstRule = "own"
+"""Experts begin with the class's own rule, as DPSOA does: where it is right, so are both."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnerTerms:
+    """Hold what a plan is made from. All of it is public.
+
+    Parameters
+    ----------
+    cls : HypothesisClass
+        The class that is learned.
+    epsilon, delta : Real
+        The privacy budget; learners without a delta leave it unused.
+    horizon : int
+        The number of rounds to plan for.
+    unit : {"event", "user"}
+        What is protected: one round, or all rounds of a user.
+    cap : int, optional
+        The rounds that count per user; later ones are null rounds.
+    tolerance : Real
+        The share of mistakes that causes no change of rule.
+    """
+
+    cls: HypothesisClass
+    epsilon: Real
+    delta: Real
+    horizon: int
+    unit: Unit = "event"
+    cap: int | None = None
+    tolerance: Real = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnerEntry:
+    """Describe a learner to everything that makes learners.
+
+    Parameters
+    ----------
+    learner : type
+        The class of the learner.
+    what : str
+        What it is, in a few words.
+    make : Callable
+        Makes the learner from the class, a plan, and keyword arguments of the constructor (`seed`,
+        `noise`, `watched`, `engine`, ...). Those that it has no use for, it leaves out.
+    make_plan : Callable, optional
+        Makes the plan from `LearnerTerms`. A learner without a plan is not private.
+    read_plan : Callable, optional
+        Reads a plan back from its JSON data.
+    units : tuple of {"event", "user"}
+        What it can protect.
+    needs_delta : bool
+        Whether its guarantee has a delta.
+    takes_tolerance : bool
+        Whether its plan has a tolerance.
+    takes_engine : bool
+        Whether it can work on a cluster: then it has `learn_remote`.
+    unsupported : Callable
+        Returns why it does not take a class, or None if it does.
+    storable : bool
+        Whether it is for use: kept in a store, served, and offered by `learn` and by the adapters
+        of River and scikit-learn. The others are for study, in `plan`, `compare` and `audit`.
+    """
+
+    learner: type
+    what: str
+    make: Callable[..., Any]
+    make_plan: Callable[[LearnerTerms], LearnerPlan] | None = None
+    read_plan: Callable[[Mapping[str, Any]], LearnerPlan] | None = None
+    units: tuple[Unit, ...] = ("event",)
+    needs_delta: bool = True
+    takes_tolerance: bool = False
+    takes_engine: bool = False
+    unsupported: Callable[[HypothesisClass], str | None] = lambda cls: None
+    storable: bool = False
+
+    @property
+    def private(self) -> bool:
+        """Return whether what it publishes is differentially private."""
+        return self.make_plan is not None
+
+    @property
+    def learner_name(self) -> str:
+        """Return the name of the learner's class, which a store keeps."""
+        return self.learner.__name__
+
+
+def _make_forest(cls: HypothesisClass, plan: Plan | None = None, **options: Any) -> DPSOA:
+    return DPSOA(cls, plan=plan, **options)
+
+
+def _make_experts(
+    cls: HypothesisClass,
+    plan: ExpertsPlan | None = None,
+    *,
+    first: FirstRule = FIRST,
+    watched: bool = False,
+    engine: None = None,
+    **options: Any,
+) -> PrivateExperts:
+    # Nothing is kept up to date for a watcher: all rules are scored at a firing only.
+    return PrivateExperts(cls, plan=plan, first=first, **options)
+
+
+def _make_every_round(
+    kind: type[AdaptiveDPSOA],
+    cls: HypothesisClass,
+    plan: EveryRoundPlan,
+    *,
+    watched: bool = False,
+    engine: None = None,
+    **options: Any,
+) -> AdaptiveDPSOA:
+    return kind(cls, plan.epsilon, plan.delta, plan.horizon, trees=plan.trees, **options)
+
+
+def _plan_forest(terms: LearnerTerms) -> Plan:
+    return Plan.practical(
+        terms.cls,
+        terms.epsilon,
+        terms.delta,
+        terms.horizon,
+        unit=terms.unit,
+        cap=terms.cap,
+        tolerance=terms.tolerance,
+    )
+
+
+def _plan_paper(terms: LearnerTerms) -> Plan:
+    return Plan.paper(terms.cls, terms.epsilon, terms.delta, terms.horizon)
+
+
+def _plan_experts(terms: LearnerTerms) -> ExpertsPlan:
+    return ExpertsPlan.practical(terms.cls, terms.epsilon, terms.horizon, tolerance=terms.tolerance)
+
+
+def _plan_every_round(terms: LearnerTerms) -> EveryRoundPlan:
+    return EveryRoundPlan.of(terms.epsilon, terms.delta, terms.horizon)
+
+
+LEARNERS: dict[str, LearnerEntry] = {
+    "dpsoa": LearnerEntry(
+        learner=DPSOA,
+        what="DP-SOA, the practical plan",
+        make=_make_forest,
+        make_plan=_plan_forest,
+        read_plan=plan_from_json,
+        units=("event", "user"),
+        takes_tolerance=True,
+        takes_engine=True,
+        storable=True,
+    ),
+    "dpsoa-paper": LearnerEntry(
+        learner=DPSOA,
+        what="DP-SOA, the paper's shape with the repairs",
+        make=_make_forest,
+        make_plan=_plan_paper,
+        read_plan=plan_from_json,
+        takes_engine=True,
+        storable=True,
+    ),
+    "experts": LearnerEntry(
+        learner=PrivateExperts,
+        what="private experts, for finite classes",
+        make=_make_experts,
+        make_plan=_plan_experts,
+        read_plan=partial(plan_data_from_json, ExpertsPlan),
+        needs_delta=False,
+        takes_tolerance=True,
+        unsupported=why_unsupported,
+        storable=True,
+    ),
+    "adaptive": LearnerEntry(
+        learner=AdaptiveDPSOA,
+        what="a release at every round (Theorem 4.2)",
+        make=partial(_make_every_round, AdaptiveDPSOA),
+        make_plan=_plan_every_round,
+        read_plan=partial(plan_data_from_json, EveryRoundPlan),
+    ),
+    "every-round": LearnerEntry(
+        learner=EveryRound,
+        what="the same with one forest, the naive baseline",
+        make=partial(_make_every_round, EveryRound),
+        make_plan=_plan_every_round,
+        read_plan=partial(plan_data_from_json, EveryRoundPlan),
+    ),
+    "soa": LearnerEntry(
+        learner=SOA,
+        what="the optimal learner, not private",
+        make=lambda cls, plan=None, **options: SOA(cls),
+        needs_delta=False,
+    ),
+    "halving": LearnerEntry(
+        learner=Halving,
+        what="majority vote, not private",
+        make=lambda cls, plan=None, **options: Halving(cls),
+        needs_delta=False,
+    ),
+}
+
+
+def learner_names(only: Callable[[LearnerEntry], bool] = lambda entry: True) -> list[str]:
+    """Return `auto` and the names of the learners for which `only` is true.
+
+    >>> learner_names(lambda entry: entry.storable)
+    ['auto', 'dpsoa', 'dpsoa-paper', 'experts']
+    """
+    return [AUTO, *(name for name, entry in LEARNERS.items() if only(entry))]
+
+
+def storable_names() -> list[str]:
+    """Return the names of the learners that are for use, and not for study only."""
+    return learner_names(lambda entry: entry.storable)
+
+
+def planned_names() -> list[str]:
+    """Return the names of the learners that have a plan: the private ones."""
+    return learner_names(lambda entry: entry.private)
+
+
+def check_name(name: str, names: Iterable[str]) -> None:
+    """Raise `BadParameter` if a learner's name is not among those that are offered.
+
+    Parameters
+    ----------
+    name : str
+        The name.
+    names : iterable of str
+        What is offered, such as `storable_names()`.
+    """
+    offered = list(names)
+    if name in offered:
+        return
+    if name in LEARNERS and LEARNERS[name].private:
+        raise BadParameter(
+            f"{name} is for study, with `plan`, `compare` and `audit`: use one of "
+            f"{', '.join(offered)}"
+        )
+    raise BadParameter(f"no learner is called {name!r}: there are {', '.join(offered)}")
+
+
+class LearnerChoice(NamedTuple):
+    """Hold a plan, the learner that it is for, and why that one.
+
+    Parameters
+    ----------
+    learner_name : str
+        The name of the learner's class.
+    plan : LearnerPlan
+        All of its constants.
+    why : str
+        The reason, in a sentence or two.
+    """
+
+    learner_name: str
+    plan: LearnerPlan
+    why: str
+
+    @property
+    def entry(self) -> LearnerEntry:
+        """Return what is registered of the learner."""
+        return _entry_of(self.learner_name)
+
+    def make(
+        self,
+        cls: HypothesisClass,
+        seed: int | None,
+        *,
+        watched: bool = False,
+        noise: Noise | None = None,
+        engine: Engine | None = None,
+    ) -> PrivateLearner:
+        """Return the learner, before its first round.
+
+        Parameters
+        ----------
+        cls : HypothesisClass
+            The class that is learned.
+        seed : int, optional
+            Fixes the random bits that are not secret.
+        watched : bool
+            Keep the votes of the trace up to date between firings.
+        noise : Noise, optional
+            The source of secret noise; the system's if not given.
+        engine : Engine, optional
+            Where the trees grow.
+
+        Raises
+        ------
+        BadParameter
+            If the learner has no use for an engine.
+        """
+        self.check_engine(engine)
+        made: PrivateLearner = self.entry.make(
+            cls, self.plan, seed=seed, watched=watched, noise=noise, engine=engine
+        )
+        return made
+
+    def check_engine(self, engine: Engine | None) -> None:
+        """Raise `BadParameter` if an engine is given to a learner that has no use for one."""
+        if engine is not None and not self.entry.takes_engine:
+            raise BadParameter(
+                f"--engine requires a learner with trees, and {self.learner_name} has none: leave "
+                "out --engine, or use --learner dpsoa"
+            )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the choice as JSON data; `learner_choice_from_json` reads it back."""
+        return {"learner": self.learner_name, "why": self.why, "plan": self.plan.to_json()}
+
+
+def check_storable(chosen: LearnerChoice) -> None:
+    """Raise `BadParameter` if the learner that was chosen is for study only."""
+    if not chosen.entry.storable:
+        raise BadParameter(
+            f"{chosen.learner_name} is for study, and cannot be stored: use one of "
+            f"{', '.join(storable_names())}"
+        )
+
+
+def _entry_of(learner_name: str) -> LearnerEntry:
+    """Return the first entry of a learner's class; entries of one class read the same plans."""
+    found = {e.learner_name: e for e in reversed(LEARNERS.values()) if e.private}
+    if learner_name not in found:
+        raise BadParameter(
+            f"no private learner is called {learner_name!r}: there are {', '.join(sorted(found))}"
+        )
+    return found[learner_name]
+
+
+def learner_choice_from_json(data: Mapping[str, Any]) -> LearnerChoice:
+    """Read back what `LearnerChoice.to_json` wrote."""
+    entry = _entry_of(data["learner"])
+    assert entry.read_plan is not None, "a private learner's plan can be read"
+    return LearnerChoice(data["learner"], entry.read_plan(data["plan"]), data["why"])

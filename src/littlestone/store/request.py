@@ -1,0 +1,198 @@
+"""Hold what a person asked of a stream, and choose the learner for it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from littlestone.classes.base import HypothesisClass
+from littlestone.classes.specs import parse_spec
+from littlestone.data.blocks import Block, RowSpan
+from littlestone.learners.base import PrivateLearner
+from littlestone.learners.dpsoa import RemoteRows
+from littlestone.learners.recommend import choose
+from littlestone.learners.registry import AUTO, LearnerChoice, LearnerTerms
+from littlestone.privacy.accounting import Unit
+from littlestone.privacy.parameters import BadParameter
+
+PlanName = Literal["practical", "paper"]
+REQUEST_TERMS = (
+    "spec", "label", "epsilon", "delta", "horizon", "user", "cap", "tolerance", "learner", "plan"
+)  # fmt: skip
+"""What a stored learner is begun with: said again, it must be the same."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnRequest:
+    """Hold what a person asked for: what to learn, with which budget, from where, to where.
+
+    Parameters
+    ----------
+    spec : str
+        The class of rules, as on the command line.
+    label : str
+        The column of labels.
+    epsilon, delta : float
+        The privacy budget.
+    source : str
+        The file with the rows; "-" is standard input.
+    horizon : int, optional
+        The rounds to plan for; by default the rows of the file.
+    user : str, optional
+        The column of users, if all rounds of a user are protected together.
+    cap : int, optional
+        The rounds that count per user; later ones are null rounds.
+    tolerance : float
+        The share of mistakes that causes no change of rule.
+    learner : str
+        The learner's name in the registry; "auto" takes what `recommend` does.
+    plan : {"practical", "paper"}
+        What the constants are chosen for; "paper" is the learner "dpsoa-paper".
+    seed : int, optional
+        Fixes the random bits that are not secret.
+    strict : bool
+        Stop at a row that cannot be read, which is outside the guarantee.
+    format : str, optional
+        The format of the file; else its name says it.
+    out : Path, optional
+        Where the releases are written. Public.
+    report, private_json : Path, optional
+        Where the HTML report and the private figures are written, for their owner only.
+    force : bool
+        Overwrite files that are there.
+    engine : str, optional
+        Where the trees grow: "ray", or "ray:ADDRESS".
+    workers : int, optional
+        Shards of the engine.
+    given : frozenset of str
+        The options that were given, and not left to their defaults.
+    again : bool
+        Learn rows that are in the store once more.
+    new_rows : bool
+        Take it that no row of the file was learned before.
+    complete : bool
+        Take the last line of the file as a row, though it has no line feed.
+    verify : bool
+        Check every row that was learned before.
+    """
+
+    spec: str
+    label: str
+    epsilon: float
+    delta: float
+    source: str = ""
+    horizon: int | None = None
+    user: str | None = None
+    cap: int | None = None
+    tolerance: float = 0.0
+    learner: str = AUTO
+    plan: PlanName = "practical"
+    seed: int | None = None
+    strict: bool = False
+    format: str | None = None
+    out: Path | None = None
+    report: Path | None = None
+    private_json: Path | None = None
+    force: bool = False
+    engine: str | None = None
+    workers: int | None = None
+    given: frozenset[str] = frozenset()
+    again: bool = False
+    new_rows: bool = False
+    complete: bool = False
+    verify: bool = False
+
+    def refuse_without_store(self, path: Path | None) -> None:
+        """Refuse options that are about what was learned before, where nothing is kept of it."""
+        options = ("again", "new_rows", "complete", "verify")
+        said = [f"--{name.replace('_', '-')}" for name in options if getattr(self, name)]
+        if said and path is None:
+            raise BadParameter(f"{said[0]} requires --db: without it every run begins anew")
+        if self.again and self.new_rows:
+            raise BadParameter("--again conflicts with --new-rows: rows are known, or they are not")
+
+    @property
+    def terms(self) -> dict[str, Any]:
+        """Return what a learner is begun with, which never changes afterwards."""
+        return {name: getattr(self, name) for name in REQUEST_TERMS}
+
+    @property
+    def unit(self) -> Unit:
+        """Return what is protected whole."""
+        return "event" if self.user is None else "user"
+
+
+def choose_learner(
+    task: LearnRequest, horizon: int, cls: HypothesisClass | None = None
+) -> LearnerChoice:
+    """Choose the learner for a request, and plan for it.
+
+    Parameters
+    ----------
+    task : LearnRequest
+        What is asked.
+    horizon : int
+        The rounds to plan for.
+    cls : HypothesisClass, optional
+        The class, if it has been read already.
+
+    Raises
+    ------
+    BadParameter
+        If options conflict, or the learner does not take them.
+    """
+    if task.cap is not None and task.user is None:
+        raise BadParameter("--cap requires --user: it limits the rounds of a user")
+    name, why = task.learner, "It was asked for."
+    if task.plan == "paper":
+        name, why = _paper(task), "The paper's plan is DPSOA's."
+    terms = LearnerTerms(
+        cls=parse_spec(task.spec) if cls is None else cls,
+        epsilon=task.epsilon,
+        delta=task.delta,
+        horizon=horizon,
+        unit=task.unit,
+        cap=task.cap,
+        tolerance=task.tolerance,
+    )
+    return choose(name, terms, why)
+
+
+def _paper(task: LearnRequest) -> str:
+    """Return the name of the learner with the paper's plan; refuse what it has no use for."""
+    paper = "dpsoa-paper"
+    if task.learner not in (AUTO, "dpsoa", paper):
+        raise BadParameter(f"--plan paper conflicts with --learner {task.learner}: it is for dpsoa")
+    if task.user is not None or task.tolerance:
+        raise BadParameter("--plan paper conflicts with --user and --tolerance: leave out --plan")
+    return paper
+
+
+class RemoteBlock(RowSpan, RemoteRows, Protocol):
+    """Describe consecutive rows that are on a cluster."""
+
+
+@runtime_checkable
+class RemoteLearner(Protocol):
+    """Describe a learner that can learn remote rows."""
+
+    def learn_remote(self, rows: RemoteRows) -> None:
+        """Learn remote rows, as if one by one."""
+
+
+def learn_block(learner: PrivateLearner, block: Block | RemoteBlock) -> None:
+    """Learn some rows; those that the class cannot read are null rounds.
+
+    Parameters
+    ----------
+    learner : PrivateLearner
+        The learner.
+    block : Block or RemoteBlock
+        The rows. Remote ones are for a learner that takes an engine.
+    """
+    if not isinstance(block, Block):
+        assert isinstance(learner, RemoteLearner), "an engine was checked when it was made"
+        learner.learn_remote(block)
+        return
+    # Users are read from the stream only where the plan protects them.
+    users: dict[str, Any] = {} if block.users is None else {"users": block.users}
+    learner.learn_many(block.columns, block.labels, bad_rows="null", **users)

@@ -1,0 +1,378 @@
+"""Recognise a file by its rows, so that a store learns each row once.
+
+A file is known by checksums of its rows, whatever its name and its format: the same rows under
+another name are not learned again unasked. Where the file can be read from a place on, only the
+last rows before that place are compared with what was learned.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from os.path import realpath
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from littlestone.data.blocks import BadRow, Block, Checksums, RowSpan, Start
+from littlestone.data.readers import RowReader
+from littlestone.learners.base import PrivateLearner
+from littlestone.store.request import LearnRequest, RemoteBlock
+from littlestone.store.serialization import BadStore
+
+FIRST_BLOCK, LARGEST_BLOCK = 4096, 65536
+MOST_BAD_ROWS = 20
+STANDARD_INPUT = "-"
+LEAST_MARK = 32
+"""Fewer rows that are equal are no sign that two sources are one, unless they are all."""
+LEAST_TAIL, MOST_TAIL = 4096, 1 << 18
+"""How many rows before the place that was reached are compared. Few rows are added to the rows that
+were compared before, so that a log that grows by a row at a time is checked by more than one."""
+
+
+class Source(NamedTuple):
+    """Record how far a file has been learned, and what its rows are recognised by.
+
+    Rows that are learned again (`--again`) are a source of their own: `original` is the number of
+    the first, and `repeat` counts from 1. `begun` is the round of the first row. `sums` are the
+    checksums of all rows that were learned, `tail` those of the rows from `start` on, and `marks`
+    those of the first 32, 64, 128, ... rows. `identity` tells whether another file has the name.
+    """
+
+    number: int
+    original: int
+    repeat: int
+    begun: int
+    name: str
+    identity: str | None = None
+    rows: int = 0
+    sums: Checksums = Checksums()
+    start: Start = Start(0)
+    tail: Checksums = Checksums()
+    marks: Mapping[int, Checksums] = MappingProxyType({})
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON data; `source_from_json` reads it back."""
+        marks = {str(rows): str(sums) for rows, sums in self.marks.items()}
+        return self._asdict() | {"sums": str(self.sums), "tail": str(self.tail), "marks": marks}
+
+
+def source_from_json(data: Mapping[str, Any]) -> Source:
+    """Read back what `Source.to_json` wrote."""
+    sums = {name: Checksums.from_text(data[name]) for name in ("sums", "tail")}
+    marks = {int(rows): Checksums.from_text(one) for rows, one in data["marks"].items()}
+    return Source(**{**data, **sums, "start": Start(*data["start"]), "marks": marks})
+
+
+def parts(block: Block | RemoteBlock, rounds: int) -> Iterator[Block | RemoteBlock]:
+    """Yield a block in parts: short ones while the stream is young, so that there is progress.
+
+    Remote rows come in such parts.
+
+    Parameters
+    ----------
+    block : Block or RemoteBlock
+        The rows.
+    rounds : int
+        How many rounds were learned before them.
+    """
+    if not isinstance(block, Block):
+        yield from [block] if len(block) else []
+        return
+    start = 0
+    while start < len(block):
+        stop = start + min(max(FIRST_BLOCK, rounds + start), LARGEST_BLOCK)
+        yield block.part(start, stop)
+        start = stop
+
+
+def recognised(
+    sources: list[Source],
+    rows: RowReader[Any],
+    task: LearnRequest,
+    *,
+    rounds: int,
+    notes: list[str],
+) -> Source:
+    """Return the source that a file is, if its rows were learned before; otherwise a new one.
+
+    The rule, which docs/limits.md tells too: a file is a known source if its first rows are the
+    rows that were learned of that source, as far as both go and up to the first block. Under
+    another name at least 32 rows must agree, or all rows of both.
+
+    Parameters
+    ----------
+    sources : list of Source
+        What was learned before.
+    rows : RowReader
+        The file. Its first block is looked at.
+    task : LearnRequest
+        What is asked: `again` to learn known rows once more, `new_rows` to recognise no rows under
+        another name, nor others under this one.
+    rounds : int
+        How many rounds were learned before.
+    notes : list of str
+        Is told if the file is known under another name.
+
+    Raises
+    ------
+    BadStore
+        If the file has a known name and other rows, or fewer rows than were learned; or if there is
+        nothing to learn again.
+    """
+    # A pipe has no name that could be found again.
+    name = STANDARD_INPUT if rows.identity(0) is None else realpath(task.source)
+    number = max([0, *(source.number for source in sources)]) + 1
+    new = Source(number, number, 1, rounds + 1, name)
+    if task.new_rows:
+        return _begun_before(sources, rows, name, notes) or new
+    known = _known(sources, rows, name)
+    if task.again:
+        return _again(sources, known, new, rows.name)
+    if known is None:
+        return new
+    if known.name != name:
+        notes.append(
+            f"{rows.name} begins with the rows of {_told(known.name)}, of which {known.rows:,} "
+            "were learned: it is taken for the same source, and only what comes after them is "
+            "learned. If none of its rows was learned before, say --new-rows; to learn them once "
+            "more, --again"
+        )
+    return known if name == STANDARD_INPUT else known._replace(name=name)
+
+
+def _known(sources: list[Source], rows: RowReader[Any], name: str) -> Source | None:
+    """Return the source that begins with the same rows, if there is one.
+
+    One of that name is preferred to others, and one with more rows to one with fewer.
+    """
+    named = [source for source in sources if source.name == name != STANDARD_INPUT]
+    firsts = [source for source in sources if source.repeat == 1 and source.rows]
+    alike = [one for one in firsts if _agrees(one, rows, name)]
+    if alike:
+        found = max(alike, key=lambda source: (source.name == name, source.rows))
+        if rows.is_whole and len(rows.beginning) < found.rows:
+            _refuse_shorter(found, rows, name)
+        return found
+    if named:
+        raise BadStore(
+            f"{rows.name}: its first {named[-1].rows:,} rows are not those that were learned: the "
+            f"file has changed. {_OTHERWISE}"
+        )
+    return None
+
+
+def _begun_before(
+    sources: list[Source], rows: RowReader[Any], name: str, notes: list[str]
+) -> Source | None:
+    """Return the source of this name that begins with the same rows, if there is one.
+
+    Then `--new-rows` began it and was interrupted, and the same command is given again.
+    """
+    alike = [
+        source
+        for source in sources
+        if source.repeat == 1
+        and source.name == name != STANDARD_INPUT
+        and source.rows >= LEAST_MARK
+        and not (rows.is_whole and len(rows.beginning) < source.rows)
+        and _agrees(source, rows, name)
+    ]
+    if not alike:
+        return None
+    found = max(alike, key=lambda source: source.rows)
+    notes.append(
+        f"{rows.name}: its first {found.rows:,} rows were learned under this name before, so only "
+        "what comes after them is new. To learn them once more, say --again; if they are other "
+        "rows that happen to be equal, give the file another name"
+    )
+    return found
+
+
+def _agrees(source: Source, rows: RowReader[Any], name: str) -> bool:
+    """Return whether a file begins with the rows of a source."""
+    first = rows.beginning
+    count, sums = source.rows, source.sums
+    if count > len(first):
+        count = max((mark for mark in source.marks if mark <= len(first)), default=0)
+        sums = source.marks.get(count, Checksums())
+    if source.name == name != STANDARD_INPUT:
+        is_enough = count > 0
+    else:
+        is_all = rows.is_whole and len(first) == source.rows and name != STANDARD_INPUT
+        is_enough = count >= LEAST_MARK or is_all
+    return is_enough and first.part(0, count).sums() == sums
+
+
+def _refuse_shorter(source: Source, rows: RowReader[Any], name: str) -> None:
+    count = len(rows.beginning)
+    if source.name == name:
+        raise BadStore(
+            f"{rows.name} has {count:,} rows, and {source.rows:,} of it were learned before: the "
+            f"file has changed. {_OTHERWISE}"
+        )
+    raise BadStore(
+        f"{rows.name} begins as {_told(source.name)} does and has {count:,} rows, and "
+        f"{source.rows:,} of that were learned before: it seems to be a part of it. If none of its "
+        "rows was learned before, say --new-rows; to learn them once more, name the whole and say "
+        "--again"
+    )
+
+
+_OTHERWISE = (
+    "Put it back as it was; or, if none of its rows was learned before (a log that was begun anew),"
+    " say --new-rows"
+)
+
+
+def _again(sources: list[Source], known: Source | None, new: Source, name: str) -> Source:
+    """Return the source to go on with when rows are to be learned once more.
+
+    It is the last repetition if that was interrupted, otherwise the next.
+    """
+    if known is None:
+        raise BadStore(f"{name} was not learned before: leave out --again")
+    *_, last = (source for source in sources if source.original == known.original)
+    if last.repeat > 1 and last.rows < known.rows:
+        return last
+    return new._replace(original=known.original, repeat=last.repeat + 1)
+
+
+def _told(name: str) -> str:
+    return "standard input" if name == STANDARD_INPUT else name
+
+
+def all_rows(
+    rows: RowReader[Any], learner: PrivateLearner, bad: list[BadRow]
+) -> Iterator[tuple[Block | RemoteBlock, None]]:
+    """Yield all rows of a file, in parts, with no place to go on from: nothing is stored.
+
+    Parameters
+    ----------
+    rows : RowReader
+        The file.
+    learner : PrivateLearner
+        Learns each part before the next is asked for.
+    bad : list of BadRow
+        Collects the first rows that cannot be read. Private.
+    """
+    for block in rows:
+        for part in parts(block, learner.rounds):
+            yield part, None
+        note_bad_rows(bad, block)
+
+
+def note_bad_rows(bad: list[BadRow], block: RowSpan) -> None:
+    """Keep the first few rows that could not be read, for the data owner."""
+    bad += block.bad[: MOST_BAD_ROWS - len(bad)]
+
+
+class NewRows:
+    """Iterate over the rows of a file that were not learned yet, after checking those that were.
+
+    Each part comes with how far the file is read then. When the rows that were learned before have
+    been found the same, that place comes once without rows.
+
+    A pipe, another file in the place of the known one, and `--verify` are read as a whole.
+
+    Parameters
+    ----------
+    rows : RowReader
+        The file.
+    source : Source
+        How far it was learned.
+    learner : PrivateLearner
+        Learns each part before the next is asked for.
+    verify : bool
+        Check every row that was learned before.
+    bad : list of BadRow
+        Collects the first new rows that cannot be read. Private.
+    tell : Callable
+        Is told how far the rows that were learned before have been passed over.
+
+    Raises
+    ------
+    BadStore
+        If the file has changed.
+    """
+
+    def __init__(
+        self,
+        rows: RowReader[Any],
+        source: Source,
+        learner: PrivateLearner,
+        *,
+        verify: bool,
+        bad: list[BadRow],
+        tell: Callable[[str], None],
+    ) -> None:
+        self._rows, self._source, self._learner = rows, source, learner
+        self._bad, self._tell = bad, tell
+        known = rows.identity(source.rows)
+        same_file = known is not None and known == source.identity
+        self._seeks = same_file and not verify
+        self._marks = _marks_of(rows.beginning)
+        self._row, self._start, self._tail = 0, Start(0), Checksums()
+
+    def __iter__(self) -> Iterator[tuple[Block | RemoteBlock | None, Source]]:
+        rows, source, found = self._rows, self._source, Checksums()
+        expected = source.tail if self._seeks else source.sums
+        for whole in self._blocks():
+            old = max(0, min(len(whole), source.rows - self._row))
+            if old:
+                found += self._pass(whole.part(0, old))
+                self._tell(f"{self._row:,} of {source.rows:,} rows checked")
+                if self._row == source.rows:
+                    self._tell("")
+                    if found != expected:
+                        raise BadStore(
+                            f"{rows.name}: its first {source.rows:,} rows are not those that were "
+                            f"learned: the file has changed. {_OTHERWISE}"
+                        )
+                    if rows.identity(0) is not None:
+                        yield None, self._reached(source.sums)
+            else:
+                note_bad_rows(self._bad, whole)
+            sums = source.sums
+            for part in parts(whole.part(old, len(whole)), self._learner.rounds):
+                sums += self._pass(part)
+                yield part, self._reached(sums)
+            source = self._source = self._source._replace(sums=sums)
+        if self._row < source.rows:
+            raise BadStore(
+                f"{rows.name} has {self._row:,} rows, and {source.rows:,} of it were learned "
+                f"before: the file has changed. {_OTHERWISE}"
+            )
+
+    def _blocks(self) -> Iterator[Any]:
+        start = self._source.start
+        if not self._seeks:
+            return iter(self._rows)
+        self._row = start.row
+        return self._rows.after(start, lambda done, of: self._tell(f"{done / of:.0%} unpacked"))
+
+    def _pass(self, part: RowSpan) -> Checksums:
+        """Go past some rows, and return their checksums."""
+        sums = part.sums()
+        # A tail is begun anew at long parts only: many short ones are compared together.
+        is_long = len(part) >= LEAST_TAIL or self._row - self._start.row > MOST_TAIL
+        if is_long or not self._tail:
+            self._start, self._tail = part.start(self._row), Checksums()
+        self._tail += sums
+        self._row += len(part)
+        return sums
+
+    def _reached(self, sums: Checksums) -> Source:
+        return self._source._replace(
+            identity=self._rows.identity(self._row),
+            rows=self._row,
+            sums=sums,
+            start=self._start,
+            tail=self._tail,
+            marks=self._marks,
+        )
+
+
+def _marks_of(beginning: RowSpan) -> dict[int, Checksums]:
+    """Return the checksums of the first 32, 64, 128, ... rows."""
+    marks, count = dict[int, Checksums](), LEAST_MARK
+    while count <= len(beginning):
+        marks[count] = beginning.part(0, count).sums()
+        count *= 2
+    return marks

@@ -1,0 +1,207 @@
+"""The registry of learners: every entrance makes the same learner, and an entry tells the truth."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import littlestone as ls
+from littlestone.audit.runs import AuditTarget
+from littlestone.classes.specs import parse_spec
+from littlestone.cli import compare_run
+from littlestone.cli.main import app
+from littlestone.learners.recommend import choose, make_learner
+from littlestone.learners.registry import (
+    LEARNERS,
+    LearnerTerms,
+    learner_choice_from_json,
+    learner_names,
+)
+from littlestone.privacy.parameters import BadParameter
+from littlestone.simulate.sweeps import run_cell
+from littlestone.store.request import LearnRequest, choose_learner
+from littlestone.store.store import create, open_store
+
+pytestmark = pytest.mark.filterwarnings("ignore:delta")
+
+EPSILON, DELTA, HORIZON, SEED = 2.0, 1e-6, 500, 3
+SPECS = {"points:x": "dpsoa", "thresholds:x:0:9": "experts"}
+PRIVATE = [name for name, entry in LEARNERS.items() if entry.private]
+
+
+def terms(cls: ls.HypothesisClass, **more: Any) -> LearnerTerms:
+    return LearnerTerms(cls=cls, epsilon=EPSILON, delta=DELTA, horizon=HORIZON, **more)
+
+
+def request(spec: str, learner: str = "auto", **more: Any) -> LearnRequest:
+    return LearnRequest(
+        spec=spec, label="y", epsilon=EPSILON, delta=DELTA, learner=learner, seed=SEED, **more
+    )
+
+
+def through_store(spec: str, path: Path) -> Any:
+    asked = request(spec)
+    create(path, asked, choose_learner(asked, HORIZON)).close()
+    with open_store(path) as store:
+        return store.learner
+
+
+def through_sklearn(spec: str, path: Path) -> Any:
+    sklearn = pytest.importorskip("littlestone.sklearn")
+    cls = parse_spec(spec.replace(":x", ":x0"))
+    model = sklearn.PrivateClassifier(cls, EPSILON, DELTA, HORIZON, seed=SEED)
+    return model.fit([[1], [2]], [0, 1]).learner_
+
+
+def through_river(spec: str, path: Path) -> Any:
+    river = pytest.importorskip("littlestone.river")
+    cls = parse_spec(spec)
+    if SPECS[spec] == "experts":
+        return river.PrivateExperts(cls, EPSILON, HORIZON, seed=SEED).learner
+    return river.DPSOA(cls, EPSILON, DELTA, HORIZON, seed=SEED).learner
+
+
+def through_audit(spec: str, path: Path) -> Any:
+    plan: Any = choose_learner(request(spec, SPECS[spec]), HORIZON).plan
+    return AuditTarget(SPECS[spec], parse_spec(spec), plan, SEED)()
+
+
+ENTRANCES: dict[str, Callable[[str, Path], Any]] = {
+    "learn": lambda spec, path: choose_learner(request(spec), HORIZON).make(parse_spec(spec), SEED),
+    "learn by name": lambda spec, path: choose_learner(request(spec, SPECS[spec]), HORIZON).make(
+        parse_spec(spec), SEED
+    ),
+    "store": through_store,
+    "compare": lambda spec, path: make_learner("auto", terms(parse_spec(spec)), seed=SEED),
+    "compare by name": lambda spec, path: make_learner(
+        SPECS[spec], terms(parse_spec(spec)), seed=SEED
+    ),
+    "audit": through_audit,
+    "scikit-learn": through_sklearn,
+    "River": through_river,
+}
+
+
+@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("entrance", ENTRANCES)
+def test_every_entrance_makes_the_same_learner(entrance: str, spec: str, tmp_path: Path) -> None:
+    cls = parse_spec(spec)
+    expected = ls.recommend(cls, EPSILON, DELTA, HORIZON).make()
+    made = ENTRANCES[entrance](spec, tmp_path / "run.db")
+    assert type(made) is type(expected)
+    plans = [learner.plan.to_json() for learner in (made, expected)]
+    for plan in plans:
+        plan.pop("made_for", None)  # scikit-learn's column has another name
+    assert plans[0] == plans[1]
+    own = expected.releases[0].rule
+    assert str(made.releases[0].rule).replace("x0", "x") == str(own)
+    assert own == cls.hypothesis(cls.start())
+    if SPECS[spec] == "experts":
+        drawn = ls.PrivateExperts(cls, EPSILON, HORIZON, first="drawn", seed=SEED)
+        assert drawn.hypothesis != own, "with this seed the test could not fail"
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_an_entry_tells_the_truth(name: str, tmp_path: Path) -> None:
+    entry, cls = LEARNERS[name], ls.Thresholds(0, 9, column="x")
+    chosen = choose(name, terms(cls))
+    assert learner_choice_from_json(json.loads(json.dumps(chosen.to_json()))) == chosen
+    made = chosen.make(cls, SEED, watched=True)
+    assert type(made) is entry.learner
+    assert made.guarantee.unit in entry.units
+    assert (made.guarantee.delta > 0) == entry.needs_delta
+    assert hasattr(made, "learn_remote") == entry.takes_engine
+    for asked, taken in (
+        ({"unit": "user"}, "user" in entry.units),
+        ({"tolerance": 0.1}, entry.takes_tolerance),
+    ):
+        if taken:
+            assert choose(name, terms(cls, **asked)).plan != chosen.plan
+        else:
+            with pytest.raises(BadParameter, match=f"{name} "):
+                choose(name, terms(cls, **asked))
+    begin = request("thresholds:x:0:9", name)
+    if entry.storable:
+        create(tmp_path / "run.db", begin, chosen).close()
+    else:
+        with pytest.raises(BadParameter, match="cannot be stored: use one of auto, dpsoa"):
+            create(tmp_path / "run.db", begin, chosen)
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_an_entry_knows_which_classes_its_learner_takes(name: str) -> None:
+    for cls in (ls.Points("x"), ls.Thresholds(0, 9, column="x")):
+        if LEARNERS[name].unsupported(cls) is None:
+            make_learner(name, terms(cls), seed=SEED)
+        else:
+            with pytest.raises(ls.TooLarge):
+                make_learner(name, terms(cls), seed=SEED)
+
+
+def test_what_has_no_plan_is_not_private_and_is_not_planned_for() -> None:
+    cls = ls.Thresholds(0, 9)
+    for name in set(LEARNERS) - set(PRIVATE):
+        assert "not private" in str(make_learner(name, terms(cls)).guarantee)
+        with pytest.raises(BadParameter, match=f"no learner is called '{name}'"):
+            choose(name, terms(cls))
+    with pytest.raises(BadParameter, match="no learner is called 'oracle': there are auto, dpsoa"):
+        make_learner("oracle", terms(cls))
+    with pytest.raises(BadParameter, match="no private learner is called 'SOA'"):
+        learner_choice_from_json({"learner": "SOA", "plan": {}, "why": ""})
+
+
+@pytest.fixture
+def contributed(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The learner that CONTRIBUTING.md shows how to write, registered."""
+    text = Path(__file__).parents[2].joinpath("CONTRIBUTING.md").read_text(encoding="utf-8")
+    found = re.search(r"```python\n(from dataclasses import replace\n.*?)```", text, re.DOTALL)
+    assert found, "CONTRIBUTING.md has lost its example"
+    before = dict(LEARNERS)
+    exec(found[1], {"__name__": "contributed"})
+    (name,) = set(LEARNERS) - set(before)
+    yield name
+    LEARNERS.clear()
+    LEARNERS.update(before)
+
+
+def invoked(*arguments: object) -> str:
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert done.exit_code == 0, (done.output, done.exception)
+    return done.stdout
+
+
+def test_a_contributed_learner_runs_in_learn_plan_and_compare(
+    contributed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert contributed in learner_names()
+    events = tmp_path / "events.csv"
+    events.write_text("x,y\n" + "".join(f"{n % 10},{int(n % 10 >= 7)}\n" for n in range(400)))
+    spec = "thresholds:x:0:9"
+    asked = ["learn", events, "--class", spec, "--label", "y", "--learner", contributed]
+    for more in ([], ["--db", tmp_path / "run.db"], ["--db", tmp_path / "run.db"]):
+        public = json.loads(invoked(*asked, *more, "--epsilon", 4, "--json"))["public"]
+        assert (public["learner"], public["rounds"]) == ("EagerExperts", 400)
+        assert len(public["releases"]) > 1
+    assert "EagerExperts" in invoked("show", tmp_path / "run.db")
+    plans = [
+        json.loads(invoked("plan", spec, "--horizon", 400, "--learner", name, "--json"))
+        for name in (contributed, "experts")
+    ]
+    assert plans[0]["learner"] == "EagerExperts"
+    assert plans[0]["plan"]["threshold"] == plans[1]["plan"]["threshold"] // 2
+
+    def in_this_process(classes: Any, stream: Any, cells: Any, workers: int) -> Iterator[Any]:
+        """Workers import the registry afresh: a learner that is in a module is there, too."""
+        for cell in cells:
+            yield run_cell(classes[cell.cls], cell, stream)
+
+    monkeypatch.setattr(compare_run, "_run", in_this_process)
+    table = invoked(
+        "compare", "--class", spec, "--learners", f"{contributed},soa", "--streams", "iid",
+        "--rounds", 300, "--seeds", 1,
+    )  # fmt: skip
+    assert re.search(rf"iid +300 +1 {contributed} +\d", table), table
