@@ -77,11 +77,6 @@ def best_event(ordering: Worlds, cutting: Worlds, delta: float) -> OutcomeSet:
         The runs that choose where to cut.
     delta
         The delta claimed.
-
-    Returns
-    -------
-    OutcomeSet
-        The event.
     """
 
     def worth(found: tuple[OutcomeSet, int, int]) -> float:
@@ -311,11 +306,6 @@ def audit_runs(
         How many processes run; all processors if left out.
     watch
         Called with the number of runs made so far, of twice `runs`, or four times with a control.
-
-    Returns
-    -------
-    Audit
-        What was found.
     """
     if runs < 4:
         raise BadParameter(f"an audit needs at least 4 runs in each world, not {runs}")
@@ -352,11 +342,6 @@ def measured(
         How many processes run.
     watch
         Called with the number of runs made so far.
-
-    Returns
-    -------
-    Measured
-        The event and its counts.
     """
     one, other = in_both_worlds(make, pair, runs, workers, watch)
     quarter, half = runs // 4, runs // 2

@@ -23,11 +23,6 @@ def binomial_tail(count: int, runs: int, p: float) -> float:
     p
         The probability of one.
 
-    Returns
-    -------
-    float
-        The probability.
-
     Examples
     --------
     >>> round(at_least(2, 3, 0.5), 12)
@@ -77,11 +72,6 @@ def lower_bound(count: int, runs: int, miss: float) -> float:
     miss
         The probability with which the bound may be wrong.
 
-    Returns
-    -------
-    float
-        The bound.
-
     Examples
     --------
     >>> round(lower(10, 10, 0.05), 4)  # 0.05 ** (1 / 10)
@@ -105,11 +95,6 @@ def upper_bound(count: int, runs: int, miss: float) -> float:
         In how many runs.
     miss
         The probability with which the bound may be wrong.
-
-    Returns
-    -------
-    float
-        The bound.
     """
     return 1 - lower_bound(runs - count, runs, miss)
 
@@ -119,6 +104,8 @@ def epsilon_bound(likely: int, unlikely: int, runs: int, delta: float, confidenc
 
     Any (epsilon, delta) has P <= e^epsilon Q + delta; P is bounded from below and Q from above,
     each at half of what the confidence leaves.
+
+    A bound below zero shows nothing.
 
     Parameters
     ----------
@@ -132,11 +119,6 @@ def epsilon_bound(likely: int, unlikely: int, runs: int, delta: float, confidenc
         The delta claimed.
     confidence
         The confidence of the bound.
-
-    Returns
-    -------
-    float
-        The bound; below zero nothing is shown.
 
     Examples
     --------
@@ -165,11 +147,6 @@ def approximate_epsilon_bound(
         The delta claimed.
     confidence
         The confidence of the bound.
-
-    Returns
-    -------
-    float
-        About the bound.
 
     Examples
     --------
@@ -207,11 +184,6 @@ def power(p: float, q: float, runs: int, claimed: float, delta: float, confidenc
         The delta claimed.
     confidence
         The confidence of the bound.
-
-    Returns
-    -------
-    float
-        The probability.
 
     Examples
     --------
@@ -253,11 +225,6 @@ def separation(p: float, q: float, claimed: float) -> float:
         The probability where it is unlikely.
     claimed
         The epsilon claimed.
-
-    Returns
-    -------
-    float
-        The separation.
 
     Examples
     --------

@@ -105,11 +105,6 @@ def law(
         Where kept noise is cut off.
     noise
         How draws fork.
-
-    Returns
-    -------
-    dict
-        The probability of each outcome.
     """
     total: defaultdict[Outcome, float] = defaultdict(float)
     pending: list[list[int]] = [[]]
@@ -156,11 +151,6 @@ def transcripts(
         Where kept noise is cut off.
     only
         The one transcript to follow, if only its probability is wanted.
-
-    Returns
-    -------
-    dict
-        The probability of each transcript.
     """
     frontier: dict[EnumeratedTranscript, dict[str, float]] = {(): {"null": 1.0}}
     for number in range(horizon):
@@ -234,11 +224,6 @@ def largest_loss(one: Mapping[T, float], other: Mapping[T, float]) -> float:
         The law in one world.
     other
         The law in the other.
-
-    Returns
-    -------
-    float
-        The loss.
     """
     if not one and not other:
         raise ArithmeticError("no outcome was reached: nothing would be compared")
@@ -262,11 +247,6 @@ def delta_at(epsilon: float, one: Mapping[T, float], other: Mapping[T, float]) -
         The law in one world.
     other
         The law in the other.
-
-    Returns
-    -------
-    float
-        The delta.
     """
     there = sum(max(0.0, p - math.exp(epsilon) * other.get(o, 0.0)) for o, p in one.items())
     back = sum(max(0.0, q - math.exp(epsilon) * one.get(o, 0.0)) for o, q in other.items())
@@ -287,11 +267,6 @@ def epsilon_at(delta: float, one: Mapping[T, float], other: Mapping[T, float]) -
         The law in one world.
     other
         The law in the other.
-
-    Returns
-    -------
-    float
-        The epsilon.
 
     Examples
     --------
@@ -322,11 +297,6 @@ def laplace_mass(k: int, scale: Fraction) -> float:
         The value.
     scale
         The scale of the noise.
-
-    Returns
-    -------
-    float
-        The probability.
     """
     return math.tanh(1 / (2 * scale)) * math.exp(-abs(k) / scale)
 
@@ -341,11 +311,6 @@ def laplace_law(scale: Fraction, width: int) -> list[tuple[int, float]]:
         The scale of the noise.
     width
         The largest size of a value.
-
-    Returns
-    -------
-    list
-        Values and probabilities.
     """
     return [(k, laplace_mass(k, scale)) for k in range(-width, width + 1)]
 
@@ -360,11 +325,6 @@ def geometric_law(scale: Fraction, width: int) -> list[tuple[int, float]]:
         The scale of the noise.
     width
         The largest value.
-
-    Returns
-    -------
-    list
-        Values and probabilities.
     """
     a = math.exp(-1 / scale)
     return [(k, (1 - a) * a**k) for k in range(width + 1)]
@@ -380,11 +340,6 @@ def laplace_tail(margin: int, scale: Fraction) -> tuple[float, float]:
         The gap.
     scale
         The scale of the noise.
-
-    Returns
-    -------
-    tuple of float
-        The probabilities.
     """
     a = math.exp(-1 / scale)
     if margin >= 1:
@@ -402,11 +357,6 @@ def geometric_tail(margin: int, scale: Fraction) -> tuple[float, float]:
         The gap.
     scale
         The scale of the noise.
-
-    Returns
-    -------
-    tuple of float
-        The probabilities.
     """
     if margin <= 0:
         return 1.0, 0.0

@@ -90,11 +90,6 @@ def gate_of_two(
         The threshold, as a function of (age, refusals).
     check_every
         The rounds from one check to the next.
-
-    Returns
-    -------
-    MistakesGate
-        The gate.
     """
     return MistakesGate(
         noise,
@@ -118,11 +113,6 @@ def small_experts(monitor: Fraction, selector: Fraction, rounds: int) -> Finding
         The selector's epsilon.
     rounds
         The number of rounds.
-
-    Returns
-    -------
-    Finding
-        The largest loss.
     """
     width = CUTOFF * math.ceil(1 / monitor)
     laws = {
@@ -153,11 +143,6 @@ def extremal_experts(monitor: Fraction, selector: Fraction, restarted: bool = Tr
         The selector's epsilon.
     restarted
         False is a fault: scores never forget, so that the round speaks at a second firing too.
-
-    Returns
-    -------
-    Finding
-        The loss.
     """
     fires = 1 if restarted else 2
     unit = math.ceil(1 / monitor)
@@ -240,11 +225,6 @@ def every_check(epsilon: Fraction, delta: Fraction, releases: int) -> Finding:
         What is claimed.
     releases
         How many releases there are.
-
-    Returns
-    -------
-    Finding
-        The largest loss.
     """
     first = EveryCheck(
         ScriptedNoise({}), epsilon=epsilon, delta=delta, releases=releases, published=OLD
@@ -305,11 +285,6 @@ def epochs_gate(
         The scale of its monitor's noise.
     selector
         Its selector.
-
-    Returns
-    -------
-    iterator of Finding
-        What was found.
     """
     name, unit = "epochs gate", math.ceil(scale)
     length = 3 if unit <= 2 else 2
@@ -352,11 +327,6 @@ def votes_gate(
         The scales of its threshold noise and its query noise.
     selector
         Its selector.
-
-    Returns
-    -------
-    iterator of Finding
-        What was found.
     """
     lift, query = (math.ceil(scale) for scale in scales)
     high = 14 * query
@@ -419,11 +389,6 @@ def enumerated(
         The plan.
     watch
         Called with each finding as it comes.
-
-    Returns
-    -------
-    Enumeration
-        What was found.
     """
     findings: list[Finding] = []
     notes, several = _enumerated(plan)

@@ -72,11 +72,6 @@ def law_of(gaps: list[int], sizes: list[int], rate: Fraction) -> list[float]:
         How many candidates each group has.
     rate
         What a unit of score adds to the logarithm of a weight.
-
-    Returns
-    -------
-    list of float
-        The probabilities.
     """
     ends = ends_of(gaps, sizes, rate)
     return [(end - start) / 2**64 for start, end in zip([0, *ends], ends, strict=False)]
@@ -93,11 +88,6 @@ def ends_of(gaps: list[int], sizes: list[int], rate: Fraction) -> list[int]:
         How many candidates each group has.
     rate
         What a unit of score adds to the logarithm of a weight.
-
-    Returns
-    -------
-    list of int
-        The ends.
     """
     ends = []
     for group in range(len(gaps)):
@@ -152,17 +142,14 @@ def fixed_rows(rows: tuple[Row, ...]) -> SmallStream:
 def reacting_rows(seed: int, replaced: int | None = None) -> SmallStream:
     """Return rows that depend on everything released before.
 
+    The rows are the same in both worlds but for the replaced round.
+
     Parameters
     ----------
     seed
         The seed of the rows.
     replaced
         The round that is replaced, if one is.
-
-    Returns
-    -------
-    RowReader
-        The rows, the same but for the replaced round.
     """
 
     def row(past: EnumeratedTranscript) -> Row:
@@ -192,11 +179,6 @@ def epochs(rows: SmallStream, restarted: bool = True) -> World:
         The rows. A row is a mistake unless it speaks for the published key.
     restarted
         False is a fault: the forest then keeps the rows of earlier epochs.
-
-    Returns
-    -------
-    World
-        What each check reads.
     """
 
     def world(past: EnumeratedTranscript) -> tuple[object, ...]:
@@ -221,11 +203,6 @@ def forest(rows: SmallStream, trees: int = 2) -> World:
         The rows.
     trees
         How many trees there are; they vote for OLD at first.
-
-    Returns
-    -------
-    World
-        What each check reads.
     """
 
     def world(past: EnumeratedTranscript) -> tuple[object, ...]:
@@ -260,11 +237,6 @@ def experts(
         fault.
     epsilon
         What a draw spends.
-
-    Returns
-    -------
-    World
-        What each check reads.
     """
 
     def world(past: EnumeratedTranscript) -> tuple[object, ...]:
@@ -354,11 +326,6 @@ def worst(mechanism: str, family: str, claim: Cost, pairs: Iterable[Pair[Outcome
         What is claimed.
     pairs
         The laws of neighbours.
-
-    Returns
-    -------
-    Finding
-        The largest loss.
     """
     epsilon = delta = 0.0
     for one, other in pairs:
@@ -380,11 +347,6 @@ def at_one(mechanism: str, family: str, claim: Cost, laws: Iterable[Laws]) -> Fi
         What is claimed; its epsilon is used.
     laws
         The probabilities of one transcript in two worlds, for each pair.
-
-    Returns
-    -------
-    Finding
-        The largest loss.
     """
     losses = [largest_loss(*pair) for pair in laws if pair[0] or pair[1]]
     return Finding(mechanism, family, Cost(claim.epsilon), max(losses, default=0.0), 0.0)
@@ -401,11 +363,6 @@ def mistakes_monitor(make: Make, epsilon: Fraction, cap: int = 1) -> Iterator[Fi
         What it claims to cost.
     cap
         The rounds of one user.
-
-    Returns
-    -------
-    iterator of Finding
-        What was found.
     """
     name, claim, unit = "mistakes monitor", Cost(epsilon), math.ceil(cap / epsilon)
     length = 5 if unit == 1 else 3
@@ -458,11 +415,6 @@ def sparse_vector(
         How often it may fire.
     scales
         The scales of its threshold noise and its query noise.
-
-    Returns
-    -------
-    iterator of Finding
-        What was found.
     """
     name, claim = "sparse vector", Cost(epsilon)
     lift, query = (math.ceil(scale) for scale in scales)
@@ -501,11 +453,6 @@ def selection(selector: Selector[Votes], claim: Cost) -> Iterator[Finding]:
         The selector.
     claim
         What it claims to cost.
-
-    Returns
-    -------
-    iterator of Finding
-        What was found.
     """
     unit = math.ceil(2 / claim.epsilon)
     lead = 100 * unit
@@ -548,11 +495,6 @@ def counting(counts: Sequence[int], thresholds: Sequence[int]) -> World:
         What each check reads.
     thresholds
         The threshold of each check.
-
-    Returns
-    -------
-    World
-        The world.
     """
     return lambda past: (counts[len(past)], thresholds[len(past)])
 

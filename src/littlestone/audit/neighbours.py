@@ -45,6 +45,8 @@ LONGEST_STREAM = 2000
 def for_forests(cls: HypothesisClass, plan: Plan, seed: int) -> list[Neighbours]:
     """Return neighbours for DPSOA.
 
+    Votes at the threshold of twice the epsilon, at that of the epsilon, and a vote alone.
+
     Parameters
     ----------
     cls
@@ -53,11 +55,6 @@ def for_forests(cls: HypothesisClass, plan: Plan, seed: int) -> list[Neighbours]
         The plan.
     seed
         The seed of the forest.
-
-    Returns
-    -------
-    list of Neighbours
-        With votes at the threshold of twice the epsilon, at that of the epsilon, and a vote alone.
 
     Raises
     ------
@@ -104,11 +101,6 @@ def flip_label(stream: Sequence[Row], at: int) -> tuple[Row, ...]:
         The rows.
     at
         The index of the row.
-
-    Returns
-    -------
-    tuple
-        The rows.
     """
     x, y = stream[at]
     return (*stream[:at], (x, not y), *stream[at + 1 :])
@@ -202,11 +194,6 @@ def initial_forest(cls: HypothesisClass, plan: Plan, seed: int) -> Forest:
         The plan.
     seed
         The seed of the forest.
-
-    Returns
-    -------
-    Forest
-        The forest.
     """
     return Forest(cls, plan.shapes, seed, root=plan.root, replant=plan.replant)
 
@@ -240,11 +227,6 @@ def user_routes(plan: Plan, numbers: list[int]) -> Routes:
         The plan.
     numbers
         The numbers of the rounds.
-
-    Returns
-    -------
-    array
-        One route a round.
     """
     if plan.unit == "user":
         return user_numbers(numbers, len(numbers))
@@ -274,11 +256,6 @@ def mistaken_examples(cls: HypothesisClass, rule: Hypothesis) -> Iterator[Row]:
         The class.
     rule
         Its first rule.
-
-    Returns
-    -------
-    iterator of Row
-        The examples.
     """
     points = list(cls.finite_core()[1])
     for _ in range(KINDS):
@@ -310,11 +287,6 @@ def with_a_null_round(rule: Hypothesis, rows: Sequence[Row], every: int = 1) -> 
         The stream.
     every
         The rounds from one check to the next.
-
-    Returns
-    -------
-    Neighbours
-        The pair.
 
     Raises
     ------
@@ -361,11 +333,6 @@ def for_experts(cls: HypothesisClass, plan: ExpertsPlan, seed: int) -> list[Neig
         The plan.
     seed
         The seed of the first rule.
-
-    Returns
-    -------
-    list of Neighbours
-        One pair.
 
     Examples
     --------
@@ -434,11 +401,6 @@ def for_every_round(cls: HypothesisClass, plan: EveryRoundPlan) -> list[Neighbou
         The class.
     plan
         The plan.
-
-    Returns
-    -------
-    list of Neighbours
-        One pair.
     """
     surprise = next(iter(mistaken_examples(cls, first_rule(cls))), None)
     if surprise is None:

@@ -126,11 +126,6 @@ def in_both_worlds(
         How many processes run.
     watch
         Called with the number of runs made so far.
-
-    Returns
-    -------
-    tuple of list
-        What each run published, by world.
     """
     found: tuple[list[Seen], list[Seen]] = ([], [])
     with ProcessPoolExecutor(workers or os.cpu_count(), get_context("spawn")) as pool:
@@ -162,11 +157,6 @@ def published(learner: AuditedLearner, rows: Sequence[Row], pair: Neighbours) ->
         The rows.
     pair
         The pair that they are of.
-
-    Returns
-    -------
-    tuple of Firing
-        All that was made public.
     """
     firings: list[FiringRecord] = []
     uses, releases = _uses(learner), len(learner.releases)
@@ -266,17 +256,14 @@ def twice(plan: AnyPlan) -> AnyPlan:
 def critical_votes(plan: Plan, times: int = 1) -> int:
     """Return the votes at which one more or less is seen best.
 
+    With so many votes a leader is released about as often as not.
+
     Parameters
     ----------
     plan
         The plan.
     times
         The selector spends so many times its epsilon, and half of that is claimed.
-
-    Returns
-    -------
-    int
-        The votes: a leader is then named about as often as not.
     """
     epsilon, delta = times * float(plan.epsilon_selector), float(plan.delta_selector)
     selection = Selection(SELECTORS[plan.selector], epsilon, delta)

@@ -75,11 +75,6 @@ class Draw:
             What is added.
         by
             What it is divided by.
-
-        Returns
-        -------
-        int
-            The quotient.
         """
         if self.low is None or self.high is None:
             raise TypeError("an unbounded draw has no finite number of quotients")

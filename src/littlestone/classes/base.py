@@ -67,17 +67,14 @@ class HypothesisClass(Protocol):
     def learn(self, state: VersionSpace, x: object, y: object) -> VersionSpace:
         """Return the state after a mistake.
 
+        Returns `INCONSISTENT` if no rule of the class fits any more.
+
         Parameters
         ----------
         state : VersionSpace
             The state before.
         x, y : object
             The example and its label, which the rule of `state` got wrong.
-
-        Returns
-        -------
-        VersionSpace
-            The state after; `INCONSISTENT` if no rule of the class fits any more.
 
         Raises
         ------
@@ -93,15 +90,12 @@ class HypothesisClass(Protocol):
     def disagreement(self, one: Hypothesis, other: Hypothesis) -> object:
         """Return a distinguishing example: one to which two rules give different labels.
 
+        The class can read the example.
+
         Parameters
         ----------
         one, other : Hypothesis
             Different rules, such as the learner publishes.
-
-        Returns
-        -------
-        object
-            An example that the class can read.
         """
         ...
 
@@ -118,11 +112,6 @@ class HypothesisClass(Protocol):
             The rule.
         X : object
             The batch.
-
-        Returns
-        -------
-        Mask
-            One label for each example.
         """
         return rule.predict(X)
 
@@ -264,11 +253,6 @@ def learn_row(
         The example.
     y : bool
         Its label, which the rule of `state` got wrong.
-
-    Returns
-    -------
-    tuple of (State, Hypothesis or None)
-        The state after, and its rule.
     """
     try:
         after = cls.learn(state, x, y)
@@ -288,11 +272,6 @@ def predict_row(rule: Hypothesis, x: object) -> bool:
         The rule.
     x : object
         The example.
-
-    Returns
-    -------
-    bool
-        The label.
     """
     try:
         return bool(rule(x))
@@ -316,11 +295,6 @@ def predict_rows(cls: HypothesisClass, rule: Hypothesis, batch: Batch) -> Mask:
         The rule.
     batch : KeyedBatch
         The examples.
-
-    Returns
-    -------
-    Mask
-        One label for each row.
     """
     try:
         return cls.predict(rule, batch)
@@ -334,17 +308,14 @@ def predict_rows(cls: HypothesisClass, rule: Hypothesis, batch: Batch) -> Mask:
 def disagreement_of(cls: HypothesisClass, one: Hypothesis, other: Hypothesis) -> list[object]:
     """Return a distinguishing example of two rules in a list, empty where the class finds none.
 
+    The list has at most one example.
+
     Parameters
     ----------
     cls : HypothesisClass
         The class.
     one, other : Hypothesis
         Different rules.
-
-    Returns
-    -------
-    list of object
-        At most one example.
     """
     try:
         x = cls.disagreement(one, other)
@@ -398,11 +369,6 @@ def distinguishing_example(one: Hypothesis, other: Hypothesis, column: Column = 
     column : str, optional
         The column of the example if the rules mention none.
 
-    Returns
-    -------
-    object
-        An example to which the rules give different labels.
-
     Raises
     ------
     TooLarge
@@ -427,17 +393,14 @@ def distinguishing_example(one: Hypothesis, other: Hypothesis, column: Column = 
 def distinguishes(x: object, one: Hypothesis, other: Hypothesis) -> bool:
     """Return whether two rules can read an example and give it different labels.
 
+    False also where a rule raises.
+
     Parameters
     ----------
     x : object
         The example.
     one, other : Hypothesis
         The rules.
-
-    Returns
-    -------
-    bool
-        False also where a rule raises.
     """
     try:
         return one(x) != other(x)

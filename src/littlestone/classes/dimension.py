@@ -70,11 +70,6 @@ def paths(tree: MistakeTree, before: Path = ()) -> Iterator[tuple[Path, Hypothes
         The tree.
     before : Path
         What to put in front of each path.
-
-    Returns
-    -------
-    iterator of (Path, Hypothesis)
-        The paths, from left to right.
     """
     if isinstance(tree, Leaf):
         yield before, tree.rule
@@ -113,11 +108,6 @@ def draw(tree: MistakeTree, levels: int = 6) -> str:
         The tree.
     levels : int
         The depth below which subtrees are left out.
-
-    Returns
-    -------
-    str
-        The drawing, a line for each node and leaf.
 
     Examples
     --------
@@ -198,11 +188,6 @@ def tabulate(hypotheses: Sequence[Hypothesis], points: Sequence[object]) -> Tabl
         The rules; of those that agree on every point the first is kept.
     points : sequence of object
         The examples.
-
-    Returns
-    -------
-    Table
-        The labels.
 
     Raises
     ------
@@ -299,11 +284,6 @@ class Shattering:
         depth : int
             The depth, 0 or more.
 
-        Returns
-        -------
-        bool
-            Whether the dimension is at least `depth`.
-
         Raises
         ------
         TooLarge
@@ -364,11 +344,6 @@ class Shattering:
             A bitmask over hypotheses, with `at_least(space, depth)`.
         depth : int
             The depth, 1 or more.
-
-        Returns
-        -------
-        int
-            The index of a point.
         """
         return next(
             point
@@ -379,17 +354,14 @@ class Shattering:
     def tree(self, space: int, depth: int) -> MistakeTree:
         """Return a mistake tree of this depth that a version space shatters.
 
+        The hypothesis of each path is at its leaf.
+
         Parameters
         ----------
         space : int
             A bitmask over hypotheses, with `at_least(space, depth)`.
         depth : int
             The depth, 0 or more.
-
-        Returns
-        -------
-        MistakeTree
-            The tree, with the hypothesis of each path at its leaf.
         """
         if depth == 0:
             return Leaf(self._table.hypotheses[(space & -space).bit_length() - 1])

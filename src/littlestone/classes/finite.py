@@ -265,11 +265,6 @@ def explicit(cls: HypothesisClass, vote: Vote) -> FiniteClass:
     vote : {"soa", "halving", "first"}
         How the version space predicts.
 
-    Returns
-    -------
-    FiniteClass
-        The same hypotheses.
-
     Raises
     ------
     TooLarge

@@ -234,11 +234,6 @@ def shallowest(low: int, high: int, size: int) -> int:
     size : int
         The number of indices.
 
-    Returns
-    -------
-    int
-        An index from `low` to `high`.
-
     Examples
     --------
     >>> shallowest(0, 15, 16), shallowest(3, 6, 16), shallowest(5, 5, 16)
@@ -271,11 +266,6 @@ def nearest(low: int, high: int, claim: int, size: int) -> int:
         The index to search from, below `size`.
     size : int
         The number of indices.
-
-    Returns
-    -------
-    int
-        An index from `low` to `high`.
 
     Examples
     --------

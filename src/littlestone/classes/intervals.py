@@ -121,15 +121,12 @@ class Intervals(OnGrid, HypothesisClass):
     def rule(self, first: int, last: int) -> Hypothesis:
         """Return the rule whose positives are the points from one index to another.
 
+        There is no limit at an end of the grid.
+
         Parameters
         ----------
         first, last : int
             The indices of the first and the last positive point.
-
-        Returns
-        -------
-        Hypothesis
-            The interval, without a limit at an end of the grid.
         """
         low = self.grid[first] if first > 0 else None
         high = self.grid[last + 1] if last + 1 < self.grid.count else None

@@ -99,11 +99,6 @@ def same_class(one: HypothesisClass, other: HypothesisClass) -> bool:
     ----------
     one, other : HypothesisClass
         Classes of littlestone, or unions and complements of them.
-
-    Returns
-    -------
-    bool
-        Whether their JSON is the same.
     """
     # The text tells 1 from True and 1.0, and calls NaN equal to itself: `==` does neither.
     first, second = (json.dumps(class_to_json(cls), sort_keys=True) for cls in (one, other))

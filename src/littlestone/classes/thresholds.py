@@ -196,6 +196,8 @@ def binned(
 ) -> Thresholds | Bins:
     """Return a class of thresholds for a numeric column, at given edges or between equal bins.
 
+    Returns `Thresholds` if the bins are equal and their width has an exact decimal, else `Bins`.
+
     Parameters
     ----------
     column : str or None
@@ -206,11 +208,6 @@ def binned(
         The public range. A number below it is in the lowest bin, one above it in the highest.
     bins : int, optional
         The number of bins of equal width, at least 2.
-
-    Returns
-    -------
-    Thresholds or Bins
-        `Thresholds` if the bins are equal and their width has an exact decimal, else `Bins`.
 
     Raises
     ------

@@ -98,10 +98,6 @@ class EveryRoundPlan(PlanTable):
         trees : int, optional
             The trees of each forest; chosen if not given.
 
-        Returns
-        -------
-        EveryRoundPlan
-
         Raises
         ------
         BadParameter
@@ -172,17 +168,14 @@ class EveryRoundPlan(PlanTable):
 def rounds_to_reach(some: int, trees: int) -> int | None:
     """Return the expected rounds, rounded up, until `some` of the trees are hit (coupon collector).
 
+    Returns None if there are fewer than `some` trees.
+
     Parameters
     ----------
     some : int
         How many trees are to be hit.
     trees : int
         The number of trees; each round goes to one of them at random.
-
-    Returns
-    -------
-    int or None
-        None if there are fewer than `some` trees.
 
     Examples
     --------
@@ -237,27 +230,11 @@ class EveryRoundRunner:
         return {"mistakes": self.mistakes}
 
     def load_state(self, live: StateData, releases: Sequence[Release]) -> None:
-        """Load the runner's own state; gate and prefix are loaded already.
-
-        Parameters
-        ----------
-        live : StateData
-            What `get_state` returned.
-        releases : Sequence of Release
-            Everything published so far.
-        """
+        """Load the runner's own state; gate and prefix are loaded already."""
         self.mistakes, self.rule = live["mistakes"], releases[-1].rule
 
     def advance(self, rounds: RoundBatch, start: int, stop: int) -> None:
-        """Learn the rounds from `start` up to `stop`, one after the other.
-
-        Parameters
-        ----------
-        rounds : RoundBatch
-            A batch of rounds that contains them.
-        start, stop : int
-            Round numbers; `stop` is not included.
-        """
+        """Learn the rounds from `start` up to `stop`, one after the other."""
         near = rounds.here()
         for number in range(start, stop):
             one = near.between(number, number + 1)
@@ -266,19 +243,7 @@ class EveryRoundRunner:
             self.pass_one(number)
 
     def advance_one(self, number: int, x: object, y: bool, route: int) -> None:
-        """Learn one round.
-
-        Parameters
-        ----------
-        number : int
-            The number of the round.
-        x : object
-            The example.
-        y : bool
-            The label.
-        route : int
-            What routes the round to a tree.
-        """
+        """Learn one round."""
         batch = as_batch([x], kinds_of(self._cls))
         self._learn(Rounds(batch, np.array([y]), np.array([number]), np.array([route])))
         self.pass_one(number)

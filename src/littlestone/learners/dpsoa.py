@@ -53,22 +53,7 @@ class GrownForest(EpochState[Mapping[bytes, int]], Voters, Protocol):
     """Describe a forest, wherever its trees are."""
 
     def learn(self, batch: Batch, answers: Mask, routes: Numbers) -> Iterable[VoteChange]:
-        """Learn a batch of rounds.
-
-        Parameters
-        ----------
-        batch : KeyedBatch
-            The examples.
-        answers : Mask
-            Their labels.
-        routes : Numbers
-            What routes each to a tree.
-
-        Returns
-        -------
-        Iterable of VoteChange
-            The changes of votes, in the order of the rows.
-        """
+        """Learn a batch of rounds."""
 
 
 class Engine(Protocol):
@@ -103,10 +88,6 @@ class Engine(Protocol):
             What happens when a tree's root is reached.
         replant : bool
             Whether dead trees are replaced.
-
-        Returns
-        -------
-        GrownForest
         """
 
 
@@ -118,25 +99,7 @@ class LocalEngine:
     def create_forest(
         self, cls: HypothesisClass, leaves: Sequence[int], seed: int, root: Root, replant: bool
     ) -> Forest:
-        """Create a forest in this process.
-
-        Parameters
-        ----------
-        cls : HypothesisClass
-            The class that is learned.
-        leaves : Sequence of int
-            The leaves of each tree: powers of two.
-        seed : int
-            Fixes the random bits.
-        root : {"learns", "dies"}
-            What happens when a tree's root is reached.
-        replant : bool
-            Whether dead trees are replaced.
-
-        Returns
-        -------
-        Forest
-        """
+        """Create a forest in this process."""
         return Forest(cls, leaves, seed, root=root, replant=replant)
 
 
@@ -191,10 +154,6 @@ class RemoteRows(Protocol):
             The number of the first round.
         within : Mask or None
             The rows within a user's cap; the others are null rounds. None: no cap.
-
-        Returns
-        -------
-        RoundBatch
         """
 
     def null_rounds(self, within: Mask | None) -> int:

@@ -99,11 +99,6 @@ class FixedSharePrior:
         ----------
         rate
             A mistake divides a rule's weight by exp(rate).
-
-        Returns
-        -------
-        array of int64
-            What each rule's score is lowered by.
         """
         nats = np.log(self._weights.max() / self._weights)
         penalties: npt.NDArray[np.int64] = np.round(nats / float(rate)).astype(np.int64)
@@ -185,11 +180,6 @@ class ExpertsPlan(PlanTable):
             The number of rounds.
         tolerance
             The share of mistakes that causes no change.
-
-        Returns
-        -------
-        ExpertsPlan
-            The plan.
 
         Raises
         ------
@@ -274,11 +264,6 @@ def mistakes_to_outweigh(epsilon: float, spread: float) -> int:
     spread
         The logarithm of how many rules made the mistakes, for each that did not: for a search by
         bisection, that of a bit.
-
-    Returns
-    -------
-    int
-        The number of mistakes.
 
     Examples
     --------

@@ -199,21 +199,7 @@ class Forest:
         return self._held.keys()
 
     def may_err(self, x: object, y: bool, right: Hypothesis) -> bool:
-        """Tell whether some rule of the forest is wrong on a row.
-
-        Parameters
-        ----------
-        x : object
-            The example.
-        y : bool
-            Its label.
-        right : Hypothesis
-            A rule that is known to be right on it.
-
-        Returns
-        -------
-        bool
-        """
+        """Tell whether some rule of the forest is wrong on a row."""
         if len(self._held) == 1 and right in self._held:
             return False
         return any(predict_row(rule, x) != y for rule in self._held if rule is not right)
@@ -225,22 +211,7 @@ class Forest:
         return tree, leaf
 
     def learn(self, batch: Batch, answers: Mask, routes: Routes) -> list[VoteChange]:
-        """Learn a batch of rounds.
-
-        Parameters
-        ----------
-        batch : KeyedBatch
-            The examples.
-        answers : Mask
-            Their labels.
-        routes : Routes
-            What routes each to a tree: the number of its round, or of its user.
-
-        Returns
-        -------
-        list of VoteChange
-            The changes of votes, in the order of the rows.
-        """
+        """Learn a batch of rounds."""
         # Only trees in which a rule may be wrong are walked through: those that get a row which a
         # common rule gets wrong, and those that hold a rule that is not common. On all other trees
         # the batch has no effect.
@@ -332,15 +303,7 @@ class Forest:
         return found
 
     def load_state(self, live: StateData, parts: Mapping[int, bytes]) -> None:
-        """Load the saved trees, each from the examples it was updated with.
-
-        Parameters
-        ----------
-        live : StateData
-            What `get_state` returned.
-        parts : Mapping of int to bytes
-            The saved trees by number.
-        """
+        """Load the saved trees, each from the examples it was updated with."""
         if live["from"] is not None:
             self.begin_epoch(live["epoch"], rule_from_json(live["from"]))
         self.regrow(parts)
@@ -396,10 +359,6 @@ def trees_of(seed: int, trees: int, routes: Routes) -> Indices:
         The number of trees.
     routes : Routes
         The numbers of rounds, or of users.
-
-    Returns
-    -------
-    Indices
     """
     # A function of the route alone: a replaced row stays in its tree (Theorem 9).
     return below(trees, random_bits(seed, Purpose.TREE, routes))

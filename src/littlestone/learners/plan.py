@@ -116,10 +116,6 @@ class TheoremPlan:
         horizon : int
             The number of rounds.
 
-        Returns
-        -------
-        TheoremPlan
-
         Raises
         ------
         BadParameter
@@ -326,10 +322,6 @@ class Plan(PlanTable):
         releases : int, optional
             The number of releases, for users without a cap; dimension + 1 if not given.
 
-        Returns
-        -------
-        Plan
-
         Raises
         ------
         BadParameter
@@ -445,10 +437,6 @@ class Plan(PlanTable):
         check_every : int
             Rounds between checks.
 
-        Returns
-        -------
-        Plan
-
         Raises
         ------
         BadParameter
@@ -493,10 +481,6 @@ class Plan(PlanTable):
             The privacy budget.
         horizon : int
             The number of rounds.
-
-        Returns
-        -------
-        TheoremPlan
         """
         return TheoremPlan.of(complexity(checked_class(hypotheses)), epsilon, delta, horizon)
 
@@ -534,10 +518,6 @@ class Plan(PlanTable):
         missing : Callable
             Returns how many causes the published rule may lack; must be a function of public
             things.
-
-        Returns
-        -------
-        MistakesGate or HistSparse
         """
         if self.monitor == "votes":
             return self._votes_gate(noise, published)

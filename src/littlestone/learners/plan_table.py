@@ -74,10 +74,6 @@ def plan_data_from_json(kind: type[AnyPlanned], data: Mapping[str, Any]) -> AnyP
     data : Mapping
         What `to_json` returned.
 
-    Returns
-    -------
-    PlanTable
-
     Raises
     ------
     BadParameter

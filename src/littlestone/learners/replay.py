@@ -64,17 +64,7 @@ class Prefix:
         return f"Prefix({self.cls!r}, private)"
 
     def learn(self, batch: Batch, answers: Mask, numbers: Numbers) -> None:
-        """Add some rounds.
-
-        Parameters
-        ----------
-        batch : KeyedBatch
-            The examples.
-        answers : Mask
-            Their labels.
-        numbers : Numbers
-            The numbers of their rounds.
-        """
+        """Add some rounds."""
         self._parts.append((batch, answers, numbers))
         self._new.append((batch, answers, numbers))
 
@@ -117,15 +107,7 @@ class Prefix:
         return ChangedState(False, {self._saved: encode(tuple(rows))})
 
     def load_state(self, live: StateData, parts: Mapping[int, bytes]) -> None:
-        """Load the saved rounds.
-
-        Parameters
-        ----------
-        live : StateData
-            Unused.
-        parts : Mapping of int to bytes
-            The saved rounds.
-        """
+        """Load the saved rounds."""
         for number in sorted(parts):
             rows: Any = decode(parts[number])
             xs, answers, numbers = zip(*rows, strict=True)
@@ -202,11 +184,6 @@ class Learned:
             Its example.
         y : bool
             Its label.
-
-        Returns
-        -------
-        int
-            The number of the state after it.
         """
         after, rule = learn_row(self.cls, self.states[state], x, y)
         data = pickle.dumps(after)
@@ -270,10 +247,6 @@ class Replay:
             The tree of each round.
         trees : int
             The number of trees.
-
-        Returns
-        -------
-        Counter of Hypothesis
         """
         at = np.full(trees, -1)
         groups: dict[int, list[Any]] = {0: [np.arange(trees)]}

@@ -51,6 +51,8 @@ class Learnable(Protocol[Told]):
     def learn(self, batch: Batch, answers: Mask, routes: Numbers) -> Told:
         """Learn a batch of rounds.
 
+        Returns what the state reports, by row.
+
         Parameters
         ----------
         batch : KeyedBatch
@@ -59,11 +61,6 @@ class Learnable(Protocol[Told]):
             Their labels.
         routes : Numbers
             What routes each to a tree.
-
-        Returns
-        -------
-        Told
-            Whatever it reports, by row.
         """
 
 
@@ -81,14 +78,10 @@ class RoundBatch(Protocol):
         ----------
         start, stop : int
             Round numbers; `stop` is not included.
-
-        Returns
-        -------
-        RoundBatch
         """
 
     def wrong(self, cls: HypothesisClass, rule: Hypothesis) -> Numbers:
-        """Return the rounds that a rule gets wrong.
+        """Return the numbers of the rounds that a rule gets wrong, in order.
 
         Parameters
         ----------
@@ -96,11 +89,6 @@ class RoundBatch(Protocol):
             The class of the rule.
         rule : Hypothesis
             The rule.
-
-        Returns
-        -------
-        Numbers
-            Their numbers, in order.
         """
 
     def update(self, memory: Learnable[Told]) -> Told:
@@ -142,17 +130,7 @@ class Rounds(NamedTuple):
         return len(self.number)
 
     def between(self, start: int, stop: int) -> "Rounds":
-        """Return the rounds from `start` up to `stop`.
-
-        Parameters
-        ----------
-        start, stop : int
-            Round numbers; `stop` is not included.
-
-        Returns
-        -------
-        Rounds
-        """
+        """Return the rounds from `start` up to `stop`."""
         first, last = np.searchsorted(self.number, [start, stop])
         if first == 0 and last == len(self.number):
             return self
@@ -164,20 +142,7 @@ class Rounds(NamedTuple):
         return self.taken(np.arange(len(self.number)))
 
     def wrong(self, cls: HypothesisClass, rule: Hypothesis) -> Numbers:
-        """Return the rounds that a rule gets wrong.
-
-        Parameters
-        ----------
-        cls : HypothesisClass
-            The class of the rule.
-        rule : Hypothesis
-            The rule.
-
-        Returns
-        -------
-        Numbers
-            Their numbers, in order.
-        """
+        """Return the rounds that a rule gets wrong."""
         return np.asarray(self.number[predict_rows(cls, rule, self.batch) != self.answers])
 
     def update(self, memory: Learnable[Told]) -> Told:
@@ -212,10 +177,6 @@ def readable_batch(cls: HypothesisClass, X: Any) -> Batch:
         The class.
     X : table, array or list of rows
         The examples.
-
-    Returns
-    -------
-    KeyedBatch
 
     Raises
     ------
@@ -331,10 +292,6 @@ def usable_rounds(
         The number of the first round.
     users : Numbers or None
         The number of each row's user; None: rounds are routed by their own number.
-
-    Returns
-    -------
-    Rounds
     """
     number = np.arange(first, first + len(answers))
     route = number if users is None else users
@@ -384,6 +341,8 @@ def named_user(user: object) -> object:
 def user_numbers(users: Any, count: int, bad_rows: BadRows = "null") -> npt.NDArray[np.uint64]:
     """Return the number that stands for each user of a batch.
 
+    A row without a user gets `NO_USER`.
+
     Parameters
     ----------
     users
@@ -393,11 +352,6 @@ def user_numbers(users: Any, count: int, bad_rows: BadRows = "null") -> npt.NDAr
     bad_rows
         What becomes of a row whose user has no text, such as a whole number too long to print:
         "refuse" raises, with "null" it is nobody's, and so a null round. Nobody else is affected.
-
-    Returns
-    -------
-    numpy.ndarray
-        `NO_USER` for a row without a user.
 
     Raises
     ------

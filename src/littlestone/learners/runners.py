@@ -68,22 +68,7 @@ class EpochState(Checkpointable, Protocol[BallotOut]):
         """Return how many votes each rule has, for the data owner."""
 
     def learn(self, batch: Batch, answers: Mask, routes: Numbers) -> object:
-        """Learn a batch of rounds.
-
-        Parameters
-        ----------
-        batch : KeyedBatch
-            The examples.
-        answers : Mask
-            Their labels.
-        routes : Numbers
-            What routes each to a tree.
-
-        Returns
-        -------
-        object
-            Not used.
-        """
+        """Learn a batch of rounds."""
 
     def may_err(self, x: object, y: bool, right: Hypothesis) -> bool:
         """Tell whether an example could change the state.
@@ -96,10 +81,6 @@ class EpochState(Checkpointable, Protocol[BallotOut]):
             Its label.
         right : Hypothesis
             A rule that is known to be right on it.
-
-        Returns
-        -------
-        bool
         """
 
     def named(self, key: bytes) -> Hypothesis:
@@ -162,28 +143,12 @@ class EpochRunner(Generic[Ballot]):
         return {"mistakes": self.mistakes, "pending": self._pending}
 
     def load_state(self, live: StateData, releases: Sequence[Release]) -> None:
-        """Load the runner's own state; gate and learner state are loaded already.
-
-        Parameters
-        ----------
-        live : StateData
-            What `get_state` returned.
-        releases : Sequence of Release
-            Everything published so far.
-        """
+        """Load the runner's own state; gate and learner state are loaded already."""
         self.mistakes, self._pending = live["mistakes"], live["pending"]
         self.rule = releases[-1].rule
 
     def advance(self, rounds: RoundBatch, start: int, stop: int) -> None:
-        """Learn the rounds from `start` up to `stop`.
-
-        Parameters
-        ----------
-        rounds : RoundBatch
-            A batch of rounds that contains them.
-        start, stop : int
-            Round numbers; `stop` is not included.
-        """
+        """Learn the rounds from `start` up to `stop`."""
         every = self._every
         while start < stop:
             restart = (start // every + self.gate.checks_to_restart) * every
@@ -219,19 +184,7 @@ class EpochRunner(Generic[Ballot]):
         return stop
 
     def advance_one(self, number: int, x: object, y: bool, route: int) -> None:
-        """Learn one round: like `advance`, without arrays unless some rule of the state is wrong.
-
-        Parameters
-        ----------
-        number : int
-            The number of the round.
-        x : object
-            The example.
-        y : bool
-            The label.
-        route : int
-            What routes the round to a tree.
-        """
+        """Learn one round: like `advance`, without arrays unless some rule of the state is wrong."""
         wrong = predict_row(self.rule, x) != y
         if wrong:
             self.mistakes += 1
@@ -298,22 +251,7 @@ class Voters(Checkpointable, Protocol):
         """Return the vote of each tree, in order."""
 
     def learn(self, batch: Batch, answers: Mask, routes: Numbers) -> Iterable[VoteChange]:
-        """Learn a batch of rounds.
-
-        Parameters
-        ----------
-        batch : KeyedBatch
-            The examples.
-        answers : Mask
-            Their labels.
-        routes : Numbers
-            What routes each to a tree.
-
-        Returns
-        -------
-        Iterable of VoteChange
-            The changes of votes, in the order of the rows.
-        """
+        """Learn a batch of rounds."""
 
 
 class SingleForestRunner:
@@ -358,47 +296,19 @@ class SingleForestRunner:
         return {"mistakes": self.mistakes}
 
     def load_state(self, live: StateData, releases: Sequence[Release]) -> None:
-        """Load the runner's own state; gate and forest are loaded already.
-
-        Parameters
-        ----------
-        live : StateData
-            What `get_state` returned.
-        releases : Sequence of Release
-            Everything published so far.
-        """
+        """Load the runner's own state; gate and forest are loaded already."""
         self.mistakes, self.rule = live["mistakes"], releases[-1].rule
         self._votes = list(self.forest.standing)
 
     def advance(self, rounds: RoundBatch, start: int, stop: int) -> None:
-        """Learn the rounds from `start` up to `stop`.
-
-        Parameters
-        ----------
-        rounds : RoundBatch
-            A batch of rounds that contains them.
-        start, stop : int
-            Round numbers; `stop` is not included.
-        """
+        """Learn the rounds from `start` up to `stop`."""
         while start < stop:
             end = min(stop, start + self._window)
             self._learn(rounds.between(start, end), start, end)
             start = end
 
     def advance_one(self, number: int, x: object, y: bool, route: int) -> None:
-        """Learn one round.
-
-        Parameters
-        ----------
-        number : int
-            The number of the round.
-        x : object
-            The example.
-        y : bool
-            The label.
-        route : int
-            What routes the round to a tree.
-        """
+        """Learn one round."""
         one = Rounds(as_batch([x]), np.array([y]), np.array([number]), np.array([route]))
         self._learn(one, number, number + 1)
 

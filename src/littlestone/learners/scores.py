@@ -249,17 +249,14 @@ class MistakeCounts(ABC):
     def agreement_with(self, old: Hypothesis, new: Hypothesis) -> Mask:
         """Return which rules agree with one rule wherever it differs from another. Public.
 
+        The answers are in the public order of the rules.
+
         Parameters
         ----------
         old
             The rule to agree with.
         new
             The rule it differs from.
-
-        Returns
-        -------
-        array of bool
-            The answer for each rule, in the public order.
         """
         was, is_now = (self.cls.predict(rule, self._place.everywhere) for rule in (old, new))
         differ = was != is_now
@@ -273,17 +270,7 @@ class MistakeCounts(ABC):
         return {}
 
     def learn(self, batch: Batch, answers: Mask, routes: Numbers) -> None:
-        """Count rounds.
-
-        Parameters
-        ----------
-        batch
-            The examples.
-        answers
-            Their labels.
-        routes
-            Ignored: there are no trees to route to.
-        """
+        """Count rounds."""
         places = self._place(batch)
         inside = places != NOT_IN_DOMAIN
         np.add.at(self._net, places[inside], np.where(answers[inside], -1, 1))
@@ -291,22 +278,7 @@ class MistakeCounts(ABC):
         self._positives += int(answers[inside].sum())
 
     def may_err(self, x: object, y: bool, right: Hypothesis) -> bool:
-        """Return True: every example counts, for some rule.
-
-        Parameters
-        ----------
-        x
-            The example.
-        y
-            Its label.
-        right
-            A rule that predicts it.
-
-        Returns
-        -------
-        bool
-            Always True.
-        """
+        """Return True: every example counts, for some rule."""
         return True
 
     def named(self, key: bytes) -> Hypothesis:
@@ -331,15 +303,7 @@ class MistakeCounts(ABC):
         return found
 
     def load_state(self, live: StateData, parts: Mapping[int, bytes]) -> None:
-        """Restore the counts that were saved.
-
-        Parameters
-        ----------
-        live
-            What `get_state` returned.
-        parts
-            The pages, by number.
-        """
+        """Restore the counts that were saved."""
         self._positives, self._cleared = live["positives"], False
         for page, part in parts.items():
             self._page(page)[:] = np.frombuffer(part, "<i8")
@@ -460,11 +424,6 @@ def mistake_counts(cls: HypothesisClass) -> MistakeCounts:
     ----------
     cls
         The class.
-
-    Returns
-    -------
-    MistakeCounts
-        The counts.
 
     Raises
     ------

@@ -66,10 +66,6 @@ def random_bits(seed: int, purpose: Purpose, *address: Any) -> RandomBits:
     *address : int or array of int
         The parts of the address, broadcast against each other.
 
-    Returns
-    -------
-    ndarray of uint64
-
     Examples
     --------
     >>> coins(7, Purpose.LEAF, np.arange(3)) & np.uint64(15)
@@ -93,10 +89,6 @@ def below(size: Any, drawn: RandomBits) -> npt.NDArray[np.intp]:
         At most 2^32.
     drawn : ndarray of uint64
         What `random_bits` returned.
-
-    Returns
-    -------
-    ndarray of intp
 
     Examples
     --------
@@ -182,7 +174,7 @@ class RoutedBatch:
         return row_of(self._batch, row), bool(self._answers[row])
 
     def next_error(self, rule: Hypothesis, start: int, stop: int) -> int | None:
-        """Find the next error of a rule.
+        """Return the first place that a rule gets wrong, or None.
 
         Parameters
         ----------
@@ -190,11 +182,6 @@ class RoutedBatch:
             The rule.
         start, stop : int
             Places; `stop` is not included.
-
-        Returns
-        -------
-        int or None
-            The first place that the rule gets wrong.
         """
         known = self._errors.get(rule)
         if known is not None:
@@ -219,10 +206,6 @@ class RoutedBatch:
             The rule.
         places : Indices or slice
             The places.
-
-        Returns
-        -------
-        Mask
         """
         rows = self._order[places]
         return np.asarray(
@@ -308,10 +291,6 @@ def updated(cls: HypothesisClass, learner: VertexLearner, x: object, y: bool) ->
         The example.
     y : bool
         Its label.
-
-    Returns
-    -------
-    PlayableLearner
     """
     updates = (*(learner.updates or ()), (x, y))
     state, rule = learner.state, learner.rule
@@ -329,6 +308,8 @@ def next_mistake(
 ) -> int | None:
     """Find the next mistake of a tree.
 
+    Returns the first place from `at` on at which the vertex that the row reaches is wrong.
+
     Parameters
     ----------
     tree : Tree
@@ -341,11 +322,6 @@ def next_mistake(
         The place of the tree's first row.
     at : int
         The place to search from.
-
-    Returns
-    -------
-    int or None
-        The first place from `at` on at which the vertex that the row reaches is wrong.
     """
     end = begin + len(leaves)
     if len(tree.pertinent) == 1:
@@ -362,17 +338,14 @@ def next_mistake(
 def disagree(pertinent: dict[int, VertexLearner], vertex: int) -> bool:
     """Tell whether a vertex and its sibling are both pertinent and do not hold the same rule.
 
+    Also True if the vertex has no rule.
+
     Parameters
     ----------
     pertinent : dict of int to PlayableLearner
         The pertinent vertices of a tree.
     vertex : int
         One of them.
-
-    Returns
-    -------
-    bool
-        Also True if the vertex has no rule.
     """
     sibling = pertinent.get(vertex ^ 1)
     if sibling is None:
@@ -390,10 +363,6 @@ def leaves_below(leaves: int, vertex: int) -> slice:
         The leaves of the tree.
     vertex : int
         The vertex.
-
-    Returns
-    -------
-    slice
     """
     depth = leaves.bit_length() - vertex.bit_length()
     return slice((vertex << depth) - leaves, ((vertex + 1) << depth) - leaves)
@@ -421,10 +390,6 @@ def tree_from_bytes(cls: HypothesisClass, fresh: VertexLearner, leaves: int, par
         The leaves of the tree.
     part : bytes
         What `tree_to_bytes` returned.
-
-    Returns
-    -------
-    Tree
     """
     values: Any = decode(part)
     voter, merges, generation, *held = values

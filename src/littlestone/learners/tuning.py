@@ -102,10 +102,6 @@ class Schedule:
             The rounds since the epoch began.
         refusals : int
             The firings in a row that released nothing.
-
-        Returns
-        -------
-        int or array of int
         """
         base = self._raised(min(refusals, 64))
         tolerated = age * self._up // self._down if self._up else 0
@@ -178,17 +174,14 @@ def votes_per_mistake(cls: HypothesisClass) -> VotesPerMistake:
 def missing_from(rule: Hypothesis, cls: HypothesisClass) -> int:
     """Return how many causes the published rule may lack: votes may be split so many ways.
 
+    At least 1. A function of public things, so thresholds may depend on it (Theorem 9).
+
     Parameters
     ----------
     rule : Hypothesis
         The published rule.
     cls : HypothesisClass
         Its class.
-
-    Returns
-    -------
-    int
-        At least 1. A function of public things, so thresholds may depend on it (Theorem 9).
 
     Examples
     --------
@@ -258,10 +251,6 @@ def best(epsilon: float, delta: float, news: VotesPerMistake) -> Choice:
         The budget of monitor and selector together.
     news : EventHub
         The mistakes that make a tree vote right.
-
-    Returns
-    -------
-    Choice
     """
     splits = SPLITS if epsilon > SMALL_EPSILON else (USUAL_SPLIT,)
     choices = [_choice(split, epsilon, delta, news) for split in splits]
@@ -318,11 +307,6 @@ def selector_for(epsilon: float, delta: float) -> type[AnySelector]:
     ----------
     epsilon, delta : float
         The budget of one selection.
-
-    Returns
-    -------
-    type
-        The selector to use.
     """
     try:
         UnknownDomainSelection(epsilon=epsilon, delta=delta)
@@ -348,17 +332,14 @@ def _trees(votes: int, news: VotesPerMistake) -> int:
 def fresh_start(threshold: int, tolerance: Real) -> int | None:
     """Return the rounds between public restarts, which discard unused tolerance.
 
+    None without a tolerance.
+
     Parameters
     ----------
     threshold : int
         Mistakes until a firing.
     tolerance : Real
         Tolerated mistakes per round.
-
-    Returns
-    -------
-    int or None
-        None without a tolerance.
     """
     return math.ceil(CREDIT * threshold / float(tolerance)) if tolerance else None
 
@@ -399,10 +380,6 @@ def single_forest_choice(
         The number of rounds.
     selector : type
         The selection mechanism.
-
-    Returns
-    -------
-    SingleForestChoice
 
     Examples
     --------

@@ -73,10 +73,6 @@ def threshold_noise_law(epsilon: float, one_sided: bool, lifts: npt.NDArray[np.i
         Whether the noise is one-sided.
     lifts : ndarray of int64
         The values k.
-
-    Returns
-    -------
-    ndarray of float64
     """
     a = math.exp(-epsilon)
     if one_sided:
@@ -95,10 +91,6 @@ def exceeding(margin: npt.NDArray[np.float64], epsilon: float, one_sided: bool) 
         The inverse of the scale.
     one_sided : bool
         Whether the noise is one-sided.
-
-    Returns
-    -------
-    ndarray of float64
     """
     a, up = math.exp(-epsilon), np.maximum(margin, 0)
     if one_sided:
@@ -151,10 +143,6 @@ def firing_law(
     one_sided : bool
         Whether the noise is one-sided.
 
-    Returns
-    -------
-    FiringRecord
-
     Examples
     --------
     >>> law = firing(0.3, lambda ages: np.full(len(ages), 40), check_every=1, pace=1)
@@ -190,17 +178,14 @@ def firing_law(
 def too_few_mistakes(load: Floats, surprises: int) -> list[Floats]:
     """Return P(a tree got exactly i mistakes) for each i that is too few (Poisson).
 
+    Returns one array for each i below `surprises`.
+
     Parameters
     ----------
     load : ndarray of float64
         Mistakes per tree.
     surprises : int
         The mistakes that make a tree vote right.
-
-    Returns
-    -------
-    list of ndarray
-        One array for each i below `surprises`.
     """
     return [np.exp(-load) * load**i / math.factorial(i) for i in range(surprises)]
 
@@ -216,10 +201,6 @@ def votes_law(mistakes: Floats, trees: int, news: VotesPerMistake) -> tuple[Floa
         The number of trees.
     news : EventHub
         The mistakes that make a tree vote right.
-
-    Returns
-    -------
-    mean, deviation : ndarray of float64
 
     Examples
     --------
@@ -296,10 +277,6 @@ class Selection:
             The number of trees.
         news : EventHub
             The mistakes that make a tree vote right.
-
-        Returns
-        -------
-        float
         """
         mean, spread = votes_law(law.mistakes, trees, news)
         released = np.mean([self.named(mean + node * spread) for node in QUADRATURE_NODES], axis=0)

@@ -140,7 +140,7 @@ class Guarantee:
     def of(
         cls, cost: Cost, noise: Noise, unit: Unit = "event", cap: int | None = None
     ) -> "Guarantee":
-        """Return the guarantee that a cost amounts to.
+        """Return the guarantee that a cost amounts to, in floats rounded up.
 
         Parameters
         ----------
@@ -152,11 +152,6 @@ class Guarantee:
             What is protected whole.
         cap
             How many rounds of a user count, where there is a limit: later ones are not read.
-
-        Returns
-        -------
-        Guarantee
-            The cost in floats, rounded up.
         """
         if not noise.private:
             return cls(math.inf, 1.0, unit=unit, noise=f"the noise was {noise!r}", cap=cap)
@@ -209,11 +204,6 @@ def spent(events: Iterable[PrivacyEvent], touched: int = 1) -> Cost:
     touched
         The most epochs that one unit has rounds in: 1 per event, the cap per user.
 
-    Returns
-    -------
-    Cost
-        The sum.
-
     Examples
     --------
     >>> monitor = [Event("monitor", Cost(Fraction(1, 4)), epoch=n) for n in range(1000)]
@@ -255,11 +245,6 @@ def composed_epsilon(cost: Cost, count: int, delta: Fraction) -> Fraction:
         How many uses there are.
     delta
         The delta of all of them together.
-
-    Returns
-    -------
-    Fraction
-        The epsilon of all of them together.
 
     Raises
     ------
@@ -329,11 +314,6 @@ def per_release(total: Cost, count: int) -> Cost:
         What all releases may cost together.
     count
         How many releases there are.
-
-    Returns
-    -------
-    Cost
-        The cost of one of them.
 
     Examples
     --------

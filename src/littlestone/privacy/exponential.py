@@ -61,24 +61,7 @@ class ExponentialMechanism:
     def select(
         self, scores: Scores, noise: Noise, release: int, leave_out: bytes | None = None
     ) -> bytes | None:
-        """Select a candidate, or None if all are left out.
-
-        Parameters
-        ----------
-        scores
-            The score of each candidate (private).
-        noise
-            Where all noise is drawn.
-        release
-            The number of the release: part of the address of every draw.
-        leave_out
-            A public key that is no candidate.
-
-        Returns
-        -------
-        bytes or None
-            The key, which is public.
-        """
+        """Select a candidate, or None if all are left out."""
         values, size = _integers(scores), len(self.candidates)
         if len(values) != size:
             raise BadParameter(f"{len(values)} scores for {size} candidates")
@@ -110,11 +93,6 @@ def draw_by_score(scores: Scores, rate: Fraction, noise: Noise, release: int) ->
         Where all noise is drawn.
     release
         The number of the release: part of the address of every draw.
-
-    Returns
-    -------
-    int
-        The index.
 
     Examples
     --------

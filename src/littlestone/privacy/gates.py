@@ -74,11 +74,6 @@ class Selector(Protocol[BallotIn]):
             The number of the release: part of the address of every draw.
         leave_out
             A public key that is no candidate.
-
-        Returns
-        -------
-        bytes or None
-            The key, which is public.
         """
 
     def parameters(self) -> dict[str, str]:
@@ -267,17 +262,14 @@ class HistSparse(Gate[Mapping[bytes, int]]):
     def run(self, lost: Numbers, ballot: Callable[[int], Mapping[bytes, int]]) -> Step:
         """Make checks in a row, up to the first that fires: as many calls of `check`, in one.
 
+        Returns the number of checks made, and the decision of the last.
+
         Parameters
         ----------
         lost
             The number of trees that do not vote for the published key, at each check (private).
         ballot
             Returns the votes at a check of this run, by its index; called at a firing only.
-
-        Returns
-        -------
-        Step
-            How many checks were made, and the decision of the last.
         """
         with self._step:
             fired = self._monitor.run(lost, self.threshold)
@@ -399,17 +391,14 @@ class MistakesGate(Gate[Ballot]):
     def check(self, mistakes: SupportsIndex, ballot: Ballot) -> Decision:
         """Make one scheduled check. After a firing the caller empties what its ballots hold.
 
+        Both the firing and the key are public.
+
         Parameters
         ----------
         mistakes
             The mistakes of the last `check_every` rounds (private).
         ballot
             What the selector reads (private).
-
-        Returns
-        -------
-        Decision
-            Whether it fired, and the key selected: both public.
         """
         mistakes = whole(mistakes, "mistakes", least=0)
         if mistakes > self.check_every:
@@ -426,17 +415,14 @@ class MistakesGate(Gate[Ballot]):
     def run(self, mistakes: Numbers, ballot: Callable[[int], Ballot]) -> Step:
         """Make checks in a row, up to the first that fires: as many calls of `check`, in one.
 
+        Returns the number of checks made, and the decision of the last.
+
         Parameters
         ----------
         mistakes
             The mistakes of each check (private).
         ballot
             Returns the ballot at a check of this run, by its index; called at a firing only.
-
-        Returns
-        -------
-        Step
-            How many checks were made, and the decision of the last.
         """
         counts = whole_numbers(mistakes, "mistakes", least=0)
         if len(counts) and counts.max() > self.check_every:

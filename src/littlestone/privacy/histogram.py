@@ -72,22 +72,6 @@ class StableHistogram:
 
         Ties go to the key that comes first in the order of bytes. A key without votes is absent,
         however it is spelt: an entry left at zero would tell that it once had a vote.
-
-        Parameters
-        ----------
-        votes
-            The votes of each key (private).
-        noise
-            Where all noise is drawn.
-        release
-            The number of the release: part of the address of every draw.
-        leave_out
-            A public key that is no candidate.
-
-        Returns
-        -------
-        bytes or None
-            The key, which is public.
         """
         best, top = None, self.threshold - 1
         for rank, (key, n) in enumerate(positive_votes(votes, leave_out).items()):
@@ -102,7 +86,7 @@ class StableHistogram:
 
 
 def positive_votes(votes: Mapping[bytes, int], leave_out: bytes | None = None) -> dict[bytes, int]:
-    """Return the keys that have votes, in the order of their bytes, with Python's own integers.
+    """Return the votes of the keys that have some, sorted by key, as Python integers.
 
     Counts of fixed width (numpy's) would wrap around in arithmetic; they are converted here, once,
     and nothing else of this package reads a ballot.
@@ -113,11 +97,6 @@ def positive_votes(votes: Mapping[bytes, int], leave_out: bytes | None = None) -
         The votes of each key.
     leave_out
         A key to leave out.
-
-    Returns
-    -------
-    dict
-        The votes of each key that has some.
 
     Examples
     --------
@@ -141,11 +120,6 @@ def release_threshold(scale: Fraction, delta: Fraction) -> int:
         The scale of the noise.
     delta
         How probably a lone vote may get through.
-
-    Returns
-    -------
-    int
-        The threshold tau.
 
     Examples
     --------

@@ -55,11 +55,6 @@ def tail(margin: int, scale: Fraction, one_sided: bool, digits: int) -> tuple[Fr
     digits
         The digits of the enclosure.
 
-    Returns
-    -------
-    tuple of Fraction
-        A lower and an upper bound.
-
     Examples
     --------
     >>> low, high = tail(2, Fraction(1), one_sided=True, digits=20)
@@ -82,6 +77,8 @@ def _power(n: int, scale: Fraction, digits: int) -> tuple[Fraction, Fraction]:
 def bounds(margin: int, scale: Fraction, one_sided: bool) -> tuple[int, int]:
     """Return the tail in units of 2^-64, enclosed by two integers.
 
+    A word below the first exceeds the gap; one that is not below the second does not.
+
     Parameters
     ----------
     margin
@@ -90,11 +87,6 @@ def bounds(margin: int, scale: Fraction, one_sided: bool) -> tuple[int, int]:
         The scale of the noise.
     one_sided
         Whether the noise is geometric; otherwise it is Laplace.
-
-    Returns
-    -------
-    tuple of int
-        A word below the first reaches the gap; one that is not below the second does not.
     """
     return _bounds(margin, *scale.as_integer_ratio(), one_sided)
 
@@ -124,11 +116,6 @@ def first_exceeding(margins: Gaps, scale: Fraction, one_sided: bool, secret: Sec
         Whether the noise is geometric; otherwise it is Laplace.
     secret
         Returns so many fresh secret bytes.
-
-    Returns
-    -------
-    int or None
-        The index, or None.
 
     Examples
     --------
@@ -163,11 +150,6 @@ def exceeds(word: int, margin: int, scale: Fraction, one_sided: bool, secret: Se
         Whether the noise is geometric; otherwise it is Laplace.
     secret
         Returns so many fresh secret bytes, for the bits after them.
-
-    Returns
-    -------
-    bool
-        Whether the noise reaches the gap.
     """
     low, high = bounds(margin, scale, one_sided)
     width, digits = WORD_BITS, TAIL_DIGITS
@@ -219,11 +201,6 @@ class Noise(ABC):
             The scale of the noise.
         at
             The address of the draw.
-
-        Returns
-        -------
-        int
-            The draw.
         """
 
     @abstractmethod
@@ -236,11 +213,6 @@ class Noise(ABC):
             How many integers there are.
         at
             The address of the draw.
-
-        Returns
-        -------
-        int
-            The draw.
         """
 
     def geometric(self, scale: Fraction, at: Address) -> int:
@@ -252,11 +224,6 @@ class Noise(ABC):
             The scale of the noise.
         at
             The address of the draw.
-
-        Returns
-        -------
-        int
-            The draw.
         """
         two_sided = self.laplace(scale, at)
         return two_sided if two_sided >= 0 else ~two_sided
@@ -276,11 +243,6 @@ class Noise(ABC):
             The address of the draw.
         one_sided
             Whether the noise is geometric; otherwise it is Laplace.
-
-        Returns
-        -------
-        bool
-            Whether the noise reaches the gap.
         """
         return (self.geometric if one_sided else self.laplace)(scale, at) >= margin
 
@@ -299,11 +261,6 @@ class Noise(ABC):
             The number of the first check, for the addresses of the draws.
         one_sided
             Whether the noise is geometric; otherwise it is Laplace.
-
-        Returns
-        -------
-        int or None
-            The index of the check, or None.
         """
         for place, margin in enumerate(margins.tolist()):
             if self.exceeds(margin, scale, ("query", check + place, 0), one_sided):

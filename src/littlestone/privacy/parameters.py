@@ -44,11 +44,6 @@ def positive(value: Real, name: str) -> Fraction:
     name
         What it is called in the error.
 
-    Returns
-    -------
-    Fraction
-        The number.
-
     Examples
     --------
     >>> positive(0.5, "epsilon")
@@ -72,11 +67,6 @@ def probability(value: Real, name: str) -> Fraction:
         The probability; it must lie strictly between 0 and 1.
     name
         What it is called in the error.
-
-    Returns
-    -------
-    Fraction
-        The probability.
 
     Examples
     --------
@@ -103,11 +93,6 @@ def whole(value: SupportsIndex, name: str, least: int | None = None) -> int:
         What it is called in the error.
     least
         The smallest number allowed, if there is one.
-
-    Returns
-    -------
-    int
-        The number.
 
     Examples
     --------
@@ -139,11 +124,6 @@ def planned_epsilon(value: Real, shares: int = 1, of: str = "") -> Fraction:
         Into how many equal parts it is divided.
     of
         What divides it, for the sentence of a refusal.
-
-    Returns
-    -------
-    Fraction
-        The whole epsilon, not a part of it.
 
     Raises
     ------
@@ -217,11 +197,6 @@ def whole_numbers(values: Numbers, name: str, least: int | None = None) -> npt.N
     least
         The smallest number allowed, if there is one.
 
-    Returns
-    -------
-    array of int64
-        The numbers.
-
     Examples
     --------
     >>> whole_numbers([0, 3], "mistakes", least=0)
@@ -269,11 +244,6 @@ def enclose_exp(x: Fraction, digits: int) -> tuple[Decimal, Decimal]:
     digits
         How many digits the decimals have.
 
-    Returns
-    -------
-    tuple of Decimal
-        A lower and an upper bound.
-
     Examples
     --------
     >>> low, high = enclose_exp(Fraction(1), 6)
@@ -295,11 +265,6 @@ def decimal_of(x: Fraction, arithmetic: Context) -> Decimal:
         The rational.
     arithmetic
         Its number of digits and its rounding are used.
-
-    Returns
-    -------
-    Decimal
-        The rounded value.
     """
     return arithmetic.divide(Decimal(x.numerator), Decimal(x.denominator))
 
@@ -313,11 +278,6 @@ def context(digits: int, rounding: str) -> Context:
         The number of digits.
     rounding
         A rounding of `decimal`.
-
-    Returns
-    -------
-    Context
-        The arithmetic.
     """
     return Context(prec=digits, rounding=rounding, Emin=MIN_EMIN, Emax=MAX_EMAX)
 

@@ -111,11 +111,6 @@ def is_valid_step(now: Fraction, after: Fraction, g: Fraction, low: Fraction) ->
         The square of the growth q.
     low
         The part of delta that is spent on the first vote.
-
-    Returns
-    -------
-    bool
-        Whether the step is valid.
     """
     odds_now, odds_after = now * (1 - after), after * (1 - now)
     return (
@@ -137,11 +132,6 @@ def acceptance_curve(epsilon: Fraction, delta: Fraction) -> AcceptanceCurve:
     ----------
     epsilon, delta
         What a selection costs.
-
-    Returns
-    -------
-    AcceptanceCurve
-        The curve, its conditions checked.
 
     Raises
     ------
@@ -180,11 +170,6 @@ def acceptance_bits(epsilon: Fraction, delta: Fraction) -> int:
     ----------
     epsilon, delta
         What a selection costs.
-
-    Returns
-    -------
-    int
-        The number of bits.
     """
     return 128 - 4 * math.floor(log_of(delta)) + 4 * math.ceil(epsilon)
 
@@ -223,24 +208,7 @@ class UnknownDomainSelection:
     def select(
         self, votes: Mapping[bytes, int], noise: Noise, release: int, leave_out: bytes | None = None
     ) -> bytes | None:
-        """Select a key, or None.
-
-        Parameters
-        ----------
-        votes
-            The votes of each key (private).
-        noise
-            Where the two integers are drawn.
-        release
-            The number of the release: part of the address of every draw.
-        leave_out
-            A public key that is no candidate.
-
-        Returns
-        -------
-        bytes or None
-            The key, which is public.
-        """
+        """Select a key, or None."""
         levels = self._levels(votes, leave_out)
         top = max(levels, default=0)
         weights = {n: self._weight(n, top) for n in levels}
@@ -267,17 +235,14 @@ class UnknownDomainSelection:
     ) -> dict[bytes | None, Fraction]:
         """Return the exact law of `select`, for plans and for enumeration.
 
+        Private: the votes follow from it.
+
         Parameters
         ----------
         votes
             The votes of each key (private).
         leave_out
             A public key that is no candidate.
-
-        Returns
-        -------
-        dict
-            The probability of each key, and of None. Private: the votes follow from it.
         """
         levels = self._levels(votes, leave_out)
         top = max(levels, default=0)

@@ -79,17 +79,14 @@ class AboveThreshold(Mechanism):
     def check(self, query: SupportsIndex, threshold: SupportsIndex) -> bool:
         """Return whether the noisy query reaches the noisy threshold.
 
+        The answer is public, and always False once exhausted.
+
         Parameters
         ----------
         query
             The query's value (private).
         threshold
             The threshold (public).
-
-        Returns
-        -------
-        bool
-            The answer, which is public. It is always False once exhausted.
         """
         query, threshold = whole(query, "a query"), whole(threshold, "a threshold")
         with self._step:
@@ -107,17 +104,14 @@ class AboveThreshold(Mechanism):
 
         What is left after a firing was not read, and has to be passed again.
 
+        Returns the index of the query that fired, or None.
+
         Parameters
         ----------
         queries
             The values of the queries (private).
         threshold
             The threshold of all of them (public).
-
-        Returns
-        -------
-        int or None
-            The index of the query that fired, or None.
         """
         counts, threshold = whole_numbers(queries, "queries"), whole(threshold, "a threshold")
         with self._step:
@@ -203,17 +197,14 @@ class MistakesMonitor(Mechanism):
     def check(self, mistakes: SupportsIndex, threshold: SupportsIndex) -> bool:
         """Return whether the noisy mistakes of this epoch reach the noisy threshold.
 
+        The answer is public. If it is True, a new epoch has begun.
+
         Parameters
         ----------
         mistakes
             The mistakes since the last check (private).
         threshold
             The threshold (public).
-
-        Returns
-        -------
-        bool
-            The answer, which is public. If True, a new epoch has begun.
         """
         mistakes, threshold = whole(mistakes, "mistakes", least=0), whole(threshold, "a threshold")
         with self._step:
@@ -231,17 +222,14 @@ class MistakesMonitor(Mechanism):
 
         What is left after a firing was not read, and has to be passed again.
 
+        Returns the index of the check that fired, or None.
+
         Parameters
         ----------
         mistakes
             The new mistakes of each check (private).
         thresholds
             The threshold of each check (public).
-
-        Returns
-        -------
-        int or None
-            The index of the check that fired, or None.
         """
         fresh = whole_numbers(mistakes, "mistakes", least=0)
         limits = whole_numbers(thresholds, "thresholds")
@@ -307,6 +295,8 @@ def kept_threshold_noise_scales(
 ) -> tuple[Fraction, Fraction]:
     """Return the noise scales of a sparse vector whose threshold noise is drawn once (Theorem 2).
 
+    The scale of the threshold noise comes first, then that of the query noise.
+
     Parameters
     ----------
     epsilon
@@ -315,11 +305,6 @@ def kept_threshold_noise_scales(
         How often it may fire.
     reach
         How far a replaced example moves a query at most.
-
-    Returns
-    -------
-    tuple of Fraction
-        The scale of the threshold noise and the scale of the query noise.
     """
     # e1 : e2 = 1 : (2c)^(2/3) makes the sum of the two variances least; any split is private.
     own = epsilon / (1 + _two_thirds_power(2 * releases))

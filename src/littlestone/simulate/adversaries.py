@@ -169,11 +169,6 @@ def iid(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> Str
         The seed of the stream.
     noise
         The share of labels that are flipped.
-
-    Returns
-    -------
-    Stream
-        The stream.
     """
     draw = np.random.default_rng(seed)
     target = target_of(cls, draw)
@@ -194,11 +189,6 @@ def noisy(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> S
         The seed of the stream.
     noise
         The share of labels that are flipped.
-
-    Returns
-    -------
-    Stream
-        The stream.
     """
     return iid(cls, rounds, seed, noise or USUAL_NOISE)
 
@@ -216,11 +206,6 @@ def in_order(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -
         The seed of the stream.
     noise
         The share of labels that are flipped.
-
-    Returns
-    -------
-    Stream
-        The stream.
     """
     stream = iid(cls, rounds, seed)
     keys: list[npt.NDArray[np.generic]] = [stream.answers]
@@ -243,11 +228,6 @@ def burst(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> S
         The seed of the stream.
     noise
         The share of labels that are flipped.
-
-    Returns
-    -------
-    Stream
-        The stream.
     """
     stream = iid(cls, rounds, seed)
     quiet, loud = np.flatnonzero(~stream.answers), np.flatnonzero(stream.answers)
@@ -270,11 +250,6 @@ def halving(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) ->
         The seed of the stream.
     noise
         The share of labels that are flipped.
-
-    Returns
-    -------
-    Stream
-        The stream.
 
     Examples
     --------
@@ -307,11 +282,6 @@ def drift(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> S
         The seed of the stream.
     noise
         The share of labels that are flipped.
-
-    Returns
-    -------
-    Stream
-        The stream.
     """
     draw = np.random.default_rng([seed, 2])
     half = rounds // 2
@@ -343,11 +313,6 @@ def stall(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> S
         The seed of the stream.
     noise
         The share of labels that are flipped.
-
-    Returns
-    -------
-    Stream
-        The stream.
     """
     stream = iid(cls, rounds, seed)
     variety = min(VARIETY, rounds // 4)
@@ -372,11 +337,6 @@ def mirror(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> 
         The seed of the stream.
     noise
         Must be 0.
-
-    Returns
-    -------
-    Mirror
-        The adversary.
     """
     _no_noise("mirror", noise)
     return Mirror(cls)
@@ -395,11 +355,6 @@ def tree(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> Tr
         The seed of the stream.
     noise
         Must be 0.
-
-    Returns
-    -------
-    TreeAdversary
-        The adversary.
     """
     _no_noise("tree", noise)
     return TreeAdversary(witness(cls))

@@ -125,11 +125,6 @@ def best_mistakes(cls: HypothesisClass, stream: Stream) -> int | None:
     stream
         The stream.
 
-    Returns
-    -------
-    int or None
-        The mistakes.
-
     Examples
     --------
     >>> from littlestone.classes.sets import Points
@@ -255,11 +250,6 @@ def play(
         The adversary's name in the transcript.
     seed
         The adversary's seed in the transcript.
-
-    Returns
-    -------
-    EnumeratedTranscript
-        The game.
 
     Examples
     --------

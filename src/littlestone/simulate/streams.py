@@ -74,11 +74,6 @@ class Stream:
             The first round, from 0.
         stop
             The round after the last.
-
-        Returns
-        -------
-        Stream
-            The rounds.
         """
         some = slice(start, stop)
         return replace(
@@ -115,11 +110,6 @@ def zipf(draw: np.random.Generator, count: int, size: int = VOCABULARY) -> npt.N
     size
         How many values there are.
 
-    Returns
-    -------
-    array of int64
-        The ranks.
-
     Examples
     --------
     >>> zipf(np.random.default_rng(7), 6)
@@ -144,11 +134,6 @@ def positions(
         The share of positives.
     spacing
         How they are spread.
-
-    Returns
-    -------
-    array of int
-        The rounds.
     """
     count = round(rounds * rate)
     if spacing == "i.i.d.":
@@ -186,11 +171,6 @@ def value_column(
         The share of labels that are flipped.
     part
         Which part of the stream.
-
-    Returns
-    -------
-    Stream
-        The stream.
     """
     draw = np.random.default_rng(seed)
     bad = draw.choice(np.arange(10, VOCABULARY), size=culprits, replace=False)
@@ -233,11 +213,6 @@ def rows(
         The share of labels that are flipped.
     part
         Which part of the stream.
-
-    Returns
-    -------
-    Stream
-        The stream.
     """
     draw = np.random.default_rng(seed)
     where = int(draw.integers(0, len(columns)))
@@ -277,11 +252,6 @@ def scores(seed: int, rounds: int, points: int, noise: float = 0.0, part: int = 
         The share of labels that are flipped.
     part
         Which part of the stream.
-
-    Returns
-    -------
-    Stream
-        The stream.
     """
     draw = np.random.default_rng(seed)
     cls = Thresholds(1, points)
@@ -317,11 +287,6 @@ def target_of(cls: HypothesisClass, draw: np.random.Generator) -> Hypothesis:
         The class.
     draw
         The random bits.
-
-    Returns
-    -------
-    Hypothesis
-        The rule.
 
     Examples
     --------
@@ -369,11 +334,6 @@ def examples(
         The random bits.
     rounds
         How many.
-
-    Returns
-    -------
-    KeyedBatch
-        The examples.
     """
     match cls:
         case Sets(_, column):

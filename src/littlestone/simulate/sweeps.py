@@ -133,11 +133,6 @@ def run_cell(cls: HypothesisClass, cell: Cell, given: Stream | None = None) -> R
     given
         The stream, when it is read from a file.
 
-    Returns
-    -------
-    Result
-        How it came out.
-
     Examples
     --------
     >>> from littlestone.classes.thresholds import Thresholds

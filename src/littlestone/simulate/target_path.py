@@ -44,11 +44,6 @@ def path_of(cls: HypothesisClass, target: Hypothesis, draw: np.random.Generator)
     draw
         Random bits, for what the target leaves open.
 
-    Returns
-    -------
-    list
-        As many labelled points as the dimension.
-
     Examples
     --------
     >>> from littlestone.classes.thresholds import Thresholds

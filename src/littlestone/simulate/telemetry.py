@@ -35,6 +35,8 @@ def vocabulary(column: str) -> list[str]:
 def write_events(path: Path, events: int = 300_000, seed: int = 7) -> int:
     """Write the stream as a CSV file.
 
+    Returns the event from which on the bad version is in use.
+
     Parameters
     ----------
     path
@@ -43,11 +45,6 @@ def write_events(path: Path, events: int = 300_000, seed: int = 7) -> int:
         How many events.
     seed
         The seed.
-
-    Returns
-    -------
-    int
-        The event from which on the bad version is in use.
     """
     draw = np.random.default_rng(seed)
     columns = {name: _column(draw, name, events) for name in TELEMETRY_COLUMNS}
