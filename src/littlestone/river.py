@@ -269,7 +269,7 @@ class _Private(HasBudget, _Model):
         self._draw(learner.plan)
         return learner
 
-    def _spender(self) -> object:
+    def _learner_begun(self) -> object:
         return self._learner
 
     @property

@@ -143,7 +143,7 @@ def test_the_learner_is_its_twin_however_it_is_batched(name: str, kind: str) -> 
 
 
 @pytest.mark.parametrize("name", FINITE)
-def test_evidence_counts_the_mistakes_of_every_rule(name: str) -> None:
+def test_mistake_counts_count_the_mistakes_of_every_rule(name: str) -> None:
     cls, points = CASES[name]
     found, draw = mistake_counts(cls), random.Random(1)
     rules = list(cls.hypotheses())
@@ -201,7 +201,7 @@ def test_what_was_published_is_remembered_though_the_data_is_not() -> None:
     assert min(forgetting) > 2 * max(believing)
 
 
-def test_a_belief_gives_way_when_the_truth_changes() -> None:
+def test_a_prior_gives_way_when_the_truth_changes() -> None:
     belief, low = FixedSharePrior(100), np.arange(100) < 50
     for _ in range(50):
         belief.drop(low)
@@ -319,7 +319,7 @@ def test_a_bad_batch_changes_nothing_and_what_is_asked_twice_must_agree() -> Non
     assert learner.rounds == 0
     with pytest.raises(ValueError, match="conflicts with the plan"):
         ls.PrivateExperts(ls.Thresholds(1, 9), 2, plan=learner.plan)
-    with pytest.raises(ValueError, match="say epsilon and horizon"):
+    with pytest.raises(ValueError, match="give epsilon and horizon"):
         ls.PrivateExperts(ls.Thresholds(1, 9), 2)
     with pytest.raises(ValueError, match="first is"):
         ls.PrivateExperts(ls.Thresholds(1, 9), 2, 9, first=cast(Any, "best"))

@@ -158,7 +158,7 @@ def _promises(learner: ls.DPSOA, epsilon: Fraction, delta: Fraction, selections:
     assert (each.epsilon, each.delta) == (plan.epsilon_selector, plan.delta_selector)
     assert monitor.epsilon + selections * each.epsilon == epsilon
     assert selections * each.delta == delta
-    scale = gate._monitor._scale if isinstance(gate._monitor, MistakesMonitor) else None
+    scale = gate._monitor._query_scale if isinstance(gate._monitor, MistakesMonitor) else None
     if scale is not None:
         assert scale >= (plan.cap or 1) / plan.epsilon_monitor, "the noise is what is paid for"
 

@@ -28,7 +28,7 @@ class PrintedAlgorithm3(AboveThreshold):
         return 2 / each, 4 / each
 
     def check(self, query: SupportsIndex, threshold: SupportsIndex) -> bool:
-        self._kept_noise = 0
+        self._threshold_draw = 0
         return super().check(query, threshold)
 
 
@@ -80,9 +80,9 @@ class LiftShared(MistakesMonitor):
     """One threshold draw serves all epochs."""
 
     def _begin_epoch(self) -> None:
-        lift = self._kept_noise
+        lift = self._threshold_draw
         super()._begin_epoch()
-        self._kept_noise = lift
+        self._threshold_draw = lift
 
 
 class Clamped(MistakesMonitor):
@@ -96,12 +96,8 @@ class NoQueryNoise(MistakesMonitor):
     """Only the threshold is noisy."""
 
     def check(self, mistakes: SupportsIndex, threshold: SupportsIndex) -> bool:
-        self._scale, scale = Fraction(1, 10**3), self._scale
-        if self._kept_noise is None:
-            self._kept_noise = self._noise.geometric(scale, ("threshold", self.epoch, 0))
-        fired = super().check(mistakes, threshold)
-        self._scale = scale
-        return fired
+        self._query_scale = Fraction(1, 10**3)
+        return super().check(mistakes, threshold)
 
 
 class SkipsQuietChecks(MistakesMonitor):

@@ -55,11 +55,11 @@ def worst_with(belief: BelieveIn) -> float:
     return max(largest_loss(laws[a], laws[b]) for a in laws for b in neighbours(a))
 
 
-def test_a_belief_in_what_was_published_costs_nothing() -> None:
+def test_a_prior_from_what_was_published_costs_nothing() -> None:
     assert 0.5 * float(sum(BUDGET)) < worst_with("published") <= float(sum(BUDGET)) + 1e-9
 
 
-def test_a_belief_in_the_rows_themselves_is_caught() -> None:
+def test_a_prior_from_the_rows_themselves_is_caught() -> None:
     assert worst_with("rows") > 1.2 * float(sum(BUDGET))
 
 

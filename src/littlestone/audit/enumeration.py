@@ -71,8 +71,8 @@ class BranchingNoise(Noise):
     def uniform(self, below: int, at: Address) -> int:
         return self.choose([(n, 1 / below) for n in range(below)])
 
-    def exceeds(self, margin: int, scale: Fraction, at: Address, one_sided: bool) -> bool:
-        yes, no = (geometric_tail if one_sided else laplace_tail)(margin, scale)
+    def exceeds(self, gap: int, scale: Fraction, at: Address, one_sided: bool) -> bool:
+        yes, no = (geometric_tail if one_sided else laplace_tail)(gap, scale)
         return self.choose([(answer, p) for answer, p in ((True, yes), (False, no)) if p > 0])
 
 
@@ -170,11 +170,11 @@ def _step(
     make: Callable[[Noise], Stepper], state: str, inputs: tuple[object, ...]
 ) -> Callable[[BranchingNoise], tuple[Hashable, str]]:
     def run(noise: BranchingNoise) -> tuple[Hashable, str]:
-        spender = make(noise)
+        mechanism = make(noise)
         if state != "null":
-            spender.resume(json.loads(state))
-        answer = spender.check(*inputs)
-        return answer, json.dumps(spender.export(), sort_keys=True)
+            mechanism.resume(json.loads(state))
+        answer = mechanism.check(*inputs)
+        return answer, json.dumps(mechanism.export(), sort_keys=True)
 
     return run
 
@@ -331,34 +331,34 @@ def geometric_law(scale: Fraction, width: int) -> list[tuple[int, float]]:
 
 
 @cache
-def laplace_tail(margin: int, scale: Fraction) -> tuple[float, float]:
-    """Return P(noise >= margin) and P(noise < margin), each without cancellation.
+def laplace_tail(gap: int, scale: Fraction) -> tuple[float, float]:
+    """Return P(noise >= gap) and P(noise < gap), each without cancellation.
 
     Parameters
     ----------
-    margin
+    gap
         The gap.
     scale
         The scale of the noise.
     """
     a = math.exp(-1 / scale)
-    if margin >= 1:
-        return a**margin / (1 + a), 1 - a**margin / (1 + a)
-    return 1 - a ** (1 - margin) / (1 + a), a ** (1 - margin) / (1 + a)
+    if gap >= 1:
+        return a**gap / (1 + a), 1 - a**gap / (1 + a)
+    return 1 - a ** (1 - gap) / (1 + a), a ** (1 - gap) / (1 + a)
 
 
 @cache
-def geometric_tail(margin: int, scale: Fraction) -> tuple[float, float]:
-    """Return P(noise >= margin) and P(noise < margin).
+def geometric_tail(gap: int, scale: Fraction) -> tuple[float, float]:
+    """Return P(noise >= gap) and P(noise < gap).
 
     Parameters
     ----------
-    margin
+    gap
         The gap.
     scale
         The scale of the noise.
     """
-    if margin <= 0:
+    if gap <= 0:
         return 1.0, 0.0
-    yes = math.exp(-margin / scale)
-    return yes, -math.expm1(-margin / scale)
+    yes = math.exp(-gap / scale)
+    return yes, -math.expm1(-gap / scale)

@@ -52,7 +52,14 @@ from littlestone.learners.experts import ExpertsPlan
 from littlestone.learners.plan import Plan, VoteGate
 from littlestone.privacy.accounting import Cost
 from littlestone.privacy.exponential import Scores
-from littlestone.privacy.gates import STAY, Decision, EveryCheck, HistSparse, MistakesGate, Selector
+from littlestone.privacy.gates import (
+    NO_CHANGE,
+    Decision,
+    EveryCheck,
+    HistSparse,
+    MistakesGate,
+    Selector,
+)
 from littlestone.privacy.histogram import StableHistogram
 from littlestone.privacy.noise import Noise
 from littlestone.privacy.sparse_vector import AboveThreshold, MistakesMonitor
@@ -148,7 +155,7 @@ def extremal_experts(monitor: Fraction, selector: Fraction, restarted: bool = Tr
     unit = math.ceil(1 / monitor)
     every = 12 * unit
     high = 30 * unit
-    only: EnumeratedTranscript = (*(STAY,) * QUIET, *(Decision(True, A) for _ in range(fires)))
+    only: EnumeratedTranscript = (*(NO_CHANGE,) * QUIET, *(Decision(True, A) for _ in range(fires)))
 
     def make(noise: Noise) -> MistakesGate[Scores]:
         return gate_of_two(
@@ -337,7 +344,7 @@ def votes_gate(
     won = (Decision(True, A if n % 2 == 0 else OLD) for n in range(releases))
     pairs: list[Laws] = []
     for firings in (tuple(won), (Decision(True, None),) * (releases + 5)):
-        only: EnumeratedTranscript = (*(STAY,) * 10, *firings)
+        only: EnumeratedTranscript = (*(NO_CHANGE,) * 10, *firings)
         under = sure if firings[0].key else 0
         worlds = _losing(held, under, 0), _losing(held, under, 1)
         pairs.append(_laws(lambda n: make(n, trees, threshold), worlds, only, high + 20 * lift))
@@ -462,7 +469,7 @@ def _scales(plan: Plan) -> tuple[Fraction, ...]:
     monitor = _gate(plan, ScriptedNoise({}))._monitor
     if isinstance(monitor, AboveThreshold):
         return monitor._threshold_scale, monitor._query_scale, 2 / plan.epsilon_selector
-    return monitor._scale, 2 / plan.epsilon_selector
+    return monitor._query_scale, 2 / plan.epsilon_selector
 
 
 def _findings(plan: Plan) -> Iterator[Finding]:

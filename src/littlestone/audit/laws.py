@@ -482,7 +482,7 @@ def selection(selector: Selector[Votes], claim: Cost) -> Iterator[Finding]:
 def sure_votes(selector: object) -> int:
     """Return so many votes that delta plays no part any more."""
     if isinstance(selector, UnknownDomainSelection):
-        return len(selector.curve.keep)
+        return len(selector.curve.accept)
     return selector.threshold if isinstance(selector, StableHistogram) else 1
 
 

@@ -51,19 +51,19 @@ class Draw:
         self._chooser, self._mass, self._width = chooser, mass, width
         self.low, self.high = low, high
 
-    def exceeds(self, margin: int) -> bool:
-        """Return whether it is at least `margin`: decided already, or a fork."""
-        if self.low is not None and self.low >= margin:
+    def exceeds(self, gap: int) -> bool:
+        """Return whether it is at least `gap`: decided already, or a fork."""
+        if self.low is not None and self.low >= gap:
             return True
-        if self.high is not None and self.high < margin:
+        if self.high is not None and self.high < gap:
             return False
         whole = self._mass(self.low, self.high)
         parts = [
-            (True, self._mass(margin, self.high) / whole),
-            (False, self._mass(self.low, margin - 1) / whole),
+            (True, self._mass(gap, self.high) / whole),
+            (False, self._mass(self.low, gap - 1) / whole),
         ]
         yes = self._chooser.choose([(answer, p) for answer, p in parts if p > 0])
-        self.low, self.high = (margin, self.high) if yes else (self.low, margin - 1)
+        self.low, self.high = (gap, self.high) if yes else (self.low, gap - 1)
         return yes
 
     def quotient(self, offset: int, by: int) -> int:

@@ -18,7 +18,7 @@ from littlestone.classes.base import HypothesisClass, checked_class, kinds_of, p
 from littlestone.hypotheses.base import Hypothesis
 from littlestone.hypotheses.rows import as_batch
 from littlestone.learners.base import EventLearner, Release, StateData
-from littlestone.learners.plan_table import PlanLine, PlanTable
+from littlestone.learners.plan_table import PlanLine, PlanTable, planned_delta, planned_epsilon
 from littlestone.learners.replay import Prefix
 from littlestone.learners.rounds import RoundBatch, Rounds
 from littlestone.learners.runners import BallotWatcher, Publish
@@ -28,9 +28,9 @@ from littlestone.privacy.accounting import Cost, per_release
 from littlestone.privacy.gates import EveryCheck
 from littlestone.privacy.histogram import StableHistogram
 from littlestone.privacy.noise import Noise, SystemNoise
-from littlestone.privacy.parameters import BadParameter, Real, planned_delta, planned_epsilon, whole
+from littlestone.privacy.parameters import BadParameter, Real, whole
 
-SURE = 0.99
+RELIABLE = 0.99
 EVEN = 0.5
 TREES_A_VOTE = 2
 """Trees per vote that a release needs: with more, the first rule keeps more votes than the new one
@@ -112,7 +112,7 @@ class EveryRoundPlan(PlanTable):
         total = Cost(exact, planned_delta(delta))
         each = per_release(total, horizon)
         selection = Selection(StableHistogram, float(each.epsilon), float(each.delta))
-        votes, even = selection.votes_for(SURE), selection.votes_for(EVEN)
+        votes, even = selection.votes_for(RELIABLE), selection.votes_for(EVEN)
         count = TREES_A_VOTE * votes if trees is None else whole(trees, "trees", least=1)
         # The new rule must be released (even odds) and outvote the old one (half of the trees).
         mistakes = rounds_to_reach(max(even, math.ceil(count / 2)), count)
@@ -207,7 +207,7 @@ class EveryRoundRunner:
         The first round after which the trees are queried.
     publish : Publish
         Called when the published rule changes.
-    watch : ProgressCallback
+    watch : BallotWatcher
         Called after each query, with private votes.
     """
 
@@ -247,6 +247,9 @@ class EveryRoundRunner:
         batch = as_batch([x], kinds_of(self._cls))
         self._learn(Rounds(batch, np.array([y]), np.array([number]), np.array([route])))
         self.pass_one(number)
+
+    def learn_buffered(self) -> None:
+        """Do nothing: rounds are learned at once."""
 
     def _learn(self, one: Rounds) -> None:
         self.mistakes += int((predict_rows(self._cls, self.rule, one.batch) != one.answers).sum())

@@ -177,7 +177,10 @@ class Runner(Protocol):
 
     @property
     def forest(self) -> HasVotes:
-        """Return the learner state."""
+        """Return the learner state, without the rounds that are still buffered."""
+
+    def learn_buffered(self) -> None:
+        """Learn the buffered rounds, if there are any."""
 
     def advance(self, rounds: RoundBatch, start: int, stop: int) -> None:
         """Learn the rounds from `start` up to `stop`.
@@ -300,6 +303,7 @@ class PrivateLearner(ForwardOnly):
     @property
     def trace(self) -> tuple[Sample, ...]:
         """Return the history of mistakes and votes. Private."""
+        self._runner.learn_buffered()
         now = self._sample(self.rounds, self._runner.forest.votes)
         past = self._trace.samples
         return past if past and past[-1].round == now.round else (*past, now)
@@ -339,6 +343,7 @@ class PrivateLearner(ForwardOnly):
         runner = self._runner
 
         def with_gate(gate: State) -> None:
+            runner.learn_buffered()
             live: StateData = {
                 "rounds": self.rounds,
                 "null_rounds": self.null_rounds,

@@ -1,14 +1,12 @@
-"""Choose where the trees of a forest grow: in this process, unless an engine is named.
-
-An engine is named as in `DPSOA(..., engine="ray")`, and made on request: what it needs is imported
-then. The gate, the noise and the published rule never leave the learner (docs/guarantee.md,
-Theorem 13).
-
-Learn privately with a forest of learners and a gate (DP-SOA: Algorithm 1), under a plan.
+"""Learn privately with a forest of learners and a gate (DP-SOA: Algorithm 1), under a plan.
 
 Before each example there is a published rule; the whole sequence of published rules, and the rounds
 at which the gate fired, are differentially private at `guarantee` (docs/guarantee.md, Theorem 9).
 All other state (mistakes, votes, null rounds) is private: it is for the data owner.
+
+The trees of the forest grow in this process, unless an engine is named, as in
+`DPSOA(..., engine="ray")`. The gate, the noise and the published rule never leave the learner
+(docs/guarantee.md, Theorem 13).
 """
 
 import warnings
@@ -59,12 +57,12 @@ class GrownForest(EpochState[Mapping[bytes, int]], Voters, Protocol):
 class Engine(Protocol):
     """Create forests.
 
-    `far` tells whether their trees are remote: then querying them is slow, and happens after at
+    Where `remote`, their trees are in another process: querying them is slow, and happens after at
     most `largest_window` rounds.
     """
 
     @property
-    def far(self) -> bool:
+    def remote(self) -> bool:
         """Tell whether the trees are in another process."""
 
     @property
@@ -94,7 +92,7 @@ class Engine(Protocol):
 class LocalEngine:
     """Create forests in this process."""
 
-    far, largest_window = False, LARGEST_WINDOW
+    remote, largest_window = False, LARGEST_WINDOW
 
     def create_forest(
         self, cls: HypothesisClass, leaves: Sequence[int], seed: int, root: Root, replant: bool
@@ -250,12 +248,13 @@ class DPSOA(PrivateLearner):
         callbacks, window = (self._publish, self._watch), engine.largest_window
         if isinstance(gate, HistSparse):
             return SingleForestRunner(forest, gate, rule, plan.check_every, *callbacks, window)
-        lazy = not watched and (engine.far or gate.restart_every is not None)
+        lazy = not watched and (engine.remote or gate.restart_every is not None)
         return EpochRunner(forest, gate, rule, *callbacks, lazy, window)
 
     @property
     def votes(self) -> Mapping[Hypothesis, int]:
         """Return how many trees vote for each rule. Private."""
+        self._runner.learn_buffered()
         return dict(self._runner.forest.votes)
 
     def learn_one(self, x: object, y: object, user: object = None) -> None:
@@ -393,8 +392,8 @@ def _refuse_too_many_trees(plan: Plan) -> None:
     leaves = sum(each * trees for each, trees in plan.leaves.items())
     if leaves > MOST_LEAVES:
         raise BadParameter(
-            f"the plan asks for {plan.trees:,} trees of {leaves:,} leaves in all, and "
-            f"{MOST_LEAVES:,} are the most that are grown: take a larger epsilon or delta"
+            f"the plan has {plan.trees:,} trees with {leaves:,} leaves in all, and "
+            f"{MOST_LEAVES:,} is the limit: take a larger epsilon or delta"
             + (", a smaller cap" if plan.cap else "")
             + (", or the practical plan" if plan.name == "paper" else ", or a smaller horizon")
         )
@@ -407,7 +406,7 @@ def _plan(
     if plan is None:
         missing = [name for name, value in given.items() if value is None]
         if missing:
-            raise BadParameter(f"say {' and '.join(missing)}, or give a plan")
+            raise BadParameter(f"give {' and '.join(missing)}, or a plan")
         return Plan.practical(cls, **given, **options)
     if isinstance(plan, TheoremPlan):
         raise BadParameter(plan.refusal())

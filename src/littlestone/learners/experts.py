@@ -38,7 +38,13 @@ from littlestone.errors import TooLarge
 from littlestone.hypotheses.base import Hypothesis
 from littlestone.hypotheses.values import Mask
 from littlestone.learners.base import EventLearner, Release, StateData
-from littlestone.learners.plan_table import VACUOUS, PlanLine, PlanTable
+from littlestone.learners.plan_table import (
+    VACUOUS,
+    PlanLine,
+    PlanTable,
+    planned_epsilon,
+    planned_horizon,
+)
 from littlestone.learners.runners import BallotWatcher, EpochRunner, Publish
 from littlestone.learners.scores import MistakeCounts, index_key, mistake_counts
 from littlestone.learners.tree import Purpose, below, fresh_seed, random_bits
@@ -46,14 +52,7 @@ from littlestone.learners.tuning import Schedule, complexity, fresh_start, toler
 from littlestone.privacy.exponential import ExponentialMechanism, Scores
 from littlestone.privacy.gates import Decision, MistakesGate
 from littlestone.privacy.noise import Noise, SystemNoise
-from littlestone.privacy.parameters import (
-    BadParameter,
-    Real,
-    planned_epsilon,
-    planned_horizon,
-    positive,
-    whole,
-)
+from littlestone.privacy.parameters import BadParameter, Real, positive, whole
 
 MISLED = 0.1
 """How often a release may fall among the rules that erred with the one it replaces."""
@@ -80,15 +79,15 @@ class FixedSharePrior:
     def __init__(self, size: int) -> None:
         self._weights = np.full(size, 1 / size)
 
-    def drop(self, siding: Mask) -> None:
+    def drop(self, agreement: Mask) -> None:
         """Update the weights after a rule was replaced.
 
         Parameters
         ----------
-        siding
+        agreement
             Which rules agree with the replaced rule wherever it differs from the new one.
         """
-        posterior = self._weights * np.where(siding, MISLED, 1 - MISLED)
+        posterior = self._weights * np.where(agreement, MISLED, 1 - MISLED)
         # Fixed share: no weight falls so far that a target that changed could not come back.
         self._weights = (1 - CHANGED) * posterior / posterior.sum() + CHANGED / len(posterior)
 
@@ -328,14 +327,14 @@ class PrivateExperts(EventLearner):
         seed: int | None = None,
         noise: Noise | None = None,
     ) -> None:
-        memory = mistake_counts(checked_class(cls))
+        counts = mistake_counts(checked_class(cls))
         self.plan = _plan(cls, epsilon, horizon, plan, tolerance)
         self.seed = fresh_seed() if seed is None else seed
-        rule = _first_rule(memory, first, self.seed)
+        rule = _first_rule(counts, first, self.seed)
         super().__init__(cls, rule, self.plan.horizon)
-        gate = _gate(self.plan, memory.size, SystemNoise() if noise is None else noise)
+        gate = _gate(self.plan, counts.size, SystemNoise() if noise is None else noise)
         rate = self.plan.epsilon_selector / 2
-        self._runner = ExpertsRunner(memory, gate, rule, self._publish, self._watch, rate)
+        self._runner = ExpertsRunner(counts, gate, rule, self._publish, self._watch, rate)
 
 
 class ExpertsRunner(EpochRunner[Scores]):
@@ -366,33 +365,33 @@ class ExpertsRunner(EpochRunner[Scores]):
         watch: BallotWatcher,
         rate: Fraction,
     ) -> None:
-        super().__init__(forest, gate, rule, publish, watch, patient=False)
-        self._evidence, self._belief, self._stood = forest, FixedSharePrior(forest.size), rule
+        super().__init__(forest, gate, rule, publish, watch, lazy=False)
+        self._counts, self._prior, self._last_rule = forest, FixedSharePrior(forest.size), rule
         self._rate = rate
 
     def load_state(self, live: StateData, releases: Sequence[Release]) -> None:
         """Restore a saved state; the prior follows from what was published."""
         super().load_state(live, releases)
         for release in releases[1:]:
-            self._believe(release.rule)
-        self._evidence.penalised = self._belief.penalties(self._rate)
+            self._update_prior(release.rule)
+        self._counts.penalised = self._prior.penalties(self._rate)
 
-    def _look(self) -> Decision:
+    def _check(self) -> Decision:
         """Make one check; all rules are scored at a firing only."""
         return self.gate.run([self._pending], lambda place: self.forest.ballot).decision
 
-    def _forget(self) -> None:
+    def _restart_state(self) -> None:
         """Begin an epoch without earlier rounds; the prior from what was published stays."""
-        if self.rule != self._stood:
-            self._believe(self.rule)
-            self._evidence.penalised = self._belief.penalties(self._rate)
+        if self.rule != self._last_rule:
+            self._update_prior(self.rule)
+            self._counts.penalised = self._prior.penalties(self._rate)
         # The next draw must not read these rounds again: Theorem 10 has each read once.
-        super()._forget()
+        super()._restart_state()
 
-    def _believe(self, rule: Hypothesis) -> None:
+    def _update_prior(self, rule: Hypothesis) -> None:
         """Update the prior: a rule was published in the place of the one before."""
-        self._belief.drop(self._evidence.agreement_with(self._stood, rule))
-        self._stood = rule
+        self._prior.drop(self._counts.agreement_with(self._last_rule, rule))
+        self._last_rule = rule
 
     def _restart_if_due(self) -> None:
         """Keep the counts: a public restart is the monitor's alone (Theorem 10)."""
@@ -408,7 +407,7 @@ def _plan(
     """Return the plan given, or the practical one for these parameters."""
     if plan is None:
         if epsilon is None or horizon is None:
-            raise BadParameter("say epsilon and horizon, or give a plan")
+            raise BadParameter("give epsilon and horizon, or a plan")
         return ExpertsPlan.practical(cls, epsilon, horizon, tolerance=tolerance)
     asked = {"epsilon": epsilon, "horizon": horizon, "tolerance": tolerance or None}
     for name, value in asked.items():
@@ -419,14 +418,14 @@ def _plan(
     return plan
 
 
-def _first_rule(memory: MistakeCounts, first: FirstRule, seed: int) -> Hypothesis:
+def _first_rule(counts: MistakeCounts, first: FirstRule, seed: int) -> Hypothesis:
     """Return the rule before any example: it reads no data, hence costs nothing."""
     if first not in ("drawn", "own"):
         raise BadParameter(f"first is 'drawn' or 'own', not {first!r}")
-    own = memory.cls.hypothesis(memory.cls.start())
+    own = counts.cls.hypothesis(counts.cls.start())
     if first == "own" and own is not None:
         return own
-    return memory.rule(int(below(memory.size, random_bits(seed, Purpose.FIRST))))
+    return counts.rule(int(below(counts.size, random_bits(seed, Purpose.FIRST))))
 
 
 def _gate(plan: ExpertsPlan, size: int, noise: Noise) -> MistakesGate[Scores]:

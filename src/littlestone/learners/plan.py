@@ -30,7 +30,15 @@ from typing import Any, Literal, TypeAlias, get_args
 from littlestone.classes.base import HypothesisClass, checked_class
 from littlestone.display import facts_table
 from littlestone.learners.forest import Root
-from littlestone.learners.plan_table import PlanLine, PlanTable, plan_data_from_json, plan_lines
+from littlestone.learners.plan_table import (
+    PlanLine,
+    PlanTable,
+    plan_data_from_json,
+    plan_lines,
+    planned_delta,
+    planned_epsilon,
+    planned_horizon,
+)
 from littlestone.learners.tuning import (
     Schedule,
     best,
@@ -47,17 +55,7 @@ from littlestone.privacy.accounting import Unit
 from littlestone.privacy.gates import HistSparse, MistakesGate
 from littlestone.privacy.histogram import StableHistogram
 from littlestone.privacy.noise import Noise
-from littlestone.privacy.parameters import (
-    BadParameter,
-    Real,
-    log_of,
-    planned_delta,
-    planned_epsilon,
-    planned_horizon,
-    positive,
-    probability,
-    whole,
-)
+from littlestone.privacy.parameters import BadParameter, Real, log_of, positive, probability, whole
 from littlestone.privacy.selection import UnknownDomainSelection
 
 LN2 = math.log(2)

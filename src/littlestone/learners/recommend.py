@@ -7,9 +7,10 @@ from littlestone.classes.base import HypothesisClass, checked_class
 from littlestone.display import facts
 from littlestone.learners.dpsoa import DPSOA
 from littlestone.learners.experts import FirstRule, PrivateExperts
+from littlestone.learners.plan_table import planned_delta, planned_epsilon, planned_horizon
 from littlestone.learners.scores import why_unsupported
 from littlestone.privacy.accounting import Unit
-from littlestone.privacy.parameters import Real, planned_delta, planned_epsilon, planned_horizon
+from littlestone.privacy.parameters import Real
 
 FIRST: FirstRule = "own"
 """Experts begin with the class's own rule, as DPSOA does: where it is right, so are both."""

@@ -46,7 +46,7 @@ from littlestone.learners.vote_model import (
 from littlestone.privacy.histogram import StableHistogram
 from littlestone.privacy.parameters import BadParameter, Real
 from littlestone.privacy.selection import UnknownDomainSelection
-from littlestone.privacy.sparse_vector import kept_threshold_noise_scales
+from littlestone.privacy.sparse_vector import sparse_vector_scales
 
 MILLION = 10**6
 LARGEST_FACTOR = 8.0
@@ -388,7 +388,7 @@ def single_forest_choice(
     """
     # Half of epsilon for the sparse vector, half for the selections: Theorem 7, `HistSparse`.
     half = epsilon / 2
-    threshold_scale, scale = map(float, kept_threshold_noise_scales(Fraction(half), releases))
+    threshold_scale, scale = map(float, sparse_vector_scales(Fraction(half), releases))
     # A union bound over the checks keeps false alarms below IN_VAIN.
     gap = scale * math.log1p(horizon / scale / IN_VAIN) + 3 * threshold_scale
     votes = Selection(selector, half / releases, delta / releases).votes_for(SAFETY_QUANTILE)

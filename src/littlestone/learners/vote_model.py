@@ -80,23 +80,23 @@ def threshold_noise_law(epsilon: float, one_sided: bool, lifts: npt.NDArray[np.i
     return np.asarray((1 - a) / (1 + a) * a ** np.abs(lifts))
 
 
-def exceeding(margin: npt.NDArray[np.float64], epsilon: float, one_sided: bool) -> Floats:
-    """Return P(noise >= margin), interpolated between the integers.
+def exceeding(gap: npt.NDArray[np.float64], epsilon: float, one_sided: bool) -> Floats:
+    """Return P(noise >= gap), interpolated between the integers.
 
     Parameters
     ----------
-    margin : ndarray of float64
+    gap : ndarray of float64
         What the noise has to reach.
     epsilon : float
         The inverse of the scale.
     one_sided : bool
         Whether the noise is one-sided.
     """
-    a, up = math.exp(-epsilon), np.maximum(margin, 0)
+    a, up = math.exp(-epsilon), np.maximum(gap, 0)
     if one_sided:
         return np.asarray(a**up)
-    down = np.maximum(1 - margin, 0)
-    return np.where(margin > 0, a**up / (1 + a), 1 - a**down / (1 + a))
+    down = np.maximum(1 - gap, 0)
+    return np.where(gap > 0, a**up / (1 + a), 1 - a**down / (1 + a))
 
 
 class FiringLaw(NamedTuple):

@@ -78,8 +78,10 @@ class Cost:
         """
         whole(rounds, "rounds", least=1)
         epsilon, delta = self.epsilon * rounds, self.delta
-        if epsilon > LARGEST_POWER:  # a delta of 1 claims nothing, hence is true
+        # A delta of 1 claims nothing, hence is true.
+        if epsilon > LARGEST_POWER:
             return Cost(epsilon, Fraction(1 if delta else 0))
+        # Theorem 14: k replaced rounds cost k epsilon and delta (1 + e^epsilon + ...).
         powers = (Fraction(enclose_exp(self.epsilon * n, DIGITS)[1]) for n in range(1, rounds))
         return Cost(epsilon, min(delta * (1 + sum(powers)), Fraction(1)))
 
@@ -89,7 +91,7 @@ NOTHING = Cost(Fraction(0))
 
 @dataclass(frozen=True)
 class Guarantee:
-    """Hold what may be quoted: floats, rounded up. Noise that is not secret protects no one.
+    """Hold what may be quoted: floats, rounded up. Without secret noise there is no guarantee.
 
     Parameters
     ----------
@@ -191,7 +193,7 @@ class PrivacyEvent:
     noise: str = "SystemNoise()"
 
 
-def spent(events: Iterable[PrivacyEvent], touched: int = 1) -> Cost:
+def spent(events: Iterable[PrivacyEvent], max_epochs: int = 1) -> Cost:
     """Return what events cost together.
 
     Events without an epoch add up. Events of one mechanism in different epochs compose in parallel:
@@ -201,32 +203,33 @@ def spent(events: Iterable[PrivacyEvent], touched: int = 1) -> Cost:
     ----------
     events
         What happened.
-    touched
+    max_epochs
         The most epochs that one unit has rounds in: 1 per event, the cap per user.
 
     Examples
     --------
-    >>> monitor = [Event("monitor", Cost(Fraction(1, 4)), epoch=n) for n in range(1000)]
-    >>> selector = [Event("selector", Cost(Fraction(3, 4)), epoch=n) for n in range(999)]
+    >>> monitor = [PrivacyEvent("monitor", Cost(Fraction(1, 4)), epoch=n) for n in range(1000)]
+    >>> selector = [PrivacyEvent("selector", Cost(Fraction(3, 4)), epoch=n) for n in range(999)]
     >>> spent(monitor + selector)
     Cost(epsilon=Fraction(1, 1), delta=Fraction(0, 1))
     """
-    whole(touched, "touched", least=1)
+    whole(max_epochs, "max_epochs", least=1)
     ordered = sorted(events, key=lambda event: event.mechanism)
     groups = (list(uses) for _, uses in groupby(ordered, key=lambda event: event.mechanism))
-    return sum((_mechanism_cost(uses, touched) for uses in groups), NOTHING)
+    return sum((_mechanism_cost(uses, max_epochs) for uses in groups), NOTHING)
 
 
-def _mechanism_cost(uses: list[PrivacyEvent], touched: int) -> Cost:
+def _mechanism_cost(uses: list[PrivacyEvent], max_epochs: int) -> Cost:
     """Return the cost of one mechanism's events."""
     always = [event.cost for event in uses if event.epoch is None]
     epochs: dict[int, Cost] = {}
     for event in uses:
         if event.epoch is not None:
             epochs[event.epoch] = epochs.get(event.epoch, NOTHING) + event.cost
+    # Epochs read disjoint rounds, so a unit meets at most `max_epochs` of them (Theorem 7).
     # The largest epsilons and the largest deltas may sit in different epochs: take both.
-    epsilon = sum(sorted(cost.epsilon for cost in epochs.values())[-touched:])
-    delta = sum(sorted(cost.delta for cost in epochs.values())[-touched:])
+    epsilon = sum(sorted(cost.epsilon for cost in epochs.values())[-max_epochs:])
+    delta = sum(sorted(cost.delta for cost in epochs.values())[-max_epochs:])
     return sum(always, Cost(Fraction(epsilon), Fraction(delta)))
 
 
@@ -234,8 +237,8 @@ def composed_epsilon(cost: Cost, count: int, delta: Fraction) -> Fraction:
     """Return an epsilon for adaptive uses of one cost at a total delta: optimal, rounded up.
 
     Solves 1 - (1 - cost.delta)^count (1 - D(epsilon)) = delta, where D is the privacy curve of
-    `count` flips of a coin that falls e^eps : 1. That curve is the maximum of the straight lines
-    A - e^epsilon B, one for each number of outcomes let in, so the solution is a maximum too.
+    `count` draws of randomized response with odds e^eps : 1. That curve is the maximum of the
+    lines A - e^epsilon B, one for each number of outcomes included, so the solution is a maximum.
 
     Parameters
     ----------
@@ -264,15 +267,16 @@ def composed_epsilon(cost: Cost, count: int, delta: Fraction) -> Fraction:
     with localcontext(context(DIGITS, ROUND_HALF_EVEN)) as arithmetic:
         each, total = decimal_of(cost.delta, arithmetic), decimal_of(delta, arithmetic)
         spare = 1 - (1 - total) / (1 - each) ** count - SLACK
+        # Theorem 8: the smallest E is the logarithm of the largest (A_n - D)/B_n.
         steepest = max((a - spare) / b for a, b in _lines(cost.epsilon, count))
         solved = Fraction(max(steepest, Decimal(1)).ln() + SLACK)
     return min(solved, cost.epsilon * count)
 
 
 def _lines(epsilon: Fraction, count: int) -> Iterable[tuple[Decimal, Decimal]]:
-    """Yield pairs (A, B): probability, in either world, of at most n minority flips; A rounded up.
+    """Yield pairs (A, B): the probability in each world of at most n unlikely answers.
 
-    Walks out from the likeliest n while masses are not negligible. What is left out is added to
+    Goes outwards from the likeliest n while masses are not negligible. What is left out is added to
     every A and to no B, so the curve can only be overestimated.
     """
     odds = enclose_exp(-epsilon, DIGITS)[1]

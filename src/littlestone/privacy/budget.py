@@ -3,7 +3,7 @@
 A mechanism refuses to be copied. An estimator of scikit-learn or River cannot: their searches and
 ensembles work by cloning one that has not begun. So what must not be doubled is the budget. An
 estimator and everything cloned, copied or unpickled from it hold one `Budget`, and together they
-spend at most its total.
+spend at most its total (docs/guarantee.md, Theorem 8, "Estimators").
 """
 
 import os
@@ -19,7 +19,7 @@ from littlestone.privacy.parameters import BadParameter
 
 
 class Budget:
-    """Hold an amount of (epsilon, delta) that is spent once, whoever holds the object.
+    """Hold an amount of (epsilon, delta) that all holders of the object spend together, once.
 
     Copying returns the same budget. A pickle holds its token only: loaded in the process that made
     the budget it is that budget, loaded in another it is one from which nothing can be spent.
@@ -82,8 +82,8 @@ class Budget:
         if after.epsilon > total.epsilon or after.delta > total.delta:
             left = Cost(total.epsilon - self.spent.epsilon, total.delta - self.spent.delta)
             raise BadParameter(
-                f"this would spend {_words(cost)}, and {_words(left)} is left of the budget of "
-                f"{_words(total)}, which this estimator shares with its clones and copies because "
+                f"this would spend {_text(cost)}, and {_text(left)} is left of the budget of "
+                f"{_text(total)}, which this estimator shares with its clones and copies because "
                 "what they spend on the same data adds up. For several learners (cross-validation, "
                 f"a grid search, an ensemble) say {self.split_by}=N before the first, and each "
                 "gets 1/N of the budget; for other data make a new estimator"
@@ -116,7 +116,7 @@ class Budget:
         return self
 
     def __reduce__(self) -> tuple[Callable[[str], "Budget"], tuple[str]]:
-        # Kept for as long as the process lives: nobody knows how long the pickle does.
+        # For as long as the process lives: a pickle may be loaded at any time.
         _PICKLED[self._token] = self
         return _loaded, (self._token,)
 
@@ -128,9 +128,9 @@ def _loaded(token: str) -> Budget:
     """Return the budget of this process with this token, or one that refuses."""
     if token in _PICKLED:
         return _PICKLED[token]
-    stranger = Budget("")
-    stranger._token, stranger._home = token, None
-    return stranger
+    foreign = Budget("")
+    foreign._token, foreign._home = token, None
+    return foreign
 
 
 def cost_of(plan: Any) -> Cost:
@@ -138,7 +138,7 @@ def cost_of(plan: Any) -> Cost:
     return Cost(plan.epsilon, getattr(plan, "delta", Fraction(0)))
 
 
-def _words(cost: Cost) -> str:
+def _text(cost: Cost) -> str:
     return f"(epsilon {float(cost.epsilon):.4g}, delta {float(cost.delta):.4g})"
 
 
@@ -156,7 +156,7 @@ class HasBudget:
         """Return what the parameters allow in all; raise BadParameter if they do not say."""
         raise NotImplementedError
 
-    def _spender(self) -> object:
+    def _learner_begun(self) -> object:
         """Return the learner that was begun, or None."""
         raise NotImplementedError
 
@@ -179,9 +179,9 @@ class HasBudget:
 
     def __getstate__(self) -> object:
         # copy.copy, copy.deepcopy and every pickler come this way.
-        if self._spender() is not None:
+        if self._learner_begun() is not None:
             raise TypeError(
-                "a spender cannot be copied or pickled: stepping a copy is a second release"
+                "a fitted estimator cannot be copied or pickled: a copy would release twice"
             )
         self._shared_budget()
         return super().__getstate__()

@@ -56,6 +56,7 @@ class ExponentialMechanism:
         self.candidates = tuple(candidates)
         self.cost = Cost(positive(epsilon, "epsilon"))
         self.sensitivity = whole(sensitivity, "sensitivity", least=1)
+        # Theorem 6: weight and sum of weights each move by at most exp(epsilon/2).
         self.rate = self.cost.epsilon / (2 * self.sensitivity)
 
     def select(
@@ -112,7 +113,8 @@ def _draw_group(
     gaps: list[int], sizes: list[int], rate: Fraction, noise: Noise, release: int
 ) -> int:
     """Return the group in which a uniform point of the total weight falls."""
-    # The point gets 64 more bits, and the weights 20 more digits, until one group surely has it.
+    # The point gets 64 more bits, and the weights 20 more digits, until one group is certain
+    # (Theorem 6: the law is exact).
     bits = 0
     for words in count(1):
         bits = bits << WORD | noise.uniform(1 << WORD, ("group", release, words))
@@ -147,7 +149,8 @@ def _weights(
     low = high = one = 10**digits
     last = 0
     for group, (gap, size) in enumerate(zip(gaps, sizes, strict=True)):
-        if low == 0:  # too faint for these digits, like all that follow: one bound for the lot
+        # Too small for these digits, like all that follow: one bound for all of them.
+        if low == 0:
             return [*weights, (0, sum(sizes[group:]) * high)]
         if gap - last not in steps:
             steps[gap - last] = _scaled(enclose_exp(rate * (last - gap), digits), digits)

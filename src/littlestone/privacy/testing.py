@@ -1,7 +1,7 @@
 """Provide noise for tests and simulations. NOT PRIVATE, and it says so everywhere.
 
-These sources are functions of the address of a draw, so a run is the same for any batch size and
-any number of workers. Nothing in this package imports this module: only the lab and tests may.
+A draw is a function of its address, so a run is the same for any batch size and any number of
+workers. Only tests, audits and benchmarks import this module, and import-linter enforces that.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ Words: TypeAlias = npt.NDArray[np.uint64]
 
 
 class ScriptedNoise(Noise):
-    """Look every draw up by its address; what the script leaves out is 0.
+    """Return the draw that a script has for an address, and 0 where it has none.
 
     >>> noise = ScriptedNoise({("query", 3, 0): -7})
     >>> noise.laplace(Fraction(1), ("query", 3, 0)), noise.laplace(Fraction(1), ("query", 4, 0))
@@ -64,14 +64,14 @@ class SeededNoise(Noise):
         return (up << 64 | down) * below >> 128
 
     def first_exceeding(
-        self, margins: Gaps, scale: Fraction, check: int, one_sided: bool
+        self, gaps: Gaps, scale: Fraction, check: int, one_sided: bool
     ) -> int | None:
-        numbers = np.arange(check, check + len(margins))
+        numbers = np.arange(check, check + len(gaps))
         drawn = self._laplaces(scale, "query", numbers, 0)
         if one_sided:
             drawn = np.where(drawn >= 0, drawn, ~drawn)
-        reached = drawn >= margins
-        return int(np.argmax(reached)) if reached.any() else None
+        exceeding = drawn >= gaps
+        return int(np.argmax(exceeding)) if exceeding.any() else None
 
     def _laplaces(self, scale: Fraction, purpose: str, numbers: Gaps, rank: int) -> Gaps:
         """Return differences of two geometric integers: these have the Laplace law."""
