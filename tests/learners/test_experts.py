@@ -20,8 +20,8 @@ from classes import CASES, targets
 from littlestone.classes.base import HypothesisClass, points_of
 from littlestone.hypotheses.rows import as_batch, row_of
 from littlestone.learners.experts import (
-    CHANGED,
-    MISLED,
+    ERROR_RATE,
+    EVEN_SHARE,
     FixedSharePrior,
     _gate,
     mistakes_to_outweigh,
@@ -102,9 +102,9 @@ class Twin:
         telling = [x for x in self.points if old(x) != new(x)]
         for place, rule in enumerate(self.rules):
             sides = all(rule(x) == old(x) for x in telling)
-            self.weights[place] *= MISLED if sides else 1 - MISLED
+            self.weights[place] *= ERROR_RATE if sides else 1 - ERROR_RATE
         size = len(self.rules)
-        self.weights = (1 - CHANGED) * self.weights / self.weights.sum() + CHANGED / size
+        self.weights = (1 - EVEN_SHARE) * self.weights / self.weights.sum() + EVEN_SHARE / size
 
 
 def fed(learner: ls.PrivateExperts, stream: list[Example], size: int) -> None:
@@ -205,7 +205,7 @@ def test_a_prior_gives_way_when_the_truth_changes() -> None:
     belief, low = FixedSharePrior(100), np.arange(100) < 50
     for _ in range(50):
         belief.drop(low)
-    assert 10 < belief.penalties(Fraction(1, 4)).max() <= round(4 * math.log(2 / CHANGED))
+    assert 10 < belief.penalties(Fraction(1, 4)).max() <= round(4 * math.log(2 / EVEN_SHARE))
     for _ in range(4):
         belief.drop(~low)
     assert belief.penalties(Fraction(1, 4))[0] == 0

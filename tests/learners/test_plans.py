@@ -300,7 +300,7 @@ def test_the_firing_law(epsilon: float, threshold: int, check_every: int, pace: 
 def test_the_law_of_votes(news: VotesPerMistake, mistakes: int, trees: int) -> None:
     draw = np.random.default_rng(1)
     load = draw.multinomial(mistakes, [1 / trees] * trees, size=4000)
-    votes = draw.binomial((load >= news.surprises).sum(axis=1), news.share)
+    votes = draw.binomial((load >= news.mistakes_needed).sum(axis=1), news.share)
     mean, spread = votes_law(np.array([float(mistakes)]), trees, news)
     assert votes.mean() == pytest.approx(mean[0], rel=0.05, abs=0.3)
     assert votes.std() == pytest.approx(spread[0], rel=0.12, abs=0.15)

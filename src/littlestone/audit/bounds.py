@@ -25,7 +25,7 @@ def binomial_tail(count: int, runs: int, p: float) -> float:
 
     Examples
     --------
-    >>> round(at_least(2, 3, 0.5), 12)
+    >>> round(binomial_tail(2, 3, 0.5), 12)
     0.5
     """
     if count <= 0 or p >= 1:
@@ -74,7 +74,7 @@ def lower_bound(count: int, runs: int, miss: float) -> float:
 
     Examples
     --------
-    >>> round(lower(10, 10, 0.05), 4)  # 0.05 ** (1 / 10)
+    >>> round(lower_bound(10, 10, 0.05), 4)  # 0.05 ** (1 / 10)
     0.7411
     """
     low, high = 0.0, count / runs
@@ -150,7 +150,7 @@ def approximate_epsilon_bound(
 
     Examples
     --------
-    >>> round(roughly(900, 100, 1000, delta=0.0, confidence=0.95), 2)
+    >>> round(approximate_epsilon_bound(900, 100, 1000, delta=0.0, confidence=0.95), 2)
     1.99
     """
     z = NormalDist().inv_cdf((1 + confidence) / 2)

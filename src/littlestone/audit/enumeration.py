@@ -1,9 +1,9 @@
-"""Enumerate the output law of real code, by walking through every draw it could make.
+"""Enumerate the output law of real code, over every draw that it could make.
 
 Noise is integer, so a mechanism's output law can be *computed*: run it once for every branch of
-its noise and add up. Nothing here knows how a mechanism works. Three approximations, all harmless:
-kept noise is cut off at `width` (the mass beyond is left out, not moved), probabilities are floats,
-and equal states are merged between checks. `littlestone audit` runs it on a plan.
+its noise and add up. Nothing here depends on how a mechanism works. Three approximations, all
+harmless: stored noise is cut off at `width` (the mass beyond is left out, not moved), probabilities
+are floats, and equal states are merged between checks. `littlestone audit` runs it on a plan.
 """
 
 import json
@@ -28,8 +28,8 @@ from littlestone.privacy.noise import Address, Noise
 T = TypeVar("T")
 Outcome = TypeVar("Outcome", bound=Hashable)
 EnumeratedTranscript = tuple[Hashable, ...]
+# What the next check reads, given the transcript so far: worlds may react.
 World = Callable[[EnumeratedTranscript], tuple[object, ...]]
-"""What the next check reads, given the transcript so far: worlds may react."""
 
 
 class BranchingNoise(Noise):
@@ -40,7 +40,7 @@ class BranchingNoise(Noise):
     path
         The choices to follow.
     width
-        Where kept noise is cut off.
+        Where stored noise is cut off.
     """
 
     def __init__(self, path: Sequence[int], width: int) -> None:
@@ -63,10 +63,10 @@ class BranchingNoise(Noise):
         return value
 
     def laplace(self, scale: Fraction, at: Address) -> int:
-        return self.choose(laplace_law(scale, self.width))
+        return self.choose(_laplace_law(scale, self.width))
 
     def geometric(self, scale: Fraction, at: Address) -> int:
-        return self.choose(geometric_law(scale, self.width))
+        return self.choose(_geometric_law(scale, self.width))
 
     def uniform(self, below: int, at: Address) -> int:
         return self.choose([(n, 1 / below) for n in range(below)])
@@ -79,7 +79,7 @@ class BranchingNoise(Noise):
 class SymbolicNoise(BranchingNoise):
     """Leave draws symbolic, and fork only where the code compares: for selectors.
 
-    Selectors compare and forget. A monitor keeps its threshold noise, so it needs `BranchingNoise`.
+    Selectors compare once. A monitor stores its threshold noise, so it needs `BranchingNoise`.
     """
 
     def laplace(self, scale: Fraction, at: Address) -> int:
@@ -102,7 +102,7 @@ def law(
     run
         The code, as a function of its noise.
     width
-        Where kept noise is cut off.
+        Where stored noise is cut off.
     noise
         How draws fork.
     """
@@ -148,9 +148,9 @@ def transcripts(
     horizon
         The number of checks.
     width
-        Where kept noise is cut off.
+        Where stored noise is cut off.
     only
-        The one transcript to follow, if only its probability is wanted.
+        The one transcript to follow, if only its probability is needed.
     """
     frontier: dict[EnumeratedTranscript, dict[str, float]] = {(): {"null": 1.0}}
     for number in range(horizon):
@@ -204,15 +204,15 @@ class Enumerated:
     ) -> bytes | None:
         if not isinstance(noise, BranchingNoise):
             raise TypeError("an enumerated selector is for enumeration: it protects no one")
-        question = (tuple(ballot.items()), leave_out)
-        if question not in self._laws:
+        key = (tuple(ballot.items()), leave_out)
+        if key not in self._laws:
             answers = law(
                 lambda n: self._selector.select(ballot, n, release, leave_out),
                 self._width,
                 SymbolicNoise,
             )
-            self._laws[question] = list(answers.items())
-        return noise.choose(self._laws[question])
+            self._laws[key] = list(answers.items())
+        return noise.choose(self._laws[key])
 
 
 def largest_loss(one: Mapping[T, float], other: Mapping[T, float]) -> float:
@@ -302,30 +302,14 @@ def laplace_mass(k: int, scale: Fraction) -> float:
 
 
 @cache
-def laplace_law(scale: Fraction, width: int) -> list[tuple[int, float]]:
-    """Return every value up to the width, with its probability.
-
-    Parameters
-    ----------
-    scale
-        The scale of the noise.
-    width
-        The largest size of a value.
-    """
+def _laplace_law(scale: Fraction, width: int) -> list[tuple[int, float]]:
+    """Return every value up to the width, with its probability."""
     return [(k, laplace_mass(k, scale)) for k in range(-width, width + 1)]
 
 
 @cache
-def geometric_law(scale: Fraction, width: int) -> list[tuple[int, float]]:
-    """Return every value up to the width, with its probability.
-
-    Parameters
-    ----------
-    scale
-        The scale of the noise.
-    width
-        The largest value.
-    """
+def _geometric_law(scale: Fraction, width: int) -> list[tuple[int, float]]:
+    """Return every value up to the width, with its probability."""
     a = math.exp(-1 / scale)
     return [(k, (1 - a) * a**k) for k in range(width + 1)]
 

@@ -1,13 +1,10 @@
-"""Compute the law of the exponential mechanism from its code, by bisection.
-
-Provide the smallest learners that can drive a gate: rows in, what each check reads out.
-
-Enumerate mechanisms on families of small neighbours, against their claims.
+"""Enumerate mechanisms on families of small neighbours, against their claims.
 
 Each function runs the code it is given (the real one, or a faulty twin) on all small neighbours and
 on the extremal families of docs/guarantee.md, which come close to the claim, so that too little
-noise cannot hide. Counts are in units of the noise, so any epsilon can be judged. Whole gates, and
-plans, are in `gates`.
+noise is noticed. Counts are in units of the noise, so any epsilon can be checked. The law of the
+exponential mechanism is found from its code by bisection. The smallest learners that can drive a
+gate are here too: rows in, what each check reads out. Whole gates, and plans, are in `gates`.
 """
 
 import math
@@ -41,8 +38,8 @@ from littlestone.privacy.histogram import StableHistogram
 from littlestone.privacy.noise import Address, Noise
 from littlestone.privacy.selection import UnknownDomainSelection
 
-Question = tuple[tuple[int, ...], Fraction]
-_laws: dict[Question, list[tuple[bytes, float]]] = {}
+LawKey = tuple[tuple[int, ...], Fraction]
+_laws: dict[LawKey, list[tuple[bytes, float]]] = {}
 
 
 class FixedPointNoise(Noise):
@@ -115,23 +112,23 @@ class FromLaw(ExponentialMechanism):
 
     def law(self, scores: Scores) -> list[tuple[bytes, float]]:
         """Return the probability of each candidate."""
-        question = (tuple(map(int, scores)), self.rate)
-        if question not in _laws:
+        key = (tuple(map(int, scores)), self.rate)
+        if key not in _laws:
             levels, counts = np.unique(scores, return_counts=True)
             gaps = [int(levels[-1] - level) for level in levels[::-1]]
             masses = law_of(gaps, counts[::-1].tolist(), self.rate)
             chance = dict(zip(levels[::-1].tolist(), masses, strict=True))
             size = dict(zip(levels.tolist(), counts.tolist(), strict=True))
-            pairs = zip(self.candidates, question[0], strict=True)
-            _laws[question] = [(key, chance[n] / size[n]) for key, n in pairs]
-        return _laws[question]
+            pairs = zip(self.candidates, key[0], strict=True)
+            _laws[key] = [(name, chance[n] / size[n]) for name, n in pairs]
+        return _laws[key]
 
 
 OLD, A, B = b"o", b"a", b"b"
+# A row is the key it is evidence for; None is a null round.
 Row = bytes | None
-"""A row is the key it speaks for; None is a null round."""
+# The row of the next round, given the transcript so far.
 SmallStream = Callable[[EnumeratedTranscript], Row]
-"""The row of the next round, given the transcript so far."""
 
 
 def fixed_rows(rows: tuple[Row, ...]) -> SmallStream:
@@ -176,7 +173,7 @@ def epochs(rows: SmallStream, restarted: bool = True) -> World:
     Parameters
     ----------
     rows
-        The rows. A row is a mistake unless it speaks for the published key.
+        The rows. A row is a mistake unless it is evidence for the published key.
     restarted
         False is a fault: the forest then keeps the rows of earlier epochs.
     """
@@ -214,17 +211,17 @@ def forest(rows: SmallStream, trees: int = 2) -> World:
     return world
 
 
-BelieveIn = Literal["nothing", "published", "rows"]
+PriorFrom = Literal["nothing", "published", "rows"]
 TWO = Fraction(2)
 
 
 def experts(
     rows: SmallStream,
     restarted: bool = True,
-    believe: BelieveIn = "nothing",
+    prior_from: PriorFrom = "nothing",
     epsilon: Fraction = TWO,
 ) -> World:
-    """Return two rules; a row speaks for one of them, and the other errs on it.
+    """Return two rules; a row is evidence for one of them, and the other errs on it.
 
     Parameters
     ----------
@@ -232,7 +229,7 @@ def experts(
         The rows.
     restarted
         False is a fault: scores then count all rounds, those of earlier epochs too.
-    believe
+    prior_from
         What the prior is made from: what was "published" costs nothing, the "rows" themselves are a
         fault.
     epsilon
@@ -241,20 +238,20 @@ def experts(
 
     def world(past: EnumeratedTranscript) -> tuple[object, ...]:
         published, since = A, 0
-        belief = FixedSharePrior(2)
+        prior = FixedSharePrior(2)
         for number, decision in enumerate(past):
             assert isinstance(decision, Decision)
-            if believe == "published" and decision.key not in (None, published):
-                belief.drop(np.array([key == published for key in (A, B)]))
-            if believe == "rows" and rows(past[:number]) is not None:
-                belief.drop(np.array([key != rows(past[:number]) for key in (A, B)]))
+            if prior_from == "published" and decision.key not in (None, published):
+                prior.drop(np.array([key == published for key in (A, B)]))
+            if prior_from == "rows" and rows(past[:number]) is not None:
+                prior.drop(np.array([key != rows(past[:number]) for key in (A, B)]))
             published = decision.key or published
             since = number + 1 if decision.fired and restarted else since
-        shown: list[Row] = [rows(past[:n]) for n in range(since, len(past) + 1)]
-        mistakes = [sum(row not in (key, None) for row in shown) for key in (A, B)]
+        rounds: list[Row] = [rows(past[:n]) for n in range(since, len(past) + 1)]
+        mistakes = [sum(row not in (key, None) for row in rounds) for key in (A, B)]
         row = rows(past)
         wrong = int(row is not None and row != published)
-        return wrong, tuple((-np.array(mistakes) - belief.penalties(epsilon / 2)).tolist())
+        return wrong, tuple((-np.array(mistakes) - prior.penalties(epsilon / 2)).tolist())
 
     return world
 
@@ -265,11 +262,11 @@ Outcome = TypeVar("Outcome")
 Pair: TypeAlias = tuple[Mapping[Outcome, float], Mapping[Outcome, float]]
 Laws: TypeAlias = Pair[EnumeratedTranscript]
 
+# How many scales of threshold noise are enumerated on small families: e^-18 is left out.
 NEGLIGIBLE_MASS = 18
-"""How many scales of a lift are walked through on small families: e^-18 is left out."""
 
+# What floats may add to a computed loss: a share of the claim, and to a delta an amount.
 ROUNDING = 1e-6, 1e-13
-"""What floats may add to a computed loss: a share of the claim, and to a delta an amount."""
 
 
 @dataclass(frozen=True)
@@ -367,7 +364,7 @@ def mistakes_monitor(make: Make, epsilon: Fraction, cap: int = 1) -> Iterator[Fi
     name, claim, unit = "mistakes monitor", Cost(epsilon), math.ceil(cap / epsilon)
     length = 5 if unit == 1 else 3
     laws = {
-        counts: transcripts(make, counting(counts, [1] * length), length, NEGLIGIBLE_MASS * unit)
+        counts: transcripts(make, _counting(counts, [1] * length), length, NEGLIGIBLE_MASS * unit)
         for counts in product((0, 1), repeat=length)
     }
     small = (
@@ -417,11 +414,12 @@ def sparse_vector(
         The scales of its threshold noise and its query noise.
     """
     name, claim = "sparse vector", Cost(epsilon)
-    lift, query = (math.ceil(scale) for scale in scales)
-    length = 3 if lift <= 2 else 2
+    threshold_width, query = (math.ceil(scale) for scale in scales)
+    length = 3 if threshold_width <= 2 else 2
     worlds = list(product((0, 1, 2), repeat=length))
     laws = {
-        w: transcripts(make, counting(w, [1] * 3), length, NEGLIGIBLE_MASS * lift) for w in worlds
+        w: transcripts(make, _counting(w, [1] * 3), length, NEGLIGIBLE_MASS * threshold_width)
+        for w in worlds
     }
     small = (
         (laws[one], laws[other])
@@ -434,9 +432,9 @@ def sparse_vector(
     one, other = (
         transcripts(
             make,
-            counting([-high - s if fired else high + s for fired in only], [0] * len(only)),
+            _counting([-high - s if fired else high + s for fired in only], [0] * len(only)),
             len(only),
-            high + 20 * lift,
+            high + 20 * threshold_width,
             only,
         )
         for s in (0, 1)
@@ -456,8 +454,8 @@ def selection(selector: Selector[Votes], claim: Cost) -> Iterator[Finding]:
     """
     unit = math.ceil(2 / claim.epsilon)
     lead = 100 * unit
-    sure = sure_votes(selector)
-    laws = _Laws(Enumerated(selector, width=sure + 2 * lead))
+    enough = votes_without_delta(selector)
+    laws = _Laws(Enumerated(selector, width=enough + 2 * lead))
     counts = list(product(range(4), repeat=2))
     ballots = [({A: a, B: b}, {A: c, B: d}) for a, b in counts for c, d in counts
                if abs(a - c) <= 1 and abs(b - d) <= 1 and abs(a + b - c - d) <= 1]  # fmt: skip
@@ -467,35 +465,27 @@ def selection(selector: Selector[Votes], claim: Cost) -> Iterator[Finding]:
     steps = sorted({-1, 0, 1, *(unit * n for n in (1, 2, 3, 5, 8, 12, 18, 24, 30))})
     leads = [
         ({A: n + 1, B: n + step}, {B: n + step + 1, A: n})
-        for n in (1, sure)
+        for n in (1, enough)
         for step in steps
         if n + step >= 1
     ]
     yield worst(
         selector.name, f"leads up to {30 * unit}", claim, (laws.pair(*pair) for pair in leads)
     )
-    under = laws.pair({A: sure + 1, B: sure + lead}, {B: sure + lead + 1, A: sure})
+    under = laws.pair({A: enough + 1, B: enough + lead}, {B: enough + lead + 1, A: enough})
     only_a: list[Laws] = [({("a",): under[0][A]}, {("a",): under[1][A]})]
     yield at_one(selector.name, f"an underdog wins by {lead}", claim, only_a)
 
 
-def sure_votes(selector: object) -> int:
-    """Return so many votes that delta plays no part any more."""
+def votes_without_delta(selector: object) -> int:
+    """Return a number of votes at which delta plays no part."""
     if isinstance(selector, UnknownDomainSelection):
         return len(selector.curve.accept)
     return selector.threshold if isinstance(selector, StableHistogram) else 1
 
 
-def counting(counts: Sequence[int], thresholds: Sequence[int]) -> World:
-    """Return a world that gives a monitor these counts, at these thresholds.
-
-    Parameters
-    ----------
-    counts
-        What each check reads.
-    thresholds
-        The threshold of each check.
-    """
+def _counting(counts: Sequence[int], thresholds: Sequence[int]) -> World:
+    """Return a world that gives a monitor these counts, at these thresholds."""
     return lambda past: (counts[len(past)], thresholds[len(past)])
 
 
@@ -510,7 +500,7 @@ def _shifted(
 ) -> Laws:
     """Return the probability of one transcript, without and with a shift at one check."""
     other = [n + shift * (at == place) for at, n in enumerate(counts)]
-    worlds = counting(counts, thresholds), counting(other, thresholds)
+    worlds = _counting(counts, thresholds), _counting(other, thresholds)
     one, two = (transcripts(make, world, len(only), width, only) for world in worlds)
     return one, two
 

@@ -1,11 +1,9 @@
 """Run a learner many times on two neighbouring streams, and record what was published.
 
-Only what is public is looked at: when the gate fired, and which rule stood then.
-
-Register the learners that can be audited, by name, each with its plan.
-
-A subject makes learners with fresh secret noise and the random bits of `seed`. These are not
-secret: the guarantee holds for each value of them, so both worlds and all runs have the same ones.
+Only what is public is recorded: when the gate fired, and which rule was published then. Learners
+that can be audited are registered by name, each with its plan. An `AuditTarget` makes learners with
+fresh secret noise and the random bits of `seed`. These are not secret: the guarantee holds for each
+value of them, so both worlds and all runs have the same ones.
 """
 
 import math
@@ -32,11 +30,11 @@ from littlestone.learners.vote_model import Selection
 from littlestone.privacy.accounting import Cost
 from littlestone.privacy.parameters import BadParameter
 
+# An example and its label; without a label it is a null round.
 Row: TypeAlias = tuple[object, bool | None]
-"""An example and its label; without a label it is a null round."""
 NULL: Row = (None, None)
+# Runs that a worker makes before it reports.
 PART = 25
-"""Runs that a worker makes before it reports."""
 
 
 class AuditedLearner(Protocol):
@@ -48,9 +46,9 @@ class AuditedLearner(Protocol):
     def learn_one(self, x: Any, y: Any) -> None: ...
 
 
+# Makes a learner, with its own secret noise. It is sent to other processes: a function of a module,
+# or a frozen value with `__call__`.
 Make: TypeAlias = Callable[[], AuditedLearner]
-"""Makes a learner, with its own secret noise. It is sent to other processes: a function of a
-module, or a frozen value with `__call__`."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +95,7 @@ class FiringRecord(NamedTuple):
     rule
         The rule it published; None: no new one.
     answer
-        What the rule that stands then says of the replaced example.
+        The label that the rule published then gives to the replaced example.
     """
 
     round: int
@@ -105,8 +103,8 @@ class FiringRecord(NamedTuple):
     answer: bool
 
 
+# All that one run made public.
 Seen: TypeAlias = tuple[FiringRecord, ...]
-"""All that one run made public."""
 
 
 def in_both_worlds(
@@ -162,7 +160,7 @@ def published(learner: AuditedLearner, rows: Sequence[Row], pair: Neighbours) ->
     uses, releases = _uses(learner), len(learner.releases)
     for at in range(0, len(rows), pair.every):
         part = rows[at : at + pair.every]
-        _show(learner, part, at)
+        _learn(learner, part, at)
         if _uses(learner) > uses:
             rule = learner.releases[-1].rule
             new = str(rule) if len(learner.releases) > releases else None
@@ -171,8 +169,8 @@ def published(learner: AuditedLearner, rows: Sequence[Row], pair: Neighbours) ->
     return tuple(firings)
 
 
-def _show(learner: Any, rows: Sequence[Row], start: int) -> None:
-    """Have a learner learn some rounds.
+def _learn(learner: Any, rows: Sequence[Row], start: int) -> None:
+    """Make a learner learn some rounds.
 
     Per user, each round has a user of its own: its number. A learner without null rounds is not
     given any.
@@ -194,8 +192,8 @@ def _uses(learner: AuditedLearner) -> int:
 
 
 AnyPlan: TypeAlias = Plan | ExpertsPlan | EveryRoundPlan
+# Trees, and rounds, for each vote in a small plan: rounds then reach enough different trees.
 TREES_A_VOTE = 2
-"""Trees, and rounds, for each vote in a small plan: coins then reach enough different trees."""
 
 
 @dataclass(frozen=True)
@@ -268,8 +266,8 @@ def critical_votes(plan: Plan, times: int = 1) -> int:
     epsilon, delta = times * float(plan.epsilon_selector), float(plan.delta_selector)
     selection = Selection(SELECTORS[plan.selector], epsilon, delta)
     votes = range(1, selection.votes_for(0.95) + 1)
-    named = selection.named(np.arange(0.0, len(votes) + 1)).tolist()
-    return max(votes, key=lambda n: separation(named[n], named[n - 1], epsilon / 2))
+    released = selection.named(np.arange(0.0, len(votes) + 1)).tolist()
+    return max(votes, key=lambda n: separation(released[n], released[n - 1], epsilon / 2))
 
 
 def small(plan: AnyPlan) -> list[AnyPlan]:

@@ -1,8 +1,8 @@
-"""Represent draws symbolically: fork only as far as the code under enumeration asks.
+"""Represent draws symbolically: fork only where the enumerated code compares.
 
-A uniform integer below 10^40, or Laplace noise without a cut-off, cannot be walked through value by
-value. But code asks few things of a draw: is it above this? which part of the range is it in? Here
-every such question is one fork, and narrows the draw for all later questions. What cannot be asked
+A uniform integer below 10^40, or Laplace noise without a cut-off, cannot be enumerated value by
+value. But code uses a draw in few ways: is it above this? which part of the range is it in? Here
+every such comparison is one fork, and narrows the draw for all later ones. What is not supported
 by comparing (arithmetic with another draw, or a use as an index) forks over the values that are
 left; anything else is a TypeError, never a wrong law.
 """

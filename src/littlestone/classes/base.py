@@ -1,4 +1,4 @@
-"""The protocol of hypothesis classes, and functions that all of them share.
+"""Define the protocol of hypothesis classes, and functions that all of them share.
 
 A class has its own learner A (Section 2.1): a mistake-bounded, conservative learner, written as
 pure functions on states. `learn` is called on a mistake only, and from then on the learner is right
@@ -37,18 +37,18 @@ class VersionSpace:
     content: Any
 
     def __repr__(self) -> str:
-        return "State(private)"
+        return "VersionSpace(private)"
 
 
+# The state after an inconsistent sample: its hypothesis is None, and remains so.
 INCONSISTENT = VersionSpace(None)
-"""The state after an inconsistent sample: its hypothesis is None, and remains so."""
 
 
 class HypothesisClass(Protocol):
     """Define a set of hypotheses and a learner for it. Inherit from it to get the defaults."""
 
+    # Whether the dimension has a closed form, so that it may be printed without a search.
     _closed: ClassVar[bool] = False
-    """Whether the dimension has a closed form, so that it may be shown without a search."""
 
     @property
     def dimension(self) -> int:
@@ -171,7 +171,7 @@ class HypothesisClass(Protocol):
 
         The search for a shattered tree is over the finite core.
         """
-        raise TooLarge(f"{self!r} has no finite core: it must define skeleton()")
+        raise TooLarge(f"{self!r} has no finite core: it must define finite_core()")
 
 
 def checked_class(cls: object) -> HypothesisClass:
@@ -211,10 +211,10 @@ def check_row(cls: HypothesisClass, x: object) -> None:
 
 
 def read_row(cls: HypothesisClass, x: object) -> object:
-    """Return an example as a learner keeps it, or raise `BadExample` if the class cannot read it.
+    """Return an example as a learner stores it, or raise `BadExample` if the class cannot read it.
 
-    Of a row only the columns that the class reads: what stands in the others need not be a value
-    that can be kept (a date, an object). A class that does not say what it reads gets all.
+    Of a row only the columns that the class reads: the others need not hold a value
+    that can be stored (a date, an object). A class that does not say what it reads gets all.
     """
     check_row(cls, x)
     kinds = kinds_of(cls)
@@ -293,7 +293,7 @@ def predict_rows(cls: HypothesisClass, rule: Hypothesis, batch: Batch) -> Mask:
         The class.
     rule : Hypothesis
         The rule.
-    batch : KeyedBatch
+    batch : Batch
         The examples.
     """
     try:
@@ -331,8 +331,8 @@ def kinds_of(cls: HypothesisClass) -> Mapping[Column, Kind]:
     return cls.reads
 
 
+# For each column the values to combine.
 Domain = Mapping[Column, Sequence[Plain]]
-"""For each column the values to combine."""
 
 
 def points_of(domain: Domain) -> list[object]:
@@ -352,8 +352,8 @@ def _points(domain: Domain) -> Iterator[object]:
     return (dict(zip(domain, row, strict=True)) for row in product(*domain.values()))
 
 
+# The most examples that the search for a distinguishing example evaluates.
 MOST_EXAMPLES_TRIED = 200_000
-"""The most examples that the search for a distinguishing example evaluates."""
 
 
 def distinguishing_example(one: Hypothesis, other: Hypothesis, column: Column = None) -> object:
@@ -376,14 +376,14 @@ def distinguishing_example(one: Hypothesis, other: Hypothesis, column: Column = 
 
     Examples
     --------
-    >>> from littlestone.hypotheses.kinds import between, one_of
-    >>> differ(one_of(["a"], "c"), one_of(["a", "b"], "c")), differ(one_of([3]), between(3, 4))
-    ({'c': 'b'}, 3.5)
+    >>> from littlestone.hypotheses.kinds import one_of
+    >>> distinguishing_example(one_of(["a"], "c"), one_of(["a", "b"], "c"))
+    {'c': 'b'}
     """
     mentioned: dict[Column, dict[bytes, Plain]] = {}
     for name, some in chain(one.mentions().items(), other.mentions().items()):
         mentioned.setdefault(name, {}).update((encode(value), value) for value in some)
-    domain = {name: candidate_values(found.values()) for name, found in mentioned.items()}
+    domain = {name: _candidate_values(found.values()) for name, found in mentioned.items()}
     for x in islice(_points(domain or {column: (0,)}), MOST_EXAMPLES_TRIED):
         if distinguishes(x, one, other):
             return x
@@ -410,12 +410,12 @@ def distinguishes(x: object, one: Hypothesis, other: Hypothesis) -> bool:
         return False
 
 
-def candidate_values(mentioned: Iterable[Plain]) -> list[Plain]:
+def _candidate_values(mentioned: Iterable[Plain]) -> list[Plain]:
     """Return the values mentioned, and one in every gap between them, numbers in text included.
 
     Examples
     --------
-    >>> probes([3, 4]), probes(["a"])
+    >>> _candidate_values([3, 4]), _candidate_values(["a"])
     ([3, 4, 3.5, 2, 5, 0], ['a', 0])
     """
     some = list(mentioned)
@@ -450,7 +450,7 @@ def fresh_value(some: Iterable[Plain]) -> int:
 
     Examples
     --------
-    >>> unlike(["a"]), unlike([0, 1, 1.0])
+    >>> fresh_value(["a"]), fresh_value([0, 1, 1.0])
     (0, 2)
     """
     taken = {key_of(value) for value in some}

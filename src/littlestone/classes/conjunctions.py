@@ -1,4 +1,4 @@
-"""Conjunctions: ands of boolean columns, negated or not, and `never`.
+"""Provide conjunctions: ands of boolean columns, negated or not, and `never`.
 
 The learner publishes the most specific conjunction that fits and drops the literals that a positive
 row contradicts. With negation it begins with `never` (every literal at once): n + 1 mistakes at
@@ -19,8 +19,8 @@ from littlestone.hypotheses.rows import Batch, Column, Kind, checked_columns, co
 from littlestone.hypotheses.values import Mask, Plain
 
 _Literals = frozenset[Literal]
+# The state without negation when even the conjunction of all columns accepted a negative row.
 _ONLY_NEVER = VersionSpace("only never is left")
-"""The state without negation when even the conjunction of all columns accepted a negative row."""
 
 
 @dataclass(frozen=True)

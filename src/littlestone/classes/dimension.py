@@ -1,17 +1,15 @@
-"""Mistake trees (Section 2.1): the witness of a Littlestone dimension.
+"""Compute the Littlestone dimension of a class, and the mistake tree that proves it from below.
 
-A node is a point; its branches are the two labels. A tree is shattered when for every path from
-the root to a leaf some hypothesis gives its points the labels of the path. Here each leaf holds
-that hypothesis, so the witness can be checked by evaluation, one path at a time.
+A node of a mistake tree is a point; its branches are the two labels. A tree is shattered when for
+every path from the root to a leaf some hypothesis gives its points the labels of the path (Section
+2.1). Here each leaf holds that hypothesis, so the witness can be checked by evaluation, one path at
+a time.
 
-Exact Littlestone dimension of an explicit class (Section 2.1), by a decision procedure.
-
-A version space is a bitmask over hypotheses. It shatters a tree of depth k when some root splits it
-into two halves that shatter depth k - 1. The search is fast because fewer than 2^k hypotheses
-shatter nothing of depth k; balanced roots come first; results are kept for each version space as a
-lower and an upper bound; points that split a version space in the same way are tried once.
-
-The Littlestone dimension of a class, and the shattered tree that proves it from below.
+The dimension of an explicit class is found by a decision procedure. A version space is a bitmask
+over hypotheses. It shatters a tree of depth k when some root splits it into two halves that shatter
+depth k - 1. The search is fast because fewer than 2^k hypotheses shatter nothing of depth k;
+balanced roots come first; results are cached for each version space as a lower and an upper bound;
+points that split a version space in the same way are tried once.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -57,8 +55,8 @@ class Node:
 
 
 MistakeTree = Node | Leaf
+# The points from the root to a leaf, each with its label.
 Path = tuple[tuple[object, bool], ...]
-"""The points from the root to a leaf, each with its label."""
 
 
 def paths(tree: MistakeTree, before: Path = ()) -> Iterator[tuple[Path, Hypothesis]]:
@@ -148,11 +146,11 @@ def describe(point: object) -> str:
     return ", ".join(f"{name} = {value!r}" for name, value in row.items())
 
 
+# The largest number of hypotheses times points in a table.
 MAX_CELLS = 2_000_000
-"""The largest number of hypotheses times points in a table."""
 
+# The most words of bitmask that a search reads, which takes some seconds.
 MAX_WORK = 20_000_000
-"""The most words of bitmask that a search reads, which takes some seconds."""
 
 
 @dataclass(frozen=True)
@@ -382,8 +380,8 @@ def _distinct_splits(table: Table) -> list[tuple[int, int]]:
     return [split for halves, split in splits.items() if halves]
 
 
+# The largest dimension whose tree is built: it has 2^DEEPEST leaves.
 DEEPEST = 10
-"""The largest dimension whose tree is built: it has 2^DEEPEST leaves."""
 
 
 def dimension(cls: HypothesisClass) -> int:

@@ -1,4 +1,4 @@
-"""Explicit classes: a table whose rows are hypotheses and whose columns are points.
+"""Provide explicit classes: a table whose rows are hypotheses and whose columns are points.
 
 The learner keeps its version space, the rows that fit its mistakes, as a bitmask, and votes:
 
@@ -37,8 +37,8 @@ from littlestone.hypotheses.rows import (
 )
 from littlestone.hypotheses.values import Mask, Plain, canonical, encode, key_of, plain
 
+# How a version space predicts.
 Vote = Literal["soa", "halving", "first"]
-"""How a version space predicts."""
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,4 +1,4 @@
-"""Intervals on a grid: `a <= x < b`, with `never`, `always` and one-sided ones.
+"""Provide intervals on a grid: `a <= x < b`, with `never`, `always` and one-sided ones.
 
 *The dimension, in closed form.* Before any positive, the negatives cut the N points into gaps. Give
 a gap of n points the length n + 1, so that a query cuts a stick of length s into s1 + s2 = s. A

@@ -1,4 +1,4 @@
-"""Rules: one `column = value`, where any value may occur.
+"""Provide rules: one `column = value`, where any value may occur.
 
 Until the first positive row the rule is `never`; that row leaves n candidates, one for each column.
 The dimension is 1 + floor(log2 n): an adversary can make each later mistake leave half of the
@@ -25,10 +25,10 @@ from littlestone.hypotheses.rows import (
 )
 from littlestone.hypotheses.values import Mask, decode, encode, key_of
 
+# How the candidates predict.
 Guess = Literal["first", "majority"]
-"""How the candidates predict."""
+# A column and the canonical bytes of a value.
 _KeyedPair = tuple[str, bytes]
-"""A column and the canonical bytes of a value."""
 
 
 class _VersionSpace(NamedTuple):

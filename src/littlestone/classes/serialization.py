@@ -1,4 +1,4 @@
-"""Conversion of hypothesis classes to JSON data and back, exactly.
+"""Convert hypothesis classes to JSON data and back, exactly.
 
 A class that was read from a file does not depend on the file afterwards: stores keep this JSON.
 """
@@ -20,6 +20,7 @@ from littlestone.classes.union import Complement, Union
 from littlestone.errors import BadClass
 from littlestone.hypotheses.values import from_json, to_json
 
+# Families whose parameters are plain values: the dataclass fields are the parameters.
 _FAMILIES: dict[str, type[Any]] = {
     "points": Points,
     "sets": Sets,
@@ -29,7 +30,6 @@ _FAMILIES: dict[str, type[Any]] = {
     "bins": Bins,
     "conjunctions": Conjunctions,
 }
-"""Families whose parameters are plain values: the dataclass fields are the parameters."""
 
 _GRIDS: dict[str, type[Grid] | type[Edges]] = {"grid": Grid, "edges": Edges}
 

@@ -1,4 +1,4 @@
-"""Class specifications: one grammar for every verb.
+"""Parse class specifications: one grammar for every command.
 
     points:COLUMN                     at most one positive value
     sets:COLUMN:K                     at most K positive values
@@ -39,17 +39,17 @@ def read_table(path: str | Path) -> FiniteClass:
     """The class in a CSV file, with errors that name file, line and column."""
     with open(path, newline="", encoding="utf-8-sig") as file:
         try:
-            return parse_table(file)
+            return _parse_table(file)
         except (BadClass, BadExample) as error:
             raise BadClass(f"{path}: {error}") from None
         except (csv.Error, UnicodeDecodeError) as error:
             raise BadClass(f"{path}: not a CSV file of text: {error}") from None
 
 
-def parse_table(lines: Iterable[str]) -> FiniteClass:
+def _parse_table(lines: Iterable[str]) -> FiniteClass:
     """The class in the lines of a CSV file.
 
-    >>> print(*parse_table(["merchant,A,B", "only A,1,0", "nobody,0,0"]).hypotheses(), sep="; ")
+    >>> print(*_parse_table(["merchant,A,B", "only A,1,0", "nobody,0,0"]).hypotheses(), sep="; ")
     merchant = 'A'; never
     """
     reader = csv.reader(lines)

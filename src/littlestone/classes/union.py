@@ -1,4 +1,4 @@
-"""Combinations: the complement of a class, and the union of several."""
+"""Combine classes: the complement of a class, and the union of several."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -23,8 +23,8 @@ from littlestone.hypotheses.kinds import negation
 from littlestone.hypotheses.rows import Batch, Column, Kind, label
 from littlestone.hypotheses.values import Mask, Plain, encode
 
+# The largest sum of sizes for which a union lists its rules, to count shared ones once.
 MOST_LISTED = 20_000
-"""The largest sum of sizes for which a union lists its rules, to count shared ones once."""
 
 
 @dataclass(frozen=True)

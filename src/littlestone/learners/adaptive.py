@@ -32,15 +32,15 @@ from littlestone.privacy.parameters import BadParameter, Real, whole
 
 RELIABLE = 0.99
 EVEN = 0.5
+# Trees per vote that a release needs: with more, the first rule keeps more votes than the new one
+# gets; with fewer, mistakes fall into the same trees.
 TREES_A_VOTE = 2
-"""Trees per vote that a release needs: with more, the first rule keeps more votes than the new one
-gets; with fewer, mistakes fall into the same trees."""
+# Rounds to plan for, at most: T rounds take some T^2 steps.
 MOST_ROUNDS = 10**6
-"""Rounds to plan for, at most: T rounds take some T^2 steps."""
+# Terms that are added up one by one; more of them have a formula.
 MOST_SUMMED = 10**6
-"""Terms that are added up one by one; more of them have a formula."""
+# Iterations of the search for a horizon; two are enough.
 SEARCH_STEPS = 3
-"""Iterations of the search for a horizon; two are enough."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class EveryRoundPlan(PlanTable):
         votes, even = selection.votes_for(RELIABLE), selection.votes_for(EVEN)
         count = TREES_A_VOTE * votes if trees is None else whole(trees, "trees", least=1)
         # The new rule must be released (even odds) and outvote the old one (half of the trees).
-        mistakes = rounds_to_reach(max(even, math.ceil(count / 2)), count)
+        mistakes = _rounds_to_reach(max(even, math.ceil(count / 2)), count)
         return cls(total.epsilon, total.delta, horizon, count, max(1, votes // 2), votes, mistakes)
 
     @property
@@ -165,21 +165,14 @@ class EveryRoundPlan(PlanTable):
             yield PlanLine("utility: heuristic", "no prediction", "measure it on synthetic streams")
 
 
-def rounds_to_reach(some: int, trees: int) -> int | None:
+def _rounds_to_reach(some: int, trees: int) -> int | None:
     """Return the expected rounds, rounded up, until `some` of the trees are hit (coupon collector).
 
     Returns None if there are fewer than `some` trees.
 
-    Parameters
-    ----------
-    some : int
-        How many trees are to be hit.
-    trees : int
-        The number of trees; each round goes to one of them at random.
-
     Examples
     --------
-    >>> rounds_to_reach(2, 3), rounds_to_reach(491, 982), rounds_to_reach(4, 3)
+    >>> _rounds_to_reach(2, 3), _rounds_to_reach(491, 982), _rounds_to_reach(4, 3)
     (3, 681, None)
     """
     if some > trees:

@@ -101,8 +101,8 @@ class LocalEngine:
         return Forest(cls, leaves, seed, root=root, replant=replant)
 
 
+# Engine factories by name; each takes an address, which may be empty.
 ENGINES: dict[str, Callable[[str], Engine]] = {}
-"""Engine factories by name; each takes an address, which may be empty."""
 
 
 def engine_of(given: "str | Engine | None") -> Engine:
@@ -125,8 +125,8 @@ def engine_of(given: "str | Engine | None") -> Engine:
     return ENGINES[name](address)
 
 
+# Of all trees together, each of which is an object: more of them do not fit a machine.
 MOST_LEAVES = 10**7
-"""Of all trees together, each of which is an object: more of them do not fit a machine."""
 
 
 class RemoteRows(Protocol):

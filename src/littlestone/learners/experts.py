@@ -1,27 +1,19 @@
-"""Keep a public prior over the rules, from the rules that were published.
-
-When a rule is replaced by another, some example on which the two differ was evidence for the other.
-So a rule that agrees with the replaced one wherever the two differ is wrong as well, unless the
-draw fell among the rules that erred: `MISLED` of the draws. The weights follow Bayes' rule; and as
-the target may change, a little of the weight is shared out evenly each time (fixed share, Herbster
-and Warmuth 1998).
-
-All of it is a function of what was published, so it costs no privacy: later draws start from it as
-they start from the published rule (docs/guarantee.md, Theorem 10). It keeps an adaptive adversary
-from refuting the same rules again and again.
-
-Choose the constants of private experts, before any data.
-
-Privacy holds for every value of every field (docs/guarantee.md, Theorem 10). Utility is a
-heuristic: a rule is drawn with weight exp(-epsilon_h mistakes / 2), so a release is worth making
-when the rules that made the published rule's mistakes are outweighed by those that did not.
-
-Learn privately from a finite public class: draw a rule when the last has erred too often.
+"""Learn privately from a finite public class: draw a rule when the last has erred too often.
 
 After Asi, Feldman, Koren and Talwar (2023), with epochs (docs/guarantee.md, Theorem 10): the
 mistakes monitor decides when, the exponential mechanism over all rules decides what. There is no
-delta, and nothing is ever used up. An epoch forgets the data of those before it; the rules they
-published give a public prior (`belief`).
+delta, and the number of releases is unlimited.
+
+An epoch discards the data of those before it, but the rules they published give a public prior
+(`FixedSharePrior`). When a rule is replaced, some example on which the two rules differ was
+evidence for the new one. So rules that agree with the replaced one wherever the two differ lose
+weight by Bayes' rule, with an error probability of `ERROR_RATE`; and as the target may change, a
+little of the weight is shared out evenly each time (fixed share, Herbster and Warmuth 1998). All of
+it is a function of what was published, so it costs no privacy.
+
+`ExpertsPlan` holds the constants. Privacy holds for every value of every field; utility is a
+heuristic: a rule is drawn with weight exp(-epsilon_h mistakes / 2), so a release is worth making
+when the rules that made the published rule's mistakes are outweighed by those that did not.
 """
 
 import math
@@ -54,10 +46,10 @@ from littlestone.privacy.gates import Decision, MistakesGate
 from littlestone.privacy.noise import Noise, SystemNoise
 from littlestone.privacy.parameters import BadParameter, Real, positive, whole
 
-MISLED = 0.1
-"""How often a release may fall among the rules that erred with the one it replaces."""
-CHANGED = 0.02
-"""The weight that is shared out evenly at every release."""
+# How probably a draw selects a rule that erred like the one it replaces.
+ERROR_RATE = 0.1
+# The weight that is shared out evenly at every release.
+EVEN_SHARE = 0.02
 
 
 class FixedSharePrior:
@@ -70,9 +62,9 @@ class FixedSharePrior:
 
     Examples
     --------
-    >>> belief = Belief(4)
-    >>> belief.drop(np.array([True, True, False, False]))
-    >>> belief.penalties(Fraction(1, 4))
+    >>> prior = FixedSharePrior(4)
+    >>> prior.drop(np.array([True, True, False, False]))
+    >>> prior.penalties(Fraction(1, 4))
     array([8, 8, 0, 0])
     """
 
@@ -87,9 +79,9 @@ class FixedSharePrior:
         agreement
             Which rules agree with the replaced rule wherever it differs from the new one.
         """
-        posterior = self._weights * np.where(agreement, MISLED, 1 - MISLED)
+        posterior = self._weights * np.where(agreement, ERROR_RATE, 1 - ERROR_RATE)
         # Fixed share: no weight falls so far that a target that changed could not come back.
-        self._weights = (1 - CHANGED) * posterior / posterior.sum() + CHANGED / len(posterior)
+        self._weights = (1 - EVEN_SHARE) * posterior / posterior.sum() + EVEN_SHARE / len(posterior)
 
     def penalties(self, rate: Fraction) -> npt.NDArray[np.int64]:
         """Return the weights as mistakes.
@@ -104,11 +96,11 @@ class FixedSharePrior:
         return penalties
 
 
+# The monitor's share of epsilon.
 SPLIT = Fraction(1, 2)
-"""The monitor's share of epsilon."""
-MARGIN = 1.5
-"""What noise takes off a threshold, in units of its scale: about half of all firings come with
-fewer mistakes than are wanted when they come as slowly as they can, and far fewer in a burst."""
+# Added to a threshold for the noise, in units of its scale: about half of all firings come with
+# fewer mistakes than planned when mistakes are rare, and far fewer firings do in a burst.
+NOISE_ALLOWANCE = 1.5
 
 
 @dataclass(frozen=True)
@@ -192,7 +184,7 @@ class ExpertsPlan(PlanTable):
         rate, rest = float(exact * SPLIT), float(exact * (1 - SPLIT))
         bits = max(1, math.ceil(math.log2(size)))
         spread = math.log(size) / max(1, min(complexity(hypotheses), bits))
-        threshold = mistakes_to_outweigh(rest, spread) + round(MARGIN / rate)
+        threshold = mistakes_to_outweigh(rest, spread) + round(NOISE_ALLOWANCE / rate)
         return cls(
             made_for=repr(hypotheses),
             epsilon=exact,
@@ -242,7 +234,9 @@ class ExpertsPlan(PlanTable):
                 "tolerance", f"{float(self.tolerance):.2%}", "mistakes that cause no change"
             )
         if self.restart_every is not None:
-            yield PlanLine("fresh start every", f"{self.restart_every:,} rounds", "banks no credit")
+            yield PlanLine(
+                "fresh start every", f"{self.restart_every:,} rounds", "discards unused tolerance"
+            )
         yield PlanLine("horizon", f"{self.horizon:,} rounds", "then the last rule stands")
         yield PlanLine(
             "utility: heuristic",
@@ -266,14 +260,14 @@ def mistakes_to_outweigh(epsilon: float, spread: float) -> int:
 
     Examples
     --------
-    >>> mistakes_wanted(0.5, math.log(2)), mistakes_wanted(0.5, math.log(1000))
+    >>> mistakes_to_outweigh(0.5, math.log(2)), mistakes_to_outweigh(0.5, math.log(1000))
     (12, 37)
     """
-    return math.ceil(2 / epsilon * (spread - math.log(MISLED)))
+    return math.ceil(2 / epsilon * (spread - math.log(ERROR_RATE)))
 
 
+# The key of the first rule, which no draw selects.
 FIRST = b"first"
-"""The key of the first rule, which no draw has named."""
 
 FirstRule = Literal["drawn", "own"]
 
@@ -298,7 +292,7 @@ class PrivateExperts(EventLearner):
         The share of mistakes that causes no change.
     first
         Where the first rule comes from: "drawn" by the seed, or the class's "own". Neither makes
-        fewer mistakes on the whole (`make bench`, "experts"); a drawn one cannot be aimed at.
+        fewer mistakes on the whole (`make bench`, "experts"); a drawn one is not known in advance.
     seed
         The seed of the first rule, which is not secret.
     noise
@@ -338,7 +332,7 @@ class PrivateExperts(EventLearner):
 
 
 class ExpertsRunner(EpochRunner[Scores]):
-    """Move the mistake counts of a class and the gate of epochs through the rounds together.
+    """Run the mistake counts of a class and a gate of epochs through the rounds.
 
     Parameters
     ----------

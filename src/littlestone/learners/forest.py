@@ -38,7 +38,7 @@ from littlestone.hypotheses.rows import Batch
 from littlestone.hypotheses.values import Mask
 from littlestone.learners.base import ChangedState, StateData
 from littlestone.learners.tree import (
-    DEAD_TREE,
+    DEAD,
     ROOT,
     Indices,
     Purpose,
@@ -55,13 +55,13 @@ from littlestone.learners.tree import (
     updated,
 )
 
+# What routes rows to trees: the number of the round, or of the user.
 Routes = npt.NDArray[np.integer[Any]]
-"""What routes rows to trees: the number of the round, or of the user."""
 
 Root = Literal["learns", "dies"]
 
+# A rule is common when at least one in so many vertices holds it.
 MOST_COMMON = 16
-"""A rule is common when at least one in so many vertices holds it."""
 
 
 class VoteChange(NamedTuple):
@@ -212,7 +212,7 @@ class Forest:
 
     def learn(self, batch: Batch, answers: Mask, routes: Routes) -> list[VoteChange]:
         """Learn a batch of rounds."""
-        # Only trees in which a rule may be wrong are walked through: those that get a row which a
+        # Only trees in which a rule may be wrong are visited: those that get a row which a
         # common rule gets wrong, and those that hold a rule that is not common. On all other trees
         # the batch has no effect.
         wrong = {rule: predict_rows(self.cls, rule, batch) != answers for rule in self._common()}
@@ -226,11 +226,11 @@ class Forest:
         trees, leaves = self.routed(routes)
         order = np.argsort(trees.astype(np.uint32), kind="stable")
         starts = np.searchsorted(trees[order], np.arange(len(self._leaves) + 1)).tolist()
-        shown = RoutedBatch(self.cls, batch, answers, order, wrong)
+        routed = RoutedBatch(self.cls, batch, answers, order, wrong)
         changes: list[VoteChange] = []
         for number in sorted(active):
             begin, end = starts[number], starts[number + 1]
-            changes += self._walk(number, shown, leaves[order[begin:end]], begin)
+            changes += self._walk(number, routed, leaves[order[begin:end]], begin)
         return sorted(changes)
 
     def _common(self) -> list[Hypothesis]:
@@ -247,24 +247,26 @@ class Forest:
         }
 
     def _walk(
-        self, number: int, shown: RoutedBatch, leaves: Indices, begin: int
+        self, number: int, routed: RoutedBatch, leaves: Indices, begin: int
     ) -> Iterator[VoteChange]:
         """Pass one tree through its rows, from place `begin` on, from mistake to mistake."""
         at, end = begin, begin + len(leaves)
         while at < end:
             tree = self.trees[number]
-            found = next_mistake(tree, shown, leaves, begin, at)
+            found = next_mistake(tree, routed, leaves, begin, at)
             if found is None:
                 return
             before, held = tree.vote, tree.rules
             self._changed.add(number)
-            self._surprised(number, int(tree.owner[leaves[found - begin]]), *shown.example(found))
+            self._update_vertex(
+                number, int(tree.owner[leaves[found - begin]]), *routed.example(found)
+            )
             after = self.trees[number].vote
             _exchange(self._held, held, self.trees[number].rules)
             if after != before:
                 _exchange(self._voted, [before], [after])
                 self._recount(before, after)
-                yield VoteChange(shown.row(found), number, after)
+                yield VoteChange(routed.row(found), number, after)
             at = found + 1
 
     def _recount(self, *rules: Hypothesis | None) -> None:
@@ -275,7 +277,7 @@ class Forest:
             elif rule is not None:
                 del self.ballot[rule.key]
 
-    def _surprised(self, number: int, vertex: int, x: object, y: bool) -> None:
+    def _update_vertex(self, number: int, vertex: int, x: object, y: bool) -> None:
         """Update a vertex that made a mistake on (x, y), and play while siblings disagree."""
         tree = self.trees[number]
         tree.pertinent[vertex] = updated(self.cls, tree.pertinent[vertex], x, y)
@@ -283,7 +285,7 @@ class Forest:
         while vertex != ROOT and disagree(tree.pertinent, vertex):
             vertex, played = self._play(number, tree, vertex), True
         if vertex == ROOT and self.root == "dies" and played:
-            tree.pertinent[ROOT] = DEAD_TREE
+            tree.pertinent[ROOT] = DEAD
         if played:
             tree.voter = self._chosen(number, tree)
         # A replaced tree has a new generation, so that it uses fresh random bits.
@@ -329,10 +331,10 @@ class Forest:
     def _winner(self, one: VertexLearner, other: VertexLearner, guess: bool) -> VertexLearner:
         """Update the learner that contradicts a guessed label where the two differ."""
         if one.rule is None or other.rule is None:
-            return DEAD_TREE
+            return DEAD
         for x in disagreement_of(self.cls, one.rule, other.rule):
             return updated(self.cls, one if one.rule(x) != guess else other, x, guess)
-        return DEAD_TREE
+        return DEAD
 
     def _guess(self, number: int, tree: Tree, parent: int) -> bool:
         """Guess a label by random bits."""
@@ -367,7 +369,7 @@ def trees_of(seed: int, trees: int, routes: Routes) -> Indices:
 def _exchange(
     counts: Counter[Hypothesis], out: Iterable[Hypothesis | None], into: Iterable[Hypothesis | None]
 ) -> None:
-    """Take some rules out of a count and put others in; delete those without votes."""
+    """Remove some rules from a count and add others; delete those without votes."""
     for rule in out:
         if rule is not None:
             counts[rule] -= 1

@@ -1,7 +1,11 @@
-"""Compute the constants of Theorem 4.1 (Lemmas 6.2 and 6.3, with the repairs of docs/paper.md).
+"""Plan a private learner: every constant, chosen before it sees any data.
 
-The numbers are far too large for any machine, so they are kept as powers of two. With d the
-dimension, T the horizon and beta = 1/T:
+A plan is a frozen value. Privacy is proved for every value of every field (docs/guarantee.md): a
+bad plan makes many mistakes, but it is private. Its last line states whether the expected mistakes
+are a heuristic or a theorem. `tuning` chooses the constants of `Plan.practical`.
+
+`TheoremPlan` has the constants of Theorem 4.1 (Lemmas 6.2 and 6.3, with the repairs of
+docs/paper.md), which are printed and never run. With d the dimension, T the horizon, beta = 1/T:
 
     k1   = the least power of two with k1 >= 2^(d+1) and k1 >= 20      leaves
     eta  = 2^(-4 k1 - 4) / k1                                          votes of a frequent rule
@@ -12,12 +16,7 @@ dimension, T the horizon and beta = 1/T:
              4/eta + ln(c / (eta^2 beta delta)) / (eta eps / (2 c))    the histogram, at eps/2c
     mistakes <= 16 k1^2 k2 / eta + 3                                   Lemma 6.3
 
-Plan a private learner: every constant, chosen before it sees any data.
-
-A plan is a frozen value. Privacy is proved for every value of every field (docs/guarantee.md): a
-plan can be bad, it cannot be unsafe. What it says of mistakes is a heuristic, or a theorem, and it
-says which. How constants are chosen is in `choosing`; what the proof requires, which cannot be run,
-in `theorem`.
+The numbers are far too large for any machine, so they are held as powers of two.
 """
 
 import math
@@ -59,8 +58,8 @@ from littlestone.privacy.parameters import BadParameter, Real, log_of, positive,
 from littlestone.privacy.selection import UnknownDomainSelection
 
 LN2 = math.log(2)
+# Beyond it even the logarithms of the constants, which grow as 2^d, are too large for floats.
 LARGEST_DIMENSION = 1000
-"""Beyond it even the logarithms of the constants, which grow as 2^d, are too large for floats."""
 
 
 @dataclass(frozen=True)
@@ -166,11 +165,11 @@ def _power(log2: float, digits: int = 1) -> str:
     return f"2^{log2:,.{digits}f}"
 
 
+# What noisy labels leave of the votes, by the mistakes that make one: guesses, the first two
+# checked by simulation (2 % noise, 6 % positives).
 NOISY_SHARES = (0.75, 0.65, 0.55)
-"""What noisy labels leave of the votes, by the mistakes that make one: guesses, the first two
-checked by simulation (2 % noise, 6 % positives)."""
+# Of a tree of the paper's plan.
 MOST_LEVELS = 40
-"""Of a tree of the paper's plan."""
 SELECTORS = {kind.name: kind for kind in (UnknownDomainSelection, StableHistogram)}
 VoteGate: TypeAlias = MistakesGate[Mapping[bytes, int]] | HistSparse
 
@@ -345,11 +344,11 @@ class Plan(PlanTable):
         tolerance, per_user = tolerated(tolerance), 1 if cap is None else whole(cap, "cap", least=1)
         asked = _asked(hypotheses, epsilon, delta, horizon)
         planned_epsilon(epsilon, per_user, of=f"a cap of {per_user:,} rounds")
-        news = votes_per_mistake(hypotheses)
-        noisy = NOISY_SHARES[news.surprises - 1] if tolerance else 1
-        share = news.share * (0.5 if can_stall(hypotheses) else 1) * noisy
+        model = votes_per_mistake(hypotheses)
+        noisy = NOISY_SHARES[model.mistakes_needed - 1] if tolerance else 1
+        share = model.share * (0.5 if can_stall(hypotheses) else 1) * noisy
         budget = float(asked["epsilon"]) / per_user, float(asked["delta"]) / per_user
-        chosen = best(*budget, news._replace(share=share))
+        chosen = best(*budget, model._replace(share=share))
         trees = min(chosen.trees, max(2, asked["horizon"]))
         return cls(
             name="practical",

@@ -19,12 +19,12 @@ from littlestone.privacy.parameters import (
 if TYPE_CHECKING:
     from littlestone.learners.plan import Plan
 
+# What a plan is made for. Below, noise is wider than any count; above, there is no privacy.
 SMALLEST_EPSILON, LARGEST_EPSILON = Fraction(1, 10**9), 10**6
-"""What a plan is made for. Below, noise is wider than any count; above, there is no privacy."""
+# What a plan is made for: floats hold it, divided by any horizon.
 SMALLEST_DELTA = Fraction(1, 10**100)
-"""What a plan is made for: floats hold it, divided by any horizon."""
+# No stream is longer, and counts of its mistakes stay within `LARGEST_INTEGER`.
 LONGEST_HORIZON = LARGEST_INTEGER
-"""No stream is longer, and counts of its mistakes stay within `LARGEST_INTEGER`."""
 
 
 def planned_epsilon(value: Real, shares: int = 1, of: str = "") -> Fraction:

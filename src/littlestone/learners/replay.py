@@ -33,8 +33,8 @@ from littlestone.learners.base import ChangedState, StateData
 from littlestone.learners.rounds import Numbers
 from littlestone.learners.tree import Purpose, below, random_bits
 
-MOST_ROUNDS_KEPT = 512
-"""The most states for which the errors of their rules are cached."""
+# The most states for which the errors of their rules are cached.
+MOST_STATES_CACHED = 512
 
 
 class Prefix:
@@ -68,14 +68,14 @@ class Prefix:
         self._parts.append((batch, answers, numbers))
         self._new.append((batch, answers, numbers))
 
-    def ballot(self, planted: int) -> Mapping[bytes, int]:
-        """Return the votes, by key, of forest number `create`."""
+    def ballot(self, number: int) -> Mapping[bytes, int]:
+        """Return the votes, by key, of the forest with this number."""
         if not self._parts:
             first = self.cls.hypothesis(self.cls.start())
             self._votes = Counter() if first is None else Counter({first: self.trees})
         else:
             batch, answers, numbers = self._joined()
-            address = planted if self.fresh else 0
+            address = number if self.fresh else 0
             routes = below(self.trees, random_bits(self.seed, Purpose.TREE, address, numbers))
             self._votes = self._replay.votes(batch, answers, numbers, routes, self.trees)
         return {rule.key: votes for rule, votes in self._votes.items()}
@@ -237,7 +237,7 @@ class Replay:
 
         Parameters
         ----------
-        batch : KeyedBatch
+        batch : Batch
             The examples; from call to call the same ones, and more.
         answers : Mask
             Their labels.
@@ -270,12 +270,12 @@ class Replay:
         return votes
 
     def _errors(self, state: int, rule: Hypothesis, batch: Batch, answers: Mask) -> _Errors:
-        """Return where a state's rule is wrong; cached for `MOST_ROUNDS_KEPT` states."""
+        """Return where a state's rule is wrong; cached for `MOST_STATES_CACHED` states."""
         errors = self._known.setdefault(state, _Errors())
         if errors.seen < len(answers):
             new = slice(errors.seen, None)
             errors.see(predict_rows(self._learned.cls, rule, part_of(batch, new)) != answers[new])
-        if len(self._known) > MOST_ROUNDS_KEPT:
+        if len(self._known) > MOST_STATES_CACHED:
             self._known.pop(
                 next((kept for kept in self._known if kept not in (0, state)), -1), None
             )

@@ -42,20 +42,20 @@ from littlestone.learners.tree import user_address
 
 Numbers = npt.NDArray[np.integer[Any]]
 
-Told = TypeVar("Told", covariant=True)
+Report = TypeVar("Report", covariant=True)
 
 
-class Learnable(Protocol[Told]):
+class Learnable(Protocol[Report]):
     """Describe what can learn rows."""
 
-    def learn(self, batch: Batch, answers: Mask, routes: Numbers) -> Told:
+    def learn(self, batch: Batch, answers: Mask, routes: Numbers) -> Report:
         """Learn a batch of rounds.
 
         Returns what the state reports, by row.
 
         Parameters
         ----------
-        batch : KeyedBatch
+        batch : Batch
             The examples.
         answers : Mask
             Their labels.
@@ -91,8 +91,8 @@ class RoundBatch(Protocol):
             The rule.
         """
 
-    def update(self, memory: Learnable[Told]) -> Told:
-        """Let `memory` learn the rounds; return what it reports, by row."""
+    def update(self, state: Learnable[Report]) -> Report:
+        """Let `state` learn the rounds; return what it reports, by row."""
 
     def number_of(self, row: int) -> int:
         """Return the number of the round of a row."""
@@ -109,7 +109,7 @@ class Rounds(NamedTuple):
 
     Parameters
     ----------
-    batch : KeyedBatch
+    batch : Batch
         The examples.
     answers : Mask
         Their labels.
@@ -145,9 +145,9 @@ class Rounds(NamedTuple):
         """Return the rounds that a rule gets wrong."""
         return np.asarray(self.number[predict_rows(cls, rule, self.batch) != self.answers])
 
-    def update(self, memory: Learnable[Told]) -> Told:
-        """Let `memory` learn the rounds; return what it reports, by row."""
-        return memory.learn(self.batch, self.answers, self.route)
+    def update(self, state: Learnable[Report]) -> Report:
+        """Let `state` learn the rounds; return what it reports, by row."""
+        return state.learn(self.batch, self.answers, self.route)
 
     def number_of(self, row: int) -> int:
         """Return the number of the round of a row."""
@@ -164,8 +164,8 @@ class Rounds(NamedTuple):
         )
 
 
+# What happens to rows that cannot be read: the batch is refused, or they are null rounds.
 BadRows = Literal["refuse", "null"]
-"""What happens to rows that cannot be read: the batch is refused, or they are null rounds."""
 
 
 def readable_batch(cls: HypothesisClass, X: Any) -> Batch:
@@ -217,7 +217,7 @@ def readable_rounds(
 
     Returns
     -------
-    batch : KeyedBatch
+    batch : Batch
         The examples.
     usable : Mask
         The rows that have an example and a label.
@@ -259,7 +259,7 @@ def read_rows(cls: HypothesisClass, X: Any, bad_rows: BadRows) -> tuple[Batch, M
     rows: list[Any] = list(X)
     readable = np.array([passes(partial(check_row, cls), x) for x in rows], dtype=bool)
     kept = [read_row(cls, x) if reads else None for x, reads in zip(rows, readable, strict=True)]
-    # What cannot be read is never shown: a readable row stands in its place, so that all line up.
+    # What cannot be read is never learned: a readable row stands in its place, so that all line up.
     stand_in = next((x for x, reads in zip(kept, readable, strict=True) if reads), None)
     lined_up = [x if reads else stand_in for x, reads in zip(kept, readable, strict=True)]
     try:
@@ -282,7 +282,7 @@ def usable_rounds(
 
     Parameters
     ----------
-    batch : KeyedBatch
+    batch : Batch
         The examples.
     answers : Mask
         Their labels.
@@ -302,8 +302,8 @@ def usable_rounds(
     return Rounds(part_of(batch, kept), answers[kept], number[kept], route[kept])
 
 
+# The number that routes a round without a user, which is a null round.
 NO_USER = 0
-"""The number that routes a round without a user, which is a null round."""
 _NO_NAMES = {key_of(None), key_of("")}
 
 
@@ -318,7 +318,7 @@ def user_number(user: object) -> int:
     (0, 0)
     """
     name = _user_key(user)
-    # Odd, so that it is never NOBODY.
+    # Odd, so that it is never NO_USER.
     return NO_USER if name is None else user_address(name) | 1
 
 

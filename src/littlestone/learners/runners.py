@@ -31,19 +31,19 @@ from littlestone.learners.forest import VoteChange
 from littlestone.learners.rounds import Numbers, RoundBatch, Rounds
 from littlestone.privacy.gates import Ballot, Decision, HistSparse, MistakesGate
 
+# The rounds of one step: few after a firing, since the next may be near, then twice as many each
+# time, up to what fits the processor's cache where the trees are in this process.
 FIRST_WINDOW, LARGEST_WINDOW = 256, 1 << 14
-"""The rounds of one step: few after a firing, since the next may be near, then twice as many each
-time, up to what fits the processor's cache where the trees are in this process."""
 
+# The most rounds that are buffered: memory does not grow with the stream.
 MOST_BUFFERED = 1 << 18
-"""The most rounds that are buffered: memory does not grow with the stream."""
 
+# Called with the number of rounds before a rule, and the rule. What it gets is the decision of a
+# gate: nothing else may be passed to it.
 Publish = Callable[[int, Hypothesis], None]
-"""Called with the number of rounds before a rule, and the rule. What it gets is the decision of a
-gate: nothing else may be passed to it."""
 
+# Called with the number of rounds so far, the votes, and whether the gate has fired. Private.
 BallotWatcher = Callable[[int, Mapping[Hypothesis, int], bool], None]
-"""Called with the number of rounds so far, the votes, and whether the gate has fired. Private."""
 
 
 BallotOut = TypeVar("BallotOut", covariant=True)

@@ -1,16 +1,15 @@
-"""Find the point of a finite domain at which a row lies: a public function, vectorised.
-
-A number lies at the largest point not above it; below all of them, or missing, at the first
-(`classes/grids.py`). A truth value, or any other value, lies at the point with its canonical bytes.
-A row that lies at no point gets `NOT_IN_DOMAIN`: it does not distinguish the rules of the class.
-
-Count the mistakes that every rule of a finite class would have made. Private.
+"""Count the mistakes that every rule of a finite class would have made. Private.
 
 A replaced round moves the mistakes of each rule by at most one, so they are scores for the
-exponential mechanism (Theorem 6, sensitivity 1). What is kept is one number for each point of the
+exponential mechanism (Theorem 6, sensitivity 1). The counts hold one number for each point of the
 domain: negative labels less positive ones. Then a rule's mistakes are all positives plus the sum of
-these numbers over the points that it says yes to: a prefix sum for thresholds and intervals, a
+these numbers over the points that it labels positive: a prefix sum for thresholds and intervals, a
 table for the rest.
+
+`DomainIndex` finds the point of a row: a public function, vectorised. A number belongs to the
+largest point not above it; below all of them, or missing, to the first (`classes/grids.py`). A
+truth value, or any other value, belongs to the point with its canonical bytes. A row without a
+point gets `NOT_IN_DOMAIN`: it does not distinguish the rules of the class.
 """
 
 import math
@@ -41,8 +40,8 @@ from littlestone.learners.rounds import Numbers
 Indices = npt.NDArray[np.int64]
 Place = Callable[[npt.NDArray[Any]], Indices]
 NOT_IN_DOMAIN = -1
+# Whole numbers up to this are floats.
 EXACT = 1 << 53
-"""Whole numbers up to this are floats."""
 
 
 class DomainIndex:
@@ -58,10 +57,10 @@ class DomainIndex:
     Examples
     --------
     >>> from littlestone.classes.conjunctions import Conjunctions
-    >>> placing = Placing(Conjunctions(["a", "b"]))
-    >>> placing.domain
+    >>> index = DomainIndex(Conjunctions(["a", "b"]))
+    >>> index.domain
     {'a': (False, True), 'b': (False, True)}
-    >>> placing({"a": np.array([0, 1]), "b": np.array([True, False])})
+    >>> index({"a": np.array([0, 1]), "b": np.array([True, False])})
     array([1, 2])
     """
 
@@ -184,11 +183,11 @@ def _array(values: tuple[Plain, ...]) -> npt.NDArray[Any]:
 
 Counts: TypeAlias = npt.NDArray[np.int64]
 
+# Counts that are saved together.
 PAGE = 512
-"""Counts that are saved together."""
 MOST_RULES = 4_000_000
+# The largest table, in bytes.
 MOST_CELLS = 200_000_000
-"""The largest table, in bytes."""
 
 
 def index_key(index: int) -> bytes:
@@ -221,7 +220,7 @@ class MistakeCounts(ABC):
         self._cleared, self._changed = True, set[int]()
 
     def __repr__(self) -> str:
-        return f"Evidence({self.cls!r}, private)"
+        return f"MistakeCounts({self.cls!r}, private)"
 
     @property
     @abstractmethod
@@ -234,7 +233,7 @@ class MistakeCounts(ABC):
 
     @abstractmethod
     def _summed(self, net: Counts) -> Counts:
-        """Return, for each rule, the sum of what is given at the points that it says yes to."""
+        """Return, for each rule, the sum of what is given at the points that it labels positive."""
 
     @property
     def mistakes(self) -> Counts:
@@ -286,13 +285,13 @@ class MistakeCounts(ABC):
         return self.rule(int.from_bytes(key))
 
     def restart(self, published: Hypothesis) -> None:
-        """Forget all rounds."""
+        """Discard all rounds."""
         self._net[:] = 0
         self._positives = 0
         self._cleared, self._changed = True, set()
 
     def get_state(self) -> StateData:
-        """Return the number of positives, which count for rules that say yes nowhere."""
+        """Return the number of positives, which count for rules without positive points."""
         return {"positives": self._positives}
 
     def unsaved(self) -> ChangedState:
@@ -313,7 +312,7 @@ class MistakeCounts(ABC):
 
 
 class _OnThresholds(MistakeCounts):
-    """Count for thresholds: rule i says yes from point i on."""
+    """Count for thresholds: rule i is positive from point i on."""
 
     cls: Cuts
 
@@ -331,7 +330,7 @@ class _OnThresholds(MistakeCounts):
 
 
 class _OnIntervals(MistakeCounts):
-    """Count for intervals: rule 0 never says yes; the others go by last point, then by first."""
+    """Count for intervals: rule 0 is never positive; the others go by last point, then by first."""
 
     cls: Intervals
 
@@ -358,10 +357,10 @@ class _OnTable(MistakeCounts):
         super().__init__(cls)
         self._rules = list(cls.hypotheses())
         points = self._place.everywhere
-        said = np.empty((len(self._rules), self._place.points), dtype=np.uint8)
-        for row, rule in zip(said, self._rules, strict=True):
+        labels = np.empty((len(self._rules), self._place.points), dtype=np.uint8)
+        for row, rule in zip(labels, self._rules, strict=True):
             row[:] = cls.predict(rule, points)
-        self._says = np.ascontiguousarray(said.T)
+        self._labels = np.ascontiguousarray(labels.T)
 
     @property
     def size(self) -> int:
@@ -373,7 +372,7 @@ class _OnTable(MistakeCounts):
     def _summed(self, net: Counts) -> Counts:
         total = np.zeros(self.size, dtype=np.int64)
         for point in np.flatnonzero(net):
-            total += net[point] * self._says[point]
+            total += net[point] * self._labels[point]
         return total
 
 
@@ -428,12 +427,12 @@ def mistake_counts(cls: HypothesisClass) -> MistakeCounts:
     Raises
     ------
     TooLarge
-        If they cannot be kept for every rule.
+        If they cannot be counted for every rule.
 
     Examples
     --------
     >>> from littlestone.classes.thresholds import Thresholds
-    >>> found = evidence(Thresholds(1, 3))
+    >>> found = mistake_counts(Thresholds(1, 3))
     >>> found.learn(np.array([1, 2, 3, 3]), np.array([False, True, True, True]), np.arange(4))
     >>> found.mistakes, print(found.rule(1))
     x >= 2
@@ -453,16 +452,16 @@ def mistake_counts(cls: HypothesisClass) -> MistakeCounts:
 
 
 def why_unsupported(cls: HypothesisClass) -> str | None:
-    """Return why the mistakes of every rule cannot be kept, or None if they can.
+    """Return why the mistakes of every rule cannot be counted, or None if they can.
 
     >>> from littlestone.classes.sets import Points
-    >>> print(why_not(Points()))
+    >>> print(why_unsupported(Points()))
     PrivateExperts draws from a list of all rules, and Points(column=None) has infinitely many: ...
     """
     if cls.size is None:
         sentence = f"PrivateExperts draws from a list of all rules, and {cls!r} has infinitely many"
     elif cls.size > MOST_RULES:
-        sentence = f"PrivateExperts weighs at most {MOST_RULES:,} rules: {cls!r} has {cls.size:,}"
+        sentence = f"PrivateExperts scores at most {MOST_RULES:,} rules: {cls!r} has {cls.size:,}"
     elif isinstance(cls, Complement):
         return why_unsupported(cls.of)
     elif isinstance(cls, Cuts | Intervals):
@@ -472,5 +471,5 @@ def why_unsupported(cls: HypothesisClass) -> str | None:
         if cls.size * points <= MOST_CELLS:
             return None
         table = f"{cls.size:,} rules x {points:,} points"
-        sentence = f"a table of {table} is above {MOST_CELLS:,} cells, the most that is written out"
-    return f"{sentence}: use DPSOA, which asks for no list"
+        sentence = f"a table of {table} has more than {MOST_CELLS:,} cells, the limit"
+    return f"{sentence}: use DPSOA, which needs no list"

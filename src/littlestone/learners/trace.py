@@ -9,11 +9,11 @@ from typing import NamedTuple, TypeAlias
 
 from littlestone.hypotheses.base import Hypothesis
 
+# The default number of samples of a trace.
 MOST_SAMPLES = 2_000
-"""The default number of samples of a trace."""
 
+# The most rules in a sample's votes.
 TOP = 8
-"""The most rules in a sample's votes."""
 
 
 class Sample(NamedTuple):

@@ -1,19 +1,18 @@
-"""Schedule thresholds: how many mistakes an epoch may make, by its age. Public.
+"""Choose the constants of a plan that makes few mistakes: from formulas, never from the data.
 
-The base is raised by half after each refusal; by the tolerance; and by the logarithm of the checks
-per mistake of the base, since each check is one more chance of a false alarm:
+For epochs (`best`): try a few splits of the budget; for each, take enough trees and the least
+threshold at which a firing rarely fails to release; return the split with the fewest mistakes at
+its worst pace. For a single forest (`single_forest_choice`): take a threshold that the monitor's
+noise rarely exceeds.
+
+`Schedule` is the threshold as a public function of an epoch's age. The base is raised by half after
+each refusal; by the tolerance; and by the logarithm of the checks per mistake of the base, since
+each check is one more chance of a false alarm:
 
     raised base + ceil(ln(1 + age / (check_every x base)) / rate) + floor(tolerance x age)
 
 The logarithm grows by one at a few ages only, which are computed once; so one age and an array of
 ages give the same integers.
-
-Choose the constants of a plan that makes few mistakes: from formulas, never from the data.
-
-For epochs (`best`): try a few splits of the budget; for each, take enough trees and the least
-threshold at which a firing rarely fails to release; return the split with the fewest mistakes at
-the pace that suits it least. For a single forest (`single_forest_choice`): take a threshold that
-the monitor's noise rarely exceeds.
 """
 
 import math
@@ -50,12 +49,12 @@ from littlestone.privacy.sparse_vector import sparse_vector_scales
 
 MILLION = 10**6
 LARGEST_FACTOR = 8.0
-FURTHEST = 1 << 40
-"""No stream is longer."""
-FURTHEST_CLIMB = 40.0
-"""Its exp exceeds FURTHEST: clamping avoids an overflow at a huge epsilon."""
+# No stream is longer.
+LONGEST_AGE = 1 << 40
+# Its exp exceeds LONGEST_AGE: clamping avoids an overflow at a huge epsilon.
+LARGEST_EXPONENT = 40.0
+# Of the logarithm, at most: where a tiny rate would need more, each climbs by more than one.
 MOST_STEPS = 1 << 16
-"""Of the logarithm, at most: where a tiny rate would need more, each climbs by more than one."""
 
 
 class Schedule:
@@ -88,10 +87,10 @@ class Schedule:
         self._up, self._down = tolerance.as_integer_ratio()
         self._raised = cache(self._base_after)
         self._ages: list[int] = []
-        self._climb = max(1, math.ceil(FURTHEST_CLIMB / rate / MOST_STEPS))
-        while not self._ages or self._ages[-1] < FURTHEST:
-            climbed = math.expm1(min(rate * self._climb * len(self._ages), FURTHEST_CLIMB))
-            self._ages.append(min(FURTHEST, math.floor(check_every * base * climbed)))
+        self._climb = max(1, math.ceil(LARGEST_EXPONENT / rate / MOST_STEPS))
+        while not self._ages or self._ages[-1] < LONGEST_AGE:
+            climbed = math.expm1(min(rate * self._climb * len(self._ages), LARGEST_EXPONENT))
+            self._ages.append(min(LONGEST_AGE, math.floor(check_every * base * climbed)))
 
     def __call__(self, age: Any, refusals: int) -> Any:
         """Return the threshold at an age, or at each of an array of ages.
@@ -133,15 +132,15 @@ def tolerated(tolerance: Real) -> Fraction:
 
 SPLITS = tuple(Fraction(n, 20) for n in range(4, 11))
 USUAL_SPLIT = Fraction(7, 20)
+# Below it the splits differ little, and each takes seconds to evaluate: use the usual one.
 SMALL_EPSILON = 0.03
-"""Below it the splits differ little, and each takes seconds to evaluate: use the usual one."""
-IN_VAIN = 0.002
-"""How often a firing may find too few votes for a release."""
+# How often a firing may find too few votes for a release.
+MOST_REFUSED = 0.002
 SAFETY_QUANTILE = 0.99
+# Trees per vote needed when one mistake makes a vote: few mistakes fall twice into a tree.
 EASY_SHARE = 8
-"""Trees per vote needed when one mistake makes a vote: few mistakes fall twice into a tree."""
+# Thresholds' worth of tolerated mistakes after which the count is reset.
 CREDIT = 8
-"""Thresholds' worth of tolerated mistakes after which the count is reset."""
 
 
 def complexity(cls: HypothesisClass) -> int:
@@ -156,8 +155,9 @@ def votes_per_mistake(cls: HypothesisClass) -> VotesPerMistake:
     """Return the mistakes that make a tree of this class vote right; a guess for custom classes.
 
     >>> from littlestone.classes.sets import Points
-    >>> news_of(Points()), news_of(Rules(["a", "b"]))
-    (News(surprises=1, share=1.0, ways=1), News(surprises=2, share=1.0, ways=1))
+    >>> votes_per_mistake(Points()), votes_per_mistake(Rules(["a", "b"]))
+    (VotesPerMistake(mistakes_needed=1, share=1.0, ways=1),
+     VotesPerMistake(mistakes_needed=2, share=1.0, ways=1))
     """
     match cls:
         case Complement(of):
@@ -242,26 +242,26 @@ class Choice:
 
 
 @cache
-def best(epsilon: float, delta: float, news: VotesPerMistake) -> Choice:
+def best(epsilon: float, delta: float, model: VotesPerMistake) -> Choice:
     """Choose the split of the budget with the fewest mistakes at the pace that suits it least.
 
     Parameters
     ----------
     epsilon, delta : float
         The budget of monitor and selector together.
-    news : EventHub
+    model : VotesPerMistake
         The mistakes that make a tree vote right.
     """
     splits = SPLITS if epsilon > SMALL_EPSILON else (USUAL_SPLIT,)
-    choices = [_choice(split, epsilon, delta, news) for split in splits]
+    choices = [_choice(split, epsilon, delta, model) for split in splits]
     return min(choices, key=lambda choice: choice.worst)
 
 
-def _choice(split: Fraction, epsilon: float, delta: float, news: VotesPerMistake) -> Choice:
+def _choice(split: Fraction, epsilon: float, delta: float, model: VotesPerMistake) -> Choice:
     rate, rest = epsilon * float(split), epsilon * float(1 - split)
     selection = Selection(selector_for(rest, delta), rest, delta)
     check_every = max(1, round(2 / rate))
-    trees = _trees(selection.votes_for(SAFETY_QUANTILE), news)
+    trees = _trees(selection.votes_for(SAFETY_QUANTILE), model)
 
     @cache
     def law(threshold: int, pace: int) -> FiringLaw:
@@ -271,32 +271,32 @@ def _choice(split: Fraction, epsilon: float, delta: float, news: VotesPerMistake
     def refusals(threshold: int, share: float) -> Iterator[float]:
         # The slowest pace first: it has the most checks, and so mostly the most false alarms.
         for pace in reversed(PACES):
-            yield selection.refusal(law(threshold, pace), trees, news._replace(share=share))
+            yield selection.refusal(law(threshold, pace), trees, model._replace(share=share))
 
-    def in_vain(threshold: int, share: float) -> bool:
-        return any(refusal > IN_VAIN for refusal in refusals(threshold, share))
+    def refused_too_often(threshold: int, share: float) -> bool:
+        return any(refusal > MOST_REFUSED for refusal in refusals(threshold, share))
 
     def least(share: float) -> int:
         """Search for the least threshold at which a firing rarely fails to release."""
         low, high = 1, 2
-        while in_vain(high, share) and high < 64 * trees:
+        while refused_too_often(high, share) and high < 64 * trees:
             low, high = high, 2 * high
         while high - low > max(1, low // 50):
             middle = (low + high) // 2
-            low, high = (middle, high) if in_vain(middle, share) else (low, middle)
+            low, high = (middle, high) if refused_too_often(middle, share) else (low, middle)
         return high
 
-    last = least(news.share)
-    first = least(1.0) if news.ways > 1 else last
+    last = least(model.share)
+    first = least(1.0) if model.ways > 1 else last
     return Choice(
         split,
         selection.selector,
         check_every,
         trees,
-        tuple(first + (last - first) * n // max(1, news.ways - 1) for n in range(news.ways)),
+        tuple(first + (last - first) * n // max(1, model.ways - 1) for n in range(model.ways)),
         typical=max(law(last, pace).quantile(0.5) for pace in PACES),
         worst=max(law(last, pace).quantile(SAFETY_QUANTILE) for pace in PACES),
-        refusal=max(refusals(last, news.share)),
+        refusal=max(refusals(last, model.share)),
     )
 
 
@@ -315,18 +315,18 @@ def selector_for(epsilon: float, delta: float) -> type[AnySelector]:
     return UnknownDomainSelection
 
 
-def _trees(votes: int, news: VotesPerMistake) -> int:
+def _trees(votes: int, model: VotesPerMistake) -> int:
     """Return enough trees for the votes.
 
     Many when one mistake makes a vote; otherwise as many as minimise the mistakes per vote,
-    load / P(Poisson(load) >= surprises).
+    load / P(Poisson(load) >= mistakes_needed).
     """
-    if news.surprises == 1:
-        return math.ceil(EASY_SHARE * votes / news.share)
+    if model.mistakes_needed == 1:
+        return math.ceil(EASY_SHARE * votes / model.share)
     loads = np.arange(1, 80, dtype=np.float64) / 10
-    voting = 1 - np.sum(too_few_mistakes(loads, news.surprises), axis=0)
+    voting = 1 - np.sum(too_few_mistakes(loads, model.mistakes_needed), axis=0)
     best_share = float(voting[np.argmin(loads / voting)])
-    return math.ceil(1.25 * votes / (best_share * news.share))
+    return math.ceil(1.25 * votes / (best_share * model.share))
 
 
 def fresh_start(threshold: int, tolerance: Real) -> int | None:
@@ -383,14 +383,14 @@ def single_forest_choice(
 
     Examples
     --------
-    >>> lasting(1.0, 1e-6, 2, 100_000, DrawnAndKept).trees
+    >>> single_forest_choice(1.0, 1e-6, 2, 100_000, UnknownDomainSelection).trees
     772
     """
     # Half of epsilon for the sparse vector, half for the selections: Theorem 7, `HistSparse`.
     half = epsilon / 2
     threshold_scale, scale = map(float, sparse_vector_scales(Fraction(half), releases))
-    # A union bound over the checks keeps false alarms below IN_VAIN.
-    gap = scale * math.log1p(horizon / scale / IN_VAIN) + 3 * threshold_scale
+    # A union bound over the checks keeps false alarms below MOST_REFUSED.
+    gap = scale * math.log1p(horizon / scale / MOST_REFUSED) + 3 * threshold_scale
     votes = Selection(selector, half / releases, delta / releases).votes_for(SAFETY_QUANTILE)
     trees = 4 * math.ceil(max(gap, votes))
     return SingleForestChoice(trees, trees // 2 + math.ceil(gap), max(1, round(scale)))

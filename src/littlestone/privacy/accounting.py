@@ -27,11 +27,11 @@ from littlestone.privacy.parameters import (
 Unit: TypeAlias = Literal["event", "user"]
 
 DIGITS = 60
+# Far above what rounding to 60 digits can do in a million steps; always added, never taken.
 SLACK = Decimal("1e-40")
-"""Far above what rounding to 60 digits can do in a million steps; always added, never taken."""
 NEGLIGIBLE = Decimal("1e-80")
+# Powers of e above it are not computed.
 LARGEST_POWER = 1000
-"""Powers of e above it are not computed."""
 
 
 @dataclass(frozen=True)

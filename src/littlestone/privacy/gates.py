@@ -370,8 +370,8 @@ class MistakesGate(Gate[Ballot]):
         self.restart_every = restart_every
         self.age = self.refusals = 0
 
+    # With epochs the published key is never final.
     exhausted = False
-    """With epochs the published key is never final."""
 
     def check(self, mistakes: SupportsIndex, ballot: Ballot) -> Decision:
         """Make one scheduled check. After a firing the caller empties what its ballots hold.

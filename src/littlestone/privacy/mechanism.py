@@ -18,8 +18,8 @@ from typing import Any, NoReturn, TypeAlias
 from littlestone.errors import LittlestoneError
 from littlestone.privacy.parameters import BadParameter, whole
 
+# Plain data that survives JSON. As sensitive as the stream: it holds live noise and counts.
 State: TypeAlias = dict[str, Any]
-"""Plain data that survives JSON. As sensitive as the stream: it holds live noise and counts."""
 
 
 class MechanismMoved(LittlestoneError, RuntimeError):

@@ -31,8 +31,8 @@ from littlestone.privacy.parameters import BadParameter, enclose_exp, float_abov
 WORD_BITS = 64
 TAIL_DIGITS = 30
 Gaps = npt.NDArray[np.int64]
+# Returns so many fresh secret bytes.
 Secret = Callable[[int], bytes]
-"""Returns so many fresh secret bytes."""
 
 
 def tail(gap: int, scale: Fraction, one_sided: bool, digits: int) -> tuple[Fraction, Fraction]:
@@ -159,11 +159,11 @@ def exceeds(word: int, gap: int, scale: Fraction, one_sided: bool, secret: Secre
     return word < low
 
 
+# Where a draw is used: purpose, number of the check or release, rank of the key.
 Address: TypeAlias = tuple[str, int, int]
-"""Where a draw is used: purpose, number of the check or release, rank of the key."""
 
+# OpenDP saturates at 63 bits; at this scale that has probability below exp(-32000).
 LARGEST_SCALE = 2**48
-"""OpenDP saturates at 63 bits; at this scale that has probability below exp(-32000)."""
 
 BUFFER = 256
 

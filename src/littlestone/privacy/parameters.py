@@ -19,8 +19,8 @@ from littlestone.errors import LittlestoneError
 Real: TypeAlias = float | Fraction
 
 
+# The largest number in a list, so that 64 bits hold their sums and any noise.
 LARGEST_INTEGER = 1 << 40
-"""The largest number in a list, so that 64 bits hold their sums and any noise."""
 
 
 class BadParameter(LittlestoneError, ValueError):
@@ -106,8 +106,8 @@ def whole(value: SupportsIndex, name: str, least: int | None = None) -> int:
     return exact
 
 
+# Many whole numbers, as a caller may pass them.
 Numbers: TypeAlias = Sequence[int] | npt.NDArray[np.integer[Any]]
-"""Many whole numbers, as a caller may pass them."""
 
 
 def whole_numbers(values: Numbers, name: str, least: int | None = None) -> npt.NDArray[np.int64]:

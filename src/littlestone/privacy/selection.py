@@ -23,21 +23,21 @@ from littlestone.privacy.histogram import positive_votes
 from littlestone.privacy.noise import Noise
 from littlestone.privacy.parameters import BadParameter, Real, log_of, positive, probability
 
+# q is a multiple of 2^-24: at most 2^-23 of epsilon is lost, and powers of q stay short.
 GROWTH_BITS = 24
-"""q is a multiple of 2^-24: at most 2^-23 of epsilon is lost, and powers of q stay short."""
 
+# A larger epsilon protects no one, and its rationals get long.
 MOST_EPSILON = 256
-"""A larger epsilon protects no one, and its rationals get long."""
 
+# The longest curve that is built. Counts are cut off here: that moves no count by more than the
+# votes move, so it is free, and it bounds the time that a selection takes.
 LONGEST_CURVE = 20_000
-"""The longest curve that is built. Counts are cut off here: that moves no count by more than the
-votes move, so it is free, and it bounds the time that a selection takes."""
 
+# Of all probabilities of a curve together: a tiny delta makes each of them long.
 MOST_BITS = 1 << 23
-"""Of all probabilities of a curve together: a tiny delta makes each of them long."""
 
+# The part of delta that is spent on reaching certainty; the rest is spent on the first vote.
 TOP_SHARE = Fraction(1, 1024)
-"""The part of delta that is spent on reaching certainty; the rest is spent on the first vote."""
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,11 @@
-"""Record what a game was, who played it, and how it came out. Transcripts go to JSON and back.
-
-Count the mistakes of the best fixed rule of a class on a stream.
-
-Exact for points, sets and rules, by counting values, and for finite classes whose rules can be
-tried on every distinct row. Elsewhere it is the better of the targets behind the stream.
-
-Play a learner against an adversary, and record the game.
+"""Play a learner against an adversary, and record the game.
 
 Promises: a game against a stream is played in batches and is the game that round by round would be;
-against an adaptive adversary it is played round by round.
+against an adaptive adversary it is played round by round. A `Transcript` goes to JSON and back.
+
+The mistakes of the best fixed rule are exact for points, sets and rules, by counting values, and
+for finite classes whose rules can be tried on every distinct row. For other classes they are those
+of the best target of the stream.
 """
 
 import json
@@ -35,8 +32,8 @@ from littlestone.privacy.accounting import Guarantee
 from littlestone.simulate.adversaries import Adaptive, Adversary
 from littlestone.simulate.streams import Stream
 
+# A number of rounds, and the mistakes made in them.
 Mistakes = tuple[int, int]
-"""A number of rounds, and the mistakes made in them."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -68,7 +65,7 @@ class Transcript:
         return f"Transcript({self.learner} against {self.adversary}, private)"
 
     def _repr_html_(self) -> str:
-        told = {
+        fields = {
             "learner": self.learner,
             "against": self.adversary,
             "class": self.cls,
@@ -77,7 +74,7 @@ class Transcript:
         }
         note = "what is public; mistakes are private, and do not show"
         releases = Releases(self.releases)._repr_html_()
-        return side_by_side([facts("Transcript", told, note), releases])
+        return side_by_side([facts("Transcript", fields, note), releases])
 
     @property
     def mistakes(self) -> int:
@@ -111,8 +108,8 @@ def transcript_from_json(data: Mapping[str, Any]) -> Transcript:
     )
 
 
+# Rules times distinct rows that are tried before settling for the targets.
 MOST_RULES_TRIED = 20_000_000
-"""Rules times distinct rows that are tried before settling for the targets."""
 
 
 def best_mistakes(cls: HypothesisClass, stream: Stream) -> int | None:
@@ -185,8 +182,8 @@ def _distinct(batch: Batch) -> tuple[Any, Any]:
     return first, inverse
 
 
+# The factor from one sample of a curve to the next, once they are far apart.
 GROWTH = 1.2
-"""The factor from one sample of a curve to the next, once they are far apart."""
 
 
 class PlayableLearner(Protocol):

@@ -1,10 +1,8 @@
-"""Run learners x streams x seeds, one cell each. A cell can be run anywhere, once.
+"""Run learners x streams x seeds, one cell each, and summarise the cells that differ in seed only.
 
 Promises: the learner of a cell is made where the cell is run, so no mechanism crosses a process;
 the same cell has the same key, in every run; what a learner or an adversary does not support is an
 error in the result, not the end of the sweep.
-
-Summarise the cells of a sweep that differ in their seed only, as one line.
 """
 
 import json
@@ -24,8 +22,8 @@ from littlestone.simulate.registry import is_vacuous, make_learner
 from littlestone.simulate.streams import Stream
 
 REFUSALS = (BadClass, BadExample, BadParameter, TooLarge)
+# How the name of a stream begins that is read from a file; a digest of the file follows.
 FILE = "file:"
-"""How the name of a stream begins that is read from a file; a digest of the file follows."""
 
 
 @dataclass(frozen=True)
@@ -180,15 +178,15 @@ def _played(cls: HypothesisClass, cell: Cell, given: Stream | None) -> tuple[Tra
     return game, is_vacuous(learner)
 
 
+# By (epsilon, delta) and rounds: the mistakes that a *concentrated* private learner cannot avoid at
+# d = 1, from the recursion of Dmitriev, Szabo and Sanyal 2024, optimised. Not for every learner: a
+# random first guess escapes the constant, not the logarithm.
 LOWER_BOUND = {
     (1.0, 1e-6): {10**5: 23.8, 10**6: 25.9, 10**7: 27.0},
     (0.5, 1e-6): {10**5: 44.8, 10**6: 46.2, 10**7: 47.0},
     (2.0, 1e-6): {10**5: 12.9, 10**6: 13.9, 10**7: 14.9},
     (1.0, 1e-9): {10**5: 30.7, 10**6: 32.9, 10**7: 34.0},
 }
-"""By (epsilon, delta) and rounds: the mistakes that a *concentrated* private learner cannot avoid
-at d = 1, from the recursion of Dmitriev, Szabo and Sanyal 2024, optimised. Not for every learner: a
-random first guess escapes the constant, not the logarithm."""
 
 
 class SummaryLine(NamedTuple):
@@ -218,7 +216,7 @@ class SummaryLine(NamedTuple):
         return self._asdict()
 
 
-def group_of(cell: Cell) -> tuple[str, str, int, float, str]:
+def _group_of(cell: Cell) -> tuple[str, str, int, float, str]:
     """Return what cells of one line have in common."""
     return cell.cls, cell.stream, cell.rounds, cell.epsilon, cell.learner
 
@@ -227,7 +225,7 @@ def grouped(results: Iterable[Result]) -> list[list[Result]]:
     """Return the results in groups that differ in their seed only, in the order they came."""
     groups: dict[tuple[str, str, int, float, str], list[Result]] = {}
     for result in results:
-        groups.setdefault(group_of(result.cell), []).append(result)
+        groups.setdefault(_group_of(result.cell), []).append(result)
     return list(groups.values())
 
 
