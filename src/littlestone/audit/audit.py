@@ -92,6 +92,7 @@ def _beginnings(
     """Yield every beginning of the order of outcomes, with its counts in the runs that cut."""
     likely, unlikely = _counted(view, reversed_, ordering)
     known = sorted({*likely, *unlikely})
+    # Half a count is added: an outcome seen once in one world is no proof of an infinite ratio.
     order = sorted(known, key=lambda o: -(likely[o] + 0.5) / (unlikely[o] + 0.5))
     more, less = _counted(view, reversed_, cutting)
     totals = zip(
@@ -108,6 +109,7 @@ def _counted(view: View, reversed_: bool, worlds: Worlds) -> tuple[Counter[str],
 
 def _views(runs: Sequence[Seen]) -> list[View]:
     """Return descriptions of runs, fine and coarse; `runs` decide where rounds are divided."""
+    # Parts of about equal probability, because rare outcomes show nothing in few runs.
     firsts = sorted(seen[0].round for seen in runs if seen)
     sums = sorted(_yes(seen) for seen in runs)
     return [
@@ -204,6 +206,7 @@ class Measured:
     @property
     def rates(self) -> tuple[float, float]:
         """Return the two probabilities, rather too close than too far apart."""
+        # Shrunk towards each other, so that the power is not overestimated.
         return self.likely / (self.runs + 1), (self.unlikely + 1) / (self.runs + 1)
 
 
@@ -262,6 +265,7 @@ def verdict(audits: Sequence[Audit]) -> str:
     if highest.convicts:
         return f"VIOLATION: {least}"
     seen = f"twice the epsilon would be seen with probability {most:.2g}"
+    # Silence is evidence only where a violation would have been seen.
     if most < ENOUGH_POWER:
         return f"not detectable at this size: {least}; {seen}"
     return f"no violation found: {least}; {seen}"
@@ -302,6 +306,7 @@ def audit_runs(
     watch
         Called with the number of runs made so far, of twice `runs`, or four times with a control.
     """
+    # A quarter of the runs must be at least one.
     if runs < 4:
         raise BadParameter(f"an audit needs at least 4 runs in each world, not {runs}")
     found = _measured(make, pair, delta, runs, workers, watch)
@@ -323,6 +328,7 @@ def _measured(
 ) -> Measured:
     """Find an event and count it: a quarter of the runs sorts, a quarter cuts, half are counted."""
     one, other = in_both_worlds(make, pair, runs, workers, watch)
+    # Runs that choose the event must not be counted for it: the bound would be too high.
     quarter, half = runs // 4, runs // 2
     ordering, cutting = (
         (one[part], other[part]) for part in (slice(quarter), slice(quarter, half))

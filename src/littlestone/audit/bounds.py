@@ -37,6 +37,7 @@ def binomial_tail(count: int, runs: int, p: float) -> float:
         math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
         + a * math.log(p) + b * math.log1p(-p)
     )  # fmt: skip
+    # The continued fraction converges fast on one side only; the other is its complement.
     if p < (a + 1) / (a + b + 2):
         return math.exp(log_front) * _fraction(a, b, p) / a
     return 1 - math.exp(log_front) * _fraction(b, a, 1 - p) / b
@@ -77,6 +78,7 @@ def lower_bound(count: int, runs: int, miss: float) -> float:
     >>> round(lower_bound(10, 10, 0.05), 4)  # 0.05 ** (1 / 10)
     0.7411
     """
+    # The tail grows with the probability, so bisection finds where it is `miss`.
     low, high = 0.0, count / runs
     for _ in range(STEPS):
         middle = (low + high) / 2
@@ -96,6 +98,7 @@ def upper_bound(count: int, runs: int, miss: float) -> float:
     miss
         The probability with which the bound may be wrong.
     """
+    # An upper bound on an event is a lower bound on its complement.
     return 1 - lower_bound(runs - count, runs, miss)
 
 
@@ -126,6 +129,7 @@ def epsilon_bound(likely: int, unlikely: int, runs: int, delta: float, confidenc
     1.99
     """
     miss = (1 - confidence) / 2
+    # Both bounds hold together by the union bound.
     p, q = lower_bound(likely, runs, miss), upper_bound(unlikely, runs, miss)
     return math.log((p - delta) / q) if p > delta else -math.inf
 
@@ -153,6 +157,7 @@ def approximate_epsilon_bound(
     >>> round(approximate_epsilon_bound(900, 100, 1000, delta=0.0, confidence=0.95), 2)
     1.99
     """
+    # Accurate enough to rank events; the event that is chosen gets the exact bound.
     z = NormalDist().inv_cdf((1 + confidence) / 2)
     p, q = _wilson(likely, runs, -z), _wilson(unlikely, runs, z)
     return math.log((p - delta) / q) if p > delta else -math.inf

@@ -113,6 +113,7 @@ def law(
         branch = noise(path, width)
         total[run(branch)] += float(branch.probability)
         for depth in range(len(path), len(branch.forks)):
+            # Every fork after the given path: all other choices there are paths of their own.
             pending.extend([*branch.taken[:depth], i] for i in range(1, branch.forks[depth]))
     return dict(total)
 
@@ -160,6 +161,7 @@ def transcripts(
             inputs = world(past)
             for state, weight in states.items():
                 for (answer, moved), p in law(_step(make, state, inputs), width).items():
+                    # Other branches cannot produce the one transcript that is asked for.
                     if only is None or answer == only[number]:
                         after[(*past, answer)][moved] += weight * p
         frontier = {past: dict(states) for past, states in after.items()}
@@ -203,6 +205,7 @@ class Enumerated:
         leave_out: bytes | None = None,
     ) -> bytes | None:
         if not isinstance(noise, BranchingNoise):
+            # A law that is drawn without secret noise protects no one.
             raise TypeError("an enumerated selector is for enumeration: it protects no one")
         key = (tuple(ballot.items()), leave_out)
         if key not in self._laws:
@@ -226,6 +229,7 @@ def largest_loss(one: Mapping[T, float], other: Mapping[T, float]) -> float:
         The law in the other.
     """
     if not one and not other:
+        # An empty comparison would pass every test.
         raise ArithmeticError("no outcome was reached: nothing would be compared")
     return max(abs(_log_ratio(one.get(o, 0.0), other.get(o, 0.0))) for o in {**one, **other})
 
@@ -278,6 +282,7 @@ def epsilon_at(delta: float, one: Mapping[T, float], other: Mapping[T, float]) -
 
 def _one_way(delta: float, one: Mapping[T, float], other: Mapping[T, float]) -> float:
     pairs = [(p, other.get(o, 0.0)) for o, p in one.items() if p > 0]
+    # By ratio: the sets that maximise the loss are beginnings of this order.
     pairs.sort(key=lambda pair: pair[1] / pair[0])
     p = q = worst = 0.0
     for more_p, more_q in pairs:
@@ -298,6 +303,7 @@ def laplace_mass(k: int, scale: Fraction) -> float:
     scale
         The scale of the noise.
     """
+    # (1-a)/(1+a) without cancellation for a wide noise.
     return math.tanh(1 / (2 * scale)) * math.exp(-abs(k) / scale)
 
 

@@ -303,6 +303,7 @@ def epochs_gate(
     lead = 100 * math.ceil(2 / selector.cost.epsilon)
     fired: EnumeratedTranscript = (Decision(True, A),)
     ballots = {A: enough + 1, B: enough + lead}, {B: enough + lead + 1, A: enough}
+    # Firings that release nothing cost as much: they are compared as well.
     nones: EnumeratedTranscript = (Decision(True, None),) * 4
     pairs = [
         _laws(make, (_constant(1, ballots[0]), _constant(0, ballots[1])), fired, 60 * unit),
@@ -426,6 +427,7 @@ def _enumerated(plan: AnyPlan) -> tuple[list[str], Iterator[Finding]]:
 
 def _narrowed(widest: Fraction) -> tuple[int, list[str]]:
     """Return the factor by which epsilon is raised so that noise can be enumerated, and a note."""
+    # The proof scales with epsilon, so a larger one tests the same code.
     factor = max(1, math.ceil(widest / WIDEST))
     note = (
         f"noise of scale {math.ceil(widest):,} is not enumerated at this size: the same code was, "
@@ -442,6 +444,7 @@ def scaled_down(plan: Plan) -> tuple[Plan, list[str]]:
     >>> small.epsilon, small.thresholds
     (Fraction(8, 1), (1,))
     """
+    # Privacy is proved for every threshold and schedule: the smallest are enumerated fastest.
     small = replace(plan, thresholds=(1,), check_every=1, restart_every=None, tolerance=Fraction(0))
     thresholds = ", ".join(map(str, plan.thresholds))
     notes = [

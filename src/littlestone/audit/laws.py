@@ -91,6 +91,8 @@ def ends_of(gaps: list[int], sizes: list[int], rate: Fraction) -> list[int]:
         low, high = 0, 2**64
         while low < high:
             middle = (low + high) // 2
+            # The groups are intervals of the first 64 bits, so their ends can be found by
+            # bisection.
             if _draw_group(gaps, sizes, rate, FixedPointNoise(middle), 0) <= group:
                 low = middle + 1
             else:
@@ -103,12 +105,12 @@ class FromLaw(ExponentialMechanism):
     """Select from the mechanism's law in one step of an enumeration."""
 
     def select(
-        self, scores: Scores, noise: Noise, release: int, leave_out: bytes | None = None
+        self, ballot: Scores, noise: Noise, release: int, leave_out: bytes | None = None
     ) -> bytes | None:
         if not isinstance(noise, BranchingNoise):
             raise TypeError("an enumerated mechanism is for enumeration: it protects no one")
         assert leave_out is None, "experts leave no rule out"
-        return noise.choose(self.law(scores))
+        return noise.choose(self.law(ballot))
 
     def law(self, scores: Scores) -> list[tuple[bytes, float]]:
         """Return the probability of each candidate."""
@@ -345,6 +347,7 @@ def at_one(mechanism: str, family: str, claim: Cost, laws: Iterable[Laws]) -> Fi
     laws
         The probabilities of one transcript in two worlds, for each pair.
     """
+    # A pair that neither world can produce compares nothing.
     losses = [largest_loss(*pair) for pair in laws if pair[0] or pair[1]]
     return Finding(mechanism, family, Cost(claim.epsilon), max(losses, default=0.0), 0.0)
 
@@ -373,6 +376,7 @@ def mistakes_monitor(make: Make, epsilon: Fraction, cap: int = 1) -> Iterator[Fi
         if sum(x != y for x, y in zip(one, other, strict=True)) <= cap
     )
     yield worst(name, f"{len(laws)} streams of {length} checks", claim, small)
+    # In units of the noise: high enough that a "no" is unlikely, far enough that a firing is.
     high, far = 12 * unit, 40 * unit
     quiet = (False,) * 12
     extremal: list[tuple[EnumeratedTranscript, list[int], list[int], int]] = [
@@ -459,6 +463,7 @@ def selection(selector: Selector[Votes], claim: Cost) -> Iterator[Finding]:
     counts = list(product(range(4), repeat=2))
     ballots = [({A: a, B: b}, {A: c, B: d}) for a, b in counts for c, d in counts
                if abs(a - c) <= 1 and abs(b - d) <= 1 and abs(a + b - c - d) <= 1]  # fmt: skip
+    # A key with zero votes must be the same as a key that is not there.
     gone: list[tuple[dict[bytes, int], dict[bytes, int]]] = [({A: 0, B: 0}, {})]
     small = (laws.pair(one, other) for one, other in [*ballots, *gone])
     yield worst(selector.name, "2 keys, up to 3 votes", claim, small)
@@ -480,6 +485,7 @@ def selection(selector: Selector[Votes], claim: Cost) -> Iterator[Finding]:
 def votes_without_delta(selector: object) -> int:
     """Return a number of votes at which delta plays no part."""
     if isinstance(selector, UnknownDomainSelection):
+        # From here on a drawn key is accepted for certain.
         return len(selector.curve.accept)
     return selector.threshold if isinstance(selector, StableHistogram) else 1
 

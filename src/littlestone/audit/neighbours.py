@@ -112,6 +112,7 @@ class _Played:
     def stream(self) -> tuple[Row, ...]:
         """Return rows up to the check at which the threshold is reached."""
         every = self.plan.check_every
+        # A threshold that is never reached must not make an endless stream.
         longest = min(self.plan.horizon, max(LONGEST_STREAM, every))
         while len(self.rows) < longest and (len(self.rows) % every or not self._there()):
             self._play(NULL if self._there() else self._next())
@@ -206,6 +207,7 @@ def _deciding_round(
         _learn_rounds(forest, plan, rows)
         return sum(votes for rule, votes in forest.votes.items() if rule(x) == y)
 
+    # A flipped label may leave the votes alone: then the pair would show nothing.
     whole = held(stream)
     places = (at for at, row in enumerate(stream) if row == (x, y))
     return next((at for at in places if held(_flip_label(stream, at)) < whole), None)
@@ -222,6 +224,7 @@ def _mistaken_examples(cls: HypothesisClass, rule: Hypothesis) -> Iterator[Row]:
                 continue
             if cls.hypothesis(learned) is not None:
                 yield x, not rule(x)
+        # The core has few points: vary them, so that mistakes of several kinds are tried.
         points = [_next(x) for x in points]
 
 
@@ -306,6 +309,7 @@ def for_experts(cls: HypothesisClass, plan: ExpertsPlan, seed: int) -> list[Neig
     if not rows:
         raise BadParameter(f"{cls!r} has no example that its first rule gets wrong")
     best = max(_mixes(mistake_counts(cls), plan, rows), key=lambda mix: mix.merit)
+    # Null rounds up to the next check: nothing is published in between.
     pad = (NULL,) * (-len(best.stream) % plan.check_every)
     stream = (*best.stream, *pad)[: plan.horizon]
     what = "the label of round 1 is flipped"
@@ -315,6 +319,7 @@ def for_experts(cls: HypothesisClass, plan: ExpertsPlan, seed: int) -> list[Neig
 def _mixes(counted: MistakeCounts, plan: ExpertsPlan, rows: Sequence[Row]) -> Iterator[_Mix]:
     count = _mistakes(plan)
     claimed, rate = float(plan.epsilon), float(plan.epsilon_selector)
+    # The chances of a firing at the threshold, with and without the round, at twice the epsilon.
     fires = 1 / (1 + math.exp(-2 * float(plan.epsilon_monitor)))
     holds = 1 - fires
     for row, other, share in product(rows, rows, SHARES):
@@ -346,6 +351,7 @@ def _mistakes_of(counted: MistakeCounts, rows: Sequence[Row]) -> npt.NDArray[np.
 
 def _drawn(mistakes: npt.NDArray[np.int64], rate: float, right: npt.NDArray[np.bool_]) -> float:
     """Return the probability that a rule that is `right` is drawn, at twice the epsilon."""
+    # Twice the epsilon: the pair is chosen to reveal a learner that overspends.
     weights = np.exp(-rate * (mistakes - mistakes.min()))
     return float(weights[right].sum() / weights.sum())
 

@@ -73,6 +73,7 @@ class Neighbours:
     every: int = 1
 
     def __post_init__(self) -> None:
+        # The guarantee compares streams that differ in exactly one round.
         changed = sum(a != b for a, b in zip(self.one, self.other, strict=False))
         if len(self.one) != len(self.other) or changed != 1:
             raise BadParameter("neighbours are streams of one length that differ in one round")
@@ -126,6 +127,7 @@ def in_both_worlds(
         Called with the number of runs made so far.
     """
     found: tuple[list[Seen], list[Seen]] = ([], [])
+    # "spawn", because a forked worker would share the noise that was drawn ahead.
     with ProcessPoolExecutor(workers or os.cpu_count(), get_context("spawn")) as pool:
         jobs = [
             (world, pool.submit(_several, make, rows, pair, min(PART, runs - at)))
@@ -161,6 +163,7 @@ def published(learner: AuditedLearner, rows: Sequence[Row], pair: Neighbours) ->
     for at in range(0, len(rows), pair.every):
         part = rows[at : at + pair.every]
         _learn(learner, part, at)
+        # A firing shows in the ledger, also where it published nothing.
         if _uses(learner) > uses:
             rule = learner.releases[-1].rule
             new = str(rule) if len(learner.releases) > releases else None
@@ -176,6 +179,7 @@ def _learn(learner: Any, rows: Sequence[Row], start: int) -> None:
     given any.
     """
     per_user = getattr(getattr(learner, "plan", None), "unit", "event") == "user"
+    # Null rounds must keep their number, or the two streams would not be aligned.
     if hasattr(learner, "skip_one"):
         xs, ys = map(list, zip(*rows, strict=True))
         users = {"users": list(range(start, start + len(rows)))} if per_user else {}

@@ -53,6 +53,7 @@ class Draw:
 
     def exceeds(self, gap: int) -> bool:
         """Return whether it is at least `gap`: decided already, or a fork."""
+        # Decided by earlier comparisons: no new fork.
         if self.low is not None and self.low >= gap:
             return True
         if self.high is not None and self.high < gap:
@@ -146,6 +147,8 @@ class SymbolicDraw:
         return not self > other
 
     def __hash__(self) -> int:
+        # Hashing would need the value, and list all of them: refuse, so that nobody does it by
+        # accident.
         raise TypeError("an undecided integer cannot be a key")
 
 
@@ -195,6 +198,7 @@ def laplace_mass_between(scale: Fraction) -> Callable[[int | None, int | None], 
         if high is None or high >= 0:
             total += upper(max(low or 0, 0), high)
         if low is None or low < 0:
+            # The negative side is the mirror image, without zero.
             near = 1 if high is None else max(1, -high)
             total += upper(near, None if low is None else -low)
         return total

@@ -124,6 +124,7 @@ class HypothesisClass(Protocol):
 
     def check(self, x: object) -> None:
         """Raise `BadExample` unless the class can read the example, in whatever state."""
+        # In the start state, with both labels: reading must not depend on what was learned.
         for y in (True, False):
             self.learn(self.start(), x, y)
 
@@ -176,6 +177,8 @@ class HypothesisClass(Protocol):
 
 def checked_class(cls: object) -> HypothesisClass:
     """Return a hypothesis class; raise `BadClass` if it is something else."""
+    # By inheritance, although it is a protocol: an object that only has the methods lacks the
+    # defaults that learners rely on.
     if HypothesisClass not in type(cls).__mro__:
         raise BadClass(f"{cls!r} is not a hypothesis class, such as Points() or Rules(['a', 'b'])")
     return cast(HypothesisClass, cls)
@@ -382,6 +385,7 @@ def distinguishing_example(one: Hypothesis, other: Hypothesis, column: Column = 
     """
     mentioned: dict[Column, dict[bytes, Plain]] = {}
     for name, some in chain(one.mentions().items(), other.mentions().items()):
+        # By canonical bytes: 1 and True are different values.
         mentioned.setdefault(name, {}).update((encode(value), value) for value in some)
     domain = {name: _candidate_values(found.values()) for name, found in mentioned.items()}
     for x in islice(_points(domain or {column: (0,)}), MOST_EXAMPLES_TRIED):
@@ -419,6 +423,7 @@ def _candidate_values(mentioned: Iterable[Plain]) -> list[Plain]:
     ([3, 4, 3.5, 2, 5, 0], ['a', 0])
     """
     some = list(mentioned)
+    # Rules on numbers differ somewhere between two of their cuts, or beyond the last.
     numbers = sorted({number for v in some if (number := _finite(v)) is not None})
     gaps = [_middle(low, high) for low, high in pairwise(numbers)]
     ends = [numbers[0] - 1, numbers[-1] + 1] if numbers else []
@@ -427,7 +432,8 @@ def _candidate_values(mentioned: Iterable[Plain]) -> list[Plain]:
 
 def _finite(value: Plain) -> int | float | None:
     """Return the number that a value is, or is the text of; None if it is not finite."""
-    if isinstance(value, int):  # it may be too large for a float
+    # It may be too large for a float.
+    if isinstance(value, int):
         return None if isinstance(value, bool) else value
     try:
         number = float(value) if isinstance(value, str | float) else None

@@ -98,6 +98,7 @@ class Conjunctions(HypothesisClass):
 
     def _only(self, one: Hypothesis, other: Hypothesis) -> dict[str, bool] | None:
         """Return a row that `one` accepts and `other` does not, or None."""
+        # Every literal of `other` violated, unless `one` needs it.
         violated = {name: not wanted for name, wanted in _literals_of(other)}
         row = dict.fromkeys(self.columns, True) | violated | dict(_literals_of(one))
         return row if one(row) and not other(row) else None

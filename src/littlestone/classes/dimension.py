@@ -89,6 +89,7 @@ def shattered_depth(tree: MistakeTree) -> int | None:
     >>> shattered_depth(Node(7, Leaf(NEVER), Leaf(one_of([8])))) is None
     True
     """
+    # Checked by evaluation alone, so that an error of the search cannot hide here.
     lengths = set()
     for path, rule in paths(tree):
         if any(rule(point) != answer for point, answer in path):
@@ -291,6 +292,7 @@ class Shattering:
         if depth <= 1 or size < 1 << depth:
             # Two different hypotheses differ at some point: depth 1 needs no search.
             return size >= 1 << depth
+        # Two hypotheses shatter depth 1, and depth k takes 2^k of them.
         low, high = self._bounds.get(space, (1, size.bit_length() - 1))
         if low < depth <= high:
             found = any(
@@ -307,6 +309,8 @@ class Shattering:
         Both halves are large enough for the depth below. The most balanced come first, and of
         points that split the space in the same way there is one.
         """
+        # The search is exponential in the worst case: it is stopped by work, not by time, so that
+        # the result is the same on every machine.
         self._spend()
         size, needed = space.bit_count(), 1 << (depth - 1)
         roots: dict[int, tuple[int, int, int]] = {}
@@ -316,6 +320,7 @@ class Shattering:
             if needed <= count <= size - needed:
                 smaller = yes if 2 * count <= size else space ^ yes
                 roots[smaller] = (min(count, size - count), smaller, point)
+        # Balanced halves shatter deep trees more often, so the search ends sooner.
         best_first = sorted(roots.values(), reverse=True)
         return [(smaller, space ^ smaller, point) for _, smaller, point in best_first]
 
@@ -376,6 +381,7 @@ def _distinct_splits(table: Table) -> list[tuple[int, int]]:
     """Return one (point, ones) for each way in which points split the class in two."""
     splits: dict[int, tuple[int, int]] = {}
     for point, ones in reversed(list(enumerate(table.ones))):
+        # A point and its complement split the class alike.
         splits[min(ones, table.everything ^ ones)] = (point, ones)
     return [split for halves, split in splits.items() if halves]
 

@@ -206,7 +206,8 @@ class OnGrid(OnPoints):
 
     def __post_init__(self) -> None:
         checked_column(self.column)
-        _ = self.grid  # built here, so that a bad grid is refused at once
+        # Built here, so that a bad grid is refused at once.
+        _ = self.grid
 
     @cached_property
     def grid(self) -> Grid:

@@ -93,6 +93,7 @@ class Intervals(OnGrid, HypothesisClass):
 
     @property
     def mistake_bound(self) -> int:
+        # One mistake for the first positive, then two binary searches.
         return 1 + 2 * (self.grid.count.bit_length() - 1)
 
     def start(self) -> VersionSpace:
@@ -128,6 +129,7 @@ class Intervals(OnGrid, HypothesisClass):
         first, last : int
             The indices of the first and the last positive point.
         """
+        # No limit at an end: numbers off the grid are placed at its ends.
         low = self.grid[first] if first > 0 else None
         high = self.grid[last + 1] if last + 1 < self.grid.count else None
         return between(low, high, self.column)
@@ -138,6 +140,7 @@ class Intervals(OnGrid, HypothesisClass):
     def __contains__(self, rule: object) -> bool:
         match rule:
             case Steps(below, cuts, column):
+                # A cut between two points would be another function of raw numbers.
                 on_grid = all(self.grid[self.grid.place(cut)] == cut for cut in cuts)
                 one_piece = len(cuts) <= 2 - below
                 inside = self.grid[0] not in cuts

@@ -110,6 +110,7 @@ class Rules(HypothesisClass):
             # pair of it can be the rule.
             return VersionSpace(_VersionSpace(refuted=refuted | set(row)))
         if candidates is None:
+            # The first positive row names all candidates, less what a claim has refuted.
             left = tuple(pair for pair in row if pair not in refuted)
         else:
             left = tuple(pair for pair in candidates if (pair in row) == positive)
@@ -138,6 +139,7 @@ class Rules(HypothesisClass):
             return NEVER if claim is None else at_least(1, _decoded([claim]))
         if self.guess == "first":
             return at_least(1, _decoded(candidates[:1]))
+        # A row is positive if more than half of the candidates are true of it.
         return at_least(len(candidates) // 2 + 1, _decoded(candidates))
 
     def disagreement(self, one: Hypothesis, other: Hypothesis) -> object:

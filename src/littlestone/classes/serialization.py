@@ -49,6 +49,7 @@ def class_to_json(cls: HypothesisClass) -> dict[str, Any]:
     {'kind': 'complement', 'of': {'kind': 'points', 'column': 'merchant'}}
     """
     match cls:
+        # Exact types: a subclass of a user may mean something else.
         case Complement(of=inner) if type(cls) is Complement:
             return {"kind": "complement", "of": class_to_json(inner)}
         case Union(members=members) if type(cls) is Union:
@@ -107,7 +108,8 @@ def same_class(one: HypothesisClass, other: HypothesisClass) -> bool:
 
 def _parameters(cls: Any) -> dict[str, Any]:
     if isinstance(cls, OnGrid):
-        grid = cls.grid  # its numbers are canonical (70, not 70.0), those of the class as given
+        # Its numbers are canonical (70, not 70.0), those of the class as given.
+        grid = cls.grid
         return {"lo": grid.lo, "hi": grid.hi, "step": grid.step, "column": cls.column}
     # Points inherits the field k of Sets, which its constructor does not take.
     names = ["column"] if isinstance(cls, Points) else [field.name for field in fields(cls)]

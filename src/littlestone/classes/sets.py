@@ -97,6 +97,7 @@ class Sets(HypothesisClass):
         return VersionSpace(_VersionSpace())
 
     def restart(self, rule: Hypothesis) -> VersionSpace:
+        # A published rule that the class does not contain gives no claims.
         claims = rule.values if isinstance(rule, OneOf) and rule in self else ()
         return VersionSpace(_VersionSpace(claimed=frozenset(map(encode, claims))))
 
@@ -107,6 +108,7 @@ class Sets(HypothesisClass):
         positive, claimed, refuted = state.content
         if label(y):
             return self._limited(_VersionSpace(positive | {key}, claimed - {key}, refuted))
+        # The same value with both labels: no rule fits.
         if key in positive:
             return INCONSISTENT
         return VersionSpace(_VersionSpace(positive, claimed - {key}, refuted | {key}))
@@ -115,6 +117,7 @@ class Sets(HypothesisClass):
         """Return the state with at most k positives and claims."""
         if space.positive & space.refuted or len(space.positive) > self.k:
             return INCONSISTENT
+        # By key, not by order of arrival: copies with the same mistakes must stay equal.
         first = sorted(space.claimed)[: self.k - len(space.positive)]
         return VersionSpace(space._replace(claimed=frozenset(first)))
 

@@ -103,6 +103,7 @@ class EveryRoundPlan(PlanTable):
         BadParameter
             If a parameter is out of range.
         """
+        # Refused before the search for a split, which would take long as well.
         if whole(horizon, "horizon", least=1) > MOST_ROUNDS:
             raise BadParameter(
                 f"a release at every round reads the whole stream each time: at most "
@@ -131,6 +132,7 @@ class EveryRoundPlan(PlanTable):
         of the horizon.
         """
         horizon = self.horizon
+        # Iterate: the mistakes that are needed depend on the horizon through the split of epsilon.
         for _ in range(SEARCH_STEPS):
             needed = EveryRoundPlan.of(self.epsilon, self.delta, horizon).mistakes_needed or 0
             horizon = max(1, math.ceil(needed**2 / horizon))
@@ -177,7 +179,8 @@ def _rounds_to_reach(some: int, trees: int) -> int | None:
     """
     if some > trees:
         return None
-    if some > MOST_SUMMED:  # the sum is close to an integral, of 1/x from trees - some to trees
+    # The sum is close to an integral, of 1/x from trees - some to trees.
+    if some > MOST_SUMMED:
         left = trees - some
         return math.ceil(trees * math.log((2 * trees + 1) / (2 * left + 1)))
     return math.ceil(float((trees / np.arange(trees, trees - some, -1)).sum()))
@@ -228,6 +231,7 @@ class EveryRoundRunner:
 
     def advance(self, rounds: RoundBatch, start: int, stop: int) -> None:
         """Learn the rounds from `start` up to `stop`, one after the other."""
+        # Every round is queried, so the rows are needed in this process.
         near = rounds.here()
         for number in range(start, stop):
             one = near.between(number, number + 1)
@@ -255,6 +259,7 @@ class EveryRoundRunner:
             return
         _, key = self.gate.check(self.forest.ballot(number))
         rule = self.rule if key is None else self.forest.named(key)
+        # A selection of the published rule is no release: the transcript says so already.
         changed = rule != self.rule
         if changed:
             self.rule = rule
@@ -315,6 +320,7 @@ class AdaptiveDPSOA(EventLearner):
         checked_class(cls)
         self.plan = EveryRoundPlan.of(epsilon, delta, horizon, trees=trees)
         self.seed = fresh_seed() if seed is None else seed
+        # The first rule reads no data, so publishing it costs nothing.
         rule = cls.hypothesis(cls.start())
         if rule is None:
             raise BadParameter(f"{cls!r} has no rule before the first example")

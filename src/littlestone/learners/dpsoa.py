@@ -229,6 +229,7 @@ class DPSOA(PrivateLearner):
         self.seed = fresh_seed() if seed is None else seed
         _warn_of_delta(self.plan)
         _refuse_too_many_trees(self.plan)
+        # The first rule reads no data, so publishing it costs nothing.
         rule = cls.hypothesis(cls.start())
         if rule is None:
             raise BadParameter(f"{cls!r} has no rule before the first example")
@@ -248,6 +249,7 @@ class DPSOA(PrivateLearner):
         callbacks, window = (self._publish, self._watch), engine.largest_window
         if isinstance(gate, HistSparse):
             return SingleForestRunner(forest, gate, rule, plan.check_every, *callbacks, window)
+        # Buffering pays where reading the trees is slow, or where a restart discards rounds unread.
         lazy = not watched and (engine.remote or gate.restart_every is not None)
         return EpochRunner(forest, gate, rule, *callbacks, lazy, window)
 
@@ -318,6 +320,7 @@ class DPSOA(PrivateLearner):
             If the batch is refused; then nothing has changed.
         """
         batch, usable, answers = readable_rounds(self.cls, X, y, bad_rows)
+        # Refused before `_enter`: a refusal must leave the learner as it was.
         self._need_users(users is not None)
         routes = None if users is None else user_numbers(users, len(answers), bad_rows)
         if routes is not None:
@@ -333,6 +336,7 @@ class DPSOA(PrivateLearner):
         """Learn remote rows, as if one by one. Rows that cannot be read are null rounds."""
         self._need_users(rows.has_users)
         self._enter()
+        # Who is within the cap is public, so it is decided here and not where the rows are.
         within = None
         if self.plan.cap is not None:
             within = np.fromiter(map(self._within_cap, rows.routes().tolist()), dtype=bool)
@@ -355,6 +359,7 @@ class DPSOA(PrivateLearner):
 
     def _with_user(self, routes: Numbers, bad_rows: BadRows) -> Mask:
         """Return which rounds have a user; one without is bad."""
+        # A round of nobody could not be counted against a cap.
         known = np.asarray(routes != NO_USER)
         if bad_rows == "refuse" and not known.all():
             raise BadExample("the round has no user", int(np.argmin(known)))
@@ -370,6 +375,8 @@ class DPSOA(PrivateLearner):
         """Count a user's round, and tell whether it is within the cap; both are public."""
         if self.plan.cap is None or route == NO_USER:
             return True
+        # Counted whatever the row holds: who appears when is public, so the cap depends on that
+        # alone.
         self._rounds_of[route] = self._rounds_of.get(route, 0) + 1
         self._unsaved.add(route)
         return self._rounds_of[route] <= self.plan.cap
@@ -410,6 +417,7 @@ def _plan(
         return Plan.practical(cls, **given, **options)
     if isinstance(plan, TheoremPlan):
         raise BadParameter(plan.refusal())
+    # Options at their default do not contradict a plan: nobody asked for them.
     given |= {name: value for name, value in options.items() if value != DEFAULTS[name]}
     for name, value in given.items():
         exact = tolerated(value) if name == "tolerance" else value
@@ -424,6 +432,8 @@ DEFAULTS = {"unit": "event", "cap": None, "tolerance": 0}
 
 def _warn_of_delta(plan: Plan) -> None:
     """Warn of a delta so large that some record might be published as it is."""
+    # Publishing each record with probability delta would be (0, delta)-private: with so many
+    # records, delta must be far below one in their number.
     if plan.delta * 10 * plan.horizon > 1:
         warnings.warn(
             f"delta = {float(plan.delta):g} is above 1 / (10 x horizon) = "

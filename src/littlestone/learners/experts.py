@@ -91,6 +91,7 @@ class FixedSharePrior:
         rate
             A mistake divides a rule's weight by exp(rate).
         """
+        # Relative to the best rule, so that penalties are small integers.
         nats = np.log(self._weights.max() / self._weights)
         penalties: npt.NDArray[np.int64] = np.round(nats / float(rate)).astype(np.int64)
         return penalties
@@ -182,7 +183,9 @@ class ExpertsPlan(PlanTable):
         if size is None:
             raise TooLarge(f"{hypotheses!r} has infinitely many rules: use DPSOA")
         rate, rest = float(exact * SPLIT), float(exact * (1 - SPLIT))
+        # No search needs more bits than the rules have names.
         bits = max(1, math.ceil(math.log2(size)))
+        # Rules per bit of dimension: thresholds halve the rules with every mistake, points do not.
         spread = math.log(size) / max(1, min(complexity(hypotheses), bits))
         threshold = mistakes_to_outweigh(rest, spread) + round(NOISE_ALLOWANCE / rate)
         return cls(
@@ -366,12 +369,14 @@ class ExpertsRunner(EpochRunner[Scores]):
     def load_state(self, live: StateData, releases: Sequence[Release]) -> None:
         """Restore a saved state; the prior follows from what was published."""
         super().load_state(live, releases)
+        # The prior is not saved: it is a function of the releases, as the proof requires.
         for release in releases[1:]:
             self._update_prior(release.rule)
         self._counts.penalised = self._prior.penalties(self._rate)
 
     def _check(self) -> Decision:
         """Make one check; all rules are scored at a firing only."""
+        # A run of one check: scores of all rules are computed only if it fires.
         return self.gate.run([self._pending], lambda place: self.forest.ballot).decision
 
     def _restart_state(self) -> None:
@@ -417,6 +422,7 @@ def _first_rule(counts: MistakeCounts, first: FirstRule, seed: int) -> Hypothesi
     if first not in ("drawn", "own"):
         raise BadParameter(f"first is 'drawn' or 'own', not {first!r}")
     own = counts.cls.hypothesis(counts.cls.start())
+    # A class may have no rule of its own before the first example.
     if first == "own" and own is not None:
         return own
     return counts.rule(int(below(counts.size, random_bits(seed, Purpose.FIRST))))

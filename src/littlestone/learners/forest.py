@@ -135,6 +135,7 @@ class Forest:
                 raise BadClass(f"a tree has {count} leaves: the number must be a power of two")
         if not leaves:
             raise BadClass("a forest has at least one tree")
+        # Such a tree would die at its first mistake and never vote again.
         if root == "dies" and min(leaves) == 1:
             raise BadClass("a tree of one leaf is only a root: it requires root='learns'")
         self.cls, self.seed, self.root, self.replant = checked_class(cls), seed, root, replant
@@ -172,6 +173,7 @@ class Forest:
         self._count()
 
     def _count(self) -> None:
+        # Counted once here and then kept up to date: a batch changes few trees of many.
         self._held = Counter(rule for tree in self.trees.values() for rule in tree.rules)
         self._voted = Counter(vote for vote in self.standing if vote is not None)
         self.ballot = {rule.key: votes for rule, votes in self._voted.items()}
@@ -200,6 +202,7 @@ class Forest:
 
     def may_err(self, x: object, y: bool, right: Hypothesis) -> bool:
         """Tell whether some rule of the forest is wrong on a row."""
+        # The common case: all trees hold the published rule, which is right.
         if len(self._held) == 1 and right in self._held:
             return False
         return any(predict_row(rule, x) != y for rule in self._held if rule is not right)
@@ -224,6 +227,7 @@ class Forest:
         if not active:
             return []
         trees, leaves = self.routed(routes)
+        # Stable, so that the rows of a tree stay in the order of the rounds.
         order = np.argsort(trees.astype(np.uint32), kind="stable")
         starts = np.searchsorted(trees[order], np.arange(len(self._leaves) + 1)).tolist()
         routed = RoutedBatch(self.cls, batch, answers, order, wrong)
@@ -321,6 +325,7 @@ class Forest:
 
     def _play(self, number: int, tree: Tree, vertex: int) -> int:
         """Replace two pertinent siblings that disagree by their parent."""
+        # Siblings are 2v and 2v + 1: clear and set the lowest bit.
         one, other = (tree.pertinent.pop(v) for v in (vertex & ~1, vertex | 1))
         parent = vertex // 2
         tree.pertinent[parent] = self._winner(one, other, self._guess(number, tree, parent))
@@ -330,6 +335,7 @@ class Forest:
 
     def _winner(self, one: VertexLearner, other: VertexLearner, guess: bool) -> VertexLearner:
         """Update the learner that contradicts a guessed label where the two differ."""
+        # No point distinguishes a rule from none: the parent cannot be decided by a play.
         if one.rule is None or other.rule is None:
             return DEAD
         for x in disagreement_of(self.cls, one.rule, other.rule):
@@ -338,6 +344,7 @@ class Forest:
 
     def _guess(self, number: int, tree: Tree, parent: int) -> bool:
         """Guess a label by random bits."""
+        # Only names of the tree itself: another row cannot move this guess (Theorem 9).
         address = self.epoch, number, tree.generation, parent
         return bool(int(random_bits(self.seed, Purpose.GUESS, *address)) >> 63)
 

@@ -120,6 +120,7 @@ class TheoremPlan:
         """
         exact, small = positive(epsilon, "epsilon"), probability(delta, "delta")
         horizon = whole(horizon, "horizon", least=2)
+        # The least power of two that is at least 20 is 32.
         k1 = max(2 ** (dimension + 1), 32)
         if dimension > LARGEST_DIMENSION:
             return cls(dimension, exact, small, horizon, k1, -math.inf, *[math.inf] * 3)
@@ -282,6 +283,7 @@ class Plan(PlanTable):
             )
         if self.selector not in SELECTORS:
             raise BadParameter(f"selector must be one of {list(SELECTORS)}, not {self.selector!r}")
+        # Sorted, so that equal plans have equal trees in equal order.
         object.__setattr__(self, "leaves", dict(sorted(self.leaves.items())))
 
     @classmethod
@@ -343,12 +345,14 @@ class Plan(PlanTable):
             )
         tolerance, per_user = tolerated(tolerance), 1 if cap is None else whole(cap, "cap", least=1)
         asked = _asked(hypotheses, epsilon, delta, horizon)
+        # Each selection gets a share only, and that share must be large enough too.
         planned_epsilon(epsilon, per_user, of=f"a cap of {per_user:,} rounds")
         model = votes_per_mistake(hypotheses)
         noisy = NOISY_SHARES[model.mistakes_needed - 1] if tolerance else 1
         share = model.share * (0.5 if can_stall(hypotheses) else 1) * noisy
         budget = float(asked["epsilon"]) / per_user, float(asked["delta"]) / per_user
         chosen = best(*budget, model._replace(share=share))
+        # More trees than rounds would stay empty.
         trees = min(chosen.trees, max(2, asked["horizon"]))
         return cls(
             name="practical",
@@ -544,6 +548,7 @@ class Plan(PlanTable):
         )
 
     def _votes_gate(self, noise: Noise, published: bytes) -> HistSparse:
+        # `HistSparse` halves epsilon itself; a plan with another split would not be what is run.
         if self.releases is None or self.epsilon_monitor != self.epsilon / 2:
             raise BadParameter(
                 f"epsilon_monitor={self.epsilon_monitor} must be half of epsilon={self.epsilon} "

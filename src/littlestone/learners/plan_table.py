@@ -55,6 +55,7 @@ def planned_epsilon(value: Real, shares: int = 1, of: str = "") -> Fraction:
             f"epsilon must be at most {LARGEST_EPSILON:,}, not {value}: above 10 it hardly "
             "protects anyone, and up there nobody at all; a usual choice is 1"
         )
+    # Each share has to be large enough, not only the whole.
     if exact < shares * SMALLEST_EPSILON:
         shared = f" shared by {of}" if of else ""
         raise BadParameter(
@@ -161,6 +162,7 @@ def plan_data_from_json(kind: type[AnyPlanned], data: Mapping[str, Any]) -> AnyP
     BadParameter
         If the fields are not those of such a plan.
     """
+    # Fractions are written as text, exactly; floats would change the plan.
     exact = {field.name: field.type is Fraction for field in fields(kind)}
     if set(data) != set(exact):
         odd = ", ".join(sorted(set(data) ^ set(exact)))

@@ -63,18 +63,20 @@ class Prefix:
     def __repr__(self) -> str:
         return f"Prefix({self.cls!r}, private)"
 
-    def learn(self, batch: Batch, answers: Mask, numbers: Numbers) -> None:
-        """Add some rounds."""
-        self._parts.append((batch, answers, numbers))
-        self._new.append((batch, answers, numbers))
+    def learn(self, batch: Batch, answers: Mask, routes: Numbers) -> None:
+        """Add some rounds; they are routed by their numbers."""
+        self._parts.append((batch, answers, routes))
+        self._new.append((batch, answers, routes))
 
     def ballot(self, number: int) -> Mapping[bytes, int]:
         """Return the votes, by key, of the forest with this number."""
+        # No round yet: every tree votes for the first rule.
         if not self._parts:
             first = self.cls.hypothesis(self.cls.start())
             self._votes = Counter() if first is None else Counter({first: self.trees})
         else:
             batch, answers, numbers = self._joined()
+            # `EveryRound` reuses one address: that is all that distinguishes it (Theorem 11).
             address = number if self.fresh else 0
             routes = below(self.trees, random_bits(self.seed, Purpose.TREE, address, numbers))
             self._votes = self._replay.votes(batch, answers, numbers, routes, self.trees)
@@ -252,6 +254,7 @@ class Replay:
         groups: dict[int, list[Any]] = {0: [np.arange(trees)]}
         votes: Counter[Hypothesis] = Counter()
         while groups:
+            # Trees in one state are handled together: there are far fewer states than trees.
             state, some = groups.popitem()
             rule, members = self._learned.rules[state], np.concatenate(some)
             if rule is None:
@@ -271,10 +274,12 @@ class Replay:
 
     def _errors(self, state: int, rule: Hypothesis, batch: Batch, answers: Mask) -> _Errors:
         """Return where a state's rule is wrong; cached for `MOST_STATES_CACHED` states."""
+        # Only new rows are evaluated: rows are appended and never change.
         errors = self._known.setdefault(state, _Errors())
         if errors.seen < len(answers):
             new = slice(errors.seen, None)
             errors.see(predict_rows(self._learned.cls, rule, part_of(batch, new)) != answers[new])
+        # The state that was just read, and the start, are always needed again.
         if len(self._known) > MOST_STATES_CACHED:
             self._known.pop(
                 next((kept for kept in self._known if kept not in (0, state)), -1), None

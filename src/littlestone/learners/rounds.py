@@ -131,6 +131,7 @@ class Rounds(NamedTuple):
 
     def between(self, start: int, stop: int) -> "Rounds":
         """Return the rounds from `start` up to `stop`."""
+        # Null rounds are left out, so numbers have gaps: search, do not subtract.
         first, last = np.searchsorted(self.number, [start, stop])
         if first == 0 and last == len(self.number):
             return self
@@ -231,6 +232,7 @@ def readable_rounds(
     """
     if bad_rows not in get_args(BadRows):
         raise BadExample(f"bad_rows must be 'refuse' or 'null', not {bad_rows!r}")
+    # Checked here whatever a reader has checked before: all batches enter this way (Lemma 0).
     batch, readable = read_rows(cls, X, bad_rows)
     given = label_column(y)
     if len(given) != len(readable):
@@ -238,6 +240,7 @@ def readable_rounds(
     if bad_rows == "refuse":
         _refuse_unreadable(cls, batch, readable)
         return batch, readable, labels(given)
+    # Row by row: one label that is no label must not change how the others are read.
     positive, negative = (_labelled(given, answer) for answer in (True, False))
     return batch, readable & (positive | negative), positive
 
@@ -247,6 +250,15 @@ def read_rows(cls: HypothesisClass, X: Any, bad_rows: BadRows) -> tuple[Batch, M
 
     Rows that do not line up (one lacks a column, one is no row at all) make no batch. Where bad
     rows are null rounds, they must not affect the others (Lemma 0): each is read on its own.
+
+    Parameters
+    ----------
+    cls : HypothesisClass
+        The class that reads the rows.
+    X : table, array or list of rows
+        The examples.
+    bad_rows : {"refuse", "null"}
+        What happens to rows that cannot be read.
     """
     try:
         batch = as_batch(X, kinds_of(cls))
@@ -270,6 +282,7 @@ def read_rows(cls: HypothesisClass, X: Any, bad_rows: BadRows) -> tuple[Batch, M
 
 def _labelled(given: npt.NDArray[Any], answer: bool) -> Mask:
     """Return which labels are this answer; one that is no label at all is neither."""
+    # Vectorised where equality with a truth value is what `label` would find.
     if given.dtype.kind in "biuf":
         return np.asarray(given == answer)
     return each(lambda y: passes(label, y) and label(y) == answer, given)

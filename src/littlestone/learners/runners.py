@@ -144,6 +144,7 @@ class EpochRunner(Generic[Ballot]):
         """Learn the rounds from `start` up to `stop`."""
         every = self._every
         while start < stop:
+            # A part never crosses a public restart: the state starts afresh there.
             restart = (start // every + self.gate.checks_to_restart) * every
             start = self._learn(rounds, start, min(stop, start + self._window, restart))
 
@@ -153,6 +154,7 @@ class EpochRunner(Generic[Ballot]):
         wrong = part.wrong(self.forest.cls, self.rule)
         first, complete = start // every, stop // every - start // every
         counts = np.bincount(wrong // every - first, minlength=complete + 1)
+        # Mistakes since the last check belong to the first check of this part.
         counts[0] += self._pending
 
         # Called at a firing only. The selector must not read rounds after the check that fired:
@@ -171,6 +173,7 @@ class EpochRunner(Generic[Ballot]):
         self.mistakes += len(wrong)
         self._pending = int(counts[complete])
         self._add(part)
+        # Votes are not computed for the trace alone: reading them would learn the buffer.
         self._watch(stop, {} if self._buffer else self.forest.votes, False)
         if complete:
             self._restart_if_due()
@@ -221,6 +224,7 @@ class EpochRunner(Generic[Ballot]):
         """End the epoch after a firing, and publish the rule of `key`, if there is one."""
         self._watch(number, self.forest.votes, True)
         rule = self.rule if key is None else self.forest.named(key)
+        # A key may name the published rule again; that is no new release.
         if rule != self.rule:
             self.rule = rule
             self._publish(number, rule)
@@ -305,6 +309,7 @@ class SingleForestRunner:
 
     def advance_one(self, number: int, x: object, y: bool, route: int) -> None:
         """Learn one round."""
+        # A batch of one: changes of votes are followed the same way in both cases.
         one = Rounds(as_batch([x]), np.array([y]), np.array([number]), np.array([route]))
         self._learn(one, number, number + 1)
 
@@ -369,6 +374,7 @@ class SingleForestRunner:
         return Counter(vote.key for vote in self._votes if vote is not None)
 
     def _decided(self, number: int, key: bytes | None) -> None:
+        # Some tree votes for the key, since only keys with votes are selected.
         rules = (vote for vote in self._votes if vote is not None and vote.key == key)
         if key is not None:
             self.rule = next(rules)

@@ -68,6 +68,7 @@ class DomainIndex:
         self.domain: dict[Column, tuple[Plain, ...]] = {}
         self.everywhere: Batch
         self._columns: list[tuple[Column, int, Place]] = []
+        # Grids may have millions of points: they are indexed by arithmetic, not by a dictionary.
         if isinstance(cls, OnPoints):
             points = _points(cls.grid)
             self._columns = [(cls.column, cls.grid.count, _numbers(points))]
@@ -76,6 +77,7 @@ class DomainIndex:
         kinds = kinds_of(cls)
         for column, values in cls.domain().items():
             if kinds.get(column, "value") == "number":
+                # Ascending, because a number belongs to the largest point not above it.
                 values = tuple(sorted(values, key=number_of))
             self.domain[column] = values
             place = _place(values, kinds.get(column, "value"), column)
@@ -257,6 +259,7 @@ class MistakeCounts(ABC):
         new
             The rule it differs from.
         """
+        # Evaluated at the points of the domain: public, so the prior stays public.
         was, is_now = (self.cls.predict(rule, self._place.everywhere) for rule in (old, new))
         differ = was != is_now
         net = np.where(differ, np.where(is_now, -1, 1), 0)
@@ -272,6 +275,7 @@ class MistakeCounts(ABC):
         """Count rounds."""
         places = self._place(batch)
         inside = places != NOT_IN_DOMAIN
+        # `add.at`, because several rows may have the same point.
         np.add.at(self._net, places[inside], np.where(answers[inside], -1, 1))
         self._changed |= set(np.unique(places[inside] // PAGE).tolist())
         self._positives += int(answers[inside].sum())
@@ -341,11 +345,14 @@ class _OnIntervals(MistakeCounts):
     def rule(self, index: int) -> Hypothesis:
         if index == 0:
             return next(self.cls.hypotheses())
+        # The inverse of the triangular numbers: intervals are listed by their last point.
         last = (isqrt(8 * (index - 1) + 1) - 1) // 2
         return self.cls.rule(index - 1 - last * (last + 1) // 2, last)
 
     def _summed(self, net: Counts) -> Counts:
         before = np.concatenate([[0], np.cumsum(net)])
+        # All intervals at once: differences of prefix sums, the lower triangle of which is first <=
+        # last.
         inside = before[1:, None] - before[None, :-1]
         return np.concatenate([[0], inside[np.tri(len(inside), dtype=bool)]])
 
@@ -371,6 +378,7 @@ class _OnTable(MistakeCounts):
 
     def _summed(self, net: Counts) -> Counts:
         total = np.zeros(self.size, dtype=np.int64)
+        # Few points have counts in an epoch, so this is faster than a matrix product.
         for point in np.flatnonzero(net):
             total += net[point] * self._labels[point]
         return total
@@ -438,6 +446,7 @@ def mistake_counts(cls: HypothesisClass) -> MistakeCounts:
     x >= 2
     (array([1, 0, 1, 3]), None)
     """
+    # Refused before any array is made: its size is what is refused.
     refusal = why_unsupported(checked_class(cls))
     if refusal is not None:
         raise TooLarge(refusal)
@@ -468,6 +477,7 @@ def why_unsupported(cls: HypothesisClass) -> str | None:
         return None
     else:
         points = prod(len(values) for values in cls.domain().values())
+        # A byte for each rule and point.
         if cls.size * points <= MOST_CELLS:
             return None
         table = f"{cls.size:,} rules x {points:,} points"

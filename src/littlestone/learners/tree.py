@@ -67,6 +67,7 @@ def random_bits(seed: int, purpose: Purpose, *address: Any) -> RandomBits:
     >>> int(random_bits(7, Purpose.LEAF, 2)) == int(random_bits(7, Purpose.LEAF, np.arange(3))[2])
     True
     """
+    # Mixed between parts, so that (1, 2) and (2, 1) are different addresses.
     state = _mixed(np.uint64(seed & _ALL) ^ _mixed(np.uint64(purpose)))
     with np.errstate(over="ignore"):
         for part in address:
@@ -177,6 +178,7 @@ class RoutedBatch:
         start, stop : int
             Places; `stop` is not included.
         """
+        # Common rules were evaluated on the whole batch before: only a search is left.
         known = self._errors.get(rule)
         if known is not None:
             at = bisect_left(known, start)
@@ -320,6 +322,7 @@ def next_mistake(
     end = begin + len(leaves)
     if len(tree.pertinent) == 1:
         return None if tree.vote is None else routed.next_error(tree.vote, at, end)
+    # Only from `at` on: earlier rows were learned by vertices that may be gone.
     owners, wrong = tree.owner[leaves[at - begin :]], np.zeros(end - at, dtype=bool)
     for vertex, learner in tree.pertinent.items():
         mine = np.flatnonzero(owners == vertex)
@@ -358,6 +361,7 @@ def leaves_below(leaves: int, vertex: int) -> slice:
     vertex : int
         The vertex.
     """
+    # In a heap the leaves below a vertex are consecutive.
     depth = leaves.bit_length() - vertex.bit_length()
     return slice((vertex << depth) - leaves, ((vertex + 1) << depth) - leaves)
 
@@ -366,6 +370,7 @@ def tree_to_bytes(tree: Tree) -> bytes:
     """Return a tree as canonical bytes: for each vertex, the examples it was updated with."""
     held = []
     for vertex, (_, _, updates) in tree.pertinent.items():
+        # Packed: rows may hold values of numpy, which the canonical encoding does not know.
         data = None if updates is None else tuple((packed(x), y) for x, y in updates)
         held.append((vertex, data))
     return encode((tree.voter, tree.merges, tree.generation, *held))
@@ -390,6 +395,7 @@ def tree_from_bytes(cls: HypothesisClass, fresh: VertexLearner, leaves: int, par
     tree = Tree(leaves, {}, voter, merges, generation)
     for vertex, updates in held:
         learner = DEAD if updates is None else fresh
+        # Replayed, not unpickled: the state of a class is not data that a store could write.
         for x, y in updates or ():
             learner = updated(cls, learner, unpacked(x), y)
         tree.pertinent[vertex] = learner

@@ -88,6 +88,7 @@ class Schedule:
         self._raised = cache(self._base_after)
         self._ages: list[int] = []
         self._climb = max(1, math.ceil(LARGEST_EXPONENT / rate / MOST_STEPS))
+        # Ages at which the logarithm steps: computed once, so that one age and arrays agree.
         while not self._ages or self._ages[-1] < LONGEST_AGE:
             climbed = math.expm1(min(rate * self._climb * len(self._ages), LARGEST_EXPONENT))
             self._ages.append(min(LONGEST_AGE, math.floor(check_every * base * climbed)))
@@ -102,6 +103,7 @@ class Schedule:
         refusals : int
             The firings in a row that released nothing.
         """
+        # Beyond 64 refusals the factor is at its limit, and the cache stays small.
         base = self._raised(min(refusals, 64))
         tolerated = age * self._up // self._down if self._up else 0
         if isinstance(age, int):
@@ -122,6 +124,7 @@ def tolerated(tolerance: Real) -> Fraction:
         If it is not at least 0 and below 1.
     """
     try:
+        # The float 0.1 is not a tenth; thresholds must be the same integers on every machine.
         exact = Fraction(tolerance).limit_denominator(MILLION)
     except (TypeError, ValueError, OverflowError):
         exact = Fraction(-1)
@@ -260,6 +263,7 @@ def best(epsilon: float, delta: float, model: VotesPerMistake) -> Choice:
 def _choice(split: Fraction, epsilon: float, delta: float, model: VotesPerMistake) -> Choice:
     rate, rest = epsilon * float(split), epsilon * float(1 - split)
     selection = Selection(selector_for(rest, delta), rest, delta)
+    # More frequent checks only add noise; rarer ones delay a firing by about its own noise.
     check_every = max(1, round(2 / rate))
     trees = _trees(selection.votes_for(SAFETY_QUANTILE), model)
 
@@ -286,6 +290,7 @@ def _choice(split: Fraction, epsilon: float, delta: float, model: VotesPerMistak
             low, high = (middle, high) if refused_too_often(middle, share) else (low, middle)
         return high
 
+    # The threshold for votes split all ways, and for votes that are not split: others lie between.
     last = least(model.share)
     first = least(1.0) if model.ways > 1 else last
     return Choice(
@@ -392,5 +397,6 @@ def single_forest_choice(
     # A union bound over the checks keeps false alarms below MOST_REFUSED.
     gap = scale * math.log1p(horizon / scale / MOST_REFUSED) + 3 * threshold_scale
     votes = Selection(selector, half / releases, delta / releases).votes_for(SAFETY_QUANTILE)
+    # A quarter of the trees must exceed both the noise and the votes of a release.
     trees = 4 * math.ceil(max(gap, votes))
     return SingleForestChoice(trees, trees // 2 + math.ceil(gap), max(1, round(scale)))

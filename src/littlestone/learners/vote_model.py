@@ -151,6 +151,7 @@ def firing_law(
     """
     # Step through the mistakes in sixths of the noise scale: arrays stay small at a small epsilon.
     unit = max(1, round(1 / (6 * epsilon)))
+    # Between two checks nothing can fire.
     step = max(unit, check_every // pace)
     end = 4 * int(threshold(np.zeros(1, np.int64))[0]) + 40 / epsilon
     if end > MOST_POINTS * step:
@@ -160,18 +161,22 @@ def firing_law(
     noise = unit * np.arange(0 if one_sided else -14 / (epsilon * unit), 14 / (epsilon * unit))
     limits = threshold((mistakes * pace).astype(np.int64)).astype(float)
     weights = threshold_noise_law(epsilon, one_sided, noise.astype(np.int64))
+    # The noise is cut off at 14 scales; what is left is normalised.
     weights /= weights.sum()
     survival, before = np.zeros(len(mistakes)), np.zeros(len(noise))
     for start in range(0, len(mistakes), CHUNK):
         some = slice(start, start + CHUNK)
         fires = exceeding(limits[some, None] + noise - mistakes[some, None], epsilon, one_sided)
+        # Logarithms, because a product of many probabilities close to one loses its digits.
         quiet = checks * np.log1p(-np.minimum(fires, 1 - 1e-16))
         quiet[0] += before
         quiet = np.cumsum(quiet, axis=0)
         survival[some] = np.exp(quiet) @ weights
         before = quiet[-1]
-        if not np.exp(before).any():  # it has fired by now: the rest stays 0
+        # It has fired by now: the rest stays 0.
+        if not np.exp(before).any():
             break
+    # The law of the firing is what survival loses at each count.
     return FiringLaw(mistakes, -np.diff(survival, prepend=1.0))
 
 

@@ -53,6 +53,7 @@ class Cost:
     delta: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
+        # `not >=` also refuses a NaN, should a float ever get here.
         if self.epsilon < 0 or not self.delta >= 0:
             raise BadParameter("a cost has epsilon and delta of at least 0")
 
@@ -132,6 +133,7 @@ class Guarantee:
         >>> print(Guarantee(1.0, 0.0).for_repeats(2))
         (2.0, 0.0)-differential privacy, replace-one, per event (rows were learned up to 2 times)
         """
+        # Theorem 14: per user, all rounds are protected together already.
         if repeats == 1 or self.unit == "user" or math.isinf(self.epsilon):
             return self
         cost = Cost(Fraction(self.epsilon), Fraction(self.delta)).for_group(repeats)
@@ -155,6 +157,7 @@ class Guarantee:
         cap
             How many rounds of a user count, where there is a limit: later ones are not read.
         """
+        # Whatever the mechanisms claim, draws that anyone can know protect no one.
         if not noise.private:
             return cls(math.inf, 1.0, unit=unit, noise=f"the noise was {noise!r}", cap=cap)
         epsilon, delta = float_above(cost.epsilon), float_above(cost.delta)
@@ -214,6 +217,7 @@ def spent(events: Iterable[PrivacyEvent], max_epochs: int = 1) -> Cost:
     Cost(epsilon=Fraction(1, 1), delta=Fraction(0, 1))
     """
     whole(max_epochs, "max_epochs", least=1)
+    # `groupby` needs them sorted; the order within a mechanism does not matter.
     ordered = sorted(events, key=lambda event: event.mechanism)
     groups = (list(uses) for _, uses in groupby(ordered, key=lambda event: event.mechanism))
     return sum((_mechanism_cost(uses, max_epochs) for uses in groups), NOTHING)
@@ -266,10 +270,12 @@ def composed_epsilon(cost: Cost, count: int, delta: Fraction) -> Fraction:
         raise BadParameter(f"{count} releases cost more than delta = {float(delta):g} already")
     with localcontext(context(DIGITS, ROUND_HALF_EVEN)) as arithmetic:
         each, total = decimal_of(cost.delta, arithmetic), decimal_of(delta, arithmetic)
+        # SLACK is taken from what may be spent, so rounding never spends more than `delta`.
         spare = 1 - (1 - total) / (1 - each) ** count - SLACK
         # Theorem 8: the smallest E is the logarithm of the largest (A_n - D)/B_n.
         steepest = max((a - spare) / b for a, b in _lines(cost.epsilon, count))
         solved = Fraction(max(steepest, Decimal(1)).ln() + SLACK)
+    # Basic composition holds too, and is better for few uses.
     return min(solved, cost.epsilon * count)
 
 
@@ -279,6 +285,7 @@ def _lines(epsilon: Fraction, count: int) -> Iterable[tuple[Decimal, Decimal]]:
     Goes outwards from the likeliest n while masses are not negligible. What is left out is added to
     every A and to no B, so the curve can only be overestimated.
     """
+    # Rounded up: more unlikely answers can only overestimate the curve.
     odds = enclose_exp(-epsilon, DIGITS)[1]
     middle = int(count * odds / (1 + odds))
     lower = _masses(n / odds / (count - n + 1) for n in range(middle, 0, -1))
@@ -287,6 +294,7 @@ def _lines(epsilon: Fraction, count: int) -> Iterable[tuple[Decimal, Decimal]]:
     total = sum(masses)
     first = middle - len(lower) + 1
     ratio = enclose_exp((2 * first - count) * epsilon, DIGITS)[0] * (1 - SLACK)
+    # The masses that are left out: at most `count` on either side, each below NEGLIGIBLE.
     a, b = 2 * count * NEGLIGIBLE, Decimal(0)
     for mass in masses:
         a += mass / total * (1 + SLACK)
@@ -299,6 +307,7 @@ def _masses(ratios: Iterable[Decimal]) -> list[Decimal]:
     """Return 1 and its running products with `ratios`, down to the first negligible one."""
     masses = [Decimal(1)]
     for ratio in ratios:
+        # Relative to the mode: all masses are divided by their sum later.
         masses.append(masses[-1] * ratio)
         if masses[-1] < NEGLIGIBLE:
             break
@@ -329,6 +338,7 @@ def per_release(total: Cost, count: int) -> Cost:
     plain = Cost(total.epsilon / count, total.delta / count)
     if total.delta == 0 or count == 1:
         return plain
+    # Composition is monotone in epsilon, so bisection finds the largest that fits.
     low, high = float(plain.epsilon), float(total.epsilon)
     while high > low * (1 + 1e-9):
         middle = (low + high) / 2
@@ -336,4 +346,5 @@ def per_release(total: Cost, count: int) -> Cost:
         fits = composed_epsilon(each, count, total.delta) <= total.epsilon
         low, high = (middle, high) if fits else (low, middle)
     solved = Cost(Fraction(low), total.delta / (2 * count))
+    # Plain division has the simpler proof: it is given up only for a gain of a tenth.
     return solved if solved.epsilon > plain.epsilon * Fraction(11, 10) else plain

@@ -71,6 +71,7 @@ class Budget:
         BadParameter
             If less is left, or if the budget belongs to another process.
         """
+        # What copies in another process spend is not known here, so nothing may be spent.
         if os.getpid() != self._home:
             raise BadParameter(
                 "this estimator was made in another process, and only there is it known what its "
@@ -105,6 +106,7 @@ class Budget:
             If less is left, or if the budget belongs to another process.
         """
         with self._lock:
+            # Under the lock: two fits at once must not both see the same rest.
             self.check(cost, total)
             self.total = total if self.total is None else self.total
             self.spent += cost
@@ -121,6 +123,7 @@ class Budget:
         return _loaded, (self._token,)
 
 
+# By token, so that a pickle loaded in this process finds the budget it belongs to.
 _PICKLED: dict[str, Budget] = {}
 
 
@@ -179,6 +182,7 @@ class HasBudget:
 
     def __getstate__(self) -> object:
         # copy.copy, copy.deepcopy and every pickler come this way.
+        # A copy of a learner that has begun would release from the same noise again.
         if self._learner_begun() is not None:
             raise TypeError(
                 "a fitted estimator cannot be copied or pickled: a copy would release twice"

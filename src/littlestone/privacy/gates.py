@@ -117,6 +117,8 @@ class Gate(Mechanism, Generic[Ballot]):
         unit: Unit,
     ) -> None:
         super().__init__()
+        # `str` keys would compare unequal to every selected key, and the published one would never
+        # be left out.
         if type(published) is not bytes:
             raise BadParameter(f"the first published key must be bytes, not {published!r}")
         if unit not in ("event", "user"):
@@ -150,10 +152,12 @@ class Gate(Mechanism, Generic[Ballot]):
         """Charge a release, then select. None leaves the published key in place."""
         # Charged first: a selection that fails on the way, or selects None, costs as much
         # (Theorem 7 counts selections, whatever they return).
+        # The number is part of every noise address: two releases must not have the same.
         number = self.releases_made
         self.releases_made += 1
         leave_out = self.published if self.leave_out_published else None
         key = self._selector.select(ballot, self._noise, number, leave_out)
+        # None leaves the rule that stands: there is nothing better that may be known.
         if key is not None:
             self.published = key
         return Decision(True, key)
@@ -246,6 +250,7 @@ class HistSparse(Gate[Mapping[bytes, int]]):
 
     def check(self, votes: Mapping[bytes, int]) -> Decision:
         """Make one scheduled check of the votes (private); the decision is public."""
+        # Before the step: a ballot that cannot be read must not spend anything.
         counts = positive_votes(votes)
         with self._step:
             if self._monitor.check(self.trees - counts.get(self.published, 0), self.threshold):
@@ -277,6 +282,7 @@ class HistSparse(Gate[Mapping[bytes, int]]):
         return (monitor, *[release] * self.releases_made)
 
     def _total(self) -> Cost:
+        # Theorem 7: selections over the whole stream add up.
         return self._monitor.cost + self._selector.cost.times(self.releases)
 
     def _parameters(self) -> State:
@@ -289,6 +295,7 @@ class HistSparse(Gate[Mapping[bytes, int]]):
     def _load_state_data(self, data: State) -> None:
         super()._load_state_data(data)
         self._monitor.resume(data["monitor"])
+        # A state in which they differ was edited: it would give more releases than were paid for.
         if self.releases_made != self._monitor.firings:
             raise BadParameter("the state counts releases and firings differently")
 
@@ -358,6 +365,7 @@ class MistakesGate(Gate[Ballot]):
         unit: Unit = "event",
     ) -> None:
         super().__init__(noise, selector, published, leave_out_published, unit)
+        # Theorem 7, "Users": without a cap, the selections that read a user are unlimited.
         if (unit == "user") != (cap is not None):
             raise BadParameter(
                 "unit='user' requires a cap on a user's rounds, and unit='event' has none"
@@ -386,6 +394,7 @@ class MistakesGate(Gate[Ballot]):
             What the selector reads (private).
         """
         mistakes = whole(mistakes, "mistakes", least=0)
+        # More mistakes than rounds would break the sensitivity that the monitor requires.
         if mistakes > self.check_every:
             raise BadParameter(f"{mistakes} mistakes in {self.check_every} rounds")
         with self._step:
@@ -415,8 +424,10 @@ class MistakesGate(Gate[Ballot]):
         with self._step:
             done = 0
             while done < len(counts):
+                # A public restart may fall inside the run: the monitor sees one epoch at a time.
                 part = counts[done : done + self.checks_to_restart]
                 ages = self.age + self.check_every * np.arange(1, len(part) + 1)
+                # A threshold may be one number for all ages.
                 limits = np.broadcast_to(self._threshold(ages, self.refusals), ages.shape)
                 fired = self._monitor.run(part, limits)
                 if fired is not None:
@@ -455,6 +466,7 @@ class MistakesGate(Gate[Ballot]):
     @property
     def spent(self) -> Cost:
         """Return what `spent(ledger, max_epochs=cap)` is, without building the ledger."""
+        # Theorem 7: one unit is read by at most `cap` of the selections.
         read = min(self.releases_made, self._monitor.cap)
         return self._monitor.cost + self._selector.cost.times(read)
 

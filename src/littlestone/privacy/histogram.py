@@ -64,7 +64,7 @@ class StableHistogram:
 
     def select(
         self,
-        votes: Mapping[bytes, int],
+        ballot: Mapping[bytes, int],
         noise: Noise,
         release: int,
         leave_out: bytes | None = None,
@@ -76,7 +76,7 @@ class StableHistogram:
         """
         # Theorem 4: noise for every key with votes, in an order that does not depend on the data.
         best, top = None, self.threshold - 1
-        for rank, (key, n) in enumerate(positive_votes(votes, leave_out).items()):
+        for rank, (key, n) in enumerate(positive_votes(ballot, leave_out).items()):
             noisy = n + noise.laplace(self.scale, ("histogram", release, rank))
             if noisy > top:
                 best, top = key, noisy
@@ -106,6 +106,7 @@ def positive_votes(votes: Mapping[bytes, int], leave_out: bytes | None = None) -
     {b'a': 2, b'b': 1}
     """
     for key in votes:
+        # Keys are compared and sorted as bytes: the order must not depend on the data (Theorem 4).
         if type(key) is not bytes:
             raise BadParameter(f"a key must be bytes, not {key!r}")
     found = {key: whole(votes[key], "votes", least=0) for key in sorted(votes)}
@@ -128,6 +129,7 @@ def release_threshold(scale: Fraction, delta: Fraction) -> int:
     >>> release_threshold(Fraction(2), Fraction(1, 10**6))
     28
     """
+    # A guess in floats, corrected by exact decisions below: only those count.
     guess = -float(scale) * (log_of(delta) + math.log1p(math.exp(-1 / float(scale))))
     below = max(0, math.floor(guess))
     while below > 0 and _tail_at_most_delta(below - 1, scale, delta):
@@ -142,6 +144,7 @@ def _tail_at_most_delta(n: int, scale: Fraction, delta: Fraction) -> bool:
 
     It ends: a is transcendental (Lindemann), so the two sides are never equal.
     """
+    # Forty digits nearly always decide; an undecided comparison gets forty more.
     for digits in count(40, 40):
         down, up = context(digits, ROUND_FLOOR), context(digits, ROUND_CEILING)
         left_low, left_high = enclose_exp(-n / scale, digits)

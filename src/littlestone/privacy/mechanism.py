@@ -59,6 +59,7 @@ class _Step:
 
     def __init__(self, mechanism: "Mechanism") -> None:
         self._mechanism = mechanism
+        # A forked child has a copy of the noise and of the counts: it must not go on.
         self._home = os.getpid()
         self._lock = threading.Lock()
 
@@ -123,8 +124,11 @@ class Mechanism(ForwardOnly, ABC):
         BadParameter
             If this object has begun, or the state is that of other parameters.
         """
+        # A step that was made has spent budget, which the state that is loaded would hide.
         if self._begun or self._moved:
             raise BadParameter("only a mechanism that has not begun can resume a state")
+        # Parameters are compared, not trusted: another epsilon would make the counts mean something
+        # else.
         theirs = {name: state.get(name) for name in self._identity}
         if self._identity != theirs:
             raise BadParameter(f"the state belongs to {theirs}, not to {self._identity}")

@@ -60,6 +60,7 @@ def tail(gap: int, scale: Fraction, one_sided: bool, digits: int) -> tuple[Fract
     """
     if one_sided:
         return _power(gap, scale, digits) if gap > 0 else (Fraction(1), Fraction(1))
+    # Bounds are paired so that the quotient stays an enclosure: low with high, high with low.
     a_low, a_high = _power(1, scale, digits)
     low, high = _power(gap if gap > 0 else 1 - gap, scale, digits)
     low, high = low / (1 + a_high), high / (1 + a_low)
@@ -67,6 +68,7 @@ def tail(gap: int, scale: Fraction, one_sided: bool, digits: int) -> tuple[Fract
 
 
 def _power(n: int, scale: Fraction, digits: int) -> tuple[Fraction, Fraction]:
+    # exp is rounded outwards, and a lower bound below zero says no more than zero.
     low, high = enclose_exp(-n / scale, digits)
     return max(Fraction(low), Fraction(0)), Fraction(high)
 
@@ -121,6 +123,7 @@ def first_exceeding(gaps: Gaps, scale: Fraction, one_sided: bool, secret: Secret
     >>> first_exceeding(gaps, Fraction(1), one_sided=False, secret=os.urandom)
     2
     """
+    # Gaps repeat (counts are small integers), so few exponentials are computed for many checks.
     levels, which = np.unique(gaps, return_inverse=True)
     highs = [bounds(int(gap), scale, one_sided)[1] for gap in levels]
     # A word is at most the largest 64-bit integer, so `<= high - 1` is `< high` without overflow.
@@ -176,6 +179,7 @@ def noise_scale(scale: Fraction) -> Fraction:
     >>> noise_scale(Fraction(1, 10)) > Fraction(1, 10)
     True
     """
+    # Saturation at 63 bits would be a law other than the one that is claimed.
     if not 0 < scale <= LARGEST_SCALE:
         raise BadParameter("a noise scale must be above 0 and at most 2^48: epsilon is too small")
     return Fraction(float_above(scale))
@@ -240,6 +244,7 @@ class Noise(ABC):
         one_sided
             Whether the noise is geometric; otherwise it is Laplace.
         """
+        # Greater or equal: the proofs write "noise >= gap" for a firing.
         return (self.geometric if one_sided else self.laplace)(scale, at) >= gap
 
     def first_exceeding(
@@ -297,11 +302,13 @@ class SystemNoise(Noise):
         ahead = self._ahead.setdefault(scale.as_integer_ratio(), [])
         while True:
             try:
-                return ahead.pop()  # atomic, so no two threads get one draw
+                # Atomic, so no two threads get one draw.
+                return ahead.pop()
             except IndexError:
                 ahead.extend(_laplace_vector(scale)([0] * BUFFER))
 
     def uniform(self, below: int, at: Address) -> int:
+        # Exactly uniform: `randbelow` rejects, it does not reduce modulo `below`.
         return secrets.randbelow(below)
 
     def exceeds(self, gap: int, scale: Fraction, at: Address, one_sided: bool) -> bool:
@@ -325,6 +332,7 @@ class SystemNoise(Noise):
         return first_exceeding(gaps, scale, one_sided, secrets.token_bytes)
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
+        # Theorem 12 needs noise that is drawn once and used once.
         raise TypeError("secret noise cannot be copied or pickled: a draw must be used once only")
 
 
@@ -337,6 +345,7 @@ def _laplace_vector(scale: Fraction) -> Callable[[list[int]], list[int]]:
     from opendp.metrics import l1_distance
     from opendp.mod import enable_features
 
+    # OpenDP reads the float as an exact rational; any other scale would be rounded in silence.
     as_float = float(scale)
     if Fraction(as_float) != scale:
         raise BadParameter(f"{scale} is not a float: pass it through noise_scale first")

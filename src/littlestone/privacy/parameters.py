@@ -127,6 +127,7 @@ def whole_numbers(values: Numbers, name: str, least: int | None = None) -> npt.N
     >>> whole_numbers([0, 3], "mistakes", least=0)
     array([0, 3])
     """
+    # numpy would turn a list of large integers into floats or objects: both are refused.
     array = np.asarray(values)
     if array.ndim != 1 or (array.dtype.kind not in "iu" and len(array)):
         raise BadParameter(f"{name} must be a list of whole numbers")
@@ -144,6 +145,7 @@ def float_above(value: Fraction) -> float:
     True
     """
     try:
+        # `float` rounds to nearest, which may claim less than was spent: step up where it does.
         nearest = float(value)
     except OverflowError:
         return math.inf if value > 0 else -math.inf
@@ -209,6 +211,7 @@ def context(digits: int, rounding: str) -> Context:
 
 def _rational(value: Real) -> Fraction | None:
     """Return the exact rational behind an int, float or Fraction, or None."""
+    # True is an int in Python, and a budget of True is a mistake.
     if isinstance(value, bool) or not isinstance(value, int | float | Fraction):
         return None
     if isinstance(value, float) and not math.isfinite(value):

@@ -94,6 +94,7 @@ def exp_below(x: Fraction) -> Fraction:
     >>> Fraction("2.718281828459045") < exp_below(Fraction(1)) < Fraction("2.718281828459046")
     True
     """
+    # All terms are positive, so a partial sum is a lower bound.
     term = total = Fraction(1)
     for j in range(1, 24 + 4 * int(x + 1)):
         term = term * x / j
@@ -113,6 +114,7 @@ def is_valid_step(now: Fraction, after: Fraction, g: Fraction, low: Fraction) ->
     low
         The part of delta that is spent on the first vote.
     """
+    # Cross-multiplied odds: no division, so the comparison is exact in integers.
     odds_now, odds_after = now * (1 - after), after * (1 - now)
     return (
         0 < now < after < 1
@@ -154,6 +156,7 @@ def acceptance_curve(epsilon: Fraction, delta: Fraction) -> AcceptanceCurve:
             f"{longest:,.0f} votes, and the curve of them is too long to build: use the stable "
             "histogram"
         )
+    # Rounded down: a smaller q is private at the same epsilon.
     growth, bits = _floor(exp_below(epsilon / 2), GROWTH_BITS), acceptance_bits(epsilon, delta)
     g, low = growth**2, delta * (1 - TOP_SHARE)
     accept = [Fraction(0), _floor(low, bits)]
@@ -208,14 +211,19 @@ class UnknownDomainSelection:
         self.curve = acceptance_curve(self.cost.epsilon, self.cost.delta)
 
     def select(
-        self, votes: Mapping[bytes, int], noise: Noise, release: int, leave_out: bytes | None = None
+        self,
+        ballot: Mapping[bytes, int],
+        noise: Noise,
+        release: int,
+        leave_out: bytes | None = None,
     ) -> bytes | None:
         """Select a key, or None."""
-        levels = self._levels(votes, leave_out)
+        levels = self._levels(ballot, leave_out)
         top = max(levels, default=0)
         weights = {n: self._weight(n, top) for n in levels}
         none = self._weight(0, top)
         total = none + sum(weights[n] * len(keys) for n, keys in levels.items())
+        # The first of two uniform integers: which key is drawn, None first.
         ticket = noise.uniform(total, ("drawn", release, 0)) - none
         for n, keys in levels.items():
             if 0 <= ticket < weights[n] * len(keys):

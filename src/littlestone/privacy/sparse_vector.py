@@ -150,6 +150,7 @@ class AboveThreshold(_Monitor):
         """
         counts, threshold = whole_numbers(queries, "queries"), whole(threshold, "a threshold")
         with self._step:
+            # An exhausted monitor draws no noise: its answers are constant, hence free.
             if self.exhausted or not len(counts):
                 return None
             fired = self._first_exceeding(counts, threshold)
@@ -248,11 +249,14 @@ class MistakesMonitor(_Monitor):
         """
         fresh = whole_numbers(mistakes, "mistakes", least=0)
         limits = whole_numbers(thresholds, "thresholds")
+        # `numpy` would broadcast one threshold in silence.
         if len(fresh) != len(limits):
             raise BadParameter(f"{len(fresh)} checks and {len(limits)} thresholds")
         if len(fresh) == 0:
             return None
         with self._step:
+            # Theorem 3: the query is the sum since the epoch began, so one replaced round shifts it
+            # by a constant from its check on.
             counted = self._mistakes + np.cumsum(fresh)
             fired = self._first_exceeding(counted, limits)
             self._mistakes = int(counted[-1])

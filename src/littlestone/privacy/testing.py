@@ -84,12 +84,14 @@ class SeededNoise(Noise):
     def _words(self, purpose: str, numbers: Gaps, rank: int) -> tuple[Words, Words]:
         """Return twice 64 bits for each number, which depend on the seed and the address only."""
         start = np.uint64(_start(self.seed, purpose, rank))
+        # By address, not in order of use: any batching gives the same draws.
         up = _mixed(start + _mixed(numbers.astype(np.uint64)))
         return up, _mixed(up)
 
 
 @cache
 def _start(seed: int, purpose: str, rank: int) -> int:
+    # Hashed by name, not by `hash`, which differs from process to process.
     name = repr((seed, purpose, rank)).encode()
     return int.from_bytes(blake2b(name, digest_size=8).digest())
 

@@ -94,6 +94,7 @@ class Mirror:
         return self._table.hypotheses[(self._space & -self._space).bit_length() - 1]
 
     def challenge(self, rule: Hypothesis) -> tuple[object, bool] | None:
+        # The best answer to a rule does not change while the rule stands.
         if rule is not self._rule and rule != self._rule:
             self._move = self._against(rule)
         self._rule = rule
@@ -110,6 +111,7 @@ class Mirror:
             (self._space & ~ones if answer else self._space & ones)
             for ones, answer in zip(self._table.ones, predicted, strict=True)
         ]
+        # The example that leaves the most rules keeps the adversary realizable for longest.
         best = max(range(len(left)), key=lambda point: left[point].bit_count())
         self._catches = left[best] > 0
         if self._catches:
@@ -191,6 +193,7 @@ def _burst(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> 
     """Draw as `_iid`, all positives in one burst at a random time."""
     stream = _iid(cls, rounds, seed)
     quiet, loud = np.flatnonzero(~stream.answers), np.flatnonzero(stream.answers)
+    # A generator of its own, so that other draws of the seed stay as they are.
     start = int(np.random.default_rng([seed, 1]).integers(len(quiet) + 1))
     return _rearranged(stream, np.concatenate([quiet[:start], loud, quiet[start:]]), seed, noise)
 
@@ -224,6 +227,7 @@ def halving(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) ->
     if not path:
         raise TooLarge(f"{cls!r} has one rule only: it has no path")
     points, answers = zip(*path, strict=True)
+    # Equal blocks, the remainder spread over them.
     blocks = np.arange(rounds) * len(path) // max(1, rounds)
     labels = _noisy(draw, np.array(answers)[blocks], noise)
     return Stream(part_of(as_batch(list(points)), blocks), labels, target)
@@ -234,6 +238,7 @@ def _drift(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> 
     draw = np.random.default_rng([seed, 2])
     half = rounds // 2
     before = _iid(cls, half, seed)
+    # Another target, or nothing would drift.
     later = next(rule for rule in iter(lambda: target_of(cls, draw), None) if rule != before.truth)
     after = examples(cls, later, draw, rounds - half)
     batch = (
@@ -257,6 +262,7 @@ def _stall(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> 
     wrong = stream.answers if start is None else start.predict(stream.batch) != stream.answers
     chosen = np.flatnonzero(wrong)
     order = np.arange(rounds)
+    # One example for the rest of the stream, if there is one that is wrong.
     order[variety:] = chosen[0] if len(chosen) else 0
     return _rearranged(stream, order, seed, noise)
 

@@ -129,6 +129,7 @@ def best_mistakes(cls: HypothesisClass, stream: Stream) -> int | None:
     1
     """
     known = [stream.errors(rule) for rule in (stream.truth, stream.later) if rule is not None]
+    # No rule does better than none, so the search can stop.
     if 0 in known:
         return 0
     positives = int(stream.answers.sum())
@@ -145,6 +146,7 @@ def _gains(stream: Stream, column: Column) -> list[int]:
     """Return, for each value that is positive more often than not, by how much."""
     entries = column_of(stream.batch, column)
     seen = Counter(map(key_of, entries[stream.answers].tolist()))
+    # Values that are never positive cannot be part of the best rule.
     likely = set(seen)
     for key in map(key_of, entries[~stream.answers].tolist()):
         if key in likely:
@@ -174,6 +176,7 @@ def _tried(cls: HypothesisClass, stream: Stream) -> int | None:
 def _distinct(batch: Batch) -> tuple[Any, Any]:
     """Return the first of each set of equal rows, and to which set a row belongs."""
     columns = list(batch.values()) if isinstance(batch, dict) else [batch]
+    # Column by column: rows of mixed types cannot be compared at once.
     codes = np.zeros(len(columns[0]), dtype=np.int64)
     for column in columns:
         _, own = np.unique(column, return_inverse=True)
@@ -261,6 +264,7 @@ def play(
         curve = _batched(learner, adversary, rounds)
     else:
         curve = _one_by_one(learner, adversary, rounds)
+    # The references below are not part of the learner's time.
     seconds = perf_counter() - start
     best, unavoidable = _references(learner.cls, adversary, learner.rounds)
     return Transcript(
@@ -287,12 +291,14 @@ def _plan_of(learner: PlayableLearner) -> dict[str, Any] | None:
     plan = getattr(learner, "plan", None)
     if plan is None:
         return None
+    # Through JSON, so that a transcript equals the one that is read back.
     data: dict[str, Any] = json.loads(json.dumps(plan.to_json()))
     return data
 
 
 def _batched(learner: PlayableLearner, stream: Stream, rounds: int) -> list[Mistakes]:
     curve = list[Mistakes]()
+    # Batches end where the curve is sampled; what is published does not depend on them.
     for start, stop in pairwise([0, *marks(min(rounds, len(stream)))]):
         part = stream.part(start, stop)
         learner.learn_many(part.batch, part.answers)

@@ -113,6 +113,7 @@ def zipf(draw: np.random.Generator, count: int, size: int = DOMAIN_SIZE) -> npt.
     >>> zipf(np.random.default_rng(7), 6)
     array([ 1333, 30623,  7557,    12,    30, 23321])
     """
+    # Weights 1/(r + 1) sum up to a logarithm, so its inverse draws ranks.
     ranks = np.exp(draw.random(count) * np.log(size)).astype(np.int64)
     return np.asarray(np.minimum(ranks, size) - 1)
 
@@ -162,6 +163,7 @@ def value_column(
     bad = draw.choice(np.arange(10, DOMAIN_SIZE), size=culprits, replace=False)
     draw = _of_part(draw, part)
     column = zipf(draw, rounds)
+    # The culprits come only where positives are drawn, so that the rate is the given one.
     column[np.isin(column, bad)] = 0
     at = _positions(draw, rounds, rate, spacing)
     column[at] = draw.choice(bad, size=len(at))
@@ -209,6 +211,7 @@ def rows(
     culprit[culprit == bad] = 0
     culprit[_positions(draw, rounds, rate, spacing)] = bad
     if correlated:
+        # A column that nearly agrees with the cause is the hard case for `Rules`.
         follows = draw.random(rounds) < 0.9
         beside = ranks[columns[(where + 1) % len(columns)]]
         beside[follows] = culprit[follows]
@@ -282,6 +285,7 @@ def target_of(cls: HypothesisClass, draw: np.random.Generator) -> Hypothesis:
     """
     match cls:
         case Sets(k, column):
+            # Not among the commonest values, which would be half of the rounds.
             chosen = draw.choice(np.arange(COMMON, DOMAIN_SIZE), size=k, replace=False)
             return one_of(chosen.tolist(), column)
         case Rules(columns):

@@ -68,6 +68,7 @@ class Cell:
     @property
     def key(self) -> str:
         """Return what identifies it among all cells."""
+        # Sorted, so that a key does not depend on the order of the fields.
         return json.dumps(asdict(self), sort_keys=True)
 
 
@@ -140,6 +141,7 @@ def run_cell(cls: HypothesisClass, cell: Cell, given: Stream | None = None) -> R
     """
     try:
         game, vacuous = _played(cls, cell, given)
+    # One cell that cannot be played must not end a sweep of hours.
     except REFUSALS as refusal:
         return Result(cell, cls.dimension, trouble=str(refusal))
     return Result(
@@ -232,6 +234,7 @@ def grouped(results: Iterable[Result]) -> list[list[Result]]:
 def summary_lines(results: Iterable[Result]) -> list[SummaryLine]:
     """Return one line for each group of results, those of one stream together."""
     found = [_line(group) for group in grouped(results)]
+    # Groups in the order in which they came first, rounds ascending within.
     places = {(line.cls, line.stream): n for n, line in reversed([*enumerate(found)])}
     return sorted(found, key=lambda line: (places[line.cls, line.stream], line.rounds))
 

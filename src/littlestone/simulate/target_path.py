@@ -93,6 +93,7 @@ def _at(cls: Cuts | Intervals) -> Callable[[Sequence[int]], object]:
 def _of_rule(columns: Sequence[str], target: Hypothesis) -> Iterator[Labelled]:
     """Yield rows with the cause's value in all columns, then in half of those left, and so on."""
     values = [value for some in target.mentions().values() for value in some]
+    # `never` mentions no value: any will do.
     value, other = (values or ["v"])[0], fresh_value(values)
 
     def row(some: Sequence[str]) -> object:
@@ -126,6 +127,7 @@ def _of_interval(cls: Intervals, target: Hypothesis) -> Iterator[Labelled]:
         y = target(x)
         yield x, y
         if y:
+            # After a positive the two ends are independent searches.
             start, stop = index + 1 - size[0], index + size[1]
             yield from _halved(range(start, index + 1), at, target)
             yield from _halved(range(stop - 1, index - 1, -1), at, target)
@@ -154,6 +156,7 @@ def _cuts(lengths: tuple[int, ...], left: int) -> Iterator[tuple[int, int]]:
         for bits in range((whole // 2).bit_length()):
             first = 1 << bits
             deep = bits + (whole - first).bit_length() - 1
+            # A cut must leave enough for both ends, and all later cuts must still be possible.
             if deep >= left - 1 and _goes_on(_divided(lengths, whole, first), left - 1):
                 yield whole, first
 
@@ -175,6 +178,7 @@ def _of_union(cls: Union, target: Hypothesis, draw: np.random.Generator) -> list
     """
     try:
         return _searched(cls, target)
+    # The union is too large for a table, but any of its members is shattered on its own.
     except TooLarge:
         member = next(member for member in cls.members if target in member)
         return [(cls.filled(x), y) for x, y in path_of(member, target, draw)]

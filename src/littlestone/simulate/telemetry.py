@@ -49,6 +49,7 @@ def write_events(path: Path, events: int = 300_000, seed: int = 7) -> int:
     draw = np.random.default_rng(seed)
     columns = {name: _column(draw, name, events) for name in TELEMETRY_COLUMNS}
     start = round(ROLLED_OUT * events)
+    # Before the roll-out nobody has the bad version: failures there are noise.
     bad = (np.arange(events) >= start) & (draw.random(events) < SHARE)
     columns["version"][bad] = CULPRIT
     failed = (bad ^ (draw.random(events) < NOISE)).astype(int)
