@@ -307,7 +307,7 @@ def _trees() -> Iterator[str]:
     assert first is not None
     took = seconds(lambda: forest.restart(first), 3)
     row = dict.fromkeys(RULES.columns, "v12345")
-    forest._surprised(0, 1, row, True)
+    forest._update_vertex(0, 1, row, True)
     kept = len(tree_to_bytes(forest.trees[0]))
     yield (
         f"trees: {held / TREES:,.0f} bytes each, {1e6 * took / TREES:.1f} us each to begin an "

@@ -6,7 +6,7 @@ that is not found exactly once in its file is an error of this script: then the 
 and the list has to follow it.
 
     PYTHONPATH=tests python -m mutants            all of them, some minutes each dozen
-    PYTHONPATH=tests python -m mutants store lift those with one of these words in name or file
+    PYTHONPATH=tests python -m mutants store cap  those with one of these words in name or file
     PYTHONPATH=tests python -m mutants --check    only whether every text is found
 
 A mutant that survives is a line that no test guards: write the test. Those in `HARMLESS` survive
@@ -72,7 +72,7 @@ MUTANTS = [
         "test_river.py",
     ),
     Mutant(
-        "condition (3) of the keep-curve is not asked",
+        "condition (3) of the acceptance curve is not asked",
         "privacy/selection.py",
         "and g * odds_now <= odds_after <= g**2 * odds_now",
         "and odds_after <= g**2 * odds_now",
@@ -118,7 +118,7 @@ MUTANTS = [
         "noise drawn ahead survives a fork",
         "privacy/noise.py",
         """        if os.getpid() != self._process:
-            self._forget()
+            self._discard()
         ahead =""",
         """        ahead =""",
         "privacy/test_noise.py",
@@ -131,32 +131,32 @@ MUTANTS = [
         "privacy/test_noise.py",
     ),
     Mutant(
-        "a tail is a margin too thick",
+        "a tail is a step too thick",
         "privacy/noise.py",
-        "return _power(margin, scale, digits) if margin > 0 else (Fraction(1), Fraction(1))",
-        "return _power(margin - 1, scale, digits) if margin > 0 else (Fraction(1), Fraction(1))",
+        "return _power(gap, scale, digits) if gap > 0 else (Fraction(1), Fraction(1))",
+        "return _power(gap - 1, scale, digits) if gap > 0 else (Fraction(1), Fraction(1))",
         "privacy/test_tails.py",
     ),
     # The monitors.
     Mutant(
         "the mistakes monitor's scale forgets the cap",
         "privacy/sparse_vector.py",
-        "self._scale = noise_scale(self.cap / self.cost.epsilon)",
-        "self._scale = noise_scale(1 / self.cost.epsilon)",
+        "return self.cap / self.cost.epsilon, self.cap / self.cost.epsilon",
+        "return 1 / self.cost.epsilon, 1 / self.cost.epsilon",
         "privacy/test_mechanism.py",
     ),
     Mutant(
-        "the lift is not drawn anew in an epoch",
+        "the threshold noise is not drawn anew in an epoch",
         "privacy/sparse_vector.py",
-        "self._mistakes, self._kept_noise = 0, None",
+        "self._mistakes, self._threshold_draw = 0, None",
         "self._mistakes = 0",
         "privacy/test_mechanism.py privacy/test_gates.py",
     ),
     Mutant(
         "the count is not reset at a firing",
         "privacy/sparse_vector.py",
-        "self._mistakes, self._kept_noise = 0, None",
-        "self._kept_noise = None",
+        "self._mistakes, self._threshold_draw = 0, None",
+        "self._threshold_draw = None",
         "privacy/test_sparse_vector.py privacy/test_tails.py",
     ),
     Mutant(
@@ -171,8 +171,8 @@ MUTANTS = [
     Mutant(
         "the query noise forgets the releases",
         "privacy/sparse_vector.py",
-        "return reach / own, 2 * releases * reach / (epsilon - own)",
-        "return reach / own, 2 * reach / (epsilon - own)",
+        "return sensitivity / own, 2 * releases * sensitivity / (epsilon - own)",
+        "return sensitivity / own, 2 * sensitivity / (epsilon - own)",
         "privacy/test_sparse_vector.py privacy/test_gates.py",
     ),
     Mutant(
@@ -235,12 +235,12 @@ MUTANTS = [
     Mutant(
         "a drawn key is always kept",
         "privacy/selection.py",
-        "return keys[ticket // weights[n]] if kept else None",
+        "return keys[ticket // weights[n]] if accepted else None",
         "return keys[ticket // weights[n]]",
         "privacy/test_selection.py",
     ),
     Mutant(
-        "the keep-curve is not checked",
+        "the acceptance curve is not checked",
         "privacy/selection.py",
         "if not is_valid_step(now, after, self.growth**2, low):",
         "if after < now:",
@@ -292,8 +292,8 @@ MUTANTS = [
     Mutant(
         "the cheapest epochs are counted",
         "privacy/accounting.py",
-        "epsilon = sum(sorted(cost.epsilon for cost in epochs.values())[-touched:])",
-        "epsilon = sum(sorted(cost.epsilon for cost in epochs.values())[:touched])",
+        "epsilon = sum(sorted(cost.epsilon for cost in epochs.values())[-max_epochs:])",
+        "epsilon = sum(sorted(cost.epsilon for cost in epochs.values())[:max_epochs])",
         "privacy/test_accounting.py",
     ),
     Mutant(
@@ -319,21 +319,21 @@ MUTANTS = [
     ),
     # Forward only.
     Mutant(
-        "a spender can be copied",
+        "a mechanism can be copied",
         "privacy/mechanism.py",
-        'raise TypeError("a spender cannot be copied: stepping a copy is a second release")',
+        'raise TypeError("it cannot be copied: a step of the copy would be a second release")',
         "return self",
         "privacy/test_mechanism.py learners/test_learner_use.py",
     ),
     Mutant(
-        "a spender can be pickled",
+        "a mechanism can be pickled",
         "privacy/mechanism.py",
         "def __reduce_ex__(self, protocol: object) -> NoReturn:",
         "def _reduce_ex(self, protocol: object) -> NoReturn:",
         "privacy/test_mechanism.py learners/test_learner_use.py",
     ),
     Mutant(
-        "a spender works in a forked child",
+        "a mechanism works in a forked child",
         "privacy/mechanism.py",
         "if os.getpid() != self._home:",
         "if False:",
@@ -370,7 +370,7 @@ MUTANTS = [
     Mutant(
         "another promise's state is resumed",
         "privacy/mechanism.py",
-        "if mine != theirs:",
+        "if self._identity != theirs:",
         "if False:",
         "privacy/test_mechanism.py learners/test_checkpoint.py",
     ),
@@ -461,7 +461,7 @@ MUTANTS = [
         "the forest is not replanted at a public restart",
         "learners/runners.py",
         """            self._buffer.clear()
-            self._forest.restart(self.rule)
+            self.forest.restart(self.rule)
 """,
         """            self._buffer.clear()
 """,
@@ -477,7 +477,7 @@ MUTANTS = [
     Mutant(
         "experts keep their scores after a firing",
         "learners/experts.py",
-        "        super()._forget()\n",
+        "        super()._restart_state()\n",
         "",
         "learners/test_gate_inputs.py learners/test_experts.py",
     ),
@@ -595,8 +595,8 @@ MUTANTS = [
     Mutant(
         "a pickle can be fitted in another process",
         "privacy/budget.py",
-        "stranger._token, stranger._home = token, None",
-        "stranger._token = token",
+        "foreign._token, foreign._home = token, None",
+        "foreign._token = token",
         "test_sklearn.py",
     ),
     Mutant(

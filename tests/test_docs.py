@@ -4,12 +4,14 @@ Python blocks run as doctests. Each document has a folder of its own, in which i
 each other. `...` stands for anything, as in a doctest.
 """
 
+import ast
 import doctest
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
@@ -96,3 +98,71 @@ def test_links_between_documents_lead_somewhere() -> None:
     for path in DOCUMENTS:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text("utf-8")):
             assert (path.parent / target).exists(), f"{path.name}: {target}"
+
+
+CODE = re.compile(r"`([a-z_]+/[a-z_]+\.py)`:((?:\s+`[\w.]+`,?)+)")
+
+
+def package_names() -> dict[str, set[str]]:
+    """Every top-level name of the package, with the names that its class defines or inherits."""
+    found: dict[str, set[str]] = {}
+    for path in sorted((ROOT / "src" / "littlestone").rglob("*.py")):
+        for node in ast.parse(path.read_text("utf-8")).body:
+            for name in _bound(node):
+                found.setdefault(name, set()).update(_members(node))
+    return found
+
+
+def _bound(node: ast.stmt) -> list[str]:
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return [node.name]
+    targets = node.targets if isinstance(node, ast.Assign) else []
+    targets = [node.target] if isinstance(node, ast.AnnAssign) else targets
+    return [target.id for target in targets if isinstance(target, ast.Name)]
+
+
+def _members(node: ast.stmt) -> set[str]:
+    return {
+        item.attr if isinstance(item, ast.Attribute) else getattr(item, "name", "")
+        for item in ast.walk(node)
+        if isinstance(item, ast.Attribute | ast.FunctionDef)
+    } | {name for item in getattr(node, "body", []) for name in _bound(item)}
+
+
+def unknown_names(text: str) -> list[str]:
+    """The names in backticks of a text that the package does not have."""
+    known = package_names()
+    return [
+        name
+        for name in re.findall(r"`([A-Za-z_]\w*(?:\.\w+)?)`", text)
+        if len(name) > 1
+        and (name.partition(".")[0] not in known or not _has(known, *name.partition(".")[::2]))
+    ]
+
+
+def _has(known: dict[str, set[str]], owner: str, member: str) -> bool:
+    return not member or member in known[owner]
+
+
+def test_the_names_of_the_glossary_exist() -> None:
+    assert unknown_names((ROOT / "docs" / "glossary.md").read_text("utf-8")) == []
+    assert unknown_names("`Forest` and `Forrest`, `Tree.generation` and `Tree.age`") == [
+        "Forrest",
+        "Tree.age",
+    ]
+
+
+def test_the_code_of_a_theorem_is_where_the_guarantee_says() -> None:
+    text = (ROOT / "docs" / "guarantee.md").read_text("utf-8")
+    theorems = re.findall(r"^## (?:Lemma|Theorem) .*?(?=^## |\Z)", text, re.S | re.M)
+    assert len(theorems) == 15
+    for theorem in theorems:
+        named = CODE.findall(theorem)
+        assert named, theorem[:40]
+        for file, names in named:
+            module = import_module(f"littlestone.{file[:-3].replace('/', '.')}")
+            for name in re.findall(r"`([\w.]+)`", names):
+                found: object = module
+                for part in name.split("."):
+                    assert hasattr(found, part), f"{file}: {name}"
+                    found = getattr(found, part)

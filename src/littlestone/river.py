@@ -274,7 +274,7 @@ class _Private(HasBudget, _Model):
     def _needs_delta(self) -> bool:
         return LEARNERS[self._name].needs_delta
 
-    def _spender(self) -> object:
+    def _learner_begun(self) -> object:
         return self._learner
 
     def _total(self) -> Cost:

@@ -227,7 +227,7 @@ class PrivateClassifier(HasBudget, ClassifierMixin, BaseEstimator):
         self._draw(learner.plan)
         return learner
 
-    def _spender(self) -> object:
+    def _learner_begun(self) -> object:
         return getattr(self, "learner_", None)
 
     def _total(self) -> Cost:

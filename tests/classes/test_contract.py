@@ -250,8 +250,8 @@ def test_members_are_members(case: Case) -> None:
 def test_a_state_never_prints(case: Case) -> None:
     cls, points = case
     for state in reachable(cls, points, limit=20):
-        assert str(state) == repr(state) == "State(private)"
-        assert f"{[state]}" == "[State(private)]"
+        assert str(state) == repr(state) == "VersionSpace(private)"
+        assert f"{[state]}" == "[VersionSpace(private)]"
 
 
 def test_classes_are_values(case: Case) -> None:

@@ -50,7 +50,7 @@ def test_all_trees_at_once_are_the_trees_one_by_one(
     name: str, kept: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also when the stream grows from ballot to ballot, and whatever is remembered of it."""
-    monkeypatch.setattr(prefix, "MOST_ROUNDS_KEPT", kept)
+    monkeypatch.setattr(prefix, "MOST_STATES_CACHED", kept)
     cls, _ = CASES[name]
     for seed in range(4):
         stream, replay = stream_of(name, 60, seed), Replay(Learned(cls))

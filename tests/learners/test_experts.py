@@ -20,8 +20,8 @@ from classes import CASES, targets
 from littlestone.classes.base import HypothesisClass, points_of
 from littlestone.hypotheses.rows import as_batch, row_of
 from littlestone.learners.experts import (
-    CHANGED,
-    MISLED,
+    ERROR_RATE,
+    EVEN_SHARE,
     FixedSharePrior,
     _gate,
     mistakes_to_outweigh,
@@ -102,9 +102,9 @@ class Twin:
         telling = [x for x in self.points if old(x) != new(x)]
         for place, rule in enumerate(self.rules):
             sides = all(rule(x) == old(x) for x in telling)
-            self.weights[place] *= MISLED if sides else 1 - MISLED
+            self.weights[place] *= ERROR_RATE if sides else 1 - ERROR_RATE
         size = len(self.rules)
-        self.weights = (1 - CHANGED) * self.weights / self.weights.sum() + CHANGED / size
+        self.weights = (1 - EVEN_SHARE) * self.weights / self.weights.sum() + EVEN_SHARE / size
 
 
 def fed(learner: ls.PrivateExperts, stream: list[Example], size: int) -> None:
@@ -143,7 +143,7 @@ def test_the_learner_is_its_twin_however_it_is_batched(name: str, kind: str) -> 
 
 
 @pytest.mark.parametrize("name", FINITE)
-def test_evidence_counts_the_mistakes_of_every_rule(name: str) -> None:
+def test_mistake_counts_count_the_mistakes_of_every_rule(name: str) -> None:
     cls, points = CASES[name]
     found, draw = mistake_counts(cls), random.Random(1)
     rules = list(cls.hypotheses())
@@ -201,11 +201,11 @@ def test_what_was_published_is_remembered_though_the_data_is_not() -> None:
     assert min(forgetting) > 2 * max(believing)
 
 
-def test_a_belief_gives_way_when_the_truth_changes() -> None:
+def test_a_prior_gives_way_when_the_truth_changes() -> None:
     belief, low = FixedSharePrior(100), np.arange(100) < 50
     for _ in range(50):
         belief.drop(low)
-    assert 10 < belief.penalties(Fraction(1, 4)).max() <= round(4 * math.log(2 / CHANGED))
+    assert 10 < belief.penalties(Fraction(1, 4)).max() <= round(4 * math.log(2 / EVEN_SHARE))
     for _ in range(4):
         belief.drop(~low)
     assert belief.penalties(Fraction(1, 4))[0] == 0
@@ -319,7 +319,7 @@ def test_a_bad_batch_changes_nothing_and_what_is_asked_twice_must_agree() -> Non
     assert learner.rounds == 0
     with pytest.raises(ValueError, match="conflicts with the plan"):
         ls.PrivateExperts(ls.Thresholds(1, 9), 2, plan=learner.plan)
-    with pytest.raises(ValueError, match="say epsilon and horizon"):
+    with pytest.raises(ValueError, match="give epsilon and horizon"):
         ls.PrivateExperts(ls.Thresholds(1, 9), 2)
     with pytest.raises(ValueError, match="first is"):
         ls.PrivateExperts(ls.Thresholds(1, 9), 2, 9, first=cast(Any, "best"))

@@ -90,7 +90,7 @@ def test_a_refusal_says_the_range_and_why(options: dict[str, Any], why: str) -> 
 def test_a_forest_that_no_machine_holds_is_refused() -> None:
     plan = Plan.practical(ls.Points(), 1e-6, 1e-15, 2**40)
     assert plan.trees > MOST_LEAVES
-    with pytest.raises(BadParameter, match="10,000,000 are the most that are grown"):
+    with pytest.raises(BadParameter, match="10,000,000 is the limit"):
         ls.DPSOA(ls.Points(), plan=plan)
     with pytest.raises(BadParameter, match=r"here d is 100: no machine holds more than 2\^40"):
         Plan.paper(ls.Sets(100), 1, 1e-6, 1000)

@@ -173,10 +173,10 @@ def test_a_row_with_odd_column_names_does_not_stop_the_learner() -> None:
 
 @ignoring
 @pytest.mark.parametrize("kind", PLANS)
-def test_spenders_are_not_copied(kind: str) -> None:
+def test_learners_are_not_copied(kind: str) -> None:
     learner = learner_of(PLANS[kind])
     for copied in (copy.copy, copy.deepcopy, pickle.dumps):
-        with pytest.raises(TypeError, match="a spender cannot be"):
+        with pytest.raises(TypeError, match="cannot be"):
             copied(learner)
 
 
@@ -289,7 +289,7 @@ def test_a_plan_is_not_contradicted(name: str, value: object) -> None:
 
 
 def test_what_is_missing_is_named() -> None:
-    with pytest.raises(BadParameter, match="say delta and horizon, or give a plan"):
+    with pytest.raises(BadParameter, match="give delta and horizon, or a plan"):
         ls.DPSOA(ls.Points(), epsilon=1)
 
 

@@ -158,7 +158,7 @@ def _promises(learner: ls.DPSOA, epsilon: Fraction, delta: Fraction, selections:
     assert (each.epsilon, each.delta) == (plan.epsilon_selector, plan.delta_selector)
     assert monitor.epsilon + selections * each.epsilon == epsilon
     assert selections * each.delta == delta
-    scale = gate._monitor._scale if isinstance(gate._monitor, MistakesMonitor) else None
+    scale = gate._monitor._query_scale if isinstance(gate._monitor, MistakesMonitor) else None
     if scale is not None:
         assert scale >= (plan.cap or 1) / plan.epsilon_monitor, "the noise is what is paid for"
 
@@ -300,7 +300,7 @@ def test_the_firing_law(epsilon: float, threshold: int, check_every: int, pace: 
 def test_the_law_of_votes(news: VotesPerMistake, mistakes: int, trees: int) -> None:
     draw = np.random.default_rng(1)
     load = draw.multinomial(mistakes, [1 / trees] * trees, size=4000)
-    votes = draw.binomial((load >= news.surprises).sum(axis=1), news.share)
+    votes = draw.binomial((load >= news.mistakes_needed).sum(axis=1), news.share)
     mean, spread = votes_law(np.array([float(mistakes)]), trees, news)
     assert votes.mean() == pytest.approx(mean[0], rel=0.05, abs=0.3)
     assert votes.std() == pytest.approx(spread[0], rel=0.12, abs=0.15)

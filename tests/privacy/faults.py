@@ -28,7 +28,7 @@ class PrintedAlgorithm3(AboveThreshold):
         return 2 / each, 4 / each
 
     def check(self, query: SupportsIndex, threshold: SupportsIndex) -> bool:
-        self._kept_noise = 0
+        self._threshold_draw = 0
         return super().check(query, threshold)
 
 
@@ -80,9 +80,9 @@ class LiftShared(MistakesMonitor):
     """One threshold draw serves all epochs."""
 
     def _begin_epoch(self) -> None:
-        lift = self._kept_noise
+        lift = self._threshold_draw
         super()._begin_epoch()
-        self._kept_noise = lift
+        self._threshold_draw = lift
 
 
 class Clamped(MistakesMonitor):
@@ -96,12 +96,8 @@ class NoQueryNoise(MistakesMonitor):
     """Only the threshold is noisy."""
 
     def check(self, mistakes: SupportsIndex, threshold: SupportsIndex) -> bool:
-        self._scale, scale = Fraction(1, 10**3), self._scale
-        if self._kept_noise is None:
-            self._kept_noise = self._noise.geometric(scale, ("threshold", self.epoch, 0))
-        fired = super().check(mistakes, threshold)
-        self._scale = scale
-        return fired
+        self._query_scale = Fraction(1, 10**3)
+        return super().check(mistakes, threshold)
 
 
 class SkipsQuietChecks(MistakesMonitor):
@@ -142,11 +138,11 @@ class TiesByEntry(StableHistogram):
     """Ties go to the key that was entered first, which depends on the data."""
 
     def select(
-        self, votes: Votes, noise: Noise, release: int, leave_out: bytes | None = None
+        self, ballot: Votes, noise: Noise, release: int, leave_out: bytes | None = None
     ) -> bytes | None:
         noisy = {
             key: n + noise.laplace(self.scale, ("histogram", release, rank))
-            for rank, (key, n) in enumerate(votes.items())
+            for rank, (key, n) in enumerate(ballot.items())
         }
         best = max(noisy, key=lambda key: noisy[key], default=None)
         return best if best is not None and noisy[best] >= self.threshold else None
@@ -156,9 +152,9 @@ class EmptyKeysStay(StableHistogram):
     """A key that once had votes keeps its place, and its noise, at zero."""
 
     def select(
-        self, votes: Votes, noise: Noise, release: int, leave_out: bytes | None = None
+        self, ballot: Votes, noise: Noise, release: int, leave_out: bytes | None = None
     ) -> bytes | None:
-        raised = {key: n + 1 for key, n in votes.items()}
+        raised = {key: n + 1 for key, n in ballot.items()}
         shifted = StableHistogram(epsilon=self.cost.epsilon, delta=self.cost.delta)
         shifted.threshold = self.threshold + 1
         return shifted.select(raised, noise, release, leave_out)
@@ -168,12 +164,12 @@ class TrueTopOfTheKept(StableHistogram):
     """Among the keys whose noisy count is high enough, the one with the most true votes."""
 
     def select(
-        self, votes: Votes, noise: Noise, release: int, leave_out: bytes | None = None
+        self, ballot: Votes, noise: Noise, release: int, leave_out: bytes | None = None
     ) -> bytes | None:
         kept = [
             key
-            for rank, key in enumerate(positive_votes(votes, leave_out))
-            if votes[key] + noise.laplace(self.scale, ("histogram", release, rank))
+            for rank, key in enumerate(positive_votes(ballot, leave_out))
+            if ballot[key] + noise.laplace(self.scale, ("histogram", release, rank))
             >= self.threshold
         ]
-        return max(kept, key=lambda key: votes[key], default=None)
+        return max(kept, key=lambda key: ballot[key], default=None)

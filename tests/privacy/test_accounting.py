@@ -110,7 +110,7 @@ def test_epochs_are_parallel_and_other_events_add() -> None:
         PrivacyEvent("release", tenth),
     ]
     assert spent(events) == tenth + half.times(2) + tenth.times(2)
-    assert spent(events, touched=2) == tenth.times(2) + half.times(3) + tenth.times(2)
+    assert spent(events, max_epochs=2) == tenth.times(2) + half.times(3) + tenth.times(2)
     assert spent([]) == Cost(Fraction(0))
 
 
@@ -141,8 +141,8 @@ def test_costs_that_make_no_sense() -> None:
     for epsilon, delta in ((-1, 0), (1, -1)):
         with pytest.raises(BadParameter):
             Cost(Fraction(epsilon), Fraction(delta))
-    with pytest.raises(BadParameter, match="touched"):
-        spent([PrivacyEvent("selector", Cost(Fraction(1)), epoch=1)], touched=-1)
+    with pytest.raises(BadParameter, match="max_epochs"):
+        spent([PrivacyEvent("selector", Cost(Fraction(1)), epoch=1)], max_epochs=-1)
     for total in (Fraction(-1), Fraction(1), Fraction(2)):
         with pytest.raises(BadParameter, match="delta"):
             composed_epsilon(Cost(Fraction(1)), 2, total)

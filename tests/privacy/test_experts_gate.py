@@ -10,7 +10,7 @@ from littlestone.audit.enumeration import largest_loss, transcripts
 from littlestone.audit.gates import KEYS, extremal_experts, gate_of_two, small_experts
 from littlestone.audit.laws import (
     A,
-    BelieveIn,
+    PriorFrom,
     experts,
     fixed_rows,
     neighbours,
@@ -37,29 +37,29 @@ def test_every_small_stream_is_within_the_claim(rounds: int) -> None:
 
 
 @pytest.mark.parametrize("belief", ["nothing", "published"])
-def test_worlds_that_react_are_within_the_claim(belief: BelieveIn) -> None:
+def test_worlds_that_react_are_within_the_claim(belief: PriorFrom) -> None:
     for seed in range(6):
-        one = transcripts(make, experts(reacting_rows(seed), believe=belief), 4, width=8)
+        one = transcripts(make, experts(reacting_rows(seed), prior_from=belief), 4, width=8)
         for replaced in range(4):
             rows = reacting_rows(seed, replaced)
-            other = transcripts(make, experts(rows, believe=belief), 4, width=8)
+            other = transcripts(make, experts(rows, prior_from=belief), 4, width=8)
             assert largest_loss(one, other) <= float(sum(BUDGET)) + 1e-9
 
 
-def worst_with(belief: BelieveIn) -> float:
+def worst_with(belief: PriorFrom) -> float:
     """The largest loss over all streams of three rounds."""
     laws = {
-        rows: transcripts(make, experts(fixed_rows(rows), believe=belief), 3, width=8)
+        rows: transcripts(make, experts(fixed_rows(rows), prior_from=belief), 3, width=8)
         for rows in streams(3)
     }
     return max(largest_loss(laws[a], laws[b]) for a in laws for b in neighbours(a))
 
 
-def test_a_belief_in_what_was_published_costs_nothing() -> None:
+def test_a_prior_from_what_was_published_costs_nothing() -> None:
     assert 0.5 * float(sum(BUDGET)) < worst_with("published") <= float(sum(BUDGET)) + 1e-9
 
 
-def test_a_belief_in_the_rows_themselves_is_caught() -> None:
+def test_a_prior_from_the_rows_themselves_is_caught() -> None:
     assert worst_with("rows") > 1.2 * float(sum(BUDGET))
 
 

@@ -19,7 +19,7 @@ from littlestone.audit.enumeration import (
 )
 from littlestone.audit.laws import OLD, A, B, epochs, fixed_rows, neighbours, streams
 from littlestone.privacy import Decision, MistakesGate, MistakesMonitor, Noise, StableHistogram
-from littlestone.privacy.gates import STAY
+from littlestone.privacy.gates import NO_CHANGE
 
 from . import faults
 
@@ -71,7 +71,7 @@ def test_the_three_halves_of_the_printed_algorithm_2() -> None:
         quiet, loud = {OLD: 2 - shift}, {OLD: tau + 60 + shift, A: 2 - shift}
         return lambda past: (quiet if len(past) < 10 else loud,)
 
-    only = (*(STAY,) * 10, Decision(True, A))
+    only = (*(NO_CHANGE,) * 10, Decision(True, A))
     assert 1.49 * 4 < loss(make, (world(0), world(1)), only, width=140) < 1.51 * 4
 
 
@@ -141,7 +141,7 @@ def test_a_firing_that_is_not_charged() -> None:
     def world(shift: int) -> World:
         return lambda past: ({OLD: 2 - shift if len(past) < 10 else 80 + shift},)
 
-    only = (*(STAY,) * 10, *(Decision(True, None),) * 6)
+    only = (*(NO_CHANGE,) * 10, *(Decision(True, None),) * 6)
     assert loss(make, (world(0), world(1)), only, width=100) > 2 * 4
 
 

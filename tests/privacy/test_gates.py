@@ -42,7 +42,7 @@ from littlestone.privacy import (
     UnknownDomainSelection,
 )
 from littlestone.privacy.accounting import spent
-from littlestone.privacy.gates import STAY
+from littlestone.privacy.gates import NO_CHANGE
 from littlestone.privacy.testing import ScriptedNoise, SeededNoise
 
 EPSILON_MONITOR, EPSILON_SELECTOR, DELTA = 2.0, 4.0, 0.1
@@ -220,7 +220,7 @@ def test_one_round_can_cost_an_epoch_all_that_it_claims() -> None:
         published=OLD,
         check_every=12,
     )
-    quiet: EnumeratedTranscript = (STAY,) * 8
+    quiet: EnumeratedTranscript = (NO_CHANGE,) * 8
     only = (*quiet, Decision(True, A))
 
     def world(new: int) -> World:
@@ -252,7 +252,10 @@ def test_one_round_can_cost_hist_sparse_all_that_it_claims(releases: int) -> Non
         gate._selector = selector
         return gate
 
-    only = (*(STAY,) * 10, *(Decision(True, A if n % 2 == 0 else OLD) for n in range(releases)))
+    only = (
+        *(NO_CHANGE,) * 10,
+        *(Decision(True, A if n % 2 == 0 else OLD) for n in range(releases)),
+    )
 
     def world(shift: int) -> World:
         def votes(past: EnumeratedTranscript) -> tuple[object, ...]:
@@ -278,10 +281,10 @@ def test_the_last_firing_still_releases_and_then_it_serves_for_ever() -> None:
         published=OLD,
     )
     assert gate.check({A: 300}) == Decision(True, A)
-    assert gate.check({A: 300}) == STAY
+    assert gate.check({A: 300}) == NO_CHANGE
     assert gate.check({B: 300}) == Decision(True, B)
     assert gate.exhausted
-    assert gate.check({A: 300}) == STAY
+    assert gate.check({A: 300}) == NO_CHANGE
     assert gate.published == B
 
 
@@ -340,7 +343,7 @@ def test_per_user_selections_add_up_to_the_cap() -> None:
     for _ in range(200):
         gate.check(1, {A: 1})
         spending.append(gate.spent.epsilon)
-        assert gate.spent == spent(gate.ledger, touched=3)
+        assert gate.spent == spent(gate.ledger, max_epochs=3)
     assert gate.releases_made > 3
     assert spending == sorted(spending)
     assert spending[-1] == gate._total().epsilon == EPSILON_MONITOR + 3 * EPSILON_SELECTOR

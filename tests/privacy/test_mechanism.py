@@ -70,14 +70,14 @@ STEPS: dict[Callable[..., Mechanism], Callable[[int], tuple[object, ...]]] = {
 }
 
 
-def verb(spender: Mechanism) -> Callable[..., object]:
-    assert isinstance(spender, AboveThreshold | MistakesMonitor | HistSparse | MistakesGate)
-    return spender.check
+def verb(mechanism: Mechanism) -> Callable[..., object]:
+    assert isinstance(mechanism, AboveThreshold | MistakesMonitor | HistSparse | MistakesGate)
+    return mechanism.check
 
 
 @pytest.mark.parametrize("make", SPENDERS)
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
-def test_a_spender_cannot_be_copied(
+def test_a_mechanism_cannot_be_copied(
     make: Callable[..., Mechanism], duplicate: Callable[[object], object]
 ) -> None:
     with pytest.raises(TypeError, match=r"second release|move"):
@@ -101,35 +101,35 @@ def test_a_move_changes_nothing(
 
 @pytest.mark.parametrize("make", SPENDERS)
 def test_the_exporter_is_dead(make: Callable[..., Mechanism]) -> None:
-    spender = make(SystemNoise())
-    verb(spender)(*STEPS[make](1))
-    spender.export()
+    mechanism = make(SystemNoise())
+    verb(mechanism)(*STEPS[make](1))
+    mechanism.export()
     with pytest.raises(MechanismMoved):
-        verb(spender)(*STEPS[make](1))
+        verb(mechanism)(*STEPS[make](1))
     with pytest.raises(MechanismMoved):
-        spender.export()
+        mechanism.export()
 
 
 @pytest.mark.parametrize("make", SPENDERS)
 def test_a_fork_is_a_copy(make: Callable[..., Mechanism]) -> None:
-    spender = make(SystemNoise())
+    mechanism = make(SystemNoise())
     child = os.fork()
     if child == 0:
         try:
-            verb(spender)(*STEPS[make](1))
+            verb(mechanism)(*STEPS[make](1))
         except MechanismMoved:
             os._exit(7)
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-    verb(spender)(*STEPS[make](1))
+    verb(mechanism)(*STEPS[make](1))
 
 
 @pytest.mark.parametrize("make", SPENDERS)
 def test_the_live_lift_moves_and_draws_made_ahead_do_not(make: Callable[..., Mechanism]) -> None:
     noise = SystemNoise()
-    spender = make(noise)
-    verb(spender)(*STEPS[make](0))
-    text = json.dumps(spender.export())
+    mechanism = make(noise)
+    verb(mechanism)(*STEPS[make](0))
+    text = json.dumps(mechanism.export())
     assert '"lift": ' in text
     assert '"lift": null' not in text
     assert len(text) < 1500
@@ -137,7 +137,7 @@ def test_the_live_lift_moves_and_draws_made_ahead_do_not(make: Callable[..., Mec
 
 
 @pytest.mark.parametrize("make", SPENDERS)
-def test_a_state_moves_only_to_a_fresh_spender_with_the_same_promise(
+def test_a_state_moves_only_to_a_fresh_mechanism_with_the_same_promise(
     make: Callable[..., Mechanism],
 ) -> None:
     state = make(SeededNoise(1)).export()
@@ -281,7 +281,7 @@ def test_the_rehearsal_is_not_within_reach_of_the_room() -> None:
 
 
 @pytest.mark.parametrize("make", SPENDERS)
-def test_a_spender_takes_one_step_at_a_time(make: Callable[..., Mechanism]) -> None:
+def test_a_mechanism_takes_one_step_at_a_time(make: Callable[..., Mechanism]) -> None:
     """While one thread is in a step, another is refused; and no firing is spent twice."""
     entered, leave = threading.Event(), threading.Event()
 
@@ -291,17 +291,17 @@ def test_a_spender_takes_one_step_at_a_time(make: Callable[..., Mechanism]) -> N
             leave.wait(10)
             return super().laplace(scale, at)
 
-    spender = make(Slow(1))
-    thread = threading.Thread(target=lambda: verb(spender)(*STEPS[make](1)))
+    mechanism = make(Slow(1))
+    thread = threading.Thread(target=lambda: verb(mechanism)(*STEPS[make](1)))
     thread.start()
     entered.wait(10)
     with pytest.raises(MechanismMoved, match="one at a time"):
-        verb(spender)(*STEPS[make](1))
+        verb(mechanism)(*STEPS[make](1))
     with pytest.raises(MechanismMoved, match="one at a time"):
-        spender.export()
+        mechanism.export()
     leave.set()
     thread.join()
-    verb(spender)(*STEPS[make](1))
+    verb(mechanism)(*STEPS[make](1))
 
 
 BROKEN: list[Callable[[dict[str, Any]], object]] = [
@@ -382,7 +382,7 @@ def test_a_user_needs_a_cap() -> None:
 
 
 def test_noise_grows_with_what_a_user_or_a_query_can_move() -> None:
-    assert epochs(Untouched(), unit="user", cap=3)._monitor._scale == 6
+    assert epochs(Untouched(), unit="user", cap=3)._monitor._query_scale == 6
     one, two = (sparse(Untouched(), sensitivity=n)._scales() for n in (1, 2))
     assert two == tuple(2 * scale for scale in one)
     assert ExponentialMechanism([b"a"], epsilon=1, sensitivity=3).rate == Fraction(1, 6)

@@ -116,7 +116,7 @@ def test_a_left_out_key_is_no_vote(left: bytes) -> None:
 @pytest.mark.parametrize(("epsilon", "delta"), REAL)
 def test_real_curves_keep_the_claim_along_their_whole_length(epsilon: F, delta: F) -> None:
     selector = UnknownDomainSelection(epsilon=epsilon, delta=delta)
-    end = len(selector.curve.keep) + 3
+    end = len(selector.curve.accept) + 3
     for i in sorted({*range(1, end, 9), 1, 2, 3, *range(end - 6, end)}):
         for j in (0, 1, 2, i // 2, i - 1, i):
             v = {key: n for key, n in ((b"a", i), (b"b", j)) if n}
@@ -146,7 +146,7 @@ def test_the_curve_is_lawful_largest_and_below_the_limit(epsilon: F, delta: F) -
     selector = UnknownDomainSelection(epsilon=epsilon, delta=delta)
     curve = selector.curve
     e, low = curve.growth**2, delta * (1 - TOP_SHARE)
-    for now, after in pairwise(curve.keep[1:]):
+    for now, after in pairwise(curve.accept[1:]):
         assert is_valid_step(now, after, e, low)
         assert not is_valid_step(now, after + F(1, 1 << acceptance_bits(epsilon, delta)), e, low)
     limit = F(0)
@@ -157,16 +157,16 @@ def test_the_curve_is_lawful_largest_and_below_the_limit(epsilon: F, delta: F) -
 
 def test_an_unlawful_curve_cannot_be_made() -> None:
     good = acceptance_curve(F(1), F(1, 100))
-    for n in range(1, len(good.keep)):
-        for nudge in (F(1, 1 << acceptance_bits(F(1), F(1, 100))), -good.keep[n] / 2):
-            keep = (*good.keep[:n], good.keep[n] + nudge, *good.keep[n + 1 :])
+    for n in range(1, len(good.accept)):
+        for nudge in (F(1, 1 << acceptance_bits(F(1), F(1, 100))), -good.accept[n] / 2):
+            keep = (*good.accept[:n], good.accept[n] + nudge, *good.accept[n + 1 :])
             with pytest.raises(BadParameter, match="acceptance curve"):
                 AcceptanceCurve(good.epsilon, good.delta, good.growth, keep)
-    for keep in (good.keep[:-1], good.keep[1:], (F(0),), (*good.keep, F(1))):
+    for keep in (good.accept[:-1], good.accept[1:], (F(0),), (*good.accept, F(1))):
         with pytest.raises(BadParameter, match="acceptance curve"):
             AcceptanceCurve(good.epsilon, good.delta, good.growth, keep)
     with pytest.raises(BadParameter, match="growth"):
-        AcceptanceCurve(good.epsilon, good.delta, good.growth + F(1, 1 << 23), good.keep)
+        AcceptanceCurve(good.epsilon, good.delta, good.growth + F(1, 1 << 23), good.accept)
 
 
 @pytest.mark.parametrize(
@@ -190,9 +190,9 @@ def test_each_condition_is_asked_on_its_own(now: str, after: str, lawful: bool) 
 def test_a_curve_that_stops_growing_cannot_be_made() -> None:
     """Condition (3), the one lower bound: a flat step, all else as it was."""
     good = acceptance_curve(F(1), F(1, 100))
-    for n in range(3, len(good.keep) - 1):
-        flat = good.keep[n] + (good.keep[n + 1] - good.keep[n]) / 100
-        keep = (*good.keep[: n + 1], flat, *good.keep[n + 1 :])
+    for n in range(3, len(good.accept) - 1):
+        flat = good.accept[n] + (good.accept[n + 1] - good.accept[n]) / 100
+        keep = (*good.accept[: n + 1], flat, *good.accept[n + 1 :])
         with pytest.raises(BadParameter, match=f"too steep between {n} and"):
             AcceptanceCurve(good.epsilon, good.delta, good.growth, keep)
 

@@ -20,7 +20,7 @@ from littlestone.privacy import (
     SystemNoise,
     UnknownDomainSelection,
 )
-from littlestone.privacy.gates import STAY, Step
+from littlestone.privacy.gates import NO_CHANGE, Step
 from littlestone.privacy.noise import WORD_BITS, bounds, first_exceeding, tail
 from littlestone.privacy.testing import SeededNoise
 
@@ -152,7 +152,7 @@ def test_a_run_of_the_gate_is_its_checks(
     while len(together) < len(counts):
         at = len(together)
         done, decision = other.run(counts[at : at + size], partial(ballot, at))
-        together += [*[STAY] * (done - 1), decision]
+        together += [*[NO_CHANGE] * (done - 1), decision]
     assert together == singly
     assert one.export() == other.export()
 
@@ -190,7 +190,7 @@ def test_a_run_of_hist_sparse_is_its_checks(
     while len(together) < len(lost):
         at = len(together)
         done, decision = other.run(lost[at : at + size], partial(later, at))
-        together += [*[STAY] * (done - 1), decision]
+        together += [*[NO_CHANGE] * (done - 1), decision]
     assert together == singly
     assert one.export() == other.export()
 
@@ -210,6 +210,6 @@ def test_bad_runs_are_refused_and_empty_ones_are_nothing() -> None:
         threshold=lambda age, refusals: 12,
         published=b"o",
     )
-    assert gate.run([], lambda place: {}) == Step(0, STAY)
+    assert gate.run([], lambda place: {}) == Step(0, NO_CHANGE)
     with pytest.raises(BadParameter, match="2 mistakes in 1 rounds"):
         gate.run([0, 2], lambda place: {})

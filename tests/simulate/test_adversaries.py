@@ -106,7 +106,7 @@ def test_noise_flips_the_share_of_labels_that_was_asked_for() -> None:
     for name in OBLIVIOUS:
         made = stream(name, ls.Points(), 20_000, 5, noise=0.1)
         assert made.unavoidable == pytest.approx(2000, abs=250), name
-    with pytest.raises(BadParameter, match="knows no label noise"):
+    with pytest.raises(BadParameter, match="takes no label noise"):
         ADVERSARIES["mirror"](ls.Points(), 10, 1, 0.1)
 
 

@@ -1,1 +1,1 @@
-"""Checks of privacy: exact enumeration of laws, and black-box audits."""
+"""Check privacy: enumerate laws exactly, and audit whole learners as black boxes."""

@@ -1,18 +1,13 @@
-"""Find the event that distinguishes two worlds best (Neyman and Pearson 1933).
+"""Audit a whole learner as a black box: run it many times on two neighbouring streams.
 
-Two budgets are spent by two things: the monitor's by *when* it fires, the selector's by *what* is
-then published. Neither alone shows the whole loss, so an outcome is both together. Outcomes are
-sorted by how much likelier they are in one world than in the other, as some runs show it, and an
-event is a beginning of that order, as long as other runs find best. The runs that bound it have to
-be others again.
+An audit can refute a claim; it cannot prove one. A quarter of the runs sorts outcomes by how much
+likelier they are in one world, a quarter cuts that order into the event that distinguishes the
+worlds best (Neyman and Pearson 1933), and the other half is counted: so the bound holds for every
+learner. An outcome is when the monitor fires together with what is then published, because each
+spends a budget of its own, and neither alone shows the whole loss.
 
-Audit a whole learner as a black box: run it many times on two neighbouring streams.
-
-Half of the runs choose an event that distinguishes the worlds, the other half bound its
-probabilities: so the bound holds for every learner. An audit can refute a claim; it cannot prove
-one. What it could have seen is measured: the same learner with twice the epsilon is audited too, on
-the same streams and against the same claim. Where that would mostly go unnoticed, the audit says
-so.
+The power is measured too: the same learner with twice the epsilon is audited on the same streams,
+against the same claim. Where that would mostly go unnoticed, the verdict is "not detectable".
 """
 
 from bisect import bisect_left
@@ -27,13 +22,13 @@ from littlestone.audit.runs import Make, Neighbours, Seen, in_both_worlds
 from littlestone.privacy.parameters import BadParameter
 
 Worlds: TypeAlias = tuple[Sequence[Seen], Sequence[Seen]]
+# A description of a run: runs with equal words are one outcome.
 View: TypeAlias = Callable[[Seen], str]
-"""What is looked at in a run, in words: runs with equal words are one outcome."""
+# Into how many parts, each about as likely, the rounds of a firing are divided.
 PARTS = (1, 2, 4, 8, 16, 64)
-"""Into how many parts, each about as likely, the rounds of a firing are divided."""
 RULES_LISTED = 3
+# The confidence at which events are compared. It enters no bound.
 CHOOSING = 0.95
-"""The confidence at which events are compared. It enters no bound."""
 
 
 @dataclass(frozen=True)
@@ -43,27 +38,27 @@ class OutcomeSet:
     Parameters
     ----------
     view
-        What is looked at in a run.
+        Describes a run.
     outcomes
         The outcomes, in words.
-    turned
+    reversed_
         Whether it is likelier in the second world.
     """
 
     view: View
     outcomes: tuple[str, ...]
-    turned: bool
+    reversed_: bool
 
     def counts(self, worlds: Worlds) -> tuple[int, int]:
         """Return in how many runs it happened where it is likely, and where it is not."""
-        wanted = frozenset(self.outcomes)
-        one, other = (sum(self.view(seen) in wanted for seen in world) for world in worlds)
-        return (other, one) if self.turned else (one, other)
+        outcomes = frozenset(self.outcomes)
+        one, other = (sum(self.view(seen) in outcomes for seen in world) for world in worlds)
+        return (other, one) if self.reversed_ else (one, other)
 
     def __str__(self) -> str:
         more = len(self.outcomes) - RULES_LISTED
-        said = "; or ".join(self.outcomes[:RULES_LISTED])
-        return f"{said}; or {more} more" if more > 0 else said
+        text = "; or ".join(self.outcomes[:RULES_LISTED])
+        return f"{text}; or {more} more" if more > 0 else text
 
 
 def best_event(ordering: Worlds, cutting: Worlds, delta: float) -> OutcomeSet:
@@ -77,11 +72,6 @@ def best_event(ordering: Worlds, cutting: Worlds, delta: float) -> OutcomeSet:
         The runs that choose where to cut.
     delta
         The delta claimed.
-
-    Returns
-    -------
-    OutcomeSet
-        The event.
     """
 
     def worth(found: tuple[OutcomeSet, int, int]) -> float:
@@ -89,35 +79,37 @@ def best_event(ordering: Worlds, cutting: Worlds, delta: float) -> OutcomeSet:
 
     candidates = [
         found
-        for view in views([*ordering[0], *ordering[1]])
-        for turned in (False, True)
-        for found in _beginnings(view, turned, ordering, cutting)
+        for view in _views([*ordering[0], *ordering[1]])
+        for reversed_ in (False, True)
+        for found in _beginnings(view, reversed_, ordering, cutting)
     ]
     return max(candidates, key=worth)[0]
 
 
 def _beginnings(
-    view: View, turned: bool, ordering: Worlds, cutting: Worlds
+    view: View, reversed_: bool, ordering: Worlds, cutting: Worlds
 ) -> Iterator[tuple[OutcomeSet, int, int]]:
     """Yield every beginning of the order of outcomes, with its counts in the runs that cut."""
-    likely, unlikely = _counted(view, turned, ordering)
+    likely, unlikely = _counted(view, reversed_, ordering)
     known = sorted({*likely, *unlikely})
+    # Half a count is added: an outcome seen once in one world is no proof of an infinite ratio.
     order = sorted(known, key=lambda o: -(likely[o] + 0.5) / (unlikely[o] + 0.5))
-    more, less = _counted(view, turned, cutting)
+    more, less = _counted(view, reversed_, cutting)
     totals = zip(
         accumulate(more[o] for o in order), accumulate(less[o] for o in order), strict=True
     )
     for length, (p, q) in enumerate(totals, start=1):
-        yield OutcomeSet(view, tuple(order[:length]), turned), p, q
+        yield OutcomeSet(view, tuple(order[:length]), reversed_), p, q
 
 
-def _counted(view: View, turned: bool, worlds: Worlds) -> tuple[Counter[str], Counter[str]]:
+def _counted(view: View, reversed_: bool, worlds: Worlds) -> tuple[Counter[str], Counter[str]]:
     one, other = (Counter(map(view, world)) for world in worlds)
-    return (other, one) if turned else (one, other)
+    return (other, one) if reversed_ else (one, other)
 
 
-def views(runs: Sequence[Seen]) -> list[View]:
-    """Return what may be looked at, fine and coarse; where rounds are divided depends on `runs`."""
+def _views(runs: Sequence[Seen]) -> list[View]:
+    """Return descriptions of runs, fine and coarse; `runs` decide where rounds are divided."""
+    # Parts of about equal probability, because rare outcomes show nothing in few runs.
     firsts = sorted(seen[0].round for seen in runs if seen)
     sums = sorted(_yes(seen) for seen in runs)
     return [
@@ -143,18 +135,18 @@ class _Firing:
         elif self.named:
             then = first.rule
         else:
-            then = f"a rule that says {'yes' if first.answer else 'no'} to the example"
+            then = f"a rule that answers {'yes' if first.answer else 'no'} to the example"
         return f"it fired {_when(first.round, self.ends)} and published {then}"
 
 
 @dataclass(frozen=True)
 class _Standing:
-    """Describe after how many firings the rule said yes to the replaced example."""
+    """Describe after how many firings the rule was positive on the replaced example."""
 
     ends: tuple[int, ...]
 
     def __call__(self, seen: Seen) -> str:
-        return f"a rule that says yes to the example, {_when(_yes(seen), self.ends, 'time')}"
+        return f"a rule that answers yes to the example, {_when(_yes(seen), self.ends, 'time')}"
 
 
 def _last(seen: Seen) -> str:
@@ -214,6 +206,7 @@ class Measured:
     @property
     def rates(self) -> tuple[float, float]:
         """Return the two probabilities, rather too close than too far apart."""
+        # Shrunk towards each other, so that the power is not overestimated.
         return self.likely / (self.runs + 1), (self.unlikely + 1) / (self.runs + 1)
 
 
@@ -272,6 +265,7 @@ def verdict(audits: Sequence[Audit]) -> str:
     if highest.convicts:
         return f"VIOLATION: {least}"
     seen = f"twice the epsilon would be seen with probability {most:.2g}"
+    # Silence is evidence only where a violation would have been seen.
     if most < ENOUGH_POWER:
         return f"not detectable at this size: {least}; {seen}"
     return f"no violation found: {least}; {seen}"
@@ -311,24 +305,20 @@ def audit_runs(
         How many processes run; all processors if left out.
     watch
         Called with the number of runs made so far, of twice `runs`, or four times with a control.
-
-    Returns
-    -------
-    Audit
-        What was found.
     """
+    # A quarter of the runs must be at least one.
     if runs < 4:
         raise BadParameter(f"an audit needs at least 4 runs in each world, not {runs}")
-    found = measured(make, pair, delta, runs, workers, watch)
+    found = _measured(make, pair, delta, runs, workers, watch)
     bound = epsilon_bound(found.likely, found.unlikely, found.runs, delta, confidence)
     twice, seen = None, 0.0
     if control is not None:
-        twice = measured(control, pair, delta, runs, workers, lambda done: watch(2 * runs + done))
+        twice = _measured(control, pair, delta, runs, workers, lambda done: watch(2 * runs + done))
         seen = power(*twice.rates, twice.runs, claimed, delta, confidence)
     return Audit(pair.what, found, twice, bound, claimed, delta, confidence, seen)
 
 
-def measured(
+def _measured(
     make: Make,
     pair: Neighbours,
     delta: float,
@@ -336,29 +326,9 @@ def measured(
     workers: int | None,
     watch: Callable[[int], None],
 ) -> Measured:
-    """Find an event and count it: a quarter of the runs sorts, a quarter cuts, half are counted.
-
-    Parameters
-    ----------
-    make
-        Makes the learner.
-    pair
-        The two streams.
-    delta
-        The delta claimed.
-    runs
-        How many runs are made in each world.
-    workers
-        How many processes run.
-    watch
-        Called with the number of runs made so far.
-
-    Returns
-    -------
-    Measured
-        The event and its counts.
-    """
+    """Find an event and count it: a quarter of the runs sorts, a quarter cuts, half are counted."""
     one, other = in_both_worlds(make, pair, runs, workers, watch)
+    # Runs that choose the event must not be counted for it: the bound would be too high.
     quarter, half = runs // 4, runs // 2
     ordering, cutting = (
         (one[part], other[part]) for part in (slice(quarter), slice(quarter, half))

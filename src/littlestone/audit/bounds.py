@@ -23,14 +23,9 @@ def binomial_tail(count: int, runs: int, p: float) -> float:
     p
         The probability of one.
 
-    Returns
-    -------
-    float
-        The probability.
-
     Examples
     --------
-    >>> round(at_least(2, 3, 0.5), 12)
+    >>> round(binomial_tail(2, 3, 0.5), 12)
     0.5
     """
     if count <= 0 or p >= 1:
@@ -42,6 +37,7 @@ def binomial_tail(count: int, runs: int, p: float) -> float:
         math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
         + a * math.log(p) + b * math.log1p(-p)
     )  # fmt: skip
+    # The continued fraction converges fast on one side only; the other is its complement.
     if p < (a + 1) / (a + b + 2):
         return math.exp(log_front) * _fraction(a, b, p) / a
     return 1 - math.exp(log_front) * _fraction(b, a, 1 - p) / b
@@ -77,16 +73,12 @@ def lower_bound(count: int, runs: int, miss: float) -> float:
     miss
         The probability with which the bound may be wrong.
 
-    Returns
-    -------
-    float
-        The bound.
-
     Examples
     --------
-    >>> round(lower(10, 10, 0.05), 4)  # 0.05 ** (1 / 10)
+    >>> round(lower_bound(10, 10, 0.05), 4)  # 0.05 ** (1 / 10)
     0.7411
     """
+    # The tail grows with the probability, so bisection finds where it is `miss`.
     low, high = 0.0, count / runs
     for _ in range(STEPS):
         middle = (low + high) / 2
@@ -105,12 +97,8 @@ def upper_bound(count: int, runs: int, miss: float) -> float:
         In how many runs.
     miss
         The probability with which the bound may be wrong.
-
-    Returns
-    -------
-    float
-        The bound.
     """
+    # An upper bound on an event is a lower bound on its complement.
     return 1 - lower_bound(runs - count, runs, miss)
 
 
@@ -119,6 +107,8 @@ def epsilon_bound(likely: int, unlikely: int, runs: int, delta: float, confidenc
 
     Any (epsilon, delta) has P <= e^epsilon Q + delta; P is bounded from below and Q from above,
     each at half of what the confidence leaves.
+
+    A bound below zero shows nothing.
 
     Parameters
     ----------
@@ -133,17 +123,13 @@ def epsilon_bound(likely: int, unlikely: int, runs: int, delta: float, confidenc
     confidence
         The confidence of the bound.
 
-    Returns
-    -------
-    float
-        The bound; below zero nothing is shown.
-
     Examples
     --------
     >>> round(epsilon_bound(900, 100, 1000, delta=0.0, confidence=0.95), 2)
     1.99
     """
     miss = (1 - confidence) / 2
+    # Both bounds hold together by the union bound.
     p, q = lower_bound(likely, runs, miss), upper_bound(unlikely, runs, miss)
     return math.log((p - delta) / q) if p > delta else -math.inf
 
@@ -166,16 +152,12 @@ def approximate_epsilon_bound(
     confidence
         The confidence of the bound.
 
-    Returns
-    -------
-    float
-        About the bound.
-
     Examples
     --------
-    >>> round(roughly(900, 100, 1000, delta=0.0, confidence=0.95), 2)
+    >>> round(approximate_epsilon_bound(900, 100, 1000, delta=0.0, confidence=0.95), 2)
     1.99
     """
+    # Accurate enough to rank events; the event that is chosen gets the exact bound.
     z = NormalDist().inv_cdf((1 + confidence) / 2)
     p, q = _wilson(likely, runs, -z), _wilson(unlikely, runs, z)
     return math.log((p - delta) / q) if p > delta else -math.inf
@@ -207,11 +189,6 @@ def power(p: float, q: float, runs: int, claimed: float, delta: float, confidenc
         The delta claimed.
     confidence
         The confidence of the bound.
-
-    Returns
-    -------
-    float
-        The probability.
 
     Examples
     --------
@@ -253,11 +230,6 @@ def separation(p: float, q: float, claimed: float) -> float:
         The probability where it is unlikely.
     claimed
         The epsilon claimed.
-
-    Returns
-    -------
-    float
-        The separation.
 
     Examples
     --------

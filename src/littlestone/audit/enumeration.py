@@ -1,9 +1,9 @@
-"""Enumerate the output law of real code, by walking through every draw it could make.
+"""Enumerate the output law of real code, over every draw that it could make.
 
 Noise is integer, so a mechanism's output law can be *computed*: run it once for every branch of
-its noise and add up. Nothing here knows how a mechanism works. Three approximations, all harmless:
-kept noise is cut off at `width` (the mass beyond is left out, not moved), probabilities are floats,
-and equal states are merged between checks. `littlestone audit` runs it on a plan.
+its noise and add up. Nothing here depends on how a mechanism works. Three approximations, all
+harmless: stored noise is cut off at `width` (the mass beyond is left out, not moved), probabilities
+are floats, and equal states are merged between checks. `littlestone audit` runs it on a plan.
 """
 
 import json
@@ -28,8 +28,8 @@ from littlestone.privacy.noise import Address, Noise
 T = TypeVar("T")
 Outcome = TypeVar("Outcome", bound=Hashable)
 EnumeratedTranscript = tuple[Hashable, ...]
+# What the next check reads, given the transcript so far: worlds may react.
 World = Callable[[EnumeratedTranscript], tuple[object, ...]]
-"""What the next check reads, given the transcript so far: worlds may react."""
 
 
 class BranchingNoise(Noise):
@@ -40,7 +40,7 @@ class BranchingNoise(Noise):
     path
         The choices to follow.
     width
-        Where kept noise is cut off.
+        Where stored noise is cut off.
     """
 
     def __init__(self, path: Sequence[int], width: int) -> None:
@@ -63,23 +63,23 @@ class BranchingNoise(Noise):
         return value
 
     def laplace(self, scale: Fraction, at: Address) -> int:
-        return self.choose(laplace_law(scale, self.width))
+        return self.choose(_laplace_law(scale, self.width))
 
     def geometric(self, scale: Fraction, at: Address) -> int:
-        return self.choose(geometric_law(scale, self.width))
+        return self.choose(_geometric_law(scale, self.width))
 
     def uniform(self, below: int, at: Address) -> int:
         return self.choose([(n, 1 / below) for n in range(below)])
 
-    def exceeds(self, margin: int, scale: Fraction, at: Address, one_sided: bool) -> bool:
-        yes, no = (geometric_tail if one_sided else laplace_tail)(margin, scale)
+    def exceeds(self, gap: int, scale: Fraction, at: Address, one_sided: bool) -> bool:
+        yes, no = (geometric_tail if one_sided else laplace_tail)(gap, scale)
         return self.choose([(answer, p) for answer, p in ((True, yes), (False, no)) if p > 0])
 
 
 class SymbolicNoise(BranchingNoise):
     """Leave draws symbolic, and fork only where the code compares: for selectors.
 
-    Selectors compare and forget. A monitor keeps its threshold noise, so it needs `BranchingNoise`.
+    Selectors compare once. A monitor stores its threshold noise, so it needs `BranchingNoise`.
     """
 
     def laplace(self, scale: Fraction, at: Address) -> int:
@@ -102,14 +102,9 @@ def law(
     run
         The code, as a function of its noise.
     width
-        Where kept noise is cut off.
+        Where stored noise is cut off.
     noise
         How draws fork.
-
-    Returns
-    -------
-    dict
-        The probability of each outcome.
     """
     total: defaultdict[Outcome, float] = defaultdict(float)
     pending: list[list[int]] = [[]]
@@ -118,6 +113,7 @@ def law(
         branch = noise(path, width)
         total[run(branch)] += float(branch.probability)
         for depth in range(len(path), len(branch.forks)):
+            # Every fork after the given path: all other choices there are paths of their own.
             pending.extend([*branch.taken[:depth], i] for i in range(1, branch.forks[depth]))
     return dict(total)
 
@@ -153,14 +149,9 @@ def transcripts(
     horizon
         The number of checks.
     width
-        Where kept noise is cut off.
+        Where stored noise is cut off.
     only
-        The one transcript to follow, if only its probability is wanted.
-
-    Returns
-    -------
-    dict
-        The probability of each transcript.
+        The one transcript to follow, if only its probability is needed.
     """
     frontier: dict[EnumeratedTranscript, dict[str, float]] = {(): {"null": 1.0}}
     for number in range(horizon):
@@ -170,6 +161,7 @@ def transcripts(
             inputs = world(past)
             for state, weight in states.items():
                 for (answer, moved), p in law(_step(make, state, inputs), width).items():
+                    # Other branches cannot produce the one transcript that is asked for.
                     if only is None or answer == only[number]:
                         after[(*past, answer)][moved] += weight * p
         frontier = {past: dict(states) for past, states in after.items()}
@@ -180,11 +172,11 @@ def _step(
     make: Callable[[Noise], Stepper], state: str, inputs: tuple[object, ...]
 ) -> Callable[[BranchingNoise], tuple[Hashable, str]]:
     def run(noise: BranchingNoise) -> tuple[Hashable, str]:
-        spender = make(noise)
+        mechanism = make(noise)
         if state != "null":
-            spender.resume(json.loads(state))
-        answer = spender.check(*inputs)
-        return answer, json.dumps(spender.export(), sort_keys=True)
+            mechanism.resume(json.loads(state))
+        answer = mechanism.check(*inputs)
+        return answer, json.dumps(mechanism.export(), sort_keys=True)
 
     return run
 
@@ -213,16 +205,17 @@ class Enumerated:
         leave_out: bytes | None = None,
     ) -> bytes | None:
         if not isinstance(noise, BranchingNoise):
+            # A law that is drawn without secret noise protects no one.
             raise TypeError("an enumerated selector is for enumeration: it protects no one")
-        question = (tuple(ballot.items()), leave_out)
-        if question not in self._laws:
+        key = (tuple(ballot.items()), leave_out)
+        if key not in self._laws:
             answers = law(
                 lambda n: self._selector.select(ballot, n, release, leave_out),
                 self._width,
                 SymbolicNoise,
             )
-            self._laws[question] = list(answers.items())
-        return noise.choose(self._laws[question])
+            self._laws[key] = list(answers.items())
+        return noise.choose(self._laws[key])
 
 
 def largest_loss(one: Mapping[T, float], other: Mapping[T, float]) -> float:
@@ -234,13 +227,9 @@ def largest_loss(one: Mapping[T, float], other: Mapping[T, float]) -> float:
         The law in one world.
     other
         The law in the other.
-
-    Returns
-    -------
-    float
-        The loss.
     """
     if not one and not other:
+        # An empty comparison would pass every test.
         raise ArithmeticError("no outcome was reached: nothing would be compared")
     return max(abs(_log_ratio(one.get(o, 0.0), other.get(o, 0.0))) for o in {**one, **other})
 
@@ -262,11 +251,6 @@ def delta_at(epsilon: float, one: Mapping[T, float], other: Mapping[T, float]) -
         The law in one world.
     other
         The law in the other.
-
-    Returns
-    -------
-    float
-        The delta.
     """
     there = sum(max(0.0, p - math.exp(epsilon) * other.get(o, 0.0)) for o, p in one.items())
     back = sum(max(0.0, q - math.exp(epsilon) * one.get(o, 0.0)) for o, q in other.items())
@@ -288,11 +272,6 @@ def epsilon_at(delta: float, one: Mapping[T, float], other: Mapping[T, float]) -
     other
         The law in the other.
 
-    Returns
-    -------
-    float
-        The epsilon.
-
     Examples
     --------
     >>> round(epsilon_at(0.1, {"a": 0.5, "b": 0.5}, {"a": 0.2, "b": 0.8}), 4)  # ln(0.4 / 0.2)
@@ -303,6 +282,7 @@ def epsilon_at(delta: float, one: Mapping[T, float], other: Mapping[T, float]) -
 
 def _one_way(delta: float, one: Mapping[T, float], other: Mapping[T, float]) -> float:
     pairs = [(p, other.get(o, 0.0)) for o, p in one.items() if p > 0]
+    # By ratio: the sets that maximise the loss are beginnings of this order.
     pairs.sort(key=lambda pair: pair[1] / pair[0])
     p = q = worst = 0.0
     for more_p, more_q in pairs:
@@ -322,93 +302,53 @@ def laplace_mass(k: int, scale: Fraction) -> float:
         The value.
     scale
         The scale of the noise.
-
-    Returns
-    -------
-    float
-        The probability.
     """
+    # (1-a)/(1+a) without cancellation for a wide noise.
     return math.tanh(1 / (2 * scale)) * math.exp(-abs(k) / scale)
 
 
 @cache
-def laplace_law(scale: Fraction, width: int) -> list[tuple[int, float]]:
-    """Return every value up to the width, with its probability.
-
-    Parameters
-    ----------
-    scale
-        The scale of the noise.
-    width
-        The largest size of a value.
-
-    Returns
-    -------
-    list
-        Values and probabilities.
-    """
+def _laplace_law(scale: Fraction, width: int) -> list[tuple[int, float]]:
+    """Return every value up to the width, with its probability."""
     return [(k, laplace_mass(k, scale)) for k in range(-width, width + 1)]
 
 
 @cache
-def geometric_law(scale: Fraction, width: int) -> list[tuple[int, float]]:
-    """Return every value up to the width, with its probability.
-
-    Parameters
-    ----------
-    scale
-        The scale of the noise.
-    width
-        The largest value.
-
-    Returns
-    -------
-    list
-        Values and probabilities.
-    """
+def _geometric_law(scale: Fraction, width: int) -> list[tuple[int, float]]:
+    """Return every value up to the width, with its probability."""
     a = math.exp(-1 / scale)
     return [(k, (1 - a) * a**k) for k in range(width + 1)]
 
 
 @cache
-def laplace_tail(margin: int, scale: Fraction) -> tuple[float, float]:
-    """Return P(noise >= margin) and P(noise < margin), each without cancellation.
+def laplace_tail(gap: int, scale: Fraction) -> tuple[float, float]:
+    """Return P(noise >= gap) and P(noise < gap), each without cancellation.
 
     Parameters
     ----------
-    margin
+    gap
         The gap.
     scale
         The scale of the noise.
-
-    Returns
-    -------
-    tuple of float
-        The probabilities.
     """
     a = math.exp(-1 / scale)
-    if margin >= 1:
-        return a**margin / (1 + a), 1 - a**margin / (1 + a)
-    return 1 - a ** (1 - margin) / (1 + a), a ** (1 - margin) / (1 + a)
+    if gap >= 1:
+        return a**gap / (1 + a), 1 - a**gap / (1 + a)
+    return 1 - a ** (1 - gap) / (1 + a), a ** (1 - gap) / (1 + a)
 
 
 @cache
-def geometric_tail(margin: int, scale: Fraction) -> tuple[float, float]:
-    """Return P(noise >= margin) and P(noise < margin).
+def geometric_tail(gap: int, scale: Fraction) -> tuple[float, float]:
+    """Return P(noise >= gap) and P(noise < gap).
 
     Parameters
     ----------
-    margin
+    gap
         The gap.
     scale
         The scale of the noise.
-
-    Returns
-    -------
-    tuple of float
-        The probabilities.
     """
-    if margin <= 0:
+    if gap <= 0:
         return 1.0, 0.0
-    yes = math.exp(-margin / scale)
-    return yes, -math.expm1(-margin / scale)
+    yes = math.exp(-gap / scale)
+    return yes, -math.expm1(-gap / scale)

@@ -1,12 +1,10 @@
-"""Enumerate the gates of the other learners, against their claims.
-
-Epochs with the exponential mechanism (Theorem 10), and a selection at every check (Theorem 11).
-
-Enumerate whole gates, and every mechanism of a plan, against their claims.
+"""Enumerate whole gates, and every mechanism of a plan, against their claims.
 
 `enumerated(plan)` takes the plan's own monitor, selector and gate, with its epsilons, its delta and
 its noise. Counts that only utility depends on (thresholds, trees, the schedule) are scaled down,
-and so is noise too wide to walk through; what was changed is said.
+and so is noise too wide to enumerate; the notes say what was changed. Besides the gates of `Plan`
+there are epochs with the exponential mechanism (Theorem 10) and a selection at every check
+(Theorem 11).
 """
 
 import math
@@ -43,7 +41,7 @@ from littlestone.audit.laws import (
     selection,
     sparse_vector,
     streams,
-    sure_votes,
+    votes_without_delta,
     worst,
 )
 from littlestone.audit.runs import AnyPlan
@@ -52,19 +50,26 @@ from littlestone.learners.experts import ExpertsPlan
 from littlestone.learners.plan import Plan, VoteGate
 from littlestone.privacy.accounting import Cost
 from littlestone.privacy.exponential import Scores
-from littlestone.privacy.gates import STAY, Decision, EveryCheck, HistSparse, MistakesGate, Selector
+from littlestone.privacy.gates import (
+    NO_CHANGE,
+    Decision,
+    EveryCheck,
+    HistSparse,
+    MistakesGate,
+    Selector,
+)
 from littlestone.privacy.histogram import StableHistogram
 from littlestone.privacy.noise import Noise
 from littlestone.privacy.sparse_vector import AboveThreshold, MistakesMonitor
 from littlestone.privacy.testing import ScriptedNoise
 
 KEYS = (A, B)
+# How many scales of threshold noise are enumerated.
 CUTOFF = 8
-"""How many scales of a lift are walked through."""
 LEAD, QUIET = 16, 8
-CROWD = 1000
+MANY_CANDIDATES = 1000
+# So many releases of a gate that releases at every check are enumerated.
 FEW = 3
-"""So many releases of a gate that releases at every check are enumerated."""
 Threshold = Callable[[Any, int], Any]
 
 
@@ -90,11 +95,6 @@ def gate_of_two(
         The threshold, as a function of (age, refusals).
     check_every
         The rounds from one check to the next.
-
-    Returns
-    -------
-    MistakesGate
-        The gate.
     """
     return MistakesGate(
         noise,
@@ -118,11 +118,6 @@ def small_experts(monitor: Fraction, selector: Fraction, rounds: int) -> Finding
         The selector's epsilon.
     rounds
         The number of rounds.
-
-    Returns
-    -------
-    Finding
-        The largest loss.
     """
     width = CUTOFF * math.ceil(1 / monitor)
     laws = {
@@ -142,8 +137,8 @@ def small_experts(monitor: Fraction, selector: Fraction, rounds: int) -> Finding
 def extremal_experts(monitor: Fraction, selector: Fraction, restarted: bool = True) -> Finding:
     """Enumerate a pair of streams that costs all that is claimed.
 
-    Quiet checks pin the threshold noise; the replaced round then fires the gate, and speaks for an
-    underdog, which is drawn.
+    Quiet checks pin the threshold noise; the replaced round then fires the gate, and is evidence
+    for the less likely rule, which is drawn.
 
     Parameters
     ----------
@@ -152,18 +147,13 @@ def extremal_experts(monitor: Fraction, selector: Fraction, restarted: bool = Tr
     selector
         The selector's epsilon.
     restarted
-        False is a fault: scores never forget, so that the round speaks at a second firing too.
-
-    Returns
-    -------
-    Finding
-        The loss.
+        False is a fault: scores are never cleared, so a second firing reads the round too.
     """
     fires = 1 if restarted else 2
     unit = math.ceil(1 / monitor)
     every = 12 * unit
     high = 30 * unit
-    only: EnumeratedTranscript = (*(STAY,) * QUIET, *(Decision(True, A) for _ in range(fires)))
+    only: EnumeratedTranscript = (*(NO_CHANGE,) * QUIET, *(Decision(True, A) for _ in range(fires)))
 
     def make(noise: Noise) -> MistakesGate[Scores]:
         return gate_of_two(
@@ -202,12 +192,12 @@ def exponential(epsilon: Fraction) -> Iterator[Finding]:
         if all(abs(x - y) <= 1 for x, y in zip(one, other, strict=True))
     )
     yield worst(FromLaw.name, f"{len(laws)} lists of 3 scores", claim, small)
-    lead = CROWD * math.ceil(1 / epsilon)
-    crowd = law([1, *[0] * lead]), law([0, *[1] * lead])
-    yield worst(FromLaw.name, f"one up, {lead:,} down", claim, [crowd])
+    lead = MANY_CANDIDATES * math.ceil(1 / epsilon)
+    many = law([1, *[0] * lead]), law([0, *[1] * lead])
+    yield worst(FromLaw.name, f"one up, {lead:,} down", claim, [many])
 
 
-def experts_findings(plan: ExpertsPlan) -> Iterator[Finding]:
+def _experts_findings(plan: ExpertsPlan) -> Iterator[Finding]:
     """Enumerate every mechanism of a plan of private experts."""
     monitor, selector = plan.epsilon_monitor, plan.epsilon_selector
     yield from mistakes_monitor(lambda noise: MistakesMonitor(noise, epsilon=monitor), monitor)
@@ -216,7 +206,7 @@ def experts_findings(plan: ExpertsPlan) -> Iterator[Finding]:
     yield extremal_experts(monitor, selector)
 
 
-def every_check_findings(plan: EveryRoundPlan) -> Iterator[Finding]:
+def _every_check_findings(plan: EveryRoundPlan) -> Iterator[Finding]:
     """Enumerate the histogram of one release, and a few releases of the gate that add up."""
     each = EveryCheck(
         ScriptedNoise({}),
@@ -240,11 +230,6 @@ def every_check(epsilon: Fraction, delta: Fraction, releases: int) -> Finding:
         What is claimed.
     releases
         How many releases there are.
-
-    Returns
-    -------
-    Finding
-        The largest loss.
     """
     first = EveryCheck(
         ScriptedNoise({}), epsilon=epsilon, delta=delta, releases=releases, published=OLD
@@ -267,11 +252,11 @@ def every_check(epsilon: Fraction, delta: Fraction, releases: int) -> Finding:
     return worst("every check", family, Cost(epsilon, delta), pairs)
 
 
+# The widest noise that is enumerated: beyond it, a larger epsilon is enumerated instead.
 WIDEST = 24
-"""The widest noise that is walked through: beyond it, a larger epsilon is enumerated instead."""
 
+# How many scales of threshold noise are enumerated where whole gates meet all small streams.
 SHORT = 12
-"""How many scales of a lift are walked through where whole gates meet all small streams."""
 
 MOST_FIRINGS = 6
 
@@ -305,11 +290,6 @@ def epochs_gate(
         The scale of its monitor's noise.
     selector
         Its selector.
-
-    Returns
-    -------
-    iterator of Finding
-        What was found.
     """
     name, unit = "epochs gate", math.ceil(scale)
     length = 3 if unit <= 2 else 2
@@ -319,14 +299,15 @@ def epochs_gate(
     }
     small = ((laws[one], laws[other]) for one in laws for other in neighbours(one))
     yield worst(name, f"{len(laws)} streams of {length} rounds", claim, small)
-    sure = sure_votes(selector)
+    enough = votes_without_delta(selector)
     lead = 100 * math.ceil(2 / selector.cost.epsilon)
     fired: EnumeratedTranscript = (Decision(True, A),)
-    ballots = {A: sure + 1, B: sure + lead}, {B: sure + lead + 1, A: sure}
+    ballots = {A: enough + 1, B: enough + lead}, {B: enough + lead + 1, A: enough}
+    # Firings that release nothing cost as much: they are compared as well.
     nones: EnumeratedTranscript = (Decision(True, None),) * 4
     pairs = [
-        _laws(make, (_showing(1, ballots[0]), _showing(0, ballots[1])), fired, 60 * unit),
-        _laws(make, (_showing(1, {}), _showing(0, {})), nones, 60 * unit),
+        _laws(make, (_constant(1, ballots[0]), _constant(0, ballots[1])), fired, 60 * unit),
+        _laws(make, (_constant(1, {}), _constant(0, {})), nones, 60 * unit),
     ]
     yield at_one(name, "one round fires it and wins", claim, pairs)
 
@@ -352,29 +333,28 @@ def votes_gate(
         The scales of its threshold noise and its query noise.
     selector
         Its selector.
-
-    Returns
-    -------
-    iterator of Finding
-        What was found.
     """
-    lift, query = (math.ceil(scale) for scale in scales)
+    threshold_width, query = (math.ceil(scale) for scale in scales)
     high = 14 * query
-    sure = sure_votes(selector)
-    held = max(28 * query, sure + 100 * math.ceil(2 / selector.cost.epsilon))
+    enough = votes_without_delta(selector)
+    held = max(28 * query, enough + 100 * math.ceil(2 / selector.cost.epsilon))
     trees = 10 * held
     threshold = trees - 2 - high
     won = (Decision(True, A if n % 2 == 0 else OLD) for n in range(releases))
     pairs: list[Laws] = []
     for firings in (tuple(won), (Decision(True, None),) * (releases + 5)):
-        only: EnumeratedTranscript = (*(STAY,) * 10, *firings)
-        under = sure if firings[0].key else 0
+        only: EnumeratedTranscript = (*(NO_CHANGE,) * 10, *firings)
+        under = enough if firings[0].key else 0
         worlds = _losing(held, under, 0), _losing(held, under, 1)
-        pairs.append(_laws(lambda n: make(n, trees, threshold), worlds, only, high + 20 * lift))
+        pairs.append(
+            _laws(lambda n: make(n, trees, threshold), worlds, only, high + 20 * threshold_width)
+        )
     yield at_one("votes gate", f"quiet checks, then {releases} underdogs", claim, pairs)
-    length = 3 if lift <= 2 else 2
+    length = 3 if threshold_width <= 2 else 2
     laws = {
-        rows: transcripts(lambda n: make(n, 2, 1), forest(fixed_rows(rows)), length, SHORT * lift)
+        rows: transcripts(
+            lambda n: make(n, 2, 1), forest(fixed_rows(rows)), length, SHORT * threshold_width
+        )
         for rows in streams(length)
     }
     small = ((laws[one], laws[other]) for one in laws for other in neighbours(one))
@@ -386,7 +366,7 @@ def _laws(make: Make, worlds: tuple[World, World], only: EnumeratedTranscript, w
     return one, other
 
 
-def _showing(mistakes: int, ballot: dict[bytes, int]) -> World:
+def _constant(mistakes: int, ballot: dict[bytes, int]) -> World:
     """Return a world with mistakes at the first check, none later, and always this ballot."""
     return lambda past: (0 if past else mistakes, ballot)
 
@@ -419,11 +399,6 @@ def enumerated(
         The plan.
     watch
         Called with each finding as it comes.
-
-    Returns
-    -------
-    Enumeration
-        What was found.
     """
     findings: list[Finding] = []
     notes, several = _enumerated(plan)
@@ -435,29 +410,30 @@ def enumerated(
 
 def _enumerated(plan: AnyPlan) -> tuple[list[str], Iterator[Finding]]:
     if isinstance(plan, ExpertsPlan):
-        factor, notes = narrowed(max(1 / plan.epsilon_monitor, 1 / plan.epsilon_selector))
+        factor, notes = _narrowed(max(1 / plan.epsilon_monitor, 1 / plan.epsilon_selector))
         larger = replace(
             plan, epsilon=plan.epsilon * factor, epsilon_monitor=plan.epsilon_monitor * factor
         )
-        return [*notes, "the gate enumerated with two rules"], experts_findings(larger)
+        return [*notes, "the gate enumerated with two rules"], _experts_findings(larger)
     if isinstance(plan, EveryRoundPlan):
         added = (
             f"{plan.horizon:,} releases that add up are not enumerated at this size: one was, at "
             f"what each may spend, and {min(FEW, plan.horizon)} that share the whole budget"
         )
-        return [added], every_check_findings(plan)
+        return [added], _every_check_findings(plan)
     small, notes = scaled_down(plan)
     return notes, _findings(small)
 
 
-def narrowed(widest: Fraction) -> tuple[int, list[str]]:
+def _narrowed(widest: Fraction) -> tuple[int, list[str]]:
     """Return the factor by which epsilon is raised so that noise can be enumerated, and a note."""
+    # The proof scales with epsilon, so a larger one tests the same code.
     factor = max(1, math.ceil(widest / WIDEST))
-    said = (
+    note = (
         f"noise of scale {math.ceil(widest):,} is not enumerated at this size: the same code was, "
         f"at {factor:,} times the plan's epsilon"
     )
-    return factor, [said] if factor > 1 else []
+    return factor, [note] if factor > 1 else []
 
 
 def scaled_down(plan: Plan) -> tuple[Plan, list[str]]:
@@ -468,6 +444,7 @@ def scaled_down(plan: Plan) -> tuple[Plan, list[str]]:
     >>> small.epsilon, small.thresholds
     (Fraction(8, 1), (1,))
     """
+    # Privacy is proved for every threshold and schedule: the smallest are enumerated fastest.
     small = replace(plan, thresholds=(1,), check_every=1, restart_every=None, tolerance=Fraction(0))
     thresholds = ", ".join(map(str, plan.thresholds))
     notes = [
@@ -480,11 +457,11 @@ def scaled_down(plan: Plan) -> tuple[Plan, list[str]]:
             f"{plan.releases} releases are not enumerated at this size: {MOST_FIRINGS} were, with "
             f"the same epsilon"
         )
-    factor, said = narrowed(max(_scales(small)))
+    factor, note = _narrowed(max(_scales(small)))
     small = replace(
         small, epsilon=plan.epsilon * factor, epsilon_monitor=plan.epsilon_monitor * factor
     )
-    notes += said
+    notes += note
     return small, notes
 
 
@@ -497,13 +474,13 @@ def _scales(plan: Plan) -> tuple[Fraction, ...]:
     monitor = _gate(plan, ScriptedNoise({}))._monitor
     if isinstance(monitor, AboveThreshold):
         return monitor._threshold_scale, monitor._query_scale, 2 / plan.epsilon_selector
-    return monitor._scale, 2 / plan.epsilon_selector
+    return monitor._query_scale, 2 / plan.epsilon_selector
 
 
 def _findings(plan: Plan) -> Iterator[Finding]:
     gate, scales = _gate(plan, ScriptedNoise({})), _scales(plan)
     chosen, claim = gate._selector, Cost(plan.epsilon, plan.delta)
-    selector = Enumerated(chosen, width=sure_votes(chosen) + 200 * math.ceil(scales[-1]))
+    selector = Enumerated(chosen, width=votes_without_delta(chosen) + 200 * math.ceil(scales[-1]))
 
     @cache
     def sized(trees: int, threshold: int) -> Plan:

@@ -1,13 +1,10 @@
-"""Compute the law of the exponential mechanism from its code, by bisection.
-
-Provide the smallest learners that can drive a gate: rows in, what each check reads out.
-
-Enumerate mechanisms on families of small neighbours, against their claims.
+"""Enumerate mechanisms on families of small neighbours, against their claims.
 
 Each function runs the code it is given (the real one, or a faulty twin) on all small neighbours and
 on the extremal families of docs/guarantee.md, which come close to the claim, so that too little
-noise cannot hide. Counts are in units of the noise, so any epsilon can be judged. Whole gates, and
-plans, are in `gates`.
+noise is noticed. Counts are in units of the noise, so any epsilon can be checked. The law of the
+exponential mechanism is found from its code by bisection. The smallest learners that can drive a
+gate are here too: rows in, what each check reads out. Whole gates, and plans, are in `gates`.
 """
 
 import math
@@ -41,8 +38,8 @@ from littlestone.privacy.histogram import StableHistogram
 from littlestone.privacy.noise import Address, Noise
 from littlestone.privacy.selection import UnknownDomainSelection
 
-Question = tuple[tuple[int, ...], Fraction]
-_laws: dict[Question, list[tuple[bytes, float]]] = {}
+LawKey = tuple[tuple[int, ...], Fraction]
+_laws: dict[LawKey, list[tuple[bytes, float]]] = {}
 
 
 class FixedPointNoise(Noise):
@@ -72,11 +69,6 @@ def law_of(gaps: list[int], sizes: list[int], rate: Fraction) -> list[float]:
         How many candidates each group has.
     rate
         What a unit of score adds to the logarithm of a weight.
-
-    Returns
-    -------
-    list of float
-        The probabilities.
     """
     ends = ends_of(gaps, sizes, rate)
     return [(end - start) / 2**64 for start, end in zip([0, *ends], ends, strict=False)]
@@ -93,17 +85,14 @@ def ends_of(gaps: list[int], sizes: list[int], rate: Fraction) -> list[int]:
         How many candidates each group has.
     rate
         What a unit of score adds to the logarithm of a weight.
-
-    Returns
-    -------
-    list of int
-        The ends.
     """
     ends = []
     for group in range(len(gaps)):
         low, high = 0, 2**64
         while low < high:
             middle = (low + high) // 2
+            # The groups are intervals of the first 64 bits, so their ends can be found by
+            # bisection.
             if _draw_group(gaps, sizes, rate, FixedPointNoise(middle), 0) <= group:
                 low = middle + 1
             else:
@@ -116,32 +105,32 @@ class FromLaw(ExponentialMechanism):
     """Select from the mechanism's law in one step of an enumeration."""
 
     def select(
-        self, scores: Scores, noise: Noise, release: int, leave_out: bytes | None = None
+        self, ballot: Scores, noise: Noise, release: int, leave_out: bytes | None = None
     ) -> bytes | None:
         if not isinstance(noise, BranchingNoise):
             raise TypeError("an enumerated mechanism is for enumeration: it protects no one")
         assert leave_out is None, "experts leave no rule out"
-        return noise.choose(self.law(scores))
+        return noise.choose(self.law(ballot))
 
     def law(self, scores: Scores) -> list[tuple[bytes, float]]:
         """Return the probability of each candidate."""
-        question = (tuple(map(int, scores)), self.rate)
-        if question not in _laws:
+        key = (tuple(map(int, scores)), self.rate)
+        if key not in _laws:
             levels, counts = np.unique(scores, return_counts=True)
             gaps = [int(levels[-1] - level) for level in levels[::-1]]
             masses = law_of(gaps, counts[::-1].tolist(), self.rate)
             chance = dict(zip(levels[::-1].tolist(), masses, strict=True))
             size = dict(zip(levels.tolist(), counts.tolist(), strict=True))
-            pairs = zip(self.candidates, question[0], strict=True)
-            _laws[question] = [(key, chance[n] / size[n]) for key, n in pairs]
-        return _laws[question]
+            pairs = zip(self.candidates, key[0], strict=True)
+            _laws[key] = [(name, chance[n] / size[n]) for name, n in pairs]
+        return _laws[key]
 
 
 OLD, A, B = b"o", b"a", b"b"
+# A row is the key it is evidence for; None is a null round.
 Row = bytes | None
-"""A row is the key it speaks for; None is a null round."""
+# The row of the next round, given the transcript so far.
 SmallStream = Callable[[EnumeratedTranscript], Row]
-"""The row of the next round, given the transcript so far."""
 
 
 def fixed_rows(rows: tuple[Row, ...]) -> SmallStream:
@@ -152,17 +141,14 @@ def fixed_rows(rows: tuple[Row, ...]) -> SmallStream:
 def reacting_rows(seed: int, replaced: int | None = None) -> SmallStream:
     """Return rows that depend on everything released before.
 
+    The rows are the same in both worlds but for the replaced round.
+
     Parameters
     ----------
     seed
         The seed of the rows.
     replaced
         The round that is replaced, if one is.
-
-    Returns
-    -------
-    RowReader
-        The rows, the same but for the replaced round.
     """
 
     def row(past: EnumeratedTranscript) -> Row:
@@ -189,14 +175,9 @@ def epochs(rows: SmallStream, restarted: bool = True) -> World:
     Parameters
     ----------
     rows
-        The rows. A row is a mistake unless it speaks for the published key.
+        The rows. A row is a mistake unless it is evidence for the published key.
     restarted
         False is a fault: the forest then keeps the rows of earlier epochs.
-
-    Returns
-    -------
-    World
-        What each check reads.
     """
 
     def world(past: EnumeratedTranscript) -> tuple[object, ...]:
@@ -221,11 +202,6 @@ def forest(rows: SmallStream, trees: int = 2) -> World:
         The rows.
     trees
         How many trees there are; they vote for OLD at first.
-
-    Returns
-    -------
-    World
-        What each check reads.
     """
 
     def world(past: EnumeratedTranscript) -> tuple[object, ...]:
@@ -237,17 +213,17 @@ def forest(rows: SmallStream, trees: int = 2) -> World:
     return world
 
 
-BelieveIn = Literal["nothing", "published", "rows"]
+PriorFrom = Literal["nothing", "published", "rows"]
 TWO = Fraction(2)
 
 
 def experts(
     rows: SmallStream,
     restarted: bool = True,
-    believe: BelieveIn = "nothing",
+    prior_from: PriorFrom = "nothing",
     epsilon: Fraction = TWO,
 ) -> World:
-    """Return two rules; a row speaks for one of them, and the other errs on it.
+    """Return two rules; a row is evidence for one of them, and the other errs on it.
 
     Parameters
     ----------
@@ -255,34 +231,29 @@ def experts(
         The rows.
     restarted
         False is a fault: scores then count all rounds, those of earlier epochs too.
-    believe
+    prior_from
         What the prior is made from: what was "published" costs nothing, the "rows" themselves are a
         fault.
     epsilon
         What a draw spends.
-
-    Returns
-    -------
-    World
-        What each check reads.
     """
 
     def world(past: EnumeratedTranscript) -> tuple[object, ...]:
         published, since = A, 0
-        belief = FixedSharePrior(2)
+        prior = FixedSharePrior(2)
         for number, decision in enumerate(past):
             assert isinstance(decision, Decision)
-            if believe == "published" and decision.key not in (None, published):
-                belief.drop(np.array([key == published for key in (A, B)]))
-            if believe == "rows" and rows(past[:number]) is not None:
-                belief.drop(np.array([key != rows(past[:number]) for key in (A, B)]))
+            if prior_from == "published" and decision.key not in (None, published):
+                prior.drop(np.array([key == published for key in (A, B)]))
+            if prior_from == "rows" and rows(past[:number]) is not None:
+                prior.drop(np.array([key != rows(past[:number]) for key in (A, B)]))
             published = decision.key or published
             since = number + 1 if decision.fired and restarted else since
-        shown: list[Row] = [rows(past[:n]) for n in range(since, len(past) + 1)]
-        mistakes = [sum(row not in (key, None) for row in shown) for key in (A, B)]
+        rounds: list[Row] = [rows(past[:n]) for n in range(since, len(past) + 1)]
+        mistakes = [sum(row not in (key, None) for row in rounds) for key in (A, B)]
         row = rows(past)
         wrong = int(row is not None and row != published)
-        return wrong, tuple((-np.array(mistakes) - belief.penalties(epsilon / 2)).tolist())
+        return wrong, tuple((-np.array(mistakes) - prior.penalties(epsilon / 2)).tolist())
 
     return world
 
@@ -293,11 +264,11 @@ Outcome = TypeVar("Outcome")
 Pair: TypeAlias = tuple[Mapping[Outcome, float], Mapping[Outcome, float]]
 Laws: TypeAlias = Pair[EnumeratedTranscript]
 
+# How many scales of threshold noise are enumerated on small families: e^-18 is left out.
 NEGLIGIBLE_MASS = 18
-"""How many scales of a lift are walked through on small families: e^-18 is left out."""
 
+# What floats may add to a computed loss: a share of the claim, and to a delta an amount.
 ROUNDING = 1e-6, 1e-13
-"""What floats may add to a computed loss: a share of the claim, and to a delta an amount."""
 
 
 @dataclass(frozen=True)
@@ -354,11 +325,6 @@ def worst(mechanism: str, family: str, claim: Cost, pairs: Iterable[Pair[Outcome
         What is claimed.
     pairs
         The laws of neighbours.
-
-    Returns
-    -------
-    Finding
-        The largest loss.
     """
     epsilon = delta = 0.0
     for one, other in pairs:
@@ -380,12 +346,8 @@ def at_one(mechanism: str, family: str, claim: Cost, laws: Iterable[Laws]) -> Fi
         What is claimed; its epsilon is used.
     laws
         The probabilities of one transcript in two worlds, for each pair.
-
-    Returns
-    -------
-    Finding
-        The largest loss.
     """
+    # A pair that neither world can produce compares nothing.
     losses = [largest_loss(*pair) for pair in laws if pair[0] or pair[1]]
     return Finding(mechanism, family, Cost(claim.epsilon), max(losses, default=0.0), 0.0)
 
@@ -401,16 +363,11 @@ def mistakes_monitor(make: Make, epsilon: Fraction, cap: int = 1) -> Iterator[Fi
         What it claims to cost.
     cap
         The rounds of one user.
-
-    Returns
-    -------
-    iterator of Finding
-        What was found.
     """
     name, claim, unit = "mistakes monitor", Cost(epsilon), math.ceil(cap / epsilon)
     length = 5 if unit == 1 else 3
     laws = {
-        counts: transcripts(make, counting(counts, [1] * length), length, NEGLIGIBLE_MASS * unit)
+        counts: transcripts(make, _counting(counts, [1] * length), length, NEGLIGIBLE_MASS * unit)
         for counts in product((0, 1), repeat=length)
     }
     small = (
@@ -419,6 +376,7 @@ def mistakes_monitor(make: Make, epsilon: Fraction, cap: int = 1) -> Iterator[Fi
         if sum(x != y for x, y in zip(one, other, strict=True)) <= cap
     )
     yield worst(name, f"{len(laws)} streams of {length} checks", claim, small)
+    # In units of the noise: high enough that a "no" is unlikely, far enough that a firing is.
     high, far = 12 * unit, 40 * unit
     quiet = (False,) * 12
     extremal: list[tuple[EnumeratedTranscript, list[int], list[int], int]] = [
@@ -458,18 +416,14 @@ def sparse_vector(
         How often it may fire.
     scales
         The scales of its threshold noise and its query noise.
-
-    Returns
-    -------
-    iterator of Finding
-        What was found.
     """
     name, claim = "sparse vector", Cost(epsilon)
-    lift, query = (math.ceil(scale) for scale in scales)
-    length = 3 if lift <= 2 else 2
+    threshold_width, query = (math.ceil(scale) for scale in scales)
+    length = 3 if threshold_width <= 2 else 2
     worlds = list(product((0, 1, 2), repeat=length))
     laws = {
-        w: transcripts(make, counting(w, [1] * 3), length, NEGLIGIBLE_MASS * lift) for w in worlds
+        w: transcripts(make, _counting(w, [1] * 3), length, NEGLIGIBLE_MASS * threshold_width)
+        for w in worlds
     }
     small = (
         (laws[one], laws[other])
@@ -482,9 +436,9 @@ def sparse_vector(
     one, other = (
         transcripts(
             make,
-            counting([-high - s if fired else high + s for fired in only], [0] * len(only)),
+            _counting([-high - s if fired else high + s for fired in only], [0] * len(only)),
             len(only),
-            high + 20 * lift,
+            high + 20 * threshold_width,
             only,
         )
         for s in (0, 1)
@@ -501,59 +455,43 @@ def selection(selector: Selector[Votes], claim: Cost) -> Iterator[Finding]:
         The selector.
     claim
         What it claims to cost.
-
-    Returns
-    -------
-    iterator of Finding
-        What was found.
     """
     unit = math.ceil(2 / claim.epsilon)
     lead = 100 * unit
-    sure = sure_votes(selector)
-    laws = _Laws(Enumerated(selector, width=sure + 2 * lead))
+    enough = votes_without_delta(selector)
+    laws = _Laws(Enumerated(selector, width=enough + 2 * lead))
     counts = list(product(range(4), repeat=2))
     ballots = [({A: a, B: b}, {A: c, B: d}) for a, b in counts for c, d in counts
                if abs(a - c) <= 1 and abs(b - d) <= 1 and abs(a + b - c - d) <= 1]  # fmt: skip
+    # A key with zero votes must be the same as a key that is not there.
     gone: list[tuple[dict[bytes, int], dict[bytes, int]]] = [({A: 0, B: 0}, {})]
     small = (laws.pair(one, other) for one, other in [*ballots, *gone])
     yield worst(selector.name, "2 keys, up to 3 votes", claim, small)
     steps = sorted({-1, 0, 1, *(unit * n for n in (1, 2, 3, 5, 8, 12, 18, 24, 30))})
     leads = [
         ({A: n + 1, B: n + step}, {B: n + step + 1, A: n})
-        for n in (1, sure)
+        for n in (1, enough)
         for step in steps
         if n + step >= 1
     ]
     yield worst(
         selector.name, f"leads up to {30 * unit}", claim, (laws.pair(*pair) for pair in leads)
     )
-    under = laws.pair({A: sure + 1, B: sure + lead}, {B: sure + lead + 1, A: sure})
+    under = laws.pair({A: enough + 1, B: enough + lead}, {B: enough + lead + 1, A: enough})
     only_a: list[Laws] = [({("a",): under[0][A]}, {("a",): under[1][A]})]
     yield at_one(selector.name, f"an underdog wins by {lead}", claim, only_a)
 
 
-def sure_votes(selector: object) -> int:
-    """Return so many votes that delta plays no part any more."""
+def votes_without_delta(selector: object) -> int:
+    """Return a number of votes at which delta plays no part."""
     if isinstance(selector, UnknownDomainSelection):
-        return len(selector.curve.keep)
+        # From here on a drawn key is accepted for certain.
+        return len(selector.curve.accept)
     return selector.threshold if isinstance(selector, StableHistogram) else 1
 
 
-def counting(counts: Sequence[int], thresholds: Sequence[int]) -> World:
-    """Return a world that gives a monitor these counts, at these thresholds.
-
-    Parameters
-    ----------
-    counts
-        What each check reads.
-    thresholds
-        The threshold of each check.
-
-    Returns
-    -------
-    World
-        The world.
-    """
+def _counting(counts: Sequence[int], thresholds: Sequence[int]) -> World:
+    """Return a world that gives a monitor these counts, at these thresholds."""
     return lambda past: (counts[len(past)], thresholds[len(past)])
 
 
@@ -568,7 +506,7 @@ def _shifted(
 ) -> Laws:
     """Return the probability of one transcript, without and with a shift at one check."""
     other = [n + shift * (at == place) for at, n in enumerate(counts)]
-    worlds = counting(counts, thresholds), counting(other, thresholds)
+    worlds = _counting(counts, thresholds), _counting(other, thresholds)
     one, two = (transcripts(make, world, len(only), width, only) for world in worlds)
     return one, two
 

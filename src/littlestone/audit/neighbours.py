@@ -2,15 +2,14 @@
 
 One replaced round moves the monitor's count by one and one vote by one. The worlds differ most
 where both are at their thresholds: the count just reaches its threshold at a check, and the votes
-are so many that the leader is named about as often as not. So a stream is played against a forest
-with the same random bits: one mistake again and again up to those votes, then mistakes that leave
-the votes alone.
+are so many that the leader is released about as often as not. So a stream is played against a
+forest with the same random bits: one mistake again and again up to those votes, then mistakes that
+do not change the votes.
 
-Make neighbouring streams for private experts, and for releases at every round.
-
-Experts: two kinds of rows that the first rule gets wrong, mixed so that the rules which are right
-on the replaced one are drawn with a probability that a flipped label moves most. The laws of the
-draw and of one check at the threshold are known (Theorems 3 and 6), so the mix is computed.
+For private experts, two kinds of rows that the first rule gets wrong are mixed so that the rules
+which are right on the replaced one are drawn with a probability that a flipped label moves most.
+The laws of the draw and of one check at the threshold are known (Theorems 3 and 6), so the mix is
+computed.
 """
 
 import math
@@ -38,13 +37,15 @@ from littlestone.learners.scores import MistakeCounts, mistake_counts
 from littlestone.learners.tuning import Schedule
 from littlestone.privacy.parameters import BadParameter
 
+# How many different mistaken examples are tried.
 KINDS = 16
-"""So many different surprises are tried."""
 LONGEST_STREAM = 2000
 
 
 def for_forests(cls: HypothesisClass, plan: Plan, seed: int) -> list[Neighbours]:
     """Return neighbours for DPSOA.
+
+    Votes at the threshold of twice the epsilon, at that of the epsilon, and a vote alone.
 
     Parameters
     ----------
@@ -54,11 +55,6 @@ def for_forests(cls: HypothesisClass, plan: Plan, seed: int) -> list[Neighbours]
         The plan.
     seed
         The seed of the forest.
-
-    Returns
-    -------
-    list of Neighbours
-        With votes at the threshold of twice the epsilon, at that of the epsilon, and a vote alone.
 
     Raises
     ------
@@ -71,20 +67,20 @@ def for_forests(cls: HypothesisClass, plan: Plan, seed: int) -> list[Neighbours]
     >>> plan = Plan.practical(Points(), epsilon=8, delta=1e-6, horizon=100)
     >>> for pair in for_forests(Points(), plan, seed=0):
     ...     print(pair.what, len(pair.one))
-    the label of round 1 is turned round: one of 2 votes 7
-    the label of round 1 is turned round: one of 4 votes 7
-    the label of round 1 is turned round: a vote that stands alone 7
+    the label of round 1 is flipped: one of 2 votes 7
+    the label of round 1 is flipped: one of 4 votes 7
+    the label of round 1 is flipped: a single vote 7
     """
-    surprises = list(islice(mistaken_examples(cls, first_rule(cls)), KINDS))
-    if not surprises:
+    mistaken = list(islice(_mistaken_examples(cls, _first_rule(cls)), KINDS))
+    if not mistaken:
         raise BadParameter(f"{cls!r} has no example that its first rule gets wrong")
-    rims = dict.fromkeys([critical_votes(plan, times=2), critical_votes(plan), 1])
-    reached = (votes for votes in rims if votes <= plan.trees)
-    streams = {votes: _Played(cls, plan, seed, surprises, votes).stream() for votes in reached}
+    counts = dict.fromkeys([critical_votes(plan, times=2), critical_votes(plan), 1])
+    reached = (votes for votes in counts if votes <= plan.trees)
+    streams = {votes: _Played(cls, plan, seed, mistaken, votes).stream() for votes in reached}
     pairs = [
-        Neighbours(_what(at, votes), stream, flip_label(stream, at), plan.check_every)
+        Neighbours(_what(at, votes), stream, _flip_label(stream, at), plan.check_every)
         for votes, stream in streams.items()
-        if (at := _telling(cls, plan, seed, stream)) is not None
+        if (at := _deciding_round(cls, plan, seed, stream)) is not None
     ]
     if not pairs:
         raise BadParameter("no stream was found on which one round moves a vote of this plan")
@@ -92,25 +88,12 @@ def for_forests(cls: HypothesisClass, plan: Plan, seed: int) -> list[Neighbours]
 
 
 def _what(at: int, votes: int) -> str:
-    alone = "a vote that stands alone" if votes == 1 else f"one of {votes} votes"
-    return f"the label of round {at + 1:,} is turned round: {alone}"
+    alone = "a single vote" if votes == 1 else f"one of {votes} votes"
+    return f"the label of round {at + 1:,} is flipped: {alone}"
 
 
-def flip_label(stream: Sequence[Row], at: int) -> tuple[Row, ...]:
-    """Return the stream with one label flipped.
-
-    Parameters
-    ----------
-    stream
-        The rows.
-    at
-        The index of the row.
-
-    Returns
-    -------
-    tuple
-        The rows.
-    """
+def _flip_label(stream: Sequence[Row], at: int) -> tuple[Row, ...]:
+    """Return the stream with one label flipped."""
     x, y = stream[at]
     return (*stream[:at], (x, not y), *stream[at + 1 :])
 
@@ -119,17 +102,18 @@ class _Played:
     """Play a stream against the forest of a plan, which never fires here, and the first rule."""
 
     def __init__(
-        self, cls: HypothesisClass, plan: Plan, seed: int, surprises: Sequence[Row], votes: int
+        self, cls: HypothesisClass, plan: Plan, seed: int, mistaken: Sequence[Row], votes: int
     ) -> None:
-        self.rule, self.plan, self.votes = first_rule(cls), plan, votes
-        self.forest = initial_forest(cls, plan, seed)
-        self.surprises = surprises
+        self.rule, self.plan, self.votes = _first_rule(cls), plan, votes
+        self.forest = _initial_forest(cls, plan, seed)
+        self.mistaken = mistaken
         self.rows: list[Row] = []
         self.mistakes = 0
 
     def stream(self) -> tuple[Row, ...]:
         """Return rows up to the check at which the threshold is reached."""
         every = self.plan.check_every
+        # A threshold that is never reached must not make an endless stream.
         longest = min(self.plan.horizon, max(LONGEST_STREAM, every))
         while len(self.rows) < longest and (len(self.rows) % every or not self._there()):
             self._play(NULL if self._there() else self._next())
@@ -146,13 +130,13 @@ class _Played:
         return bool(self.mistakes >= allowed(age, 0))
 
     def _next(self) -> Row:
-        """Return the leading mistake up to the votes wanted, then one that leaves them alone.
+        """Return the leading mistake up to the votes to reach, then one that does not change them.
 
-        The latter makes no rival strong and gives nothing back to the first rule.
+        The latter strengthens no other rule and gives nothing back to the first rule.
         """
         if sum(n for rule, n in self.forest.votes.items() if self._leads(rule)) < self.votes:
-            return self.surprises[0]
-        moves = [(row, self._move(row)) for row in self.surprises]
+            return self.mistaken[0]
+        moves = [(row, self._move(row)) for row in self.mistaken]
         harmless = [
             (row, before, after)
             for row, (before, after) in moves
@@ -162,125 +146,76 @@ class _Played:
 
     def _leads(self, rule: Hypothesis | None) -> bool:
         """Return whether a rule gets the leading mistake right."""
-        x, y = self.surprises[0]
+        x, y = self.mistaken[0]
         return rule is not None and rule(x) == y
 
     def _harm(self, before: Hypothesis | None, after: Hypothesis | None) -> tuple[bool, int]:
-        rival = after is not None and after not in (before, self.rule)
-        return after == self.rule, self.forest.votes.get(after, 0) + 1 if rival and after else 0
+        competes = after is not None and after not in (before, self.rule)
+        return after == self.rule, self.forest.votes.get(after, 0) + 1 if competes and after else 0
 
     def _move(self, row: Row) -> tuple[Hypothesis | None, Hypothesis | None]:
         """Return the vote of the tree that the next round reaches, before and after this row."""
         forest, (x, y) = self.forest, row
         number, leaf = (
-            int(places[0]) for places in forest.routed(user_routes(self.plan, [len(self.rows)]))
+            int(places[0]) for places in forest.routed(_user_routes(self.plan, [len(self.rows)]))
         )
         tree = forest.trees[number]
         vertex = int(tree.owner[leaf])
         held = tree.pertinent[vertex].rule
         if held is None or held(x) == y:
             return tree.vote, tree.vote
-        kept = deepcopy(tree)
-        forest._surprised(number, vertex, x, bool(y))
+        saved = deepcopy(tree)
+        # Tried on the tree itself, then undone: the forest has no other way to ask.
+        forest._update_vertex(number, vertex, x, bool(y))
         after = forest.trees[number].vote
-        forest.trees[number] = kept
-        return kept.vote, after
+        forest.trees[number] = saved
+        return saved.vote, after
 
     def _play(self, row: Row) -> None:
-        learn_rounds(self.forest, self.plan, [row], len(self.rows))
+        _learn_rounds(self.forest, self.plan, [row], len(self.rows))
         self.rows.append(row)
         self.mistakes += row != NULL
 
 
-def initial_forest(cls: HypothesisClass, plan: Plan, seed: int) -> Forest:
-    """Return the forest of a plan, at its beginning.
-
-    Parameters
-    ----------
-    cls
-        The class.
-    plan
-        The plan.
-    seed
-        The seed of the forest.
-
-    Returns
-    -------
-    Forest
-        The forest.
-    """
+def _initial_forest(cls: HypothesisClass, plan: Plan, seed: int) -> Forest:
+    """Return the forest of a plan, at its beginning."""
     return Forest(cls, plan.shapes, seed, root=plan.root, replant=plan.replant)
 
 
-def learn_rounds(forest: Forest, plan: Plan, rows: Sequence[Row], start: int = 0) -> None:
-    """Have a forest learn rounds, each of a user of its own; null rounds are passed over.
-
-    Parameters
-    ----------
-    forest
-        The forest.
-    plan
-        Its plan.
-    rows
-        The rounds.
-    start
-        The number of the first.
-    """
-    told = [(number, x, y) for number, (x, y) in enumerate(rows, start) if y is not None]
-    if told:
-        numbers, xs, ys = map(list, zip(*told, strict=True))
-        forest.learn(as_batch(xs), np.array(ys), user_routes(plan, numbers))
+def _learn_rounds(forest: Forest, plan: Plan, rows: Sequence[Row], start: int = 0) -> None:
+    """Make a forest learn rounds, each of a user of its own, without the null rounds."""
+    labelled = [(number, x, y) for number, (x, y) in enumerate(rows, start) if y is not None]
+    if labelled:
+        numbers, xs, ys = map(list, zip(*labelled, strict=True))
+        forest.learn(as_batch(xs), np.array(ys), _user_routes(plan, numbers))
 
 
-def user_routes(plan: Plan, numbers: list[int]) -> Routes:
-    """Return what routes rounds to their trees.
-
-    Parameters
-    ----------
-    plan
-        The plan.
-    numbers
-        The numbers of the rounds.
-
-    Returns
-    -------
-    array
-        One route a round.
-    """
+def _user_routes(plan: Plan, numbers: list[int]) -> Routes:
+    """Return what routes rounds to their trees."""
     if plan.unit == "user":
         return user_numbers(numbers, len(numbers))
     return np.array(numbers)
 
 
-def _telling(cls: HypothesisClass, plan: Plan, seed: int, stream: Sequence[Row]) -> int | None:
+def _deciding_round(
+    cls: HypothesisClass, plan: Plan, seed: int, stream: Sequence[Row]
+) -> int | None:
     """Return the first round whose flipped label leaves the leader with a vote less at the end."""
     x, y = next(row for row in stream if row != NULL)
 
     def held(rows: Sequence[Row]) -> int:
-        forest = initial_forest(cls, plan, seed)
-        learn_rounds(forest, plan, rows)
+        forest = _initial_forest(cls, plan, seed)
+        _learn_rounds(forest, plan, rows)
         return sum(votes for rule, votes in forest.votes.items() if rule(x) == y)
 
+    # A flipped label may leave the votes alone: then the pair would show nothing.
     whole = held(stream)
     places = (at for at, row in enumerate(stream) if row == (x, y))
-    return next((at for at in places if held(flip_label(stream, at)) < whole), None)
+    return next((at for at in places if held(_flip_label(stream, at)) < whole), None)
 
 
-def mistaken_examples(cls: HypothesisClass, rule: Hypothesis) -> Iterator[Row]:
-    """Yield examples that the first rule gets wrong and another rule right.
-
-    Parameters
-    ----------
-    cls
-        The class.
-    rule
-        Its first rule.
-
-    Returns
-    -------
-    iterator of Row
-        The examples.
-    """
+def _mistaken_examples(cls: HypothesisClass, rule: Hypothesis) -> Iterator[Row]:
+    """Yield examples that the first rule gets wrong and another rule right."""
     points = list(cls.finite_core()[1])
     for _ in range(KINDS):
         for x in points:
@@ -290,6 +225,7 @@ def mistaken_examples(cls: HypothesisClass, rule: Hypothesis) -> Iterator[Row]:
                 continue
             if cls.hypothesis(learned) is not None:
                 yield x, not rule(x)
+        # The core has few points: vary them, so that mistakes of several kinds are tried.
         points = [_next(x) for x in points]
 
 
@@ -312,11 +248,6 @@ def with_a_null_round(rule: Hypothesis, rows: Sequence[Row], every: int = 1) -> 
     every
         The rounds from one check to the next.
 
-    Returns
-    -------
-    Neighbours
-        The pair.
-
     Raises
     ------
     BadParameter
@@ -325,12 +256,14 @@ def with_a_null_round(rule: Hypothesis, rows: Sequence[Row], every: int = 1) -> 
     wrong = (n for n, (x, y) in enumerate(rows) if y is not None and rule(x) != y)
     at = next(wrong, None)
     if at is None:
-        raise BadParameter("the first rule is right on every row: there is nothing to tell apart")
+        raise BadParameter(
+            "the first rule is right on every row: the two streams would be the same to it"
+        )
     other = (*rows[:at], NULL, *rows[at + 1 :])
     return Neighbours(f"row {at + 1:,} is a null round", tuple(rows), other, every)
 
 
-def first_rule(cls: HypothesisClass) -> Hypothesis:
+def _first_rule(cls: HypothesisClass) -> Hypothesis:
     """Return the rule before any example."""
     rule = cls.hypothesis(cls.start())
     if rule is None:
@@ -339,12 +272,12 @@ def first_rule(cls: HypothesisClass) -> Hypothesis:
 
 
 MOST_DOMAIN_POINTS = 12
+# How much of the other rows is like the replaced one.
 SHARES = (1.0, 0.75, 0.5, 0.25, 0.0)
-"""How much of the other rows is like the replaced one."""
 LONGEST_SCORED = 400
 
 
-class Mix(NamedTuple):
+class _Mix(NamedTuple):
     """Hold a stream whose first row is the replaced one, and how well it separates two worlds."""
 
     merit: float
@@ -363,17 +296,12 @@ def for_experts(cls: HypothesisClass, plan: ExpertsPlan, seed: int) -> list[Neig
     seed
         The seed of the first rule.
 
-    Returns
-    -------
-    list of Neighbours
-        One pair.
-
     Examples
     --------
     >>> from littlestone.classes.thresholds import Thresholds
     >>> plan = ExpertsPlan.practical(Thresholds(1, 7), epsilon=1, horizon=100)
     >>> [(pair.what, len(pair.one)) for pair in for_experts(Thresholds(1, 7), plan, seed=0)]
-    [('the label of round 1 is turned round', 16)]
+    [('the label of round 1 is flipped', 16)]
     """
     rule = LEARNERS["experts"].make(cls, plan, seed=seed).hypothesis
     points = list(cls.finite_core()[1])
@@ -382,26 +310,28 @@ def for_experts(cls: HypothesisClass, plan: ExpertsPlan, seed: int) -> list[Neig
     if not rows:
         raise BadParameter(f"{cls!r} has no example that its first rule gets wrong")
     best = max(_mixes(mistake_counts(cls), plan, rows), key=lambda mix: mix.merit)
+    # Null rounds up to the next check: nothing is published in between.
     pad = (NULL,) * (-len(best.stream) % plan.check_every)
     stream = (*best.stream, *pad)[: plan.horizon]
-    what = "the label of round 1 is turned round"
-    return [Neighbours(what, stream, flip_label(stream, 0), plan.check_every)]
+    what = "the label of round 1 is flipped"
+    return [Neighbours(what, stream, _flip_label(stream, 0), plan.check_every)]
 
 
-def _mixes(memory: MistakeCounts, plan: ExpertsPlan, rows: Sequence[Row]) -> Iterator[Mix]:
+def _mixes(counted: MistakeCounts, plan: ExpertsPlan, rows: Sequence[Row]) -> Iterator[_Mix]:
     count = _mistakes(plan)
     claimed, rate = float(plan.epsilon), float(plan.epsilon_selector)
+    # The chances of a firing at the threshold, with and without the round, at twice the epsilon.
     fires = 1 / (1 + math.exp(-2 * float(plan.epsilon_monitor)))
     holds = 1 - fires
     for row, other, share in product(rows, rows, SHARES):
         alike = round(share * (count - 1))
         stream = (row, *(row,) * alike, *(other,) * (count - 1 - alike))
-        right = _mistakes_of(memory, [row]) == 0
+        right = _mistakes_of(counted, [row]) == 0
         p, q = (
-            _drawn(_mistakes_of(memory, world), rate, right)
-            for world in (stream, flip_label(stream, 0))
+            _drawn(_mistakes_of(counted, world), rate, right)
+            for world in (stream, _flip_label(stream, 0))
         )
-        yield Mix(separation(fires * p, holds * q, claimed), stream)
+        yield _Mix(separation(fires * p, holds * q, claimed), stream)
 
 
 def _mistakes(plan: ExpertsPlan) -> int:
@@ -413,15 +343,16 @@ def _mistakes(plan: ExpertsPlan) -> int:
     return count
 
 
-def _mistakes_of(memory: MistakeCounts, rows: Sequence[Row]) -> npt.NDArray[np.int64]:
+def _mistakes_of(counted: MistakeCounts, rows: Sequence[Row]) -> npt.NDArray[np.int64]:
     xs, ys = map(list, zip(*rows, strict=True))
-    memory.restart(memory.rule(0))
-    memory.learn(as_batch(xs), np.array(ys), np.arange(len(rows)))
-    return memory.mistakes.copy()
+    counted.restart(counted.rule(0))
+    counted.learn(as_batch(xs), np.array(ys), np.arange(len(rows)))
+    return counted.mistakes.copy()
 
 
 def _drawn(mistakes: npt.NDArray[np.int64], rate: float, right: npt.NDArray[np.bool_]) -> float:
     """Return the probability that a rule that is `right` is drawn, at twice the epsilon."""
+    # Twice the epsilon: the pair is chosen to reveal a learner that overspends.
     weights = np.exp(-rate * (mistakes - mistakes.min()))
     return float(weights[right].sum() / weights.sum())
 
@@ -435,16 +366,11 @@ def for_every_round(cls: HypothesisClass, plan: EveryRoundPlan) -> list[Neighbou
         The class.
     plan
         The plan.
-
-    Returns
-    -------
-    list of Neighbours
-        One pair.
     """
-    surprise = next(iter(mistaken_examples(cls, first_rule(cls))), None)
-    if surprise is None:
+    mistake_row = next(iter(_mistaken_examples(cls, _first_rule(cls))), None)
+    if mistake_row is None:
         raise BadParameter(f"{cls!r} has no example that its first rule gets wrong")
     length = min(plan.horizon, LONGEST_SCORED)
     count = max(1, min(length, round(plan.trees * math.log(2))))
-    stream = (surprise,) * count + (NULL,) * (length - count)
-    return [Neighbours("the label of round 1 is turned round", stream, flip_label(stream, 0))]
+    stream = (mistake_row,) * count + (NULL,) * (length - count)
+    return [Neighbours("the label of round 1 is flipped", stream, _flip_label(stream, 0))]

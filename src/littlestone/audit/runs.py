@@ -1,11 +1,9 @@
 """Run a learner many times on two neighbouring streams, and record what was published.
 
-Only what is public is looked at: when the gate fired, and which rule stood then.
-
-Register the learners that can be audited, by name, each with its plan.
-
-A subject makes learners with fresh secret noise and the random bits of `seed`. These are not
-secret: the guarantee holds for each value of them, so both worlds and all runs have the same ones.
+Only what is public is recorded: when the gate fired, and which rule was published then. Learners
+that can be audited are registered by name, each with its plan. An `AuditTarget` makes learners with
+fresh secret noise and the random bits of `seed`. These are not secret: the guarantee holds for each
+value of them, so both worlds and all runs have the same ones.
 """
 
 import math
@@ -31,11 +29,11 @@ from littlestone.learners.vote_model import Selection
 from littlestone.privacy.accounting import Cost
 from littlestone.privacy.parameters import BadParameter
 
+# An example and its label; without a label it is a null round.
 Row: TypeAlias = tuple[object, bool | None]
-"""An example and its label; without a label it is a null round."""
 NULL: Row = (None, None)
+# Runs that a worker makes before it reports.
 PART = 25
-"""Runs that a worker makes before it reports."""
 
 
 class AuditedLearner(Protocol):
@@ -47,9 +45,9 @@ class AuditedLearner(Protocol):
     def learn_one(self, x: Any, y: Any) -> None: ...
 
 
+# Makes a learner, with its own secret noise. It is sent to other processes: a function of a module,
+# or a frozen value with `__call__`.
 Make: TypeAlias = Callable[[], AuditedLearner]
-"""Makes a learner, with its own secret noise. It is sent to other processes: a function of a
-module, or a frozen value with `__call__`."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +72,7 @@ class Neighbours:
     every: int = 1
 
     def __post_init__(self) -> None:
+        # The guarantee compares streams that differ in exactly one round.
         changed = sum(a != b for a, b in zip(self.one, self.other, strict=False))
         if len(self.one) != len(self.other) or changed != 1:
             raise BadParameter("neighbours are streams of one length that differ in one round")
@@ -96,7 +95,7 @@ class FiringRecord(NamedTuple):
     rule
         The rule it published; None: no new one.
     answer
-        What the rule that stands then says of the replaced example.
+        The label that the rule published then gives to the replaced example.
     """
 
     round: int
@@ -104,8 +103,8 @@ class FiringRecord(NamedTuple):
     answer: bool
 
 
+# All that one run made public.
 Seen: TypeAlias = tuple[FiringRecord, ...]
-"""All that one run made public."""
 
 
 def in_both_worlds(
@@ -125,13 +124,9 @@ def in_both_worlds(
         How many processes run.
     watch
         Called with the number of runs made so far.
-
-    Returns
-    -------
-    tuple of list
-        What each run published, by world.
     """
     found: tuple[list[Seen], list[Seen]] = ([], [])
+    # "spawn", because a forked worker would share the noise that was drawn ahead.
     with ProcessPoolExecutor(workers or os.cpu_count(), get_context("spawn")) as pool:
         jobs = [
             (world, pool.submit(_several, make, rows, pair, min(PART, runs - at)))
@@ -161,17 +156,13 @@ def published(learner: AuditedLearner, rows: Sequence[Row], pair: Neighbours) ->
         The rows.
     pair
         The pair that they are of.
-
-    Returns
-    -------
-    tuple of Firing
-        All that was made public.
     """
     firings: list[FiringRecord] = []
     uses, releases = _uses(learner), len(learner.releases)
     for at in range(0, len(rows), pair.every):
         part = rows[at : at + pair.every]
-        _show(learner, part, at)
+        _learn(learner, part, at)
+        # A firing shows in the ledger, also where it published nothing.
         if _uses(learner) > uses:
             rule = learner.releases[-1].rule
             new = str(rule) if len(learner.releases) > releases else None
@@ -180,13 +171,14 @@ def published(learner: AuditedLearner, rows: Sequence[Row], pair: Neighbours) ->
     return tuple(firings)
 
 
-def _show(learner: Any, rows: Sequence[Row], start: int) -> None:
-    """Have a learner learn some rounds.
+def _learn(learner: Any, rows: Sequence[Row], start: int) -> None:
+    """Make a learner learn some rounds.
 
     Per user, each round has a user of its own: its number. A learner without null rounds is not
     given any.
     """
     per_user = getattr(getattr(learner, "plan", None), "unit", "event") == "user"
+    # Null rounds must keep their number, or the two streams would not be aligned.
     if hasattr(learner, "skip_one"):
         xs, ys = map(list, zip(*rows, strict=True))
         users = {"users": list(range(start, start + len(rows)))} if per_user else {}
@@ -203,8 +195,8 @@ def _uses(learner: AuditedLearner) -> int:
 
 
 AnyPlan: TypeAlias = Plan | ExpertsPlan | EveryRoundPlan
+# Trees, and rounds, for each vote in a small plan: rounds then reach enough different trees.
 TREES_A_VOTE = 2
-"""Trees, and rounds, for each vote in a small plan: coins then reach enough different trees."""
 
 
 @dataclass(frozen=True)
@@ -263,23 +255,20 @@ def twice(plan: AnyPlan) -> AnyPlan:
 def critical_votes(plan: Plan, times: int = 1) -> int:
     """Return the votes at which one more or less is seen best.
 
+    With so many votes a leader is released about as often as not.
+
     Parameters
     ----------
     plan
         The plan.
     times
         The selector spends so many times its epsilon, and half of that is claimed.
-
-    Returns
-    -------
-    int
-        The votes: a leader is then named about as often as not.
     """
     epsilon, delta = times * float(plan.epsilon_selector), float(plan.delta_selector)
     selection = Selection(SELECTORS[plan.selector], epsilon, delta)
     votes = range(1, selection.votes_for(0.95) + 1)
-    named = selection.named(np.arange(0.0, len(votes) + 1)).tolist()
-    return max(votes, key=lambda n: separation(named[n], named[n - 1], epsilon / 2))
+    released = selection.named(np.arange(0.0, len(votes) + 1)).tolist()
+    return max(votes, key=lambda n: separation(released[n], released[n - 1], epsilon / 2))
 
 
 def small(plan: AnyPlan) -> list[AnyPlan]:

@@ -1,8 +1,8 @@
-"""Represent draws symbolically: fork only as far as the code under enumeration asks.
+"""Represent draws symbolically: fork only where the enumerated code compares.
 
-A uniform integer below 10^40, or Laplace noise without a cut-off, cannot be walked through value by
-value. But code asks few things of a draw: is it above this? which part of the range is it in? Here
-every such question is one fork, and narrows the draw for all later questions. What cannot be asked
+A uniform integer below 10^40, or Laplace noise without a cut-off, cannot be enumerated value by
+value. But code uses a draw in few ways: is it above this? which part of the range is it in? Here
+every such comparison is one fork, and narrows the draw for all later ones. What is not supported
 by comparing (arithmetic with another draw, or a use as an index) forks over the values that are
 left; anything else is a TypeError, never a wrong law.
 """
@@ -51,19 +51,20 @@ class Draw:
         self._chooser, self._mass, self._width = chooser, mass, width
         self.low, self.high = low, high
 
-    def exceeds(self, margin: int) -> bool:
-        """Return whether it is at least `margin`: decided already, or a fork."""
-        if self.low is not None and self.low >= margin:
+    def exceeds(self, gap: int) -> bool:
+        """Return whether it is at least `gap`: decided already, or a fork."""
+        # Decided by earlier comparisons: no new fork.
+        if self.low is not None and self.low >= gap:
             return True
-        if self.high is not None and self.high < margin:
+        if self.high is not None and self.high < gap:
             return False
         whole = self._mass(self.low, self.high)
         parts = [
-            (True, self._mass(margin, self.high) / whole),
-            (False, self._mass(self.low, margin - 1) / whole),
+            (True, self._mass(gap, self.high) / whole),
+            (False, self._mass(self.low, gap - 1) / whole),
         ]
         yes = self._chooser.choose([(answer, p) for answer, p in parts if p > 0])
-        self.low, self.high = (margin, self.high) if yes else (self.low, margin - 1)
+        self.low, self.high = (gap, self.high) if yes else (self.low, gap - 1)
         return yes
 
     def quotient(self, offset: int, by: int) -> int:
@@ -75,11 +76,6 @@ class Draw:
             What is added.
         by
             What it is divided by.
-
-        Returns
-        -------
-        int
-            The quotient.
         """
         if self.low is None or self.high is None:
             raise TypeError("an unbounded draw has no finite number of quotients")
@@ -151,6 +147,8 @@ class SymbolicDraw:
         return not self > other
 
     def __hash__(self) -> int:
+        # Hashing would need the value, and list all of them: refuse, so that nobody does it by
+        # accident.
         raise TypeError("an undecided integer cannot be a key")
 
 
@@ -200,6 +198,7 @@ def laplace_mass_between(scale: Fraction) -> Callable[[int | None, int | None], 
         if high is None or high >= 0:
             total += upper(max(low or 0, 0), high)
         if low is None or low < 0:
+            # The negative side is the mirror image, without zero.
             near = 1 if high is None else max(1, -high)
             total += upper(near, None if low is None else -low)
         return total

@@ -1,4 +1,4 @@
-"""The protocol of hypothesis classes, and functions that all of them share.
+"""Define the protocol of hypothesis classes, and functions that all of them share.
 
 A class has its own learner A (Section 2.1): a mistake-bounded, conservative learner, written as
 pure functions on states. `learn` is called on a mistake only, and from then on the learner is right
@@ -37,18 +37,18 @@ class VersionSpace:
     content: Any
 
     def __repr__(self) -> str:
-        return "State(private)"
+        return "VersionSpace(private)"
 
 
+# The state after an inconsistent sample: its hypothesis is None, and remains so.
 INCONSISTENT = VersionSpace(None)
-"""The state after an inconsistent sample: its hypothesis is None, and remains so."""
 
 
 class HypothesisClass(Protocol):
     """Define a set of hypotheses and a learner for it. Inherit from it to get the defaults."""
 
+    # Whether the dimension has a closed form, so that it may be printed without a search.
     _closed: ClassVar[bool] = False
-    """Whether the dimension has a closed form, so that it may be shown without a search."""
 
     @property
     def dimension(self) -> int:
@@ -67,17 +67,14 @@ class HypothesisClass(Protocol):
     def learn(self, state: VersionSpace, x: object, y: object) -> VersionSpace:
         """Return the state after a mistake.
 
+        Returns `INCONSISTENT` if no rule of the class fits any more.
+
         Parameters
         ----------
         state : VersionSpace
             The state before.
         x, y : object
             The example and its label, which the rule of `state` got wrong.
-
-        Returns
-        -------
-        VersionSpace
-            The state after; `INCONSISTENT` if no rule of the class fits any more.
 
         Raises
         ------
@@ -93,15 +90,12 @@ class HypothesisClass(Protocol):
     def disagreement(self, one: Hypothesis, other: Hypothesis) -> object:
         """Return a distinguishing example: one to which two rules give different labels.
 
+        The class can read the example.
+
         Parameters
         ----------
         one, other : Hypothesis
             Different rules, such as the learner publishes.
-
-        Returns
-        -------
-        object
-            An example that the class can read.
         """
         ...
 
@@ -118,11 +112,6 @@ class HypothesisClass(Protocol):
             The rule.
         X : object
             The batch.
-
-        Returns
-        -------
-        Mask
-            One label for each example.
         """
         return rule.predict(X)
 
@@ -135,6 +124,7 @@ class HypothesisClass(Protocol):
 
     def check(self, x: object) -> None:
         """Raise `BadExample` unless the class can read the example, in whatever state."""
+        # In the start state, with both labels: reading must not depend on what was learned.
         for y in (True, False):
             self.learn(self.start(), x, y)
 
@@ -182,11 +172,13 @@ class HypothesisClass(Protocol):
 
         The search for a shattered tree is over the finite core.
         """
-        raise TooLarge(f"{self!r} has no finite core: it must define skeleton()")
+        raise TooLarge(f"{self!r} has no finite core: it must define finite_core()")
 
 
 def checked_class(cls: object) -> HypothesisClass:
     """Return a hypothesis class; raise `BadClass` if it is something else."""
+    # By inheritance, although it is a protocol: an object that only has the methods lacks the
+    # defaults that learners rely on.
     if HypothesisClass not in type(cls).__mro__:
         raise BadClass(f"{cls!r} is not a hypothesis class, such as Points() or Rules(['a', 'b'])")
     return cast(HypothesisClass, cls)
@@ -222,10 +214,10 @@ def check_row(cls: HypothesisClass, x: object) -> None:
 
 
 def read_row(cls: HypothesisClass, x: object) -> object:
-    """Return an example as a learner keeps it, or raise `BadExample` if the class cannot read it.
+    """Return an example as a learner stores it, or raise `BadExample` if the class cannot read it.
 
-    Of a row only the columns that the class reads: what stands in the others need not be a value
-    that can be kept (a date, an object). A class that does not say what it reads gets all.
+    Of a row only the columns that the class reads: the others need not hold a value
+    that can be stored (a date, an object). A class that does not say what it reads gets all.
     """
     check_row(cls, x)
     kinds = kinds_of(cls)
@@ -264,11 +256,6 @@ def learn_row(
         The example.
     y : bool
         Its label, which the rule of `state` got wrong.
-
-    Returns
-    -------
-    tuple of (State, Hypothesis or None)
-        The state after, and its rule.
     """
     try:
         after = cls.learn(state, x, y)
@@ -288,11 +275,6 @@ def predict_row(rule: Hypothesis, x: object) -> bool:
         The rule.
     x : object
         The example.
-
-    Returns
-    -------
-    bool
-        The label.
     """
     try:
         return bool(rule(x))
@@ -314,13 +296,8 @@ def predict_rows(cls: HypothesisClass, rule: Hypothesis, batch: Batch) -> Mask:
         The class.
     rule : Hypothesis
         The rule.
-    batch : KeyedBatch
+    batch : Batch
         The examples.
-
-    Returns
-    -------
-    Mask
-        One label for each row.
     """
     try:
         return cls.predict(rule, batch)
@@ -334,17 +311,14 @@ def predict_rows(cls: HypothesisClass, rule: Hypothesis, batch: Batch) -> Mask:
 def disagreement_of(cls: HypothesisClass, one: Hypothesis, other: Hypothesis) -> list[object]:
     """Return a distinguishing example of two rules in a list, empty where the class finds none.
 
+    The list has at most one example.
+
     Parameters
     ----------
     cls : HypothesisClass
         The class.
     one, other : Hypothesis
         Different rules.
-
-    Returns
-    -------
-    list of object
-        At most one example.
     """
     try:
         x = cls.disagreement(one, other)
@@ -360,8 +334,8 @@ def kinds_of(cls: HypothesisClass) -> Mapping[Column, Kind]:
     return cls.reads
 
 
+# For each column the values to combine.
 Domain = Mapping[Column, Sequence[Plain]]
-"""For each column the values to combine."""
 
 
 def points_of(domain: Domain) -> list[object]:
@@ -381,8 +355,8 @@ def _points(domain: Domain) -> Iterator[object]:
     return (dict(zip(domain, row, strict=True)) for row in product(*domain.values()))
 
 
+# The most examples that the search for a distinguishing example evaluates.
 MOST_EXAMPLES_TRIED = 200_000
-"""The most examples that the search for a distinguishing example evaluates."""
 
 
 def distinguishing_example(one: Hypothesis, other: Hypothesis, column: Column = None) -> object:
@@ -398,11 +372,6 @@ def distinguishing_example(one: Hypothesis, other: Hypothesis, column: Column = 
     column : str, optional
         The column of the example if the rules mention none.
 
-    Returns
-    -------
-    object
-        An example to which the rules give different labels.
-
     Raises
     ------
     TooLarge
@@ -410,14 +379,15 @@ def distinguishing_example(one: Hypothesis, other: Hypothesis, column: Column = 
 
     Examples
     --------
-    >>> from littlestone.hypotheses.kinds import between, one_of
-    >>> differ(one_of(["a"], "c"), one_of(["a", "b"], "c")), differ(one_of([3]), between(3, 4))
-    ({'c': 'b'}, 3.5)
+    >>> from littlestone.hypotheses.kinds import one_of
+    >>> distinguishing_example(one_of(["a"], "c"), one_of(["a", "b"], "c"))
+    {'c': 'b'}
     """
     mentioned: dict[Column, dict[bytes, Plain]] = {}
     for name, some in chain(one.mentions().items(), other.mentions().items()):
+        # By canonical bytes: 1 and True are different values.
         mentioned.setdefault(name, {}).update((encode(value), value) for value in some)
-    domain = {name: candidate_values(found.values()) for name, found in mentioned.items()}
+    domain = {name: _candidate_values(found.values()) for name, found in mentioned.items()}
     for x in islice(_points(domain or {column: (0,)}), MOST_EXAMPLES_TRIED):
         if distinguishes(x, one, other):
             return x
@@ -427,17 +397,14 @@ def distinguishing_example(one: Hypothesis, other: Hypothesis, column: Column = 
 def distinguishes(x: object, one: Hypothesis, other: Hypothesis) -> bool:
     """Return whether two rules can read an example and give it different labels.
 
+    False also where a rule raises.
+
     Parameters
     ----------
     x : object
         The example.
     one, other : Hypothesis
         The rules.
-
-    Returns
-    -------
-    bool
-        False also where a rule raises.
     """
     try:
         return one(x) != other(x)
@@ -447,15 +414,16 @@ def distinguishes(x: object, one: Hypothesis, other: Hypothesis) -> bool:
         return False
 
 
-def candidate_values(mentioned: Iterable[Plain]) -> list[Plain]:
+def _candidate_values(mentioned: Iterable[Plain]) -> list[Plain]:
     """Return the values mentioned, and one in every gap between them, numbers in text included.
 
     Examples
     --------
-    >>> probes([3, 4]), probes(["a"])
+    >>> _candidate_values([3, 4]), _candidate_values(["a"])
     ([3, 4, 3.5, 2, 5, 0], ['a', 0])
     """
     some = list(mentioned)
+    # Rules on numbers differ somewhere between two of their cuts, or beyond the last.
     numbers = sorted({number for v in some if (number := _finite(v)) is not None})
     gaps = [_middle(low, high) for low, high in pairwise(numbers)]
     ends = [numbers[0] - 1, numbers[-1] + 1] if numbers else []
@@ -464,7 +432,8 @@ def candidate_values(mentioned: Iterable[Plain]) -> list[Plain]:
 
 def _finite(value: Plain) -> int | float | None:
     """Return the number that a value is, or is the text of; None if it is not finite."""
-    if isinstance(value, int):  # it may be too large for a float
+    # It may be too large for a float.
+    if isinstance(value, int):
         return None if isinstance(value, bool) else value
     try:
         number = float(value) if isinstance(value, str | float) else None
@@ -487,7 +456,7 @@ def fresh_value(some: Iterable[Plain]) -> int:
 
     Examples
     --------
-    >>> unlike(["a"]), unlike([0, 1, 1.0])
+    >>> fresh_value(["a"]), fresh_value([0, 1, 1.0])
     (0, 2)
     """
     taken = {key_of(value) for value in some}

@@ -1,4 +1,4 @@
-"""Conjunctions: ands of boolean columns, negated or not, and `never`.
+"""Provide conjunctions: ands of boolean columns, negated or not, and `never`.
 
 The learner publishes the most specific conjunction that fits and drops the literals that a positive
 row contradicts. With negation it begins with `never` (every literal at once): n + 1 mistakes at
@@ -19,8 +19,8 @@ from littlestone.hypotheses.rows import Batch, Column, Kind, checked_columns, co
 from littlestone.hypotheses.values import Mask, Plain
 
 _Literals = frozenset[Literal]
+# The state without negation when even the conjunction of all columns accepted a negative row.
 _ONLY_NEVER = VersionSpace("only never is left")
-"""The state without negation when even the conjunction of all columns accepted a negative row."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +98,7 @@ class Conjunctions(HypothesisClass):
 
     def _only(self, one: Hypothesis, other: Hypothesis) -> dict[str, bool] | None:
         """Return a row that `one` accepts and `other` does not, or None."""
+        # Every literal of `other` violated, unless `one` needs it.
         violated = {name: not wanted for name, wanted in _literals_of(other)}
         row = dict.fromkeys(self.columns, True) | violated | dict(_literals_of(one))
         return row if one(row) and not other(row) else None

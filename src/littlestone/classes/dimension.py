@@ -1,17 +1,15 @@
-"""Mistake trees (Section 2.1): the witness of a Littlestone dimension.
+"""Compute the Littlestone dimension of a class, and the mistake tree that proves it from below.
 
-A node is a point; its branches are the two labels. A tree is shattered when for every path from
-the root to a leaf some hypothesis gives its points the labels of the path. Here each leaf holds
-that hypothesis, so the witness can be checked by evaluation, one path at a time.
+A node of a mistake tree is a point; its branches are the two labels. A tree is shattered when for
+every path from the root to a leaf some hypothesis gives its points the labels of the path (Section
+2.1). Here each leaf holds that hypothesis, so the witness can be checked by evaluation, one path at
+a time.
 
-Exact Littlestone dimension of an explicit class (Section 2.1), by a decision procedure.
-
-A version space is a bitmask over hypotheses. It shatters a tree of depth k when some root splits it
-into two halves that shatter depth k - 1. The search is fast because fewer than 2^k hypotheses
-shatter nothing of depth k; balanced roots come first; results are kept for each version space as a
-lower and an upper bound; points that split a version space in the same way are tried once.
-
-The Littlestone dimension of a class, and the shattered tree that proves it from below.
+The dimension of an explicit class is found by a decision procedure. A version space is a bitmask
+over hypotheses. It shatters a tree of depth k when some root splits it into two halves that shatter
+depth k - 1. The search is fast because fewer than 2^k hypotheses shatter nothing of depth k;
+balanced roots come first; results are cached for each version space as a lower and an upper bound;
+points that split a version space in the same way are tried once.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -57,8 +55,8 @@ class Node:
 
 
 MistakeTree = Node | Leaf
+# The points from the root to a leaf, each with its label.
 Path = tuple[tuple[object, bool], ...]
-"""The points from the root to a leaf, each with its label."""
 
 
 def paths(tree: MistakeTree, before: Path = ()) -> Iterator[tuple[Path, Hypothesis]]:
@@ -70,11 +68,6 @@ def paths(tree: MistakeTree, before: Path = ()) -> Iterator[tuple[Path, Hypothes
         The tree.
     before : Path
         What to put in front of each path.
-
-    Returns
-    -------
-    iterator of (Path, Hypothesis)
-        The paths, from left to right.
     """
     if isinstance(tree, Leaf):
         yield before, tree.rule
@@ -96,6 +89,7 @@ def shattered_depth(tree: MistakeTree) -> int | None:
     >>> shattered_depth(Node(7, Leaf(NEVER), Leaf(one_of([8])))) is None
     True
     """
+    # Checked by evaluation alone, so that an error of the search cannot hide here.
     lengths = set()
     for path, rule in paths(tree):
         if any(rule(point) != answer for point, answer in path):
@@ -113,11 +107,6 @@ def draw(tree: MistakeTree, levels: int = 6) -> str:
         The tree.
     levels : int
         The depth below which subtrees are left out.
-
-    Returns
-    -------
-    str
-        The drawing, a line for each node and leaf.
 
     Examples
     --------
@@ -158,11 +147,11 @@ def describe(point: object) -> str:
     return ", ".join(f"{name} = {value!r}" for name, value in row.items())
 
 
+# The largest number of hypotheses times points in a table.
 MAX_CELLS = 2_000_000
-"""The largest number of hypotheses times points in a table."""
 
+# The most words of bitmask that a search reads, which takes some seconds.
 MAX_WORK = 20_000_000
-"""The most words of bitmask that a search reads, which takes some seconds."""
 
 
 @dataclass(frozen=True)
@@ -198,11 +187,6 @@ def tabulate(hypotheses: Sequence[Hypothesis], points: Sequence[object]) -> Tabl
         The rules; of those that agree on every point the first is kept.
     points : sequence of object
         The examples.
-
-    Returns
-    -------
-    Table
-        The labels.
 
     Raises
     ------
@@ -299,11 +283,6 @@ class Shattering:
         depth : int
             The depth, 0 or more.
 
-        Returns
-        -------
-        bool
-            Whether the dimension is at least `depth`.
-
         Raises
         ------
         TooLarge
@@ -313,6 +292,7 @@ class Shattering:
         if depth <= 1 or size < 1 << depth:
             # Two different hypotheses differ at some point: depth 1 needs no search.
             return size >= 1 << depth
+        # Two hypotheses shatter depth 1, and depth k takes 2^k of them.
         low, high = self._bounds.get(space, (1, size.bit_length() - 1))
         if low < depth <= high:
             found = any(
@@ -329,6 +309,8 @@ class Shattering:
         Both halves are large enough for the depth below. The most balanced come first, and of
         points that split the space in the same way there is one.
         """
+        # The search is exponential in the worst case: it is stopped by work, not by time, so that
+        # the result is the same on every machine.
         self._spend()
         size, needed = space.bit_count(), 1 << (depth - 1)
         roots: dict[int, tuple[int, int, int]] = {}
@@ -338,6 +320,7 @@ class Shattering:
             if needed <= count <= size - needed:
                 smaller = yes if 2 * count <= size else space ^ yes
                 roots[smaller] = (min(count, size - count), smaller, point)
+        # Balanced halves shatter deep trees more often, so the search ends sooner.
         best_first = sorted(roots.values(), reverse=True)
         return [(smaller, space ^ smaller, point) for _, smaller, point in best_first]
 
@@ -364,11 +347,6 @@ class Shattering:
             A bitmask over hypotheses, with `at_least(space, depth)`.
         depth : int
             The depth, 1 or more.
-
-        Returns
-        -------
-        int
-            The index of a point.
         """
         return next(
             point
@@ -379,17 +357,14 @@ class Shattering:
     def tree(self, space: int, depth: int) -> MistakeTree:
         """Return a mistake tree of this depth that a version space shatters.
 
+        The hypothesis of each path is at its leaf.
+
         Parameters
         ----------
         space : int
             A bitmask over hypotheses, with `at_least(space, depth)`.
         depth : int
             The depth, 0 or more.
-
-        Returns
-        -------
-        MistakeTree
-            The tree, with the hypothesis of each path at its leaf.
         """
         if depth == 0:
             return Leaf(self._table.hypotheses[(space & -space).bit_length() - 1])
@@ -406,12 +381,13 @@ def _distinct_splits(table: Table) -> list[tuple[int, int]]:
     """Return one (point, ones) for each way in which points split the class in two."""
     splits: dict[int, tuple[int, int]] = {}
     for point, ones in reversed(list(enumerate(table.ones))):
+        # A point and its complement split the class alike.
         splits[min(ones, table.everything ^ ones)] = (point, ones)
     return [split for halves, split in splits.items() if halves]
 
 
+# The largest dimension whose tree is built: it has 2^DEEPEST leaves.
 DEEPEST = 10
-"""The largest dimension whose tree is built: it has 2^DEEPEST leaves."""
 
 
 def dimension(cls: HypothesisClass) -> int:

@@ -1,4 +1,4 @@
-"""Explicit classes: a table whose rows are hypotheses and whose columns are points.
+"""Provide explicit classes: a table whose rows are hypotheses and whose columns are points.
 
 The learner keeps its version space, the rows that fit its mistakes, as a bitmask, and votes:
 
@@ -37,8 +37,8 @@ from littlestone.hypotheses.rows import (
 )
 from littlestone.hypotheses.values import Mask, Plain, canonical, encode, key_of, plain
 
+# How a version space predicts.
 Vote = Literal["soa", "halving", "first"]
-"""How a version space predicts."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -144,6 +144,7 @@ class FiniteClass(HypothesisClass):
 
     def learn(self, state: VersionSpace, x: object, y: object) -> VersionSpace:
         ones = self.table.ones[self._index(value_of(x, self.column))]
+        # `or 0`: an inconsistent state has no rows left, and stays so.
         left = (state.content or 0) & (ones if label(y) else ~ones)
         return VersionSpace(left) if left else INCONSISTENT
 
@@ -160,6 +161,7 @@ class FiniteClass(HypothesisClass):
         if self.grid is not None:
             return readable_numbers(column)
         found = readable(column)
+        # Only readable cells are compared: `isin` would raise on the others.
         if found.any():
             found[found] = isin(column[found], self._points)
         return found
@@ -176,7 +178,8 @@ class FiniteClass(HypothesisClass):
 
     def _vote(self, space: int, ones: int) -> bool:
         if self.vote == "first":
-            return bool(space & -space & ones)  # space & -space is the lowest bit: the first row
+            # Space & -space is the lowest bit: the first row.
+            return bool(space & -space & ones)
         yes, no = space & ones, space & ~ones
         if self.vote == "halving" or not (yes and no):
             return yes.bit_count() > no.bit_count()
@@ -189,6 +192,7 @@ class FiniteClass(HypothesisClass):
     def _rule(self, answers: Sequence[object]) -> Hypothesis:
         """Return the rule with these labels at the points."""
         if self.grid is not None:
+            # On a grid a rule is where its labels change, so that it holds between the points too.
             cuts = (self.grid[i] for i in range(1, len(answers)) if answers[i] != answers[i - 1])
             return steps(bool(answers[0]), cuts, self.column)
         positive = [point for point, answer in zip(self._points, answers, strict=True) if answer]
@@ -264,11 +268,6 @@ def explicit(cls: HypothesisClass, vote: Vote) -> FiniteClass:
         A table, or a finite family on one grid.
     vote : {"soa", "halving", "first"}
         How the version space predicts.
-
-    Returns
-    -------
-    FiniteClass
-        The same hypotheses.
 
     Raises
     ------

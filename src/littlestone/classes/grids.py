@@ -1,4 +1,4 @@
-"""Grids: cuts, evenly spaced or given one by one, and the search tree over them.
+"""Provide grids: cuts, evenly spaced or given one by one, and the search tree over them.
 
 A grid has points lo, lo + step, ..., hi. A number off the grid is placed at the largest point not
 above it; below lo, or missing, at lo; above hi, at hi. So a published `x >= cut` holds exactly of
@@ -18,8 +18,8 @@ from littlestone.hypotheses.numbers import Number, number_of, readable_numbers, 
 from littlestone.hypotheses.rows import Batch, Column, Kind, checked_column, column_of, value_of
 from littlestone.hypotheses.values import Mask, Plain
 
+# The largest number of points that a grid keeps as a list.
 MOST_CACHED = 1 << 16
-"""The largest number of points that a grid keeps as a list."""
 
 
 @dataclass(frozen=True)
@@ -206,7 +206,8 @@ class OnGrid(OnPoints):
 
     def __post_init__(self) -> None:
         checked_column(self.column)
-        _ = self.grid  # built here, so that a bad grid is refused at once
+        # Built here, so that a bad grid is refused at once.
+        _ = self.grid
 
     @cached_property
     def grid(self) -> Grid:
@@ -233,11 +234,6 @@ def shallowest(low: int, high: int, size: int) -> int:
         The indices still possible, both included.
     size : int
         The number of indices.
-
-    Returns
-    -------
-    int
-        An index from `low` to `high`.
 
     Examples
     --------
@@ -271,11 +267,6 @@ def nearest(low: int, high: int, claim: int, size: int) -> int:
         The index to search from, below `size`.
     size : int
         The number of indices.
-
-    Returns
-    -------
-    int
-        An index from `low` to `high`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Intervals on a grid: `a <= x < b`, with `never`, `always` and one-sided ones.
+"""Provide intervals on a grid: `a <= x < b`, with `never`, `always` and one-sided ones.
 
 *The dimension, in closed form.* Before any positive, the negatives cut the N points into gaps. Give
 a gap of n points the length n + 1, so that a query cuts a stick of length s into s1 + s2 = s. A
@@ -93,6 +93,7 @@ class Intervals(OnGrid, HypothesisClass):
 
     @property
     def mistake_bound(self) -> int:
+        # One mistake for the first positive, then two binary searches.
         return 1 + 2 * (self.grid.count.bit_length() - 1)
 
     def start(self) -> VersionSpace:
@@ -121,16 +122,14 @@ class Intervals(OnGrid, HypothesisClass):
     def rule(self, first: int, last: int) -> Hypothesis:
         """Return the rule whose positives are the points from one index to another.
 
+        There is no limit at an end of the grid.
+
         Parameters
         ----------
         first, last : int
             The indices of the first and the last positive point.
-
-        Returns
-        -------
-        Hypothesis
-            The interval, without a limit at an end of the grid.
         """
+        # No limit at an end: numbers off the grid are placed at its ends.
         low = self.grid[first] if first > 0 else None
         high = self.grid[last + 1] if last + 1 < self.grid.count else None
         return between(low, high, self.column)
@@ -141,6 +140,7 @@ class Intervals(OnGrid, HypothesisClass):
     def __contains__(self, rule: object) -> bool:
         match rule:
             case Steps(below, cuts, column):
+                # A cut between two points would be another function of raw numbers.
                 on_grid = all(self.grid[self.grid.place(cut)] == cut for cut in cuts)
                 one_piece = len(cuts) <= 2 - below
                 inside = self.grid[0] not in cuts

@@ -1,4 +1,4 @@
-"""Rules: one `column = value`, where any value may occur.
+"""Provide rules: one `column = value`, where any value may occur.
 
 Until the first positive row the rule is `never`; that row leaves n candidates, one for each column.
 The dimension is 1 + floor(log2 n): an adversary can make each later mistake leave half of the
@@ -25,10 +25,10 @@ from littlestone.hypotheses.rows import (
 )
 from littlestone.hypotheses.values import Mask, decode, encode, key_of
 
+# How the candidates predict.
 Guess = Literal["first", "majority"]
-"""How the candidates predict."""
+# A column and the canonical bytes of a value.
 _KeyedPair = tuple[str, bytes]
-"""A column and the canonical bytes of a value."""
 
 
 class _VersionSpace(NamedTuple):
@@ -110,6 +110,7 @@ class Rules(HypothesisClass):
             # pair of it can be the rule.
             return VersionSpace(_VersionSpace(refuted=refuted | set(row)))
         if candidates is None:
+            # The first positive row names all candidates, less what a claim has refuted.
             left = tuple(pair for pair in row if pair not in refuted)
         else:
             left = tuple(pair for pair in candidates if (pair in row) == positive)
@@ -138,6 +139,7 @@ class Rules(HypothesisClass):
             return NEVER if claim is None else at_least(1, _decoded([claim]))
         if self.guess == "first":
             return at_least(1, _decoded(candidates[:1]))
+        # A row is positive if more than half of the candidates are true of it.
         return at_least(len(candidates) // 2 + 1, _decoded(candidates))
 
     def disagreement(self, one: Hypothesis, other: Hypothesis) -> object:

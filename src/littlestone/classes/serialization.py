@@ -1,4 +1,4 @@
-"""Conversion of hypothesis classes to JSON data and back, exactly.
+"""Convert hypothesis classes to JSON data and back, exactly.
 
 A class that was read from a file does not depend on the file afterwards: stores keep this JSON.
 """
@@ -20,6 +20,7 @@ from littlestone.classes.union import Complement, Union
 from littlestone.errors import BadClass
 from littlestone.hypotheses.values import from_json, to_json
 
+# Families whose parameters are plain values: the dataclass fields are the parameters.
 _FAMILIES: dict[str, type[Any]] = {
     "points": Points,
     "sets": Sets,
@@ -29,7 +30,6 @@ _FAMILIES: dict[str, type[Any]] = {
     "bins": Bins,
     "conjunctions": Conjunctions,
 }
-"""Families whose parameters are plain values: the dataclass fields are the parameters."""
 
 _GRIDS: dict[str, type[Grid] | type[Edges]] = {"grid": Grid, "edges": Edges}
 
@@ -49,6 +49,7 @@ def class_to_json(cls: HypothesisClass) -> dict[str, Any]:
     {'kind': 'complement', 'of': {'kind': 'points', 'column': 'merchant'}}
     """
     match cls:
+        # Exact types: a subclass of a user may mean something else.
         case Complement(of=inner) if type(cls) is Complement:
             return {"kind": "complement", "of": class_to_json(inner)}
         case Union(members=members) if type(cls) is Union:
@@ -99,11 +100,6 @@ def same_class(one: HypothesisClass, other: HypothesisClass) -> bool:
     ----------
     one, other : HypothesisClass
         Classes of littlestone, or unions and complements of them.
-
-    Returns
-    -------
-    bool
-        Whether their JSON is the same.
     """
     # The text tells 1 from True and 1.0, and calls NaN equal to itself: `==` does neither.
     first, second = (json.dumps(class_to_json(cls), sort_keys=True) for cls in (one, other))
@@ -112,7 +108,8 @@ def same_class(one: HypothesisClass, other: HypothesisClass) -> bool:
 
 def _parameters(cls: Any) -> dict[str, Any]:
     if isinstance(cls, OnGrid):
-        grid = cls.grid  # its numbers are canonical (70, not 70.0), those of the class as given
+        # Its numbers are canonical (70, not 70.0), those of the class as given.
+        grid = cls.grid
         return {"lo": grid.lo, "hi": grid.hi, "step": grid.step, "column": cls.column}
     # Points inherits the field k of Sets, which its constructor does not take.
     names = ["column"] if isinstance(cls, Points) else [field.name for field in fields(cls)]

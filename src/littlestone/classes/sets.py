@@ -1,4 +1,4 @@
-"""Points and sets: at most k positive values, out of an infinite domain.
+"""Provide points and sets: at most k positive values, out of an infinite domain.
 
 The learner labels as positive the values whose positive label it has seen, and no others: at most
 k mistakes, and k is the dimension (k distinct points are shattered by their subsets). It is
@@ -38,7 +38,7 @@ class _VersionSpace(NamedTuple):
 
     Parameters
     ----------
-    shown : frozenset of bytes
+    positive : frozenset of bytes
         The values whose positive label was seen.
     claimed : frozenset of bytes
         The values of the published rule that the learner restarted from, not seen yet.
@@ -46,7 +46,7 @@ class _VersionSpace(NamedTuple):
         The values whose negative label was seen.
     """
 
-    shown: frozenset[bytes] = frozenset()
+    positive: frozenset[bytes] = frozenset()
     claimed: frozenset[bytes] = frozenset()
     refuted: frozenset[bytes] = frozenset()
 
@@ -97,6 +97,7 @@ class Sets(HypothesisClass):
         return VersionSpace(_VersionSpace())
 
     def restart(self, rule: Hypothesis) -> VersionSpace:
+        # A published rule that the class does not contain gives no claims.
         claims = rule.values if isinstance(rule, OneOf) and rule in self else ()
         return VersionSpace(_VersionSpace(claimed=frozenset(map(encode, claims))))
 
@@ -104,25 +105,27 @@ class Sets(HypothesisClass):
         key = key_of(value_of(x, self.column))
         if state == INCONSISTENT:
             return INCONSISTENT
-        shown, claimed, refuted = state.content
+        positive, claimed, refuted = state.content
         if label(y):
-            return self._limited(_VersionSpace(shown | {key}, claimed - {key}, refuted))
-        if key in shown:
+            return self._limited(_VersionSpace(positive | {key}, claimed - {key}, refuted))
+        # The same value with both labels: no rule fits.
+        if key in positive:
             return INCONSISTENT
-        return VersionSpace(_VersionSpace(shown, claimed - {key}, refuted | {key}))
+        return VersionSpace(_VersionSpace(positive, claimed - {key}, refuted | {key}))
 
     def _limited(self, space: _VersionSpace) -> VersionSpace:
         """Return the state with at most k positives and claims."""
-        if space.shown & space.refuted or len(space.shown) > self.k:
+        if space.positive & space.refuted or len(space.positive) > self.k:
             return INCONSISTENT
-        kept = sorted(space.claimed)[: self.k - len(space.shown)]
-        return VersionSpace(space._replace(claimed=frozenset(kept)))
+        # By key, not by order of arrival: copies with the same mistakes must stay equal.
+        first = sorted(space.claimed)[: self.k - len(space.positive)]
+        return VersionSpace(space._replace(claimed=frozenset(first)))
 
     def hypothesis(self, state: VersionSpace) -> Hypothesis | None:
         if state == INCONSISTENT:
             return None
         space: _VersionSpace = state.content
-        return one_of(map(decode, space.shown | space.claimed), self.column)
+        return one_of(map(decode, space.positive | space.claimed), self.column)
 
     def disagreement(self, one: Hypothesis, other: Hypothesis) -> object:
         return distinguishing_example(one, other, self.column)

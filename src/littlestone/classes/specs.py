@@ -1,4 +1,4 @@
-"""Class specifications: one grammar for every verb.
+"""Parse class specifications: one grammar for every command.
 
     points:COLUMN                     at most one positive value
     sets:COLUMN:K                     at most K positive values
@@ -36,20 +36,21 @@ from littlestone.hypotheses.numbers import Number
 
 
 def read_table(path: str | Path) -> FiniteClass:
-    """The class in a CSV file, with errors that name file, line and column."""
+    """Read the class in a CSV file, with errors that name file, line and column."""
+    # "utf-8-sig", because spreadsheets write a byte-order mark, which would become part of a name.
     with open(path, newline="", encoding="utf-8-sig") as file:
         try:
-            return parse_table(file)
+            return _parse_table(file)
         except (BadClass, BadExample) as error:
             raise BadClass(f"{path}: {error}") from None
         except (csv.Error, UnicodeDecodeError) as error:
             raise BadClass(f"{path}: not a CSV file of text: {error}") from None
 
 
-def parse_table(lines: Iterable[str]) -> FiniteClass:
-    """The class in the lines of a CSV file.
+def _parse_table(lines: Iterable[str]) -> FiniteClass:
+    """Read the class in the lines of a CSV file.
 
-    >>> print(*parse_table(["merchant,A,B", "only A,1,0", "nobody,0,0"]).hypotheses(), sep="; ")
+    >>> print(*_parse_table(["merchant,A,B", "only A,1,0", "nobody,0,0"]).hypotheses(), sep="; ")
     merchant = 'A'; never
     """
     reader = csv.reader(lines)
@@ -82,7 +83,17 @@ def _labels(cells: list[str], header: list[str], line: int) -> tuple[int, ...]:
 
 
 class BadSpec(LittlestoneError, ValueError):
-    """A specification that cannot be read; its text points at the bad part."""
+    """Report a specification that cannot be read, with a mark below the bad part.
+
+    Parameters
+    ----------
+    spec : str
+        The specification.
+    start, end : int
+        The bad part of it.
+    sentence : str
+        What is wrong.
+    """
 
     def __init__(self, spec: str, start: int, end: int, sentence: str) -> None:
         marker = " " * start + "^" * max(1, end - start)
@@ -90,14 +101,14 @@ class BadSpec(LittlestoneError, ValueError):
 
 
 class _Part(NamedTuple):
-    """A piece of a specification and where it stands."""
+    """Hold a piece of a specification, and its place."""
 
     text: str
     start: int
     end: int
 
-    def named(self) -> str:
-        """The piece with its backslashes resolved."""
+    def name(self) -> str:
+        """Return the piece with its backslashes resolved."""
         return re.sub(r"\\([:,\\])", r"\1", self.text)
 
 
@@ -132,7 +143,7 @@ _FAMILIES = {
 
 
 def parse_spec(spec: str) -> HypothesisClass:
-    """The class that a specification names.
+    """Return the class that a specification describes.
 
     >>> parse_spec("thresholds:score:0:100:5")
     Thresholds(lo=0, hi=100, step=5, column='score')
@@ -165,13 +176,14 @@ def _build(spec: str, family: _Family) -> HypothesisClass:
     try:
         return family.build(**{field: _read(spec, field, part) for field, part in given.items()})
     except BadClass as error:
+        # The error of a class names its field, so the mark goes below that part.
         part = given.get(error.field or "", given[family.fields[0]])
         raise BadSpec(spec, part.start, part.end, str(error)) from None
 
 
 def _read(spec: str, field: str, part: _Part) -> object:
     if field == "column":
-        return _named(spec, part)
+        return _column_name(spec, part)
     if field == "columns":
         return _columns(spec, _split(part.text, ",", part.start))
     number = _number(part.text)
@@ -186,20 +198,21 @@ def _read(spec: str, field: str, part: _Part) -> object:
 def _columns(spec: str, parts: list[_Part]) -> list[str]:
     names: list[str] = []
     for part in parts:
-        if _named(spec, part) in names:
-            raise BadSpec(spec, part.start, part.end, f"column {part.named()!r} is named twice")
-        names.append(part.named())
+        if _column_name(spec, part) in names:
+            raise BadSpec(spec, part.start, part.end, f"column {part.name()!r} is named twice")
+        names.append(part.name())
     return names
 
 
-def _named(spec: str, part: _Part) -> str:
+def _column_name(spec: str, part: _Part) -> str:
     if not part.text:
         raise BadSpec(spec, part.start, part.end, "a column name is missing")
-    return part.named()
+    return part.name()
 
 
 def _split(text: str, mark: str, offset: int) -> list[_Part]:
-    """The pieces between marks that no backslash precedes."""
+    """Return the pieces between marks that no backslash precedes."""
+    # Escapes are matched first: a mark after a backslash is never found alone.
     ends = [found.start() for found in re.finditer(rf"\\.|{mark}", text) if found[0] == mark]
     starts = [0, *(end + 1 for end in ends)]
     return [
@@ -209,6 +222,7 @@ def _split(text: str, mark: str, offset: int) -> list[_Part]:
 
 
 def _number(text: str) -> Number | None:
+    # Whole numbers first: 7 and 7.0 print differently in a rule.
     for kind in (int, float):
         try:
             return kind(text)

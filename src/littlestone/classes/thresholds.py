@@ -1,14 +1,13 @@
-"""Thresholds: `x >= cut` on a grid, with `always` and `never`.
+"""Provide thresholds: `x >= cut` on a grid or at public edges, with `always` and `never`.
 
 N points make N + 1 rules. Binary search makes floor(log2(N + 1)) mistakes at most, and that is the
 dimension: a mistake tree that halves the cuts left is shattered, and no tree with more than N + 1
 leaves can be.
 
-Bins: numeric columns cut at public edges.
-
-An edge appears in published rules, so it must be public: chosen without looking at the data. Edges
-that are computed from the data (its smallest value, its quantiles) publish the data with the first
-rule, before any noise is drawn. So edges are given as a list of numbers, and arrays are refused.
+An edge of `Bins` appears in published rules, so it must be public: chosen without looking at the
+data. Edges that are computed from the data (its smallest value, its quantiles) publish the data
+with the first rule, before any noise is drawn. So edges are given as a list of numbers, and arrays
+are refused.
 """
 
 from collections.abc import Iterator, Sequence
@@ -196,6 +195,8 @@ def binned(
 ) -> Thresholds | Bins:
     """Return a class of thresholds for a numeric column, at given edges or between equal bins.
 
+    Returns `Thresholds` if the bins are equal and their width has an exact decimal, else `Bins`.
+
     Parameters
     ----------
     column : str or None
@@ -206,11 +207,6 @@ def binned(
         The public range. A number below it is in the lowest bin, one above it in the highest.
     bins : int, optional
         The number of bins of equal width, at least 2.
-
-    Returns
-    -------
-    Thresholds or Bins
-        `Thresholds` if the bins are equal and their width has an exact decimal, else `Bins`.
 
     Raises
     ------

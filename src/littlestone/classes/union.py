@@ -1,4 +1,4 @@
-"""Combinations: the complement of a class, and the union of several."""
+"""Combine classes: the complement of a class, and the union of several."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -23,8 +23,8 @@ from littlestone.hypotheses.kinds import negation
 from littlestone.hypotheses.rows import Batch, Column, Kind, label
 from littlestone.hypotheses.values import Mask, Plain, encode
 
+# The largest sum of sizes for which a union lists its rules, to count shared ones once.
 MOST_LISTED = 20_000
-"""The largest sum of sizes for which a union lists its rules, to count shared ones once."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,7 @@ class Complement(HypothesisClass):
         return self.of.restart(negation(rule))
 
     def learn(self, state: VersionSpace, x: object, y: object) -> VersionSpace:
+        # A negation errs exactly where the rule errs on the flipped label.
         return self.of.learn(state, x, not label(y))
 
     def hypothesis(self, state: VersionSpace) -> Hypothesis | None:
@@ -156,6 +157,7 @@ class Union(HypothesisClass):
         if state == INCONSISTENT:
             return INCONSISTENT
         pairs = zip(self.members, state.content, strict=True)
+        # Each member learns on its own mistakes: it stays conservative, so its bound holds.
         states = tuple(_corrected(member, part, x, label(y)) for member, part in pairs)
         return (
             VersionSpace(states) if any(part != INCONSISTENT for part in states) else INCONSISTENT
@@ -207,6 +209,7 @@ class Union(HypothesisClass):
         # Above MOST_LISTED, a rule that two members share counts twice.
         if None in sizes or total > MOST_LISTED:
             return None if None in sizes else total
+        # A rule that two members share is one rule.
         return len(set(self._listed()))
 
     def hypotheses(self) -> Iterator[Hypothesis]:
@@ -216,6 +219,7 @@ class Union(HypothesisClass):
         return chain.from_iterable(member.hypotheses() for member in self.members)
 
     def domain(self) -> dict[Column, tuple[Plain, ...]]:
+        # By canonical bytes: 1 and True are different values.
         merged: dict[Column, dict[bytes, Plain]] = {}
         for member in self.members:
             for column, some in member.domain().items():

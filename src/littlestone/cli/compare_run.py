@@ -31,8 +31,9 @@ from littlestone.classes.specs import parse_spec
 from littlestone.data.blocks import BadStream, Block
 from littlestone.data.readers import open_rows
 from littlestone.display import Markup, element, library_version
+from littlestone.learners.plan_table import planned_delta, planned_epsilon
 from littlestone.learners.registry import AUTO, LEARNERS, learner_names
-from littlestone.privacy.parameters import BadParameter, planned_delta, planned_epsilon
+from littlestone.privacy.parameters import BadParameter
 from littlestone.ray import ray_of
 from littlestone.report.figures import charts, drawn, standalone
 from littlestone.report.html import POLICY, shortened

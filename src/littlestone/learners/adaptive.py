@@ -18,7 +18,7 @@ from littlestone.classes.base import HypothesisClass, checked_class, kinds_of, p
 from littlestone.hypotheses.base import Hypothesis
 from littlestone.hypotheses.rows import as_batch
 from littlestone.learners.base import EventLearner, Release, StateData
-from littlestone.learners.plan_table import PlanLine, PlanTable
+from littlestone.learners.plan_table import PlanLine, PlanTable, planned_delta, planned_epsilon
 from littlestone.learners.replay import Prefix
 from littlestone.learners.rounds import RoundBatch, Rounds
 from littlestone.learners.runners import BallotWatcher, Publish
@@ -28,19 +28,19 @@ from littlestone.privacy.accounting import Cost, per_release
 from littlestone.privacy.gates import EveryCheck
 from littlestone.privacy.histogram import StableHistogram
 from littlestone.privacy.noise import Noise, SystemNoise
-from littlestone.privacy.parameters import BadParameter, Real, planned_delta, planned_epsilon, whole
+from littlestone.privacy.parameters import BadParameter, Real, whole
 
-SURE = 0.99
+RELIABLE = 0.99
 EVEN = 0.5
+# Trees per vote that a release needs: with more, the first rule keeps more votes than the new one
+# gets; with fewer, mistakes fall into the same trees.
 TREES_A_VOTE = 2
-"""Trees per vote that a release needs: with more, the first rule keeps more votes than the new one
-gets; with fewer, mistakes fall into the same trees."""
+# Rounds to plan for, at most: T rounds take some T^2 steps.
 MOST_ROUNDS = 10**6
-"""Rounds to plan for, at most: T rounds take some T^2 steps."""
+# Terms that are added up one by one; more of them have a formula.
 MOST_SUMMED = 10**6
-"""Terms that are added up one by one; more of them have a formula."""
+# Iterations of the search for a horizon; two are enough.
 SEARCH_STEPS = 3
-"""Iterations of the search for a horizon; two are enough."""
 
 
 @dataclass(frozen=True)
@@ -98,15 +98,12 @@ class EveryRoundPlan(PlanTable):
         trees : int, optional
             The trees of each forest; chosen if not given.
 
-        Returns
-        -------
-        EveryRoundPlan
-
         Raises
         ------
         BadParameter
             If a parameter is out of range.
         """
+        # Refused before the search for a split, which would take long as well.
         if whole(horizon, "horizon", least=1) > MOST_ROUNDS:
             raise BadParameter(
                 f"a release at every round reads the whole stream each time: at most "
@@ -116,10 +113,10 @@ class EveryRoundPlan(PlanTable):
         total = Cost(exact, planned_delta(delta))
         each = per_release(total, horizon)
         selection = Selection(StableHistogram, float(each.epsilon), float(each.delta))
-        votes, even = selection.votes_for(SURE), selection.votes_for(EVEN)
+        votes, even = selection.votes_for(RELIABLE), selection.votes_for(EVEN)
         count = TREES_A_VOTE * votes if trees is None else whole(trees, "trees", least=1)
         # The new rule must be released (even odds) and outvote the old one (half of the trees).
-        mistakes = rounds_to_reach(max(even, math.ceil(count / 2)), count)
+        mistakes = _rounds_to_reach(max(even, math.ceil(count / 2)), count)
         return cls(total.epsilon, total.delta, horizon, count, max(1, votes // 2), votes, mistakes)
 
     @property
@@ -135,6 +132,7 @@ class EveryRoundPlan(PlanTable):
         of the horizon.
         """
         horizon = self.horizon
+        # Iterate: the mistakes that are needed depend on the horizon through the split of epsilon.
         for _ in range(SEARCH_STEPS):
             needed = EveryRoundPlan.of(self.epsilon, self.delta, horizon).mistakes_needed or 0
             horizon = max(1, math.ceil(needed**2 / horizon))
@@ -169,29 +167,20 @@ class EveryRoundPlan(PlanTable):
             yield PlanLine("utility: heuristic", "no prediction", "measure it on synthetic streams")
 
 
-def rounds_to_reach(some: int, trees: int) -> int | None:
+def _rounds_to_reach(some: int, trees: int) -> int | None:
     """Return the expected rounds, rounded up, until `some` of the trees are hit (coupon collector).
 
-    Parameters
-    ----------
-    some : int
-        How many trees are to be hit.
-    trees : int
-        The number of trees; each round goes to one of them at random.
-
-    Returns
-    -------
-    int or None
-        None if there are fewer than `some` trees.
+    Returns None if there are fewer than `some` trees.
 
     Examples
     --------
-    >>> rounds_to_reach(2, 3), rounds_to_reach(491, 982), rounds_to_reach(4, 3)
+    >>> _rounds_to_reach(2, 3), _rounds_to_reach(491, 982), _rounds_to_reach(4, 3)
     (3, 681, None)
     """
     if some > trees:
         return None
-    if some > MOST_SUMMED:  # the sum is close to an integral, of 1/x from trees - some to trees
+    # The sum is close to an integral, of 1/x from trees - some to trees.
+    if some > MOST_SUMMED:
         left = trees - some
         return math.ceil(trees * math.log((2 * trees + 1) / (2 * left + 1)))
     return math.ceil(float((trees / np.arange(trees, trees - some, -1)).sum()))
@@ -214,7 +203,7 @@ class EveryRoundRunner:
         The first round after which the trees are queried.
     publish : Publish
         Called when the published rule changes.
-    watch : ProgressCallback
+    watch : BallotWatcher
         Called after each query, with private votes.
     """
 
@@ -237,27 +226,12 @@ class EveryRoundRunner:
         return {"mistakes": self.mistakes}
 
     def load_state(self, live: StateData, releases: Sequence[Release]) -> None:
-        """Load the runner's own state; gate and prefix are loaded already.
-
-        Parameters
-        ----------
-        live : StateData
-            What `get_state` returned.
-        releases : Sequence of Release
-            Everything published so far.
-        """
+        """Load the runner's own state; gate and prefix are loaded already."""
         self.mistakes, self.rule = live["mistakes"], releases[-1].rule
 
     def advance(self, rounds: RoundBatch, start: int, stop: int) -> None:
-        """Learn the rounds from `start` up to `stop`, one after the other.
-
-        Parameters
-        ----------
-        rounds : RoundBatch
-            A batch of rounds that contains them.
-        start, stop : int
-            Round numbers; `stop` is not included.
-        """
+        """Learn the rounds from `start` up to `stop`, one after the other."""
+        # Every round is queried, so the rows are needed in this process.
         near = rounds.here()
         for number in range(start, stop):
             one = near.between(number, number + 1)
@@ -266,22 +240,13 @@ class EveryRoundRunner:
             self.pass_one(number)
 
     def advance_one(self, number: int, x: object, y: bool, route: int) -> None:
-        """Learn one round.
-
-        Parameters
-        ----------
-        number : int
-            The number of the round.
-        x : object
-            The example.
-        y : bool
-            The label.
-        route : int
-            What routes the round to a tree.
-        """
+        """Learn one round."""
         batch = as_batch([x], kinds_of(self._cls))
         self._learn(Rounds(batch, np.array([y]), np.array([number]), np.array([route])))
         self.pass_one(number)
+
+    def learn_buffered(self) -> None:
+        """Do nothing: rounds are learned at once."""
 
     def _learn(self, one: Rounds) -> None:
         self.mistakes += int((predict_rows(self._cls, self.rule, one.batch) != one.answers).sum())
@@ -294,6 +259,7 @@ class EveryRoundRunner:
             return
         _, key = self.gate.check(self.forest.ballot(number))
         rule = self.rule if key is None else self.forest.named(key)
+        # A selection of the published rule is no release: the transcript says so already.
         changed = rule != self.rule
         if changed:
             self.rule = rule
@@ -355,6 +321,7 @@ class AdaptiveDPSOA(EventLearner):
         checked_class(cls)
         self.plan = EveryRoundPlan.of(epsilon, delta, horizon, trees=trees)
         self.seed = fresh_seed() if seed is None else seed
+        # The first rule reads no data, so publishing it costs nothing.
         rule = cls.hypothesis(cls.start())
         if rule is None:
             raise BadParameter(f"{cls!r} has no rule before the first example")

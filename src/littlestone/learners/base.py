@@ -180,7 +180,10 @@ class Runner(Protocol):
 
     @property
     def forest(self) -> HasVotes:
-        """Return the learner state."""
+        """Return the learner state, without the rounds that are still buffered."""
+
+    def learn_buffered(self) -> None:
+        """Learn the buffered rounds, if there are any."""
 
     def advance(self, rounds: RoundBatch, start: int, stop: int) -> None:
         """Learn the rounds from `start` up to `stop`.
@@ -336,6 +339,7 @@ class PrivateLearner(ForwardOnly, ABC):
     @property
     def trace(self) -> tuple[Sample, ...]:
         """Return the history of mistakes and votes. Private."""
+        self._runner.learn_buffered()
         now = self._sample(self.rounds, self._runner.forest.votes)
         past = self._trace.samples
         return past if past and past[-1].round == now.round else (*past, now)
@@ -395,6 +399,7 @@ class PrivateLearner(ForwardOnly, ABC):
         self._enter()
         runner = self._runner
         with runner.gate.checkpoint() as gate:
+            runner.learn_buffered()
             live: StateData = {
                 "rounds": self.rounds,
                 "null_rounds": self.null_rounds,

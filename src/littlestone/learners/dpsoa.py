@@ -1,14 +1,12 @@
-"""Choose where the trees of a forest grow: in this process, unless an engine is named.
-
-An engine is named as in `DPSOA(..., engine="ray")`, and made on request: what it needs is imported
-then. The gate, the noise and the published rule never leave the learner (docs/guarantee.md,
-Theorem 13).
-
-Learn privately with a forest of learners and a gate (DP-SOA: Algorithm 1), under a plan.
+"""Learn privately with a forest of learners and a gate (DP-SOA: Algorithm 1), under a plan.
 
 Before each example there is a published rule; the whole sequence of published rules, and the rounds
 at which the gate fired, are differentially private at `guarantee` (docs/guarantee.md, Theorem 9).
 All other state (mistakes, votes, null rounds) is private: it is for the data owner.
+
+The trees of the forest grow in this process, unless an engine is named, as in
+`DPSOA(..., engine="ray")`. The gate, the noise and the published rule never leave the learner
+(docs/guarantee.md, Theorem 13).
 """
 
 import warnings
@@ -53,33 +51,18 @@ class GrownForest(EpochState[Mapping[bytes, int]], Voters, Protocol):
     """Describe a forest, wherever its trees are."""
 
     def learn(self, batch: Batch, answers: Mask, routes: Numbers) -> Iterable[VoteChange]:
-        """Learn a batch of rounds.
-
-        Parameters
-        ----------
-        batch : KeyedBatch
-            The examples.
-        answers : Mask
-            Their labels.
-        routes : Numbers
-            What routes each to a tree.
-
-        Returns
-        -------
-        Iterable of VoteChange
-            The changes of votes, in the order of the rows.
-        """
+        """Learn a batch of rounds."""
 
 
 class Engine(Protocol):
     """Create forests.
 
-    `far` tells whether their trees are remote: then querying them is slow, and happens after at
+    Where `remote`, their trees are in another process: querying them is slow, and happens after at
     most `largest_window` rounds.
     """
 
     @property
-    def far(self) -> bool:
+    def remote(self) -> bool:
         """Tell whether the trees are in another process."""
 
     @property
@@ -103,45 +86,23 @@ class Engine(Protocol):
             What happens when a tree's root is reached.
         replant : bool
             Whether dead trees are replaced.
-
-        Returns
-        -------
-        GrownForest
         """
 
 
 class LocalEngine:
     """Create forests in this process."""
 
-    far, largest_window = False, LARGEST_WINDOW
+    remote, largest_window = False, LARGEST_WINDOW
 
     def create_forest(
         self, cls: HypothesisClass, leaves: Sequence[int], seed: int, root: Root, replant: bool
     ) -> Forest:
-        """Create a forest in this process.
-
-        Parameters
-        ----------
-        cls : HypothesisClass
-            The class that is learned.
-        leaves : Sequence of int
-            The leaves of each tree: powers of two.
-        seed : int
-            Fixes the random bits.
-        root : {"learns", "dies"}
-            What happens when a tree's root is reached.
-        replant : bool
-            Whether dead trees are replaced.
-
-        Returns
-        -------
-        Forest
-        """
+        """Create a forest in this process."""
         return Forest(cls, leaves, seed, root=root, replant=replant)
 
 
+# Engine factories by name; each takes an address, which may be empty.
 ENGINES: dict[str, Callable[[str], Engine]] = {}
-"""Engine factories by name; each takes an address, which may be empty."""
 
 
 def engine_of(given: "str | Engine | None") -> Engine:
@@ -164,8 +125,8 @@ def engine_of(given: "str | Engine | None") -> Engine:
     return ENGINES[name](address)
 
 
+# Of all trees together, each of which is an object: more of them do not fit a machine.
 MOST_LEAVES = 10**7
-"""Of all trees together, each of which is an object: more of them do not fit a machine."""
 
 
 class RemoteRows(Protocol):
@@ -191,10 +152,6 @@ class RemoteRows(Protocol):
             The number of the first round.
         within : Mask or None
             The rows within a user's cap; the others are null rounds. None: no cap.
-
-        Returns
-        -------
-        RoundBatch
         """
 
     def null_rounds(self, within: Mask | None) -> int:
@@ -274,6 +231,7 @@ class DPSOA(PrivateLearner):
         self.seed = fresh_seed() if seed is None else seed
         _warn_of_delta(self.plan)
         _refuse_too_many_trees(self.plan)
+        # The first rule reads no data, so publishing it costs nothing.
         rule = cls.hypothesis(cls.start())
         if rule is None:
             raise BadParameter(f"{cls!r} has no rule before the first example")
@@ -293,12 +251,14 @@ class DPSOA(PrivateLearner):
         callbacks, window = (self._publish, self._watch), engine.largest_window
         if isinstance(gate, HistSparse):
             return SingleForestRunner(forest, gate, rule, plan.check_every, *callbacks, window)
-        lazy = not watched and (engine.far or gate.restart_every is not None)
+        # Buffering pays where reading the trees is slow, or where a restart discards rounds unread.
+        lazy = not watched and (engine.remote or gate.restart_every is not None)
         return EpochRunner(forest, gate, rule, *callbacks, lazy, window)
 
     @property
     def votes(self) -> Mapping[Hypothesis, int]:
         """Return how many trees vote for each rule. Private."""
+        self._runner.learn_buffered()
         return dict(self._runner.forest.votes)
 
     def learn_one(self, x: object, y: object, user: object = None) -> None:
@@ -362,6 +322,7 @@ class DPSOA(PrivateLearner):
             If the batch is refused; then nothing has changed.
         """
         batch, usable, answers = readable_rounds(self.cls, X, y, bad_rows)
+        # Refused before `_enter`: a refusal must leave the learner as it was.
         self._need_users(users is not None)
         routes = None if users is None else user_numbers(users, len(answers), bad_rows)
         if routes is not None:
@@ -377,6 +338,7 @@ class DPSOA(PrivateLearner):
         """Learn remote rows, as if one by one. Rows that cannot be read are null rounds."""
         self._need_users(rows.has_users)
         self._enter()
+        # Who is within the cap is public, so it is decided here and not where the rows are.
         within = None
         if self.plan.cap is not None:
             within = np.fromiter(map(self._within_cap, rows.routes().tolist()), dtype=bool)
@@ -399,6 +361,7 @@ class DPSOA(PrivateLearner):
 
     def _with_user(self, routes: Numbers, bad_rows: BadRows) -> Mask:
         """Return which rounds have a user; one without is bad."""
+        # A round of nobody could not be counted against a cap.
         known = np.asarray(routes != NO_USER)
         if bad_rows == "refuse" and not known.all():
             raise BadExample("the round has no user", int(np.argmin(known)))
@@ -414,6 +377,8 @@ class DPSOA(PrivateLearner):
         """Count a user's round, and tell whether it is within the cap; both are public."""
         if self.plan.cap is None or route == NO_USER:
             return True
+        # Counted whatever the row holds: who appears when is public, so the cap depends on that
+        # alone.
         self._rounds_of[route] = self._rounds_of.get(route, 0) + 1
         self._unsaved.add(route)
         return self._rounds_of[route] <= self.plan.cap
@@ -436,8 +401,8 @@ def _refuse_too_many_trees(plan: Plan) -> None:
     leaves = sum(each * trees for each, trees in plan.leaves.items())
     if leaves > MOST_LEAVES:
         raise BadParameter(
-            f"the plan asks for {plan.trees:,} trees of {leaves:,} leaves in all, and "
-            f"{MOST_LEAVES:,} are the most that are grown: take a larger epsilon or delta"
+            f"the plan has {plan.trees:,} trees with {leaves:,} leaves in all, and "
+            f"{MOST_LEAVES:,} is the limit: take a larger epsilon or delta"
             + (", a smaller cap" if plan.cap else "")
             + (", or the practical plan" if plan.name == "paper" else ", or a smaller horizon")
         )
@@ -450,10 +415,11 @@ def _plan(
     if plan is None:
         missing = [name for name, value in given.items() if value is None]
         if missing:
-            raise BadParameter(f"say {' and '.join(missing)}, or give a plan")
+            raise BadParameter(f"give {' and '.join(missing)}, or a plan")
         return Plan.practical(cls, **given, **options)
     if isinstance(plan, TheoremPlan):
         raise BadParameter(plan.refusal())
+    # Options at their default do not contradict a plan: nobody asked for them.
     given |= {name: value for name, value in options.items() if value != DEFAULTS[name]}
     for name, value in given.items():
         exact = tolerated(value) if name == "tolerance" else value
@@ -468,6 +434,8 @@ DEFAULTS = {"unit": "event", "cap": None, "tolerance": 0}
 
 def _warn_of_delta(plan: Plan) -> None:
     """Warn of a delta so large that some record might be published as it is."""
+    # Publishing each record with probability delta would be (0, delta)-private: with so many
+    # records, delta must be far below one in their number.
     if plan.delta * 10 * plan.horizon > 1:
         warnings.warn(
             f"delta = {float(plan.delta):g} is above 1 / (10 x horizon) = "

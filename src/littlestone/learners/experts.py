@@ -1,27 +1,19 @@
-"""Keep a public prior over the rules, from the rules that were published.
-
-When a rule is replaced by another, some example on which the two differ was evidence for the other.
-So a rule that agrees with the replaced one wherever the two differ is wrong as well, unless the
-draw fell among the rules that erred: `MISLED` of the draws. The weights follow Bayes' rule; and as
-the target may change, a little of the weight is shared out evenly each time (fixed share, Herbster
-and Warmuth 1998).
-
-All of it is a function of what was published, so it costs no privacy: later draws start from it as
-they start from the published rule (docs/guarantee.md, Theorem 10). It keeps an adaptive adversary
-from refuting the same rules again and again.
-
-Choose the constants of private experts, before any data.
-
-Privacy holds for every value of every field (docs/guarantee.md, Theorem 10). Utility is a
-heuristic: a rule is drawn with weight exp(-epsilon_h mistakes / 2), so a release is worth making
-when the rules that made the published rule's mistakes are outweighed by those that did not.
-
-Learn privately from a finite public class: draw a rule when the last has erred too often.
+"""Learn privately from a finite public class: draw a rule when the last has erred too often.
 
 After Asi, Feldman, Koren and Talwar (2023), with epochs (docs/guarantee.md, Theorem 10): the
 mistakes monitor decides when, the exponential mechanism over all rules decides what. There is no
-delta, and nothing is ever used up. An epoch forgets the data of those before it; the rules they
-published give a public prior (`belief`).
+delta, and the number of releases is unlimited.
+
+An epoch discards the data of those before it, but the rules they published give a public prior
+(`FixedSharePrior`). When a rule is replaced, some example on which the two rules differ was
+evidence for the new one. So rules that agree with the replaced one wherever the two differ lose
+weight by Bayes' rule, with an error probability of `ERROR_RATE`; and as the target may change, a
+little of the weight is shared out evenly each time (fixed share, Herbster and Warmuth 1998). All of
+it is a function of what was published, so it costs no privacy.
+
+`ExpertsPlan` holds the constants. Privacy holds for every value of every field; utility is a
+heuristic: a rule is drawn with weight exp(-epsilon_h mistakes / 2), so a release is worth making
+when the rules that made the published rule's mistakes are outweighed by those that did not.
 """
 
 import math
@@ -38,7 +30,13 @@ from littlestone.errors import TooLarge
 from littlestone.hypotheses.base import Hypothesis
 from littlestone.hypotheses.values import Mask
 from littlestone.learners.base import EventLearner, Release, StateData
-from littlestone.learners.plan_table import VACUOUS, PlanLine, PlanTable
+from littlestone.learners.plan_table import (
+    VACUOUS,
+    PlanLine,
+    PlanTable,
+    planned_epsilon,
+    planned_horizon,
+)
 from littlestone.learners.runners import BallotWatcher, EpochRunner, Publish
 from littlestone.learners.scores import MistakeCounts, index_key, mistake_counts
 from littlestone.learners.tree import Purpose, below, fresh_seed, random_bits
@@ -46,19 +44,12 @@ from littlestone.learners.tuning import Schedule, complexity, fresh_start, toler
 from littlestone.privacy.exponential import ExponentialMechanism, Scores
 from littlestone.privacy.gates import Decision, MistakesGate
 from littlestone.privacy.noise import Noise, SystemNoise
-from littlestone.privacy.parameters import (
-    BadParameter,
-    Real,
-    planned_epsilon,
-    planned_horizon,
-    positive,
-    whole,
-)
+from littlestone.privacy.parameters import BadParameter, Real, positive, whole
 
-MISLED = 0.1
-"""How often a release may fall among the rules that erred with the one it replaces."""
-CHANGED = 0.02
-"""The weight that is shared out evenly at every release."""
+# How probably a draw selects a rule that erred like the one it replaces.
+ERROR_RATE = 0.1
+# The weight that is shared out evenly at every release.
+EVEN_SHARE = 0.02
 
 
 class FixedSharePrior:
@@ -71,26 +62,26 @@ class FixedSharePrior:
 
     Examples
     --------
-    >>> belief = Belief(4)
-    >>> belief.drop(np.array([True, True, False, False]))
-    >>> belief.penalties(Fraction(1, 4))
+    >>> prior = FixedSharePrior(4)
+    >>> prior.drop(np.array([True, True, False, False]))
+    >>> prior.penalties(Fraction(1, 4))
     array([8, 8, 0, 0])
     """
 
     def __init__(self, size: int) -> None:
         self._weights = np.full(size, 1 / size)
 
-    def drop(self, siding: Mask) -> None:
+    def drop(self, agreement: Mask) -> None:
         """Update the weights after a rule was replaced.
 
         Parameters
         ----------
-        siding
+        agreement
             Which rules agree with the replaced rule wherever it differs from the new one.
         """
-        posterior = self._weights * np.where(siding, MISLED, 1 - MISLED)
+        posterior = self._weights * np.where(agreement, ERROR_RATE, 1 - ERROR_RATE)
         # Fixed share: no weight falls so far that a target that changed could not come back.
-        self._weights = (1 - CHANGED) * posterior / posterior.sum() + CHANGED / len(posterior)
+        self._weights = (1 - EVEN_SHARE) * posterior / posterior.sum() + EVEN_SHARE / len(posterior)
 
     def penalties(self, rate: Fraction) -> npt.NDArray[np.int64]:
         """Return the weights as mistakes.
@@ -99,22 +90,18 @@ class FixedSharePrior:
         ----------
         rate
             A mistake divides a rule's weight by exp(rate).
-
-        Returns
-        -------
-        array of int64
-            What each rule's score is lowered by.
         """
+        # Relative to the best rule, so that penalties are small integers.
         nats = np.log(self._weights.max() / self._weights)
         penalties: npt.NDArray[np.int64] = np.round(nats / float(rate)).astype(np.int64)
         return penalties
 
 
+# The monitor's share of epsilon.
 SPLIT = Fraction(1, 2)
-"""The monitor's share of epsilon."""
-MARGIN = 1.5
-"""What noise takes off a threshold, in units of its scale: about half of all firings come with
-fewer mistakes than are wanted when they come as slowly as they can, and far fewer in a burst."""
+# Added to a threshold for the noise, in units of its scale: about half of all firings come with
+# fewer mistakes than planned when mistakes are rare, and far fewer firings do in a burst.
+NOISE_ALLOWANCE = 1.5
 
 
 @dataclass(frozen=True)
@@ -186,11 +173,6 @@ class ExpertsPlan(PlanTable):
         tolerance
             The share of mistakes that causes no change.
 
-        Returns
-        -------
-        ExpertsPlan
-            The plan.
-
         Raises
         ------
         TooLarge
@@ -201,9 +183,11 @@ class ExpertsPlan(PlanTable):
         if size is None:
             raise TooLarge(f"{hypotheses!r} has infinitely many rules: use DPSOA")
         rate, rest = float(exact * SPLIT), float(exact * (1 - SPLIT))
+        # No search needs more bits than the rules have names.
         bits = max(1, math.ceil(math.log2(size)))
+        # Rules per bit of dimension: thresholds halve the rules with every mistake, points do not.
         spread = math.log(size) / max(1, min(complexity(hypotheses), bits))
-        threshold = mistakes_to_outweigh(rest, spread) + round(MARGIN / rate)
+        threshold = mistakes_to_outweigh(rest, spread) + round(NOISE_ALLOWANCE / rate)
         return cls(
             made_for=repr(hypotheses),
             epsilon=exact,
@@ -253,7 +237,9 @@ class ExpertsPlan(PlanTable):
                 "tolerance", f"{float(self.tolerance):.2%}", "mistakes that cause no change"
             )
         if self.restart_every is not None:
-            yield PlanLine("fresh start every", f"{self.restart_every:,} rounds", "banks no credit")
+            yield PlanLine(
+                "fresh start every", f"{self.restart_every:,} rounds", "discards unused tolerance"
+            )
         yield PlanLine("horizon", f"{self.horizon:,} rounds", "then the last rule stands")
         yield PlanLine(
             "utility: heuristic",
@@ -275,21 +261,16 @@ def mistakes_to_outweigh(epsilon: float, spread: float) -> int:
         The logarithm of how many rules made the mistakes, for each that did not: for a search by
         bisection, that of a bit.
 
-    Returns
-    -------
-    int
-        The number of mistakes.
-
     Examples
     --------
-    >>> mistakes_wanted(0.5, math.log(2)), mistakes_wanted(0.5, math.log(1000))
+    >>> mistakes_to_outweigh(0.5, math.log(2)), mistakes_to_outweigh(0.5, math.log(1000))
     (12, 37)
     """
-    return math.ceil(2 / epsilon * (spread - math.log(MISLED)))
+    return math.ceil(2 / epsilon * (spread - math.log(ERROR_RATE)))
 
 
+# The key of the first rule, which no draw selects.
 FIRST = b"first"
-"""The key of the first rule, which no draw has named."""
 
 FirstRule = Literal["drawn", "own"]
 
@@ -314,7 +295,7 @@ class PrivateExperts(EventLearner):
         The share of mistakes that causes no change.
     first
         Where the first rule comes from: "drawn" by the seed, or the class's "own". Neither makes
-        fewer mistakes on the whole (`make bench`, "experts"); a drawn one cannot be aimed at.
+        fewer mistakes on the whole (`make bench`, "experts"); a drawn one is not known in advance.
     seed
         The seed of the first rule, which is not secret.
     noise
@@ -345,18 +326,18 @@ class PrivateExperts(EventLearner):
         seed: int | None = None,
         noise: Noise | None = None,
     ) -> None:
-        memory = mistake_counts(checked_class(cls))
+        counts = mistake_counts(checked_class(cls))
         self.plan = _plan(cls, epsilon, horizon, plan, tolerance)
         self.seed = fresh_seed() if seed is None else seed
-        rule = _first_rule(memory, first, self.seed)
+        rule = _first_rule(counts, first, self.seed)
         super().__init__(cls, rule, self.plan.horizon)
-        gate = _gate(self.plan, memory.size, SystemNoise() if noise is None else noise)
+        gate = _gate(self.plan, counts.size, SystemNoise() if noise is None else noise)
         rate = self.plan.epsilon_selector / 2
-        self._runner = ExpertsRunner(memory, gate, rule, self._publish, self._watch, rate)
+        self._runner = ExpertsRunner(counts, gate, rule, self._publish, self._watch, rate)
 
 
 class ExpertsRunner(EpochRunner[Scores]):
-    """Move the mistake counts of a class and the gate of epochs through the rounds together.
+    """Run the mistake counts of a class and a gate of epochs through the rounds.
 
     Parameters
     ----------
@@ -383,33 +364,35 @@ class ExpertsRunner(EpochRunner[Scores]):
         watch: BallotWatcher,
         rate: Fraction,
     ) -> None:
-        super().__init__(forest, gate, rule, publish, watch, patient=False)
-        self._evidence, self._belief, self._stood = forest, FixedSharePrior(forest.size), rule
+        super().__init__(forest, gate, rule, publish, watch, lazy=False)
+        self._counts, self._prior, self._last_rule = forest, FixedSharePrior(forest.size), rule
         self._rate = rate
 
     def load_state(self, live: StateData, releases: Sequence[Release]) -> None:
         """Restore a saved state; the prior follows from what was published."""
         super().load_state(live, releases)
+        # The prior is not saved: it is a function of the releases, as the proof requires.
         for release in releases[1:]:
-            self._believe(release.rule)
-        self._evidence.penalised = self._belief.penalties(self._rate)
+            self._update_prior(release.rule)
+        self._counts.penalised = self._prior.penalties(self._rate)
 
-    def _look(self) -> Decision:
+    def _check(self) -> Decision:
         """Make one check; all rules are scored at a firing only."""
+        # A run of one check: scores of all rules are computed only if it fires.
         return self.gate.run([self._pending], lambda place: self.forest.ballot).decision
 
-    def _forget(self) -> None:
+    def _restart_state(self) -> None:
         """Begin an epoch without earlier rounds; the prior from what was published stays."""
-        if self.rule != self._stood:
-            self._believe(self.rule)
-            self._evidence.penalised = self._belief.penalties(self._rate)
+        if self.rule != self._last_rule:
+            self._update_prior(self.rule)
+            self._counts.penalised = self._prior.penalties(self._rate)
         # The next draw must not read these rounds again: Theorem 10 has each read once.
-        super()._forget()
+        super()._restart_state()
 
-    def _believe(self, rule: Hypothesis) -> None:
+    def _update_prior(self, rule: Hypothesis) -> None:
         """Update the prior: a rule was published in the place of the one before."""
-        self._belief.drop(self._evidence.agreement_with(self._stood, rule))
-        self._stood = rule
+        self._prior.drop(self._counts.agreement_with(self._last_rule, rule))
+        self._last_rule = rule
 
     def _restart_if_due(self) -> None:
         """Keep the counts: a public restart is the monitor's alone (Theorem 10)."""
@@ -425,7 +408,7 @@ def _plan(
     """Return the plan given, or the practical one for these parameters."""
     if plan is None:
         if epsilon is None or horizon is None:
-            raise BadParameter("say epsilon and horizon, or give a plan")
+            raise BadParameter("give epsilon and horizon, or a plan")
         return ExpertsPlan.practical(cls, epsilon, horizon, tolerance=tolerance)
     asked = {"epsilon": epsilon, "horizon": horizon, "tolerance": tolerance or None}
     for name, value in asked.items():
@@ -436,14 +419,15 @@ def _plan(
     return plan
 
 
-def _first_rule(memory: MistakeCounts, first: FirstRule, seed: int) -> Hypothesis:
+def _first_rule(counts: MistakeCounts, first: FirstRule, seed: int) -> Hypothesis:
     """Return the rule before any example: it reads no data, hence costs nothing."""
     if first not in ("drawn", "own"):
         raise BadParameter(f"first is 'drawn' or 'own', not {first!r}")
-    own = memory.cls.hypothesis(memory.cls.start())
+    own = counts.cls.hypothesis(counts.cls.start())
+    # A class may have no rule of its own before the first example.
     if first == "own" and own is not None:
         return own
-    return memory.rule(int(below(memory.size, random_bits(seed, Purpose.FIRST))))
+    return counts.rule(int(below(counts.size, random_bits(seed, Purpose.FIRST))))
 
 
 def _gate(plan: ExpertsPlan, size: int, noise: Noise) -> MistakesGate[Scores]:

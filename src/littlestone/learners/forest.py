@@ -38,7 +38,7 @@ from littlestone.hypotheses.rows import Batch
 from littlestone.hypotheses.values import Mask
 from littlestone.learners.base import ChangedState, StateData
 from littlestone.learners.tree import (
-    DEAD_TREE,
+    DEAD,
     ROOT,
     Indices,
     Purpose,
@@ -55,13 +55,13 @@ from littlestone.learners.tree import (
     updated,
 )
 
+# What routes rows to trees: the number of the round, or of the user.
 Routes = npt.NDArray[np.integer[Any]]
-"""What routes rows to trees: the number of the round, or of the user."""
 
 Root = Literal["learns", "dies"]
 
+# A rule is common when at least one in so many vertices holds it.
 MOST_COMMON = 16
-"""A rule is common when at least one in so many vertices holds it."""
 
 
 class VoteChange(NamedTuple):
@@ -135,6 +135,7 @@ class Forest:
                 raise BadClass(f"a tree has {count} leaves: the number must be a power of two")
         if not leaves:
             raise BadClass("a forest has at least one tree")
+        # Such a tree would die at its first mistake and never vote again.
         if root == "dies" and min(leaves) == 1:
             raise BadClass("a tree of one leaf is only a root: it requires root='learns'")
         self.cls, self.seed, self.root, self.replant = checked_class(cls), seed, root, replant
@@ -172,6 +173,7 @@ class Forest:
         self._count()
 
     def _count(self) -> None:
+        # Counted once here and then kept up to date: a batch changes few trees of many.
         self._held = Counter(rule for tree in self.trees.values() for rule in tree.rules)
         self._voted = Counter(vote for vote in self.standing if vote is not None)
         self.ballot = {rule.key: votes for rule, votes in self._voted.items()}
@@ -199,21 +201,8 @@ class Forest:
         return self._held.keys()
 
     def may_err(self, x: object, y: bool, right: Hypothesis) -> bool:
-        """Tell whether some rule of the forest is wrong on a row.
-
-        Parameters
-        ----------
-        x : object
-            The example.
-        y : bool
-            Its label.
-        right : Hypothesis
-            A rule that is known to be right on it.
-
-        Returns
-        -------
-        bool
-        """
+        """Tell whether some rule of the forest is wrong on a row."""
+        # The common case: all trees hold the published rule, which is right.
         if len(self._held) == 1 and right in self._held:
             return False
         return any(predict_row(rule, x) != y for rule in self._held if rule is not right)
@@ -225,23 +214,8 @@ class Forest:
         return tree, leaf
 
     def learn(self, batch: Batch, answers: Mask, routes: Routes) -> list[VoteChange]:
-        """Learn a batch of rounds.
-
-        Parameters
-        ----------
-        batch : KeyedBatch
-            The examples.
-        answers : Mask
-            Their labels.
-        routes : Routes
-            What routes each to a tree: the number of its round, or of its user.
-
-        Returns
-        -------
-        list of VoteChange
-            The changes of votes, in the order of the rows.
-        """
-        # Only trees in which a rule may be wrong are walked through: those that get a row which a
+        """Learn a batch of rounds."""
+        # Only trees in which a rule may be wrong are visited: those that get a row which a
         # common rule gets wrong, and those that hold a rule that is not common. On all other trees
         # the batch has no effect.
         wrong = {rule: predict_rows(self.cls, rule, batch) != answers for rule in self._common()}
@@ -253,13 +227,14 @@ class Forest:
         if not active:
             return []
         trees, leaves = self.routed(routes)
+        # Stable, so that the rows of a tree stay in the order of the rounds.
         order = np.argsort(trees.astype(np.uint32), kind="stable")
         starts = np.searchsorted(trees[order], np.arange(len(self._leaves) + 1)).tolist()
-        shown = RoutedBatch(self.cls, batch, answers, order, wrong)
+        routed = RoutedBatch(self.cls, batch, answers, order, wrong)
         changes: list[VoteChange] = []
         for number in sorted(active):
             begin, end = starts[number], starts[number + 1]
-            changes += self._walk(number, shown, leaves[order[begin:end]], begin)
+            changes += self._walk(number, routed, leaves[order[begin:end]], begin)
         return sorted(changes)
 
     def _common(self) -> list[Hypothesis]:
@@ -276,24 +251,26 @@ class Forest:
         }
 
     def _walk(
-        self, number: int, shown: RoutedBatch, leaves: Indices, begin: int
+        self, number: int, routed: RoutedBatch, leaves: Indices, begin: int
     ) -> Iterator[VoteChange]:
         """Pass one tree through its rows, from place `begin` on, from mistake to mistake."""
         at, end = begin, begin + len(leaves)
         while at < end:
             tree = self.trees[number]
-            found = next_mistake(tree, shown, leaves, begin, at)
+            found = next_mistake(tree, routed, leaves, begin, at)
             if found is None:
                 return
             before, held = tree.vote, tree.rules
             self._changed.add(number)
-            self._surprised(number, int(tree.owner[leaves[found - begin]]), *shown.example(found))
+            self._update_vertex(
+                number, int(tree.owner[leaves[found - begin]]), *routed.example(found)
+            )
             after = self.trees[number].vote
             _exchange(self._held, held, self.trees[number].rules)
             if after != before:
                 _exchange(self._voted, [before], [after])
                 self._recount(before, after)
-                yield VoteChange(shown.row(found), number, after)
+                yield VoteChange(routed.row(found), number, after)
             at = found + 1
 
     def _recount(self, *rules: Hypothesis | None) -> None:
@@ -304,7 +281,7 @@ class Forest:
             elif rule is not None:
                 del self.ballot[rule.key]
 
-    def _surprised(self, number: int, vertex: int, x: object, y: bool) -> None:
+    def _update_vertex(self, number: int, vertex: int, x: object, y: bool) -> None:
         """Update a vertex that made a mistake on (x, y), and play while siblings disagree."""
         tree = self.trees[number]
         tree.pertinent[vertex] = updated(self.cls, tree.pertinent[vertex], x, y)
@@ -312,7 +289,7 @@ class Forest:
         while vertex != ROOT and disagree(tree.pertinent, vertex):
             vertex, played = self._play(number, tree, vertex), True
         if vertex == ROOT and self.root == "dies" and played:
-            tree.pertinent[ROOT] = DEAD_TREE
+            tree.pertinent[ROOT] = DEAD
         if played:
             tree.voter = self._chosen(number, tree)
         # A replaced tree has a new generation, so that it uses fresh random bits.
@@ -332,15 +309,7 @@ class Forest:
         return found
 
     def load_state(self, live: StateData, parts: Mapping[int, bytes]) -> None:
-        """Load the saved trees, each from the examples it was updated with.
-
-        Parameters
-        ----------
-        live : StateData
-            What `get_state` returned.
-        parts : Mapping of int to bytes
-            The saved trees by number.
-        """
+        """Load the saved trees, each from the examples it was updated with."""
         if live["from"] is not None:
             self.begin_epoch(live["epoch"], rule_from_json(live["from"]))
         self.regrow(parts)
@@ -356,6 +325,7 @@ class Forest:
 
     def _play(self, number: int, tree: Tree, vertex: int) -> int:
         """Replace two pertinent siblings that disagree by their parent."""
+        # Siblings are 2v and 2v + 1: clear and set the lowest bit.
         one, other = (tree.pertinent.pop(v) for v in (vertex & ~1, vertex | 1))
         parent = vertex // 2
         tree.pertinent[parent] = self._winner(one, other, self._guess(number, tree, parent))
@@ -365,14 +335,16 @@ class Forest:
 
     def _winner(self, one: VertexLearner, other: VertexLearner, guess: bool) -> VertexLearner:
         """Update the learner that contradicts a guessed label where the two differ."""
+        # No point distinguishes a rule from none: the parent cannot be decided by a play.
         if one.rule is None or other.rule is None:
-            return DEAD_TREE
+            return DEAD
         for x in disagreement_of(self.cls, one.rule, other.rule):
             return updated(self.cls, one if one.rule(x) != guess else other, x, guess)
-        return DEAD_TREE
+        return DEAD
 
     def _guess(self, number: int, tree: Tree, parent: int) -> bool:
         """Guess a label by random bits."""
+        # Only names of the tree itself: another row cannot move this guess (Theorem 9).
         address = self.epoch, number, tree.generation, parent
         return bool(int(random_bits(self.seed, Purpose.GUESS, *address)) >> 63)
 
@@ -396,10 +368,6 @@ def trees_of(seed: int, trees: int, routes: Routes) -> Indices:
         The number of trees.
     routes : Routes
         The numbers of rounds, or of users.
-
-    Returns
-    -------
-    Indices
     """
     # A function of the route alone: a replaced row stays in its tree (Theorem 9).
     return below(trees, random_bits(seed, Purpose.TREE, routes))
@@ -408,7 +376,7 @@ def trees_of(seed: int, trees: int, routes: Routes) -> Indices:
 def _exchange(
     counts: Counter[Hypothesis], out: Iterable[Hypothesis | None], into: Iterable[Hypothesis | None]
 ) -> None:
-    """Take some rules out of a count and put others in; delete those without votes."""
+    """Remove some rules from a count and add others; delete those without votes."""
     for rule in out:
         if rule is not None:
             counts[rule] -= 1

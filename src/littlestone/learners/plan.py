@@ -1,7 +1,11 @@
-"""Compute the constants of Theorem 4.1 (Lemmas 6.2 and 6.3, with the repairs of docs/paper.md).
+"""Plan a private learner: every constant, chosen before it sees any data.
 
-The numbers are far too large for any machine, so they are kept as powers of two. With d the
-dimension, T the horizon and beta = 1/T:
+A plan is a frozen value. Privacy is proved for every value of every field (docs/guarantee.md): a
+bad plan makes many mistakes, but it is private. Its last line states whether the expected mistakes
+are a heuristic or a theorem. `tuning` chooses the constants of `Plan.practical`.
+
+`TheoremPlan` has the constants of Theorem 4.1 (Lemmas 6.2 and 6.3, with the repairs of
+docs/paper.md), which are printed and never run. With d the dimension, T the horizon, beta = 1/T:
 
     k1   = the least power of two with k1 >= 2^(d+1) and k1 >= 20      leaves
     eta  = 2^(-4 k1 - 4) / k1                                          votes of a frequent rule
@@ -12,12 +16,7 @@ dimension, T the horizon and beta = 1/T:
              4/eta + ln(c / (eta^2 beta delta)) / (eta eps / (2 c))    the histogram, at eps/2c
     mistakes <= 16 k1^2 k2 / eta + 3                                   Lemma 6.3
 
-Plan a private learner: every constant, chosen before it sees any data.
-
-A plan is a frozen value. Privacy is proved for every value of every field (docs/guarantee.md): a
-plan can be bad, it cannot be unsafe. What it says of mistakes is a heuristic, or a theorem, and it
-says which. How constants are chosen is in `choosing`; what the proof requires, which cannot be run,
-in `theorem`.
+The numbers are far too large for any machine, so they are held as powers of two.
 """
 
 import math
@@ -30,7 +29,15 @@ from typing import Any, Literal, TypeAlias, get_args
 from littlestone.classes.base import HypothesisClass, checked_class
 from littlestone.display import facts_table
 from littlestone.learners.forest import Root
-from littlestone.learners.plan_table import PlanLine, PlanTable, plan_data_from_json, plan_lines
+from littlestone.learners.plan_table import (
+    PlanLine,
+    PlanTable,
+    plan_data_from_json,
+    plan_lines,
+    planned_delta,
+    planned_epsilon,
+    planned_horizon,
+)
 from littlestone.learners.tuning import (
     Schedule,
     best,
@@ -47,22 +54,12 @@ from littlestone.privacy.accounting import Unit
 from littlestone.privacy.gates import HistSparse, MistakesGate
 from littlestone.privacy.histogram import StableHistogram
 from littlestone.privacy.noise import Noise
-from littlestone.privacy.parameters import (
-    BadParameter,
-    Real,
-    log_of,
-    planned_delta,
-    planned_epsilon,
-    planned_horizon,
-    positive,
-    probability,
-    whole,
-)
+from littlestone.privacy.parameters import BadParameter, Real, log_of, positive, probability, whole
 from littlestone.privacy.selection import UnknownDomainSelection
 
 LN2 = math.log(2)
+# Beyond it even the logarithms of the constants, which grow as 2^d, are too large for floats.
 LARGEST_DIMENSION = 1000
-"""Beyond it even the logarithms of the constants, which grow as 2^d, are too large for floats."""
 
 
 @dataclass(frozen=True)
@@ -116,10 +113,6 @@ class TheoremPlan:
         horizon : int
             The number of rounds.
 
-        Returns
-        -------
-        TheoremPlan
-
         Raises
         ------
         BadParameter
@@ -127,6 +120,7 @@ class TheoremPlan:
         """
         exact, small = positive(epsilon, "epsilon"), probability(delta, "delta")
         horizon = whole(horizon, "horizon", least=2)
+        # The least power of two that is at least 20 is 32.
         k1 = max(2 ** (dimension + 1), 32)
         if dimension > LARGEST_DIMENSION:
             return cls(dimension, exact, small, horizon, k1, -math.inf, *[math.inf] * 3)
@@ -172,11 +166,11 @@ def _power(log2: float, digits: int = 1) -> str:
     return f"2^{log2:,.{digits}f}"
 
 
+# What noisy labels leave of the votes, by the mistakes that make one: guesses, the first two
+# checked by simulation (2 % noise, 6 % positives).
 NOISY_SHARES = (0.75, 0.65, 0.55)
-"""What noisy labels leave of the votes, by the mistakes that make one: guesses, the first two
-checked by simulation (2 % noise, 6 % positives)."""
+# Of a tree of the paper's plan.
 MOST_LEVELS = 40
-"""Of a tree of the paper's plan."""
 SELECTORS = {kind.name: kind for kind in (UnknownDomainSelection, StableHistogram)}
 VoteGate: TypeAlias = MistakesGate[Mapping[bytes, int]] | HistSparse
 
@@ -289,6 +283,7 @@ class Plan(PlanTable):
             )
         if self.selector not in SELECTORS:
             raise BadParameter(f"selector must be one of {list(SELECTORS)}, not {self.selector!r}")
+        # Sorted, so that equal plans have equal trees in equal order.
         object.__setattr__(self, "leaves", dict(sorted(self.leaves.items())))
 
     @classmethod
@@ -326,10 +321,6 @@ class Plan(PlanTable):
         releases : int, optional
             The number of releases, for users without a cap; dimension + 1 if not given.
 
-        Returns
-        -------
-        Plan
-
         Raises
         ------
         BadParameter
@@ -354,12 +345,14 @@ class Plan(PlanTable):
             )
         tolerance, per_user = tolerated(tolerance), 1 if cap is None else whole(cap, "cap", least=1)
         asked = _asked(hypotheses, epsilon, delta, horizon)
+        # Each selection gets a share only, and that share must be large enough too.
         planned_epsilon(epsilon, per_user, of=f"a cap of {per_user:,} rounds")
-        news = votes_per_mistake(hypotheses)
-        noisy = NOISY_SHARES[news.surprises - 1] if tolerance else 1
-        share = news.share * (0.5 if can_stall(hypotheses) else 1) * noisy
+        model = votes_per_mistake(hypotheses)
+        noisy = NOISY_SHARES[model.mistakes_needed - 1] if tolerance else 1
+        share = model.share * (0.5 if can_stall(hypotheses) else 1) * noisy
         budget = float(asked["epsilon"]) / per_user, float(asked["delta"]) / per_user
-        chosen = best(*budget, news._replace(share=share))
+        chosen = best(*budget, model._replace(share=share))
+        # More trees than rounds would stay empty.
         trees = min(chosen.trees, max(2, asked["horizon"]))
         return cls(
             name="practical",
@@ -445,10 +438,6 @@ class Plan(PlanTable):
         check_every : int
             Rounds between checks.
 
-        Returns
-        -------
-        Plan
-
         Raises
         ------
         BadParameter
@@ -493,10 +482,6 @@ class Plan(PlanTable):
             The privacy budget.
         horizon : int
             The number of rounds.
-
-        Returns
-        -------
-        TheoremPlan
         """
         return TheoremPlan.of(complexity(checked_class(hypotheses)), epsilon, delta, horizon)
 
@@ -534,10 +519,6 @@ class Plan(PlanTable):
         missing : Callable
             Returns how many causes the published rule may lack; must be a function of public
             things.
-
-        Returns
-        -------
-        MistakesGate or HistSparse
         """
         if self.monitor == "votes":
             return self._votes_gate(noise, published)
@@ -567,6 +548,7 @@ class Plan(PlanTable):
         )
 
     def _votes_gate(self, noise: Noise, published: bytes) -> HistSparse:
+        # `HistSparse` halves epsilon itself; a plan with another split would not be what is run.
         if self.releases is None or self.epsilon_monitor != self.epsilon / 2:
             raise BadParameter(
                 f"epsilon_monitor={self.epsilon_monitor} must be half of epsilon={self.epsilon} "

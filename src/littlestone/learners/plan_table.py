@@ -1,16 +1,99 @@
-"""Present a plan as a table: what is proved, where the budget goes, what is expected."""
+"""Share what plans have in common: ranges of parameters, tables for people, JSON."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import Field, fields
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, SupportsIndex, TypeVar
 
 from littlestone.display import facts_table
-from littlestone.privacy.parameters import BadParameter
+from littlestone.privacy.parameters import (
+    LARGEST_INTEGER,
+    BadParameter,
+    Real,
+    positive,
+    probability,
+    whole,
+)
 
 if TYPE_CHECKING:
     from littlestone.learners.plan import Plan
+
+# What a plan is made for. Below, noise is wider than any count; above, there is no privacy.
+SMALLEST_EPSILON, LARGEST_EPSILON = Fraction(1, 10**9), 10**6
+# What a plan is made for: floats hold it, divided by any horizon.
+SMALLEST_DELTA = Fraction(1, 10**100)
+# No stream is longer, and counts of its mistakes stay within `LARGEST_INTEGER`.
+LONGEST_HORIZON = LARGEST_INTEGER
+
+
+def planned_epsilon(value: Real, shares: int = 1, of: str = "") -> Fraction:
+    """Return the epsilon of a plan as an exact rational.
+
+    Parameters
+    ----------
+    value
+        The epsilon that is asked for.
+    shares
+        Into how many equal parts it is divided.
+    of
+        What divides it, for the message of the error.
+
+    Raises
+    ------
+    BadParameter
+        If it is no positive number, or outside the range in which a plan can be made: then a search
+        for constants would not end, or end in numbers that no stream reaches.
+
+    >>> planned_epsilon(1e-6, shares=10_000, of="a cap")
+    Traceback (most recent call last):
+    littlestone...BadParameter: epsilon 1e-06 shared by a cap is too small: below ...
+    """
+    exact = positive(value, "epsilon")
+    if exact > LARGEST_EPSILON:
+        raise BadParameter(
+            f"epsilon must be at most {LARGEST_EPSILON:,}, not {value}: above 10 it hardly "
+            "protects anyone, and up there nobody at all; a usual choice is 1"
+        )
+    # Each share has to be large enough, not only the whole.
+    if exact < shares * SMALLEST_EPSILON:
+        shared = f" shared by {of}" if of else ""
+        raise BadParameter(
+            f"epsilon {value}{shared} is too small: below {float(SMALLEST_EPSILON):g} the noise is "
+            "wider than any stream is long, and no rule would ever change; a usual choice is 1"
+        )
+    return exact
+
+
+def planned_delta(value: Real) -> Fraction:
+    """Return the delta of a plan as an exact rational; refuse one that plans do not support.
+
+    >>> planned_delta(1e-300)
+    Traceback (most recent call last):
+    littlestone.privacy.parameters.BadParameter: delta must be at least 1e-100, not 1e-300: ...
+    """
+    exact = probability(value, "delta")
+    if exact < SMALLEST_DELTA:
+        raise BadParameter(
+            f"delta must be at least {float(SMALLEST_DELTA):g}, not {value}: each tenth of it "
+            "costs votes, and so unlikely a failure needs no protection; 1e-9 is a usual choice"
+        )
+    return exact
+
+
+def planned_horizon(value: SupportsIndex) -> int:
+    """Return the horizon of a plan; refuse one that no stream reaches.
+
+    >>> planned_horizon(10**13)
+    Traceback (most recent call last):
+    littlestone...BadParameter: horizon must be at most 2^40 rounds (about 10^12), ...
+    """
+    exact = whole(value, "horizon", least=1)
+    if exact > LONGEST_HORIZON:
+        raise BadParameter(
+            f"horizon must be at most 2^40 rounds (about 10^12), not {exact}: no stream is longer"
+        )
+    return exact
 
 
 class PlanLine(NamedTuple):
@@ -74,15 +157,12 @@ def plan_data_from_json(kind: type[AnyPlanned], data: Mapping[str, Any]) -> AnyP
     data : Mapping
         What `to_json` returned.
 
-    Returns
-    -------
-    PlanTable
-
     Raises
     ------
     BadParameter
         If the fields are not those of such a plan.
     """
+    # Fractions are written as text, exactly; floats would change the plan.
     exact = {field.name: field.type is Fraction for field in fields(kind)}
     if set(data) != set(exact):
         odd = ", ".join(sorted(set(data) ^ set(exact)))

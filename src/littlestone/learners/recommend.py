@@ -10,6 +10,7 @@ from typing import Any
 from littlestone.classes.base import HypothesisClass, checked_class
 from littlestone.display import facts
 from littlestone.learners.base import PrivateLearner
+from littlestone.learners.plan_table import planned_delta, planned_epsilon, planned_horizon
 from littlestone.learners.registry import (
     AUTO,
     LEARNERS,
@@ -21,13 +22,7 @@ from littlestone.learners.registry import (
 )
 from littlestone.privacy.accounting import Unit
 from littlestone.privacy.noise import Noise
-from littlestone.privacy.parameters import (
-    BadParameter,
-    Real,
-    planned_delta,
-    planned_epsilon,
-    planned_horizon,
-)
+from littlestone.privacy.parameters import BadParameter, Real
 
 
 def choose(name: str, terms: LearnerTerms, why: str = "It was asked for.") -> LearnerChoice:

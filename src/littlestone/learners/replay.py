@@ -33,8 +33,8 @@ from littlestone.learners.base import ChangedState, StateData
 from littlestone.learners.rounds import Numbers
 from littlestone.learners.tree import Purpose, below, random_bits
 
-MOST_ROUNDS_KEPT = 512
-"""The most states for which the errors of their rules are cached."""
+# The most states for which the errors of their rules are cached.
+MOST_STATES_CACHED = 512
 
 
 class Prefix:
@@ -63,29 +63,21 @@ class Prefix:
     def __repr__(self) -> str:
         return f"Prefix({self.cls!r}, private)"
 
-    def learn(self, batch: Batch, answers: Mask, numbers: Numbers) -> None:
-        """Add some rounds.
+    def learn(self, batch: Batch, answers: Mask, routes: Numbers) -> None:
+        """Add some rounds; they are routed by their numbers."""
+        self._parts.append((batch, answers, routes))
+        self._new.append((batch, answers, routes))
 
-        Parameters
-        ----------
-        batch : KeyedBatch
-            The examples.
-        answers : Mask
-            Their labels.
-        numbers : Numbers
-            The numbers of their rounds.
-        """
-        self._parts.append((batch, answers, numbers))
-        self._new.append((batch, answers, numbers))
-
-    def ballot(self, planted: int) -> Mapping[bytes, int]:
-        """Return the votes, by key, of forest number `create`."""
+    def ballot(self, number: int) -> Mapping[bytes, int]:
+        """Return the votes, by key, of the forest with this number."""
+        # No round yet: every tree votes for the first rule.
         if not self._parts:
             first = self.cls.hypothesis(self.cls.start())
             self._votes = Counter() if first is None else Counter({first: self.trees})
         else:
             batch, answers, numbers = self._joined()
-            address = planted if self.fresh else 0
+            # `EveryRound` reuses one address: that is all that distinguishes it (Theorem 11).
+            address = number if self.fresh else 0
             routes = below(self.trees, random_bits(self.seed, Purpose.TREE, address, numbers))
             self._votes = self._replay.votes(batch, answers, numbers, routes, self.trees)
         return {rule.key: votes for rule, votes in self._votes.items()}
@@ -117,15 +109,7 @@ class Prefix:
         return ChangedState(False, {self._saved: encode(tuple(rows))})
 
     def load_state(self, live: StateData, parts: Mapping[int, bytes]) -> None:
-        """Load the saved rounds.
-
-        Parameters
-        ----------
-        live : StateData
-            Unused.
-        parts : Mapping of int to bytes
-            The saved rounds.
-        """
+        """Load the saved rounds."""
         for number in sorted(parts):
             rows: Any = decode(parts[number])
             xs, answers, numbers = zip(*rows, strict=True)
@@ -202,11 +186,6 @@ class Learned:
             Its example.
         y : bool
             Its label.
-
-        Returns
-        -------
-        int
-            The number of the state after it.
         """
         after, rule = learn_row(self.cls, self.states[state], x, y)
         data = pickle.dumps(after)
@@ -260,7 +239,7 @@ class Replay:
 
         Parameters
         ----------
-        batch : KeyedBatch
+        batch : Batch
             The examples; from call to call the same ones, and more.
         answers : Mask
             Their labels.
@@ -270,15 +249,12 @@ class Replay:
             The tree of each round.
         trees : int
             The number of trees.
-
-        Returns
-        -------
-        Counter of Hypothesis
         """
         at = np.full(trees, -1)
         groups: dict[int, list[Any]] = {0: [np.arange(trees)]}
         votes: Counter[Hypothesis] = Counter()
         while groups:
+            # Trees in one state are handled together: there are far fewer states than trees.
             state, some = groups.popitem()
             rule, members = self._learned.rules[state], np.concatenate(some)
             if rule is None:
@@ -297,12 +273,14 @@ class Replay:
         return votes
 
     def _errors(self, state: int, rule: Hypothesis, batch: Batch, answers: Mask) -> _Errors:
-        """Return where a state's rule is wrong; cached for `MOST_ROUNDS_KEPT` states."""
+        """Return where a state's rule is wrong; cached for `MOST_STATES_CACHED` states."""
+        # Only new rows are evaluated: rows are appended and never change.
         errors = self._known.setdefault(state, _Errors())
         if errors.seen < len(answers):
             new = slice(errors.seen, None)
             errors.see(predict_rows(self._learned.cls, rule, part_of(batch, new)) != answers[new])
-        if len(self._known) > MOST_ROUNDS_KEPT:
+        # The state that was just read, and the start, are always needed again.
+        if len(self._known) > MOST_STATES_CACHED:
             self._known.pop(
                 next((kept for kept in self._known if kept not in (0, state)), -1), None
             )

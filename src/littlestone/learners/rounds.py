@@ -42,28 +42,25 @@ from littlestone.learners.tree import user_address
 
 Numbers = npt.NDArray[np.integer[Any]]
 
-Told = TypeVar("Told", covariant=True)
+Report = TypeVar("Report", covariant=True)
 
 
-class Learnable(Protocol[Told]):
+class Learnable(Protocol[Report]):
     """Describe what can learn rows."""
 
-    def learn(self, batch: Batch, answers: Mask, routes: Numbers) -> Told:
+    def learn(self, batch: Batch, answers: Mask, routes: Numbers) -> Report:
         """Learn a batch of rounds.
+
+        Returns what the state reports, by row.
 
         Parameters
         ----------
-        batch : KeyedBatch
+        batch : Batch
             The examples.
         answers : Mask
             Their labels.
         routes : Numbers
             What routes each to a tree.
-
-        Returns
-        -------
-        Told
-            Whatever it reports, by row.
         """
 
 
@@ -81,14 +78,10 @@ class RoundBatch(Protocol):
         ----------
         start, stop : int
             Round numbers; `stop` is not included.
-
-        Returns
-        -------
-        RoundBatch
         """
 
     def wrong(self, cls: HypothesisClass, rule: Hypothesis) -> Numbers:
-        """Return the rounds that a rule gets wrong.
+        """Return the numbers of the rounds that a rule gets wrong, in order.
 
         Parameters
         ----------
@@ -96,15 +89,10 @@ class RoundBatch(Protocol):
             The class of the rule.
         rule : Hypothesis
             The rule.
-
-        Returns
-        -------
-        Numbers
-            Their numbers, in order.
         """
 
-    def update(self, memory: Learnable[Told]) -> Told:
-        """Let `memory` learn the rounds; return what it reports, by row."""
+    def update(self, state: Learnable[Report]) -> Report:
+        """Let `state` learn the rounds; return what it reports, by row."""
 
     def number_of(self, row: int) -> int:
         """Return the number of the round of a row."""
@@ -121,7 +109,7 @@ class Rounds(NamedTuple):
 
     Parameters
     ----------
-    batch : KeyedBatch
+    batch : Batch
         The examples.
     answers : Mask
         Their labels.
@@ -142,17 +130,8 @@ class Rounds(NamedTuple):
         return len(self.number)
 
     def between(self, start: int, stop: int) -> "Rounds":
-        """Return the rounds from `start` up to `stop`.
-
-        Parameters
-        ----------
-        start, stop : int
-            Round numbers; `stop` is not included.
-
-        Returns
-        -------
-        Rounds
-        """
+        """Return the rounds from `start` up to `stop`."""
+        # Null rounds are left out, so numbers have gaps: search, do not subtract.
         first, last = np.searchsorted(self.number, [start, stop])
         if first == 0 and last == len(self.number):
             return self
@@ -164,25 +143,12 @@ class Rounds(NamedTuple):
         return self.taken(np.arange(len(self.number)))
 
     def wrong(self, cls: HypothesisClass, rule: Hypothesis) -> Numbers:
-        """Return the rounds that a rule gets wrong.
-
-        Parameters
-        ----------
-        cls : HypothesisClass
-            The class of the rule.
-        rule : Hypothesis
-            The rule.
-
-        Returns
-        -------
-        Numbers
-            Their numbers, in order.
-        """
+        """Return the rounds that a rule gets wrong."""
         return np.asarray(self.number[predict_rows(cls, rule, self.batch) != self.answers])
 
-    def update(self, memory: Learnable[Told]) -> Told:
-        """Let `memory` learn the rounds; return what it reports, by row."""
-        return memory.learn(self.batch, self.answers, self.route)
+    def update(self, state: Learnable[Report]) -> Report:
+        """Let `state` learn the rounds; return what it reports, by row."""
+        return state.learn(self.batch, self.answers, self.route)
 
     def number_of(self, row: int) -> int:
         """Return the number of the round of a row."""
@@ -199,8 +165,8 @@ class Rounds(NamedTuple):
         )
 
 
+# What happens to rows that cannot be read: the batch is refused, or they are null rounds.
 BadRows = Literal["refuse", "null"]
-"""What happens to rows that cannot be read: the batch is refused, or they are null rounds."""
 
 
 def readable_batch(cls: HypothesisClass, X: Any) -> Batch:
@@ -212,10 +178,6 @@ def readable_batch(cls: HypothesisClass, X: Any) -> Batch:
         The class.
     X : table, array or list of rows
         The examples.
-
-    Returns
-    -------
-    KeyedBatch
 
     Raises
     ------
@@ -256,7 +218,7 @@ def readable_rounds(
 
     Returns
     -------
-    batch : KeyedBatch
+    batch : Batch
         The examples.
     usable : Mask
         The rows that have an example and a label.
@@ -270,6 +232,7 @@ def readable_rounds(
     """
     if bad_rows not in get_args(BadRows):
         raise BadExample(f"bad_rows must be 'refuse' or 'null', not {bad_rows!r}")
+    # Checked here whatever a reader has checked before: all batches enter this way (Lemma 0).
     batch, readable = read_rows(cls, X, bad_rows)
     given = label_column(y)
     if len(given) != len(readable):
@@ -277,6 +240,7 @@ def readable_rounds(
     if bad_rows == "refuse":
         _refuse_unreadable(cls, batch, readable)
         return batch, readable, labels(given)
+    # Row by row: one label that is no label must not change how the others are read.
     positive, negative = (_labelled(given, answer) for answer in (True, False))
     return batch, readable & (positive | negative), positive
 
@@ -286,6 +250,15 @@ def read_rows(cls: HypothesisClass, X: Any, bad_rows: BadRows) -> tuple[Batch, M
 
     Rows that do not line up (one lacks a column, one is no row at all) make no batch. Where bad
     rows are null rounds, they must not affect the others (Lemma 0): each is read on its own.
+
+    Parameters
+    ----------
+    cls : HypothesisClass
+        The class that reads the rows.
+    X : table, array or list of rows
+        The examples.
+    bad_rows : {"refuse", "null"}
+        What happens to rows that cannot be read.
     """
     try:
         batch = as_batch(X, kinds_of(cls))
@@ -298,7 +271,7 @@ def read_rows(cls: HypothesisClass, X: Any, bad_rows: BadRows) -> tuple[Batch, M
     rows: list[Any] = list(X)
     readable = np.array([passes(partial(check_row, cls), x) for x in rows], dtype=bool)
     kept = [read_row(cls, x) if reads else None for x, reads in zip(rows, readable, strict=True)]
-    # What cannot be read is never shown: a readable row stands in its place, so that all line up.
+    # What cannot be read is never learned: a readable row stands in its place, so that all line up.
     stand_in = next((x for x, reads in zip(kept, readable, strict=True) if reads), None)
     lined_up = [x if reads else stand_in for x, reads in zip(kept, readable, strict=True)]
     try:
@@ -309,6 +282,7 @@ def read_rows(cls: HypothesisClass, X: Any, bad_rows: BadRows) -> tuple[Batch, M
 
 def _labelled(given: npt.NDArray[Any], answer: bool) -> Mask:
     """Return which labels are this answer; one that is no label at all is neither."""
+    # Vectorised where equality with a truth value is what `label` would find.
     if given.dtype.kind in "biuf":
         return np.asarray(given == answer)
     return each(lambda y: passes(label, y) and label(y) == answer, given)
@@ -321,7 +295,7 @@ def usable_rounds(
 
     Parameters
     ----------
-    batch : KeyedBatch
+    batch : Batch
         The examples.
     answers : Mask
         Their labels.
@@ -331,10 +305,6 @@ def usable_rounds(
         The number of the first round.
     users : Numbers or None
         The number of each row's user; None: rounds are routed by their own number.
-
-    Returns
-    -------
-    Rounds
     """
     number = np.arange(first, first + len(answers))
     route = number if users is None else users
@@ -345,8 +315,8 @@ def usable_rounds(
     return Rounds(part_of(batch, kept), answers[kept], number[kept], route[kept])
 
 
+# The number that routes a round without a user, which is a null round.
 NO_USER = 0
-"""The number that routes a round without a user, which is a null round."""
 _NO_NAMES = {key_of(None), key_of("")}
 
 
@@ -361,7 +331,7 @@ def user_number(user: object) -> int:
     (0, 0)
     """
     name = _user_key(user)
-    # Odd, so that it is never NOBODY.
+    # Odd, so that it is never NO_USER.
     return NO_USER if name is None else user_address(name) | 1
 
 
@@ -384,6 +354,8 @@ def named_user(user: object) -> object:
 def user_numbers(users: Any, count: int, bad_rows: BadRows = "null") -> npt.NDArray[np.uint64]:
     """Return the number that stands for each user of a batch.
 
+    A row without a user gets `NO_USER`.
+
     Parameters
     ----------
     users
@@ -393,11 +365,6 @@ def user_numbers(users: Any, count: int, bad_rows: BadRows = "null") -> npt.NDAr
     bad_rows
         What becomes of a row whose user has no text, such as a whole number too long to print:
         "refuse" raises, with "null" it is nobody's, and so a null round. Nobody else is affected.
-
-    Returns
-    -------
-    numpy.ndarray
-        `NO_USER` for a row without a user.
 
     Raises
     ------

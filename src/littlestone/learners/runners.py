@@ -1,24 +1,19 @@
-"""Run a gate over epochs: mistakes decide when to release, fresh trees decide what.
-
-At every firing the forest starts again from the published rule, so monitor and selector read the
-rounds of their own epoch only, and epochs compose in parallel (docs/guarantee.md, Theorem 7).
+"""Run a learner state and a gate through the rounds, in batches.
 
 What is published depends on the rounds, the random bits and the noise, not on how the rounds were
-batched. Between checks nothing is published, so for a batch: evaluate the published rule,
-vectorised; let the gate run over the counts; let the forest learn what came before the firing.
+batched. Between checks nothing is published, so a batch is processed at once: the counts that the
+gate reads are computed for all checks, the gate runs over them up to its first firing, and what
+comes after the firing is processed again.
 
-The forest is read at firings only. With `patient` it is lazy: rounds are buffered, and learned on
-the first read. Where a public restart may come first, most never are, and noisy labels cost next to
-nothing.
-
-Run one forest for the whole stream with the gate of Algorithm 2, per event or per user.
-
-Lost votes decide when to release, the same votes decide what. The forest never reads what is
-published. Routed by user it is private per user without a limit on a user's rounds, as all of them
-go to one tree (docs/guarantee.md, Theorems 7 and 9).
-
-What is published depends on the rounds, the random bits and the noise, not on how the rounds were
-batched: the forest returns its changes of votes; then the gate runs over the lost votes.
+- `EpochRunner`: the mistakes of the published rule decide when to release. At every firing the
+  state starts again from the published rule, so monitor and selector read the rounds of their own
+  epoch only, and epochs compose in parallel (docs/guarantee.md, Theorems 7 and 10). The state is
+  read at firings only. With `lazy` rounds are buffered and learned before the first read: where a
+  public restart comes first, most are never learned, and noisy labels cost next to nothing.
+- `SingleForestRunner`: one forest for the whole stream with the gate of Algorithm 2. Lost votes
+  decide when to release, and the same votes decide what. The forest never reads what is published.
+  Routed by user it is private per user without a limit on a user's rounds, as all of them go to
+  one tree (docs/guarantee.md, Theorems 7 and 9).
 """
 
 from collections import Counter
@@ -36,19 +31,19 @@ from littlestone.learners.forest import VoteChange
 from littlestone.learners.rounds import Numbers, RoundBatch, Rounds
 from littlestone.privacy.gates import Ballot, Decision, HistSparse, MistakesGate
 
+# The rounds of one step: few after a firing, since the next may be near, then twice as many each
+# time, up to what fits the processor's cache where the trees are in this process.
 FIRST_WINDOW, LARGEST_WINDOW = 256, 1 << 14
-"""The rounds of one step: few after a firing, since the next may be near, then twice as many each
-time, up to what fits the processor's cache where the trees are in this process."""
 
+# The most rounds that are buffered: memory does not grow with the stream.
 MOST_BUFFERED = 1 << 18
-"""The most rounds that are buffered: memory does not grow with the stream."""
 
+# Called with the number of rounds before a rule, and the rule. What it gets is the decision of a
+# gate: nothing else may be passed to it.
 Publish = Callable[[int, Hypothesis], None]
-"""Called with the number of rounds before a rule, and the rule. What it gets is the decision of a
-gate: nothing else may be passed to it."""
 
+# Called with the number of rounds so far, the votes, and whether the gate has fired. Private.
 BallotWatcher = Callable[[int, Mapping[Hypothesis, int], bool], None]
-"""Called with the number of rounds so far, the votes, and whether the gate has fired. Private."""
 
 
 BallotOut = TypeVar("BallotOut", covariant=True)
@@ -68,22 +63,7 @@ class EpochState(Checkpointable, Protocol[BallotOut]):
         """Return how many votes each rule has, for the data owner."""
 
     def learn(self, batch: Batch, answers: Mask, routes: Numbers) -> object:
-        """Learn a batch of rounds.
-
-        Parameters
-        ----------
-        batch : KeyedBatch
-            The examples.
-        answers : Mask
-            Their labels.
-        routes : Numbers
-            What routes each to a tree.
-
-        Returns
-        -------
-        object
-            Not used.
-        """
+        """Learn a batch of rounds."""
 
     def may_err(self, x: object, y: bool, right: Hypothesis) -> bool:
         """Tell whether an example could change the state.
@@ -96,10 +76,6 @@ class EpochState(Checkpointable, Protocol[BallotOut]):
             Its label.
         right : Hypothesis
             A rule that is known to be right on it.
-
-        Returns
-        -------
-        bool
         """
 
     def named(self, key: bytes) -> Hypothesis:
@@ -122,9 +98,9 @@ class EpochRunner(Generic[Ballot]):
         The first published rule.
     publish : Publish
         Called when the published rule changes.
-    watch : ProgressCallback
+    watch : BallotWatcher
         Called after each step, with private votes.
-    patient : bool
+    lazy : bool
         Whether rounds are buffered until the state is read.
     largest_window : int
         The most rounds that are learned in one step.
@@ -137,11 +113,11 @@ class EpochRunner(Generic[Ballot]):
         rule: Hypothesis,
         publish: Publish,
         watch: BallotWatcher,
-        patient: bool,
+        lazy: bool,
         largest_window: int = LARGEST_WINDOW,
     ) -> None:
-        self._forest, self.gate, self.rule = forest, gate, rule
-        self._lazy = patient
+        self.forest, self.gate, self.rule = forest, gate, rule
+        self._lazy = lazy
         self._buffer: list[RoundBatch] = []
         self.mistakes = 0
         self._publish, self._watch = publish, watch
@@ -149,58 +125,43 @@ class EpochRunner(Generic[Ballot]):
         self._pending = 0
         self._window, self._largest = FIRST_WINDOW, largest_window
 
-    @property
-    def forest(self) -> EpochState[Ballot]:
-        """Return the learner state after all rounds so far; this learns what is buffered."""
+    def learn_buffered(self) -> None:
+        """Learn the buffered rounds, so that `forest` is the state after all rounds so far."""
         for part in self._buffer:
-            part.update(self._forest)
+            part.update(self.forest)
         self._buffer.clear()
-        return self._forest
 
     def get_state(self) -> StateData:
         """Return the runner's own state; the gate, the rule and the learner state have theirs."""
         return {"mistakes": self.mistakes, "pending": self._pending}
 
     def load_state(self, live: StateData, releases: Sequence[Release]) -> None:
-        """Load the runner's own state; gate and learner state are loaded already.
-
-        Parameters
-        ----------
-        live : StateData
-            What `get_state` returned.
-        releases : Sequence of Release
-            Everything published so far.
-        """
+        """Load the runner's own state; gate and learner state are loaded already."""
         self.mistakes, self._pending = live["mistakes"], live["pending"]
         self.rule = releases[-1].rule
 
     def advance(self, rounds: RoundBatch, start: int, stop: int) -> None:
-        """Learn the rounds from `start` up to `stop`.
-
-        Parameters
-        ----------
-        rounds : RoundBatch
-            A batch of rounds that contains them.
-        start, stop : int
-            Round numbers; `stop` is not included.
-        """
+        """Learn the rounds from `start` up to `stop`."""
         every = self._every
         while start < stop:
+            # A part never crosses a public restart: the state starts afresh there.
             restart = (start // every + self.gate.checks_to_restart) * every
             start = self._learn(rounds, start, min(stop, start + self._window, restart))
 
     def _learn(self, rounds: RoundBatch, start: int, stop: int) -> int:
         """Learn up to `stop`, or up to the first firing; return where it stopped."""
         part, every = rounds.between(start, stop), self._every
-        wrong = part.wrong(self._forest.cls, self.rule)
+        wrong = part.wrong(self.forest.cls, self.rule)
         first, complete = start // every, stop // every - start // every
         counts = np.bincount(wrong // every - first, minlength=complete + 1)
+        # Mistakes since the last check belong to the first check of this part.
         counts[0] += self._pending
 
         # Called at a firing only. The selector must not read rounds after the check that fired:
         # they belong to the next epoch (Theorem 7).
         def scores_at(place: int) -> Ballot:
             self._add(part.between(start, (first + place + 1) * every))
+            self.learn_buffered()
             return self.forest.ballot
 
         step = self.gate.run(counts[:complete], scores_at)
@@ -212,33 +173,22 @@ class EpochRunner(Generic[Ballot]):
         self.mistakes += len(wrong)
         self._pending = int(counts[complete])
         self._add(part)
-        self._watch(stop, {} if self._buffer else self._forest.votes, False)
+        # Votes are not computed for the trace alone: reading them would learn the buffer.
+        self._watch(stop, {} if self._buffer else self.forest.votes, False)
         if complete:
             self._restart_if_due()
         self._window = min(2 * self._window, self._largest)
         return stop
 
     def advance_one(self, number: int, x: object, y: bool, route: int) -> None:
-        """Learn one round: like `advance`, without arrays unless some rule of the state is wrong.
-
-        Parameters
-        ----------
-        number : int
-            The number of the round.
-        x : object
-            The example.
-        y : bool
-            The label.
-        route : int
-            What routes the round to a tree.
-        """
+        """Learn one round, without arrays unless some rule of the state is wrong."""
         wrong = predict_row(self.rule, x) != y
         if wrong:
             self.mistakes += 1
             self._pending += 1
-        forest = self.forest if self._buffer else self._forest
-        if wrong or forest.may_err(x, y, self.rule):
-            forest.learn(as_batch([x]), np.array([y]), np.array([route]))
+        self.learn_buffered()
+        if wrong or self.forest.may_err(x, y, self.rule):
+            self.forest.learn(as_batch([x]), np.array([y]), np.array([route]))
         if not (number + 1) % self._every:
             self.pass_one(number)
 
@@ -246,40 +196,43 @@ class EpochRunner(Generic[Ballot]):
         """End a round, null or not: check if one is due."""
         if (number + 1) % self._every:
             return
-        fired, key = self._look()
+        fired, key = self._check()
         if fired:
             self._begin_epoch(number + 1, key)
         else:
             self._pending = 0
             self._restart_if_due()
 
-    def _look(self) -> Decision:
+    def _check(self) -> Decision:
         """Check once, with the mistakes since the last check."""
+        self.learn_buffered()
         return self.gate.check(self._pending, self.forest.ballot)
 
     def _add(self, part: RoundBatch) -> None:
         self._buffer.append(part.copied() if self._lazy else part)
         if not self._lazy or sum(some.size for some in self._buffer) > MOST_BUFFERED:
-            _ = self.forest  # reading it learns the buffer
+            self.learn_buffered()
 
     def _restart_if_due(self) -> None:
         """Restart the learner state where the gate made a public restart."""
         if self.gate.restart_every is not None and self.gate.age == 0:
+            # Buffered rounds belong to the epoch that ends here: no selection will read them.
             self._buffer.clear()
-            self._forest.restart(self.rule)
+            self.forest.restart(self.rule)
 
     def _begin_epoch(self, number: int, key: bytes | None) -> None:
         """End the epoch after a firing, and publish the rule of `key`, if there is one."""
         self._watch(number, self.forest.votes, True)
         rule = self.rule if key is None else self.forest.named(key)
+        # A key may name the published rule again; that is no new release.
         if rule != self.rule:
             self.rule = rule
             self._publish(number, rule)
         # Also when nothing was released: a count that survives a firing breaks Theorem 3.
-        self._forget()
+        self._restart_state()
         self._pending, self._window = 0, FIRST_WINDOW
 
-    def _forget(self) -> None:
+    def _restart_state(self) -> None:
         """Start the next epoch from the published rule."""
         self.forest.restart(self.rule)
 
@@ -298,22 +251,7 @@ class Voters(Checkpointable, Protocol):
         """Return the vote of each tree, in order."""
 
     def learn(self, batch: Batch, answers: Mask, routes: Numbers) -> Iterable[VoteChange]:
-        """Learn a batch of rounds.
-
-        Parameters
-        ----------
-        batch : KeyedBatch
-            The examples.
-        answers : Mask
-            Their labels.
-        routes : Numbers
-            What routes each to a tree.
-
-        Returns
-        -------
-        Iterable of VoteChange
-            The changes of votes, in the order of the rows.
-        """
+        """Learn a batch of rounds."""
 
 
 class SingleForestRunner:
@@ -331,7 +269,7 @@ class SingleForestRunner:
         Rounds between checks.
     publish : Publish
         Called when a rule is released.
-    watch : ProgressCallback
+    watch : BallotWatcher
         Called after each batch, with private votes.
     largest_window : int
         The most rounds that are learned in one step.
@@ -358,53 +296,29 @@ class SingleForestRunner:
         return {"mistakes": self.mistakes}
 
     def load_state(self, live: StateData, releases: Sequence[Release]) -> None:
-        """Load the runner's own state; gate and forest are loaded already.
-
-        Parameters
-        ----------
-        live : StateData
-            What `get_state` returned.
-        releases : Sequence of Release
-            Everything published so far.
-        """
+        """Load the runner's own state; gate and forest are loaded already."""
         self.mistakes, self.rule = live["mistakes"], releases[-1].rule
         self._votes = list(self.forest.standing)
 
     def advance(self, rounds: RoundBatch, start: int, stop: int) -> None:
-        """Learn the rounds from `start` up to `stop`.
-
-        Parameters
-        ----------
-        rounds : RoundBatch
-            A batch of rounds that contains them.
-        start, stop : int
-            Round numbers; `stop` is not included.
-        """
+        """Learn the rounds from `start` up to `stop`."""
         while start < stop:
             end = min(stop, start + self._window)
             self._learn(rounds.between(start, end), start, end)
             start = end
 
     def advance_one(self, number: int, x: object, y: bool, route: int) -> None:
-        """Learn one round.
-
-        Parameters
-        ----------
-        number : int
-            The number of the round.
-        x : object
-            The example.
-        y : bool
-            The label.
-        route : int
-            What routes the round to a tree.
-        """
+        """Learn one round."""
+        # A batch of one: changes of votes are followed the same way in both cases.
         one = Rounds(as_batch([x]), np.array([y]), np.array([number]), np.array([route]))
         self._learn(one, number, number + 1)
 
     def pass_one(self, number: int) -> None:
         """End a null round: check if one is due."""
         self._run([], number, number + 1)
+
+    def learn_buffered(self) -> None:
+        """Do nothing: rounds are learned at once."""
 
     def _learn(self, part: RoundBatch, start: int, stop: int) -> None:
         changes = [
@@ -441,6 +355,7 @@ class SingleForestRunner:
 
     def _held(self, changes: list[VoteChange], check: int, last: int) -> Numbers:
         """Return the votes for the published rule at each check."""
+        # Votes are followed change by change: checks lie between rows of a batch.
         votes, moves = list(self._votes), np.zeros(last - check, dtype=int)
         for number, tree, vote in changes:
             place = number // self._every - check
@@ -459,6 +374,7 @@ class SingleForestRunner:
         return Counter(vote.key for vote in self._votes if vote is not None)
 
     def _decided(self, number: int, key: bytes | None) -> None:
+        # Some tree votes for the key, since only keys with votes are selected.
         rules = (vote for vote in self._votes if vote is not None and vote.key == key)
         if key is not None:
             self.rule = next(rules)

@@ -1,16 +1,15 @@
-"""Find the point of a finite domain at which a row lies: a public function, vectorised.
-
-A number lies at the largest point not above it; below all of them, or missing, at the first
-(`classes/grids.py`). A truth value, or any other value, lies at the point with its canonical bytes.
-A row that lies at no point gets `NOT_IN_DOMAIN`: it does not distinguish the rules of the class.
-
-Count the mistakes that every rule of a finite class would have made. Private.
+"""Count the mistakes that every rule of a finite class would have made. Private.
 
 A replaced round moves the mistakes of each rule by at most one, so they are scores for the
-exponential mechanism (Theorem 6, sensitivity 1). What is kept is one number for each point of the
+exponential mechanism (Theorem 6, sensitivity 1). The counts hold one number for each point of the
 domain: negative labels less positive ones. Then a rule's mistakes are all positives plus the sum of
-these numbers over the points that it says yes to: a prefix sum for thresholds and intervals, a
+these numbers over the points that it labels positive: a prefix sum for thresholds and intervals, a
 table for the rest.
+
+`DomainIndex` finds the point of a row: a public function, vectorised. A number belongs to the
+largest point not above it; below all of them, or missing, to the first (`classes/grids.py`). A
+truth value, or any other value, belongs to the point with its canonical bytes. A row without a
+point gets `NOT_IN_DOMAIN`: it does not distinguish the rules of the class.
 """
 
 import math
@@ -41,8 +40,8 @@ from littlestone.learners.rounds import Numbers
 Indices = npt.NDArray[np.int64]
 Place = Callable[[npt.NDArray[Any]], Indices]
 NOT_IN_DOMAIN = -1
+# Whole numbers up to this are floats.
 EXACT = 1 << 53
-"""Whole numbers up to this are floats."""
 
 
 class DomainIndex:
@@ -58,10 +57,10 @@ class DomainIndex:
     Examples
     --------
     >>> from littlestone.classes.conjunctions import Conjunctions
-    >>> placing = Placing(Conjunctions(["a", "b"]))
-    >>> placing.domain
+    >>> index = DomainIndex(Conjunctions(["a", "b"]))
+    >>> index.domain
     {'a': (False, True), 'b': (False, True)}
-    >>> placing({"a": np.array([0, 1]), "b": np.array([True, False])})
+    >>> index({"a": np.array([0, 1]), "b": np.array([True, False])})
     array([1, 2])
     """
 
@@ -69,6 +68,7 @@ class DomainIndex:
         self.domain: dict[Column, tuple[Plain, ...]] = {}
         self.everywhere: Batch
         self._columns: list[tuple[Column, int, Place]] = []
+        # Grids may have millions of points: they are indexed by arithmetic, not by a dictionary.
         if isinstance(cls, OnPoints):
             points = _points(cls.grid)
             self._columns = [(cls.column, cls.grid.count, _numbers(points))]
@@ -77,6 +77,7 @@ class DomainIndex:
         kinds = kinds_of(cls)
         for column, values in cls.domain().items():
             if kinds.get(column, "value") == "number":
+                # Ascending, because a number belongs to the largest point not above it.
                 values = tuple(sorted(values, key=number_of))
             self.domain[column] = values
             place = _place(values, kinds.get(column, "value"), column)
@@ -184,11 +185,11 @@ def _array(values: tuple[Plain, ...]) -> npt.NDArray[Any]:
 
 Counts: TypeAlias = npt.NDArray[np.int64]
 
+# Counts that are saved together.
 PAGE = 512
-"""Counts that are saved together."""
 MOST_RULES = 4_000_000
+# The largest table, in bytes.
 MOST_CELLS = 200_000_000
-"""The largest table, in bytes."""
 
 
 def index_key(index: int) -> bytes:
@@ -221,7 +222,7 @@ class MistakeCounts(ABC):
         self._cleared, self._changed = True, set[int]()
 
     def __repr__(self) -> str:
-        return f"Evidence({self.cls!r}, private)"
+        return f"MistakeCounts({self.cls!r}, private)"
 
     @property
     @abstractmethod
@@ -234,7 +235,7 @@ class MistakeCounts(ABC):
 
     @abstractmethod
     def _summed(self, net: Counts) -> Counts:
-        """Return, for each rule, the sum of what is given at the points that it says yes to."""
+        """Return, for each rule, the sum of what is given at the points that it labels positive."""
 
     @property
     def mistakes(self) -> Counts:
@@ -249,18 +250,16 @@ class MistakeCounts(ABC):
     def agreement_with(self, old: Hypothesis, new: Hypothesis) -> Mask:
         """Return which rules agree with one rule wherever it differs from another. Public.
 
+        The answers are in the public order of the rules.
+
         Parameters
         ----------
         old
             The rule to agree with.
         new
             The rule it differs from.
-
-        Returns
-        -------
-        array of bool
-            The answer for each rule, in the public order.
         """
+        # Evaluated at the points of the domain: public, so the prior stays public.
         was, is_now = (self.cls.predict(rule, self._place.everywhere) for rule in (old, new))
         differ = was != is_now
         net = np.where(differ, np.where(is_now, -1, 1), 0)
@@ -273,40 +272,16 @@ class MistakeCounts(ABC):
         return {}
 
     def learn(self, batch: Batch, answers: Mask, routes: Numbers) -> None:
-        """Count rounds.
-
-        Parameters
-        ----------
-        batch
-            The examples.
-        answers
-            Their labels.
-        routes
-            Ignored: there are no trees to route to.
-        """
+        """Count rounds."""
         places = self._place(batch)
         inside = places != NOT_IN_DOMAIN
+        # `add.at`, because several rows may have the same point.
         np.add.at(self._net, places[inside], np.where(answers[inside], -1, 1))
         self._changed |= set(np.unique(places[inside] // PAGE).tolist())
         self._positives += int(answers[inside].sum())
 
     def may_err(self, x: object, y: bool, right: Hypothesis) -> bool:
-        """Return True: every example counts, for some rule.
-
-        Parameters
-        ----------
-        x
-            The example.
-        y
-            Its label.
-        right
-            A rule that predicts it.
-
-        Returns
-        -------
-        bool
-            Always True.
-        """
+        """Return True: every example counts, for some rule."""
         return True
 
     def named(self, key: bytes) -> Hypothesis:
@@ -314,13 +289,13 @@ class MistakeCounts(ABC):
         return self.rule(int.from_bytes(key))
 
     def restart(self, published: Hypothesis) -> None:
-        """Forget all rounds."""
+        """Discard all rounds."""
         self._net[:] = 0
         self._positives = 0
         self._cleared, self._changed = True, set()
 
     def get_state(self) -> StateData:
-        """Return the number of positives, which count for rules that say yes nowhere."""
+        """Return the number of positives, which count for rules without positive points."""
         return {"positives": self._positives}
 
     def unsaved(self) -> ChangedState:
@@ -331,15 +306,7 @@ class MistakeCounts(ABC):
         return found
 
     def load_state(self, live: StateData, parts: Mapping[int, bytes]) -> None:
-        """Restore the counts that were saved.
-
-        Parameters
-        ----------
-        live
-            What `get_state` returned.
-        parts
-            The pages, by number.
-        """
+        """Restore the counts that were saved."""
         self._positives, self._cleared = live["positives"], False
         for page, part in parts.items():
             self._page(page)[:] = np.frombuffer(part, "<i8")
@@ -349,7 +316,7 @@ class MistakeCounts(ABC):
 
 
 class _OnThresholds(MistakeCounts):
-    """Count for thresholds: rule i says yes from point i on."""
+    """Count for thresholds: rule i is positive from point i on."""
 
     cls: Cuts
 
@@ -367,7 +334,7 @@ class _OnThresholds(MistakeCounts):
 
 
 class _OnIntervals(MistakeCounts):
-    """Count for intervals: rule 0 never says yes; the others go by last point, then by first."""
+    """Count for intervals: rule 0 is never positive; the others go by last point, then by first."""
 
     cls: Intervals
 
@@ -378,11 +345,14 @@ class _OnIntervals(MistakeCounts):
     def rule(self, index: int) -> Hypothesis:
         if index == 0:
             return next(self.cls.hypotheses())
+        # The inverse of the triangular numbers: intervals are listed by their last point.
         last = (isqrt(8 * (index - 1) + 1) - 1) // 2
         return self.cls.rule(index - 1 - last * (last + 1) // 2, last)
 
     def _summed(self, net: Counts) -> Counts:
         before = np.concatenate([[0], np.cumsum(net)])
+        # All intervals at once: differences of prefix sums, the lower triangle of which is first <=
+        # last.
         inside = before[1:, None] - before[None, :-1]
         return np.concatenate([[0], inside[np.tri(len(inside), dtype=bool)]])
 
@@ -394,10 +364,10 @@ class _OnTable(MistakeCounts):
         super().__init__(cls)
         self._rules = list(cls.hypotheses())
         points = self._place.everywhere
-        said = np.empty((len(self._rules), self._place.points), dtype=np.uint8)
-        for row, rule in zip(said, self._rules, strict=True):
+        labels = np.empty((len(self._rules), self._place.points), dtype=np.uint8)
+        for row, rule in zip(labels, self._rules, strict=True):
             row[:] = cls.predict(rule, points)
-        self._says = np.ascontiguousarray(said.T)
+        self._labels = np.ascontiguousarray(labels.T)
 
     @property
     def size(self) -> int:
@@ -408,8 +378,9 @@ class _OnTable(MistakeCounts):
 
     def _summed(self, net: Counts) -> Counts:
         total = np.zeros(self.size, dtype=np.int64)
+        # Few points have counts in an epoch, so this is faster than a matrix product.
         for point in np.flatnonzero(net):
-            total += net[point] * self._says[point]
+            total += net[point] * self._labels[point]
         return total
 
 
@@ -461,25 +432,21 @@ def mistake_counts(cls: HypothesisClass) -> MistakeCounts:
     cls
         The class.
 
-    Returns
-    -------
-    MistakeCounts
-        The counts.
-
     Raises
     ------
     TooLarge
-        If they cannot be kept for every rule.
+        If they cannot be counted for every rule.
 
     Examples
     --------
     >>> from littlestone.classes.thresholds import Thresholds
-    >>> found = evidence(Thresholds(1, 3))
+    >>> found = mistake_counts(Thresholds(1, 3))
     >>> found.learn(np.array([1, 2, 3, 3]), np.array([False, True, True, True]), np.arange(4))
     >>> found.mistakes, print(found.rule(1))
     x >= 2
     (array([1, 0, 1, 3]), None)
     """
+    # Refused before any array is made: its size is what is refused.
     refusal = why_unsupported(checked_class(cls))
     if refusal is not None:
         raise TooLarge(refusal)
@@ -494,24 +461,25 @@ def mistake_counts(cls: HypothesisClass) -> MistakeCounts:
 
 
 def why_unsupported(cls: HypothesisClass) -> str | None:
-    """Return why the mistakes of every rule cannot be kept, or None if they can.
+    """Return why the mistakes of every rule cannot be counted, or None if they can.
 
     >>> from littlestone.classes.sets import Points
-    >>> print(why_not(Points()))
+    >>> print(why_unsupported(Points()))
     PrivateExperts draws from a list of all rules, and Points(column=None) has infinitely many: ...
     """
     if cls.size is None:
         sentence = f"PrivateExperts draws from a list of all rules, and {cls!r} has infinitely many"
     elif cls.size > MOST_RULES:
-        sentence = f"PrivateExperts weighs at most {MOST_RULES:,} rules: {cls!r} has {cls.size:,}"
+        sentence = f"PrivateExperts scores at most {MOST_RULES:,} rules: {cls!r} has {cls.size:,}"
     elif isinstance(cls, Complement):
         return why_unsupported(cls.of)
     elif isinstance(cls, Cuts | Intervals):
         return None
     else:
         points = prod(len(values) for values in cls.domain().values())
+        # A byte for each rule and point.
         if cls.size * points <= MOST_CELLS:
             return None
         table = f"{cls.size:,} rules x {points:,} points"
-        sentence = f"a table of {table} is above {MOST_CELLS:,} cells, the most that is written out"
-    return f"{sentence}: use DPSOA, which asks for no list"
+        sentence = f"a table of {table} has more than {MOST_CELLS:,} cells, the limit"
+    return f"{sentence}: use DPSOA, which needs no list"

@@ -130,6 +130,7 @@ class _Plain:
                 at, window = stop, 2 * window
 
     def _learn(self, x: object, y: bool) -> None:
+        # Conservative: the state changes on a mistake only.
         if self._rule(x) != y:
             self._correct(x, y)
         self.rounds += 1

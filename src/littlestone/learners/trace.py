@@ -9,11 +9,11 @@ from typing import NamedTuple, TypeAlias
 
 from littlestone.hypotheses.base import Hypothesis
 
+# The default number of samples of a trace.
 MOST_SAMPLES = 2_000
-"""The default number of samples of a trace."""
 
+# The most rules in a sample's votes.
 TOP = 8
-"""The most rules in a sample's votes."""
 
 
 class Sample(NamedTuple):
@@ -155,6 +155,8 @@ class Trace:
                     f"sample of round {sample.round} after that of round {last.sample.round}: "
                     "samples must be in order"
                 )
+            # The last sample is always held, also where the stride would drop it, until the next
+            # one comes.
             if not self._stays(last):
                 self._drop(self._entries.pop())
         entry = Entry(sample, keep, self._counts[keep])
@@ -168,7 +170,9 @@ class Trace:
         return entry.number % self._strides[entry.keep] == 0
 
     def _thin(self) -> None:
+        # Doubling keeps samples evenly spread over the whole stream.
         self._strides[False] *= 2
+        # Firings are spared unless there are so many that they fill the trace by themselves.
         if sum(entry.keep for entry in self._entries) > self.most // 2:
             self._strides[True] *= 2
         *others, last = self._entries

@@ -1,22 +1,16 @@
-"""Derive the forest's random bits by hashing an address: a function, not a stream.
+"""Represent a tree of the forest (Algorithm 1), its random bits, and the rows routed to it.
 
-`random_bits(seed, purpose, address)` is an integer hash, vectorised over addresses: the leaf of a
-round, the label that a vertex guesses, a tree's choice among collisions. A generator read in the
-order of use would let one replaced example shift all later random bits, and with them many votes.
-By address, one example changes what its own tree does and nothing else (docs/guarantee.md,
-Theorem 9); any batch size and any number of workers see the same bits.
+*Random bits* are hashed from an address: `random_bits(seed, purpose, address)` is a function, not a
+stream. A generator read in the order of use would let one replaced example shift all later bits,
+and with them many votes. By address, one example changes what its own tree does and nothing else
+(docs/guarantee.md, Theorem 9); any batch size and any number of workers see the same bits. They are
+not secret: the privacy proof fixes them (Lemma 6.1). Secret noise is in `privacy`.
 
-These bits are not secret: the privacy proof fixes them (Lemma 6.1). Secret noise is in `privacy`.
+*A tree* is a tournament of learners. A pertinent vertex holds a learner, which is determined by the
+examples it was updated with, in order: that is how a tree is saved and loaded, whatever the class.
 
-Present a batch to the forest tree by tree, and search it from error to error.
-
-Rules that many trees hold are evaluated once, on every row; then the next error is a lookup. Any
-other rule is evaluated on the rows of its tree, a little ahead at a time.
-
-Represent a tree of the forest, a tournament of learners (Algorithm 1), and save it as data.
-
-A pertinent vertex holds a learner. A learner is determined by the examples it was updated with, in
-order, since it was fresh: that is how a tree is saved and loaded, whatever the class.
+*A routed batch* is searched from error to error. Rules that many trees hold are evaluated once, on
+every row; any other rule is evaluated on the rows of its tree, a little ahead at a time.
 """
 
 from bisect import bisect_left
@@ -66,17 +60,14 @@ def random_bits(seed: int, purpose: Purpose, *address: Any) -> RandomBits:
     *address : int or array of int
         The parts of the address, broadcast against each other.
 
-    Returns
-    -------
-    ndarray of uint64
-
     Examples
     --------
-    >>> coins(7, Purpose.LEAF, np.arange(3)) & np.uint64(15)
+    >>> random_bits(7, Purpose.LEAF, np.arange(3)) & np.uint64(15)
     array([9, 6, 2], dtype=uint64)
-    >>> int(coins(7, Purpose.LEAF, 2)) == int(coins(7, Purpose.LEAF, np.arange(3))[2])
+    >>> int(random_bits(7, Purpose.LEAF, 2)) == int(random_bits(7, Purpose.LEAF, np.arange(3))[2])
     True
     """
+    # Mixed between parts, so that (1, 2) and (2, 1) are different addresses.
     state = _mixed(np.uint64(seed & _ALL) ^ _mixed(np.uint64(purpose)))
     with np.errstate(over="ignore"):
         for part in address:
@@ -94,13 +85,9 @@ def below(size: Any, drawn: RandomBits) -> npt.NDArray[np.intp]:
     drawn : ndarray of uint64
         What `random_bits` returned.
 
-    Returns
-    -------
-    ndarray of intp
-
     Examples
     --------
-    >>> below(3, coins(7, Purpose.TREE, np.arange(8)))
+    >>> below(3, random_bits(7, Purpose.TREE, np.arange(8)))
     array([0, 0, 2, 0, 2, 1, 2, 1])
     """
     # Multiply and shift: a remainder would need the low bits too, and a division each.
@@ -109,14 +96,14 @@ def below(size: Any, drawn: RandomBits) -> npt.NDArray[np.intp]:
 
 
 def fresh_seed() -> int:
-    """Draw a seed that nobody chose. It need not be secret."""
+    """Draw a random seed. It need not be secret."""
     return SystemRandom().getrandbits(63)
 
 
 def user_address(name: bytes) -> int:
     """Return the number that stands for a name (a user's canonical bytes) in an address.
 
-    >>> number_of(b"alice") == number_of(b"alice") != number_of(b"bob")
+    >>> user_address(b"alice") == user_address(b"alice") != user_address(b"bob")
     True
     """
     return int.from_bytes(blake2b(name, digest_size=8).digest())
@@ -140,8 +127,8 @@ def _mixed(state: Any) -> Any:
 
 
 Indices = npt.NDArray[np.intp]
+# The rows of the first window in which a rule is evaluated.
 LOOK_AHEAD = 64
-"""The rows of the first window in which a rule is evaluated."""
 
 
 class RoutedBatch:
@@ -151,7 +138,7 @@ class RoutedBatch:
     ----------
     cls : HypothesisClass
         The class that is learned.
-    batch : KeyedBatch
+    batch : Batch
         The examples.
     answers : Mask
         Their labels.
@@ -182,7 +169,7 @@ class RoutedBatch:
         return row_of(self._batch, row), bool(self._answers[row])
 
     def next_error(self, rule: Hypothesis, start: int, stop: int) -> int | None:
-        """Find the next error of a rule.
+        """Return the first place that a rule gets wrong, or None.
 
         Parameters
         ----------
@@ -190,12 +177,8 @@ class RoutedBatch:
             The rule.
         start, stop : int
             Places; `stop` is not included.
-
-        Returns
-        -------
-        int or None
-            The first place that the rule gets wrong.
         """
+        # Common rules were evaluated on the whole batch before: only a search is left.
         known = self._errors.get(rule)
         if known is not None:
             at = bisect_left(known, start)
@@ -219,10 +202,6 @@ class RoutedBatch:
             The rule.
         places : Indices or slice
             The places.
-
-        Returns
-        -------
-        Mask
         """
         rows = self._order[places]
         return np.asarray(
@@ -230,8 +209,8 @@ class RoutedBatch:
         )
 
 
+# Vertices of a tree are numbered as in a heap: 1 is the root, 2v and 2v + 1 the children of v.
 ROOT = 1
-"""Vertices of a tree are numbered as in a heap: 1 is the root, 2v and 2v + 1 the children of v."""
 
 
 class VertexLearner(NamedTuple):
@@ -252,7 +231,7 @@ class VertexLearner(NamedTuple):
     updates: tuple[tuple[object, bool], ...] | None = ()
 
 
-DEAD_TREE = VertexLearner(None, None, None)
+DEAD = VertexLearner(None, None, None)
 
 
 @dataclass
@@ -263,7 +242,7 @@ class Tree:
     ----------
     leaves : int
         The number of leaves: a power of two.
-    pertinent : dict of int to PlayableLearner
+    pertinent : dict of int to VertexLearner
         The learner of each pertinent vertex.
     voter : int
         The vertex whose rule is the tree's vote.
@@ -278,8 +257,8 @@ class Tree:
     voter: int
     merges: int = 0
     generation: int = 0
+    # The pertinent vertex above each leaf.
     owner: Indices = field(init=False)
-    """The pertinent vertex above each leaf."""
 
     def __post_init__(self) -> None:
         self.owner = np.arange(self.leaves, 2 * self.leaves)
@@ -302,16 +281,12 @@ def updated(cls: HypothesisClass, learner: VertexLearner, x: object, y: bool) ->
     ----------
     cls : HypothesisClass
         The class that is learned.
-    learner : PlayableLearner
+    learner : VertexLearner
         The learner that made the mistake.
     x : object
         The example.
     y : bool
         Its label.
-
-    Returns
-    -------
-    PlayableLearner
     """
     updates = (*(learner.updates or ()), (x, y))
     state, rule = learner.state, learner.rule
@@ -325,15 +300,17 @@ def updated(cls: HypothesisClass, learner: VertexLearner, x: object, y: bool) ->
 
 
 def next_mistake(
-    tree: Tree, shown: RoutedBatch, leaves: Indices, begin: int, at: int
+    tree: Tree, routed: RoutedBatch, leaves: Indices, begin: int, at: int
 ) -> int | None:
     """Find the next mistake of a tree.
+
+    Returns the first place from `at` on at which the vertex that the row reaches is wrong.
 
     Parameters
     ----------
     tree : Tree
         The tree.
-    shown : StoreView
+    routed : RoutedBatch
         The batch, in the order of the trees.
     leaves : Indices
         The leaf of each row of the tree.
@@ -341,20 +318,16 @@ def next_mistake(
         The place of the tree's first row.
     at : int
         The place to search from.
-
-    Returns
-    -------
-    int or None
-        The first place from `at` on at which the vertex that the row reaches is wrong.
     """
     end = begin + len(leaves)
     if len(tree.pertinent) == 1:
-        return None if tree.vote is None else shown.next_error(tree.vote, at, end)
+        return None if tree.vote is None else routed.next_error(tree.vote, at, end)
+    # Only from `at` on: earlier rows were learned by vertices that may be gone.
     owners, wrong = tree.owner[leaves[at - begin :]], np.zeros(end - at, dtype=bool)
     for vertex, learner in tree.pertinent.items():
         mine = np.flatnonzero(owners == vertex)
         if len(mine) and learner.rule is not None:
-            wrong[mine] = shown.errors(learner.rule, at + mine)
+            wrong[mine] = routed.errors(learner.rule, at + mine)
     first = int(np.argmax(wrong))
     return at + first if wrong[first] else None
 
@@ -362,17 +335,14 @@ def next_mistake(
 def disagree(pertinent: dict[int, VertexLearner], vertex: int) -> bool:
     """Tell whether a vertex and its sibling are both pertinent and do not hold the same rule.
 
+    Also True if the vertex has no rule.
+
     Parameters
     ----------
-    pertinent : dict of int to PlayableLearner
+    pertinent : dict of int to VertexLearner
         The pertinent vertices of a tree.
     vertex : int
         One of them.
-
-    Returns
-    -------
-    bool
-        Also True if the vertex has no rule.
     """
     sibling = pertinent.get(vertex ^ 1)
     if sibling is None:
@@ -390,11 +360,8 @@ def leaves_below(leaves: int, vertex: int) -> slice:
         The leaves of the tree.
     vertex : int
         The vertex.
-
-    Returns
-    -------
-    slice
     """
+    # In a heap the leaves below a vertex are consecutive.
     depth = leaves.bit_length() - vertex.bit_length()
     return slice((vertex << depth) - leaves, ((vertex + 1) << depth) - leaves)
 
@@ -403,6 +370,7 @@ def tree_to_bytes(tree: Tree) -> bytes:
     """Return a tree as canonical bytes: for each vertex, the examples it was updated with."""
     held = []
     for vertex, (_, _, updates) in tree.pertinent.items():
+        # Packed: rows may hold values of numpy, which the canonical encoding does not know.
         data = None if updates is None else tuple((packed(x), y) for x, y in updates)
         held.append((vertex, data))
     return encode((tree.voter, tree.merges, tree.generation, *held))
@@ -415,22 +383,19 @@ def tree_from_bytes(cls: HypothesisClass, fresh: VertexLearner, leaves: int, par
     ----------
     cls : HypothesisClass
         The class that is learned.
-    fresh : PlayableLearner
+    fresh : VertexLearner
         What every leaf held when the epoch began.
     leaves : int
         The leaves of the tree.
     part : bytes
         What `tree_to_bytes` returned.
-
-    Returns
-    -------
-    Tree
     """
     values: Any = decode(part)
     voter, merges, generation, *held = values
     tree = Tree(leaves, {}, voter, merges, generation)
     for vertex, updates in held:
-        learner = DEAD_TREE if updates is None else fresh
+        learner = DEAD if updates is None else fresh
+        # Replayed, not unpickled: the state of a class is not data that a store could write.
         for x, y in updates or ():
             learner = updated(cls, learner, unpacked(x), y)
         tree.pertinent[vertex] = learner

@@ -1,19 +1,18 @@
-"""Schedule thresholds: how many mistakes an epoch may make, by its age. Public.
+"""Choose the constants of a plan that makes few mistakes: from formulas, never from the data.
 
-The base is raised by half after each refusal; by the tolerance; and by the logarithm of the checks
-per mistake of the base, since each check is one more chance of a false alarm:
+For epochs (`best`): try a few splits of the budget; for each, take enough trees and the least
+threshold at which a firing rarely fails to release; return the split with the fewest mistakes at
+its worst pace. For a single forest (`single_forest_choice`): take a threshold that the monitor's
+noise rarely exceeds.
+
+`Schedule` is the threshold as a public function of an epoch's age. The base is raised by half after
+each refusal; by the tolerance; and by the logarithm of the checks per mistake of the base, since
+each check is one more chance of a false alarm:
 
     raised base + ceil(ln(1 + age / (check_every x base)) / rate) + floor(tolerance x age)
 
 The logarithm grows by one at a few ages only, which are computed once; so one age and an array of
 ages give the same integers.
-
-Choose the constants of a plan that makes few mistakes: from formulas, never from the data.
-
-For epochs (`best`): try a few splits of the budget; for each, take enough trees and the least
-threshold at which a firing rarely fails to release; return the split with the fewest mistakes at
-the pace that suits it least. For a single forest (`single_forest_choice`): take a threshold that
-the monitor's noise rarely exceeds.
 """
 
 import math
@@ -46,16 +45,16 @@ from littlestone.learners.vote_model import (
 from littlestone.privacy.histogram import StableHistogram
 from littlestone.privacy.parameters import BadParameter, Real
 from littlestone.privacy.selection import UnknownDomainSelection
-from littlestone.privacy.sparse_vector import kept_threshold_noise_scales
+from littlestone.privacy.sparse_vector import sparse_vector_scales
 
 MILLION = 10**6
 LARGEST_FACTOR = 8.0
-FURTHEST = 1 << 40
-"""No stream is longer."""
-FURTHEST_CLIMB = 40.0
-"""Its exp exceeds FURTHEST: clamping avoids an overflow at a huge epsilon."""
+# No stream is longer.
+LONGEST_AGE = 1 << 40
+# Its exp exceeds LONGEST_AGE: clamping avoids an overflow at a huge epsilon.
+LARGEST_EXPONENT = 40.0
+# Of the logarithm, at most: where a tiny rate would need more, each climbs by more than one.
 MOST_STEPS = 1 << 16
-"""Of the logarithm, at most: where a tiny rate would need more, each climbs by more than one."""
 
 
 class Schedule:
@@ -88,10 +87,11 @@ class Schedule:
         self._up, self._down = tolerance.as_integer_ratio()
         self._raised = cache(self._base_after)
         self._ages: list[int] = []
-        self._climb = max(1, math.ceil(FURTHEST_CLIMB / rate / MOST_STEPS))
-        while not self._ages or self._ages[-1] < FURTHEST:
-            climbed = math.expm1(min(rate * self._climb * len(self._ages), FURTHEST_CLIMB))
-            self._ages.append(min(FURTHEST, math.floor(check_every * base * climbed)))
+        self._climb = max(1, math.ceil(LARGEST_EXPONENT / rate / MOST_STEPS))
+        # Ages at which the logarithm steps: computed once, so that one age and arrays agree.
+        while not self._ages or self._ages[-1] < LONGEST_AGE:
+            climbed = math.expm1(min(rate * self._climb * len(self._ages), LARGEST_EXPONENT))
+            self._ages.append(min(LONGEST_AGE, math.floor(check_every * base * climbed)))
 
     def __call__(self, age: Any, refusals: int) -> Any:
         """Return the threshold at an age, or at each of an array of ages.
@@ -102,11 +102,8 @@ class Schedule:
             The rounds since the epoch began.
         refusals : int
             The firings in a row that released nothing.
-
-        Returns
-        -------
-        int or array of int
         """
+        # Beyond 64 refusals the factor is at its limit, and the cache stays small.
         base = self._raised(min(refusals, 64))
         tolerated = age * self._up // self._down if self._up else 0
         if isinstance(age, int):
@@ -127,6 +124,7 @@ def tolerated(tolerance: Real) -> Fraction:
         If it is not at least 0 and below 1.
     """
     try:
+        # The float 0.1 is not a tenth; thresholds must be the same integers on every machine.
         exact = Fraction(tolerance).limit_denominator(MILLION)
     except (TypeError, ValueError, OverflowError):
         exact = Fraction(-1)
@@ -137,15 +135,15 @@ def tolerated(tolerance: Real) -> Fraction:
 
 SPLITS = tuple(Fraction(n, 20) for n in range(4, 11))
 USUAL_SPLIT = Fraction(7, 20)
+# Below it the splits differ little, and each takes seconds to evaluate: use the usual one.
 SMALL_EPSILON = 0.03
-"""Below it the splits differ little, and each takes seconds to evaluate: use the usual one."""
-IN_VAIN = 0.002
-"""How often a firing may find too few votes for a release."""
+# How often a firing may find too few votes for a release.
+MOST_REFUSED = 0.002
 SAFETY_QUANTILE = 0.99
+# Trees per vote needed when one mistake makes a vote: few mistakes fall twice into a tree.
 EASY_SHARE = 8
-"""Trees per vote needed when one mistake makes a vote: few mistakes fall twice into a tree."""
+# Thresholds' worth of tolerated mistakes after which the count is reset.
 CREDIT = 8
-"""Thresholds' worth of tolerated mistakes after which the count is reset."""
 
 
 def complexity(cls: HypothesisClass) -> int:
@@ -160,8 +158,9 @@ def votes_per_mistake(cls: HypothesisClass) -> VotesPerMistake:
     """Return the mistakes that make a tree of this class vote right; a guess for custom classes.
 
     >>> from littlestone.classes.sets import Points
-    >>> news_of(Points()), news_of(Rules(["a", "b"]))
-    (News(surprises=1, share=1.0, ways=1), News(surprises=2, share=1.0, ways=1))
+    >>> votes_per_mistake(Points()), votes_per_mistake(Rules(["a", "b"]))
+    (VotesPerMistake(mistakes_needed=1, share=1.0, ways=1),
+     VotesPerMistake(mistakes_needed=2, share=1.0, ways=1))
     """
     match cls:
         case Complement(of):
@@ -178,17 +177,14 @@ def votes_per_mistake(cls: HypothesisClass) -> VotesPerMistake:
 def missing_from(rule: Hypothesis, cls: HypothesisClass) -> int:
     """Return how many causes the published rule may lack: votes may be split so many ways.
 
+    At least 1. A function of public things, so thresholds may depend on it (Theorem 9).
+
     Parameters
     ----------
     rule : Hypothesis
         The published rule.
     cls : HypothesisClass
         Its class.
-
-    Returns
-    -------
-    int
-        At least 1. A function of public things, so thresholds may depend on it (Theorem 9).
 
     Examples
     --------
@@ -249,30 +245,27 @@ class Choice:
 
 
 @cache
-def best(epsilon: float, delta: float, news: VotesPerMistake) -> Choice:
+def best(epsilon: float, delta: float, model: VotesPerMistake) -> Choice:
     """Choose the split of the budget with the fewest mistakes at the pace that suits it least.
 
     Parameters
     ----------
     epsilon, delta : float
         The budget of monitor and selector together.
-    news : EventHub
+    model : VotesPerMistake
         The mistakes that make a tree vote right.
-
-    Returns
-    -------
-    Choice
     """
     splits = SPLITS if epsilon > SMALL_EPSILON else (USUAL_SPLIT,)
-    choices = [_choice(split, epsilon, delta, news) for split in splits]
+    choices = [_choice(split, epsilon, delta, model) for split in splits]
     return min(choices, key=lambda choice: choice.worst)
 
 
-def _choice(split: Fraction, epsilon: float, delta: float, news: VotesPerMistake) -> Choice:
+def _choice(split: Fraction, epsilon: float, delta: float, model: VotesPerMistake) -> Choice:
     rate, rest = epsilon * float(split), epsilon * float(1 - split)
     selection = Selection(selector_for(rest, delta), rest, delta)
+    # More frequent checks only add noise; rarer ones delay a firing by about its own noise.
     check_every = max(1, round(2 / rate))
-    trees = _trees(selection.votes_for(SAFETY_QUANTILE), news)
+    trees = _trees(selection.votes_for(SAFETY_QUANTILE), model)
 
     @cache
     def law(threshold: int, pace: int) -> FiringLaw:
@@ -282,32 +275,33 @@ def _choice(split: Fraction, epsilon: float, delta: float, news: VotesPerMistake
     def refusals(threshold: int, share: float) -> Iterator[float]:
         # The slowest pace first: it has the most checks, and so mostly the most false alarms.
         for pace in reversed(PACES):
-            yield selection.refusal(law(threshold, pace), trees, news._replace(share=share))
+            yield selection.refusal(law(threshold, pace), trees, model._replace(share=share))
 
-    def in_vain(threshold: int, share: float) -> bool:
-        return any(refusal > IN_VAIN for refusal in refusals(threshold, share))
+    def refused_too_often(threshold: int, share: float) -> bool:
+        return any(refusal > MOST_REFUSED for refusal in refusals(threshold, share))
 
     def least(share: float) -> int:
         """Search for the least threshold at which a firing rarely fails to release."""
         low, high = 1, 2
-        while in_vain(high, share) and high < 64 * trees:
+        while refused_too_often(high, share) and high < 64 * trees:
             low, high = high, 2 * high
         while high - low > max(1, low // 50):
             middle = (low + high) // 2
-            low, high = (middle, high) if in_vain(middle, share) else (low, middle)
+            low, high = (middle, high) if refused_too_often(middle, share) else (low, middle)
         return high
 
-    last = least(news.share)
-    first = least(1.0) if news.ways > 1 else last
+    # The threshold for votes split all ways, and for votes that are not split: others lie between.
+    last = least(model.share)
+    first = least(1.0) if model.ways > 1 else last
     return Choice(
         split,
         selection.selector,
         check_every,
         trees,
-        tuple(first + (last - first) * n // max(1, news.ways - 1) for n in range(news.ways)),
+        tuple(first + (last - first) * n // max(1, model.ways - 1) for n in range(model.ways)),
         typical=max(law(last, pace).quantile(0.5) for pace in PACES),
         worst=max(law(last, pace).quantile(SAFETY_QUANTILE) for pace in PACES),
-        refusal=max(refusals(last, news.share)),
+        refusal=max(refusals(last, model.share)),
     )
 
 
@@ -318,11 +312,6 @@ def selector_for(epsilon: float, delta: float) -> type[AnySelector]:
     ----------
     epsilon, delta : float
         The budget of one selection.
-
-    Returns
-    -------
-    type
-        The selector to use.
     """
     try:
         UnknownDomainSelection(epsilon=epsilon, delta=delta)
@@ -331,22 +320,24 @@ def selector_for(epsilon: float, delta: float) -> type[AnySelector]:
     return UnknownDomainSelection
 
 
-def _trees(votes: int, news: VotesPerMistake) -> int:
+def _trees(votes: int, model: VotesPerMistake) -> int:
     """Return enough trees for the votes.
 
     Many when one mistake makes a vote; otherwise as many as minimise the mistakes per vote,
-    load / P(Poisson(load) >= surprises).
+    load / P(Poisson(load) >= mistakes_needed).
     """
-    if news.surprises == 1:
-        return math.ceil(EASY_SHARE * votes / news.share)
+    if model.mistakes_needed == 1:
+        return math.ceil(EASY_SHARE * votes / model.share)
     loads = np.arange(1, 80, dtype=np.float64) / 10
-    voting = 1 - np.sum(too_few_mistakes(loads, news.surprises), axis=0)
+    voting = 1 - np.sum(too_few_mistakes(loads, model.mistakes_needed), axis=0)
     best_share = float(voting[np.argmin(loads / voting)])
-    return math.ceil(1.25 * votes / (best_share * news.share))
+    return math.ceil(1.25 * votes / (best_share * model.share))
 
 
 def fresh_start(threshold: int, tolerance: Real) -> int | None:
     """Return the rounds between public restarts, which discard unused tolerance.
+
+    None without a tolerance.
 
     Parameters
     ----------
@@ -354,11 +345,6 @@ def fresh_start(threshold: int, tolerance: Real) -> int | None:
         Mistakes until a firing.
     tolerance : Real
         Tolerated mistakes per round.
-
-    Returns
-    -------
-    int or None
-        None without a tolerance.
     """
     return math.ceil(CREDIT * threshold / float(tolerance)) if tolerance else None
 
@@ -400,20 +386,17 @@ def single_forest_choice(
     selector : type
         The selection mechanism.
 
-    Returns
-    -------
-    SingleForestChoice
-
     Examples
     --------
-    >>> lasting(1.0, 1e-6, 2, 100_000, DrawnAndKept).trees
+    >>> single_forest_choice(1.0, 1e-6, 2, 100_000, UnknownDomainSelection).trees
     772
     """
     # Half of epsilon for the sparse vector, half for the selections: Theorem 7, `HistSparse`.
     half = epsilon / 2
-    threshold_scale, scale = map(float, kept_threshold_noise_scales(Fraction(half), releases))
-    # A union bound over the checks keeps false alarms below IN_VAIN.
-    gap = scale * math.log1p(horizon / scale / IN_VAIN) + 3 * threshold_scale
+    threshold_scale, scale = map(float, sparse_vector_scales(Fraction(half), releases))
+    # A union bound over the checks keeps false alarms below MOST_REFUSED.
+    gap = scale * math.log1p(horizon / scale / MOST_REFUSED) + 3 * threshold_scale
     votes = Selection(selector, half / releases, delta / releases).votes_for(SAFETY_QUANTILE)
+    # A quarter of the trees must exceed both the noise and the votes of a release.
     trees = 4 * math.ceil(max(gap, votes))
     return SingleForestChoice(trees, trees // 2 + math.ceil(gap), max(1, round(scale)))

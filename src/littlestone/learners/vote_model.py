@@ -7,7 +7,7 @@ nothing here enters a privacy proof, so floats suffice. Three questions, in the 
    the threshold noise, checks are independent, so the law of the mistakes at the firing is a
    product.
 2. *How many trees vote right by then?* M mistakes fall into k trees at random; a tree that got
-   `surprises` of them votes for the right rule, if they concern the leading cause (`share` of
+   `mistakes_needed` of them votes for the right rule, if they concern the leading cause (`share` of
    them).
 3. *Is the leading rule released?* By the selector's own law.
 """
@@ -27,21 +27,21 @@ from littlestone.privacy.selection import UnknownDomainSelection
 Floats = npt.NDArray[np.float64]
 AnySelector = UnknownDomainSelection | StableHistogram
 
+# Normal quantiles in the middle of nine equal parts: votes vary about their mean.
 QUADRATURE_NODES = np.array([-1.83, -1.1, -0.67, -0.32, 0.0, 0.32, 0.67, 1.1, 1.83])
-"""Normal quantiles in the middle of nine equal parts: votes vary about their mean."""
 
+# Above it a curve of votes is as long as there.
 LARGEST_DELTA = 1e-3
-"""Above it a curve of votes is as long as there."""
 
+# Of a law of mistakes: what would need more than the first is worked out at the second, so that the
+# time a plan takes has a bound, whatever its parameters.
 MOST_POINTS, FEW_POINTS = 1 << 16, 1 << 12
-"""Of a law of mistakes: what would need more than the first is worked out at the second, so that
-the time a plan takes has a bound, whatever its parameters."""
 
+# Points that are worked out together: most laws are over long before their last.
 CHUNK = 1 << 11
-"""Points that are worked out together: most laws are over long before their last."""
 
+# Rounds per mistake, from a burst to a trickle: what a plan is judged on.
 PACES = (1, 16, 256, 4096)
-"""Rounds per mistake, from a burst to a trickle: what a plan is judged on."""
 
 
 class VotesPerMistake(NamedTuple):
@@ -49,7 +49,7 @@ class VotesPerMistake(NamedTuple):
 
     Parameters
     ----------
-    surprises : int
+    mistakes_needed : int
         The mistakes that make a tree vote right.
     share : float
         The share of such trees that vote for the leading rule.
@@ -57,12 +57,12 @@ class VotesPerMistake(NamedTuple):
         How many causes may compete.
     """
 
-    surprises: int
+    mistakes_needed: int
     share: float
     ways: int = 1
 
 
-def threshold_noise_law(epsilon: float, one_sided: bool, lifts: npt.NDArray[np.int64]) -> Floats:
+def threshold_noise_law(epsilon: float, one_sided: bool, noise: npt.NDArray[np.int64]) -> Floats:
     """Return P(threshold noise = k) for integer noise of scale 1/epsilon.
 
     Parameters
@@ -71,40 +71,32 @@ def threshold_noise_law(epsilon: float, one_sided: bool, lifts: npt.NDArray[np.i
         The inverse of the scale.
     one_sided : bool
         Whether the noise is one-sided.
-    lifts : ndarray of int64
+    noise : ndarray of int64
         The values k.
-
-    Returns
-    -------
-    ndarray of float64
     """
     a = math.exp(-epsilon)
     if one_sided:
-        return np.where(lifts >= 0, (1 - a) * a ** np.maximum(lifts, 0), 0.0)
-    return np.asarray((1 - a) / (1 + a) * a ** np.abs(lifts))
+        return np.where(noise >= 0, (1 - a) * a ** np.maximum(noise, 0), 0.0)
+    return np.asarray((1 - a) / (1 + a) * a ** np.abs(noise))
 
 
-def exceeding(margin: npt.NDArray[np.float64], epsilon: float, one_sided: bool) -> Floats:
-    """Return P(noise >= margin), interpolated between the integers.
+def exceeding(gap: npt.NDArray[np.float64], epsilon: float, one_sided: bool) -> Floats:
+    """Return P(noise >= gap), interpolated between the integers.
 
     Parameters
     ----------
-    margin : ndarray of float64
+    gap : ndarray of float64
         What the noise has to reach.
     epsilon : float
         The inverse of the scale.
     one_sided : bool
         Whether the noise is one-sided.
-
-    Returns
-    -------
-    ndarray of float64
     """
-    a, up = math.exp(-epsilon), np.maximum(margin, 0)
+    a, up = math.exp(-epsilon), np.maximum(gap, 0)
     if one_sided:
         return np.asarray(a**up)
-    down = np.maximum(1 - margin, 0)
-    return np.where(margin > 0, a**up / (1 + a), 1 - a**down / (1 + a))
+    down = np.maximum(1 - gap, 0)
+    return np.where(gap > 0, a**up / (1 + a), 1 - a**down / (1 + a))
 
 
 class FiringLaw(NamedTuple):
@@ -151,61 +143,59 @@ def firing_law(
     one_sided : bool
         Whether the noise is one-sided.
 
-    Returns
-    -------
-    FiringRecord
-
     Examples
     --------
-    >>> law = firing(0.3, lambda ages: np.full(len(ages), 40), check_every=1, pace=1)
+    >>> law = firing_law(0.3, lambda ages: np.full(len(ages), 40), check_every=1, pace=1)
     >>> law.quantile(0.5), law.quantile(0.99)
     (37.0, 50.0)
     """
     # Step through the mistakes in sixths of the noise scale: arrays stay small at a small epsilon.
     unit = max(1, round(1 / (6 * epsilon)))
+    # Between two checks nothing can fire.
     step = max(unit, check_every // pace)
     end = 4 * int(threshold(np.zeros(1, np.int64))[0]) + 40 / epsilon
     if end > MOST_POINTS * step:
         step = math.ceil(end / FEW_POINTS)
     checks = step * pace / check_every
     mistakes = np.arange(0, end, step)
-    lifts = unit * np.arange(0 if one_sided else -14 / (epsilon * unit), 14 / (epsilon * unit))
+    noise = unit * np.arange(0 if one_sided else -14 / (epsilon * unit), 14 / (epsilon * unit))
     limits = threshold((mistakes * pace).astype(np.int64)).astype(float)
-    weights = threshold_noise_law(epsilon, one_sided, lifts.astype(np.int64))
+    weights = threshold_noise_law(epsilon, one_sided, noise.astype(np.int64))
+    # The noise is cut off at 14 scales; what is left is normalised.
     weights /= weights.sum()
-    survival, before = np.zeros(len(mistakes)), np.zeros(len(lifts))
+    survival, before = np.zeros(len(mistakes)), np.zeros(len(noise))
     for start in range(0, len(mistakes), CHUNK):
         some = slice(start, start + CHUNK)
-        fires = exceeding(limits[some, None] + lifts - mistakes[some, None], epsilon, one_sided)
+        fires = exceeding(limits[some, None] + noise - mistakes[some, None], epsilon, one_sided)
+        # Logarithms, because a product of many probabilities close to one loses its digits.
         quiet = checks * np.log1p(-np.minimum(fires, 1 - 1e-16))
         quiet[0] += before
         quiet = np.cumsum(quiet, axis=0)
         survival[some] = np.exp(quiet) @ weights
         before = quiet[-1]
-        if not np.exp(before).any():  # it has fired by now: the rest stays 0
+        # It has fired by now: the rest stays 0.
+        if not np.exp(before).any():
             break
+    # The law of the firing is what survival loses at each count.
     return FiringLaw(mistakes, -np.diff(survival, prepend=1.0))
 
 
-def too_few_mistakes(load: Floats, surprises: int) -> list[Floats]:
+def too_few_mistakes(load: Floats, mistakes_needed: int) -> list[Floats]:
     """Return P(a tree got exactly i mistakes) for each i that is too few (Poisson).
+
+    Returns one array for each i below `mistakes_needed`.
 
     Parameters
     ----------
     load : ndarray of float64
         Mistakes per tree.
-    surprises : int
+    mistakes_needed : int
         The mistakes that make a tree vote right.
-
-    Returns
-    -------
-    list of ndarray
-        One array for each i below `surprises`.
     """
-    return [np.exp(-load) * load**i / math.factorial(i) for i in range(surprises)]
+    return [np.exp(-load) * load**i / math.factorial(i) for i in range(mistakes_needed)]
 
 
-def votes_law(mistakes: Floats, trees: int, news: VotesPerMistake) -> tuple[Floats, Floats]:
+def votes_law(mistakes: Floats, trees: int, model: VotesPerMistake) -> tuple[Floats, Floats]:
     """Return mean and standard deviation of the leading rule's votes (balls in bins).
 
     Parameters
@@ -214,26 +204,22 @@ def votes_law(mistakes: Floats, trees: int, news: VotesPerMistake) -> tuple[Floa
         The mistakes so far.
     trees : int
         The number of trees.
-    news : EventHub
+    model : VotesPerMistake
         The mistakes that make a tree vote right.
-
-    Returns
-    -------
-    mean, deviation : ndarray of float64
 
     Examples
     --------
-    >>> mean, _ = votes_law(np.array([50.0]), trees=400, news=News(1, 1.0))
+    >>> mean, _ = votes_law(np.array([50.0]), trees=400, model=VotesPerMistake(1, 1.0))
     >>> round(float(mean[0]))
     47
     """
     load = mistakes / trees
-    masses = too_few_mistakes(load, news.surprises)
+    masses = too_few_mistakes(load, model.mistakes_needed)
     voting = 1 - np.sum(masses, axis=0)
-    mean = news.share * trees * voting
+    mean = model.share * trees * voting
     # Occupied bins vary less than independent ones would: their loads sum to the mistakes.
     bins = trees * np.maximum(voting * (1 - voting) - load * masses[-1] ** 2, 0)
-    return mean, np.sqrt(news.share**2 * bins + mean * (1 - news.share))
+    return mean, np.sqrt(model.share**2 * bins + mean * (1 - model.share))
 
 
 @cache
@@ -243,7 +229,7 @@ def _release_curve(histogram: bool, epsilon: float, delta: float) -> tuple[Float
         epsilon=epsilon, delta=delta
     )
     # A large delta lets few votes through often, and still needs as many to let them through
-    # nearly always: a curve that stops short of that would send `choosing.least` to its limit.
+    # nearly always: a shorter curve would send the search of `tuning.best` to its limit.
     most = math.ceil(4 * (1 - math.log(min(delta, LARGEST_DELTA))) / epsilon) + 8
     votes = np.unique(np.linspace(0, most, 160).astype(int))
     if isinstance(selector, StableHistogram):
@@ -275,7 +261,7 @@ class Selection:
     def votes_for(self, level: float) -> int:
         """Return the votes with which a leading rule is released with this probability.
 
-        >>> Selection(DrawnAndKept, 0.6, 1e-6).votes_for(0.95)
+        >>> Selection(UnknownDomainSelection, 0.6, 1e-6).votes_for(0.95)
         26
         """
         votes, chances = self._curve
@@ -285,22 +271,18 @@ class Selection:
     def _curve(self) -> tuple[Floats, Floats]:
         return _release_curve(self.selector is StableHistogram, self.epsilon, self.delta)
 
-    def refusal(self, law: FiringLaw, trees: int, news: VotesPerMistake) -> float:
+    def refusal(self, law: FiringLaw, trees: int, model: VotesPerMistake) -> float:
         """Return the probability that a firing releases nothing.
 
         Parameters
         ----------
-        law : FiringRecord
+        law : FiringLaw
             The law of the mistakes at the firing.
         trees : int
             The number of trees.
-        news : EventHub
+        model : VotesPerMistake
             The mistakes that make a tree vote right.
-
-        Returns
-        -------
-        float
         """
-        mean, spread = votes_law(law.mistakes, trees, news)
+        mean, spread = votes_law(law.mistakes, trees, model)
         released = np.mean([self.named(mean + node * spread) for node in QUADRATURE_NODES], axis=0)
         return float(1 - law.chance @ released)

@@ -1,9 +1,8 @@
 """Mechanisms of differential privacy: integers and keys in, a key or a bit out; no learning.
 
 Rules of this package: secret randomness enters through `noise` and nowhere else; private becomes
-public in `gate` and nowhere else; what decides privacy is an integer or a fraction; whatever spends
-budget goes forward only. Noise that is not secret lives in `rehearsal`, for tests, and nothing here
-imports or exports it.
+public in `gates` and nowhere else; what decides privacy is an integer or a fraction; a mechanism
+with state goes forward only. Noise that is not secret is in `testing`, and nothing here imports it.
 """
 
 from littlestone.privacy.accounting import (

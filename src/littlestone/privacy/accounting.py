@@ -27,11 +27,11 @@ from littlestone.privacy.parameters import (
 Unit: TypeAlias = Literal["event", "user"]
 
 DIGITS = 60
+# Far above what rounding to 60 digits can do in a million steps; always added, never taken.
 SLACK = Decimal("1e-40")
-"""Far above what rounding to 60 digits can do in a million steps; always added, never taken."""
 NEGLIGIBLE = Decimal("1e-80")
+# Powers of e above it are not computed.
 LARGEST_POWER = 1000
-"""Powers of e above it are not computed."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,7 @@ class Cost:
     delta: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
+        # `not >=` also refuses a NaN, should a float ever get here.
         if self.epsilon < 0 or not self.delta >= 0:
             raise BadParameter("a cost has epsilon and delta of at least 0")
 
@@ -78,8 +79,10 @@ class Cost:
         """
         whole(rounds, "rounds", least=1)
         epsilon, delta = self.epsilon * rounds, self.delta
-        if epsilon > LARGEST_POWER:  # a delta of 1 claims nothing, hence is true
+        # A delta of 1 claims nothing, hence is true.
+        if epsilon > LARGEST_POWER:
             return Cost(epsilon, Fraction(1 if delta else 0))
+        # Theorem 14: k replaced rounds cost k epsilon and delta (1 + e^epsilon + ...).
         powers = (Fraction(enclose_exp(self.epsilon * n, DIGITS)[1]) for n in range(1, rounds))
         return Cost(epsilon, min(delta * (1 + sum(powers)), Fraction(1)))
 
@@ -89,7 +92,7 @@ NOTHING = Cost(Fraction(0))
 
 @dataclass(frozen=True)
 class Guarantee:
-    """Hold what may be quoted: floats, rounded up. Noise that is not secret protects no one.
+    """Hold what may be quoted: floats, rounded up. Without secret noise there is no guarantee.
 
     Parameters
     ----------
@@ -130,6 +133,7 @@ class Guarantee:
         >>> print(Guarantee(1.0, 0.0).for_repeats(2))
         (2.0, 0.0)-differential privacy, replace-one, per event (rows were learned up to 2 times)
         """
+        # Theorem 14: per user, all rounds are protected together already.
         if repeats == 1 or self.unit == "user" or math.isinf(self.epsilon):
             return self
         cost = Cost(Fraction(self.epsilon), Fraction(self.delta)).for_group(repeats)
@@ -140,7 +144,7 @@ class Guarantee:
     def of(
         cls, cost: Cost, noise: Noise, unit: Unit = "event", cap: int | None = None
     ) -> "Guarantee":
-        """Return the guarantee that a cost amounts to.
+        """Return the guarantee that a cost amounts to, in floats rounded up.
 
         Parameters
         ----------
@@ -152,12 +156,8 @@ class Guarantee:
             What is protected whole.
         cap
             How many rounds of a user count, where there is a limit: later ones are not read.
-
-        Returns
-        -------
-        Guarantee
-            The cost in floats, rounded up.
         """
+        # Whatever the mechanisms claim, draws that anyone can know protect no one.
         if not noise.private:
             return cls(math.inf, 1.0, unit=unit, noise=f"the noise was {noise!r}", cap=cap)
         epsilon, delta = float_above(cost.epsilon), float_above(cost.delta)
@@ -196,7 +196,7 @@ class PrivacyEvent:
     noise: str = "SystemNoise()"
 
 
-def spent(events: Iterable[PrivacyEvent], touched: int = 1) -> Cost:
+def spent(events: Iterable[PrivacyEvent], max_epochs: int = 1) -> Cost:
     """Return what events cost together.
 
     Events without an epoch add up. Events of one mechanism in different epochs compose in parallel:
@@ -206,37 +206,34 @@ def spent(events: Iterable[PrivacyEvent], touched: int = 1) -> Cost:
     ----------
     events
         What happened.
-    touched
+    max_epochs
         The most epochs that one unit has rounds in: 1 per event, the cap per user.
-
-    Returns
-    -------
-    Cost
-        The sum.
 
     Examples
     --------
-    >>> monitor = [Event("monitor", Cost(Fraction(1, 4)), epoch=n) for n in range(1000)]
-    >>> selector = [Event("selector", Cost(Fraction(3, 4)), epoch=n) for n in range(999)]
+    >>> monitor = [PrivacyEvent("monitor", Cost(Fraction(1, 4)), epoch=n) for n in range(1000)]
+    >>> selector = [PrivacyEvent("selector", Cost(Fraction(3, 4)), epoch=n) for n in range(999)]
     >>> spent(monitor + selector)
     Cost(epsilon=Fraction(1, 1), delta=Fraction(0, 1))
     """
-    whole(touched, "touched", least=1)
+    whole(max_epochs, "max_epochs", least=1)
+    # `groupby` needs them sorted; the order within a mechanism does not matter.
     ordered = sorted(events, key=lambda event: event.mechanism)
     groups = (list(uses) for _, uses in groupby(ordered, key=lambda event: event.mechanism))
-    return sum((_mechanism_cost(uses, touched) for uses in groups), NOTHING)
+    return sum((_mechanism_cost(uses, max_epochs) for uses in groups), NOTHING)
 
 
-def _mechanism_cost(uses: list[PrivacyEvent], touched: int) -> Cost:
+def _mechanism_cost(uses: list[PrivacyEvent], max_epochs: int) -> Cost:
     """Return the cost of one mechanism's events."""
     always = [event.cost for event in uses if event.epoch is None]
     epochs: dict[int, Cost] = {}
     for event in uses:
         if event.epoch is not None:
             epochs[event.epoch] = epochs.get(event.epoch, NOTHING) + event.cost
+    # Epochs read disjoint rounds, so a unit meets at most `max_epochs` of them (Theorem 7).
     # The largest epsilons and the largest deltas may sit in different epochs: take both.
-    epsilon = sum(sorted(cost.epsilon for cost in epochs.values())[-touched:])
-    delta = sum(sorted(cost.delta for cost in epochs.values())[-touched:])
+    epsilon = sum(sorted(cost.epsilon for cost in epochs.values())[-max_epochs:])
+    delta = sum(sorted(cost.delta for cost in epochs.values())[-max_epochs:])
     return sum(always, Cost(Fraction(epsilon), Fraction(delta)))
 
 
@@ -244,8 +241,8 @@ def composed_epsilon(cost: Cost, count: int, delta: Fraction) -> Fraction:
     """Return an epsilon for adaptive uses of one cost at a total delta: optimal, rounded up.
 
     Solves 1 - (1 - cost.delta)^count (1 - D(epsilon)) = delta, where D is the privacy curve of
-    `count` flips of a coin that falls e^eps : 1. That curve is the maximum of the straight lines
-    A - e^epsilon B, one for each number of outcomes let in, so the solution is a maximum too.
+    `count` draws of randomized response with odds e^eps : 1. That curve is the maximum of the
+    lines A - e^epsilon B, one for each number of outcomes included, so the solution is a maximum.
 
     Parameters
     ----------
@@ -255,11 +252,6 @@ def composed_epsilon(cost: Cost, count: int, delta: Fraction) -> Fraction:
         How many uses there are.
     delta
         The delta of all of them together.
-
-    Returns
-    -------
-    Fraction
-        The epsilon of all of them together.
 
     Raises
     ------
@@ -278,18 +270,22 @@ def composed_epsilon(cost: Cost, count: int, delta: Fraction) -> Fraction:
         raise BadParameter(f"{count} releases cost more than delta = {float(delta):g} already")
     with localcontext(context(DIGITS, ROUND_HALF_EVEN)) as arithmetic:
         each, total = decimal_of(cost.delta, arithmetic), decimal_of(delta, arithmetic)
+        # SLACK is taken from what may be spent, so rounding never spends more than `delta`.
         spare = 1 - (1 - total) / (1 - each) ** count - SLACK
+        # Theorem 8: the smallest E is the logarithm of the largest (A_n - D)/B_n.
         steepest = max((a - spare) / b for a, b in _lines(cost.epsilon, count))
         solved = Fraction(max(steepest, Decimal(1)).ln() + SLACK)
+    # Basic composition holds too, and is better for few uses.
     return min(solved, cost.epsilon * count)
 
 
 def _lines(epsilon: Fraction, count: int) -> Iterable[tuple[Decimal, Decimal]]:
-    """Yield pairs (A, B): probability, in either world, of at most n minority flips; A rounded up.
+    """Yield pairs (A, B): the probability in each world of at most n unlikely answers.
 
-    Walks out from the likeliest n while masses are not negligible. What is left out is added to
+    Goes outwards from the likeliest n while masses are not negligible. What is left out is added to
     every A and to no B, so the curve can only be overestimated.
     """
+    # Rounded up: more unlikely answers can only overestimate the curve.
     odds = enclose_exp(-epsilon, DIGITS)[1]
     middle = int(count * odds / (1 + odds))
     lower = _masses(n / odds / (count - n + 1) for n in range(middle, 0, -1))
@@ -298,6 +294,7 @@ def _lines(epsilon: Fraction, count: int) -> Iterable[tuple[Decimal, Decimal]]:
     total = sum(masses)
     first = middle - len(lower) + 1
     ratio = enclose_exp((2 * first - count) * epsilon, DIGITS)[0] * (1 - SLACK)
+    # The masses that are left out: at most `count` on either side, each below NEGLIGIBLE.
     a, b = 2 * count * NEGLIGIBLE, Decimal(0)
     for mass in masses:
         a += mass / total * (1 + SLACK)
@@ -310,6 +307,7 @@ def _masses(ratios: Iterable[Decimal]) -> list[Decimal]:
     """Return 1 and its running products with `ratios`, down to the first negligible one."""
     masses = [Decimal(1)]
     for ratio in ratios:
+        # Relative to the mode: all masses are divided by their sum later.
         masses.append(masses[-1] * ratio)
         if masses[-1] < NEGLIGIBLE:
             break
@@ -330,11 +328,6 @@ def per_release(total: Cost, count: int) -> Cost:
     count
         How many releases there are.
 
-    Returns
-    -------
-    Cost
-        The cost of one of them.
-
     Examples
     --------
     >>> each = per_release(Cost(Fraction(1), Fraction(1, 10**6)), 1000)
@@ -345,6 +338,7 @@ def per_release(total: Cost, count: int) -> Cost:
     plain = Cost(total.epsilon / count, total.delta / count)
     if total.delta == 0 or count == 1:
         return plain
+    # Composition is monotone in epsilon, so bisection finds the largest that fits.
     low, high = float(plain.epsilon), float(total.epsilon)
     while high > low * (1 + 1e-9):
         middle = (low + high) / 2
@@ -352,4 +346,5 @@ def per_release(total: Cost, count: int) -> Cost:
         fits = composed_epsilon(each, count, total.delta) <= total.epsilon
         low, high = (middle, high) if fits else (low, middle)
     solved = Cost(Fraction(low), total.delta / (2 * count))
+    # Plain division has the simpler proof: it is given up only for a gain of a tenth.
     return solved if solved.epsilon > plain.epsilon * Fraction(11, 10) else plain

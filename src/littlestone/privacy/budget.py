@@ -3,7 +3,7 @@
 A mechanism refuses to be copied. An estimator of scikit-learn or River cannot: their searches and
 ensembles work by cloning one that has not begun. So what must not be doubled is the budget. An
 estimator and everything cloned, copied or unpickled from it hold one `Budget`, and together they
-spend at most its total.
+spend at most its total (docs/guarantee.md, Theorem 8, "Estimators").
 """
 
 import os
@@ -19,7 +19,7 @@ from littlestone.privacy.parameters import BadParameter
 
 
 class Budget:
-    """Hold an amount of (epsilon, delta) that is spent once, whoever holds the object.
+    """Hold an amount of (epsilon, delta) that all holders of the object spend together, once.
 
     Copying returns the same budget. A pickle holds its token only: loaded in the process that made
     the budget it is that budget, loaded in another it is one from which nothing can be spent.
@@ -71,6 +71,7 @@ class Budget:
         BadParameter
             If less is left, or if the budget belongs to another process.
         """
+        # What copies in another process spend is not known here, so nothing may be spent.
         if os.getpid() != self._home:
             raise BadParameter(
                 "this estimator was made in another process, and only there is it known what its "
@@ -82,8 +83,8 @@ class Budget:
         if after.epsilon > total.epsilon or after.delta > total.delta:
             left = Cost(total.epsilon - self.spent.epsilon, total.delta - self.spent.delta)
             raise BadParameter(
-                f"this would spend {_words(cost)}, and {_words(left)} is left of the budget of "
-                f"{_words(total)}, which this estimator shares with its clones and copies because "
+                f"this would spend {_text(cost)}, and {_text(left)} is left of the budget of "
+                f"{_text(total)}, which this estimator shares with its clones and copies because "
                 "what they spend on the same data adds up. For several learners (cross-validation, "
                 f"a grid search, an ensemble) say {self.split_by}=N before the first, and each "
                 "gets 1/N of the budget; for other data make a new estimator"
@@ -105,6 +106,7 @@ class Budget:
             If less is left, or if the budget belongs to another process.
         """
         with self._lock:
+            # Under the lock: two fits at once must not both see the same rest.
             self.check(cost, total)
             self.total = total if self.total is None else self.total
             self.spent += cost
@@ -116,11 +118,12 @@ class Budget:
         return self
 
     def __reduce__(self) -> tuple[Callable[[str], "Budget"], tuple[str]]:
-        # Kept for as long as the process lives: nobody knows how long the pickle does.
+        # For as long as the process lives: a pickle may be loaded at any time.
         _PICKLED[self._token] = self
         return _loaded, (self._token,)
 
 
+# By token, so that a pickle loaded in this process finds the budget it belongs to.
 _PICKLED: dict[str, Budget] = {}
 
 
@@ -128,9 +131,9 @@ def _loaded(token: str) -> Budget:
     """Return the budget of this process with this token, or one that refuses."""
     if token in _PICKLED:
         return _PICKLED[token]
-    stranger = Budget("")
-    stranger._token, stranger._home = token, None
-    return stranger
+    foreign = Budget("")
+    foreign._token, foreign._home = token, None
+    return foreign
 
 
 def cost_of(plan: Any) -> Cost:
@@ -138,7 +141,7 @@ def cost_of(plan: Any) -> Cost:
     return Cost(plan.epsilon, getattr(plan, "delta", Fraction(0)))
 
 
-def _words(cost: Cost) -> str:
+def _text(cost: Cost) -> str:
     return f"(epsilon {float(cost.epsilon):.4g}, delta {float(cost.delta):.4g})"
 
 
@@ -156,7 +159,7 @@ class HasBudget:
         """Return what the parameters allow in all; raise BadParameter if they do not say."""
         raise NotImplementedError
 
-    def _spender(self) -> object:
+    def _learner_begun(self) -> object:
         """Return the learner that was begun, or None."""
         raise NotImplementedError
 
@@ -179,9 +182,10 @@ class HasBudget:
 
     def __getstate__(self) -> object:
         # copy.copy, copy.deepcopy and every pickler come this way.
-        if self._spender() is not None:
+        # A copy of a learner that has begun would release from the same noise again.
+        if self._learner_begun() is not None:
             raise TypeError(
-                "a spender cannot be copied or pickled: stepping a copy is a second release"
+                "a fitted estimator cannot be copied or pickled: a copy would release twice"
             )
         self._shared_budget()
         return super().__getstate__()

@@ -51,37 +51,23 @@ class ExponentialMechanism:
 
     def __init__(self, candidates: Sequence[bytes], *, epsilon: Real, sensitivity: int = 1) -> None:
         self._known = frozenset(candidates)
+        # A key given twice would have twice its weight.
         if not len(self._known) == len(candidates) > 0:
             raise BadParameter("candidates must be a list of at least one key, without repeats")
         self.candidates = tuple(candidates)
         self.cost = Cost(positive(epsilon, "epsilon"))
         self.sensitivity = whole(sensitivity, "sensitivity", least=1)
+        # Theorem 6: weight and sum of weights each move by at most exp(epsilon/2).
         self.rate = self.cost.epsilon / (2 * self.sensitivity)
 
     def select(
-        self, scores: Scores, noise: Noise, release: int, leave_out: bytes | None = None
+        self, ballot: Scores, noise: Noise, release: int, leave_out: bytes | None = None
     ) -> bytes | None:
-        """Select a candidate, or None if all are left out.
-
-        Parameters
-        ----------
-        scores
-            The score of each candidate (private).
-        noise
-            Where all noise is drawn.
-        release
-            The number of the release: part of the address of every draw.
-        leave_out
-            A public key that is no candidate.
-
-        Returns
-        -------
-        bytes or None
-            The key, which is public.
-        """
-        values, size = _integers(scores), len(self.candidates)
+        """Select a candidate, or None if all are left out."""
+        values, size = _integers(ballot), len(self.candidates)
         if len(values) != size:
             raise BadParameter(f"{len(values)} scores for {size} candidates")
+        # The left-out key is public, so leaving it out costs nothing (Theorem 6 on the others).
         skipped = self.candidates.index(leave_out) if leave_out in self._known else size
         if skipped < size:
             values = np.delete(values, skipped)
@@ -92,6 +78,7 @@ class ExponentialMechanism:
 
     def parameters(self) -> dict[str, str]:
         """Return the public parameters on which the guarantee rests."""
+        # Lengths are part of the digest: b"ab", b"c" and b"a", b"bc" are different lists.
         digest = sha256(b"".join(len(key).to_bytes(8) + key for key in self.candidates))
         extra = {"sensitivity": str(self.sensitivity), "candidates": digest.hexdigest()}
         return self.cost.parameters(self.name) | extra
@@ -111,11 +98,6 @@ def draw_by_score(scores: Scores, rate: Fraction, noise: Noise, release: int) ->
     release
         The number of the release: part of the address of every draw.
 
-    Returns
-    -------
-    int
-        The index.
-
     Examples
     --------
     >>> from littlestone.privacy.testing import SeededNoise
@@ -123,6 +105,7 @@ def draw_by_score(scores: Scores, rate: Fraction, noise: Noise, release: int) ->
     1
     """
     values = _integers(scores)
+    # Equal scores have equal weights: one exponential for the group, then a uniform member.
     levels, sizes = np.unique(values, return_counts=True)
     gaps = [int(levels[-1]) - int(level) for level in levels[::-1]]
     group = _draw_group(gaps, [int(n) for n in sizes[::-1]], rate, noise, release)
@@ -134,7 +117,8 @@ def _draw_group(
     gaps: list[int], sizes: list[int], rate: Fraction, noise: Noise, release: int
 ) -> int:
     """Return the group in which a uniform point of the total weight falls."""
-    # The point gets 64 more bits, and the weights 20 more digits, until one group surely has it.
+    # The point gets 64 more bits, and the weights 20 more digits, until one group is certain
+    # (Theorem 6: the law is exact).
     bits = 0
     for words in count(1):
         bits = bits << WORD | noise.uniform(1 << WORD, ("group", release, words))
@@ -169,11 +153,13 @@ def _weights(
     low = high = one = 10**digits
     last = 0
     for group, (gap, size) in enumerate(zip(gaps, sizes, strict=True)):
-        if low == 0:  # too faint for these digits, like all that follow: one bound for the lot
+        # Too small for these digits, like all that follow: one bound for all of them.
+        if low == 0:
             return [*weights, (0, sum(sizes[group:]) * high)]
         if gap - last not in steps:
             steps[gap - last] = _scaled(enclose_exp(rate * (last - gap), digits), digits)
         step_low, step_high = steps[gap - last]
+        # Rounded outwards at every step, so that the true weight stays between the two.
         low, high, last = low * step_low // one, -(-high * step_high // one), gap
         weights.append((size * low, size * high))
     return weights

@@ -1,21 +1,15 @@
-"""Combine a monitor, which decides when to change, with a selector, which decides what to.
+"""Combine a monitor, which decides when to release, with a selector, which decides what.
 
 Only here does private become public. A gate's `check` is called on a public schedule; what it
 returns, (fired, key or None), is the transcript, and the transcript is all that is released.
-`HistSparse` is Alg. 2 of the paper (Lemma 5.3), repaired; the gate that counts mistakes is in
-`epochs`. Proofs: docs/guarantee.md, Theorem 7.
+Proofs: docs/guarantee.md, Theorems 7, 10 and 11.
 
-Gate the practical plan with epochs: a firing starts afresh, so epochs compose in parallel.
-
-The monitor is paid once, because each round is read in one of its epochs only (after Asi, Feldman,
-Koren and Talwar 2023). The ballot, too, holds only rounds since the last firing, so the selector
-is paid once: releases are unlimited and nothing is ever used up. Proofs: docs/guarantee.md,
-Theorems 3, 7 and 10.
-
-Select at every check: no monitor, many releases, composition solved (Thm 4.2 of the paper).
-
-Each selection reads the whole stream so far, so all of them add up; to how much is not quoted from
-Lemma 5.4 but solved (`per_release`). Proof: docs/guarantee.md, Theorem 11.
+- `HistSparse` is Alg. 2 of the paper (Lemma 5.3), repaired: every selection reads the whole stream,
+  so the number of releases is limited and their costs add up.
+- `MistakesGate` works in epochs: a firing starts afresh, so each round is read in one epoch, epochs
+  compose in parallel, and releases are unlimited (after Asi, Feldman, Koren and Talwar 2023).
+- `EveryCheck` has no monitor and selects at every check (Thm 4.2 of the paper); the costs compose
+  to what `per_release` solves for, instead of Lemma 5.4's bound.
 """
 
 from abc import abstractmethod
@@ -74,11 +68,6 @@ class Selector(Protocol[BallotIn]):
             The number of the release: part of the address of every draw.
         leave_out
             A public key that is no candidate.
-
-        Returns
-        -------
-        bytes or None
-            The key, which is public.
         """
 
     def parameters(self) -> dict[str, str]:
@@ -86,13 +75,13 @@ class Selector(Protocol[BallotIn]):
 
 
 class Decision(NamedTuple):
-    """Hold what one check makes public."""
+    """Hold what one check makes public: whether it fired, and the key selected."""
 
     fired: bool
     key: bytes | None
 
 
-STAY = Decision(False, None)
+NO_CHANGE = Decision(False, None)
 
 
 class Step(NamedTuple):
@@ -128,6 +117,8 @@ class Gate(Mechanism, Generic[Ballot]):
         unit: Unit,
     ) -> None:
         super().__init__()
+        # `str` keys would compare unequal to every selected key, and the published one would never
+        # be left out.
         if type(published) is not bytes:
             raise BadParameter(f"the first published key must be bytes, not {published!r}")
         if unit not in ("event", "user"):
@@ -141,10 +132,7 @@ class Gate(Mechanism, Generic[Ballot]):
         """Return what the whole transcript guarantees, however long it gets."""
         return Guarantee.of(self._total(), self._noise, self.unit, self._user_cap)
 
-    @property
-    def _user_cap(self) -> int | None:
-        """Return how many rounds of a user count, where there is a limit."""
-        return None
+    _user_cap: int | None = None
 
     @property
     @abstractmethod
@@ -152,9 +140,9 @@ class Gate(Mechanism, Generic[Ballot]):
         """Return every use of a mechanism so far."""
 
     @property
-    @abstractmethod
     def spent(self) -> Cost:
         """Return what the ledger adds up to: never more than the guarantee."""
+        return spent(self.ledger)
 
     @abstractmethod
     def _total(self) -> Cost:
@@ -162,11 +150,14 @@ class Gate(Mechanism, Generic[Ballot]):
 
     def _release(self, ballot: Ballot) -> Decision:
         """Charge a release, then select. None leaves the published key in place."""
-        # Charged first: a selection that fails on the way, or selects None, has been paid for.
+        # Charged first: a selection that fails on the way, or selects None, costs as much
+        # (Theorem 7 counts selections, whatever they return).
+        # The number is part of every noise address: two releases must not have the same.
         number = self.releases_made
         self.releases_made += 1
         leave_out = self.published if self.leave_out_published else None
         key = self._selector.select(ballot, self._noise, number, leave_out)
+        # None leaves the rule that stands: there is nothing better that may be known.
         if key is not None:
             self.published = key
         return Decision(True, key)
@@ -184,9 +175,9 @@ class Gate(Mechanism, Generic[Ballot]):
     def _state_data(self) -> State:
         return {"published": self.published.hex(), "releases_made": self.releases_made}
 
-    def _revive(self, live: State) -> None:
-        self.published = bytes.fromhex(live["published"])
-        self.releases_made = whole_field(live, "releases_made")
+    def _load_state_data(self, data: State) -> None:
+        self.published = bytes.fromhex(data["published"])
+        self.releases_made = whole_field(data, "releases_made")
 
 
 class HistSparse(Gate[Mapping[bytes, int]]):
@@ -195,8 +186,8 @@ class HistSparse(Gate[Mapping[bytes, int]]):
     Requires: given the transcript, a replaced example (or user) moves at most one vote.
     Promises: the transcript is (epsilon, delta)-differentially private. The sparse vector has
     epsilon/2; each of `releases` histograms has epsilon/(2 releases) and delta/releases. The last
-    firing still releases; then the gate is exhausted and serves its key for ever. The query is the
-    number of trees that do not vote for the published key, which stays among the candidates.
+    firing still releases; then the gate is exhausted and its key is final. The query is the number
+    of trees that do not vote for the published key, which stays among the candidates.
 
     Parameters
     ----------
@@ -246,6 +237,7 @@ class HistSparse(Gate[Mapping[bytes, int]]):
         self.cost = Cost(positive(epsilon, "epsilon"), probability(delta, "delta"))
         self.releases = whole(releases, "releases", least=1)
         self.trees, self.threshold = whole(trees, "trees", least=1), whole(threshold, "threshold")
+        # Theorem 7 with k = releases: e_m = epsilon/2, and the selections share the rest.
         half = self.cost.epsilon / 2
         chosen = selector(epsilon=half / releases, delta=self.cost.delta / releases)
         super().__init__(noise, chosen, published, False, unit)
@@ -258,14 +250,17 @@ class HistSparse(Gate[Mapping[bytes, int]]):
 
     def check(self, votes: Mapping[bytes, int]) -> Decision:
         """Make one scheduled check of the votes (private); the decision is public."""
+        # Before the step: a ballot that cannot be read must not spend anything.
         counts = positive_votes(votes)
         with self._step:
             if self._monitor.check(self.trees - counts.get(self.published, 0), self.threshold):
                 return self._release(counts)
-            return STAY
+            return NO_CHANGE
 
     def run(self, lost: Numbers, ballot: Callable[[int], Mapping[bytes, int]]) -> Step:
         """Make checks in a row, up to the first that fires: as many calls of `check`, in one.
+
+        Returns the number of checks made, and the decision of the last.
 
         Parameters
         ----------
@@ -273,16 +268,11 @@ class HistSparse(Gate[Mapping[bytes, int]]):
             The number of trees that do not vote for the published key, at each check (private).
         ballot
             Returns the votes at a check of this run, by its index; called at a firing only.
-
-        Returns
-        -------
-        Step
-            How many checks were made, and the decision of the last.
         """
         with self._step:
             fired = self._monitor.run(lost, self.threshold)
             if fired is None:
-                return Step(len(lost), STAY)
+                return Step(len(lost), NO_CHANGE)
             return Step(fired + 1, self._release(positive_votes(ballot(fired))))
 
     @property
@@ -291,27 +281,21 @@ class HistSparse(Gate[Mapping[bytes, int]]):
         release = self._event(self._selector.name, self._selector.cost)
         return (monitor, *[release] * self.releases_made)
 
-    @property
-    def spent(self) -> Cost:
-        return spent(self.ledger)
-
     def _total(self) -> Cost:
+        # Theorem 7: selections over the whole stream add up.
         return self._monitor.cost + self._selector.cost.times(self.releases)
 
     def _parameters(self) -> State:
-        return {
-            **super()._parameters(),
-            "monitor": self._monitor._parameters(),
-            "trees": self.trees,
-            "threshold": self.threshold,
-        }
+        own = {"trees": self.trees, "threshold": self.threshold}
+        return super()._parameters() | {"monitor": self._monitor._parameters()} | own
 
     def _state_data(self) -> State:
         return {**super()._state_data(), "monitor": self._monitor._state()}
 
-    def _revive(self, live: State) -> None:
-        super()._revive(live)
-        self._monitor.resume(live["monitor"])
+    def _load_state_data(self, data: State) -> None:
+        super()._load_state_data(data)
+        self._monitor.resume(data["monitor"])
+        # A state in which they differ was edited: it would give more releases than were paid for.
         if self.releases_made != self._monitor.firings:
             raise BadParameter("the state counts releases and firings differently")
 
@@ -321,7 +305,7 @@ class MistakesGate(Gate[Ballot]):
 
     Requires: given the transcript, a replaced example changes the mistakes of one check by at most
     one, and the ballot within the selector's terms; the ballot holds rounds since the last firing
-    only: *epochs all the way*, each with the whole budget, without end.
+    only, so that each epoch has the whole budget.
     Per user: at most `cap` rounds a user over the whole stream, and the rounds that a user has in
     one epoch reach one tree, so that they move one vote (for scores: a sensitivity of `cap`).
     Promises: the transcript is differentially private at `guarantee`.
@@ -381,23 +365,26 @@ class MistakesGate(Gate[Ballot]):
         unit: Unit = "event",
     ) -> None:
         super().__init__(noise, selector, published, leave_out_published, unit)
+        # Theorem 7, "Users": without a cap, the selections that read a user are unlimited.
         if (unit == "user") != (cap is not None):
-            raise BadParameter("unit='user' needs a cap on a user's rounds, and only it has one")
+            raise BadParameter(
+                "unit='user' requires a cap on a user's rounds, and unit='event' has none"
+            )
         self._monitor = MistakesMonitor(noise, epsilon=epsilon, cap=1 if cap is None else cap)
-        self._threshold = threshold
+        self._user_cap, self._threshold = cap, threshold
         self.check_every = whole(check_every, "check_every", least=1)
-        self.restart_every = (
-            None if restart_every is None else whole(restart_every, "restart_every", least=1)
-        )
+        if restart_every is not None:
+            restart_every = whole(restart_every, "restart_every", least=1)
+        self.restart_every = restart_every
         self.age = self.refusals = 0
 
-    @property
-    def exhausted(self) -> bool:
-        """Return False: with epochs the published key is never final."""
-        return False
+    # With epochs the published key is never final.
+    exhausted = False
 
     def check(self, mistakes: SupportsIndex, ballot: Ballot) -> Decision:
         """Make one scheduled check. After a firing the caller empties what its ballots hold.
+
+        Both the firing and the key are public.
 
         Parameters
         ----------
@@ -405,13 +392,9 @@ class MistakesGate(Gate[Ballot]):
             The mistakes of the last `check_every` rounds (private).
         ballot
             What the selector reads (private).
-
-        Returns
-        -------
-        Decision
-            Whether it fired, and the key selected: both public.
         """
         mistakes = whole(mistakes, "mistakes", least=0)
+        # More mistakes than rounds would break the sensitivity that the monitor requires.
         if mistakes > self.check_every:
             raise BadParameter(f"{mistakes} mistakes in {self.check_every} rounds")
         with self._step:
@@ -421,10 +404,12 @@ class MistakesGate(Gate[Ballot]):
             if fired:
                 return self._fire(ballot)
             self._restart_if_due()
-            return STAY
+            return NO_CHANGE
 
     def run(self, mistakes: Numbers, ballot: Callable[[int], Ballot]) -> Step:
         """Make checks in a row, up to the first that fires: as many calls of `check`, in one.
+
+        Returns the number of checks made, and the decision of the last.
 
         Parameters
         ----------
@@ -432,11 +417,6 @@ class MistakesGate(Gate[Ballot]):
             The mistakes of each check (private).
         ballot
             Returns the ballot at a check of this run, by its index; called at a firing only.
-
-        Returns
-        -------
-        Step
-            How many checks were made, and the decision of the last.
         """
         counts = whole_numbers(mistakes, "mistakes", least=0)
         if len(counts) and counts.max() > self.check_every:
@@ -444,8 +424,10 @@ class MistakesGate(Gate[Ballot]):
         with self._step:
             done = 0
             while done < len(counts):
+                # A public restart may fall inside the run: the monitor sees one epoch at a time.
                 part = counts[done : done + self.checks_to_restart]
                 ages = self.age + self.check_every * np.arange(1, len(part) + 1)
+                # A threshold may be one number for all ages.
                 limits = np.broadcast_to(self._threshold(ages, self.refusals), ages.shape)
                 fired = self._monitor.run(part, limits)
                 if fired is not None:
@@ -453,7 +435,7 @@ class MistakesGate(Gate[Ballot]):
                 done += len(part)
                 self.age += len(part) * self.check_every
                 self._restart_if_due()
-            return Step(len(counts), STAY)
+            return Step(len(counts), NO_CHANGE)
 
     @property
     def checks_to_restart(self) -> int:
@@ -463,11 +445,13 @@ class MistakesGate(Gate[Ballot]):
         return -(-(self.restart_every - self.age) // self.check_every)
 
     def _restart_if_due(self) -> None:
+        # On a public schedule, so it costs nothing (Theorem 3).
         if self.restart_every is not None and self.age >= self.restart_every:
             self._monitor.restart()
             self.age = 0
 
     def _fire(self, ballot: Ballot) -> Decision:
+        # Theorem 3: the epoch ends at every firing, whatever the selector returns.
         self.age = 0
         decision = self._release(ballot)
         self.refusals = self.refusals + 1 if decision.key is None else 0
@@ -476,49 +460,36 @@ class MistakesGate(Gate[Ballot]):
     @property
     def ledger(self) -> tuple[PrivacyEvent, ...]:
         name, cost = self._selector.name, self._selector.cost
-        return (
-            self._event("mistakes monitor", self._monitor.cost),
-            *(self._event(name, cost, epoch) for epoch in range(self.releases_made)),
-        )
+        uses = (self._event(name, cost, epoch) for epoch in range(self.releases_made))
+        return (self._event("mistakes monitor", self._monitor.cost), *uses)
 
     @property
     def spent(self) -> Cost:
-        """Return what `spent(ledger, touched=cap)` adds up to, without writing the ledger out."""
+        """Return what `spent(ledger, max_epochs=cap)` is, without building the ledger."""
+        # Theorem 7: one unit is read by at most `cap` of the selections.
         read = min(self.releases_made, self._monitor.cap)
         return self._monitor.cost + self._selector.cost.times(read)
-
-    @property
-    def _user_cap(self) -> int | None:
-        return self._monitor.cap if self.unit == "user" else None
 
     def _total(self) -> Cost:
         # Theorem 7: one unit's rounds are read by at most `cap` selections (per event, one).
         return self._monitor.cost + self._selector.cost.times(self._monitor.cap)
 
     def _parameters(self) -> State:
-        return {
-            **super()._parameters(),
-            "monitor": self._monitor._parameters(),
-            "check_every": self.check_every,
-            "restart_every": self.restart_every,
-        }
+        own = {"check_every": self.check_every, "restart_every": self.restart_every}
+        return super()._parameters() | {"monitor": self._monitor._parameters()} | own
 
     def _state_data(self) -> State:
-        return {
-            **super()._state_data(),
-            "age": self.age,
-            "refusals": self.refusals,
-            "monitor": self._monitor._state(),
-        }
+        own = {"age": self.age, "refusals": self.refusals}
+        return super()._state_data() | own | {"monitor": self._monitor._state()}
 
-    def _revive(self, live: State) -> None:
-        super()._revive(live)
-        self.age, self.refusals = whole_field(live, "age"), whole_field(live, "refusals")
-        self._monitor.resume(live["monitor"])
+    def _load_state_data(self, data: State) -> None:
+        super()._load_state_data(data)
+        self.age, self.refusals = whole_field(data, "age"), whole_field(data, "refusals")
+        self._monitor.resume(data["monitor"])
 
 
 class EveryCheck(Gate[Mapping[bytes, int]]):
-    """Ask the stable histogram at every check, `releases` times at most.
+    """Select by the stable histogram at every check, `releases` times at most.
 
     Requires: given the transcript, a replaced example moves at most one vote of each ballot.
     Promises: the transcript is (epsilon, delta)-differentially private.
@@ -546,8 +517,9 @@ class EveryCheck(Gate[Mapping[bytes, int]]):
         self, noise: Noise, *, epsilon: Real, delta: Real, releases: int, published: bytes
     ) -> None:
         self.releases = whole(releases, "releases", least=1)
-        self._asked = Cost(positive(epsilon, "epsilon"), probability(delta, "delta"))
-        each = per_release(self._asked, self.releases)
+        self._budget = Cost(positive(epsilon, "epsilon"), probability(delta, "delta"))
+        # Theorem 11: each selection reads the whole stream, so adaptive composition pays for all.
+        each = per_release(self._budget, self.releases)
         selector = StableHistogram(epsilon=each.epsilon, delta=each.delta)
         super().__init__(noise, selector, published, False, "event")
 
@@ -564,7 +536,7 @@ class EveryCheck(Gate[Mapping[bytes, int]]):
     def check(self, ballot: Mapping[bytes, int]) -> Decision:
         """Select once; None leaves the published key in place."""
         with self._step:
-            return STAY if self.exhausted else self._release(ballot)
+            return NO_CHANGE if self.exhausted else self._release(ballot)
 
     @property
     def ledger(self) -> tuple[PrivacyEvent, ...]:
@@ -576,15 +548,12 @@ class EveryCheck(Gate[Mapping[bytes, int]]):
         made = self.releases_made
         if made == 0:
             return NOTHING
-        delta = self._asked.delta
+        delta = self._budget.delta
         return Cost(composed_epsilon(self.each, made, delta), delta)
 
     def _total(self) -> Cost:
-        return self._asked
+        return self._budget
 
     def _parameters(self) -> dict[str, object]:
-        return {
-            **super()._parameters(),
-            "asked": [str(self._asked.epsilon), str(self._asked.delta)],
-            "releases": self.releases,
-        }
+        asked = [str(self._budget.epsilon), str(self._budget.delta)]
+        return super()._parameters() | {"asked": asked, "releases": self.releases}

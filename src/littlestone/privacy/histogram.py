@@ -2,7 +2,7 @@
 
 A replaced example moves one vote from one key to another, an L1 distance of 2. Every key with a
 vote gets discrete Laplace noise of scale 2/epsilon, and the top noisy key is released if its noisy
-count reaches tau: the smallest tau >= 1 at which a lone vote gets through with probability at
+count reaches tau: the smallest tau >= 1 at which a single vote is released with probability at
 most delta, a^(tau-1)/(1+a) <= delta, where a = exp(-epsilon/2). Proof: docs/guarantee.md,
 Theorem 4.
 """
@@ -58,39 +58,25 @@ class StableHistogram:
 
     def __init__(self, *, epsilon: Real, delta: Real) -> None:
         self.cost = Cost(positive(epsilon, "epsilon"), probability(delta, "delta"))
+        # Theorem 4: the votes move by 2 in all; tau follows from the raised scale that is drawn.
         self.scale = noise_scale(2 / self.cost.epsilon)
         self.threshold = release_threshold(self.scale, self.cost.delta)
 
     def select(
         self,
-        votes: Mapping[bytes, int],
+        ballot: Mapping[bytes, int],
         noise: Noise,
         release: int,
         leave_out: bytes | None = None,
     ) -> bytes | None:
         """Select the top noisy key that reaches the threshold, or None.
 
-        Ties go to the key that comes first in the order of bytes. A key without votes is absent,
-        however it is spelt: an entry left at zero would tell that it once had a vote.
-
-        Parameters
-        ----------
-        votes
-            The votes of each key (private).
-        noise
-            Where all noise is drawn.
-        release
-            The number of the release: part of the address of every draw.
-        leave_out
-            A public key that is no candidate.
-
-        Returns
-        -------
-        bytes or None
-            The key, which is public.
+        Ties go to the key that comes first in the order of bytes. A key with zero votes is treated
+        as absent: noise on it would reveal that it once had a vote.
         """
+        # Theorem 4: noise for every key with votes, in an order that does not depend on the data.
         best, top = None, self.threshold - 1
-        for rank, (key, n) in enumerate(positive_votes(votes, leave_out).items()):
+        for rank, (key, n) in enumerate(positive_votes(ballot, leave_out).items()):
             noisy = n + noise.laplace(self.scale, ("histogram", release, rank))
             if noisy > top:
                 best, top = key, noisy
@@ -102,10 +88,10 @@ class StableHistogram:
 
 
 def positive_votes(votes: Mapping[bytes, int], leave_out: bytes | None = None) -> dict[bytes, int]:
-    """Return the keys that have votes, in the order of their bytes, with Python's own integers.
+    """Return the votes of the keys that have some, sorted by key, as Python integers.
 
     Counts of fixed width (numpy's) would wrap around in arithmetic; they are converted here, once,
-    and nothing else of this package reads a ballot.
+    and nothing else of this package reads votes.
 
     Parameters
     ----------
@@ -114,17 +100,13 @@ def positive_votes(votes: Mapping[bytes, int], leave_out: bytes | None = None) -
     leave_out
         A key to leave out.
 
-    Returns
-    -------
-    dict
-        The votes of each key that has some.
-
     Examples
     --------
-    >>> counted({b"b": 1, b"a": 2, b"c": 0, b"d": 3}, leave_out=b"d")
+    >>> positive_votes({b"b": 1, b"a": 2, b"c": 0, b"d": 3}, leave_out=b"d")
     {b'a': 2, b'b': 1}
     """
     for key in votes:
+        # Keys are compared and sorted as bytes: the order must not depend on the data (Theorem 4).
         if type(key) is not bytes:
             raise BadParameter(f"a key must be bytes, not {key!r}")
     found = {key: whole(votes[key], "votes", least=0) for key in sorted(votes)}
@@ -140,32 +122,29 @@ def release_threshold(scale: Fraction, delta: Fraction) -> int:
     scale
         The scale of the noise.
     delta
-        How probably a lone vote may get through.
-
-    Returns
-    -------
-    int
-        The threshold tau.
+        How probably a single vote may be released.
 
     Examples
     --------
-    >>> keep_threshold(Fraction(2), Fraction(1, 10**6))
+    >>> release_threshold(Fraction(2), Fraction(1, 10**6))
     28
     """
+    # A guess in floats, corrected by exact decisions below: only those count.
     guess = -float(scale) * (log_of(delta) + math.log1p(math.exp(-1 / float(scale))))
     below = max(0, math.floor(guess))
-    while below > 0 and _gets_through_rarely(below - 1, scale, delta):
+    while below > 0 and _tail_at_most_delta(below - 1, scale, delta):
         below -= 1
-    while not _gets_through_rarely(below, scale, delta):
+    while not _tail_at_most_delta(below, scale, delta):
         below += 1
     return below + 1
 
 
-def _gets_through_rarely(n: int, scale: Fraction, delta: Fraction) -> bool:
+def _tail_at_most_delta(n: int, scale: Fraction, delta: Fraction) -> bool:
     """Return whether a^n <= delta (1 + a), decided with as many digits as it takes.
 
     It ends: a is transcendental (Lindemann), so the two sides are never equal.
     """
+    # Forty digits nearly always decide; an undecided comparison gets forty more.
     for digits in count(40, 40):
         down, up = context(digits, ROUND_FLOOR), context(digits, ROUND_CEILING)
         left_low, left_high = enclose_exp(-n / scale, digits)

@@ -1,11 +1,11 @@
 """Keep mechanisms with state forward-only, because stepping a copy is a second release.
 
-Promises: such a mechanism (a spender) cannot be copied or pickled; it takes one step at a time,
-whatever the threads; and it works only in the process that made it, because a fork is a copy.
-`export` returns its state, for a store to move (live threshold noise included, draws made ahead
-never), and leaves the exporter unusable. `checkpoint` has its state kept in a `with` block and goes
-on, or, if the block fails, is unusable too. The store has to see that a state is resumed once only:
-data can be copied.
+Promises: a mechanism cannot be copied or pickled; it takes one step at a time, whatever the
+threads; and it works only in the process that made it, because a fork is a copy. `export` returns
+its state, for a store to move (live threshold noise included, draws made ahead never), and leaves
+the exporter unusable. `checkpoint` yields its state to a `with` block and goes on or, if the block
+fails, is unusable too. The store has to see that a state is resumed once only: data can be copied
+(docs/guarantee.md, Theorem 12).
 """
 
 import os
@@ -19,20 +19,20 @@ from typing import Any, NoReturn, TypeAlias
 from littlestone.errors import LittlestoneError
 from littlestone.privacy.parameters import BadParameter, whole
 
+# Plain data that survives JSON. As sensitive as the stream: it holds live noise and counts.
 State: TypeAlias = dict[str, Any]
-"""Plain data that survives JSON. As sensitive as the stream: it holds live noise and counts."""
 
 
 class MechanismMoved(LittlestoneError, RuntimeError):
-    """Report a mechanism that was exported or forked, or that another thread is stepping."""
+    """Report a mechanism that was exported or forked, or that another thread is using."""
 
 
-def whole_field(live: State, name: str, least: int | None = 0, most: int | None = None) -> int:
+def whole_field(state: State, name: str, least: int | None = 0, most: int | None = None) -> int:
     """Read a whole number of an exported state.
 
     Parameters
     ----------
-    live
+    state
         The part of the state that changes.
     name
         The field's name.
@@ -44,37 +44,35 @@ def whole_field(live: State, name: str, least: int | None = 0, most: int | None 
     BadParameter
         If it is missing or out of range.
     """
-    value = whole(live.get(name, "missing"), f"the state's {name}", least)
+    value = whole(state.get(name, "missing"), f"the state's {name}", least)
     if most is not None and value > most:
         raise BadParameter(f"the state's {name} is {value}, above {most}")
     return value
 
 
-def threshold_noise_field(live: State) -> int | None:
+def threshold_noise_field(state: State) -> int | None:
     """Return the threshold noise of an exported state, or None if none was drawn."""
-    return None if live.get("lift") is None else whole_field(live, "lift", least=None)
+    return None if state.get("lift") is None else whole_field(state, "lift", least=None)
 
 
 class _Step:
     """Guard one step: refuse it when moved, in another process, or while another is under way."""
 
-    def __init__(self, spender: "Mechanism") -> None:
-        self._spender = spender
+    def __init__(self, mechanism: "Mechanism") -> None:
+        self._mechanism = mechanism
+        # A forked child has a copy of the noise and of the counts: it must not go on.
         self._home = os.getpid()
         self._lock = threading.Lock()
 
     def __enter__(self) -> None:
-        if self._spender._moved:
-            raise MechanismMoved("this spender was exported; only the place it moved to may go on")
+        if self._mechanism._moved:
+            raise MechanismMoved("it was exported: only the place that it moved to may go on")
         if os.getpid() != self._home:
-            raise MechanismMoved(
-                "this spender belongs to another process; export it there, resume it here"
-            )
+            raise MechanismMoved("it belongs to another process: export it there, resume it here")
+        # Two threads in one step would read the same noise or count one firing for two.
         if not self._lock.acquire(blocking=False):
-            raise MechanismMoved(
-                "another thread is in the middle of a step: a spender takes one at a time"
-            )
-        self._spender._begun = True
+            raise MechanismMoved("another thread is in a step, and steps are taken one at a time")
+        self._mechanism._begun = True
 
     def __exit__(self, *problem: object) -> None:
         self._lock.release()
@@ -84,17 +82,20 @@ class ForwardOnly:
     """Refuse to be copied or pickled, with a reason."""
 
     def __copy__(self) -> NoReturn:
-        raise TypeError("a spender cannot be copied: stepping a copy is a second release")
+        raise TypeError("it cannot be copied: a step of the copy would be a second release")
 
     def __deepcopy__(self, memo: object) -> NoReturn:
         self.__copy__()
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
-        raise TypeError("a spender cannot be pickled: use export, which is a move")
+        raise TypeError("it cannot be pickled: a pickle is a copy; export moves the state")
 
 
 class Mechanism(ForwardOnly, ABC):
-    """Move forward only; subclasses return their `_parameters` and their `_state_data`."""
+    """Spend privacy budget in steps, each of them once.
+
+    Subclasses return their `_parameters` and their `_state_data`.
+    """
 
     _moved = False
     _begun = False
@@ -112,7 +113,7 @@ class Mechanism(ForwardOnly, ABC):
     def checkpoint(self) -> Iterator[State]:
         """Yield the state to be kept by the `with` block; if it raises, this object is unusable."""
         with self._step:
-            # Nobody knows whether a block that failed has kept: either state may be resumed.
+            # Theorem 12: a block that failed may have saved, so this object must not go on.
             self._moved = True
             yield self._state()
             self._moved = False
@@ -125,27 +126,26 @@ class Mechanism(ForwardOnly, ABC):
         BadParameter
             If this object has begun, or the state is that of other parameters.
         """
+        # A step that was made has spent budget, which the state that is loaded would hide.
         if self._begun or self._moved:
-            raise BadParameter("only a spender that has not begun can resume a state")
-        mine = {"kind": type(self).__name__, "promise": self._parameters_kept}
-        theirs = {name: state.get(name) for name in mine}
-        if mine != theirs:
-            raise BadParameter(f"the state belongs to {theirs}, not to {mine}")
+            raise BadParameter("only a mechanism that has not begun can resume a state")
+        # Parameters are compared, not trusted: another epsilon would make the counts mean something
+        # else.
+        theirs = {name: state.get(name) for name in self._identity}
+        if self._identity != theirs:
+            raise BadParameter(f"the state belongs to {theirs}, not to {self._identity}")
+        # A state that cannot be read must leave a dead mechanism, not one with a fresh budget.
         self._begun = self._moved = True
-        self._revive(state.get("live", {}))
-        self._moved = False  # a state that cannot be read leaves a dead spender, not a fresh budget
+        self._load_state_data(state.get("live", {}))
+        self._moved = False
 
     def _state(self) -> State:
-        return {
-            "kind": type(self).__name__,
-            "promise": self._parameters_kept,
-            "live": self._state_data(),
-        }
+        return {**self._identity, "live": self._state_data()}
 
     @cached_property
-    def _parameters_kept(self) -> State:
-        """Return the parameters: they never change, and may take a while to write."""
-        return self._parameters()
+    def _identity(self) -> State:
+        """Return kind and parameters: they never change, and may take a while to compute."""
+        return {"kind": type(self).__name__, "promise": self._parameters()}
 
     @abstractmethod
     def _parameters(self) -> State:
@@ -156,5 +156,5 @@ class Mechanism(ForwardOnly, ABC):
         """Return what the next step needs."""
 
     @abstractmethod
-    def _revive(self, live: State) -> None:
-        """Restore what `_state_data` returned."""
+    def _load_state_data(self, data: State) -> None:
+        """Load what `_state_data` returned."""

@@ -1,12 +1,4 @@
-"""Decide whether noise reaches a gap, exactly, many checks at a time.
-
-A sparse vector asks one thing of its query noise: is it at least the gap? That is a coin of a
-known bias, so a run of checks needs no noise at all, only the coins: 64 secret bits each, compared
-with two integers that enclose the bias, and more bits in the one case in 2^60 or so that the
-enclosure leaves open. The law is that of the noise, exactly (docs/guarantee.md, Lemma 1). The bits
-come from `noise`.
-
-Draw secret randomness, here and nowhere else: exact integers of a rational scale.
+"""Draw secret randomness, here and nowhere else: exact integers of a rational scale.
 
 Promises: `laplace(scale)` has the discrete Laplace law P(k) = (1-a)/(1+a) a^|k| with
 a = exp(-1/scale), and `geometric(scale)` the one-sided law P(k) = (1-a) a^k on k >= 0, exactly.
@@ -15,6 +7,11 @@ OpenDP samples with the algorithm of Canonne, Kamath and Steinke (2020), in inte
 scale as a float and reads that float as the exact rational it is. So every scale is first raised
 to the next float (`noise_scale`), and the raised rational is what mechanisms account with: the
 noise is never smaller than claimed, and never other than claimed.
+
+A sparse vector needs one thing of its query noise: whether it is at least a gap. That is an event
+of known probability, so a check draws 64 secret bits and compares them with two integers that
+enclose the probability, and draws more bits in the one case in 2^60 or so that the enclosure leaves
+open. The law is that of the noise, exactly (docs/guarantee.md, Lemma 1).
 """
 
 import os
@@ -34,19 +31,19 @@ from littlestone.privacy.parameters import BadParameter, enclose_exp, float_abov
 WORD_BITS = 64
 TAIL_DIGITS = 30
 Gaps = npt.NDArray[np.int64]
+# Returns so many fresh secret bytes.
 Secret = Callable[[int], bytes]
-"""A source of secret bytes, told how many."""
 
 
-def tail(margin: int, scale: Fraction, one_sided: bool, digits: int) -> tuple[Fraction, Fraction]:
-    """Return two rationals with P(noise >= margin) between them.
+def tail(gap: int, scale: Fraction, one_sided: bool, digits: int) -> tuple[Fraction, Fraction]:
+    """Return two rationals with P(noise >= gap) between them.
 
-    With a = exp(-1/scale) it is a^margin on one side (1 up to margin 0), and on two sides
-    a^margin/(1+a) from margin 1 on, 1 - a^(1-margin)/(1+a) up to margin 0.
+    With a = exp(-1/scale) it is a^gap on one side (1 up to gap 0), and on two sides
+    a^gap/(1+a) from gap 1 on, 1 - a^(1-gap)/(1+a) up to gap 0.
 
     Parameters
     ----------
-    margin
+    gap
         The gap.
     scale
         The scale of the noise.
@@ -55,11 +52,6 @@ def tail(margin: int, scale: Fraction, one_sided: bool, digits: int) -> tuple[Fr
     digits
         The digits of the enclosure.
 
-    Returns
-    -------
-    tuple of Fraction
-        A lower and an upper bound.
-
     Examples
     --------
     >>> low, high = tail(2, Fraction(1), one_sided=True, digits=20)
@@ -67,56 +59,55 @@ def tail(margin: int, scale: Fraction, one_sided: bool, digits: int) -> tuple[Fr
     (0.1353352832366127, 0.1353352832366127)
     """
     if one_sided:
-        return _power(margin, scale, digits) if margin > 0 else (Fraction(1), Fraction(1))
+        return _power(gap, scale, digits) if gap > 0 else (Fraction(1), Fraction(1))
+    # Bounds are paired so that the quotient stays an enclosure: low with high, high with low.
     a_low, a_high = _power(1, scale, digits)
-    low, high = _power(margin if margin > 0 else 1 - margin, scale, digits)
+    low, high = _power(gap if gap > 0 else 1 - gap, scale, digits)
     low, high = low / (1 + a_high), high / (1 + a_low)
-    return (low, high) if margin > 0 else (1 - high, 1 - low)
+    return (low, high) if gap > 0 else (1 - high, 1 - low)
 
 
 def _power(n: int, scale: Fraction, digits: int) -> tuple[Fraction, Fraction]:
+    # exp is rounded outwards, and a lower bound below zero says no more than zero.
     low, high = enclose_exp(-n / scale, digits)
     return max(Fraction(low), Fraction(0)), Fraction(high)
 
 
-def bounds(margin: int, scale: Fraction, one_sided: bool) -> tuple[int, int]:
+def bounds(gap: int, scale: Fraction, one_sided: bool) -> tuple[int, int]:
     """Return the tail in units of 2^-64, enclosed by two integers.
+
+    A word below the first exceeds the gap; one that is not below the second does not.
 
     Parameters
     ----------
-    margin
+    gap
         The gap.
     scale
         The scale of the noise.
     one_sided
         Whether the noise is geometric; otherwise it is Laplace.
-
-    Returns
-    -------
-    tuple of int
-        A word below the first reaches the gap; one that is not below the second does not.
     """
-    return _bounds(margin, *scale.as_integer_ratio(), one_sided)
+    return _bounds(gap, *scale.as_integer_ratio(), one_sided)
 
 
 @lru_cache(maxsize=1 << 16)
-def _bounds(margin: int, up: int, down: int, one_sided: bool) -> tuple[int, int]:
+def _bounds(gap: int, up: int, down: int, one_sided: bool) -> tuple[int, int]:
     """Cache `bounds` by two integers, which are faster to look up than the fraction they make."""
     # Beyond 45 scales a tail is below 2^-64: there is no need to write its many zeros.
-    if margin * down > 45 * up:
+    if gap * down > 45 * up:
         return 0, 1
-    if not one_sided and (1 - margin) * down > 45 * up:
+    if not one_sided and (1 - gap) * down > 45 * up:
         return 2**WORD_BITS - 1, 2**WORD_BITS
-    low, high = tail(margin, Fraction(up, down), one_sided, TAIL_DIGITS)
+    low, high = tail(gap, Fraction(up, down), one_sided, TAIL_DIGITS)
     return floor(low * 2**WORD_BITS), ceil(high * 2**WORD_BITS)
 
 
-def first_exceeding(margins: Gaps, scale: Fraction, one_sided: bool, secret: Secret) -> int | None:
-    """Return the first index at which fresh noise reaches its gap.
+def first_exceeding(gaps: Gaps, scale: Fraction, one_sided: bool, secret: Secret) -> int | None:
+    """Return the first index at which fresh noise is at least its gap.
 
     Parameters
     ----------
-    margins
+    gaps
         The gaps.
     scale
         The scale of the noise.
@@ -125,37 +116,33 @@ def first_exceeding(margins: Gaps, scale: Fraction, one_sided: bool, secret: Sec
     secret
         Returns so many fresh secret bytes.
 
-    Returns
-    -------
-    int or None
-        The index, or None.
-
     Examples
     --------
     >>> import os
-    >>> margins = np.array([10**6, 10**6, -(10**6)])
-    >>> first_reaching(margins, Fraction(1), one_sided=False, secret=os.urandom)
+    >>> gaps = np.array([10**6, 10**6, -(10**6)])
+    >>> first_exceeding(gaps, Fraction(1), one_sided=False, secret=os.urandom)
     2
     """
-    levels, which = np.unique(margins, return_inverse=True)
-    highs = [bounds(int(margin), scale, one_sided)[1] for margin in levels]
+    # Gaps repeat (counts are small integers), so few exponentials are computed for many checks.
+    levels, which = np.unique(gaps, return_inverse=True)
+    highs = [bounds(int(gap), scale, one_sided)[1] for gap in levels]
     # A word is at most the largest 64-bit integer, so `<= high - 1` is `< high` without overflow.
     last = np.array([max(high - 1, 0) for high in highs], dtype=np.uint64)[which]
-    drawn = np.frombuffer(secret(8 * len(margins)), dtype=np.uint64)
+    drawn = np.frombuffer(secret(8 * len(gaps)), dtype=np.uint64)
     for place in np.flatnonzero(drawn <= last):
-        if exceeds(int(drawn[place]), int(margins[place]), scale, one_sided, secret):
+        if exceeds(int(drawn[place]), int(gaps[place]), scale, one_sided, secret):
             return int(place)
     return None
 
 
-def exceeds(word: int, margin: int, scale: Fraction, one_sided: bool, secret: Secret) -> bool:
+def exceeds(word: int, gap: int, scale: Fraction, one_sided: bool, secret: Secret) -> bool:
     """Return whether a uniform point that begins with these 64 bits lies below the tail.
 
     Parameters
     ----------
     word
         The first 64 bits of the point.
-    margin
+    gap
         The gap.
     scale
         The scale of the noise.
@@ -163,30 +150,23 @@ def exceeds(word: int, margin: int, scale: Fraction, one_sided: bool, secret: Se
         Whether the noise is geometric; otherwise it is Laplace.
     secret
         Returns so many fresh secret bytes, for the bits after them.
-
-    Returns
-    -------
-    bool
-        Whether the noise reaches the gap.
     """
-    low, high = bounds(margin, scale, one_sided)
+    low, high = bounds(gap, scale, one_sided)
     width, digits = WORD_BITS, TAIL_DIGITS
     while low <= word < high:
-        word, width, digits = (
-            word << WORD_BITS | int.from_bytes(secret(8)),
-            width + WORD_BITS,
-            digits + 20,
-        )
-        below, above = tail(margin, scale, one_sided, digits)
+        # The enclosure leaves this word open: refine both, so that no rounding enters the law.
+        word = word << WORD_BITS | int.from_bytes(secret(8))
+        width, digits = width + WORD_BITS, digits + 20
+        below, above = tail(gap, scale, one_sided, digits)
         low, high = floor(below * 2**width), ceil(above * 2**width)
     return word < low
 
 
+# Where a draw is used: purpose, number of the check or release, rank of the key.
 Address: TypeAlias = tuple[str, int, int]
-"""Where a draw is used: purpose, number of the check or release, rank of the key."""
 
+# OpenDP saturates at 63 bits; at this scale that has probability below exp(-32000).
 LARGEST_SCALE = 2**48
-"""OpenDP saturates at 63 bits; at this scale that has probability below exp(-32000)."""
 
 BUFFER = 256
 
@@ -199,13 +179,14 @@ def noise_scale(scale: Fraction) -> Fraction:
     >>> noise_scale(Fraction(1, 10)) > Fraction(1, 10)
     True
     """
+    # Saturation at 63 bits would be a law other than the one that is claimed.
     if not 0 < scale <= LARGEST_SCALE:
         raise BadParameter("a noise scale must be above 0 and at most 2^48: epsilon is too small")
     return Fraction(float_above(scale))
 
 
 class Noise(ABC):
-    """Draw noise. `private` says whether the draws are secret, hence may protect anyone."""
+    """Draw noise. Draws protect people only if they are secret: `private` says so."""
 
     private = False
 
@@ -219,11 +200,6 @@ class Noise(ABC):
             The scale of the noise.
         at
             The address of the draw.
-
-        Returns
-        -------
-        int
-            The draw.
         """
 
     @abstractmethod
@@ -236,11 +212,6 @@ class Noise(ABC):
             How many integers there are.
         at
             The address of the draw.
-
-        Returns
-        -------
-        int
-            The draw.
         """
 
     def geometric(self, scale: Fraction, at: Address) -> int:
@@ -252,23 +223,19 @@ class Noise(ABC):
             The scale of the noise.
         at
             The address of the draw.
-
-        Returns
-        -------
-        int
-            The draw.
         """
+        # Lemma 1: a^k + a^(k+1) is proportional to a^k, so folding gives the one-sided law.
         two_sided = self.laplace(scale, at)
         return two_sided if two_sided >= 0 else ~two_sided
 
-    def exceeds(self, margin: int, scale: Fraction, at: Address, one_sided: bool) -> bool:
-        """Return whether fresh noise is at least a gap: all that a sparse vector may ask of it.
+    def exceeds(self, gap: int, scale: Fraction, at: Address, one_sided: bool) -> bool:
+        """Return whether fresh noise is at least a gap: all that a sparse vector needs of it.
 
-        The draw itself is not returned, so it cannot be kept, compared twice or shown.
+        The draw itself is not returned, so it cannot be stored, compared twice or published.
 
         Parameters
         ----------
-        margin
+        gap
             The gap: the noisy threshold less the query.
         scale
             The scale of the noise.
@@ -276,22 +243,18 @@ class Noise(ABC):
             The address of the draw.
         one_sided
             Whether the noise is geometric; otherwise it is Laplace.
-
-        Returns
-        -------
-        bool
-            Whether the noise reaches the gap.
         """
-        return (self.geometric if one_sided else self.laplace)(scale, at) >= margin
+        # Greater or equal: the proofs write "noise >= gap" for a firing.
+        return (self.geometric if one_sided else self.laplace)(scale, at) >= gap
 
     def first_exceeding(
-        self, margins: Gaps, scale: Fraction, check: int, one_sided: bool
+        self, gaps: Gaps, scale: Fraction, check: int, one_sided: bool
     ) -> int | None:
-        """Return the first of a run of checks whose noise reaches its gap, as `exceeds` would.
+        """Return the first of a run of checks whose noise is at least its gap, as `exceeds` would.
 
         Parameters
         ----------
-        margins
+        gaps
             The gap of each check.
         scale
             The scale of the noise.
@@ -299,14 +262,9 @@ class Noise(ABC):
             The number of the first check, for the addresses of the draws.
         one_sided
             Whether the noise is geometric; otherwise it is Laplace.
-
-        Returns
-        -------
-        int or None
-            The index of the check, or None.
         """
-        for place, margin in enumerate(margins.tolist()):
-            if self.exceeds(margin, scale, ("query", check + place, 0), one_sided):
+        for place, gap in enumerate(gaps.tolist()):
+            if self.exceeds(gap, scale, ("query", check + place, 0), one_sided):
                 return place
         return None
 
@@ -326,9 +284,9 @@ class SystemNoise(Noise):
     private = True
 
     def __init__(self) -> None:
-        self._forget()
+        self._discard()
 
-    def _forget(self) -> None:
+    def _discard(self) -> None:
         """Drop every draw made ahead."""
         self._ahead: dict[tuple[int, int], list[int]] = {}
         self._words: list[int] = []
@@ -340,22 +298,24 @@ class SystemNoise(Noise):
     def laplace(self, scale: Fraction, at: Address) -> int:
         # After a fork the parent may use the same draws.
         if os.getpid() != self._process:
-            self._forget()
+            self._discard()
         ahead = self._ahead.setdefault(scale.as_integer_ratio(), [])
         while True:
             try:
-                return ahead.pop()  # atomic, so no two threads get one draw
+                # Atomic, so no two threads get one draw.
+                return ahead.pop()
             except IndexError:
                 ahead.extend(_laplace_vector(scale)([0] * BUFFER))
 
     def uniform(self, below: int, at: Address) -> int:
+        # Exactly uniform: `randbelow` rejects, it does not reduce modulo `below`.
         return secrets.randbelow(below)
 
-    def exceeds(self, margin: int, scale: Fraction, at: Address, one_sided: bool) -> bool:
-        """Flip a coin with the probability of the answer: the noise need not be drawn (`tails`)."""
+    def exceeds(self, gap: int, scale: Fraction, at: Address, one_sided: bool) -> bool:
+        """Draw the answer by its probability (Lemma 1); the noise itself is not drawn."""
         if os.getpid() != self._process:
-            self._forget()
-        return exceeds(self._word(), margin, scale, one_sided, secrets.token_bytes)
+            self._discard()
+        return exceeds(self._word(), gap, scale, one_sided, secrets.token_bytes)
 
     def _word(self) -> int:
         """Return 64 secret bits, used once."""
@@ -367,11 +327,12 @@ class SystemNoise(Noise):
                 self._words.extend(fresh.tolist())
 
     def first_exceeding(
-        self, margins: Gaps, scale: Fraction, check: int, one_sided: bool
+        self, gaps: Gaps, scale: Fraction, check: int, one_sided: bool
     ) -> int | None:
-        return first_exceeding(margins, scale, one_sided, secrets.token_bytes)
+        return first_exceeding(gaps, scale, one_sided, secrets.token_bytes)
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
+        # Theorem 12 needs noise that is drawn once and used once.
         raise TypeError("secret noise cannot be copied or pickled: a draw must be used once only")
 
 
@@ -384,6 +345,7 @@ def _laplace_vector(scale: Fraction) -> Callable[[list[int]], list[int]]:
     from opendp.metrics import l1_distance
     from opendp.mod import enable_features
 
+    # OpenDP reads the float as an exact rational; any other scale would be rounded in silence.
     as_float = float(scale)
     if Fraction(as_float) != scale:
         raise BadParameter(f"{scale} is not a float: pass it through noise_scale first")

@@ -1,7 +1,7 @@
 """Turn parameters into exact rationals, once; they are never rounded in our favour.
 
-Promises: epsilon, delta and every noise scale are `Fraction`s; `exp` is only ever met between two
-rationals that enclose it; a float is made for a report alone, and rounded up.
+Promises: epsilon, delta and every noise scale are `Fraction`s; `exp` enters only as two rationals
+that enclose it; a float is made for reports alone, and rounded up.
 """
 
 import math
@@ -19,15 +19,8 @@ from littlestone.errors import LittlestoneError
 Real: TypeAlias = float | Fraction
 
 
+# The largest number in a list, so that 64 bits hold their sums and any noise.
 LARGEST_INTEGER = 1 << 40
-"""The largest number in a list, so that 64 bits hold their sums and any noise."""
-
-SMALLEST_EPSILON, LARGEST_EPSILON = Fraction(1, 10**9), 10**6
-"""What a plan is made for. Below, noise is wider than any count; above, there is no privacy."""
-SMALLEST_DELTA = Fraction(1, 10**100)
-"""What a plan is made for: floats hold it, divided by any horizon."""
-LONGEST_HORIZON = LARGEST_INTEGER
-"""No stream is longer, and counts of its mistakes stay within `LARGEST_INTEGER`."""
 
 
 class BadParameter(LittlestoneError, ValueError):
@@ -43,11 +36,6 @@ def positive(value: Real, name: str) -> Fraction:
         The number; it must be finite and above zero.
     name
         What it is called in the error.
-
-    Returns
-    -------
-    Fraction
-        The number.
 
     Examples
     --------
@@ -72,11 +60,6 @@ def probability(value: Real, name: str) -> Fraction:
         The probability; it must lie strictly between 0 and 1.
     name
         What it is called in the error.
-
-    Returns
-    -------
-    Fraction
-        The probability.
 
     Examples
     --------
@@ -104,11 +87,6 @@ def whole(value: SupportsIndex, name: str, least: int | None = None) -> int:
     least
         The smallest number allowed, if there is one.
 
-    Returns
-    -------
-    int
-        The number.
-
     Examples
     --------
     >>> whole(3, "releases", least=1)
@@ -128,81 +106,8 @@ def whole(value: SupportsIndex, name: str, least: int | None = None) -> int:
     return exact
 
 
-def planned_epsilon(value: Real, shares: int = 1, of: str = "") -> Fraction:
-    """Return the epsilon of a plan as an exact rational.
-
-    Parameters
-    ----------
-    value
-        The epsilon that a person asks for.
-    shares
-        Into how many equal parts it is divided.
-    of
-        What divides it, for the sentence of a refusal.
-
-    Returns
-    -------
-    Fraction
-        The whole epsilon, not a part of it.
-
-    Raises
-    ------
-    BadParameter
-        If it is no positive number, or outside the range in which a plan can be made: then a search
-        for constants would not end, or end in numbers that no stream reaches.
-
-    >>> planned_epsilon(1e-6, shares=10_000, of="a cap")
-    Traceback (most recent call last):
-    littlestone...BadParameter: epsilon 1e-06 shared by a cap is too small: below ...
-    """
-    exact = positive(value, "epsilon")
-    if exact > LARGEST_EPSILON:
-        raise BadParameter(
-            f"epsilon must be at most {LARGEST_EPSILON:,}, not {value}: above 10 it hardly "
-            "protects anyone, and up there nobody at all; a usual choice is 1"
-        )
-    if exact < shares * SMALLEST_EPSILON:
-        shared = f" shared by {of}" if of else ""
-        raise BadParameter(
-            f"epsilon {value}{shared} is too small: below {float(SMALLEST_EPSILON):g} the noise is "
-            "wider than any stream is long, and no rule would ever change; a usual choice is 1"
-        )
-    return exact
-
-
-def planned_delta(value: Real) -> Fraction:
-    """Return the delta of a plan as an exact rational; refuse one that no plan can be made for.
-
-    >>> planned_delta(1e-300)
-    Traceback (most recent call last):
-    littlestone.privacy.parameters.BadParameter: delta must be at least 1e-100, not 1e-300: ...
-    """
-    exact = probability(value, "delta")
-    if exact < SMALLEST_DELTA:
-        raise BadParameter(
-            f"delta must be at least {float(SMALLEST_DELTA):g}, not {value}: each tenth of it "
-            "costs votes, and so unlikely a failure needs no protection; 1e-9 is a usual choice"
-        )
-    return exact
-
-
-def planned_horizon(value: SupportsIndex) -> int:
-    """Return the horizon of a plan; refuse one that no stream reaches.
-
-    >>> planned_horizon(10**13)
-    Traceback (most recent call last):
-    littlestone...BadParameter: horizon must be at most 2^40 rounds (about 10^12), ...
-    """
-    exact = whole(value, "horizon", least=1)
-    if exact > LONGEST_HORIZON:
-        raise BadParameter(
-            f"horizon must be at most 2^40 rounds (about 10^12), not {exact}: no stream is longer"
-        )
-    return exact
-
-
+# Many whole numbers, as a caller may pass them.
 Numbers: TypeAlias = Sequence[int] | npt.NDArray[np.integer[Any]]
-"""Many whole numbers, as a person may give them."""
 
 
 def whole_numbers(values: Numbers, name: str, least: int | None = None) -> npt.NDArray[np.int64]:
@@ -217,16 +122,12 @@ def whole_numbers(values: Numbers, name: str, least: int | None = None) -> npt.N
     least
         The smallest number allowed, if there is one.
 
-    Returns
-    -------
-    array of int64
-        The numbers.
-
     Examples
     --------
     >>> whole_numbers([0, 3], "mistakes", least=0)
     array([0, 3])
     """
+    # numpy would turn a list of large integers into floats or objects: both are refused.
     array = np.asarray(values)
     if array.ndim != 1 or (array.dtype.kind not in "iu" and len(array)):
         raise BadParameter(f"{name} must be a list of whole numbers")
@@ -244,6 +145,7 @@ def float_above(value: Fraction) -> float:
     True
     """
     try:
+        # `float` rounds to nearest, which may claim less than was spent: step up where it does.
         nearest = float(value)
     except OverflowError:
         return math.inf if value > 0 else -math.inf
@@ -269,11 +171,6 @@ def enclose_exp(x: Fraction, digits: int) -> tuple[Decimal, Decimal]:
     digits
         How many digits the decimals have.
 
-    Returns
-    -------
-    tuple of Decimal
-        A lower and an upper bound.
-
     Examples
     --------
     >>> low, high = enclose_exp(Fraction(1), 6)
@@ -295,11 +192,6 @@ def decimal_of(x: Fraction, arithmetic: Context) -> Decimal:
         The rational.
     arithmetic
         Its number of digits and its rounding are used.
-
-    Returns
-    -------
-    Decimal
-        The rounded value.
     """
     return arithmetic.divide(Decimal(x.numerator), Decimal(x.denominator))
 
@@ -313,17 +205,13 @@ def context(digits: int, rounding: str) -> Context:
         The number of digits.
     rounding
         A rounding of `decimal`.
-
-    Returns
-    -------
-    Context
-        The arithmetic.
     """
     return Context(prec=digits, rounding=rounding, Emin=MIN_EMIN, Emax=MAX_EMAX)
 
 
 def _rational(value: Real) -> Fraction | None:
     """Return the exact rational behind an int, float or Fraction, or None."""
+    # True is an int in Python, and a budget of True is a mistake.
     if isinstance(value, bool) or not isinstance(value, int | float | Fraction):
         return None
     if isinstance(value, float) and not math.isfinite(value):

@@ -1,12 +1,12 @@
 """Select a key from an unknown domain with half the votes that a stable histogram needs.
 
-A key is drawn by weight against its rivals, then kept with a probability that grows with its own
-votes. With q a rational at most exp(epsilon/2), a key with n votes weighs w = (q - 1) q^(n-1),
-naming none weighs 1, Z is the sum of all weights, and key a is named with probability
+A key is drawn by weight, then accepted with a probability that grows with its own votes. With q a
+rational at most exp(epsilon/2), a key with n votes has the weight w = (q - 1) q^(n-1), releasing
+none has the weight 1, Z is the sum of all weights, and key a is released with probability
 
-    P(a) = 1 / (1/keep(n) + (Z - w)/w).
+    P(a) = 1 / (1/accept(n) + (Z - w)/w).
 
-The first term holds the threshold and falls by exp(epsilon) a vote; the second holds the rivals
+The first term holds the threshold and falls by exp(epsilon) a vote; the second holds the other keys
 and falls by exp(epsilon) for two votes of lead. A moved vote costs a step of one or the other, not
 the sum of both. Proof: docs/guarantee.md, Theorem 5.
 """
@@ -23,21 +23,21 @@ from littlestone.privacy.histogram import positive_votes
 from littlestone.privacy.noise import Noise
 from littlestone.privacy.parameters import BadParameter, Real, log_of, positive, probability
 
+# q is a multiple of 2^-24: at most 2^-23 of epsilon is lost, and powers of q stay short.
 GROWTH_BITS = 24
-"""q is a multiple of 2^-24: at most 2^-23 of epsilon is lost, and powers of q stay short."""
 
-LARGEST_EPSILON = 256
-"""Beyond it an epsilon protects no one, and numbers get long."""
+# A larger epsilon protects no one, and its rationals get long.
+MOST_EPSILON = 256
 
+# The longest curve that is built. Counts are cut off here: that moves no count by more than the
+# votes move, so it is free, and it bounds the time that a selection takes.
 LONGEST_CURVE = 20_000
-"""The longest curve that is built. Counts are cut off here: that moves no count by more than the
-votes move, so it is free, and it bounds the time that a selection takes."""
 
+# Of all probabilities of a curve together: a tiny delta makes each of them long.
 MOST_BITS = 1 << 23
-"""Of all probabilities of a curve together: a tiny delta makes each of them long."""
 
+# The part of delta that is spent on reaching certainty; the rest is spent on the first vote.
 TOP_SHARE = Fraction(1, 1024)
-"""The part of delta that is spent on reaching certainty; the rest is spent on the first vote."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ class AcceptanceCurve:
     """Hold the acceptance probability by votes, and the growth q of the weights. All public.
 
     Promises: an instance satisfies the conditions of the theorem exactly, in rationals; one that
-    does not cannot be made. So the guarantee rests on this check, not on how `keep` was computed.
-    From the end of `keep` on, the probability is one.
+    does not cannot be made. So the guarantee rests on this check, not on how `accept` was computed.
+    From the end of `accept` on, the probability is one.
 
     Parameters
     ----------
@@ -54,8 +54,8 @@ class AcceptanceCurve:
         What a selection costs.
     growth
         The factor q by which a vote multiplies a key's weight.
-    keep
-        The probability with which a drawn key is kept, by its votes, from 0 votes on.
+    accept
+        The probability with which a drawn key is accepted, by its votes, from 0 votes on.
 
     Raises
     ------
@@ -66,17 +66,18 @@ class AcceptanceCurve:
     epsilon: Fraction
     delta: Fraction
     growth: Fraction
-    keep: tuple[Fraction, ...]
+    accept: tuple[Fraction, ...]
 
     def __post_init__(self) -> None:
+        # Theorem 5 asks for g = q^2 <= exp(epsilon), and for k_1 <= low, k_n >= 1 - top at the end.
         if not 1 < self.growth <= exp_below(self.epsilon / 2):
             raise BadParameter(f"growth {float(self.growth)} is not within 1 and exp(epsilon/2)")
-        low, top, keep = self.delta * (1 - TOP_SHARE), self.delta * TOP_SHARE, self.keep
-        if len(keep) < 2 or keep[0] != 0 or not 0 < keep[1] <= low or not 1 - top <= keep[-1] < 1:
+        low, top, p = self.delta * (1 - TOP_SHARE), self.delta * TOP_SHARE, self.accept
+        if len(p) < 2 or p[0] != 0 or not 0 < p[1] <= low or not 1 - top <= p[-1] < 1:
             raise BadParameter(
                 "an acceptance curve starts at 0, goes on below delta, and ends just below 1"
             )
-        for n, (now, after) in enumerate(pairwise(keep[1:]), start=1):
+        for n, (now, after) in enumerate(pairwise(p[1:]), start=1):
             if not is_valid_step(now, after, self.growth**2, low):
                 raise BadParameter(
                     f"the acceptance curve is too steep between {n} and {n + 1} votes"
@@ -84,7 +85,7 @@ class AcceptanceCurve:
 
     def at(self, votes: int) -> Fraction:
         """Return the acceptance probability of a key with so many votes."""
-        return self.keep[votes] if votes < len(self.keep) else Fraction(1)
+        return self.accept[votes] if votes < len(self.accept) else Fraction(1)
 
 
 def exp_below(x: Fraction) -> Fraction:
@@ -93,6 +94,7 @@ def exp_below(x: Fraction) -> Fraction:
     >>> Fraction("2.718281828459045") < exp_below(Fraction(1)) < Fraction("2.718281828459046")
     True
     """
+    # All terms are positive, so a partial sum is a lower bound.
     term = total = Fraction(1)
     for j in range(1, 24 + 4 * int(x + 1)):
         term = term * x / j
@@ -111,12 +113,8 @@ def is_valid_step(now: Fraction, after: Fraction, g: Fraction, low: Fraction) ->
         The square of the growth q.
     low
         The part of delta that is spent on the first vote.
-
-    Returns
-    -------
-    bool
-        Whether the step is valid.
     """
+    # Cross-multiplied odds: no division, so the comparison is exact in integers.
     odds_now, odds_after = now * (1 - after), after * (1 - now)
     return (
         0 < now < after < 1
@@ -138,11 +136,6 @@ def acceptance_curve(epsilon: Fraction, delta: Fraction) -> AcceptanceCurve:
     epsilon, delta
         What a selection costs.
 
-    Returns
-    -------
-    AcceptanceCurve
-        The curve, its conditions checked.
-
     Raises
     ------
     BadParameter
@@ -150,12 +143,12 @@ def acceptance_curve(epsilon: Fraction, delta: Fraction) -> AcceptanceCurve:
 
     Examples
     --------
-    >>> curve = keep_curve(Fraction(3, 5), Fraction(1, 10**6))
+    >>> curve = acceptance_curve(Fraction(3, 5), Fraction(1, 10**6))
     >>> next(n for n in range(60) if curve.at(n) >= Fraction(95, 100))
     26
     """
-    if epsilon > LARGEST_EPSILON:
-        raise BadParameter(f"an epsilon above {LARGEST_EPSILON} is no protection to select with")
+    if epsilon > MOST_EPSILON:
+        raise BadParameter(f"an epsilon above {MOST_EPSILON} protects no one: select with less")
     longest = (-log_of(TOP_SHARE) - 2 * log_of(delta)) / float(epsilon)
     if longest > LONGEST_CURVE or longest * acceptance_bits(epsilon, delta) > MOST_BITS:
         raise BadParameter(
@@ -163,14 +156,16 @@ def acceptance_curve(epsilon: Fraction, delta: Fraction) -> AcceptanceCurve:
             f"{longest:,.0f} votes, and the curve of them is too long to build: use the stable "
             "histogram"
         )
+    # Rounded down: a smaller q is private at the same epsilon.
     growth, bits = _floor(exp_below(epsilon / 2), GROWTH_BITS), acceptance_bits(epsilon, delta)
     g, low = growth**2, delta * (1 - TOP_SHARE)
-    keep = [Fraction(0), _floor(low, bits)]
-    while 1 - keep[-1] > delta * TOP_SHARE:
-        p = keep[-1]
+    accept = [Fraction(0), _floor(low, bits)]
+    while 1 - accept[-1] > delta * TOP_SHARE:
+        p = accept[-1]
+        # Conditions (1), (2) and (4) of Theorem 5, solved for the next value.
         best = min(g * p + low, 1 - (1 - p) / g, g**2 * p / (1 - p + g**2 * p))
-        keep.append(_floor(best, bits))
-    return AcceptanceCurve(epsilon, delta, growth, tuple(keep))
+        accept.append(_floor(best, bits))
+    return AcceptanceCurve(epsilon, delta, growth, tuple(accept))
 
 
 def acceptance_bits(epsilon: Fraction, delta: Fraction) -> int:
@@ -180,11 +175,6 @@ def acceptance_bits(epsilon: Fraction, delta: Fraction) -> int:
     ----------
     epsilon, delta
         What a selection costs.
-
-    Returns
-    -------
-    int
-        The number of bits.
     """
     return 128 - 4 * math.floor(log_of(delta)) + 4 * math.ceil(epsilon)
 
@@ -207,7 +197,7 @@ class UnknownDomainSelection:
     Examples
     --------
     >>> from littlestone.privacy.noise import SystemNoise
-    >>> selector = DrawnAndKept(epsilon=1, delta=1e-6)
+    >>> selector = UnknownDomainSelection(epsilon=1, delta=1e-6)
     >>> selector.select({b"a": 400, b"b": 9}, SystemNoise(), release=0)
     b'a'
     >>> float(round(selector.law({b"a": 20, b"b": 6})[b"a"], 4))
@@ -221,40 +211,28 @@ class UnknownDomainSelection:
         self.curve = acceptance_curve(self.cost.epsilon, self.cost.delta)
 
     def select(
-        self, votes: Mapping[bytes, int], noise: Noise, release: int, leave_out: bytes | None = None
+        self,
+        ballot: Mapping[bytes, int],
+        noise: Noise,
+        release: int,
+        leave_out: bytes | None = None,
     ) -> bytes | None:
-        """Select a key, or None.
-
-        Parameters
-        ----------
-        votes
-            The votes of each key (private).
-        noise
-            Where the two integers are drawn.
-        release
-            The number of the release: part of the address of every draw.
-        leave_out
-            A public key that is no candidate.
-
-        Returns
-        -------
-        bytes or None
-            The key, which is public.
-        """
-        levels = self._levels(votes, leave_out)
+        """Select a key, or None."""
+        levels = self._levels(ballot, leave_out)
         top = max(levels, default=0)
         weights = {n: self._weight(n, top) for n in levels}
         none = self._weight(0, top)
         total = none + sum(weights[n] * len(keys) for n, keys in levels.items())
+        # The first of two uniform integers: which key is drawn, None first.
         ticket = noise.uniform(total, ("drawn", release, 0)) - none
         for n, keys in levels.items():
             if 0 <= ticket < weights[n] * len(keys):
                 # Accepted with Z k / (Z k + w (1 - k)): P of the module's formula, times Z/w.
-                keep = self.curve.at(n)
-                yes = total * keep.numerator
-                no = weights[n] * (keep.denominator - keep.numerator)
-                kept = noise.uniform(yes + no, ("kept", release, 0)) < yes
-                return keys[ticket // weights[n]] if kept else None
+                k = self.curve.at(n)
+                yes = total * k.numerator
+                no = weights[n] * (k.denominator - k.numerator)
+                accepted = noise.uniform(yes + no, ("kept", release, 0)) < yes
+                return keys[ticket // weights[n]] if accepted else None
             ticket -= weights[n] * len(keys)
         return None
 
@@ -267,39 +245,36 @@ class UnknownDomainSelection:
     ) -> dict[bytes | None, Fraction]:
         """Return the exact law of `select`, for plans and for enumeration.
 
+        Private: the votes follow from it.
+
         Parameters
         ----------
         votes
             The votes of each key (private).
         leave_out
             A public key that is no candidate.
-
-        Returns
-        -------
-        dict
-            The probability of each key, and of None. Private: the votes follow from it.
         """
         levels = self._levels(votes, leave_out)
         top = max(levels, default=0)
         total = self._weight(0, top) + sum(self._weight(n, top) * len(levels[n]) for n in levels)
-        named: dict[bytes | None, Fraction] = {}
+        found: dict[bytes | None, Fraction] = {}
         for n, keys in levels.items():
-            rivals = Fraction(total, self._weight(n, top)) - 1
-            named |= dict.fromkeys(keys, 1 / (1 / self.curve.at(n) + rivals))
-        named[None] = 1 - sum(named.values(), Fraction(0))
-        return named
+            others = Fraction(total, self._weight(n, top)) - 1
+            found |= dict.fromkeys(keys, 1 / (1 / self.curve.at(n) + others))
+        found[None] = 1 - sum(found.values(), Fraction(0))
+        return found
 
     def alone(self, votes: int) -> float:
-        """Return the probability of a key without rivals, as a float: plans need many of them.
+        """Return the probability that a lone key is released, as a float: plans need many of them.
 
-        >>> selector = DrawnAndKept(epsilon=1, delta=1e-6)
+        >>> selector = UnknownDomainSelection(epsilon=1, delta=1e-6)
         >>> abs(selector.alone(20) - float(selector.law({b"a": 20})[b"a"])) < 1e-12
         True
         """
-        keep, growth = float(self.curve.at(votes)), float(self.curve.growth)
-        if keep == 0:
+        accept, growth = float(self.curve.at(votes)), float(self.curve.growth)
+        if accept == 0:
             return 0.0
-        return 1 / (1 / keep + math.exp(-(votes - 1) * math.log(growth)) / (growth - 1))
+        return 1 / (1 / accept + math.exp(-(votes - 1) * math.log(growth)) / (growth - 1))
 
     def _levels(
         self, votes: Mapping[bytes, int], leave_out: bytes | None
@@ -307,6 +282,7 @@ class UnknownDomainSelection:
         """Return the keys by their number of votes: keys with as many votes weigh the same."""
         levels: dict[int, list[bytes]] = {}
         for key, count in positive_votes(votes, leave_out).items():
+            # A public limit: cutting counts off moves none by more than the votes move.
             levels.setdefault(min(count, LONGEST_CURVE), []).append(key)
         return dict(sorted(levels.items(), reverse=True))
 

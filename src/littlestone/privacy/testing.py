@@ -1,7 +1,7 @@
 """Provide noise for tests and simulations. NOT PRIVATE, and it says so everywhere.
 
-These sources are functions of the address of a draw, so a run is the same for any batch size and
-any number of workers. Nothing in this package imports this module: only the lab and tests may.
+A draw is a function of its address, so a run is the same for any batch size and any number of
+workers. Only tests, audits and benchmarks import this module, and import-linter enforces that.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ Words: TypeAlias = npt.NDArray[np.uint64]
 
 
 class ScriptedNoise(Noise):
-    """Look every draw up by its address; what the script leaves out is 0.
+    """Return the draw that a script has for an address, and 0 where it has none.
 
     >>> noise = ScriptedNoise({("query", 3, 0): -7})
     >>> noise.laplace(Fraction(1), ("query", 3, 0)), noise.laplace(Fraction(1), ("query", 4, 0))
@@ -64,14 +64,14 @@ class SeededNoise(Noise):
         return (up << 64 | down) * below >> 128
 
     def first_exceeding(
-        self, margins: Gaps, scale: Fraction, check: int, one_sided: bool
+        self, gaps: Gaps, scale: Fraction, check: int, one_sided: bool
     ) -> int | None:
-        numbers = np.arange(check, check + len(margins))
+        numbers = np.arange(check, check + len(gaps))
         drawn = self._laplaces(scale, "query", numbers, 0)
         if one_sided:
             drawn = np.where(drawn >= 0, drawn, ~drawn)
-        reached = drawn >= margins
-        return int(np.argmax(reached)) if reached.any() else None
+        exceeding = drawn >= gaps
+        return int(np.argmax(exceeding)) if exceeding.any() else None
 
     def _laplaces(self, scale: Fraction, purpose: str, numbers: Gaps, rank: int) -> Gaps:
         """Return differences of two geometric integers: these have the Laplace law."""
@@ -84,12 +84,14 @@ class SeededNoise(Noise):
     def _words(self, purpose: str, numbers: Gaps, rank: int) -> tuple[Words, Words]:
         """Return twice 64 bits for each number, which depend on the seed and the address only."""
         start = np.uint64(_start(self.seed, purpose, rank))
+        # By address, not in order of use: any batching gives the same draws.
         up = _mixed(start + _mixed(numbers.astype(np.uint64)))
         return up, _mixed(up)
 
 
 @cache
 def _start(seed: int, purpose: str, rank: int) -> int:
+    # Hashed by name, not by `hash`, which differs from process to process.
     name = repr((seed, purpose, rank)).encode()
     return int.from_bytes(blake2b(name, digest_size=8).digest())
 

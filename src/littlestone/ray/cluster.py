@@ -50,7 +50,7 @@ class Ray:
     address: str = ""
     workers: int | None = None
 
-    far, largest_window = True, 1 << 18
+    remote, largest_window = True, 1 << 18
 
     def __post_init__(self) -> None:
         if self.workers is not None and self.workers < 1:

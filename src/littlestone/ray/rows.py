@@ -39,8 +39,8 @@ from littlestone.learners.rounds import (
     NO_USER,
     Learnable,
     Numbers,
+    Report,
     Rounds,
-    Told,
     readable_rounds,
     usable_rounds,
     user_numbers,
@@ -512,11 +512,11 @@ class RemoteRounds:
             places, routes = places[kept], None if routes is None else routes[kept]
         return self._first + places, routes
 
-    def update(self, memory: Learnable[Told]) -> Told:
+    def update(self, memory: Learnable[Report]) -> Report:
         """Show the rounds to a forest in shards, from where they are."""
         if not isinstance(memory, LearnsRemotely):
             raise TypeError("rows on a cluster are for trees on a cluster")
-        return cast(Told, memory.learn_remote(self))
+        return cast(Report, memory.learn_remote(self))
 
     def number_of(self, row: int) -> int:
         """The number of the round of a row: shards tell of rounds."""

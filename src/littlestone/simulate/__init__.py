@@ -1,4 +1,4 @@
-"""Experiments: adversaries, games, audits and transcripts.
+"""Simulate: streams, adversaries, games and comparisons of learners.
 
-The lab sees the truth (labels, mistakes, targets), so nothing that serves the public may import it.
+Simulations read labels, mistakes and targets, so nothing that serves the public may import them.
 """

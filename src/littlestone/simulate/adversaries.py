@@ -1,14 +1,10 @@
-"""Play adaptive adversaries: they choose each example against the published rule.
+"""Make the streams and adaptive adversaries that choose the examples of a game.
 
-Both stay realizable. A private learner's guarantee holds against them too; a small number of
-mistakes is not guaranteed.
-
-Make the streams and adaptive adversaries that choose the examples of a game.
-
-An *oblivious* adversary is a `Stream`, fixed before the game. An *adaptive* one is asked before
-every round, and sees the published rule. Each is made by one function of (class, rounds, seed,
-noise) and has a name in `ADVERSARIES`. All but `noisy` and `drift` are realizable while noise is 0:
-a rule of the class fits all their examples.
+An *oblivious* adversary is a `Stream`, fixed before the game. An *adaptive* one chooses each
+example against the published rule, and stays realizable: a private learner's guarantee holds
+against it too, but a small number of mistakes is not guaranteed. Each is made by one function of
+(class, rounds, seed, noise) and has a name in `ADVERSARIES`. All but `noisy` and `_drift` are
+realizable while noise is 0: a rule of the class fits all their examples.
 """
 
 from collections.abc import Callable
@@ -63,12 +59,12 @@ class TreeAdversary:
 
 
 class Mirror:
-    """Show an example that the published rule gets wrong, while some rule fits all examples so far.
+    """Choose examples that the published rule gets wrong, while some rule fits all so far.
 
-    Of such examples it shows one that leaves the most rules possible. The rules in play are the
+    Of such examples it takes one that leaves the most rules possible. The rules in play are the
     whole class where its table can be written out, else the finite part that has its dimension.
-    When the published rule agrees with every rule left, it shows what is true. `shown_wrong` counts
-    the rounds on which the published rule was wrong.
+    When the published rule agrees with every rule left, it gives the true label. `shown_wrong`
+    counts the rounds on which the published rule was wrong.
 
     Parameters
     ----------
@@ -98,6 +94,7 @@ class Mirror:
         return self._table.hypotheses[(self._space & -self._space).bit_length() - 1]
 
     def challenge(self, rule: Hypothesis) -> tuple[object, bool] | None:
+        # The best answer to a rule does not change while the rule stands.
         if rule is not self._rule and rule != self._rule:
             self._move = self._against(rule)
         self._rule = rule
@@ -107,19 +104,20 @@ class Mirror:
     def _against(self, rule: Hypothesis) -> tuple[object, bool]:
         """Return the best example against a rule.
 
-        Showing it again costs nothing, so it is kept until the rule changes.
+        Repeating it costs nothing, so it stays until the rule changes.
         """
-        said = rule.predict(self._batch)
+        predicted = rule.predict(self._batch)
         left = [
             (self._space & ~ones if answer else self._space & ones)
-            for ones, answer in zip(self._table.ones, said, strict=True)
+            for ones, answer in zip(self._table.ones, predicted, strict=True)
         ]
+        # The example that leaves the most rules keeps the adversary realizable for longest.
         best = max(range(len(left)), key=lambda point: left[point].bit_count())
         self._catches = left[best] > 0
         if self._catches:
             self._space = left[best]
-            return self._table.points[best], not said[best]
-        return self._table.points[0], bool(said[0])
+            return self._table.points[best], not predicted[best]
+        return self._table.points[0], bool(predicted[0])
 
 
 def _table(cls: HypothesisClass) -> Table:
@@ -150,31 +148,14 @@ class Adaptive(Protocol):
 Adversary = Stream | Adaptive
 Make = Callable[[HypothesisClass, int, int, float], Adversary]
 
+# How many rounds of the stall stream differ from each other.
 VARIETY = 256
-"""How many rounds of the stall stream differ from each other."""
 
 USUAL_NOISE = 0.02
 
 
-def iid(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> Stream:
-    """Draw independent examples of one target.
-
-    Parameters
-    ----------
-    cls
-        The hypothesis class.
-    rounds
-        The number of rounds.
-    seed
-        The seed of the stream.
-    noise
-        The share of labels that are flipped.
-
-    Returns
-    -------
-    Stream
-        The stream.
-    """
+def _iid(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> Stream:
+    """Draw independent examples of one target."""
     draw = np.random.default_rng(seed)
     target = target_of(cls, draw)
     batch = examples(cls, target, draw, rounds)
@@ -182,7 +163,7 @@ def iid(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> Str
 
 
 def noisy(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> Stream:
-    """Draw as `iid`, with one label in fifty flipped if `noise` is 0.
+    """Draw as `_iid`, with one label in fifty flipped if `noise` is 0.
 
     Parameters
     ----------
@@ -194,35 +175,13 @@ def noisy(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> S
         The seed of the stream.
     noise
         The share of labels that are flipped.
-
-    Returns
-    -------
-    Stream
-        The stream.
     """
-    return iid(cls, rounds, seed, noise or USUAL_NOISE)
+    return _iid(cls, rounds, seed, noise or USUAL_NOISE)
 
 
-def in_order(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> Stream:
-    """Draw as `iid`, all negatives before all positives; numbers in ascending order.
-
-    Parameters
-    ----------
-    cls
-        The hypothesis class.
-    rounds
-        The number of rounds.
-    seed
-        The seed of the stream.
-    noise
-        The share of labels that are flipped.
-
-    Returns
-    -------
-    Stream
-        The stream.
-    """
-    stream = iid(cls, rounds, seed)
+def _in_order(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> Stream:
+    """Draw as `_iid`, all negatives before all positives; numbers in ascending order."""
+    stream = _iid(cls, rounds, seed)
     keys: list[npt.NDArray[np.generic]] = [stream.answers]
     first = next(iter(stream.batch.values())) if isinstance(stream.batch, dict) else stream.batch
     if first.dtype.kind in "iuf":
@@ -230,27 +189,11 @@ def in_order(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -
     return _rearranged(stream, np.lexsort(keys), seed, noise)
 
 
-def burst(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> Stream:
-    """Draw as `iid`, all positives in one burst at a random time.
-
-    Parameters
-    ----------
-    cls
-        The hypothesis class.
-    rounds
-        The number of rounds.
-    seed
-        The seed of the stream.
-    noise
-        The share of labels that are flipped.
-
-    Returns
-    -------
-    Stream
-        The stream.
-    """
-    stream = iid(cls, rounds, seed)
+def _burst(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> Stream:
+    """Draw as `_iid`, all positives in one burst at a random time."""
+    stream = _iid(cls, rounds, seed)
     quiet, loud = np.flatnonzero(~stream.answers), np.flatnonzero(stream.answers)
+    # A generator of its own, so that other draws of the seed stay as they are.
     start = int(np.random.default_rng([seed, 1]).integers(len(quiet) + 1))
     return _rearranged(stream, np.concatenate([quiet[:start], loud, quiet[start:]]), seed, noise)
 
@@ -258,7 +201,7 @@ def burst(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> S
 def halving(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> Stream:
     """Follow the target's path in the class's mistake tree, a block of rounds at each point.
 
-    The target is drawn by the seed; no learner is looked at. See `descent`.
+    The target is drawn by the seed; it does not depend on the learner. See `target_path`.
 
     Parameters
     ----------
@@ -270,11 +213,6 @@ def halving(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) ->
         The seed of the stream.
     noise
         The share of labels that are flipped.
-
-    Returns
-    -------
-    Stream
-        The stream.
 
     Examples
     --------
@@ -287,35 +225,20 @@ def halving(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) ->
     target = target_of(cls, draw)
     path = path_of(cls, target, draw)
     if not path:
-        raise TooLarge(f"{cls!r} has one rule only: there is no path to walk")
+        raise TooLarge(f"{cls!r} has one rule only: it has no path")
     points, answers = zip(*path, strict=True)
+    # Equal blocks, the remainder spread over them.
     blocks = np.arange(rounds) * len(path) // max(1, rounds)
     labels = _noisy(draw, np.array(answers)[blocks], noise)
     return Stream(part_of(as_batch(list(points)), blocks), labels, target)
 
 
-def drift(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> Stream:
-    """Draw independent examples whose target changes half-way.
-
-    Parameters
-    ----------
-    cls
-        The hypothesis class.
-    rounds
-        The number of rounds.
-    seed
-        The seed of the stream.
-    noise
-        The share of labels that are flipped.
-
-    Returns
-    -------
-    Stream
-        The stream.
-    """
+def _drift(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> Stream:
+    """Draw independent examples whose target changes half-way."""
     draw = np.random.default_rng([seed, 2])
     half = rounds // 2
-    before = iid(cls, half, seed)
+    before = _iid(cls, half, seed)
+    # Another target, or nothing would drift.
     later = next(rule for rule in iter(lambda: target_of(cls, draw), None) if rule != before.truth)
     after = examples(cls, later, draw, rounds - half)
     batch = (
@@ -327,40 +250,25 @@ def drift(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> S
     return Stream(batch, _noisy(draw, answers, noise), before.truth, later, half)
 
 
-def stall(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> Stream:
+def _stall(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> Stream:
     """Draw a variety of examples, then repeat one that the class's first rule gets wrong.
 
     Copies of a learner that saw different parts of the variety may all be right on that one example
     and yet hold different rules, none of which has the votes to be published.
-
-    Parameters
-    ----------
-    cls
-        The hypothesis class.
-    rounds
-        The number of rounds.
-    seed
-        The seed of the stream.
-    noise
-        The share of labels that are flipped.
-
-    Returns
-    -------
-    Stream
-        The stream.
     """
-    stream = iid(cls, rounds, seed)
+    stream = _iid(cls, rounds, seed)
     variety = min(VARIETY, rounds // 4)
     start = cls.hypothesis(cls.start())
     wrong = stream.answers if start is None else start.predict(stream.batch) != stream.answers
     chosen = np.flatnonzero(wrong)
     order = np.arange(rounds)
+    # One example for the rest of the stream, if there is one that is wrong.
     order[variety:] = chosen[0] if len(chosen) else 0
     return _rearranged(stream, order, seed, noise)
 
 
 def mirror(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> Mirror:
-    """Return an adversary that shows what the published rule gets wrong, if a rule can fit.
+    """Return an adversary that chooses what the published rule gets wrong, if a rule can fit.
 
     Parameters
     ----------
@@ -372,11 +280,6 @@ def mirror(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> 
         The seed of the stream.
     noise
         Must be 0.
-
-    Returns
-    -------
-    Mirror
-        The adversary.
     """
     _no_noise("mirror", noise)
     return Mirror(cls)
@@ -395,24 +298,19 @@ def tree(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> Tr
         The seed of the stream.
     noise
         Must be 0.
-
-    Returns
-    -------
-    TreeAdversary
-        The adversary.
     """
     _no_noise("tree", noise)
     return TreeAdversary(witness(cls))
 
 
 ADVERSARIES: dict[str, Make] = {
-    "iid": iid,
+    "iid": _iid,
     "noisy": noisy,
-    "sorted": in_order,
-    "burst": burst,
+    "sorted": _in_order,
+    "burst": _burst,
     "halving": halving,
-    "drift": drift,
-    "stall": stall,
+    "drift": _drift,
+    "stall": _stall,
     "mirror": mirror,
     "tree": tree,
 }
@@ -420,7 +318,7 @@ ADVERSARIES: dict[str, Make] = {
 
 def _no_noise(name: str, noise: float) -> None:
     if noise:
-        raise BadParameter(f"the {name} adversary keeps to one rule: it knows no label noise")
+        raise BadParameter(f"the {name} adversary is realizable: it takes no label noise")
 
 
 def _rearranged(stream: Stream, order: npt.NDArray[np.intp], seed: int, noise: float) -> Stream:

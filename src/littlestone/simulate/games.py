@@ -1,14 +1,11 @@
-"""Record what a game was, who played it, and how it came out. Transcripts go to JSON and back.
-
-Count the mistakes of the best fixed rule of a class on a stream.
-
-Exact for points, sets and rules, by counting values, and for finite classes whose rules can be
-tried on every distinct row. Elsewhere it is the better of the targets behind the stream.
-
-Play a learner against an adversary, and record the game.
+"""Play a learner against an adversary, and record the game.
 
 Promises: a game against a stream is played in batches and is the game that round by round would be;
-against an adaptive adversary it is played round by round.
+against an adaptive adversary it is played round by round. A `Transcript` goes to JSON and back.
+
+The mistakes of the best fixed rule are exact for points, sets and rules, by counting values, and
+for finite classes whose rules can be tried on every distinct row. For other classes they are those
+of the best target of the stream.
 """
 
 import json
@@ -35,8 +32,8 @@ from littlestone.privacy.accounting import Guarantee
 from littlestone.simulate.adversaries import Adaptive, Adversary
 from littlestone.simulate.streams import Stream
 
+# A number of rounds, and the mistakes made in them.
 Mistakes = tuple[int, int]
-"""A number of rounds, and the mistakes made in them."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -68,7 +65,7 @@ class Transcript:
         return f"Transcript({self.learner} against {self.adversary}, private)"
 
     def _repr_html_(self) -> str:
-        told = {
+        fields = {
             "learner": self.learner,
             "against": self.adversary,
             "class": self.cls,
@@ -77,7 +74,7 @@ class Transcript:
         }
         note = "what is public; mistakes are private, and do not show"
         releases = Releases(self.releases)._repr_html_()
-        return side_by_side([facts("Transcript", told, note), releases])
+        return side_by_side([facts("Transcript", fields, note), releases])
 
     @property
     def mistakes(self) -> int:
@@ -111,8 +108,8 @@ def transcript_from_json(data: Mapping[str, Any]) -> Transcript:
     )
 
 
+# Rules times distinct rows that are tried before settling for the targets.
 MOST_RULES_TRIED = 20_000_000
-"""Rules times distinct rows that are tried before settling for the targets."""
 
 
 def best_mistakes(cls: HypothesisClass, stream: Stream) -> int | None:
@@ -125,11 +122,6 @@ def best_mistakes(cls: HypothesisClass, stream: Stream) -> int | None:
     stream
         The stream.
 
-    Returns
-    -------
-    int or None
-        The mistakes.
-
     Examples
     --------
     >>> from littlestone.classes.sets import Points
@@ -137,6 +129,7 @@ def best_mistakes(cls: HypothesisClass, stream: Stream) -> int | None:
     1
     """
     known = [stream.errors(rule) for rule in (stream.truth, stream.later) if rule is not None]
+    # No rule does better than none, so the search can stop.
     if 0 in known:
         return 0
     positives = int(stream.answers.sum())
@@ -153,6 +146,7 @@ def _gains(stream: Stream, column: Column) -> list[int]:
     """Return, for each value that is positive more often than not, by how much."""
     entries = column_of(stream.batch, column)
     seen = Counter(map(key_of, entries[stream.answers].tolist()))
+    # Values that are never positive cannot be part of the best rule.
     likely = set(seen)
     for key in map(key_of, entries[~stream.answers].tolist()):
         if key in likely:
@@ -182,6 +176,7 @@ def _tried(cls: HypothesisClass, stream: Stream) -> int | None:
 def _distinct(batch: Batch) -> tuple[Any, Any]:
     """Return the first of each set of equal rows, and to which set a row belongs."""
     columns = list(batch.values()) if isinstance(batch, dict) else [batch]
+    # Column by column: rows of mixed types cannot be compared at once.
     codes = np.zeros(len(columns[0]), dtype=np.int64)
     for column in columns:
         _, own = np.unique(column, return_inverse=True)
@@ -190,8 +185,8 @@ def _distinct(batch: Batch) -> tuple[Any, Any]:
     return first, inverse
 
 
+# The factor from one sample of a curve to the next, once they are far apart.
 GROWTH = 1.2
-"""The factor from one sample of a curve to the next, once they are far apart."""
 
 
 class PlayableLearner(Protocol):
@@ -256,11 +251,6 @@ def play(
     seed
         The adversary's seed in the transcript.
 
-    Returns
-    -------
-    EnumeratedTranscript
-        The game.
-
     Examples
     --------
     >>> from littlestone.simulate.adversaries import halving
@@ -274,6 +264,7 @@ def play(
         curve = _batched(learner, adversary, rounds)
     else:
         curve = _one_by_one(learner, adversary, rounds)
+    # The references below are not part of the learner's time.
     seconds = perf_counter() - start
     best, unavoidable = _references(learner.cls, adversary, learner.rounds)
     return Transcript(
@@ -300,12 +291,14 @@ def _plan_of(learner: PlayableLearner) -> dict[str, Any] | None:
     plan = getattr(learner, "plan", None)
     if plan is None:
         return None
+    # Through JSON, so that a transcript equals the one that is read back.
     data: dict[str, Any] = json.loads(json.dumps(plan.to_json()))
     return data
 
 
 def _batched(learner: PlayableLearner, stream: Stream, rounds: int) -> list[Mistakes]:
     curve = list[Mistakes]()
+    # Batches end where the curve is sampled; what is published does not depend on them.
     for start, stop in pairwise([0, *marks(min(rounds, len(stream)))]):
         part = stream.part(start, stop)
         learner.learn_many(part.batch, part.answers)

@@ -1,14 +1,12 @@
-"""Make synthetic streams, fixed by a seed, so that a figure can be printed again.
+"""Make synthetic streams, fixed by a seed, so that a figure can be reproduced.
 
-A stream is columns, labels and the rule behind them. Unbounded vocabularies are Zipf distributed:
-value r of a column comes up in proportion to 1/(r + 1). A stream too long to hold at once comes in
-parts: the same seed means the same truth, and another `part` means other rounds.
+A stream is columns, labels and the rule behind them. Unbounded domains are Zipf distributed: value
+r of a column occurs in proportion to 1/(r + 1). A stream too long to hold at once comes in parts:
+the same seed means the same target, and another `part` means other rounds.
 
-Draw the examples and the target of a class, for every family.
-
-Promises: a target is a rule of the class, and the class can read every example. Families without a
-bound draw from Zipf vocabularies, in which a share of the rounds holds values that the target
-mentions; the others draw uniformly from the values that distinguish their rules.
+A target is a rule of its class, and the class can read every example. Families without a bound draw
+from Zipf distributions, in which a share of the rounds holds values that the target mentions; the
+others draw uniformly from the values that distinguish their rules.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,7 +33,7 @@ from littlestone.hypotheses.values import Mask
 
 Spacing = Literal["i.i.d.", "burst", "even"]
 SPACINGS: tuple[Spacing, ...] = ("i.i.d.", "burst", "even")
-VOCABULARY = 100_000
+DOMAIN_SIZE = 100_000
 
 
 @dataclass(frozen=True)
@@ -74,11 +72,6 @@ class Stream:
             The first round, from 0.
         stop
             The round after the last.
-
-        Returns
-        -------
-        Stream
-            The rounds.
         """
         some = slice(start, stop)
         return replace(
@@ -103,7 +96,7 @@ class Stream:
         return before.errors(self.truth) + after.errors(self.later)
 
 
-def zipf(draw: np.random.Generator, count: int, size: int = VOCABULARY) -> npt.NDArray[np.int64]:
+def zipf(draw: np.random.Generator, count: int, size: int = DOMAIN_SIZE) -> npt.NDArray[np.int64]:
     """Draw ranks from 0 on, by inverting the logarithm that the weights 1/(r + 1) sum up to.
 
     Parameters
@@ -115,41 +108,20 @@ def zipf(draw: np.random.Generator, count: int, size: int = VOCABULARY) -> npt.N
     size
         How many values there are.
 
-    Returns
-    -------
-    array of int64
-        The ranks.
-
     Examples
     --------
     >>> zipf(np.random.default_rng(7), 6)
     array([ 1333, 30623,  7557,    12,    30, 23321])
     """
+    # Weights 1/(r + 1) sum up to a logarithm, so its inverse draws ranks.
     ranks = np.exp(draw.random(count) * np.log(size)).astype(np.int64)
     return np.asarray(np.minimum(ranks, size) - 1)
 
 
-def positions(
+def _positions(
     draw: np.random.Generator, rounds: int, rate: float, spacing: Spacing
 ) -> npt.NDArray[np.intp]:
-    """Draw the rounds of the positives.
-
-    Parameters
-    ----------
-    draw
-        The random bits.
-    rounds
-        The number of rounds.
-    rate
-        The share of positives.
-    spacing
-        How they are spread.
-
-    Returns
-    -------
-    array of int
-        The rounds.
-    """
+    """Draw the rounds of the positives."""
     count = round(rounds * rate)
     if spacing == "i.i.d.":
         return np.flatnonzero(draw.random(rounds) < rate)
@@ -186,18 +158,14 @@ def value_column(
         The share of labels that are flipped.
     part
         Which part of the stream.
-
-    Returns
-    -------
-    Stream
-        The stream.
     """
     draw = np.random.default_rng(seed)
-    bad = draw.choice(np.arange(10, VOCABULARY), size=culprits, replace=False)
+    bad = draw.choice(np.arange(10, DOMAIN_SIZE), size=culprits, replace=False)
     draw = _of_part(draw, part)
     column = zipf(draw, rounds)
+    # The culprits come only where positives are drawn, so that the rate is the given one.
     column[np.isin(column, bad)] = 0
-    at = positions(draw, rounds, rate, spacing)
+    at = _positions(draw, rounds, rate, spacing)
     column[at] = draw.choice(bad, size=len(at))
     truth = one_of(bad.tolist())
     return Stream(column, _noisy(draw, truth.predict(column), noise), truth)
@@ -233,21 +201,17 @@ def rows(
         The share of labels that are flipped.
     part
         Which part of the stream.
-
-    Returns
-    -------
-    Stream
-        The stream.
     """
     draw = np.random.default_rng(seed)
     where = int(draw.integers(0, len(columns)))
-    bad = int(draw.integers(10, VOCABULARY))
+    bad = int(draw.integers(10, DOMAIN_SIZE))
     draw = _of_part(draw, part)
     ranks = {name: zipf(draw, rounds) for name in columns}
     culprit = ranks[columns[where]]
     culprit[culprit == bad] = 0
-    culprit[positions(draw, rounds, rate, spacing)] = bad
+    culprit[_positions(draw, rounds, rate, spacing)] = bad
     if correlated:
+        # A column that nearly agrees with the cause is the hard case for `Rules`.
         follows = draw.random(rounds) < 0.9
         beside = ranks[columns[(where + 1) % len(columns)]]
         beside[follows] = culprit[follows]
@@ -258,7 +222,7 @@ def rows(
 
 def as_strings(ranks: npt.NDArray[np.int64]) -> npt.NDArray[np.object_]:
     """Return ranks as strings, each a Python object made once."""
-    names = np.array([f"v{rank}" for rank in range(VOCABULARY)], dtype=object)
+    names = np.array([f"v{rank}" for rank in range(DOMAIN_SIZE)], dtype=object)
     return np.asarray(names[ranks])
 
 
@@ -277,11 +241,6 @@ def scores(seed: int, rounds: int, points: int, noise: float = 0.0, part: int = 
         The share of labels that are flipped.
     part
         Which part of the stream.
-
-    Returns
-    -------
-    Stream
-        The stream.
     """
     draw = np.random.default_rng(seed)
     cls = Thresholds(1, points)
@@ -300,12 +259,12 @@ def _noisy(draw: np.random.Generator, answers: Mask, noise: float) -> Mask:
     return np.asarray(answers ^ (draw.random(len(answers)) < noise)) if noise else answers
 
 
+# The share of rounds that holds what a target without a bounded domain is about.
 SHARE = 0.05
-"""The share of rounds that holds what a target without a bounded domain is about."""
 
 MOST_VALUES_LISTED = 100_000
+# The commonest values of a column are never the target.
 COMMON = 10
-"""The commonest values of a vocabulary are nobody's target."""
 
 
 def target_of(cls: HypothesisClass, draw: np.random.Generator) -> Hypothesis:
@@ -318,11 +277,6 @@ def target_of(cls: HypothesisClass, draw: np.random.Generator) -> Hypothesis:
     draw
         The random bits.
 
-    Returns
-    -------
-    Hypothesis
-        The rule.
-
     Examples
     --------
     >>> from littlestone.classes.thresholds import Thresholds
@@ -331,10 +285,11 @@ def target_of(cls: HypothesisClass, draw: np.random.Generator) -> Hypothesis:
     """
     match cls:
         case Sets(k, column):
-            chosen = draw.choice(np.arange(COMMON, VOCABULARY), size=k, replace=False)
+            # Not among the commonest values, which would be half of the rounds.
+            chosen = draw.choice(np.arange(COMMON, DOMAIN_SIZE), size=k, replace=False)
             return one_of(chosen.tolist(), column)
         case Rules(columns):
-            rank = int(draw.integers(COMMON, VOCABULARY))
+            rank = int(draw.integers(COMMON, DOMAIN_SIZE))
             return one_of([f"v{rank}"], columns[int(draw.integers(len(columns)))])
         case Complement(of):
             return negation(target_of(of, draw))
@@ -364,16 +319,11 @@ def examples(
     cls
         The class.
     target
-        The target, whose values are put into a share of the rounds.
+        The target, whose values are inserted into a share of the rounds.
     draw
         The random bits.
     rounds
         How many.
-
-    Returns
-    -------
-    KeyedBatch
-        The examples.
     """
     match cls:
         case Sets(_, column):
@@ -386,7 +336,7 @@ def examples(
             return _merged([examples(some, target, draw, rounds) for some in cls.members], draw)
         case _:
             return _from_domain(cls, draw, rounds)
-    _plant(batch, target, draw, rounds)
+    _insert_values(batch, target, draw, rounds)
     return batch
 
 
@@ -440,12 +390,14 @@ def _mixed(some: list[npt.NDArray[Any]], draw: np.random.Generator) -> npt.NDArr
     return np.asarray(stacked[which, np.arange(stacked.shape[1])])
 
 
-def _plant(batch: Batch, target: Hypothesis, draw: np.random.Generator, rounds: int) -> None:
-    """Put what the target mentions into a share of the rounds, where the columns can hold it."""
+def _insert_values(
+    batch: Batch, target: Hypothesis, draw: np.random.Generator, rounds: int
+) -> None:
+    """Insert what the target mentions into a share of the rounds, where the columns can hold it."""
     columns: dict[Column, npt.NDArray[Any]]
     columns = dict(batch.items()) if isinstance(batch, dict) else {None: batch}
     for name, values in target.mentions().items():
-        column, planted = columns.get(name), _array(values)
-        if column is not None and column.dtype == planted.dtype:
+        column, inserted = columns.get(name), _array(values)
+        if column is not None and column.dtype == inserted.dtype:
             at = np.flatnonzero(draw.random(rounds) < SHARE)
-            column[at] = planted[draw.integers(len(values), size=len(at))]
+            column[at] = inserted[draw.integers(len(values), size=len(at))]

@@ -1,10 +1,8 @@
-"""Run learners x streams x seeds, one cell each. A cell can be run anywhere, once.
+"""Run learners x streams x seeds, one cell each, and summarise the cells that differ in seed only.
 
 Promises: the learner of a cell is made where the cell is run, so no mechanism crosses a process;
 the same cell has the same key, in every run; what a learner or an adversary does not support is an
 error in the result, not the end of the sweep.
-
-Summarise the cells of a sweep that differ in their seed only, as one line.
 """
 
 import json
@@ -25,8 +23,8 @@ from littlestone.simulate.games import Mistakes, Transcript, play
 from littlestone.simulate.streams import Stream
 
 REFUSALS = (BadClass, BadExample, BadParameter, TooLarge)
+# How the name of a stream begins that is read from a file; a digest of the file follows.
 FILE = "file:"
-"""How the name of a stream begins that is read from a file; a digest of the file follows."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +69,7 @@ class Cell:
     @property
     def key(self) -> str:
         """Return what identifies it among all cells."""
+        # Sorted, so that a key does not depend on the order of the fields.
         return json.dumps(asdict(self), sort_keys=True)
 
 
@@ -134,11 +133,6 @@ def run_cell(cls: HypothesisClass, cell: Cell, given: Stream | None = None) -> R
     given
         The stream, when it is read from a file.
 
-    Returns
-    -------
-    Result
-        How it came out.
-
     Examples
     --------
     >>> from littlestone.classes.thresholds import Thresholds
@@ -148,6 +142,7 @@ def run_cell(cls: HypothesisClass, cell: Cell, given: Stream | None = None) -> R
     """
     try:
         game, vacuous = _played(cls, cell, given)
+    # One cell that cannot be played must not end a sweep of hours.
     except REFUSALS as refusal:
         return Result(cell, cls.dimension, trouble=str(refusal))
     return Result(
@@ -202,15 +197,15 @@ def is_vacuous(learner: object) -> bool:
     return bool(getattr(getattr(learner, "plan", None), "vacuous", False))
 
 
+# By (epsilon, delta) and rounds: the mistakes that a *concentrated* private learner cannot avoid at
+# d = 1, from the recursion of Dmitriev, Szabo and Sanyal 2024, optimised. Not for every learner: a
+# random first guess escapes the constant, not the logarithm.
 LOWER_BOUND = {
     (1.0, 1e-6): {10**5: 23.8, 10**6: 25.9, 10**7: 27.0},
     (0.5, 1e-6): {10**5: 44.8, 10**6: 46.2, 10**7: 47.0},
     (2.0, 1e-6): {10**5: 12.9, 10**6: 13.9, 10**7: 14.9},
     (1.0, 1e-9): {10**5: 30.7, 10**6: 32.9, 10**7: 34.0},
 }
-"""By (epsilon, delta) and rounds: the mistakes that a *concentrated* private learner cannot avoid
-at d = 1, from the recursion of Dmitriev, Szabo and Sanyal 2024, optimised. Not for every learner: a
-random first guess escapes the constant, not the logarithm."""
 
 
 class SummaryLine(NamedTuple):
@@ -240,7 +235,7 @@ class SummaryLine(NamedTuple):
         return self._asdict()
 
 
-def group_of(cell: Cell) -> tuple[str, str, int, float, str]:
+def _group_of(cell: Cell) -> tuple[str, str, int, float, str]:
     """Return what cells of one line have in common."""
     return cell.cls, cell.stream, cell.rounds, cell.epsilon, cell.learner
 
@@ -249,13 +244,14 @@ def grouped(results: Iterable[Result]) -> list[list[Result]]:
     """Return the results in groups that differ in their seed only, in the order they came."""
     groups: dict[tuple[str, str, int, float, str], list[Result]] = {}
     for result in results:
-        groups.setdefault(group_of(result.cell), []).append(result)
+        groups.setdefault(_group_of(result.cell), []).append(result)
     return list(groups.values())
 
 
 def summary_lines(results: Iterable[Result]) -> list[SummaryLine]:
     """Return one line for each group of results, those of one stream together."""
     found = [_line(group) for group in grouped(results)]
+    # Groups in the order in which they came first, rounds ascending within.
     places = {(line.cls, line.stream): n for n, line in reversed([*enumerate(found)])}
     return sorted(found, key=lambda line: (places[line.cls, line.stream], line.rounds))
 

@@ -28,12 +28,12 @@ from littlestone.hypotheses.rows import example
 
 RuleT = TypeVar("RuleT")
 Labelled = tuple[object, bool]
+# Runs of points without a known positive, as (first point, length): see `classes/intervals.py`.
 Pieces = tuple[tuple[int, int], ...]
-"""Stretches without a known positive, as (first point, length): see `classes/intervals.py`."""
 
 
 def path_of(cls: HypothesisClass, target: Hypothesis, draw: np.random.Generator) -> list[Labelled]:
-    """Return the points that the tree asks about, each with the target's label.
+    """Return the points on the path of the mistake tree, each with the target's label.
 
     Parameters
     ----------
@@ -43,11 +43,6 @@ def path_of(cls: HypothesisClass, target: Hypothesis, draw: np.random.Generator)
         A rule of the class.
     draw
         Random bits, for what the target leaves open.
-
-    Returns
-    -------
-    list
-        As many labelled points as the dimension.
 
     Examples
     --------
@@ -64,27 +59,27 @@ def path_of(cls: HypothesisClass, target: Hypothesis, draw: np.random.Generator)
         case Union():
             return _of_union(cls, target, draw)
         case Cuts():
-            asked = _halved(range(cls.size), _at(cls), target)
+            points = _halved(range(cls.size), _at(cls), target)
         case Intervals():
-            asked = _of_interval(cls, target)
+            points = _of_interval(cls, target)
         case Sets(_, column):
-            asked = ((example(v, column), True) for v in target.mentions().get(column, ()))
+            points = ((example(v, column), True) for v in target.mentions().get(column, ()))
         case Rules(columns):
-            asked = _of_rule(columns, target)
+            points = _of_rule(columns, target)
         case Conjunctions():
-            asked = _of_conjunction(cls, target, draw)
+            points = _of_conjunction(cls, target, draw)
         case _:
             return _searched(cls, target)
-    return list(islice(asked, cls.dimension))
+    return list(islice(points, cls.dimension))
 
 
 def _halved(
-    candidates: Sequence[RuleT], ask: Callable[[Sequence[RuleT]], object], target: Hypothesis
+    candidates: Sequence[RuleT], point_for: Callable[[Sequence[RuleT]], object], target: Hypothesis
 ) -> Iterator[Labelled]:
-    """Search by bisection; `ask` gives a point that is positive if the target is in a half."""
+    """Search by bisection: `point_for` a half is positive if the target is in it."""
     while len(candidates) > 1:
         first, rest = candidates[: len(candidates) // 2], candidates[len(candidates) // 2 :]
-        x = ask(first)
+        x = point_for(first)
         y = target(x)
         yield x, y
         candidates = first if y else rest
@@ -96,8 +91,9 @@ def _at(cls: Cuts | Intervals) -> Callable[[Sequence[int]], object]:
 
 
 def _of_rule(columns: Sequence[str], target: Hypothesis) -> Iterator[Labelled]:
-    """Ask about the cause's value in all columns, then in half of those left, and so on."""
+    """Yield rows with the cause's value in all columns, then in half of those left, and so on."""
     values = [value for some in target.mentions().values() for value in some]
+    # `never` mentions no value: any will do.
     value, other = (values or ["v"])[0], fresh_value(values)
 
     def row(some: Sequence[str]) -> object:
@@ -110,19 +106,19 @@ def _of_rule(columns: Sequence[str], target: Hypothesis) -> Iterator[Labelled]:
 def _of_conjunction(
     cls: Conjunctions, target: Hypothesis, draw: np.random.Generator
 ) -> Iterator[Labelled]:
-    """Ask about a row that the target accepts, then about it with each column changed.
+    """Yield a row that the target accepts, then that row with each column changed.
 
-    The first is not asked where there is no negation: it could only be the row of all truths.
+    The first is left out where there is no negation: it could only be the row of all truths.
     """
-    wanted = dict(target.literals) if isinstance(target, All) else {}
-    row = {name: not cls.negation or bool(draw.integers(2)) for name in cls.columns} | wanted
+    literals = dict(target.literals) if isinstance(target, All) else {}
+    row = {name: not cls.negation or bool(draw.integers(2)) for name in cls.columns} | literals
     changed = [row | {name: not row[name]} for name in cls.columns]
     for x in [row, *changed] if cls.negation else changed:
         yield x, target(x)
 
 
 def _of_interval(cls: Intervals, target: Hypothesis) -> Iterator[Labelled]:
-    """Ask as the proof of the dimension does up to the first positive, then for both ends."""
+    """Yield points as the proof of the dimension does up to the first positive, then both ends."""
     at = _at(cls)
     pieces: Pieces = ((0, cls.grid.count + 1),)
     for left in range(cls.dimension, 0, -1):
@@ -131,6 +127,7 @@ def _of_interval(cls: Intervals, target: Hypothesis) -> Iterator[Labelled]:
         y = target(x)
         yield x, y
         if y:
+            # After a positive the two ends are independent searches.
             start, stop = index + 1 - size[0], index + size[1]
             yield from _halved(range(start, index + 1), at, target)
             yield from _halved(range(stop - 1, index - 1, -1), at, target)
@@ -138,7 +135,7 @@ def _of_interval(cls: Intervals, target: Hypothesis) -> Iterator[Labelled]:
 
 
 def _cut(pieces: Pieces, left: int) -> tuple[int, tuple[int, int], Pieces]:
-    """Return a point to ask about when so many cuts are left: its index, and the pieces.
+    """Return the next point when so many cuts are left: its index, and the pieces.
 
     The lengths of the two pieces that it makes come second, all pieces after it third.
     """
@@ -159,6 +156,7 @@ def _cuts(lengths: tuple[int, ...], left: int) -> Iterator[tuple[int, int]]:
         for bits in range((whole // 2).bit_length()):
             first = 1 << bits
             deep = bits + (whole - first).bit_length() - 1
+            # A cut must leave enough for both ends, and all later cuts must still be possible.
             if deep >= left - 1 and _goes_on(_divided(lengths, whole, first), left - 1):
                 yield whole, first
 
@@ -180,6 +178,7 @@ def _of_union(cls: Union, target: Hypothesis, draw: np.random.Generator) -> list
     """
     try:
         return _searched(cls, target)
+    # The union is too large for a table, but any of its members is shattered on its own.
     except TooLarge:
         member = next(member for member in cls.members if target in member)
         return [(cls.filled(x), y) for x, y in path_of(member, target, draw)]

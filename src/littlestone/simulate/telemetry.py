@@ -1,6 +1,6 @@
 """Make a stream of telemetry: events of a mobile app, one of whose versions fails.
 
-Columns have large vocabularies with a few common values and a long tail. The bad version is rolled
+Columns have many values, with a few common values and a long tail. The bad version is rolled
 out some way into the stream; before that failures are noise.
 """
 
@@ -18,7 +18,7 @@ SIZES = {"version": 2_000, "country": 240, "device": 8_000, "carrier": 900, "lan
 ROLLED_OUT, SHARE, NOISE = 0.2, 0.05, 0.01
 
 
-def vocabulary(column: str) -> list[str]:
+def column_values(column: str) -> list[str]:
     """Return the values of a column, the commonest first."""
     size = SIZES[column]
     if column == "version":
@@ -35,6 +35,8 @@ def vocabulary(column: str) -> list[str]:
 def write_events(path: Path, events: int = 300_000, seed: int = 7) -> int:
     """Write the stream as a CSV file.
 
+    Returns the event from which on the bad version is in use.
+
     Parameters
     ----------
     path
@@ -43,15 +45,11 @@ def write_events(path: Path, events: int = 300_000, seed: int = 7) -> int:
         How many events.
     seed
         The seed.
-
-    Returns
-    -------
-    int
-        The event from which on the bad version is in use.
     """
     draw = np.random.default_rng(seed)
     columns = {name: _column(draw, name, events) for name in TELEMETRY_COLUMNS}
     start = round(ROLLED_OUT * events)
+    # Before the roll-out nobody has the bad version: failures there are noise.
     bad = (np.arange(events) >= start) & (draw.random(events) < SHARE)
     columns["version"][bad] = CULPRIT
     failed = (bad ^ (draw.random(events) < NOISE)).astype(int)
@@ -63,5 +61,5 @@ def write_events(path: Path, events: int = 300_000, seed: int = 7) -> int:
 
 
 def _column(draw: np.random.Generator, name: str, events: int) -> npt.NDArray[np.object_]:
-    values = np.array(vocabulary(name), dtype=object)
+    values = np.array(column_values(name), dtype=object)
     return np.asarray(values[zipf(draw, events, len(values))])
