@@ -13,15 +13,19 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from itertools import groupby
 from statistics import median
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from littlestone.classes.base import HypothesisClass
 from littlestone.errors import BadClass, BadExample, TooLarge
+from littlestone.plots import plot_mistakes
 from littlestone.privacy.parameters import BadParameter
 from littlestone.simulate.adversaries import ADVERSARIES
 from littlestone.simulate.games import Mistakes, Transcript, play
 from littlestone.simulate.registry import is_vacuous, make_learner
 from littlestone.simulate.streams import Stream
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 REFUSALS = (BadClass, BadExample, BadParameter, TooLarge)
 FILE = "file:"
@@ -107,6 +111,21 @@ class Result:
     def excess(self) -> int | None:
         """Return the mistakes beyond those of the best fixed rule."""
         return None if self.best is None else self.mistakes - self.best
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Draw the mistakes over the rounds. PRIVATE where the stream is.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; new axes by default, which pyplot does not know of.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
+        return plot_mistakes(self.curve, [], ax, label=self.cell.learner)
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON data; `result_from_json` reads it back."""
