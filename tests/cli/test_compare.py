@@ -2,7 +2,9 @@
 user's own file, and a sentence for what is wrong."""
 
 import json
+import re
 import stat
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -158,6 +160,30 @@ def test_pictures_show_the_floor_and_the_bound_and_say_whose_it_is() -> None:
     assert BOUND not in [curve.name for curve in short[0].curves], "unknown, so not drawn"
 
 
+def test_a_result_plots_its_curve_beside_others() -> None:
+    first = made("dpsoa", 1, (10, 5), (1000, 40))
+    ax = first.plot()
+    assert made("soa", 1, (10, 1), (2000, 1)).plot(ax) is ax
+    drawn = {line.get_label(): np.asarray(line.get_xydata()).tolist() for line in ax.lines}
+    assert drawn == {"dpsoa": [[10, 5], [1000, 40]], "soa": [[10, 1], [2000, 1]]}
+    assert len({line.get_color() for line in ax.lines}) == 2
+    assert ax.get_xlim() == (0, 2000)
+
+
+def test_hostile_text_stays_text_on_the_page_and_in_the_files() -> None:
+    hostile = "points:</title><script>x</script>\u202e$_$"
+    cell = Cell(hostile, "soa", "iid", 100, 1.0, 1e-6, 1)
+    refused = Result(replace(cell, learner="halving"), 1, trouble=hostile)
+    results = [Result(cell, 1, 100, ((1, 0), (100, 3)), 0, 0, 1, seconds=2.0), refused]
+    sweep = Sweep([hostile], ["soa"], ["iid"], [100], [1.0], 1e-6, 1)
+    page, (chart,) = render_comparison(sweep, results, hostile), charts(results)
+    for written in (page, chart.svg()):
+        assert "<script" not in written
+        assert "\u202e" not in written
+        assert "&lt;script&gt;x&lt;/script&gt;\\u202e$_$" in written
+    assert page.count("&lt;script&gt;") >= 5, "the heading, captions, the table, the command"
+
+
 def test_a_comparison_on_made_up_streams(command: Command, tmp_path: Path) -> None:
     page, folder = tmp_path / "page.html", tmp_path / "figures"
     done = command("--class", "points:m", "--class", "sets:m:2", "--learners", "dpsoa,soa,halving",
@@ -171,6 +197,8 @@ def test_a_comparison_on_made_up_streams(command: Command, tmp_path: Path) -> No
     text = page.read_text()
     assert "http" not in text.replace("http-equiv", "")
     assert text.count("<svg") == len(list(folder.iterdir()))
+    idents = re.findall(r'\sid="([^"]*)"', text)
+    assert len(idents) == len(set(idents)) > 0, "figures of one page share no identifier"
     assert "<script" not in text
     names = {path.name for path in folder.iterdir()}
     assert {"rounds-1.svg", "horizon-1.svg", "dimension-1.svg"} <= names
