@@ -1,37 +1,43 @@
-"""The pictures of docs/theory.md, drawn by our own code. Noise is `SeededNoise`: NOT PRIVATE."""
+"""Draw the figures of docs/theory.md. Noise is `SeededNoise`: NOT PRIVATE."""
 
-from collections.abc import Iterator, Sequence
-from importlib.resources import files
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 import littlestone as ls
 from littlestone.classes.dimension import Leaf, MistakeTree, describe, paths
-from littlestone.display import Markup, clipped, element
+from littlestone.display import clipped
 from littlestone.hypotheses.rows import part_of
+from littlestone.plots import COLOURS, INK, LETTERS, SOFT, new_figure, svg_file
 from littlestone.privacy.testing import SeededNoise
-from littlestone.report.figures import Chart, Curve, drawn, standalone
+from littlestone.report.figures import Chart, Curve
 from littlestone.simulate.adversaries import halving
 from littlestone.simulate.streams import Stream
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 FOLDER = Path("docs/figures/theory")
 ROUNDS, CUTS = 20_000, 7
+LONGEST = 18
 
 
 def run() -> None:
     """Draw them all."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    style = files("littlestone.report").joinpath("curves.css").read_text("utf-8")
     tree = ls.witness(ls.Thresholds(1, CUTS))
+    title = f"A shattered mistake tree of the thresholds on {CUTS} points"
     pictures = {
-        "tree": tree_picture(tree, "A shattered mistake tree of the thresholds on 7 points"),
-        "learners": drawn(learners()),
-        "votes": drawn(votes()),
+        "tree": svg_file(tree_figure(tree), "tree", title),
+        "learners": learners().svg(),
+        "votes": votes().svg(),
     }
     for name, picture in pictures.items():
         path = FOLDER / f"{name}.svg"
-        path.write_text(standalone(picture, style), encoding="utf-8")
+        path.write_text(picture, encoding="utf-8")
         print(f"drawn: {path}")
 
 
@@ -44,12 +50,12 @@ def learners() -> Chart:
         "PrivateExperts": ls.PrivateExperts(cls, 1, ROUNDS, seed=1, noise=SeededNoise(1)),
     }
     curves = [
-        Curve(f"{name}, epsilon 1", f"c{n}", _mistakes(learner, stream))
+        Curve(f"{name}, epsilon 1", COLOURS[n], _mistakes(learner, stream))
         for n, (name, learner) in enumerate(private.items())
     ]
-    curves.append(Curve("SOA, not private", "c2", _mistakes(ls.SOA(cls), stream)))
+    curves.append(Curve("SOA, not private", COLOURS[2], _mistakes(ls.SOA(cls), stream)))
     ends = [(1.0, float(cls.dimension)), (float(ROUNDS), float(cls.dimension))]
-    curves.append(Curve("the dimension", "floor", ends))
+    curves.append(Curve("the dimension", SOFT, ends, ":"))
     return Chart("learners", "Mistakes so far on the halving stream, d = 3", "rounds", curves)
 
 
@@ -80,57 +86,48 @@ def votes() -> Chart:
         for_it.append((start + 10.0, float(learner.votes.get(culprit, 0))))
     needed = float(plan.votes_needed)
     curves = [
-        Curve(f"votes for {culprit}, of {plan.trees} trees", "c0", for_it),
-        Curve("votes that are named 19 times in 20", "bound", _level(needed, for_it)),
-        Curve("mistakes at which the gate looks", "floor", _level(plan.thresholds[0], for_it)),
+        Curve(f"votes for {culprit}, of {plan.trees} trees", COLOURS[0], for_it),
+        Curve("votes that are named 19 times in 20", INK, _level(needed, for_it), "-."),
+        Curve("mistakes at which the gate looks", SOFT, _level(plan.thresholds[0], for_it), ":"),
     ]
     title = f"Copies come to agree; published from round {published:,} on"
-    return Chart("votes", title, "rounds", curves, log_across=False, at=[250, 500, 750, 1000])
+    return Chart(
+        "votes", title, "rounds", curves, log_across=False, at=[250, 500, 750, 1000], up="votes"
+    )
 
 
 def _level(value: float, points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     return [(points[0][0], value), (points[-1][0], value)]
 
 
-if __name__ == "__main__":
-    run()
+def tree_figure(tree: MistakeTree) -> "Figure":
+    """Draw a mistake tree from left to right, with a rule in each leaf."""
+    leaves = len(list(paths(tree)))
+    figure = new_figure(0.3 * leaves)
+    ax = figure.subplots()
+    ax.set_axis_off()
+    ax.set_xlim(0, 1 + np.log2(leaves))
+    ax.set_ylim(leaves, 0)
+    _draw_tree(ax, tree, 0, 0.0, float(leaves))
+    return figure
 
 
-ROW, STEP, LEFT, TOP, LETTER = 26.0, 150.0, 12.0, 24.0, 7.0
-LONGEST = 18
-
-
-def tree_picture(tree: MistakeTree, title: str) -> Markup:
-    """The tree as one SVG element."""
-    ends = list(paths(tree))
-    width = LEFT + STEP * len(ends[0][0]) + LETTER * max(len(str(rule)) for _, rule in ends) + 24
-    height = TOP + ROW * len(ends)
-    marks = list(_marks(tree, 0, 0.0, float(len(ends))))
-    return element(
-        "svg",
-        element("title", title),
-        *marks,
-        role="img",
-        xmlns="http://www.w3.org/2000/svg",
-        viewBox=f"0 0 {width:g} {height:g}",
-    )
-
-
-def _marks(tree: MistakeTree, level: int, top: float, rows: float) -> Iterator[Markup]:
-    """What stands for a tree whose leaves fill `rows` rows from `top` on."""
-    x, y = LEFT + STEP * level, TOP + ROW * (top + rows / 2 - 0.5)
+def _draw_tree(ax: "Axes", tree: MistakeTree, level: int, top: float, rows: float) -> None:
+    """Draw a tree whose leaves fill `rows` rows from `top` on."""
+    middle = top + rows / 2
     if isinstance(tree, Leaf):
-        yield element("text", str(tree.rule), x=f"{x:g}", y=f"{y + 4:g}", class_="rule")
+        ax.text(level, middle, str(tree.rule), color=INK, fontsize=LETTERS, va="center")
         return
     asked = clipped(describe(tree.point) + " ?", LONGEST)
-    from_x = x + LETTER * len(asked) + 6
-    for answer, branch in enumerate((tree.zero, tree.one)):
-        down = top + answer * rows / 2
-        to_y = TOP + ROW * (down + rows / 4 - 0.5)
-        to_x = x + STEP - 6
-        style = f"branch c{answer}-line"
-        yield element("path", class_=style, d=f"M{from_x:g} {y:g}L{to_x:g} {to_y:g}", fill="none")
-        middle = (from_x + to_x) / 2, (y + to_y) / 2 - 4
-        yield element("text", str(answer), x=f"{middle[0]:g}", y=f"{middle[1]:g}", class_="tick")
-        yield from _marks(branch, level + 1, down, rows / 2)
-    yield element("text", asked, x=f"{x:g}", y=f"{y + 4:g}")
+    ax.text(level, middle, asked, color=INK, fontsize=LETTERS, va="center")
+    for label, branch in enumerate((tree.zero, tree.one)):
+        down = top + label * rows / 2
+        start, end = (level + 0.42, middle), (level + 0.95, down + rows / 4)
+        ax.plot(*zip(start, end, strict=True), color=COLOURS[label])
+        x, y = (start[0] + end[0]) / 2, (start[1] + end[1]) / 2 + (0.45 if label else -0.15)
+        ax.text(x, y, str(label), color=SOFT, fontsize=LETTERS, ha="center")
+        _draw_tree(ax, branch, level + 1, down, rows / 2)
+
+
+if __name__ == "__main__":
+    run()

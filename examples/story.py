@@ -2,12 +2,11 @@
 
 import sys
 from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import Path
 
 import littlestone as ls
 from littlestone.learners.trace import Sample
-from littlestone.report.figures import Chart, Curve, drawn, standalone
+from littlestone.plots import new_figure, plot_mistakes, style_axes, svg_file
 
 
 def folder() -> Path:
@@ -25,17 +24,13 @@ def told(learner: ls.PrivateLearner) -> str:
 
 def plot(path: Path, title: str, samples: Sequence[Sample], doing_nothing: Sequence[int]) -> None:
     """Mistakes so far, beside those of the first rule had it never changed. Private."""
-    ours = [(float(sample.round), float(sample.mistakes)) for sample in samples if sample.round]
+    figure = new_figure(height=2.9)
+    ax = style_axes(figure.subplots())
+    ours = [(sample.round, sample.mistakes) for sample in samples]
+    plot_mistakes(ours, [], ax, label="published rules")
     step = max(1, len(doing_nothing) // 400)
-    theirs = [(n + 1.0, float(m)) for n, m in enumerate(doing_nothing) if n % step == 0]
-    chart = Chart(
-        path.stem,
-        title,
-        "rounds",
-        [Curve("published rules", "c0", ours), Curve("the first rule, kept", "c1", theirs)],
-        log_across=False,
-        at=[len(doing_nothing) * part / 4 for part in range(5)],
-    )
-    style = files("littlestone.report").joinpath("curves.css").read_text("utf-8")
-    path.write_text(standalone(drawn(chart), style), encoding="utf-8")
+    kept = [*enumerate(doing_nothing, 1)][::step]
+    plot_mistakes(kept, [], ax, label="the first rule, kept")
+    ax.legend(frameon=False)
+    path.write_text(svg_file(figure, path.stem, title), encoding="utf-8")
     print(f"  drawn: {path} (private: it shows mistakes)")

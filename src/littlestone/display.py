@@ -1,65 +1,65 @@
-"""Markup: HTML and SVG in which text cannot turn into markup.
+"""Show text and tables: in a terminal, in notebooks, and in HTML in which text stays text.
 
-Promises: whatever `element` is given as plain text is escaped, and what does not print (control
+Promises: what a template is given as plain text is escaped, and what does not print (control
 characters, marks that turn the direction of reading) is shown instead of obeyed.
-
-Tables for notebooks, in which text cannot turn into markup.
 """
 
-import html
 import math
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from itertools import accumulate
+from typing import TYPE_CHECKING
 
-VOID = frozenset({"input", "meta"})
-"""Elements without an end tag."""
+from markupsafe import Markup
 
-
-class Markup(str):
-    """Mark a string as markup, which is not escaped again."""
-
-    __slots__ = ()
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 
-def element(name: str, /, *inside: str, **attributes: object) -> Markup:
-    """Return an element.
+@cache
+def environment(package: str | None = None) -> "Environment":
+    r"""Return the environment in which Jinja2 renders our templates.
 
     Parameters
     ----------
-    name : str
-        The tag.
-    *inside : str
-        The content; what is not `Markup` is escaped.
-    **attributes : object
-        The attributes, escaped: `class_` for class, `stroke_width` for stroke-width.
+    package : str, optional
+        The package whose folder `templates` holds them.
 
     Returns
     -------
-    Markup
-        The element.
+    jinja2.Environment
+        Values are made visible and escaped, unless they are `Markup`; a name that is missing is
+        an error.
 
     Examples
     --------
-    >>> print(element("td", "<script>", class_="rule"))
-    <td class="rule">&lt;script&gt;</td>
+    >>> environment().from_string("<td>{{ value }}</td>").render(value="<script>\n")
+    '<td>&lt;script&gt;␊</td>'
     """
-    written = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{escaped(str(value))}"'
-        for key, value in attributes.items()
+    # Imported here: Jinja2 takes longer to import than most of this library.
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    made = Environment(
+        loader=None if package is None else PackageLoader(package),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_printed,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    end = "" if name in VOID else f"</{name}>"
-    return Markup(f"<{name}{written}>{join_markup(inside)}{end}")
+    made.filters["clipped"] = clipped
+    made.filters["commas"] = "{:,}".format
+    return made
 
 
-def join_markup(parts: Iterable[str]) -> Markup:
-    """Return the parts in a row; what is not `Markup` is escaped."""
-    return Markup("".join(part if isinstance(part, Markup) else escaped(part) for part in parts))
+def _printed(value: object) -> str:
+    return value if isinstance(value, Markup) else visible(str(value))
 
 
-def escaped(text: str) -> str:
-    """Return text as it may stand in an element or an attribute."""
-    return html.escape(visible(text))
+def code(text: str) -> Markup:
+    """Return text as an element `code`."""
+    return Markup("<code>{}</code>").format(visible(text))
 
 
 def visible(text: str) -> str:
@@ -118,6 +118,17 @@ LONGEST_CELL = 20
 """The most rows that a table shows; of a longer one it shows the first and the last."""
 
 
+_TABLE = """
+{%- macro row(cells, kind) %}
+<tr>{% for cell in cells %}{% set tag = "th" if loop.first else kind -%}
+<{{ tag }}>{{ cell }}</{{ tag }}>{% endfor %}</tr>
+{%- endmacro -%}
+<table><caption>{{ caption }}</caption>
+{%- if head %}<thead>{{ row(head, "th") }}</thead>{% endif -%}
+<tbody>{% for cells in rows %}{{ row(cells, "td") }}{% endfor %}</tbody></table>
+"""
+
+
 def facts_table(
     title: str, rows: Iterable[Sequence[str]], head: Sequence[str] = (), note: str = ""
 ) -> Markup:
@@ -141,17 +152,12 @@ def facts_table(
 
     Examples
     --------
-    >>> print(table("<plan>", [("trees", "8")]))
+    >>> print(facts_table("<plan>", [("trees", "8")]))
     <table><caption>&lt;plan&gt;</caption><tbody><tr><th>trees</th><td>8</td></tr></tbody></table>
     """
-    caption = element("caption", f"{title} ({note})" if note else title)
-    top = [element("thead", _row(head, "th"))] if head else []
-    return element("table", caption, *top, element("tbody", *map(_row, rows)))
-
-
-def _row(cells: Sequence[str], kind: str = "td") -> Markup:
-    first, *others = cells
-    return element("tr", element("th", first), *(element(kind, cell) for cell in others))
+    caption = f"{title} ({note})" if note else title
+    template = environment().from_string(_TABLE)
+    return Markup(template.render(caption=caption, head=head, rows=rows))
 
 
 def facts(title: str, told: Mapping[str, str], note: str = "") -> Markup:
@@ -191,7 +197,7 @@ def few(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
 
 def side_by_side(parts: Iterable[Markup]) -> Markup:
     """Return several tables, one after the other."""
-    return element("div", join_markup(parts))
+    return Markup("<div>{}</div>").format(Markup("").join(parts))
 
 
 def plural(number: int) -> str:
@@ -199,10 +205,24 @@ def plural(number: int) -> str:
 
     Examples
     --------
-    >>> counted(1234567), counted(3**1000)
+    >>> plural(1234567), plural(3**1000)
     ('1,234,567', 'about 10^477')
     """
     return f"{number:,}" if number < 10**15 else f"about 10^{int(math.log10(number))}"
+
+
+def short_number(value: float) -> str:
+    """Return a number for an axis, in thousands, millions or billions if it is large.
+
+    Examples
+    --------
+    >>> short_number(0.5), short_number(500), short_number(50_000), short_number(1_500_000)
+    ('0.5', '500', '50k', '1.5M')
+    """
+    for size, unit in ((10**9, "bn"), (10**6, "M"), (10**3, "k")):
+        if value >= size:
+            return f"{value / size:,.4g}{unit}"
+    return f"{value:g}"
 
 
 def library_version() -> str:

@@ -2,10 +2,13 @@
 user's own file, and a sentence for what is wrong."""
 
 import json
+import re
 import stat
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from commands import Command, littlestone
@@ -14,7 +17,7 @@ from littlestone.cli import compare_run
 from littlestone.cli.compare_run import Sweep, cells, finished, notes, render_comparison, spending
 from littlestone.data.blocks import BadStream
 from littlestone.privacy.parameters import BadParameter
-from littlestone.report.figures import BOUND, FLOOR, Chart, Curve, charts, drawn, standalone
+from littlestone.report.figures import BOUND, FLOOR, Chart, Curve, charts
 from littlestone.simulate.sweeps import (
     Cell,
     Result,
@@ -141,15 +144,44 @@ def test_pictures_show_the_floor_and_the_bound_and_say_whose_it_is() -> None:
     assert list(names) == ["dpsoa", "soa", FLOOR, BOUND]
     assert names[BOUND].points == [(10**5, 23.8), (10**6, 25.9)]
     assert "concentrated" in BOUND
-    svg = standalone(drawn(chart), "svg {}")
+    drawn = {
+        line.get_label(): np.asarray(line.get_xydata()).tolist() for line in chart.plot().lines
+    }
+    assert {name: [*map(tuple, points)] for name, points in drawn.items()} == {
+        name: list(curve.points) for name, curve in names.items()
+    }
+    svg = chart.svg()
     assert svg.startswith("<svg ")
-    assert "<style>svg {}</style>" in svg
-    assert all(name in svg for name in names)
-    hostile = drawn(Chart("a", "<script>", "x", [Curve("<b>", "c0", [(1, 1), (2, 2)])]))
+    assert all(f">{name}</text>" in svg for name in names)
+    hostile = Chart("a", "<script>", "x", [Curve("<b>", "#4477aa", [(1, 1), (2, 2)])]).svg()
     assert "<script>" not in hostile
     assert "<b>" not in hostile
     short = charts([made("dpsoa", 1, (10, 5), (1000, 40))])
     assert BOUND not in [curve.name for curve in short[0].curves], "unknown, so not drawn"
+
+
+def test_a_result_plots_its_curve_beside_others() -> None:
+    first = made("dpsoa", 1, (10, 5), (1000, 40))
+    ax = first.plot()
+    assert made("soa", 1, (10, 1), (2000, 1)).plot(ax) is ax
+    drawn = {line.get_label(): np.asarray(line.get_xydata()).tolist() for line in ax.lines}
+    assert drawn == {"dpsoa": [[10, 5], [1000, 40]], "soa": [[10, 1], [2000, 1]]}
+    assert len({line.get_color() for line in ax.lines}) == 2
+    assert ax.get_xlim() == (0, 2000)
+
+
+def test_hostile_text_stays_text_on_the_page_and_in_the_files() -> None:
+    hostile = "points:</title><script>x</script>\u202e$_$"
+    cell = Cell(hostile, "soa", "iid", 100, 1.0, 1e-6, 1)
+    refused = Result(replace(cell, learner="halving"), 1, trouble=hostile)
+    results = [Result(cell, 1, 100, ((1, 0), (100, 3)), 0, 0, 1, seconds=2.0), refused]
+    sweep = Sweep([hostile], ["soa"], ["iid"], [100], [1.0], 1e-6, 1)
+    page, (chart,) = render_comparison(sweep, results, hostile), charts(results)
+    for written in (page, chart.svg()):
+        assert "<script" not in written
+        assert "\u202e" not in written
+        assert "&lt;script&gt;x&lt;/script&gt;\\u202e$_$" in written
+    assert page.count("&lt;script&gt;") >= 5, "the heading, captions, the table, the command"
 
 
 def test_a_comparison_on_made_up_streams(command: Command, tmp_path: Path) -> None:
@@ -163,7 +195,10 @@ def test_a_comparison_on_made_up_streams(command: Command, tmp_path: Path) -> No
     rows = [line.split() for line in done.stdout.splitlines()]
     assert ["mirror", "600", "8", "soa", "2", "2", "2", "2"] in [row[:8] for row in rows]
     text = page.read_text()
-    assert "http" not in text.replace("http://www.w3.org/2000/svg", "").replace("http-equiv", "")
+    assert "http" not in text.replace("http-equiv", "")
+    assert text.count("<svg") == len(list(folder.iterdir()))
+    idents = re.findall(r'\sid="([^"]*)"', text)
+    assert len(idents) == len(set(idents)) > 0, "figures of one page share no identifier"
     assert "<script" not in text
     names = {path.name for path in folder.iterdir()}
     assert {"rounds-1.svg", "horizon-1.svg", "dimension-1.svg"} <= names

@@ -8,7 +8,17 @@ import pytest
 
 import littlestone
 
-HEAVY = {"opendp", "pandas", "polars", "pyarrow", "river", "scipy", "sklearn", "matplotlib"}
+HEAVY = {
+    "opendp",
+    "pandas",
+    "polars",
+    "pyarrow",
+    "river",
+    "scipy",
+    "sklearn",
+    "matplotlib",
+    "jinja2",
+}
 EXTRAS = {"river": "littlestone.river", "sklearn": "littlestone.sklearn"}
 
 

@@ -20,11 +20,11 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import ray
 from test_dpsoa import LENGTH, PLANS
 from test_shards import after, make, told
 
 import littlestone as ls
-import ray
 from commands import MAIN, littlestone
 from littlestone.cli.learn_run import run
 from littlestone.data.blocks import BadStream

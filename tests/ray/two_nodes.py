@@ -13,10 +13,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+import ray
 from ray.cluster_utils import Cluster
 from test_engine import SHORT, here, there_with
 
-import ray
 from littlestone.ray import Ray
 from littlestone.ray import rows as far
 from littlestone.store.serialization import BadStore

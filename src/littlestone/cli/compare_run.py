@@ -17,7 +17,6 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
-from importlib.resources import files
 from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
@@ -30,13 +29,13 @@ from littlestone.classes.base import HypothesisClass
 from littlestone.classes.specs import parse_spec
 from littlestone.data.blocks import BadStream, Block
 from littlestone.data.readers import open_rows
-from littlestone.display import Markup, element, library_version
+from littlestone.display import environment, library_version, short_number
 from littlestone.learners.plan_table import planned_delta, planned_epsilon
 from littlestone.learners.registry import AUTO, LEARNERS, learner_names
+from littlestone.plots import inline_svg
 from littlestone.privacy.parameters import BadParameter
 from littlestone.ray import ray_of
-from littlestone.report.figures import charts, drawn, standalone
-from littlestone.report.html import POLICY, shortened
+from littlestone.report.figures import charts
 from littlestone.simulate.adversaries import ADVERSARIES
 from littlestone.simulate.streams import Stream
 from littlestone.simulate.sweeps import (
@@ -353,8 +352,8 @@ def cells(line: SummaryLine) -> list[str]:
 
 
 def _brief(number: float) -> str:
-    """Two digits that matter: `61k`, `3.3M`."""
-    return shortened([10**6, round(float(f"{number:.2g}"))])[1]
+    """Return two digits that matter: `61k`, `3.3M`."""
+    return short_number(round(float(f"{number:.2g}")))
 
 
 def unsupported(found: Sequence[SummaryLine]) -> list[str]:
@@ -371,84 +370,53 @@ def _stream(line: SummaryLine) -> str:
 
 
 def render_comparison(sweep: Sweep, results: Sequence[Result], command: str) -> str:
-    """The comparison as one HTML file."""
-    room = files("littlestone.report")
-    style = "".join(room.joinpath(f"{n}.css").read_text("utf-8") for n in ("report", "curves"))
-    private = sweep.file is not None
-    title = f"{'PRIVATE: ' * private}a littlestone comparison"
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=POLICY),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("title", title),
-        element("style", Markup(style)),
-    )
-    warning = [element("aside", element("p", element("strong", spending(sweep))))] * private
-    parts = [
-        element("h1", element("span", "Learners side by side"), element("code", *_classes(sweep))),
-        *(element("p", note, class_="note") for note in notes(sweep, results)),
-        *_figures(results),
-        _table(results),
-        _provenance(sweep, command),
-    ]
-    body = element("body", *warning, element("main", *parts))
-    return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
+    """Return the comparison as the text of one HTML file.
 
+    Parameters
+    ----------
+    sweep : Sweep
+        What was asked for.
+    results : sequence of Result
+        The results of its cells.
+    command : str
+        The command, which the page names.
 
-def _classes(sweep: Sweep) -> list[str]:
-    return [", ".join(sweep.specs)]
-
-
-def _figures(results: Sequence[Result]) -> list[Markup]:
+    Returns
+    -------
+    str
+        The text. Private, and saying so first, when the stream was a user's file.
+    """
+    found = summary_lines(results)
     figures = [
-        element("figure", element("figcaption", chart.title), drawn(chart))
+        (chart.title, chart.words, inline_svg(chart.figure(), chart.name))
         for chart in charts(results)
     ]
-    return [element("section", element("h2", "Mistakes"), *figures)] if figures else []
-
-
-def _table(results: Sequence[Result]) -> Markup:
-    found = summary_lines(results)
-    names = ["class", *TABLE_COLUMNS]
-    rows = [[line.cls, *cells(line)] for line in found]
-    return element(
-        "section",
-        element("h2", "In numbers"),
-        element("p", EXCESS),
-        _grid(names, rows),
-        *(element("p", said, class_="note") for said in unsupported(found)),
-    )
-
-
-def _grid(names: Sequence[str], rows: Sequence[Sequence[str]]) -> Markup:
-    head = element("tr", *(element("th", name, scope="col") for name in names))
-    body = [element("tr", *(element("td", cell) for cell in row)) for row in rows]
-    table = element("table", element("thead", head), element("tbody", *body), class_="numbers")
-    label = "Table: the comparison in numbers"
-    return element("div", table, class_="scroll", tabindex=0, role="group", aria_label=label)
-
-
-def _provenance(sweep: Sweep, command: str) -> Markup:
-    rows = [
-        ["command", command],
-        ["littlestone", library_version()],
-        ["delta", f"{sweep.delta:g}"],
-        ["seeds", f"1 to {sweep.seeds}, of the streams and of the coins; the noise is secret"],
-        *([name, what_is(name)] for name in sweep.learners),
-    ]
-    return element(
-        "section", element("h2", "Where this comes from"), _grid(["what", "value"], rows)
+    template = environment("littlestone.report").get_template("compare.html.j2")
+    return template.render(
+        warning=None if sweep.file is None else spending(sweep),
+        classes=", ".join(sweep.specs),
+        notes=notes(sweep, results),
+        figures=figures,
+        excess=EXCESS,
+        columns=["class", *TABLE_COLUMNS],
+        rows=[[line.cls, *cells(line)] for line in found],
+        unsupported=unsupported(found),
+        provenance=[
+            ("command", command),
+            ("littlestone", library_version()),
+            ("delta", f"{sweep.delta:g}"),
+            ("seeds", f"1 to {sweep.seeds}, of the streams and of the coins; the noise is secret"),
+            *((name, what_is(name)) for name in sweep.learners),
+        ],
     )
 
 
 def write_figures(folder: Path, results: Sequence[Result]) -> list[Path]:
-    """Every picture as an SVG file of its own."""
+    """Write every figure as an SVG file of its own, and return their paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    style = files("littlestone.report").joinpath("curves.css").read_text("utf-8")
     written = []
     for chart in charts(results):
         path = folder / f"{chart.name}.svg"
-        path.write_text(standalone(drawn(chart), style), encoding="utf-8")
+        path.write_text(chart.svg(), encoding="utf-8")
         written.append(path)
     return written

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from littlestone.display import element
+from littlestone.display import code
 from littlestone.hypotheses.rows import Column, as_batch, batch_length
 from littlestone.hypotheses.values import Mask, Plain, encode, to_json
 
@@ -54,7 +54,7 @@ class Hypothesis(ABC):
         return encode((self.kind, *(p.key if isinstance(p, Hypothesis) else p for p in parts)))
 
     def _repr_html_(self) -> str:
-        return element("code", str(self))
+        return code(str(self))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Hypothesis) and self.key == other.key

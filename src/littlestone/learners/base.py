@@ -17,10 +17,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from fractions import Fraction
 from threading import Lock
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+
+from markupsafe import Markup
 
 from littlestone.classes.base import HypothesisClass, predict_row, read_row
-from littlestone.display import Markup, facts, facts_table, few, side_by_side
+from littlestone.display import facts, facts_table, few, side_by_side
 from littlestone.hypotheses.base import Hypothesis
 from littlestone.hypotheses.rows import Batch, label
 from littlestone.hypotheses.values import Mask
@@ -33,9 +35,13 @@ from littlestone.learners.rounds import (
     usable_rounds,
 )
 from littlestone.learners.trace import TOP, Sample, Thinned, Trace
+from littlestone.plots import plot_private
 from littlestone.privacy.accounting import Cost, Guarantee, PrivacyEvent
 from littlestone.privacy.mechanism import ForwardOnly, MechanismMoved, State
 from littlestone.privacy.parameters import BadParameter
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 class Release(NamedTuple):
@@ -343,6 +349,25 @@ class PrivateLearner(ForwardOnly, ABC):
         now = self._sample(self.rounds, self._runner.forest.votes)
         past = self._trace.samples
         return past if past and past[-1].round == now.round else (*past, now)
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Draw the mistakes over the rounds, with a mark where another rule is published. PRIVATE.
+
+        The curve carries no noise: it belongs to the data owner and must not be published.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw, such as those of `pyplot.subplots`; new axes by default, which pyplot
+            does not know of: `learner.plot().figure.savefig("private.svg")`.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
+        points = [(sample.round, sample.mistakes) for sample in self.trace]
+        return plot_private(points, [release.round for release in self._releases[1:]], ax)
 
     def __repr__(self) -> str:
         state = f"round {self.rounds:,}: {self.hypothesis}"

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from itertools import pairwise
 from time import perf_counter
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -28,9 +28,13 @@ from littlestone.hypotheses.kinds import rule_from_json
 from littlestone.hypotheses.rows import Batch, Column, column_of, part_of
 from littlestone.hypotheses.values import key_of
 from littlestone.learners.base import Release, Releases
+from littlestone.plots import plot_private
 from littlestone.privacy.accounting import Guarantee
 from littlestone.simulate.adversaries import Adaptive, Adversary
 from littlestone.simulate.streams import Stream
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 # A number of rounds, and the mistakes made in them.
 Mistakes = tuple[int, int]
@@ -85,6 +89,21 @@ class Transcript:
     def rule(self) -> Hypothesis:
         """Return the rule that is published at the end."""
         return self.releases[-1].rule
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Draw the mistakes over the rounds, with a mark where another rule is published. PRIVATE.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; new axes by default, which pyplot does not know of.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
+        return plot_private(self.curve, [release.round for release in self.releases[1:]], ax)
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON data; `transcript_from_json` reads it back exactly."""

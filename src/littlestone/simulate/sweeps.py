@@ -11,16 +11,20 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from itertools import groupby
 from statistics import median
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from littlestone.classes.base import HypothesisClass
 from littlestone.errors import BadClass, BadExample, TooLarge
 from littlestone.learners.recommend import make_learner
 from littlestone.learners.registry import LearnerTerms
+from littlestone.plots import plot_mistakes
 from littlestone.privacy.parameters import BadParameter
 from littlestone.simulate.adversaries import ADVERSARIES
 from littlestone.simulate.games import Mistakes, Transcript, play
 from littlestone.simulate.streams import Stream
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 REFUSALS = (BadClass, BadExample, BadParameter, TooLarge)
 # How the name of a stream begins that is read from a file; a digest of the file follows.
@@ -107,6 +111,21 @@ class Result:
     def excess(self) -> int | None:
         """Return the mistakes beyond those of the best fixed rule."""
         return None if self.best is None else self.mistakes - self.best
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Draw the mistakes over the rounds. PRIVATE where the stream is.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; new axes by default, which pyplot does not know of.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
+        return plot_mistakes(self.curve, [], ax, label=self.cell.learner)
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON data; `result_from_json` reads it back."""
