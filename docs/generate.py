@@ -88,7 +88,7 @@ def _entry(name: str, thing: Any) -> Iterator[str]:
 def _members(kind: type) -> tuple[list[type], list[str]]:
     names = [name for name in vars(kind) if not name.startswith("_")]
     for base in kind.__mro__[1:]:
-        if base.__module__.startswith("littlestone.learning"):
+        if base.__module__.startswith("littlestone.learners"):
             names += [n for n in vars(base) if not n.startswith("_") and n not in names]
     return [kind] * len(names), names
 

@@ -437,7 +437,8 @@ def test_a_file_that_somebody_else_has_begun_is_left_to_them(
 
 STOPPED = """
 import os, signal, sys
-from littlestone.edge import cli, witness
+from littlestone.cli import main as cli
+from littlestone.store import releases_file as witness
 publish, stopped = witness.ReleasesFile.publish, []
 
 def stop_before(self, releases):
