@@ -1,4 +1,4 @@
-"""The edge: talks to the world. Command line, files, pictures.
+"""The command line: one module a verb. Each reads its arguments, calls the library, and prints.
 
-Its law: thin. It reads, asks the inner rooms, and writes; it does no mathematics.
+What takes long to import is in the modules named `..._run`, and imported when the verb runs.
 """

@@ -1,4 +1,4 @@
-"""What `audit` does and shows: the plan enumerated, then a learner run on neighbouring streams."""
+"""Audit: enumerate the plan, then run a learner on neighbouring streams, and print both."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -35,7 +35,7 @@ ReportProgress = Callable[[str, int | None, int | None], None]
 
 @dataclass(frozen=True)
 class AuditResult:
-    """What an audit found. The audits of a person's own file are private, the rest is not."""
+    """Hold what an audit found. The audits of a person's own file are private, the rest is not."""
 
     enumeration: Enumeration
     audits: tuple[Audit, ...]
@@ -44,16 +44,16 @@ class AuditResult:
 
     @property
     def kept(self) -> bool:
-        """Whether nothing was refuted."""
+        """Return whether nothing was refuted."""
         return self.enumeration.kept and not any(audit.convicts for audit in self.audits)
 
     @property
     def verdict(self) -> str | None:
-        """The outcome of all runs in a sentence."""
+        """Return the outcome of all runs in a sentence."""
         return verdict(self.audits) if self.audits else None
 
     def to_json(self) -> dict[str, Any]:
-        """What is public, as JSON data. On a person's own file what the runs show is theirs."""
+        """Return what is public, as JSON data. On a person's own file what the runs show is not."""
         return {
             "plan": self.enumeration.plan.to_json(),
             "enumerated": [finding_to_json(f) for f in self.enumeration.findings],
@@ -63,7 +63,7 @@ class AuditResult:
         }
 
     def runs_to_json(self) -> dict[str, Any]:
-        """What the runs show, as JSON data. Private on a person's own file."""
+        """Return what the runs show, as JSON data. Private on a person's own file."""
         return {
             "runs": [audit_to_json(a) for a in self.audits],
             "verdict": self.verdict,
@@ -72,7 +72,7 @@ class AuditResult:
 
 
 def finding_to_json(finding: Finding) -> dict[str, Any]:
-    """A finding as JSON data."""
+    """Return a finding as JSON data."""
     return {
         "mechanism": finding.mechanism,
         "family": finding.family,
@@ -84,7 +84,7 @@ def finding_to_json(finding: Finding) -> dict[str, Any]:
 
 
 def audit_to_json(found: Audit) -> dict[str, Any]:
-    """An audit as JSON data; a bound below zero shows nothing."""
+    """Return an audit as JSON data; a bound below zero shows nothing."""
     return asdict(found) | {"bound": max(0.0, found.bound), "verdict": found.verdict}
 
 
@@ -99,12 +99,26 @@ def run_audit(
     """Enumerate the first plan, then audit a learner under each; `runs` of 0 leave that out.
 
     The control is run until one pair has shown that it would be seen.
+
+    Parameters
+    ----------
+    subjects : sequence of AuditTarget
+        The learner, under each of the plans.
+    runs : int
+        Runs in each of two worlds.
+    rows : list of Row, optional
+        A person's own stream; then what the runs show is private.
+    workers : int, optional
+        Processes; all cores by default.
+    watch : Callable
+        Is told what is being done, of how many runs, and how many were made.
     """
     cases = [(each, pair) for each in subjects for pair in _pairs(each, rows)] if runs else []
     plan = subjects[0].plan
     enumeration = enumerated(plan, lambda finding: watch(finding.mechanism, None, None))
     audits: list[Audit] = []
     for subject, pair in cases:
+        # The control takes as long as the audit: one pair that shows its power is enough.
         shown = any(done.power >= ENOUGH_POWER for done in audits)
         control = None if shown else subject.control
         audits.append(
@@ -115,6 +129,7 @@ def run_audit(
                 claimed=float(subject.claim.epsilon),
                 delta=float(subject.claim.delta),
                 runs=runs,
+                # A union bound over the cases: all bounds hold together.
                 confidence=1 - (1 - CONFIDENCE) / len(cases),
                 workers=workers,
                 watch=partial(watch, pair.what, (2 if control is None else 4) * runs),
@@ -138,7 +153,17 @@ def _pairs(subject: AuditTarget, rows: list[Row] | None) -> list[Neighbours]:
 
 
 def read_audit_rows(source: str, cls: HypothesisClass, label: str | None) -> list[Row]:
-    """A file as rows to audit on; one that cannot be read is a null round."""
+    """Read a file as rows to audit on; one that cannot be read is a null round.
+
+    Parameters
+    ----------
+    source : str
+        The file.
+    cls : HypothesisClass
+        The class, which says what columns are read.
+    label : str, optional
+        The column of labels.
+    """
     if label is None:
         raise BadParameter("say which column of the file is the --label")
     rows: list[Row] = []
@@ -157,7 +182,7 @@ def read_audit_rows(source: str, cls: HypothesisClass, label: str | None) -> lis
 
 @contextmanager
 def progress(console: Console) -> Iterator[ReportProgress]:
-    """A progress bar; silent where nobody looks."""
+    """Yield a callback that moves a progress bar; without a terminal there is none."""
     columns = SpinnerColumn(), BarColumn(24), MofNCompleteColumn(), TextColumn("{task.description}")
     with Progress(
         *columns, console=console, transient=True, disable=not console.is_terminal
@@ -171,7 +196,15 @@ def progress(console: Console) -> Iterator[ReportProgress]:
 
 
 def print_computed(console: Console, found: AuditResult) -> None:
-    """Print the findings of the enumeration as a table, each with a verdict. Public."""
+    """Print the findings of the enumeration as a table, each with a verdict. Public.
+
+    Parameters
+    ----------
+    console : Console
+        Where to print.
+    found : AuditResult
+        What was found.
+    """
     console.print("COMPUTED: the output law of the plan's own code, on families of neighbours")
     exact = open_table("mechanism", "family", "claim", "largest", "share", "verdict")
     for f in found.enumeration.findings:
@@ -183,7 +216,15 @@ def print_computed(console: Console, found: AuditResult) -> None:
 
 
 def print_runs(console: Console, found: AuditResult) -> None:
-    """Print what the runs showed; private where they were on a person's own file."""
+    """Print what the runs showed.
+
+    Parameters
+    ----------
+    console : Console
+        Where: standard error where the runs were on a person's own file.
+    found : AuditResult
+        What was found.
+    """
     whose = "PRIVATE: for the data owner only. " if found.private else ""
     console.print(f"\n{whose}RUN: {found.learner} on neighbouring streams")
     for a in found.audits:

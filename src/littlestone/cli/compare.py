@@ -78,7 +78,7 @@ def compare(
     as_json: AsJson = False,
     private_json: PrivateJson = None,
 ) -> None:
-    """Learners side by side: on made-up streams that know the truth, or on a file of yours.
+    """Compare learners: on made-up streams that know the truth, or on a file of yours.
 
     Noise is secret as always, so two runs differ. On a --file every learner spends its epsilon:
     what it shows is private, for studying and not for publishing. It is printed on standard error,
@@ -156,7 +156,7 @@ def _numbers(option: str, text: str, whole: bool = False) -> list[float]:
 
 @contextmanager
 def _watching(console: Console) -> Iterator[Callable[[int, int, Result | None], None]]:
-    """A progress bar; silent where nobody looks."""
+    """Yield a callback that moves a progress bar; without a terminal there is none."""
     columns = (
         BarColumn(32),
         MofNCompleteColumn(),

@@ -1,10 +1,10 @@
-"""A comparison: what was asked for, as cells, run in processes, each written down when it is done.
+"""Compare learners: play the cells of a sweep in processes, and write each down when it is done.
 
 Promises: what is wrong with the arguments is said before anything is run. With `resume`, every cell
 is done exactly once over any number of runs: a finished one is a line of the file, a line that was
 torn by a crash is cut off and its cell done again, and a file that is not ours is left alone.
 
-A comparison as one HTML page, as a table in the terminal, and as SVG files.
+Print a comparison as a table, as one HTML page, and as SVG files.
 
 Promises: the page asks the network for nothing and runs no script; when the stream was a user's
 file, everything says that it is private before it says anything else, and what it spent.
@@ -55,7 +55,23 @@ OURS = '{"cell":'
 
 @dataclass(frozen=True)
 class Sweep:
-    """What a person asked to compare. With `file` the one stream is that file, which is private."""
+    """Hold what a person asked to compare: every combination is a cell.
+
+    Parameters
+    ----------
+    specs, learners, streams : sequence of str
+        The classes, learners and streams, by name.
+    rounds, epsilons : sequence
+        The lengths of the games, and the budgets.
+    delta : float
+        The privacy budget.
+    seeds : int
+        How many games of each combination.
+    noise, tolerance : float
+        The share of labels that is flipped; the share of mistakes that causes no change of rule.
+    file, label : str, optional
+        The one stream is this file, which is private, with this column of labels.
+    """
 
     specs: Sequence[str]
     learners: Sequence[str]
@@ -94,7 +110,13 @@ class Sweep:
             raise BadParameter("a --file is compared as it is, with one --class and no --noise")
 
     def cells(self, stream: str | None = None, rounds: int = 0) -> list[Cell]:
-        """Every cell, in an order that shows something of each learner early."""
+        """Return every cell, in an order that shows something of each learner early.
+
+        Parameters
+        ----------
+        stream, rounds : str and int, optional
+            The name and the length of a file's stream, in the place of made-up ones.
+        """
         streams, lengths = (self.streams, self.rounds) if stream is None else ([stream], [rounds])
         ways = product(
             range(1, self.seeds + 1), self.specs, lengths, self.epsilons, streams, self.learners
@@ -121,7 +143,21 @@ def run_sweep(
     engine: str | None = None,
     watch: Callable[[int, int, Result | None], None] = lambda done, total, result: None,
 ) -> list[Result]:
-    """The results of all cells, in their order; `watch` is told how many are done, of how many."""
+    """Play all cells, and return their results in order.
+
+    Parameters
+    ----------
+    sweep : Sweep
+        What is compared.
+    resume : Path, optional
+        The file to which finished games are appended; those that are in it are not played again.
+    workers : int, optional
+        Games at a time; as many as there are cores by default.
+    engine : str, optional
+        Play on a Ray cluster.
+    watch : Callable
+        Is told how many games are done, of how many, and the last result.
+    """
     classes = {spec: parse_spec(spec) for spec in sweep.specs}
     stream, cells = None, sweep.cells()
     if sweep.file is not None and sweep.label is not None:
@@ -140,8 +176,20 @@ def run_sweep(
 
 
 def read_stream(file: str, cls: HypothesisClass, label: str) -> Stream:
-    """A file as a stream whose truth nobody knows. Rows that cannot be read are left out: this is
-    for studying learners, and no promise rests on it."""
+    """Read a file as a stream whose truth is not known.
+
+    Rows that cannot be read are left out: this is for studying learners, and no guarantee rests on
+    it.
+
+    Parameters
+    ----------
+    file : str
+        The file.
+    cls : HypothesisClass
+        The class, which says what columns are read.
+    label : str
+        The column of labels.
+    """
     with open_rows(file, cls, label=label) as rows:
         parts = [_usable(block) for block in rows]
     columns = {name: np.concatenate([p.batch[name] for p in parts]) for name in parts[0].batch}
@@ -161,7 +209,7 @@ def _usable(block: Block) -> _Usable:
 
 
 def _digest(file: str, needed: bool) -> str:
-    """The name of a file's stream: it changes with the file."""
+    """Return the name of a file's stream, which changes with the file."""
     if not Path(file).is_file():
         if needed:
             raise BadStream(f"{file}: only a file that can be read again can be resumed")
@@ -175,7 +223,7 @@ _STREAM: list[Stream | None] = [None]
 
 
 def _prepare(classes: dict[str, HypothesisClass], stream: Stream | None) -> None:
-    """Once a worker: what all of its cells share."""
+    """Set up a worker: what all of its cells share."""
     warnings.simplefilter("ignore")
     _GIVEN.update(classes)
     _STREAM[0] = stream
@@ -192,7 +240,7 @@ def _results(
     workers: int | None,
     engine: str | None,
 ) -> Iterator[Result]:
-    """Results as they come, from processes of this machine or from a cluster."""
+    """Yield results as they come, from processes of this machine or from a cluster."""
     if engine is None:
         return _run(classes, stream, cells, workers or os.cpu_count() or 1)
     from littlestone.ray.sweep import play_on
@@ -203,7 +251,8 @@ def _results(
 def _run(
     classes: dict[str, HypothesisClass], stream: Stream | None, cells: list[Cell], workers: int
 ) -> Iterator[Result]:
-    """Results as they come. Workers are started afresh, never forked: a spender does not cross."""
+    """Yield results as they come, from processes of this machine."""
+    # Workers are started afresh, never forked: a mechanism refuses to work in a fork.
     if not cells:
         return
     pool = ProcessPoolExecutor(
@@ -217,7 +266,7 @@ def _run(
 
 
 def finished(path: Path) -> dict[str, Result]:
-    """The results in a file, by key; a torn last line is cut off the file."""
+    """Return the results in a file, by key; a torn last line is cut off the file."""
     if not path.exists():
         return {}
     text = path.read_bytes()
@@ -231,6 +280,7 @@ def finished(path: Path) -> dict[str, Result]:
                 f"{path}: line {number} is not a result of `compare`: give --resume another name"
             ) from None
         done[result.cell.key] = result
+    # A process that died while it wrote leaves a line without an end: only if it is ours, cut it.
     start = torn[: len(OURS)].decode("utf-8", "replace")
     if torn and not OURS.startswith(start):
         raise BadStream(f"{path}: this is not a file of `compare`: give --resume another name")
@@ -267,7 +317,7 @@ EXCESS = (
 
 
 def spending(sweep: Sweep) -> str:
-    """What comparing learners on a user's own file has cost, in a sentence."""
+    """Say what comparing learners on a user's own file has cost."""
     open_ones = [n for n in sweep.learners if n != AUTO and not LEARNERS[n].private]
     total = sum(sweep.epsilons) * sweep.seeds * (len(sweep.learners) - len(open_ones))
     told = f" {', '.join(open_ones)} follow the data without noise." if open_ones else ""
@@ -285,7 +335,15 @@ def what_is(name: str) -> str:
 
 
 def notes(sweep: Sweep, results: Sequence[Result]) -> list[str]:
-    """What a reader should know about the figures."""
+    """Return what a reader should know about the figures.
+
+    Parameters
+    ----------
+    sweep : Sweep
+        What was compared.
+    results : sequence of Result
+        How it came out.
+    """
     said = list[str]()
     if sweep.file is None and sweep.delta * 10 * max(sweep.rounds) > 1:
         said.append(
@@ -296,7 +354,7 @@ def notes(sweep: Sweep, results: Sequence[Result]) -> list[str]:
 
 
 def vacuous_learners(results: Sequence[Result]) -> list[str]:
-    """The learners whose plans said that they would learn nothing, each once for every epsilon."""
+    """List the learners whose plans said that they would learn nothing, by epsilon."""
     about: dict[tuple[str, float], set[int]] = {}
     for result in results:
         if result.vacuous:
@@ -310,7 +368,17 @@ def vacuous_learners(results: Sequence[Result]) -> list[str]:
 
 
 def print_comparison(console: Console, sweep: Sweep, results: Sequence[Result]) -> None:
-    """The table, for people."""
+    """Print a comparison as tables.
+
+    Parameters
+    ----------
+    console : Console
+        Where: standard error if the stream is a user's file.
+    sweep : Sweep
+        What was compared.
+    results : sequence of Result
+        How it came out.
+    """
     if sweep.file is not None:
         console.print(spending(sweep) + "\n")
     found = summary_lines(results)
@@ -337,7 +405,7 @@ def print_comparison(console: Console, sweep: Sweep, results: Sequence[Result]) 
 
 
 def cells(line: SummaryLine) -> list[str]:
-    """A line of the table."""
+    """Return the cells of a line of the table."""
     start = [_stream(line), f"{line.rounds:,}", f"{line.epsilon:g}", line.learner]
     if line.trouble:
         return [*start, "cannot", "", "", "", ""]
@@ -357,7 +425,7 @@ def _brief(number: float) -> str:
 
 
 def unsupported(found: Sequence[SummaryLine]) -> list[str]:
-    """Why some learners could not play, each reason once, with the streams it is about."""
+    """Say why some learners could not play, each reason once, with the streams it is about."""
     about: dict[tuple[str, str], dict[str, None]] = {}
     for line in found:
         if line.trouble:

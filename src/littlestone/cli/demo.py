@@ -27,7 +27,7 @@ def demo(
         Path, typer.Option("--out", help="Where to leave the events, releases and report.")
     ] = Path("littlestone-demo"),
 ) -> None:
-    """The whole story on a built-in stream of telemetry: a cause is found, privately."""
+    """Run the whole story on a built-in stream of telemetry: a cause is found, privately."""
     run_demo(plain_console(), plain_console(stderr=True), folder)
 
 

@@ -16,8 +16,8 @@ from littlestone.hypotheses.values import to_json
 
 EXAMPLE = "Example: littlestone dimension thresholds:score:0:100:5 --witness"
 GRAMMAR = (specs.__doc__ or "").split("\n\n", 1)[1].replace("\n\n    ", "\n\n\b\n    ")
-HELP = f"""The Littlestone dimension of a class: the number of mistakes that the best learner
-without privacy cannot avoid.
+HELP = f"""Print the Littlestone dimension of a class: the number of mistakes that the best
+learner without privacy cannot avoid.
 
 SPEC is one of
 

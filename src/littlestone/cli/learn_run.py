@@ -234,7 +234,20 @@ def rows_of(
 
 
 def horizon_of(task: LearnRequest, rows: RowReader[Any]) -> int:
-    """Return the rounds to plan for: what was said, or the rows of the file."""
+    """Return the rounds to plan for: what was said, or the rows of the file.
+
+    Parameters
+    ----------
+    task : LearnRequest
+        What is asked.
+    rows : RowReader
+        The file.
+
+    Raises
+    ------
+    BadStream
+        If neither is known.
+    """
     if task.horizon is not None:
         return task.horizon
     if rows.length is None:

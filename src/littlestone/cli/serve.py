@@ -89,7 +89,7 @@ def serve(
         ),
     ] = None,
 ) -> None:
-    """A learner that survives, behind HTTP, with a live page.
+    """Serve a stored learner over HTTP, with a live page.
 
     The file is made if there is none (then say --class, --label and --horizon), and gone on with if
     there is. Rules are public; writing takes
@@ -107,9 +107,19 @@ def serve(
             raise
         raise BadParameter(MISSING) from None
     limits = Limits(
-        most_body, most_rows, most_fields, rate, queue, watchers, most_public_body, watchers_each,
-        most_connections, head_timeout, idle_timeout, body_timeout,
-    )  # fmt: skip
+        body=most_body,
+        rows=most_rows,
+        fields=most_fields,
+        rate=rate,
+        queue=queue,
+        watchers=watchers,
+        public_body=most_public_body,
+        watchers_each=watchers_each,
+        connections=most_connections,
+        head_timeout=head_timeout,
+        idle_timeout=idle_timeout,
+        body_timeout=body_timeout,
+    )
     check_name(learner, storable_names())
     task = LearnRequest(
         source=str(db),

@@ -27,7 +27,7 @@ def show(
     as_json: AsJson = False,
     private_json: PrivateJson = None,
 ) -> None:
-    """What a stored learner has published; with --private, what only its holder may see.
+    """Show what a stored learner has published; with --private, what only its holder may see.
 
     It can be asked while the learner is at work elsewhere.
     """

@@ -1,4 +1,4 @@
-"""What `learn` and `plan` show a person: a live line while it runs, tables when it is done."""
+"""Print for people: a progress line while a verb runs, tables when it is done."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -36,9 +36,10 @@ class _Rounds(ProgressColumn):
 
 @contextmanager
 def progress_bar(console: Console) -> Iterator[Callable[[RunResult], None]]:
-    """A progress bar with the published rule and the budget; silent where nobody looks.
+    """Yield a callback that shows the published rule and the budget beside a progress bar.
 
-    What is to be known before anything is spent is said at once, wherever that goes.
+    Without a terminal there is no bar. Notes are printed at once in either case: they are to be
+    read before anything is spent.
     """
     columns = SpinnerColumn(), BarColumn(24), _Rounds(), TextColumn("{task.description}")
     with Progress(
@@ -67,12 +68,20 @@ def progress_bar(console: Console) -> Iterator[Callable[[RunResult], None]]:
 
 
 def clip_line(sentence: str) -> str:
-    """A sentence that fits a line."""
+    """Shorten a sentence to fit a line."""
     return sentence if len(sentence) <= LONGEST_RULE else sentence[: LONGEST_RULE - 1] + "…"
 
 
 def print_result(console: Console, outcome: RunResult) -> None:
-    """Print what is public of a run."""
+    """Print what is public of a run.
+
+    Parameters
+    ----------
+    console : Console
+        Where: standard output.
+    outcome : RunResult
+        How the run went.
+    """
     learner, task = outcome.learner, outcome.task
     console.print("PUBLIC: the rules, and the rounds from which they stood")
     rules = open_table("from round", "published rule")
@@ -88,7 +97,15 @@ def print_result(console: Console, outcome: RunResult) -> None:
 
 
 def print_private(console: Console, outcome: RunResult) -> None:
-    """Print what is private of a run, for standard error: see `plain_console`."""
+    """Print what is private of a run.
+
+    Parameters
+    ----------
+    console : Console
+        Where: standard error, see `plain_console`.
+    outcome : RunResult
+        How the run went.
+    """
     learner, task = outcome.learner, outcome.task
     console.print(f"\n{PRIVATE}")
     for line in counts_in_words(outcome.private()):
@@ -105,7 +122,17 @@ def print_private(console: Console, outcome: RunResult) -> None:
 
 
 def print_plan(console: Console, chosen: LearnerChoice, theorem: TheoremPlan) -> None:
-    """A plan as a table, and what the theorem would ask for."""
+    """Print a plan as a table, and what the theorem would ask for.
+
+    Parameters
+    ----------
+    console : Console
+        Where to print.
+    chosen : LearnerChoice
+        The plan, and why its learner.
+    theorem : TheoremPlan
+        The constants of the paper's proof.
+    """
     console.print(f"{chosen.learner_name}. {chosen.why}\n")
     constants = open_table("what", "value", "why")
     for line in chosen.plan.lines():
@@ -119,7 +146,7 @@ def print_plan(console: Console, chosen: LearnerChoice, theorem: TheoremPlan) ->
 
 
 def open_table(*names: str) -> Table:
-    """An open table with these columns."""
+    """Make a table without borders, with these columns."""
     made = Table(box=None, padding=(0, 2, 0, 2), show_edge=False)
     for name in names:
         made.add_column(name, overflow="fold")

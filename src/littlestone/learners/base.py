@@ -1,12 +1,11 @@
-"""Record what is published: the releases, which are the public transcript.
+"""Share what private learners have in common: steps, releases, checkpoints.
 
-Save all that a learner needs to go on elsewhere, as data. As sensitive as the stream.
+Releases are the public transcript. A checkpoint is all that a learner needs to go on elsewhere, as
+data: as sensitive as the stream.
 
 A learner is a gate (counts and live noise), a state learned from rounds, and its releases. The
 state comes in numbered parts (a tree; a page of counts) and knows which have changed since they
 were last saved: a checkpoint writes what a batch of rounds changed, however large the rest.
-
-Share what private learners have in common: steps, releases, checkpoints.
 
 Before each example there is a published rule; past the horizon the last one stands; a null round
 uses up its number; a step that is interrupted half-way is the last one.
@@ -283,7 +282,15 @@ class PrivateLearner(ForwardOnly, ABC):
 
     @abstractmethod
     def learn_one(self, x: object, y: object) -> None:
-        """Learn one labelled example."""
+        """Learn one labelled example.
+
+        Parameters
+        ----------
+        x : object
+            The example.
+        y : object
+            Its label: 0 or 1.
+        """
 
     @abstractmethod
     def skip_one(self) -> None:
@@ -291,7 +298,17 @@ class PrivateLearner(ForwardOnly, ABC):
 
     @abstractmethod
     def learn_many(self, X: Any, y: object, *, bad_rows: BadRows = "refuse") -> None:
-        """Learn a batch of labelled examples, as if one after the other."""
+        """Learn a batch of labelled examples, as if one after the other.
+
+        Parameters
+        ----------
+        X : table, array or list of rows
+            The examples.
+        y : sequence
+            Their labels.
+        bad_rows : {"refuse", "null"}
+            What happens to rows that cannot be read.
+        """
 
     @property
     def hypothesis(self) -> Hypothesis:
@@ -335,7 +352,7 @@ class PrivateLearner(ForwardOnly, ABC):
 
     @property
     def counted_rounds(self) -> int:
-        """The rounds that had an example and counted: mistakes are mistakes among these. Private.
+        """Return the rounds that had an example and counted: mistakes are among these. Private.
 
         The others are the `null_rounds`. Of those, `beyond_cap` had an example of a user with no
         rounds left under the plan's cap; the rest could not be read.
@@ -456,6 +473,7 @@ class PrivateLearner(ForwardOnly, ABC):
             )
         self._enter()
         live, runner = saved.state, self._runner
+        # The gate first: it refuses the state of another plan before anything is loaded.
         runner.gate.resume(live["gate"])
         runner.forest.load_state(live["memory"], saved.memory.parts)
         runner.load_state(live["runner"], saved.releases)
@@ -507,6 +525,7 @@ class PrivateLearner(ForwardOnly, ABC):
     def _pass_rounds(self, rounds: RoundBatch, count: int) -> None:
         """Learn `count` rounds, null ones included; past the horizon they are only counted."""
         end = self.rounds + count
+        # What comes after the horizon is not shown to the gate: its budget is planned for less.
         stop = max(self.rounds, min(end, self._horizon))
         self._runner.advance(rounds, self.rounds, stop)
         if stop < end:

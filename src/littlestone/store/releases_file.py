@@ -20,7 +20,7 @@ from littlestone.store.serialization import BadStore, OldCopy
 
 
 def release_to_json(release: Release) -> dict[str, Any]:
-    """A release as JSON data: the round from which it stands, the rule as a sentence and as data.
+    """Return a release as JSON data: its first round, the rule as a sentence and as data.
 
     >>> from littlestone.hypotheses.base import NEVER
     >>> release_to_json(Release(1, NEVER))
@@ -31,7 +31,7 @@ def release_to_json(release: Release) -> dict[str, Any]:
 
 
 class ReleasesFile:
-    """The file of releases, open for appending; without a path, nothing is written.
+    """Append releases to a file; without a path, nothing is written.
 
     Parameters
     ----------
@@ -93,6 +93,7 @@ class ReleasesFile:
         if self._file is None:
             return
         with self._held(self._file):
+            # Under the lock of the file: a successor of this process may have just written to it.
             still_ours()
             self._file.seek(0)
             said = tuple(releases)

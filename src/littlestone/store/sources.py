@@ -259,7 +259,15 @@ def all_rows(
 
 
 def note_bad_rows(bad: list[BadRow], block: RowSpan) -> None:
-    """Keep the first few rows that could not be read, for the data owner."""
+    """Keep the first few rows that could not be read, for the data owner.
+
+    Parameters
+    ----------
+    bad : list of BadRow
+        Collects them.
+    block : RowSpan
+        Rows that were read.
+    """
     bad += block.bad[: MOST_BAD_ROWS - len(bad)]
 
 

@@ -62,19 +62,19 @@ MOST_KEYS = 100_000
 
 
 class StoreLost(MechanismMoved):
-    """Somebody else has opened the file for writing since."""
+    """Report a file that another process has opened for writing since."""
 
 
 class StoreMoved(StoreLost):
-    """The file is no longer where it was: moved, removed, or replaced by another."""
+    """Report a file that is no longer where it was: moved, removed, or replaced by another."""
 
 
 class KeyConflict(BadStore):
-    """A key that names other rows already."""
+    """Report a key that names other rows already."""
 
 
 class Receipt(NamedTuple):
-    """What became of a batch: its rounds are `first` and so on; `again` if it was known already."""
+    """Say what became of a batch: its rounds are `first` and so on; `again` if it was known."""
 
     first: int
     rounds: int
@@ -83,7 +83,7 @@ class Receipt(NamedTuple):
 
 
 class KeyedBatch(NamedTuple):
-    """Rows to be learned, the key that names them, and a digest that tells them from others."""
+    """Hold rows to be learned, the key that names them, and a digest that identifies them."""
 
     block: Block | RemoteBlock
     key: str | None = None
@@ -91,7 +91,7 @@ class KeyedBatch(NamedTuple):
 
 
 class Published(NamedTuple):
-    """The public side after the last commit."""
+    """Hold the public side after the last commit."""
 
     rounds: int
     releases: tuple[Release, ...]
@@ -101,7 +101,7 @@ class Published(NamedTuple):
 
 
 class Store(ForwardOnly):
-    """A learner that survives. Make one with `create` or `open_store`."""
+    """Keep a learner in a file: what it has published is there. See `create` and `open_store`."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class Store(ForwardOnly):
 
     @property
     def run(self) -> str:
-        """A public name of the learner, by which its releases can be told from others'."""
+        """Return a public name of the learner, by which its releases can be told from others'."""
         return hmac.new(self.key, b"run", "sha256").hexdigest()[:16]
 
     def _public(self) -> Published:
@@ -131,18 +131,20 @@ class Store(ForwardOnly):
 
     @property
     def repeats(self) -> int:
-        """How often the same row was learned, at most."""
+        """Return how often the same row was learned, at most."""
         return max([1, *(repeat for _, repeat in self._repeated)])
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is promised for all that is published: that of the learner, and less if rows were
-        learned again."""
+        """Return the guarantee of all that is published.
+
+        It is that of the learner, and weaker if rows were learned again.
+        """
         return self.learner.guarantee.for_repeats(self.repeats)
 
     @property
     def spent(self) -> Cost:
-        """What the learner has spent, for a row that was learned as often as any."""
+        """Return what the learner has spent, for a row that was learned as often as any."""
         per_user = self.learner.guarantee.unit == "user"
         return self.learner.spent.for_group(1 if per_user else self.repeats)
 
@@ -153,7 +155,20 @@ class Store(ForwardOnly):
         return str(self.learner.guarantee.for_repeats(max([1, *before])))
 
     def known(self, key: str, digest: bytes) -> Receipt | None:
-        """The receipt of a batch with this key, if there was one; refused if it held other rows."""
+        """Return the receipt of a batch with this key, if there was one.
+
+        Parameters
+        ----------
+        key : str
+            The key.
+        digest : bytes
+            Identifies the rows.
+
+        Raises
+        ------
+        KeyConflict
+            If the batch with this key held other rows.
+        """
         row = self._db.execute(
             "SELECT digest, first, rounds, nulls FROM batches WHERE key = ?", [key]
         ).fetchone()
@@ -173,8 +188,25 @@ class Store(ForwardOnly):
     ) -> Receipt:
         """Learn a block of rows in one transaction; what is published afterwards is on disk.
 
-        Rows that are null rounds already stay null rounds. `source` is how far a file is learned
-        then.
+        Parameters
+        ----------
+        block : Block or RemoteBlock
+            The rows. Those that are null rounds already stay null rounds.
+        key : str, optional
+            Names the rows: with a key that is known they are not learned again.
+        digest : bytes
+            Identifies the rows.
+        source : Source, optional
+            How far a file is learned then.
+
+        Raises
+        ------
+        KeyConflict
+            If the key names other rows.
+        StoreLost
+            If another process has opened the file since.
+        BadStore
+            If the batch could not be committed; then this store goes no further.
         """
         (found,) = self.learn_all([KeyedBatch(block, key, digest)], source)
         if isinstance(found, KeyConflict):
@@ -188,9 +220,17 @@ class Store(ForwardOnly):
 
         A batch whose key was used for other rows gets its refusal, and the others their receipts.
         If anything fails, nothing is kept, and this store goes no further (`_take`).
+
+        Parameters
+        ----------
+        batches : iterable of KeyedBatch
+            The batches.
+        source : Source, optional
+            How far a file is learned then.
         """
         found: list[Receipt | KeyConflict] = []
         with self._transaction():
+            # Rounds are counted from what is committed: `_take` compares them with the learner.
             rounds = self.published.rounds
             for block, key, digest in batches:
                 one = None if key is None else self._known_or_not(key, digest)
@@ -249,7 +289,7 @@ class Store(ForwardOnly):
                 self._db.execute(f"PRAGMA busy_timeout = {int(1000 * PATIENCE)}")
 
     def sources(self) -> list[Source]:
-        """How far each file has been learned."""
+        """Return how far each file has been learned."""
         return sources_of(self._db)
 
     def keep_source(self, source: Source) -> None:
@@ -274,8 +314,10 @@ class Store(ForwardOnly):
 
     @contextmanager
     def _transaction(self, moving: bool = False) -> Iterator[None]:
-        """What is not committed inside is undone. Refused when the file was opened elsewhere, but
-        for a move."""
+        """Undo what is not committed in the block.
+
+        Refused when the file was opened elsewhere, but for a move.
+        """
         try:
             self._refuse_if_displaced()
             self._db.execute("BEGIN IMMEDIATE")
@@ -436,8 +478,24 @@ def open_store(
 ) -> Store:
     """Open a store for writing: a move. Whoever held it may not commit any more.
 
-    With `after`, only from the holder of that generation: whoever lost a connection may go on, but
-    not take the file back from another.
+    Parameters
+    ----------
+    path : Path
+        The file.
+    noise : Noise, optional
+        Only for tests.
+    after : int, optional
+        Take the file over only from the holder of that generation: whoever lost a connection may go
+        on, but not take the file back from another.
+    engine : Engine, optional
+        Where the trees are to grow.
+
+    Raises
+    ------
+    BadStore
+        If it is no store, or damaged, or an old copy.
+    StoreLost
+        If it is of another generation than `after`.
     """
 
     def made(about: RunConfig) -> PrivateLearner:
@@ -500,7 +558,7 @@ def _write(
 
 
 class StoreView(NamedTuple):
-    """What can be read of a store while another process writes it. `saved` is private."""
+    """Hold what can be read of a store while another process writes it. `saved` is private."""
 
     about: RunConfig
     published: Published
@@ -534,11 +592,11 @@ def _read(path: Path) -> StoreView:
 
 
 def sources_of(db: sqlite3.Connection) -> list[Source]:
-    """Every source, in the order in which they were begun."""
+    """Return every source, in the order in which they were begun."""
     rows = db.execute("SELECT told FROM sources ORDER BY number")
     return [source_from_json(json.loads(told)) for (told,) in rows]
 
 
 def _repeated(sources: Iterable[Source]) -> list[tuple[int, int]]:
-    """Where rows began to be learned again, and how often they have been learned then."""
+    """Return where rows began to be learned again, and how often they have been learned then."""
     return [(one.begun, one.repeat) for one in sources if one.repeat > 1]
