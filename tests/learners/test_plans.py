@@ -90,7 +90,7 @@ def test_bad_parameters_get_a_sentence(options: dict[str, Any], why: str) -> Non
     asked = {"epsilon": 1, "delta": 1e-6, "horizon": 1000, **options}
     with pytest.raises(BadParameter, match=why):
         untyped.practical(POINTS, **asked)
-    with pytest.raises((BadParameter, TypeError), match=f"{why}|releases|say "):
+    with pytest.raises((BadParameter, TypeError), match=f"{why}|releases|give "):
         ls.DPSOA(POINTS, **asked)
 
 

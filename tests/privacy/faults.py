@@ -36,16 +36,16 @@ class QueryNoiseNotScaled(AboveThreshold):
     """The query noise does not grow with the number of firings."""
 
     def _scales(self) -> tuple[Fraction, Fraction]:
-        lift, query = super()._scales()
-        return lift, query / self.releases
+        threshold, query = super()._scales()
+        return threshold, query / self.releases
 
 
 class HalvedNoise(AboveThreshold):
     """Half of all the noise."""
 
     def _scales(self) -> tuple[Fraction, Fraction]:
-        lift, query = super()._scales()
-        return lift / 2, query / 2
+        threshold, query = super()._scales()
+        return threshold / 2, query / 2
 
 
 class NoneIsNotCharged(HistSparse):
@@ -80,9 +80,9 @@ class LiftShared(MistakesMonitor):
     """One threshold draw serves all epochs."""
 
     def _begin_epoch(self) -> None:
-        lift = self._threshold_draw
+        threshold_noise = self._threshold_draw
         super()._begin_epoch()
-        self._threshold_draw = lift
+        self._threshold_draw = threshold_noise
 
 
 class Clamped(MistakesMonitor):

@@ -65,7 +65,7 @@ def test_high_below_answers_then_low_firings_reach_the_claim(
     make = sparse(releases, epsilon=2, sensitivity=sensitivity)
     quiet: EnumeratedTranscript = (False,) * 10
     only = quiet + (True,) * releases
-    # High enough to pin the lift, and low enough that every firing is dear.
+    # High enough to pin the threshold_noise, and low enough that every firing is expensive.
     high, low, shift = 25 * sensitivity, -90 * sensitivity, sensitivity
     pair: Pair = (
         lambda past: (low if only[len(past)] else high, 0),
@@ -148,17 +148,19 @@ def test_it_fires_as_often_as_promised_and_never_again(
 
 
 @given(
-    lift=st.integers(-50, 50),
+    threshold_noise=st.integers(-50, 50),
     shocks=st.lists(st.integers(-50, 50), min_size=1, max_size=12),
     data=st.data(),
 )
-def test_it_agrees_with_the_definition(lift: int, shocks: list[int], data: st.DataObject) -> None:
-    script = {("threshold", 0, 0): lift}
+def test_it_agrees_with_the_definition(
+    threshold_noise: int, shocks: list[int], data: st.DataObject
+) -> None:
+    script = {("threshold", 0, 0): threshold_noise}
     script |= {("query", n, 0): shock for n, shock in enumerate(shocks)}
     monitor = sparse(99)(ScriptedNoise(script))
     for shock in shocks:
         query = data.draw(st.integers(-100, 100))
-        assert monitor.check(query, threshold=7) == (query + shock >= 7 + lift)
+        assert monitor.check(query, threshold=7) == (query + shock >= 7 + threshold_noise)
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 6), st.integers(0, 6)), max_size=20))
@@ -166,7 +168,9 @@ def test_the_mistakes_monitor_agrees_with_the_definition(
     steps: list[tuple[int, int, int]],
 ) -> None:
     script = {("query", n, 0): shock for n, (_, shock, _) in enumerate(steps)}
-    script |= {("threshold", n, 0): lift for n, (_, _, lift) in enumerate(steps)}
+    script |= {
+        ("threshold", n, 0): threshold_noise for n, (_, _, threshold_noise) in enumerate(steps)
+    }
     monitor = MistakesMonitor(ScriptedNoise(script), epsilon=1)
     count = epoch = 0
     for new, shock, _ in steps:
@@ -179,8 +183,8 @@ def test_the_mistakes_monitor_agrees_with_the_definition(
 def test_the_split_is_the_best_one_and_spends_everything() -> None:
     for releases in (1, 4, 1000):
         monitor = sparse(releases)(ScriptedNoise({}))
-        lift, query = monitor._scales()
-        assert 1 / lift + 2 * releases / query == 1
-        assert float(2 * releases * lift / query) == pytest.approx(
+        threshold_noise, query = monitor._scales()
+        assert 1 / threshold_noise + 2 * releases / query == 1
+        assert float(2 * releases * threshold_noise / query) == pytest.approx(
             (2 * releases) ** (2 / 3), rel=1e-3
         )
