@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 import pyarrow
 import pyarrow.parquet
-import ray
 from ray.cloudpickle import CloudPickler
 from rich.console import Console
 from rich.table import Table
 
+import ray
 from bench.clock import seconds
 from littlestone import DPSOA, Plan, Rules
 from littlestone.classes.base import HypothesisClass

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-import ray
 from ray.exceptions import ActorDiedError, WorkerCrashedError
 
+import ray
 from littlestone.ray import Ray
 
 How: TypeAlias = Literal["dies", "died", "misses"]

@@ -348,8 +348,8 @@ def test_a_packed_file_that_is_cut_off_goes_on_when_it_is_whole(day: Path) -> No
 def small_blocks(monkeypatch: pytest.MonkeyPatch, size: int = 64) -> None:
     monkeypatch.setattr(running, "FIRST_BLOCK", size)
     monkeypatch.setattr(running, "LARGEST_BLOCK", size)
-    monkeypatch.setattr(readers, "LOOKED_AT", size)
-    monkeypatch.setattr(lines, "_PIECE", 500)
+    monkeypatch.setattr(readers, "CHECKED_ROWS", size)
+    monkeypatch.setattr(lines, "_CHUNK_BYTES", 500)
     monkeypatch.setattr("littlestone.cli.run.LEAST_TAIL", size)
 
 
@@ -468,7 +468,7 @@ def test_progress_is_shown_where_rows_have_to_be_read_again(
     day: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small_blocks(monkeypatch)
-    monkeypatch.setattr(opening, "_PASSED_AT_ONCE", 100)
+    monkeypatch.setattr(opening, "_SKIPPED_AT_ONCE", 100)
     day.write_text(csv_of(1000))
     path, seen = packed(day), list[str]()
     run_stored(task(path), day.parent / "run.db", lambda outcome: None)
@@ -492,8 +492,8 @@ def test_every_place_is_where_its_row_begins(
 ) -> None:
     """Rows that span lines, blank and over-long lines, bytes that are no text: read from any row
     on, a file has the rows that it has after it."""
-    monkeypatch.setattr(lines, "_PIECE", 7)
-    monkeypatch.setattr(lines, "LONGEST_LINE", 100)
+    monkeypatch.setattr(lines, "_CHUNK_BYTES", 7)
+    monkeypatch.setattr(lines, "MAX_LINE_BYTES", 100)
     path, data = tmp_path / f"odd{suffix}", ODD.encode("utf-8", "replace") * 2
     if suffix == ".jsonl":
         objects = [{"merchant": "é" * n, "fraud": n % 2, "who": "u"} for n in range(40)]

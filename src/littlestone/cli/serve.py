@@ -96,19 +96,33 @@ def serve(
     """
     try:
         from littlestone.service.app import make_app
-        from littlestone.service.connections import admission
         from littlestone.service.dependencies import TokenRoles, read_tokens
         from littlestone.service.limits import Limits
-        from littlestone.service.server import is_loopback, listening_socket, server_for
-        from littlestone.service.server import run_server as run
+        from littlestone.service.server import (
+            admission,
+            is_loopback,
+            listening_socket,
+            run_server,
+            server_for,
+        )
     except ModuleNotFoundError as error:
         if error.name not in ("fastapi", "uvicorn", "starlette", "pydantic"):
             raise
         raise BadParameter(MISSING) from None
     limits = Limits(
-        most_body, most_rows, most_fields, rate, queue, watchers, most_public_body, watchers_each,
-        most_connections, head_timeout, idle_timeout, body_timeout,
-    )  # fmt: skip
+        body=most_body,
+        rows=most_rows,
+        fields=most_fields,
+        rate=rate,
+        queue=queue,
+        watchers=watchers,
+        public_body=most_public_body,
+        watchers_each=watchers_each,
+        connections=most_connections,
+        head_timeout=head_timeout,
+        idle_timeout=idle_timeout,
+        body_timeout=body_timeout,
+    )
     task = LearnRequest(
         str(db), spec or "", label or "", epsilon, delta, horizon, user, cap, tolerance, learner,
         plan, seed, given=given(context),
@@ -123,7 +137,7 @@ def serve(
         shown = f"[{host}]" if ":" in host else host
         typer.echo(f"page    http://{shown}:{listening.getsockname()[1]}/\ntokens  {secrets}")
         sys.stdout.flush()
-        run(server_for(app, admitted), listening)
+        run_server(server_for(app, admitted), listening)
     typer.echo("stopped: what was acknowledged is in the file, and the service can go on from it")
 
 

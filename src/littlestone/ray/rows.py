@@ -30,7 +30,7 @@ from littlestone.data.blocks import (
     Start,
     column_schema,
 )
-from littlestone.data.parquet import ParquetFile, ParquetRows, piece_of_table
+from littlestone.data.parquet import ParquetFile, ParquetRows, piece_from_table
 from littlestone.data.readers import BEGINNING, RowReader
 from littlestone.hypotheses.base import NEVER, Hypothesis
 from littlestone.hypotheses.values import Mask
@@ -121,7 +121,7 @@ def table_of(table: Any, where: TableSlice) -> Any:
 
 def block_from_table(wanted: ColumnSchema, table: Any, where: TableSlice) -> Block:
     """Rows of a table as a class reads them."""
-    return piece_of_table(wanted, table_of(table, where), where.row + 1).block()
+    return piece_from_table(wanted, table_of(table, where), where.row + 1).block()
 
 
 def rounds_of(wanted: ColumnSchema, block: Block, first: int) -> Rounds:
@@ -178,7 +178,7 @@ class StoredRows(NamedTuple):
 
     def rounds(self, wanted: ColumnSchema) -> Rounds:
         """The rows as rounds."""
-        some = rounds_of(wanted, piece_of_table(wanted, self.table, 1).block(), 0)
+        some = rounds_of(wanted, piece_from_table(wanted, self.table, 1).block(), 0)
         number = self.number[some.number]
         return some._replace(number=number, route=number if wanted.user is None else some.route)
 
@@ -200,7 +200,7 @@ def scatter(
         whole = whole.taken(np.flatnonzero(within))
     route = whole.number
     if wanted.user is not None:  # who says which tree it is
-        read = rounds_of(wanted, piece_of_table(wanted, whole.table, 1).block(), 0)
+        read = rounds_of(wanted, piece_from_table(wanted, whole.table, 1).block(), 0)
         whole, route = whole.taken(read.number), read.route
     trees = share.trees_of(route)
     marked = share.marked[trees]
@@ -349,7 +349,9 @@ def open_remote_rows(
     """The labelled rows of Parquet files, read on a cluster: what `open_rows` is here. If `summed`,
     their checksums are found on the way."""
     source = RemoteParquet(engine, path, column_schema(cls, label, user), summed)
-    return RowReader(path, source, strict, LARGEST_BLOCK, source.beginning())
+    return RowReader(
+        path, source, strict=strict, block_rows=LARGEST_BLOCK, beginning=source.beginning()
+    )
 
 
 class RemoteParquetBlock:
