@@ -540,7 +540,8 @@ PACKED = gzip.compress(b"a,y\n1,1\n", mtime=0)
         ("s.csv", b"b,y\n1,1\n", "line 1: no column 'a', which the class reads: the file has 'b'"),
         ("s.csv", b"a,yy\n1,1\n", "line 1: no column 'y', which holds the label: the file has 'a', "
          "'yy'. Did you mean 'yy'?"),
-        ("s.csv", b"a;y\n1;1\n", "the file has 'a;y'. Are its fields separated by ';'? They must be by commas"),
+        ("s.csv", b"a;y\n1;1\n", "the file has 'a;y'. Are its fields separated by ';'? They must "
+         "be by commas"),
         ("s.csv", b"a;\n1;\n", "the file has 'a;'. Are its fields separated by ';'?"),
         ("s.csv", b"a\ty\n1\t1\n", "Are its fields separated by tabs? Then pass --format tsv."),
         ("s.csv", b"a,y,a\n1,1,1\n", "line 1: column 'a' is there twice"),

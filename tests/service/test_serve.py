@@ -195,7 +195,7 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
 
 def test_help_imports_no_server() -> None:
     code = (
-        "import sys; from littlestone.edge import cli\n"
+        "import sys; from littlestone.cli import main\n"
         "assert not {'fastapi', 'uvicorn', 'pydantic'} & sys.modules.keys()"
     )
     assert command(Path(), code=code).returncode == 0

@@ -304,7 +304,7 @@ def test_an_unfinished_last_line_is_no_row_yet(day: Path, whole: str, cut: int) 
     day.write_bytes(whole.encode()[:-cut])
     first = learned(day)
     assert (first.learner.rounds, first.learner.null_rounds) == (5, 0)
-    assert "if the file is complete, say --complete" in first.notes[-1]
+    assert "if the file is complete, pass --complete" in first.notes[-1]
     day.write_bytes(whole.encode())
     later = learned(day)
     assert later.learner.rounds == whole.replace('"a\n', "").count("\n") - 1
