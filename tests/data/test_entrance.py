@@ -31,7 +31,7 @@ from littlestone.data.blocks import NULL, BadStream, Block, column_schema
 from littlestone.data.parquet import piece_from_table
 from littlestone.data.readers import RowReader, open_rows
 from littlestone.errors import BadColumn
-from littlestone.hypotheses.numbers import number_of
+from littlestone.hypotheses.compare import number_of
 from littlestone.hypotheses.rows import Batch, label, part_of, row_of
 from littlestone.hypotheses.values import encode, key_of
 from littlestone.learners.base import PrivateLearner

@@ -29,7 +29,7 @@ import numpy.typing as npt
 
 from littlestone.classes.base import HypothesisClass, check_row, checked_class, readable_rows
 from littlestone.errors import BadExample, LittlestoneError
-from littlestone.hypotheses.numbers import float_of
+from littlestone.hypotheses.compare import float_of
 from littlestone.hypotheses.rows import Kind, label, passes, row_of
 
 Matrix = tuple[int, ...]
