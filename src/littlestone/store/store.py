@@ -1,11 +1,11 @@
 """The store: one SQLite file is one learner. As sensitive as the data, so mode 0600.
 
-Promises: a batch is one transaction, and on disk before anything of it is published, so that a
-process may die at any instruction and nothing is released twice with different noise. Opening is a
-move: whoever held the file before fails at its next commit. A batch whose key is known is answered
-as it was, and learned once. A file that does not hold what was written to it is refused. What the
-file alone cannot tell is that it is an old copy, put back: a witness outside it can, and then the
-file says so itself from there on.
+Promises (docs/guarantee.md, Theorem 12): a batch is one transaction, and on disk before anything of
+it is published, so a process may die at any instruction and nothing is released twice with
+different noise. Opening is a move: the previous writer fails at its next commit. A batch whose key
+is known gets its first receipt again, and is learned once. A file that does not hold what was
+written to it is refused. A file cannot tell by itself that it is an old copy; once something
+outside it has proved that, the file is marked as an old copy.
 """
 
 import hmac
@@ -61,25 +61,33 @@ from littlestone.store.serialization import (
 )
 
 LONGEST_LOG = 16 << 20
-"""Bytes to which the log of the file grows before it is folded in, which takes time."""
+"""Bytes to which the log of the file grows before it is folded in."""
 MOST_KEYS = 100_000
-"""How many batches are remembered by their keys."""
+"""How many idempotency keys are remembered."""
 
 
 class StoreLost(MechanismMoved):
-    """Somebody else has opened the file for writing since."""
+    """Report that another process has opened the file for writing since."""
 
 
 class StoreMoved(StoreLost):
-    """The file is no longer where it was: moved, removed, or replaced by another."""
+    """Report that the file was moved, removed, or replaced by another."""
 
 
 class KeyConflict(BadStore):
-    """A key that names other rows already."""
+    """Report an idempotency key that was used for other rows."""
 
 
 class Receipt(NamedTuple):
-    """What became of a batch: its rounds are `first` and so on; `again` if it was known already."""
+    """Confirm a batch.
+
+    Parameters
+    ----------
+    first, rounds, nulls
+        The number of its first round, how many there are, and how many of them are null.
+    again
+        Whether the batch was known already.
+    """
 
     first: int
     rounds: int
@@ -88,7 +96,15 @@ class Receipt(NamedTuple):
 
 
 class KeyedBatch(NamedTuple):
-    """Rows to be learned, the key that names them, and a digest that tells them from others."""
+    """Hold rows to be learned.
+
+    Parameters
+    ----------
+    block
+        The rows.
+    key, digest
+        The idempotency key, and a hash of what was sent under it.
+    """
 
     block: Block | RemoteBlock
     key: str | None = None
@@ -96,12 +112,25 @@ class KeyedBatch(NamedTuple):
 
 
 class Source(NamedTuple):
-    """How far a file has been learned, and what its rows are recognised by.
+    """Hold how far a file has been learned, and the checksums that recognise its rows.
 
-    Rows that are learned again (`--again`) are a source of their own: `original` is the number of
-    the first, and `repeat` counts from 1. `begun` is the round of the first row. `sums` are the
-    checksums of all rows that were learned, `tail` those of the rows from `start` on, and `marks`
-    those of the first 32, 64, 128, ... rows. `identity` tells whether another file has the name.
+    Rows that are learned again (`--again`) are a source of their own.
+
+    Parameters
+    ----------
+    number, original, repeat
+        The number of the source, that of the first with the same rows, and how often those rows
+        have been learned, counted from 1.
+    begun
+        The round of the first row.
+    name, identity
+        The file, and what changes if another file gets its name.
+    rows, sums
+        How many rows were learned, and their checksums.
+    start, tail
+        Where the last rows begin, and their checksums.
+    marks
+        The checksums of the first 32, 64, 128, ... rows.
     """
 
     number: int
@@ -117,20 +146,30 @@ class Source(NamedTuple):
     marks: Mapping[int, Checksums] = MappingProxyType({})
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON data."""
+        """Return the source as JSON data."""
         marks = {str(rows): str(sums) for rows, sums in self.marks.items()}
         return self._asdict() | {"sums": str(self.sums), "tail": str(self.tail), "marks": marks}
 
 
 def source_from_json(data: Mapping[str, Any]) -> Source:
-    """Read back what `Source.to_json` wrote."""
+    """Return what `Source.to_json` wrote."""
     sums = {name: Checksums.from_text(data[name]) for name in ("sums", "tail")}
     marks = {int(rows): Checksums.from_text(one) for rows, one in data["marks"].items()}
     return Source(**{**data, **sums, "start": Start(*data["start"]), "marks": marks})
 
 
 class Published(NamedTuple):
-    """The public side after the last commit."""
+    """Hold what is public after the last commit.
+
+    Parameters
+    ----------
+    rounds, releases
+        How many rounds there were, and what was published.
+    guarantee, spent
+        The guarantee, and the total of the ledger, as text.
+    final
+        Why the rule will not change any more, if so.
+    """
 
     rounds: int
     releases: tuple[Release, ...]
@@ -140,7 +179,17 @@ class Published(NamedTuple):
 
 
 class Store(ForwardOnly):
-    """A learner that survives. Make one with `create` or `open_store`."""
+    """Keep a learner in a file. Make one with `create` or `open_store`.
+
+    Parameters
+    ----------
+    path, db
+        The file, and a connection to it.
+    about, learner
+        How the learner was begun, and the learner.
+    key
+        The learner's key.
+    """
 
     def __init__(
         self,
@@ -152,8 +201,7 @@ class Store(ForwardOnly):
     ) -> None:
         self.path, self.about, self.cls, self.learner = path, about, about.cls, learner
         self.key = key
-        """A secret that stays with the learner, wherever its file goes: marks that are made with it
-        can be told from forged ones."""
+        """A secret of the learner, which signs the positions of event streams."""
         self._db, self._seal = db, Seal(db, key)
         self._files = {path: identity(path)}
         self.generation = 0
@@ -162,7 +210,7 @@ class Store(ForwardOnly):
 
     @property
     def run(self) -> str:
-        """A public name of the learner, by which its releases can be told from others'."""
+        """Return a public name of the learner, which is on the lines of its releases file."""
         return hmac.new(self.key, b"run", "sha256").hexdigest()[:16]
 
     def _public(self) -> Published:
@@ -170,29 +218,41 @@ class Store(ForwardOnly):
 
     @property
     def repeats(self) -> int:
-        """How often the same row was learned, at most."""
+        """Return how often the same row was learned, at most."""
         return max([1, *(repeat for _, repeat in self._repeated)])
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is promised for all that is published: that of the learner, and less if rows were
-        learned again."""
+        """Return the guarantee of all releases: the learner's, weaker if rows were repeated."""
         return self.learner.guarantee.for_repeats(self.repeats)
 
     @property
     def spent(self) -> Cost:
-        """What the learner has spent, for a row that was learned as often as any."""
+        """Return what the learner has spent, for the row that was learned most often."""
         per_user = self.learner.guarantee.unit == "user"
         return self.learner.spent.for_group(1 if per_user else self.repeats)
 
     def guarantee_up_to(self, release: Release) -> str:
-        """Return what is promised for a release and all before it, which never changes: rows that
-        were learned again after it do not matter."""
+        """Return the guarantee of a release and all before it.
+
+        It never changes: rows that were learned again later do not matter for it.
+        """
         before = (repeat for begun, repeat in self._repeated if begun < release.round)
         return str(self.learner.guarantee.for_repeats(max([1, *before])))
 
     def known(self, key: str, digest: bytes) -> Receipt | None:
-        """The receipt of a batch with this key, if there was one; refused if it held other rows."""
+        """Return the receipt of the batch with a key, or None.
+
+        Parameters
+        ----------
+        key, digest
+            The key, and the hash of what was sent under it.
+
+        Raises
+        ------
+        KeyConflict
+            If the key was used for other rows.
+        """
         row = self._db.execute(
             "SELECT digest, first, rounds, nulls FROM batches WHERE key = ?", [key]
         ).fetchone()
@@ -212,8 +272,19 @@ class Store(ForwardOnly):
     ) -> Receipt:
         """Learn a block of rows in one transaction; what is published afterwards is on disk.
 
-        Rows that are null rounds already stay null rounds. `source` is how far a file is learned
-        then.
+        Parameters
+        ----------
+        block
+            The rows; null rounds stay null rounds.
+        key, digest
+            The idempotency key, and a hash of what was sent under it.
+        source
+            How far a file is learned then.
+
+        Raises
+        ------
+        KeyConflict
+            If the key was used for other rows.
         """
         (found,) = self.learn_all([KeyedBatch(block, key, digest)], source)
         if isinstance(found, KeyConflict):
@@ -225,8 +296,15 @@ class Store(ForwardOnly):
     ) -> list[Receipt | KeyConflict]:
         """Learn several batches in one transaction, as if one after the other.
 
-        A batch whose key was used for other rows gets its refusal, and the others their receipts.
-        If anything fails, nothing is kept, and this store goes no further (`_take`).
+        A batch whose key was used for other rows gets a `KeyConflict`, the others their receipts.
+        If anything fails, nothing is kept, and this store learns no more (`_take`).
+
+        Parameters
+        ----------
+        batches
+            The batches.
+        source
+            How far a file is learned then.
         """
         found: list[Receipt | KeyConflict] = []
         with self._transaction():
@@ -253,8 +331,10 @@ class Store(ForwardOnly):
             return error
 
     def _take(self, block: Block | RemoteBlock, rounds: int) -> Receipt:
-        """Learn a block after so many rounds, to be committed. A learner that has learned what was
-        not kept would count it twice: it is refused."""
+        """Learn a block after so many rounds, to be committed.
+
+        A learner that has learned what was rolled back would count it twice: it is refused.
+        """
         if self.learner.rounds != rounds:
             raise BadStore(f"{self.path}: a batch was cut short: open the file again")
         nulls = self.learner.null_rounds
@@ -278,32 +358,32 @@ class Store(ForwardOnly):
         """Write the log into the file once it is long, and empty it.
 
         SQLite would do so too, but then write over the log from its start; in a log that only grows
-        a frame that is whole and wrong is damage (`refuse_damaged_log`). While somebody looks into
-        the file it has to wait: what was committed is safe in the log.
+        a frame that is whole and wrong is damage (`refuse_damaged_log`). While another process
+        reads the file this has to wait: what was committed is safe in the log.
         """
         with suppress(sqlite3.Error, FileNotFoundError):
             if wal_file(self.path).stat().st_size < LONGEST_LOG:
                 return
-            self._db.execute("PRAGMA busy_timeout = 0")  # wait for nobody
+            self._db.execute("PRAGMA busy_timeout = 0")  # do not wait for readers
             try:
                 self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             finally:
                 self._db.execute(f"PRAGMA busy_timeout = {int(1000 * PATIENCE)}")
 
     def sources(self) -> list[Source]:
-        """How far each file has been learned."""
+        """Return how far each file has been learned."""
         return sources_of(self._db)
 
     def keep_source(self, source: Source) -> None:
-        """Keep what a source is recognised by. Nothing is learned."""
+        """Write the checksums of a source. Nothing is learned."""
         with self._transaction():
             self._write_source(source)
             self._seal.write()
             self._db.execute("COMMIT")
 
     def _write_source(self, source: Source) -> None:
-        told = source.number, json.dumps(source.to_json())
-        self._db.execute("INSERT OR REPLACE INTO sources VALUES (?, ?)", told)
+        values = source.number, json.dumps(source.to_json())
+        self._db.execute("INSERT OR REPLACE INTO sources VALUES (?, ?)", values)
         if source.repeat > 1 and (source.begun, source.repeat) not in self._repeated:
             self._repeated.append((source.begun, source.repeat))
 
@@ -316,8 +396,10 @@ class Store(ForwardOnly):
 
     @contextmanager
     def _transaction(self, moving: bool = False) -> Iterator[None]:
-        """What is not committed inside is undone. Refused when the file was opened elsewhere, but
-        for a move."""
+        """Begin a transaction, which is rolled back unless it is committed inside.
+
+        It is refused if another process has opened the file, except for a move.
+        """
         try:
             self._refuse_if_displaced()
             self._db.execute("BEGIN IMMEDIATE")
@@ -328,7 +410,7 @@ class Store(ForwardOnly):
         except sqlite3.Error as error:
             raise BadStore(
                 f"{self.path}: {error}. What was committed before is safe, and nothing of this "
-                "batch is published: mend that, and open the file again"
+                "batch is published: repair that, and open the file again"
             ) from error
         finally:
             if self._db.in_transaction:
@@ -336,7 +418,7 @@ class Store(ForwardOnly):
                     self._db.execute("ROLLBACK")
 
     def refuse_if_taken(self) -> None:
-        """Raise `StoreLost` if the file was opened for writing elsewhere since."""
+        """Raise `StoreLost` if another process has opened the file for writing since."""
         if generation_of(self._db) != self.generation:
             raise StoreLost(
                 f"{self.path} was opened for writing by another process: this one may not go "
@@ -348,15 +430,15 @@ class Store(ForwardOnly):
         for file, opened in self._files.items():
             if identity(file) != opened:
                 raise StoreMoved(
-                    f"{file} was moved, removed or replaced while the learner was at work: nothing "
+                    f"{file} was moved, removed or replaced while the learner was running: nothing "
                     f"of this batch is published. Put {self.path} back as it was, and start again"
                 )
 
     def condemn(self) -> None:
-        """Have the file say that it is an old copy: nobody may go on from it, this store neither.
+        """Mark the file as an old copy: no process may go on from it, nor may this store.
 
-        Only its holder can tell: to one from whom it was taken, what its successor has published
-        looks the same.
+        Only the current writer may do that: to a previous one, what its successor has published
+        looks like a proof too.
         """
         with self._transaction():
             self._db.execute("INSERT OR REPLACE INTO about VALUES ('old_copy', ?)", [OLD_COPY])
@@ -368,10 +450,16 @@ class Store(ForwardOnly):
         self._db.execute("UPDATE about SET value = value + 1 WHERE name = 'generation'")
 
     def _move_in(self, after: int | None, sealed: bytes, begun: bool) -> None:
-        """Take the file over from whoever held it, and go on from where it is.
+        """Take the file over from its previous writer, and load the learner.
 
-        `sealed` is the seal of what was checked: if it is another now, somebody has written since.
-        `begun` says that the learner is already where the file is.
+        Parameters
+        ----------
+        after
+            The generation from which to take over; None for any.
+        sealed
+            The seal of what was checked: if it differs now, another process has written since.
+        begun
+            Whether the learner is already in the state of the file.
         """
         self._seal.watch()
         if after is not None:
@@ -396,7 +484,7 @@ class Store(ForwardOnly):
         self._files[wal_file(self.path)] = identity(wal_file(self.path))
 
     def close(self) -> None:
-        """Let go of the file. What was committed is there."""
+        """Close the file. What was committed is in it."""
         self._db.close()
 
     def __enter__(self) -> "Store":
@@ -415,7 +503,7 @@ def create(
     noise: Noise | None = None,
     engine: Engine | None = None,
 ) -> Store:
-    """Make a store, with a learner that has not begun. Refused where there is a file already.
+    """Create a store, with a learner that has not begun, where there is no file yet.
 
     The file appears with the learner in it, or not at all.
 
@@ -424,7 +512,7 @@ def create(
     path : Path
         Where the file is to be.
     task : LearnRequest
-        What was asked for.
+        What was requested.
     chosen : LearnerChoice
         The plan for it.
     cls : HypothesisClass, optional
@@ -475,10 +563,24 @@ def open_store(
     after: int | None = None,
     engine: Engine | None = None,
 ) -> Store:
-    """Open a store for writing: a move. Whoever held it may not commit any more.
+    """Open a store for writing: a move, after which the previous writer cannot commit any more.
 
-    With `after`, only from the holder of that generation: whoever lost a connection may go on, but
-    not take the file back from another.
+    Parameters
+    ----------
+    path
+        The file.
+    noise
+        Only for tests.
+    after
+        The generation from which to take over: a process that lost its connection may go on, but
+        not take the file back from another. None takes it from any.
+    engine
+        Where the trees are to grow.
+
+    Raises
+    ------
+    BadStore
+        If the file is not a store, is damaged, or is an old copy.
     """
 
     def made(about: RunConfig) -> AnyLearner:
@@ -494,7 +596,7 @@ def _opened(
     made: Callable[[RunConfig], AnyLearner],
     begun_with: bytes | None = None,
 ) -> Store:
-    """Open a file for writing; if a learner has just been begun there, it is that of its key."""
+    """Open a file for writing; `begun_with` is the key of a learner that was just created there."""
     with reading(path):
         db = for_writing(path)
     try:
@@ -529,19 +631,33 @@ def _public_side(
     learner: AnyLearner, guarantee: Guarantee | None = None, spent: Cost | None = None
 ) -> Published:
     guarantee, spent = guarantee or learner.guarantee, spent or learner.spent
-    said = f"epsilon {float(spent.epsilon):.4g}, delta {float(spent.delta):.3g}"
-    return Published(learner.rounds, learner.releases, str(guarantee), said, learner.final)
+    total = f"epsilon {float(spent.epsilon):.4g}, delta {float(spent.delta):.3g}"
+    return Published(learner.rounds, learner.releases, str(guarantee), total, learner.final)
 
 
 def _write(
     db: sqlite3.Connection, saved: Checkpoint, learner: AnyLearner, public: Published
 ) -> None:
-    told = json.dumps(public._replace(releases=())._asdict())
-    write(db, saved, learner.ledger, told)
+    public_json = json.dumps(public._replace(releases=())._asdict())
+    write(db, saved, learner.ledger, public_json)
 
 
 class StoreView(NamedTuple):
-    """What can be read of a store while another process writes it. `saved` is private."""
+    """Hold what can be read of a store while another process writes it.
+
+    Parameters
+    ----------
+    about, published
+        How the learner was begun, and what is public.
+    saved
+        The learner's state. Private.
+    generation
+        How many times the file was opened for writing.
+    sources
+        How far each file has been learned.
+    old_copy
+        Whether the file is known to be an old copy.
+    """
 
     about: RunConfig
     published: Published
@@ -552,7 +668,7 @@ class StoreView(NamedTuple):
 
 
 def read_store(path: Path) -> StoreView:
-    """Look into a store without taking it over."""
+    """Read a store without taking it over."""
     path = database_file(path)
     for _ in range(2):
         alone = not wal_file(path).exists()
@@ -575,11 +691,11 @@ def _read(path: Path) -> StoreView:
 
 
 def sources_of(db: sqlite3.Connection) -> list[Source]:
-    """Every source, in the order in which they were begun."""
+    """Return every source, in the order in which they were begun."""
     rows = db.execute("SELECT told FROM sources ORDER BY number")
     return [source_from_json(json.loads(told)) for (told,) in rows]
 
 
 def _repeated(sources: Iterable[Source]) -> list[tuple[int, int]]:
-    """Where rows began to be learned again, and how often they have been learned then."""
+    """Return the rounds at which rows began to be repeated, and how often they were learned."""
     return [(one.begun, one.repeat) for one in sources if one.repeat > 1]
