@@ -2,7 +2,7 @@
 
 Prints rounds a second of `littlestone learn` on a folder of Parquet (Rules on five columns of
 strings), without an engine and with one and two workers, the start of Ray left out; the bytes that
-pass the driver; and the parts of the model in docs/scale.md: the gate alone, the errands to the
+pass the driver; and the parts of the model in docs/scale.md: the gate alone, the messages to the
 shards, and trees.
 """
 
@@ -57,7 +57,7 @@ def run() -> None:
         _write(noisy, ROUNDS // 2, NOISE)
         console.print(_speed(clean, noisy))
         with _cluster(2):
-            for line in (*_bytes(clean, noisy), *_errands(clean)):
+            for line in (*_bytes(clean, noisy), *_messages(clean)):
                 console.print(line)
     for line in (*_gate(), *_trees()):
         console.print(line)
@@ -216,8 +216,8 @@ def _bytes(clean: Path, noisy: Path) -> Iterator[str]:
         )
 
 
-def _errands(folder: Path) -> Iterator[str]:
-    """What it takes to show a block of rows to the shards, and to count their votes."""
+def _messages(folder: Path) -> Iterator[str]:
+    """What it takes to send a block of rows to the shards, and to count their votes."""
     plan, truth = Plan.practical(RULES, 1, 1e-9, ROUNDS), rows(7, 1, 0.06).truth
     assert truth is not None
     for workers in (1, 2):
@@ -226,17 +226,17 @@ def _errands(folder: Path) -> Iterator[str]:
         with far:
             block = next(block for block in far if len(block) == 1 << 17)
         forest = engine.create_forest(RULES, plan.shapes, 7, plan.root, plan.replant)
-        for marked in (1, plan.trees // 10, plan.trees):
-            took = seconds(partial(_errand, forest, truth, block, marked), 5)
+        for active in (1, plan.trees // 10, plan.trees):
+            took = seconds(partial(_message, forest, truth, block, active), 5)
             yield (
-                f"workers: {workers}; a block of {len(block):,} rounds, {marked} of {plan.trees} "
-                f"trees marked, shown and its votes counted: {1000 * took:.0f} ms"
+                f"workers: {workers}; a block of {len(block):,} rounds, {active} of {plan.trees} "
+                f"trees active, learned and its votes counted: {1000 * took:.0f} ms"
             )
 
 
-def _errand(forest: Any, rule: Hypothesis, block: Any, marked: int) -> None:
+def _message(forest: Any, rule: Hypothesis, block: Any, active: int) -> None:
     forest.restart(rule)
-    forest.marked[:marked] = True
+    forest.active[:active] = True
     forest.learn_remote(block.numbered(0, None))
     _ = forest.votes
 

@@ -569,7 +569,7 @@ MUTANTS = [
     Mutant(
         "an older copy is not found out by its releases",
         "store/releases_file.py",
-        "            if self._knows_more(found, said):",
+        "            if self._has_other_releases(found, ours):",
         "            if False:",
         "store/test_store.py",
     ),

@@ -14,10 +14,9 @@ from typing import Any
 import httpx
 
 from littlestone.service.app import make_app
-from littlestone.service.connections import admission
 from littlestone.service.dependencies import Role, Service, TokenRoles
 from littlestone.service.limits import ConcurrencyLimit, Limits
-from littlestone.service.server import listening_socket, server_for
+from littlestone.service.server import admission, listening_socket, server_for
 from littlestone.store.request import LearnRequest, choose_learner
 from littlestone.store.store import Store, create, open_store
 
@@ -154,7 +153,7 @@ def running(
             while not server.started and thread.is_alive():
                 time.sleep(0.01)
             with httpx.Client(base_url=url, timeout=60) as client:
-                yield Running(url, client, app.state.service, path, admitted.places)
+                yield Running(url, client, app.state.service, path, admitted.connections)
         finally:
             server.should_exit = True
             thread.join()

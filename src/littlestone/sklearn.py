@@ -42,7 +42,7 @@ import numpy as np
 import numpy.typing as npt
 
 from littlestone.classes.base import HypothesisClass, checked_class, kinds_of
-from littlestone.hypotheses.numbers import float_of
+from littlestone.hypotheses.compare import float_of
 from littlestone.hypotheses.rows import Batch, as_batch, column_names, passes
 from littlestone.hypotheses.values import key_of
 from littlestone.learners.base import PrivateLearner

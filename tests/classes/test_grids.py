@@ -137,7 +137,7 @@ def test_copies_with_different_intervals_guess_alike() -> None:
         (lambda: untyped.FiniteClass([[0, 1]], vote="best"), "vote is 'soa'"),
         (lambda: untyped.FiniteClass(5), "list of rows"),
         (lambda: untyped.FiniteClass([[0, 1]], points=5), "list of values"),
-        (lambda: untyped.FiniteClass([[0, 1]], points=[[1], [2]]), "no canonical spelling"),
+        (lambda: untyped.FiniteClass([[0, 1]], points=[[1], [2]]), "no canonical form"),
         (lambda: untyped.Rules(None), "list of names"),
         (lambda: untyped.Rules(5), "list of names"),
         (lambda: untyped.Rules(iter(())), "at least one column"),

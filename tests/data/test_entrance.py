@@ -28,10 +28,10 @@ from hypothesis import strategies as st
 import littlestone as ls
 import littlestone.river as lr
 from littlestone.data.blocks import NULL, BadStream, Block, column_schema
-from littlestone.data.parquet import piece_of_table
+from littlestone.data.parquet import piece_from_table
 from littlestone.data.readers import RowReader, open_rows
 from littlestone.errors import BadColumn
-from littlestone.hypotheses.numbers import number_of
+from littlestone.hypotheses.compare import number_of
 from littlestone.hypotheses.rows import Batch, label, part_of, row_of
 from littlestone.hypotheses.values import encode, key_of
 from littlestone.learners.base import PrivateLearner
@@ -282,7 +282,9 @@ def parquet(types: Sequence[Any]) -> Callable[..., list[Fingerprint]]:
             open_rows(folder / "rows.parquet", cls, label="y") as found,
         ):
             here = block_rounds(cls, list(found))
-        there = block_rounds(cls, [piece_of_table(column_schema(cls, "y", None), made, 1).block()])
+        there = block_rounds(
+            cls, [piece_from_table(column_schema(cls, "y", None), made, 1).block()]
+        )
         assert here == there
         return here
 

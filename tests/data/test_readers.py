@@ -43,7 +43,7 @@ on_files = settings(
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small files are to have many pieces too."""
-    monkeypatch.setattr(lines, "_PIECE", 61)
+    monkeypatch.setattr(lines, "_CHUNK_BYTES", 61)
 
 
 def read(path: str | Path, cls: ls.HypothesisClass = CLS, **options: Any) -> list[Block]:
@@ -399,11 +399,11 @@ def test_a_quote_goes_on_for_so_many_lines_and_no_more(tmp_path: Path) -> None:
 
 
 def test_a_line_without_end_is_one_null_round(tmp_path: Path) -> None:
-    body = HEADER + "z,0\n" + "x" * (lines.LONGEST_LINE + 1) + ",1\nz,0\n"
+    body = HEADER + "z,0\n" + "x" * (lines.MAX_LINE_BYTES + 1) + ",1\nz,0\n"
     assert simple(tmp_path / "stream.csv", body) == [("z", 0), ("", -1), ("z", 0)]
-    body = HEADER + "z,0\nz,0\n" + "x" * (3 * lines.LONGEST_LINE)
+    body = HEADER + "z,0\nz,0\n" + "x" * (3 * lines.MAX_LINE_BYTES)
     assert simple(tmp_path / "stream.csv", body) == [("z", 0), ("z", 0), ("", -1)]
-    longest = '{"a": "z", "y": 0}'.ljust(lines.LONGEST_LINE)
+    longest = '{"a": "z", "y": 0}'.ljust(lines.MAX_LINE_BYTES)
     path = save(tmp_path / "stream.jsonl", [longest, longest + " ", longest])
     assert simple(path) == [("z", 0), ("", -1), ("z", 0)]
 
@@ -540,9 +540,10 @@ PACKED = gzip.compress(b"a,y\n1,1\n", mtime=0)
         ("s.csv", b"b,y\n1,1\n", "line 1: no column 'a', which the class reads: the file has 'b'"),
         ("s.csv", b"a,yy\n1,1\n", "line 1: no column 'y', which holds the label: the file has 'a', "
          "'yy'. Did you mean 'yy'?"),
-        ("s.csv", b"a;y\n1;1\n", "the file has 'a;y'. Is it cut at ';'? Fields are cut at commas"),
-        ("s.csv", b"a;\n1;\n", "the file has 'a;'. Is it cut at ';'?"),
-        ("s.csv", b"a\ty\n1\t1\n", "Is it cut at tabs? Say --format tsv."),
+        ("s.csv", b"a;y\n1;1\n", "the file has 'a;y'. Are its fields separated by ';'? They must "
+         "be by commas"),
+        ("s.csv", b"a;\n1;\n", "the file has 'a;'. Are its fields separated by ';'?"),
+        ("s.csv", b"a\ty\n1\t1\n", "Are its fields separated by tabs? Then pass --format tsv."),
         ("s.csv", b"a,y,a\n1,1,1\n", "line 1: column 'a' is there twice"),
         ("s.csv", b"\n1,1\n", "line 1: no column 'a', which the class reads: the file has none"),
         ("s.csv", b'"a,y\n1,1\n', "line 1: the header is not a row of CSV"),
@@ -686,8 +687,8 @@ def test_a_strict_run_stops_at_the_first_bad_row(tmp_path: Path) -> None:
         with pytest.raises(BadStream) as stop:
             next(blocks)
     assert str(stop.value) == (
-        f"{path}: line 2002: 3 cells where line 1 has 2 (a strict run's stop tells about that row: "
-        "it is outside the privacy guarantee)"
+        f"{path}: line 2002: 3 cells where line 1 has 2 (the stop of a strict run tells about that "
+        "row: it is outside the privacy guarantee)"
     )
     pq.write_table(pa.table({"a": ["x"] * 9, "y": [*[1] * 8, 2]}), tmp_path / "s.parquet")
     said = refusal(tmp_path / "s.parquet", strict=True, block_rows=4)
@@ -706,7 +707,7 @@ def test_rows_are_read_once(tmp_path: Path) -> None:
 def test_classes_that_cannot_read_a_file(tmp_path: Path) -> None:
     path = save(tmp_path / "s.csv", ["a,y", "x,1"])
     assert "reads bare values, and a file has columns" in refusal(path, ls.Points())
-    assert "does not say which columns it reads" in refusal(path, contributed())
+    assert "does not declare which columns it reads" in refusal(path, contributed())
     assert "'a' is the label" in refusal(path, label="a")
     assert "as the label and as the user" in refusal(path, user="y")
 

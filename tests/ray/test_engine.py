@@ -178,28 +178,28 @@ def test_another_order_of_rows_is_noticed(folder: Path, monkeypatch: pytest.Monk
         there("events", folder, Ray(workers=2))
 
 
-def test_rows_put_by_that_are_lost_are_put_by_again(
+def test_stored_rows_that_are_lost_are_stored_again(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The process that put rows by for the shards is killed before they have fetched them: the
-    shards stay well, and have missed an errand."""
-    expected, spread, send = here("events", folder), far.RemoteRounds.scatter, ShardedForest._send
+    """The process that stored rows for the shards is killed before they have fetched them: the
+    shards live on, and have missed a message."""
+    expected, scatter, send = here("events", folder), far.RemoteRounds.scatter, ShardedForest._send
     addresses, kills = list[Any](), 0
 
     def noting(rounds: far.RemoteRounds, share: Any) -> Any:
-        addresses.append(spread(rounds, share))
+        addresses.append(scatter(rounds, share))
         return addresses[-1]
 
-    def and_kill(forest: ShardedForest, errand: Any) -> None:
+    def and_kill(forest: ShardedForest, message: Any) -> None:
         nonlocal kills
         if kills:
-            return send(forest, errand)
+            return send(forest, message)
         shards = running("ray::Shard")
         for shard in shards:
             shard.suspend()
-        send(forest, errand)
+        send(forest, message)
         ray.wait(addresses[-1:], timeout=30, fetch_local=False)
-        for name in ("ray::IDLE", "ray::spread", "ray::look"):
+        for name in ("ray::IDLE", "ray::scatter", "ray::evaluate_rule"):
             for process in running(name):
                 process.kill()
                 kills += 1
@@ -208,22 +208,22 @@ def test_rows_put_by_that_are_lost_are_put_by_again(
             shard.resume()
         return None
 
-    monkeypatch.setattr(far.RemoteRounds, "spread", noting)
+    monkeypatch.setattr(far.RemoteRounds, "scatter", noting)
     monkeypatch.setattr(ShardedForest, "_send", and_kill)
     assert there("events", folder, Ray(workers=2)) == expected
     assert kills
 
 
 class Killer:
-    """Sends SIGKILL to a shard in the middle of a batch: after an errand was sent, before its
+    """Sends SIGKILL to a shard in the middle of a batch: after a message was sent, before its
     answer is asked for."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, at: set[int]) -> None:
         self.at, self.sent, self.kills = at, 0, 0
         send = ShardedForest._send
 
-        def and_kill(forest: ShardedForest, errand: Any) -> None:
-            send(forest, errand)
+        def and_kill(forest: ShardedForest, message: Any) -> None:
+            send(forest, message)
             self.sent += 1
             if self.sent in self.at:
                 self.kill(self.sent)
@@ -263,7 +263,7 @@ def test_readers_killed_in_mid_block_change_nothing(folder: Path) -> None:
     def kill() -> None:
         nonlocal kills
         while kills < 3 and not over.wait(0.3):
-            for process in running("ray::look")[:1]:
+            for process in running("ray::evaluate_rule")[:1]:
                 process.kill()
                 kills += 1
 
@@ -304,13 +304,13 @@ def test_a_command_that_loses_its_node_says_so_and_can_be_run_again(tmp_path: Pa
     assert json.loads(again.stdout)["public"]["rounds"] == 60_000
 
 
-def test_a_door_is_gone_when_nobody_has_answered_for_long() -> None:
+def test_a_peer_is_gone_when_it_was_unreachable_for_long() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        doors = [cluster_module._Door("gone", server.getsockname(), p) for p in (0, 3600)]
-        assert [door.is_gone() for door in doors * 2] == [False] * 4
+        peers = [cluster_module._Peer("gone", server.getsockname(), p) for p in (0, 3600)]
+        assert [peer.is_gone() for peer in peers * 2] == [False] * 4
         server.accept()[0].close()  # the end of a connection, not of the server
-        assert [door.is_gone() for door in doors] == [False] * 2
-    assert [door.is_gone() for door in doors] == [True, False]
+        assert [peer.is_gone() for peer in peers] == [False] * 2
+    assert [peer.is_gone() for peer in peers] == [True, False]
 
 
 def test_what_ray_raises_is_a_sentence() -> None:
@@ -318,9 +318,9 @@ def test_what_ray_raises_is_a_sentence() -> None:
     errors: Any = ray.exceptions
     for error in (errors.ObjectStoreFullError("full"), errors.LocalRayletDiedError()):
         with pytest.raises(ClusterLost, match=r"the cluster failed: Ray gave up .*What a --db has"):
-            cluster_module._raise_plainly(error)
+            cluster_module._raise_cause(error)
     with pytest.raises(BadStream, match="damaged"):
-        cluster_module._raise_plainly(BadStream("damaged"))
+        cluster_module._raise_cause(BadStream("damaged"))
 
 
 def task(folder: Path, **more: Any) -> LearnRequest:
@@ -552,7 +552,7 @@ def test_nothing_of_the_data_is_in_the_logs(
     rows["failed"] = [f"{CANARY}-label" if y == "perhaps" else y for y in rows["failed"]]
     pq.write_table(pa.table(rows), tmp_path / "1.parquet")
     there("events", tmp_path, Ray(workers=2), watched=True)
-    monkeypatch.setattr(far.RemoteParquet, "_coming", _misplaced)
+    monkeypatch.setattr(far.RemoteParquet, "_remote_blocks", _misplaced)
     with pytest.raises(RuntimeError, match="another order"):
         there("events", tmp_path, Ray(workers=2))
     logs = Path(cluster._private.worker._global_node.get_session_dir_path(), "logs")

@@ -81,19 +81,19 @@ def test_any_call_to_a_shard_may_go_wrong(kind: str, how: How) -> None:
 def test_a_shard_that_did_not_notice_would_be_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """The planted fault: a shard that was started again and answers as if nothing had been."""
 
-    def unsuspecting(self: Any, sowing: int) -> Forest:
+    def unsuspecting(self: Any, version: int) -> Forest:
         forest: Forest = self._forest
         return forest
 
     here = after(make("points", "practical"), "points", 9)
-    monkeypatch.setattr(Shard, "_sown", unsuspecting)
+    monkeypatch.setattr(Shard, "_checked_forest", unsuspecting)
     assert any(lost("practical", fatal, "died") != here for fatal in range(60))
 
 
-def test_an_errand_that_nobody_missed_would_be_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The planted fault: votes are counted, and whether every errand was done is not asked."""
+def test_a_message_that_nobody_missed_would_be_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The planted fault: votes are counted, and whether every message arrived is not checked."""
     here = after(make("points", "practical"), "points", 9)
-    monkeypatch.setattr(sharded.ShardedForest, "_hear", lambda self: None)
+    monkeypatch.setattr(sharded.ShardedForest, "_receive", lambda self: None)
     assert any(lost("practical", fatal, "misses") != here for fatal in range(60))
 
 
@@ -102,17 +102,18 @@ def test_rows_that_were_not_sent_again_would_be_found_out(monkeypatch: pytest.Mo
 
     def forgetful(self: sharded.ShardedForest) -> None:
         self._since = []
-        sown(self)
+        reset(self)
 
-    here, sown = after(make("points", "practical"), "points", 9), sharded.ShardedForest._sow
-    monkeypatch.setattr(sharded.ShardedForest, "_sow", forgetful)
+    reset = sharded.ShardedForest._reset_shards
+    here = after(make("points", "practical"), "points", 9)
+    monkeypatch.setattr(sharded.ShardedForest, "_reset_shards", forgetful)
     assert any(lost("practical", fatal, "dies") != here for fatal in range(60))
 
 
 @pytest.mark.parametrize("kind", PLANS)
 def test_what_was_kept_is_enough(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Trees are kept every few rounds, and whatever came before them is never sent again."""
-    monkeypatch.setattr(sharded, "MOST_SINCE", 10)
+    monkeypatch.setattr(sharded, "MAX_REPLAYED_ROUNDS", 10)
     here = after(make("points", kind), "points", 9)
     for fatal in range(0, 120, 7):
         there = make("points", kind, engine=Pretended("", 3, losing(fatal, "dies")))
@@ -163,14 +164,14 @@ def test_what_goes_wrong_in_a_shard_is_said(monkeypatch: pytest.MonkeyPatch) -> 
         learner.learn_one(1, 1)
 
 
-def test_many_small_errands_are_kept_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sharded, "MOST_MESSAGES", 3)
+def test_many_small_messages_are_kept_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sharded, "MAX_REPLAYED_MESSAGES", 3)
     longest, send = 0, sharded.ShardedForest._send
 
-    def noting(self: sharded.ShardedForest, errand: Any) -> None:
+    def noting(self: sharded.ShardedForest, message: Any) -> None:
         nonlocal longest
         longest = max(longest, len(self._since))
-        send(self, errand)
+        send(self, message)
 
     monkeypatch.setattr(sharded.ShardedForest, "_send", noting)
     there = make("points", "practical", engine=Pretended(workers=2))
@@ -195,10 +196,10 @@ def test_rows_of_trees_without_an_error_stay_where_they_are() -> None:
     sent = 0
 
     class Counting(Shard):
-        def learn(self, sowing: int, rows: Any, told: bool) -> Any:
+        def learn(self, version: int, rows: Any, with_changes: bool) -> Any:
             nonlocal sent
             sent += rows.size
-            return super().learn(sowing, rows, told)
+            return super().learn(version, rows, with_changes)
 
     cls = ls.Points()
     plan = ls.Plan.practical(cls, 1, 1e-9, 10_000)

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from littlestone.service.limits import Limits
-from littlestone.service.public import the_page
+from littlestone.service.routes import load_page
 from running_service import CULPRIT, TOKENS, Running, events, running
 
 CHROMIUM = next(
@@ -186,7 +186,7 @@ def test_text_of_the_data_is_text(served: Running, page: Page) -> None:
 
 
 def test_a_browser_may_run_this_script_and_no_other() -> None:
-    text, policy = the_page()
+    text, policy = load_page()
     assert "'unsafe" not in policy
     assert policy.startswith("default-src 'none'")
     assert not re.search(r"(src|href)=[\"']?(https?:)?//", text)

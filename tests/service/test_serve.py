@@ -230,7 +230,7 @@ def test_tokens_are_for_their_owner(tmp_path: Path) -> None:
     assert "can be read by others" in done.stderr
     path.write_text("{}")
     path.chmod(0o600)
-    assert "no file of tokens" in command(tmp_path, "serve", "run.db", "--port", "0").stderr
+    assert "not a file of tokens" in command(tmp_path, "serve", "run.db", "--port", "0").stderr
 
 
 def test_it_listens_to_this_machine_unless_told_otherwise(tmp_path: Path) -> None:

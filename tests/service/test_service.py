@@ -25,11 +25,11 @@ from littlestone.classes.sets import Points
 from littlestone.classes.thresholds import Thresholds
 from littlestone.data.blocks import Block, column_schema
 from littlestone.data.readers import open_rows
-from littlestone.service import public, server
+from littlestone.service import routes, server
 from littlestone.service.dependencies import Role
 from littlestone.service.limits import Limits, Refused
 from littlestone.service.logs import LogFilter
-from littlestone.service.parsing import Form, parse_block, parse_examples
+from littlestone.service.parsing import BodyFormat, parse_block, parse_examples
 from littlestone.store.request import LearnRequest
 from littlestone.store.serialization import BadStore, OldCopy
 from littlestone.store.store import KeyConflict, KeyedBatch, Receipt, Store, open_store, read_store
@@ -203,7 +203,7 @@ def test_a_batch_that_spoils_a_commit_is_tried_apart_and_never_twice(
     store = begun(tmp_path / "run.db")
     with running(tmp_path / "run.db", store=store) as served:
         writer = served.service.writer
-        wants = served.service.wanted
+        wants = served.service.schema
         blocks = [
             parse_block(json.dumps(events(size)).encode(), "json", wants, Limits())
             for size in (1, 2, 3, 4)
@@ -256,7 +256,7 @@ def test_a_row_means_what_it_means_in_a_file(
     (tmp_path / "rows.jsonl").write_bytes(b"\n".join([*[sound] * 20, lines]))
     with open_rows(tmp_path / "rows.jsonl", cls, label="y", user=user) as read:
         (block,) = read
-    forms: list[tuple[bytes, Form]] = [(json.dumps(rows).encode(), "json"), (lines, "ndjson")]
+    forms: list[tuple[bytes, BodyFormat]] = [(json.dumps(rows).encode(), "json"), (lines, "ndjson")]
     for body, form in forms:
         ours = parse_block(body, form, column_schema(cls, "y", user), Limits())
         assert ours.labels.tolist() == block.labels[20:].tolist()
@@ -425,7 +425,7 @@ def test_predictions_hold_up_nobody_else(tmp_path: Path, monkeypatch: pytest.Mon
         assert len(body) < 1 << 12 or go_on.wait(60)
         return read(body, *given)
 
-    monkeypatch.setattr(public, "parse_examples", slowly)
+    monkeypatch.setattr(routes, "parse_examples", slowly)
     with running(tmp_path / "run.db") as served:
         rows, answers = [{"merchant": f"M{n}"} for n in range(1000)], list[int]()
 
@@ -884,7 +884,7 @@ def test_a_service_that_lost_the_file_does_not_judge_it(tmp_path: Path) -> None:
         ahead = last_mark(second)
         with first.watching(ahead):
             pass
-        first.service.writer.look(lambda learner: None).exception()  # after what is queued
+        first.service.writer.inspect(lambda learner: None).exception()  # after what is queued
         assert "another process" in first.get("/healthz").json()["error"]
         assert second.feed(events(10)).status_code == 200
     assert not read_store(tmp_path / "run.db").old_copy

@@ -311,7 +311,7 @@ def test_an_unfinished_last_line_is_no_row_yet(day: Path, whole: str, cut: int) 
     day.write_bytes(whole.encode()[:-cut])
     first = learned(day)
     assert (first.learner.rounds, first.learner.null_rounds) == (5, 0)
-    assert "if the file is complete, say --complete" in first.notes[-1]
+    assert "if the file is complete, pass --complete" in first.notes[-1]
     day.write_bytes(whole.encode())
     later = learned(day)
     assert later.learner.rounds == whole.replace('"a\n', "").count("\n") - 1
@@ -356,8 +356,8 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch, size: int = 64) -> None:
     monkeypatch.setattr(sources, "FIRST_BLOCK", size)
     monkeypatch.setattr(sources, "LARGEST_BLOCK", size)
     monkeypatch.setattr("littlestone.cli.learn_run.LARGEST_BLOCK", size)
-    monkeypatch.setattr(readers, "LOOKED_AT", size)
-    monkeypatch.setattr(lines, "_PIECE", 500)
+    monkeypatch.setattr(readers, "CHECKED_ROWS", size)
+    monkeypatch.setattr(lines, "_CHUNK_BYTES", 500)
     monkeypatch.setattr("littlestone.store.sources.LEAST_TAIL", size)
 
 
@@ -476,7 +476,7 @@ def test_progress_is_shown_where_rows_have_to_be_read_again(
     day: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small_blocks(monkeypatch)
-    monkeypatch.setattr(opening, "_PASSED_AT_ONCE", 100)
+    monkeypatch.setattr(opening, "_SKIPPED_AT_ONCE", 100)
     day.write_text(csv_of(1000))
     path, seen = packed(day), list[str]()
     run(task(path), lambda outcome: None, day.parent / "run.db")
@@ -500,8 +500,8 @@ def test_every_place_is_where_its_row_begins(
 ) -> None:
     """Rows that span lines, blank and over-long lines, bytes that are no text: read from any row
     on, a file has the rows that it has after it."""
-    monkeypatch.setattr(lines, "_PIECE", 7)
-    monkeypatch.setattr(lines, "LONGEST_LINE", 100)
+    monkeypatch.setattr(lines, "_CHUNK_BYTES", 7)
+    monkeypatch.setattr(lines, "MAX_LINE_BYTES", 100)
     path, data = tmp_path / f"odd{suffix}", ODD.encode("utf-8", "replace") * 2
     if suffix == ".jsonl":
         objects = [{"merchant": "é" * n, "fraud": n % 2, "who": "u"} for n in range(40)]

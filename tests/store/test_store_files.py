@@ -314,7 +314,7 @@ asked = task("dpsoa")
 chosen = choose_learner(asked, HORIZON)
 path, kill_at, step = Path(sys.argv[1]), int(sys.argv[2]), 3
 
-def live(kill_at):
+def run(kill_at):
     calls = 0
     def profile(frame, event, function):
         nonlocal calls
@@ -336,7 +336,7 @@ while True:
         file.unlink()
     child = os.fork()
     if not child:
-        live(kill_at)
+        run(kill_at)
         os._exit(0)
     _, status = os.waitpid(child, 0)
     left.add(tuple(sorted(file.suffix for file in path.parent.iterdir())))
@@ -438,8 +438,8 @@ def test_a_file_that_somebody_else_has_begun_is_left_to_them(
 STOPPED = """
 import os, signal, sys
 from littlestone.cli import main as cli
-from littlestone.store import releases_file as witness
-publish, stopped = witness.ReleasesFile.publish, []
+from littlestone.store import releases_file
+publish, stopped = releases_file.ReleasesFile.publish, []
 
 def stop_before(self, releases):
     if len(releases) > 1 and not stopped:
@@ -447,7 +447,7 @@ def stop_before(self, releases):
         os.kill(os.getpid(), signal.SIGSTOP)
     publish(self, releases)
 
-witness.ReleasesFile.publish = stop_before
+releases_file.ReleasesFile.publish = stop_before
 cli.main()
 """
 

@@ -21,9 +21,8 @@ from littlestone.classes.dimension import Shattering, Table, bitmasks, refuse_ab
 from littlestone.classes.grids import Edges, Grid, OnPoints
 from littlestone.errors import BadClass, BadExample, TooLarge
 from littlestone.hypotheses.base import ALWAYS, Hypothesis
-from littlestone.hypotheses.isin import isin, readable
+from littlestone.hypotheses.compare import isin, readable, readable_numbers
 from littlestone.hypotheses.kinds import one_of, steps
-from littlestone.hypotheses.numbers import readable_numbers
 from littlestone.hypotheses.rows import (
     Batch,
     Column,

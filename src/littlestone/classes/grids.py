@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from littlestone.errors import BadClass, BadExample
-from littlestone.hypotheses.numbers import Number, number_of, readable_numbers, simplest
+from littlestone.hypotheses.compare import Number, number_of, readable_numbers, simplest
 from littlestone.hypotheses.rows import Batch, Column, Kind, checked_column, column_of, value_of
 from littlestone.hypotheses.values import Mask, Plain
 

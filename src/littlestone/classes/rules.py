@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, get_args
 from littlestone.classes.base import INCONSISTENT, HypothesisClass, VersionSpace, fresh_value
 from littlestone.errors import BadClass
 from littlestone.hypotheses.base import NEVER, Hypothesis
-from littlestone.hypotheses.isin import every, readable
+from littlestone.hypotheses.compare import every, readable
 from littlestone.hypotheses.kinds import AtLeast, OneOf, Pair, at_least, one_of
 from littlestone.hypotheses.rows import (
     Batch,

@@ -18,7 +18,7 @@ from littlestone.classes.base import (
 )
 from littlestone.errors import BadClass
 from littlestone.hypotheses.base import NEVER, Hypothesis
-from littlestone.hypotheses.isin import readable
+from littlestone.hypotheses.compare import readable
 from littlestone.hypotheses.kinds import OneOf, one_of
 from littlestone.hypotheses.rows import (
     Batch,

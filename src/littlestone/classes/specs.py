@@ -32,7 +32,7 @@ from littlestone.classes.rules import Rules
 from littlestone.classes.sets import Points, Sets
 from littlestone.classes.thresholds import Thresholds
 from littlestone.errors import BadClass, BadExample, LittlestoneError
-from littlestone.hypotheses.numbers import Number
+from littlestone.hypotheses.compare import Number
 
 
 def read_table(path: str | Path) -> FiniteClass:

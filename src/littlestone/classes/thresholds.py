@@ -21,8 +21,8 @@ from littlestone.classes.base import INCONSISTENT, HypothesisClass, VersionSpace
 from littlestone.classes.grids import Edges, OnGrid, OnPoints, decimal, nearest, shallowest
 from littlestone.errors import BadClass, BadExample
 from littlestone.hypotheses.base import ALWAYS, NEVER, Hypothesis
+from littlestone.hypotheses.compare import Number, simplest
 from littlestone.hypotheses.kinds import Steps, between
-from littlestone.hypotheses.numbers import Number, simplest
 from littlestone.hypotheses.rows import Column, checked_column, example, label, value_of
 
 

@@ -243,7 +243,7 @@ def _results(
     """Yield results as they come, from processes of this machine or from a cluster."""
     if engine is None:
         return _run(classes, stream, cells, workers or os.cpu_count() or 1)
-    from littlestone.ray.sweep import play_on
+    from littlestone.ray.cluster import play_on
 
     return play_on(ray_of(engine, workers), classes, stream, cells)
 

@@ -97,11 +97,15 @@ def serve(
     """
     try:
         from littlestone.service.app import make_app
-        from littlestone.service.connections import admission
         from littlestone.service.dependencies import TokenRoles, read_tokens
         from littlestone.service.limits import Limits
-        from littlestone.service.server import is_loopback, listening_socket, server_for
-        from littlestone.service.server import run_server as run
+        from littlestone.service.server import (
+            admission,
+            is_loopback,
+            listening_socket,
+            run_server,
+            server_for,
+        )
     except ModuleNotFoundError as error:
         if error.name not in ("fastapi", "uvicorn", "starlette", "pydantic"):
             raise
@@ -146,7 +150,7 @@ def serve(
         shown = f"[{host}]" if ":" in host else host
         typer.echo(f"page    http://{shown}:{listening.getsockname()[1]}/\ntokens  {secrets}")
         sys.stdout.flush()
-        run(server_for(app, admitted), listening)
+        run_server(server_for(app, admitted), listening)
     typer.echo("stopped: what was acknowledged is in the file, and the service can go on from it")
 
 

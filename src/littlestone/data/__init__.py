@@ -1,1 +1,1 @@
-"""Rows in: columns, blocks and the readers of CSV, JSON lines and Parquet."""
+"""Labelled rows from files: blocks, and the readers of CSV, JSON lines and Parquet."""

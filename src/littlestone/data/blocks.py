@@ -1,24 +1,16 @@
-"""Checksums of rows, column by column: the same however the rows are cut into blocks.
-
-A CRC is linear: a text that is followed by zeros has the checksum of the text, times a matrix over
-the field of two elements. With it checksums can be found where the rows are, and joined here.
-
-Blocks of a stream: what a reader hands out, whatever the format of the file.
+"""Blocks of rows: the columns to read, cells as arrays, null rounds, and checksums.
 
 A row that cannot be read is a *null round*: its label is `NULL`, it keeps its place, and the rows
 after it keep theirs. So two files that differ in one row make two streams that differ in one round,
-which is what the guarantee is about. Why a round is null is private, and so is how many are.
+which is what the guarantee is about (docs/guarantee.md, Lemma 0). Why a round is null is private,
+and so is how many are.
 
-Pieces of a stream: rows as a format finds them, joined into blocks of the size that is asked.
+A format finds rows in small pieces, so that a row is done with while it is in the processor's
+cache and the garbage collector never meets a million small lists; `in_blocks` joins the pieces.
 
-Pieces are small, so that a row is done with while it is in the processor's cache, and so that the
-garbage collector never meets a million small lists.
-
-Cells as arrays: a column of raw cells, text or JSON values, read as its kind.
-
-Each function gives the array and the rows that are wrong, which hold a placeholder. A cell is read
-by itself: what another row holds never changes what it becomes. So numbers are always 64-bit
-floats (whole numbers above 2^53 are rounded), never integers in one block and floats in the next.
+A cell is read by itself: what another row holds never changes what it becomes. So numbers are
+always 64-bit floats (whole numbers above 2^53 are rounded), never integers in one block and floats
+in the next.
 """
 
 import difflib
@@ -37,7 +29,7 @@ import numpy.typing as npt
 
 from littlestone.classes.base import HypothesisClass, check_row, checked_class, readable_rows
 from littlestone.errors import BadExample, LittlestoneError
-from littlestone.hypotheses.numbers import float_of
+from littlestone.hypotheses.compare import float_of
 from littlestone.hypotheses.rows import Kind, label, passes, row_of
 
 Matrix = tuple[int, ...]
@@ -45,15 +37,18 @@ Matrix = tuple[int, ...]
 
 
 class Checksums(tuple[tuple[int, int], ...]):
-    """The CRC-32 of each column of some rows, and the bytes that it was taken over.
+    """Hold the CRC-32 of each column of some rows, and how many bytes it covers.
 
-    `+` gives those of the rows of both, one after the other.
+    `+` returns the checksums of the rows of both, one after the other: so they do not depend on how
+    rows are split into blocks, and can be computed where the rows are.
 
+    Examples
+    --------
     >>> from zlib import crc32
-    >>> one, other = (Sums([(crc32(text), len(text))]) for text in (b"Little", b"stone"))
-    >>> one + other == Sums([(crc32(b"Littlestone"), 11)]), Sums() + one == one
+    >>> one, other = (Checksums([(crc32(text), len(text))]) for text in (b"Little", b"stone"))
+    >>> one + other == Checksums([(crc32(b"Littlestone"), 11)]), Checksums() + one == one
     (True, True)
-    >>> Sums.from_text(str(one)) == one
+    >>> Checksums.from_text(str(one)) == one
     True
     """
 
@@ -73,37 +68,47 @@ class Checksums(tuple[tuple[int, int], ...]):
 
     @classmethod
     def from_text(cls, text: str) -> "Checksums":
-        """Read what `str` wrote."""
+        """Return the checksums that `str` wrote."""
         columns = (column.split(":") for column in text.split())
         return cls((int(crc, 16), int(length, 16)) for crc, length in columns)
 
 
 def crc_combine(first: int, second: int, length: int) -> int:
-    """The CRC-32 of a text that ends with `length` bytes whose CRC-32 is `second`, if that of the
-    part before is `first`.
+    """Return the CRC-32 of two texts, one after the other.
 
+    Parameters
+    ----------
+    first, second
+        The CRC-32 of each.
+    length
+        The bytes of the second.
+
+    Examples
+    --------
     >>> from zlib import crc32
-    >>> joined(crc32(b"Little"), crc32(b"stone"), 5) == crc32(b"Littlestone")
+    >>> crc_combine(crc32(b"Little"), crc32(b"stone"), 5) == crc32(b"Littlestone")
     True
     """
+    # A CRC is linear: zeros behind a text multiply its checksum by a matrix over the field of two
+    # elements, and 2^k zeros by that matrix squared k times.
     power = 0
     while length:
         if length & 1:
-            first = _times(_zeros(power), first)
+            first = _multiply(_zeros_matrix(power), first)
         length, power = length >> 1, power + 1
     return first ^ second
 
 
 @cache
-def _zeros(power: int) -> Matrix:
-    """What 2 ** power bytes of zeros do to a checksum."""
+def _zeros_matrix(power: int) -> Matrix:
+    """Return the matrix of 2 ** power bytes of zeros; power -3 is one bit."""
     if power > -3:
-        half = _zeros(power - 1)
-        return tuple(_times(half, column) for column in half)
+        half = _zeros_matrix(power - 1)
+        return tuple(_multiply(half, column) for column in half)
     return 0xEDB88320, *(1 << bit for bit in range(31))
 
 
-def _times(matrix: Matrix, vector: int) -> int:
+def _multiply(matrix: Matrix, vector: int) -> int:
     product = 0
     for bit, column in enumerate(matrix):
         if vector >> bit & 1:
@@ -118,19 +123,34 @@ AnyArray = npt.NDArray[Any]
 
 
 class BadStream(LittlestoneError, ValueError):
-    """A file that cannot be read as a stream; its text names the file, the line and the column."""
+    """Report a file that cannot be read as a stream; the text names file, line and column."""
 
 
 class BadRow(NamedTuple):
-    """Why a round is null: private. `line` is where its record begins; in Parquet, its row."""
+    """Hold why a round is null. Private.
+
+    Parameters
+    ----------
+    line
+        Where its record begins; in Parquet, its row.
+    sentence
+        What is wrong.
+    """
 
     line: int
     sentence: str
 
 
 class Start(NamedTuple):
-    """Where a row begins: how many rows come before it; in text also its byte, after unpacking, and
-    its line."""
+    """Hold where a row begins.
+
+    Parameters
+    ----------
+    row
+        How many rows come before it.
+    byte, line
+        In text, its byte after decompression, and its line.
+    """
 
     row: int
     byte: int = 0
@@ -138,38 +158,50 @@ class Start(NamedTuple):
 
 
 class RowSpan(Protocol):
-    """Consecutive rows, here or elsewhere."""
+    """Specify consecutive rows, local or remote."""
 
     def __len__(self) -> int: ...
 
     @property
     def bad(self) -> tuple[BadRow, ...]:
-        """Why the first null rounds are null. Private."""
+        """Return why the first null rounds are null. Private."""
 
     @property
     def nulls(self) -> int:
-        """How many null rounds there are. Private."""
+        """Return the number of null rounds. Private."""
 
     def nulls_before(self, stop: int) -> int:
-        """How many there are among the first rows. Private."""
+        """Return the number of null rounds among the first rows. Private."""
 
     def part(self, start: int, stop: int) -> "RowSpan":
-        """Some of the rows. What is told about bad rows stays with the whole."""
+        """Return some of the rows, without the reasons of bad ones."""
 
     def start(self, row: int) -> Start:
-        """Where the first of the rows begins, if `row` rows of the source come before it."""
+        """Return where the first of the rows begins, if `row` rows of the source precede it."""
 
     def sums(self) -> Checksums:
-        """The checksum of each column, which can be joined to those of the rows before."""
+        """Return the checksum of each column, to be added to those of the rows before."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """Some consecutive rows: an array for each column that the class reads, labels, users.
+    """Hold consecutive rows as arrays.
 
-    `labels` are 0, 1 or `NULL`. What the columns hold in a null round means nothing. `users` is
-    None when no column names them; the user of a null round is kept, or None where the row is too
-    broken to tell. `bad` tells about the first null rounds, `nulls` is how many there are.
+    Parameters
+    ----------
+    columns
+        An array for each column that the class reads. In a null round it holds a placeholder.
+    labels
+        0, 1 or `NULL`.
+    users
+        The user of each row; None for the whole if no column names users, and for a row that is too
+        broken to tell.
+    bad
+        Why the first null rounds are null.
+    nulls
+        How many null rounds there are.
+    places
+        In text, the byte and the line at which each row begins.
     """
 
     columns: dict[str, AnyArray]
@@ -178,56 +210,64 @@ class Block:
     bad: tuple[BadRow, ...]
     nulls: int
     places: npt.NDArray[np.int64] | None = None
-    """In text: the byte and the line at which each row begins."""
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def part(self, start: int, stop: int) -> "Block":
-        """Some of the rows. What is told about bad rows stays with the whole."""
+        """Implement `RowSpan.part`: views of the arrays."""
         some = slice(start, stop)
         return Block(
             {name: column[some] for name, column in self.columns.items()},
-            self.labels[some],
-            None if self.users is None else self.users[some],
-            (),
-            int((self.labels[some] == NULL).sum()),
-            None if self.places is None else self.places[some],
+            labels=self.labels[some],
+            users=None if self.users is None else self.users[some],
+            bad=(),
+            nulls=int((self.labels[some] == NULL).sum()),
+            places=None if self.places is None else self.places[some],
         )
 
     def start(self, row: int) -> Start:
-        """Where the first of the rows begins, if `row` rows of the source come before it."""
+        """Implement `RowSpan.start`: in text also byte and line."""
         return Start(row) if self.places is None else Start(row, *self.places[0].tolist())
 
     def nulls_before(self, stop: int) -> int:
-        """How many null rounds there are among the first rows."""
+        """Implement `RowSpan.nulls_before`."""
         return int((self.labels[:stop] == NULL).sum())
 
     def sums(self) -> Checksums:
-        """The checksum of each column, the same however the rows are cut into blocks.
+        """Implement `RowSpan.sums`.
 
+        Examples
+        --------
         >>> def rows(*names):
         ...     return Block({"a": np.array(names)}, np.ones(len(names), np.int8), None, (), 0)
         >>> rows("x", "y").sums() == rows("x").sums() + rows("y").sums()
         True
         """
-        return Checksums((crc32(text), len(text)) for text in self.row_bytes())
-
-    def row_bytes(self) -> list[bytes]:
-        """Labels, columns and users as bytes, the same however the rows are cut into blocks."""
         users = [] if self.users is None else [self.users]
-        return [self.labels.tobytes(), *map(_spelt, [*self.columns.values(), *users])]
+        texts = self.labels.tobytes(), *map(_column_bytes, [*self.columns.values(), *users])
+        return Checksums((crc32(text), len(text)) for text in texts)
 
 
-def _spelt(column: AnyArray) -> bytes:
-    """The values of a column, whatever array they are in: a missing one in a block makes it another
-    sort of array."""
+def _column_bytes(column: AnyArray) -> bytes:
+    """Return the values of a column as bytes."""
+    # As text, not as the array's own bytes: a missing value in a block gives it another dtype.
     return "".join(f"{value}\0" for value in column.tolist()).encode("utf-8", "surrogatepass")
 
 
 @dataclass(frozen=True)
 class ColumnSchema:
-    """What is to be read: the class's columns with their kinds, the label, and perhaps the user."""
+    """Hold which columns are read. Make one with `column_schema`.
+
+    Parameters
+    ----------
+    cls
+        The class.
+    kinds
+        The columns that it reads, and how.
+    label, user
+        The columns of labels, and of users if they are protected.
+    """
 
     cls: HypothesisClass
     kinds: dict[str, Kind]
@@ -236,12 +276,25 @@ class ColumnSchema:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every column, once."""
+        """Return every column, once."""
         users = () if self.user is None else (self.user,)
         return tuple(dict.fromkeys((*self.kinds, self.label, *users)))
 
     def check_names(self, where: str, found: Iterable[str]) -> None:
-        """Raise `BadStream` unless the columns of the file hold every one that is wanted, once."""
+        """Check that a file has every column to read, once.
+
+        Parameters
+        ----------
+        where
+            The file, for the error.
+        found
+            The columns of the file.
+
+        Raises
+        ------
+        BadStream
+            If a column is missing, or there twice.
+        """
         names = list(found)
         for name in self.names:
             if name not in names:
@@ -259,36 +312,53 @@ class ColumnSchema:
 
 
 def _alike(name: str, names: list[str]) -> str:
-    """A hint for a name that was misspelt."""
+    """Return a hint for a misspelt name."""
     close = difflib.get_close_matches(name, names, n=1)
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
 def _separator(names: list[str]) -> str:
-    """A hint for a file that is not cut where its writer cut it."""
+    """Return a hint for a file with another separator."""
     other = next((mark for mark in ";\t|" if len(names) == 1 and mark in names[0]), None)
     if other is None:
         return ""
     if other == "\t":
-        return " Is it cut at tabs? Say --format tsv."
-    return f" Is it cut at {other!r}? Fields are cut at commas, or with --format tsv at tabs."
+        return " Are its fields separated by tabs? Then pass --format tsv."
+    return (
+        f" Are its fields separated by {other!r}? They must be by commas, or with --format tsv by "
+        "tabs."
+    )
 
 
 def column_schema(cls: HypothesisClass, label: str, user: str | None) -> ColumnSchema:
-    """What a class needs of a file, refused where a file could not give it.
+    """Return which columns of a file a class needs.
 
+    Parameters
+    ----------
+    cls
+        The class.
+    label, user
+        The columns of labels, and of users if they are protected.
+
+    Raises
+    ------
+    BadStream
+        If the class reads no named columns, or a column has two uses.
+
+    Examples
+    --------
     >>> from littlestone.classes.rules import Rules
-    >>> wanted(Rules(["version", "country"]), "failed", "device").names
+    >>> column_schema(Rules(["version", "country"]), "failed", "device").names
     ('version', 'country', 'failed', 'device')
     """
     kinds = dict(checked_class(cls).reads)
     named = {name: kind for name, kind in kinds.items() if name is not None}
     if not kinds:
-        raise BadStream(f"{cls!r} does not say which columns it reads: give it a property `reads`")
-    if len(named) < len(kinds):
         raise BadStream(
-            f"{cls!r} reads bare values, and a file has columns: say which with column="
+            f"{cls!r} does not declare which columns it reads: give it a property `reads`"
         )
+    if len(named) < len(kinds):
+        raise BadStream(f"{cls!r} reads bare values, and a file has columns: name one with column=")
     if label in named:
         raise BadStream(f"column {label!r} is the label: a class that reads it would only copy it")
     if label == user:
@@ -297,30 +367,42 @@ def column_schema(cls: HypothesisClass, label: str, user: str | None) -> ColumnS
 
 
 def quoted(cell: object) -> str:
-    """A cell in a sentence, not too long.
+    """Return a cell as it is quoted in an error, shortened.
 
-    >>> shown("abc"), len(shown("long" * 1000))
+    Examples
+    --------
+    >>> quoted("abc"), len(quoted("long" * 1000))
     ("'abc'", 30)
     """
     return reprlib.repr(cell)
 
 
 def _listed(names: list[str]) -> str:
-    most = 20
-    listed = ", ".join(map(repr, names[:most])) or "none"
-    return listed if len(names) <= most else f"{listed} and {len(names) - most} more"
+    limit = 20
+    listed = ", ".join(map(repr, names[:limit])) or "none"
+    return listed if len(names) <= limit else f"{listed} and {len(names) - limit} more"
 
 
 Faults = dict[int, str]
-"""By row of a piece: the first thing that is wrong with it."""
+"""The first fault of each bad row of a piece, by row."""
 
-MOST_FAULTS_KEPT = 100
-"""The most bad rows that a block tells about."""
+MAX_FAULTS_KEPT = 100
+"""The most bad rows whose faults a block keeps."""
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Some consecutive rows, the line of each, and what is wrong with those that are null."""
+    """Hold some consecutive rows as a format finds them.
+
+    Parameters
+    ----------
+    columns, labels, users, places
+        As in `Block`.
+    lines
+        The line of each row.
+    faults
+        What is wrong with bad rows.
+    """
 
     columns: dict[str, AnyArray]
     labels: npt.NDArray[np.int8]
@@ -328,49 +410,66 @@ class Piece:
     lines: npt.NDArray[np.intp]
     faults: Faults
     places: npt.NDArray[np.int64] | None = None
-    """In text: the byte and the line at which each row begins."""
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def part(self, start: int, end: int) -> "Piece":
-        """The rows from one to before another."""
+        """Return the rows from `start` to before `end`."""
         return Piece(
             {name: column[start:end] for name, column in self.columns.items()},
-            self.labels[start:end],
-            None if self.users is None else self.users[start:end],
-            self.lines[start:end],
-            {row - start: why for row, why in self.faults.items() if start <= row < end},
-            None if self.places is None else self.places[start:end],
+            labels=self.labels[start:end],
+            users=None if self.users is None else self.users[start:end],
+            lines=self.lines[start:end],
+            faults={row - start: why for row, why in self.faults.items() if start <= row < end},
+            places=None if self.places is None else self.places[start:end],
         )
 
     def block(self) -> Block:
-        """The rows as a block."""
-        kept = sorted(self.faults)[:MOST_FAULTS_KEPT]
+        """Return the rows as a block."""
+        kept = sorted(self.faults)[:MAX_FAULTS_KEPT]
         bad = tuple(BadRow(int(self.lines[row]), self.faults[row]) for row in kept)
         nulls = int(np.count_nonzero(self.labels == NULL))
         return Block(self.columns, self.labels, self.users, bad, nulls, self.places)
 
 
-def piece_of(
-    wanted: ColumnSchema,
+def make_piece(
+    schema: ColumnSchema,
     columns: dict[str, AnyArray],
+    *,
     labels: npt.NDArray[np.int8],
     users: npt.NDArray[np.object_] | None,
     faults: Faults,
     lines: npt.NDArray[np.intp],
 ) -> Piece:
-    """A piece, in which rows with faults, and rows that the class cannot read, are null rounds."""
+    """Return a piece in which rows with faults, or unreadable for the class, are null rounds.
+
+    Parameters
+    ----------
+    schema
+        What was read.
+    columns, labels, users, faults, lines
+        As in `Piece`.
+    """
     labels[list(faults)] = NULL
-    unread = np.flatnonzero((labels != NULL) & ~readable_rows(wanted.cls, columns))
+    # The class judges rows before the gate sees them: a learner never meets an unreadable example.
+    unread = np.flatnonzero((labels != NULL) & ~readable_rows(schema.cls, columns))
     labels[unread] = NULL
-    for row in unread[:MOST_FAULTS_KEPT].tolist():
-        faults[row] = why_unread(wanted.cls, row_of(columns, row))
-    return Piece(columns, labels, users, lines, faults)
+    for row in unread[:MAX_FAULTS_KEPT].tolist():
+        faults[row] = why_unread(schema.cls, row_of(columns, row))
+    return Piece(columns, labels=labels, users=users, lines=lines, faults=faults)
 
 
 def why_unread(cls: HypothesisClass, x: object) -> str:
-    """What a class has against an example that it cannot read."""
+    """Return why a class cannot read an example.
+
+    Parameters
+    ----------
+    cls
+        The class.
+    x
+        An example that it cannot read.
+    """
     try:
         check_row(cls, x)
     except BadExample as error:
@@ -379,22 +478,30 @@ def why_unread(cls: HypothesisClass, x: object) -> str:
 
 
 def in_blocks(pieces: Iterable[Piece], size: int) -> Iterator[Block]:
-    """The rows of the pieces, `size` at a time."""
-    held: list[Piece] = []
+    """Yield the rows of some pieces as blocks.
+
+    Parameters
+    ----------
+    pieces
+        The pieces, in order.
+    size
+        How many rows a block has; the last may have fewer.
+    """
+    waiting: list[Piece] = []
     count = 0
     for piece in pieces:
-        held.append(piece)
+        waiting.append(piece)
         count += len(piece)
         if count >= size:
-            whole, full = _joined(held), count - count % size
+            whole, full = _concatenate(waiting), count - count % size
             for at in range(0, full, size):
                 yield whole.part(at, at + size).block()
-            held, count = [whole.part(full, count)], count - full
+            waiting, count = [whole.part(full, count)], count - full
     if count:
-        yield _joined(held).block()
+        yield _concatenate(waiting).block()
 
 
-def _joined(pieces: list[Piece]) -> Piece:
+def _concatenate(pieces: list[Piece]) -> Piece:
     first, faults, at = pieces[0], Faults(), 0
     for piece in pieces:
         faults |= {at + row: why for row, why in piece.faults.items()}
@@ -403,60 +510,83 @@ def _joined(pieces: list[Piece]) -> Piece:
     places = [piece.places for piece in pieces if piece.places is not None]
     return Piece(
         {name: np.concatenate([piece.columns[name] for piece in pieces]) for name in first.columns},
-        np.concatenate([piece.labels for piece in pieces]),
-        np.concatenate(users) if users else None,
-        np.concatenate([piece.lines for piece in pieces]),
-        faults,
-        np.concatenate(places) if places else None,
+        labels=np.concatenate([piece.labels for piece in pieces]),
+        users=np.concatenate(users) if users else None,
+        lines=np.concatenate([piece.lines for piece in pieces]),
+        faults=faults,
+        places=np.concatenate(places) if places else None,
     )
 
 
 Cells = Sequence[Any]
-Read = tuple[AnyArray, Iterable[int]]
+CellArray = tuple[AnyArray, Iterable[int]]
+"""Cells as an array, and the rows with wrong cells, which hold a placeholder."""
 
 WRONG: dict[Kind, str] = {
     "value": "is not a plain value in UTF-8",
     "number": "is not a number",
     "truth": "is not 0, 1, true or false",
 }
-"""What is said of a cell that is not of its kind."""
+"""The fault of a cell that is not of its kind."""
 
 _TRUTHS: dict[object, int] = {0: 0, 1: 1, "0": 0, "1": 1, "false": 0, "true": 1}
-"""The labels that are met most: the others are read by `label`, one by one."""
+"""The most frequent labels; `label` reads the others, one by one."""
 _PLAIN = {NoneType, bool, int, float, str}
 
 
 def read_cells(
-    wanted: ColumnSchema,
+    schema: ColumnSchema,
     cells: Mapping[str, Cells],
     faults: Faults,
     lines: npt.NDArray[np.intp],
 ) -> Piece:
-    """The piece that columns of raw cells make."""
-    columns = read_columns(wanted, cells, faults)
-    labels = _noted(cells, wanted.label, WRONG["truth"], faults, label_cells)
+    """Return columns of raw cells as a piece.
+
+    Parameters
+    ----------
+    schema
+        What is read.
+    cells
+        The cells of each column.
+    faults
+        What is known to be wrong; more is added.
+    lines
+        The line of each row.
+    """
+    columns = read_columns(schema, cells, faults)
+    labels = _read_column(cells, schema.label, WRONG["truth"], faults, label_cells)
     users = None
-    if wanted.user is not None:
-        users = _noted(cells, wanted.user, "does not name a user", faults, user_cells)
-    return piece_of(wanted, columns, labels, users, faults, lines)
+    if schema.user is not None:
+        users = _read_column(cells, schema.user, "does not name a user", faults, user_cells)
+    return make_piece(schema, columns, labels=labels, users=users, faults=faults, lines=lines)
 
 
 def read_columns(
-    wanted: ColumnSchema, cells: Mapping[str, Cells], faults: Faults
+    schema: ColumnSchema, cells: Mapping[str, Cells], faults: Faults
 ) -> dict[str, AnyArray]:
-    """The columns that the class reads; what is wrong with a row is noted among the faults."""
+    """Return the columns that the class reads.
+
+    Parameters
+    ----------
+    schema
+        What is read.
+    cells
+        The cells of each column.
+    faults
+        Where faults are added.
+    """
     return {
-        name: _noted(cells, name, WRONG[kind], faults, _READERS[kind])
-        for name, kind in wanted.kinds.items()
+        name: _read_column(cells, name, WRONG[kind], faults, _READERS[kind])
+        for name, kind in schema.kinds.items()
     }
 
 
-def _noted(
+def _read_column(
     cells: Mapping[str, Cells],
     name: str,
     wrong: str,
     faults: Faults,
-    read: Callable[[Cells], Read],
+    read: Callable[[Cells], CellArray],
 ) -> AnyArray:
     array, rows = read(cells[name])
     for row in rows:
@@ -464,10 +594,12 @@ def _noted(
     return array
 
 
-def value_cells(cells: Cells) -> Read:
-    """Values as they stand. Bytes that were not UTF-8, and lists or objects of JSON, are wrong.
+def value_cells(cells: Cells) -> CellArray:
+    """Read values as they are; bytes that were not UTF-8, lists and objects are wrong.
 
-    >>> values(["a", 7, None, ["list"]])
+    Examples
+    --------
+    >>> value_cells(["a", 7, None, ["list"]])
     (array(['a', 7, None, None], dtype=object), [3])
     """
     array = np.empty(len(cells), dtype=object)
@@ -491,22 +623,26 @@ def _is_text(text: str) -> bool:
     return True
 
 
-def user_cells(cells: Cells) -> Read:
-    """Who the rows are from: values, but neither empty nor missing."""
+def user_cells(cells: Cells) -> CellArray:
+    """Read users: values that are neither empty nor missing."""
     array, _ = value_cells(cells)
     nobody = [row for row, cell in enumerate(array) if cell in (None, "") or cell != cell]
     array[nobody] = None
     return array, nobody
 
 
-def number_cells(cells: Cells) -> Read:
-    """Return cells as 64-bit floats; a missing number is NaN.
+def number_cells(cells: Cells) -> CellArray:
+    """Read numbers as 64-bit floats; a missing number is NaN.
 
-    >>> numbers(["7", " 1e3", "", "abc"])
+    Examples
+    --------
+    >>> number_cells(["7", " 1e3", "", "abc"])
     (array([   7., 1000.,   nan,   nan]), [3])
-    >>> numbers([7, 1.5, None, True, 10**400])
+    >>> number_cells([7, 1.5, None, True, 10**400])
     (array([7. , 1.5, nan, 1. , inf]), [])
     """
+    # All at once where every cell is a number for Python too; cell by cell otherwise, so that one
+    # bad cell changes nothing about the others (Lemma 0).
     try:
         return np.fromiter(map(float, cells), dtype=np.float64, count=len(cells)), ()
     except (TypeError, ValueError, OverflowError):
@@ -520,10 +656,12 @@ def number_cells(cells: Cells) -> Read:
     return array, wrong
 
 
-def truth_cells(cells: Cells) -> Read:
-    """Truth values; a missing one is wrong.
+def truth_cells(cells: Cells) -> CellArray:
+    """Read truth values; a missing one is wrong.
 
-    >>> truths(["0", "TRUE", 1, ""])
+    Examples
+    --------
+    >>> truth_cells(["0", "TRUE", 1, ""])
     (array([False,  True,  True, False]), [3])
     """
     array, wrong = label_cells(cells)
@@ -531,9 +669,11 @@ def truth_cells(cells: Cells) -> Read:
 
 
 def label_cells(cells: Cells) -> tuple[npt.NDArray[np.int8], list[int]]:
-    """Labels: 0, 1, true or false, as numbers or as text; anything else is `NULL`.
+    """Read labels: 0, 1, true or false, as numbers or text; anything else is `NULL`.
 
-    >>> labels_of([True, "0.0", "False", "yes"])
+    Examples
+    --------
+    >>> label_cells([True, "0.0", "False", "yes"])
     (array([ 1,  0,  0, -1], dtype=int8), [3])
     """
     try:
@@ -547,7 +687,7 @@ def label_cells(cells: Cells) -> tuple[npt.NDArray[np.int8], list[int]]:
     return array, np.flatnonzero(array == NULL).tolist()
 
 
-_READERS: dict[Kind, Callable[[Cells], Read]] = {
+_READERS: dict[Kind, Callable[[Cells], CellArray]] = {
     "value": value_cells,
     "number": number_cells,
     "truth": truth_cells,

@@ -1,4 +1,4 @@
-"""Parquet in blocks: only the columns that are wanted, read by the type in the schema.
+"""Parquet files: only the columns that the class needs, read by their types in the footer.
 
 A folder is all Parquet files below it, in the order of their paths: one stream. The values of
 folder names (`day=monday`) are not columns.
@@ -26,8 +26,8 @@ from littlestone.data.blocks import (
     Start,
     in_blocks,
     label_cells,
+    make_piece,
     number_cells,
-    piece_of,
     quoted,
     value_cells,
 )
@@ -35,13 +35,21 @@ from littlestone.hypotheses.rows import Kind
 
 
 class ParquetRows:
-    """Parquet files, one after the other; their lengths are in their footers."""
+    """Read Parquet files, one after the other.
+
+    Parameters
+    ----------
+    path, name
+        The file or folder, and what errors call it.
+    schema
+        The columns to read.
+    """
 
     unit, unfinished = "row", 0
 
-    def __init__(self, path: str, name: str, wanted: ColumnSchema) -> None:
-        self.name, self.wanted = name, wanted
-        self.files = [ParquetFile(one, wanted) for one in files_below(path)]
+    def __init__(self, path: str, name: str, schema: ColumnSchema) -> None:
+        self.name, self.schema = name, schema
+        self.files = [ParquetFile(one, schema) for one in files_below(path)]
         if not self.files:
             raise BadStream(f"{name}: there is no Parquet file in the folder")
         first = self.files[0]
@@ -49,11 +57,11 @@ class ParquetRows:
             first.refuse_other_types(other)
 
     def length(self) -> int:
-        """How many rows there are."""
+        """Return the number of rows."""
         return sum(file.rows for file in self.files)
 
     def close(self) -> None:
-        """Files are open while they are read only."""
+        """Do nothing: files are open only while they are read."""
 
     def identity(self, rows: int) -> str:
         """Return what changes when a file that holds one of the first rows is written again."""
@@ -70,10 +78,19 @@ class ParquetRows:
         self,
         size: int,
         start: Start | None = None,
-        passing: Callable[[int, int], None] | None = None,
+        progress: Callable[[int, int], None] | None = None,
     ) -> Iterator[Block]:
-        """Return the rows, `size` at a time, however the files group them, from a row on. Row
-        groups before it are not read."""
+        """Yield the rows.
+
+        Parameters
+        ----------
+        size
+            Rows of a block.
+        start
+            The first row; row groups before it are not read.
+        progress
+            Not called: nothing has to be skipped by reading it.
+        """
         return in_blocks(self._pieces(size, start.row if start else 0), size)
 
     def _pieces(self, size: int, start: int) -> Iterator[Piece]:
@@ -81,36 +98,52 @@ class ParquetRows:
         for file in self.files:
             row = max(before, start)
             for batch in file.batches(size, row - before):
-                yield piece_of_table(self.wanted, batch, row + 1)
+                yield piece_from_table(self.schema, batch, row + 1)
                 row += batch.num_rows
             before += file.rows
 
 
 class ParquetFile:
-    """What the footer of a file says, checked against what is wanted of it."""
+    """Read one file, whose footer is checked at once.
 
-    def __init__(self, path: str, wanted: ColumnSchema) -> None:
-        self.path, self._wanted = path, wanted
-        with self._opened("not a Parquet file") as file:
+    Parameters
+    ----------
+    path
+        The file.
+    schema
+        The columns to read.
+    """
+
+    def __init__(self, path: str, schema: ColumnSchema) -> None:
+        self.path, self._schema = path, schema
+        with self._open("not a Parquet file") as file:
             self._check(file.schema_arrow)
-            self.types = [_flat(file.schema_arrow.field(name).type) for name in wanted.names]
+            self.types = [_flat(file.schema_arrow.field(name).type) for name in schema.names]
             footer = file.metadata
             self.groups = [footer.row_group(n).num_rows for n in range(footer.num_row_groups)]
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """Return the number of rows."""
         return sum(self.groups)
 
     def batches(self, size: int, skipped: int = 0) -> Iterator[Any]:
-        """Return the rows after the first `skipped` as tables of at most `size`."""
+        """Yield the rows as record batches.
+
+        Parameters
+        ----------
+        size
+            The most rows of a batch.
+        skipped
+            How many of the first rows to leave out.
+        """
         groups = list(enumerate(self.groups))
         while groups and skipped >= groups[0][1]:
             skipped -= groups.pop(0)[1]
         if not groups:
             return
-        with self._opened("the file is damaged") as file:
-            names, left = list(self._wanted.names), [number for number, _ in groups]
+        with self._open("the file is damaged") as file:
+            names, left = list(self._schema.names), [number for number, _ in groups]
             for batch in file.iter_batches(size, left, columns=names, use_threads=False):
                 rest = batch.slice(min(skipped, batch.num_rows))
                 skipped -= batch.num_rows - rest.num_rows
@@ -118,14 +151,17 @@ class ParquetFile:
                     yield rest
 
     def table(self, groups: Sequence[int]) -> Any:
-        """The rows of some row groups, as one table."""
-        with self._opened("the file is damaged") as file:
-            names = list(self._wanted.names)
+        """Return the rows of some row groups, as one table."""
+        with self._open("the file is damaged") as file:
+            names = list(self._schema.names)
             return file.read_row_groups(groups, columns=names, use_threads=False)
 
     def refuse_other_types(self, other: "ParquetFile") -> None:
-        """A column has one type in all files: otherwise one file would spell another's values."""
-        for name, mine, theirs in zip(self._wanted.names, self.types, other.types, strict=True):
+        """Raise `BadStream` if a column has another type in another file.
+
+        Two types would print one value in two ways (docs/guarantee.md, Lemma 0).
+        """
+        for name, mine, theirs in zip(self._schema.names, self.types, other.types, strict=True):
             if mine != theirs:
                 raise BadStream(
                     f"{other.path}: column {name!r} has type {theirs}, and {mine} in {self.path}: "
@@ -133,8 +169,8 @@ class ParquetFile:
                 )
 
     @contextmanager
-    def _opened(self, otherwise: str) -> Iterator[Any]:
-        """The file, open. Sentences of what pyarrow raises if it is not what it should be."""
+    def _open(self, otherwise: str) -> Iterator[Any]:
+        """Open the file, and raise what pyarrow raises as `BadStream`."""
         try:
             import pyarrow.parquet
         except ModuleNotFoundError:
@@ -147,15 +183,15 @@ class ParquetFile:
                 with pyarrow.parquet.ParquetFile(self.path, pre_buffer=False) as file:
                     yield file
             except (pyarrow.ArrowException, OSError) as error:
-                said = " ".join(str(error).split())
-                raise BadStream(f"{self.path}: {otherwise}: {said}") from None
+                reason = " ".join(str(error).split())
+                raise BadStream(f"{self.path}: {otherwise}: {reason}") from None
 
-    def _check(self, schema: Any) -> None:
-        wanted = self._wanted
-        wanted.check_names(self.path, schema.names)
-        for name in wanted.names:
-            kind = wanted.kinds.get(name, "truth" if name == wanted.label else "value")
-            held = schema.field(name).type
+    def _check(self, found: Any) -> None:
+        schema = self._schema
+        schema.check_names(self.path, found.names)
+        for name in schema.names:
+            kind = schema.kinds.get(name, "truth" if name == schema.label else "value")
+            held = found.field(name).type
             if not _is_usable(_flat(held), kind):
                 raise BadStream(
                     f"{self.path}: column {name!r} has type {held}, which cannot be read as a "
@@ -164,7 +200,7 @@ class ParquetFile:
 
 
 def files_below(path: str) -> list[str]:
-    """A file; or the Parquet files in a folder and its folders, in the order of their paths."""
+    """Return a file, or the Parquet files below a folder, in the order of their paths."""
     folder = Path(path)
     if not folder.is_dir():
         return [path]
@@ -176,28 +212,38 @@ def files_below(path: str) -> list[str]:
     ]
 
 
-def piece_of_table(wanted: ColumnSchema, table: Any, first: int) -> Piece:
-    """The rows of an Arrow table, of which the first has this number, as a class reads them."""
-    cells = {name: _decoded(table.column(name)) for name in wanted.names}
+def piece_from_table(schema: ColumnSchema, table: Any, first: int) -> Piece:
+    """Return the rows of an Arrow table as a piece.
+
+    Parameters
+    ----------
+    schema
+        What is read.
+    table
+        The table.
+    first
+        The number of its first row.
+    """
+    cells = {name: _decoded(table.column(name)) for name in schema.names}
     faults: Faults = {}
 
-    def noted(name: str, wrong: str, rows: npt.NDArray[np.intp]) -> None:
+    def add_faults(name: str, wrong: str, rows: npt.NDArray[np.intp]) -> None:
         for row in rows.tolist():
             cell = quoted(_scalar(cells[name][row]))
             faults.setdefault(row, f"column {name!r}: {cell} {wrong}")
 
     columns = {}
-    for name, kind in wanted.kinds.items():
+    for name, kind in schema.kinds.items():
         columns[name], rows = _READ[kind](cells[name])
-        noted(name, WRONG[kind], rows)
-    labels, rows = _labels(cells[wanted.label])
-    noted(wanted.label, WRONG["truth"], rows)
+        add_faults(name, WRONG[kind], rows)
+    labels, rows = _labels(cells[schema.label])
+    add_faults(schema.label, WRONG["truth"], rows)
     users = None
-    if wanted.user is not None:
-        users, rows = _users(cells[wanted.user])
-        noted(wanted.user, "does not name a user", rows)
+    if schema.user is not None:
+        users, rows = _users(cells[schema.user])
+        add_faults(schema.user, "does not name a user", rows)
     lines = np.arange(first, first + table.num_rows)
-    return piece_of(wanted, columns, labels, users, faults, lines)
+    return make_piece(schema, columns, labels=labels, users=users, faults=faults, lines=lines)
 
 
 _EXPECTED: dict[Kind, str] = {
@@ -208,7 +254,7 @@ _EXPECTED: dict[Kind, str] = {
 
 
 def _flat(held: Any) -> Any:
-    """The type of the values, where the column is a dictionary of them."""
+    """Return the type of the values of a column, also of a dictionary."""
     return held.value_type if hasattr(held, "value_type") and hasattr(held, "index_type") else held
 
 
@@ -235,7 +281,7 @@ def _is_bytes(held: Any) -> bool:
 
 
 def _decoded(column: Any) -> Any:
-    """The column without a dictionary."""
+    """Return a column without its dictionary."""
     flat = _flat(column.type)
     return column if flat == column.type else column.cast(flat)
 
@@ -245,7 +291,7 @@ ReadColumn = tuple[AnyArray, npt.NDArray[np.intp]]
 
 
 def _values(column: Any) -> ReadColumn:
-    """Values in their own type; with a missing one among them, as objects."""
+    """Read values in their own type; as objects if some are missing."""
     if _is_text(column.type):
         return _texts(column)
     if column.null_count == 0 or _is_bytes(column.type):
@@ -268,7 +314,7 @@ def _texts(column: Any) -> ReadColumn:
 
 
 def _scalar(cell: Any) -> object:
-    """The value of a cell; text that is not UTF-8 shows lone surrogates."""
+    """Return the value of a cell; text that is not UTF-8 gets lone surrogates."""
     try:
         return cell.as_py()
     except UnicodeDecodeError:

@@ -1,10 +1,10 @@
-"""Reading a stream of labelled rows from a file: CSV, TSV, JSON lines or Parquet, plain or gzip.
+"""Streams of labelled rows from files: CSV, TSV, JSON lines or Parquet, plain or gzip.
 
-What is wrong with the *shape* of a file (no such column, not the format it says) stops it before
-anything is learned. What is wrong with a *row* makes it a null round, which keeps its place: see
-`blocks`, and `delimited` for what makes a row of CSV. One check of the shape looks at rows: when
-more than half of the first thousand cannot be read, the file is refused. Near that edge a single
-row decides, and that decision is outside the guarantee.
+A fault in the *shape* of a file (no such column, another format) stops it before anything is
+learned. A fault in a *row* makes it a null round, which keeps its place: see `blocks`, and
+`formats` for what makes a row of CSV. One check of the shape depends on rows: when more than half
+of the first thousand cannot be read, the file is refused. Near that edge a single row decides, and
+that decision is outside the guarantee.
 """
 
 from collections.abc import Generator, Iterator, Sequence
@@ -24,18 +24,24 @@ from littlestone.data.blocks import (
     Start,
     column_schema,
 )
-from littlestone.data.csv import Delimited
-from littlestone.data.jsonl import JsonLines
+from littlestone.data.formats import Delimited, JsonLines
 from littlestone.data.parquet import ParquetRows
-from littlestone.data.text import LOOKED_AT, STDIN, Passing, TextRows, ignore, is_regular
+from littlestone.data.text import (
+    CHECKED_ROWS,
+    STDIN,
+    SkipProgress,
+    TextRows,
+    ignore_progress,
+    is_regular,
+)
 
 UNFINISHED = (
-    "what stands at its end may still be written (a line without a line feed, or a quote that is "
-    "not closed). It is left for the next run; if the file is complete, say --complete"
+    "its last lines may still be written (a line without a line feed, or a quote that is not "
+    "closed). They are left for the next run; if the file is complete, pass --complete"
 )
 BEGINNING = 1 << 16
-"""How many rows a source that is read elsewhere begins with."""
-_SHOWN = 3
+"""How many first rows of a remote source are read locally."""
+_QUOTED_FAULTS = 3
 _FORMATS = {"csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "ndjson": "jsonl", "parquet": "parquet"}
 
 
@@ -44,7 +50,7 @@ SpanOutT = TypeVar("SpanOutT", bound=RowSpan, covariant=True)
 
 
 class _Source(Protocol[SpanOutT]):
-    """An open file; `unit` is what its rows are counted in."""
+    """Specify an open file; `unit` is what its rows are counted in, for errors."""
 
     unit: str
     unfinished: int
@@ -54,24 +60,37 @@ class _Source(Protocol[SpanOutT]):
     def identity(self, rows: int) -> str | None: ...
 
     def blocks(
-        self, size: int, start: Start | None = None, passing: Passing = ...
+        self, size: int, start: Start | None = None, progress: SkipProgress = ...
     ) -> Iterator[SpanOutT]: ...
 
     def close(self) -> None: ...
 
 
 class RowReader(Generic[SpanT]):
-    """The rows of a file in blocks, once.
+    """Read the rows of a file in blocks, once.
 
-    A context manager: leaving it closes the file, as reading to the end does. `beginning` are the
-    rows of the first block (if given, the first `BEGINNING` rows, read in another way), `is_whole`
-    whether they are all.
+    A context manager: leaving it closes the file, as reading to the end does. The attribute
+    `beginning` has the rows of the first block, and `is_whole` whether they are all.
+
+    Parameters
+    ----------
+    name
+        The file, for errors.
+    source
+        The open file.
+    strict
+        Whether a row that cannot be read stops the stream.
+    block_rows
+        Rows of a block.
+    beginning
+        The first `BEGINNING` rows, if they were read in another way.
     """
 
     def __init__(
         self,
         name: str,
         source: _Source[SpanT],
+        *,
         strict: bool,
         block_rows: int,
         beginning: Block | None = None,
@@ -81,48 +100,47 @@ class RowReader(Generic[SpanT]):
         self._rest: Iterator[SpanT] | None = None
         try:
             self._blocks = self._checked(source.blocks(block_rows))
-            looked: list[SpanT] = [] if beginning is not None else self._first(self._blocks)
-            first = looked if beginning is None else [beginning]
+            read: list[SpanT] = [] if beginning is not None else self._first(self._blocks)
+            first = read if beginning is None else [beginning]
             self._refuse_unreadable(first)
             self.beginning: RowSpan = first[0]
             size = block_rows if beginning is None else BEGINNING
             self.is_whole = len(self.beginning) < size
-            self._rest = chain(looked, self._blocks)
+            self._rest = chain(read, self._blocks)
         except BaseException:
             self.close()
             raise
 
     @cached_property
     def length(self) -> int | None:
-        """How many rows there are, which may take a pass of its own; None for a pipe."""
+        """Return the number of rows, which may take a pass of its own; None for a pipe."""
         return self._source.length()
 
     @property
     def unfinished(self) -> int:
-        """How many lines at the end of a growing file are no rows yet, once it was read."""
+        """Return how many lines at the end of a growing file are no rows yet, once it was read."""
         return self._source.unfinished
 
     def identity(self, rows: int) -> str | None:
-        """Return what changes when the file with the first rows is written anew; None for a pipe,
-        which cannot be read from a place on."""
+        """Return what changes when a file with one of the first rows changes; None for a pipe."""
         return self._source.identity(rows)
 
     def __iter__(self) -> Iterator[SpanT]:
         return self._once()
 
-    def after(self, start: Start, passing: Passing = ignore) -> Iterator[SpanT]:
+    def after(self, start: Start, progress: SkipProgress = ignore_progress) -> Iterator[SpanT]:
         """Return the rows from a place on instead of from the first.
 
         Parameters
         ----------
         start : Start
-            Where a row begins, as a block of the same file told.
-        passing : callable
-            Told how far it is, where that takes reading what comes before.
+            Where a row begins, from a block of the same file.
+        progress : callable
+            Called while what comes before is skipped, where it has to be read for that.
         """
         self._once()
         self._blocks.close()
-        return self._checked(self._source.blocks(self._size, start, passing))
+        return self._checked(self._source.blocks(self._size, start, progress))
 
     def _once(self) -> Iterator[SpanT]:
         if self._rest is None:
@@ -135,18 +153,18 @@ class RowReader(Generic[SpanT]):
             for block in blocks:
                 if self._strict and block.nulls:
                     raise BadStream(
-                        f"{self.name}: {self._said(block.bad[0])} (a strict run's stop tells about "
-                        "that row: it is outside the privacy guarantee)"
+                        f"{self.name}: {self._describe(block.bad[0])} (the stop of a strict run "
+                        "tells about that row: it is outside the privacy guarantee)"
                     )
                 yield block
         finally:
             self.close()
 
     def _first(self, blocks: Iterator[SpanT]) -> list[SpanT]:
-        """The first blocks, of a thousand rows or all."""
+        """Return the first blocks, of a thousand rows or all."""
         first: list[SpanT] = []
         rows = 0
-        while rows < LOOKED_AT and (block := next(blocks, None)) is not None:
+        while rows < CHECKED_ROWS and (block := next(blocks, None)) is not None:
             rows += len(block)
             first.append(block)
         return first
@@ -155,23 +173,23 @@ class RowReader(Generic[SpanT]):
         """Refuse a file when most of its first rows cannot be read."""
         rows = nulls = 0
         for block in first:
-            nulls += block.nulls_before(LOOKED_AT - rows)
+            nulls += block.nulls_before(CHECKED_ROWS - rows)
             rows += len(block)
         if not rows:
             yet = f" yet: {UNFINISHED}" if self.unfinished else ""
             raise BadStream(f"{self.name}: there are no rows in the file{yet}")
-        seen = min(rows, LOOKED_AT)
-        if 2 * nulls > seen:
-            bad = [self._said(row) for block in first for row in block.bad][:_SHOWN]
+        checked = min(rows, CHECKED_ROWS)
+        if 2 * nulls > checked:
+            bad = [self._describe(row) for block in first for row in block.bad][:_QUOTED_FAULTS]
             raise BadStream(
-                f"{self.name}: {nulls} of the first {seen} rows cannot be read. {'; '.join(bad)}"
+                f"{self.name}: {nulls} of the first {checked} rows cannot be read. {'; '.join(bad)}"
             )
 
-    def _said(self, bad: BadRow) -> str:
+    def _describe(self, bad: BadRow) -> str:
         return f"{self._source.unit} {bad.line}: {bad.sentence}"
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._source.close()
 
     def __enter__(self) -> Self:
@@ -197,13 +215,34 @@ def open_rows(
     format: str | None = None,  # noqa: A002
     growing: bool = False,
 ) -> RowReader[Block]:
-    """The labelled rows of a file, as a class reads them.
+    """Open a file of labelled rows.
 
-    `path` is a file, a folder of Parquet files, or "-" for standard input. The format is told by
-    the name (.csv, .tsv, .jsonl, .ndjson, .parquet, the text ones with .gz too), or by `format`;
-    CSV otherwise. With `strict`, a row that cannot be read stops the stream instead of becoming a
-    null round. If a text file is `growing`, a last line without a line feed is no row yet.
+    Parameters
+    ----------
+    path
+        A file, a folder of Parquet files, or "-" for standard input.
+    cls
+        The class that reads the rows.
+    label, user
+        The columns of labels, and of users if they are protected.
+    strict
+        Whether a row that cannot be read stops the stream instead of becoming a null round.
+    block_rows
+        Rows of a block.
+    format
+        csv, tsv, jsonl, ndjson or parquet; by default as the name says (the text ones with .gz
+        too), and CSV otherwise.
+    growing
+        Whether a text file may still be written to: then a last line without a line feed is no row
+        yet.
 
+    Raises
+    ------
+    BadStream
+        If the file cannot be read as a stream of such rows.
+
+    Examples
+    --------
     >>> import tempfile
     >>> from littlestone.classes.sets import Points
     >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
@@ -216,31 +255,30 @@ def open_rows(
     if block_rows < 1:
         raise ValueError(f"a block has at least one row: block_rows is {block_rows}")
     name = "standard input" if str(path) == STDIN else str(path)
-    source = _source(str(path), name, column_schema(cls, label, user), format, growing)
-    return RowReader(name, source, strict, block_rows)
+    schema = column_schema(cls, label, user)
+    source = _open_source(
+        str(path), name, schema, form=_format(str(path), name, format), growing=growing
+    )
+    return RowReader(name, source, strict=strict, block_rows=block_rows)
 
 
-def _source(
-    path: str,
-    name: str,
-    wanted: ColumnSchema,
-    format: str | None,  # noqa: A002
-    growing: bool,
+def _open_source(
+    path: str, name: str, schema: ColumnSchema, *, form: str, growing: bool
 ) -> _Source[Block]:
-    match _format(path, name, format):
+    match form:
         case "parquet":
             if not is_regular(path) and not Path(path).is_dir():
                 raise BadStream(f"{name}: Parquet is read from a file, not from a pipe")
-            return ParquetRows(path, name, wanted)
+            return ParquetRows(path, name, schema)
         case "jsonl":
-            return TextRows(path, name, JsonLines(name, wanted), growing)
+            return TextRows(path, name, JsonLines(name, schema), growing)
         case "tsv":
-            return TextRows(path, name, Delimited(name, wanted, "\t"), growing)
-    return TextRows(path, name, Delimited(name, wanted), growing)
+            return TextRows(path, name, Delimited(name, schema, "\t"), growing)
+    return TextRows(path, name, Delimited(name, schema), growing)
 
 
 def is_parquet(path: str, format: str | None) -> bool:  # noqa: A002
-    """Whether a file is Parquet, by its name or by what was said."""
+    """Return whether a file is Parquet, by its name or by the format given."""
     return _format(path, path, format) == "parquet"
 
 

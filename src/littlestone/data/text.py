@@ -1,12 +1,9 @@
-"""Lines of a text file, in chunks, with bounded memory.
+"""Text files: bytes become lines, lines become records, records become pieces of the stream.
 
 A line ends at a line feed, or at the end of the file; a line feed at the very end begins no further
 line. A byte that is not UTF-8 becomes a lone surrogate, which spoils the cell it is in and nothing
-else. A line of more than `LONGEST_LINE` bytes is replaced by a short one that no format can read.
-
-Text files: lines become records, records become pieces of the stream, whatever the format.
-
-Opening a text file: plain or gzip, from a path or from standard input.
+else. A line of more than `MAX_LINE_BYTES` is replaced by a short one that no format can read. Files
+are plain or gzip, from a path or from standard input, and read in chunks with bounded memory.
 """
 
 import gzip
@@ -34,33 +31,41 @@ from littlestone.data.blocks import (
     read_cells,
 )
 
-LONGEST_LINE = 1 << 20
+MAX_LINE_BYTES = 1 << 20
 """The most bytes of a line."""
 
-_PIECE = 1 << 15
-"""The most bytes that are read at a time: no more than `LONGEST_LINE`."""
+_CHUNK_BYTES = 1 << 15
+"""The most bytes that are read at a time: no more than `MAX_LINE_BYTES`."""
 
 _LINE_FEED = 10
-_TOO_LONG = f"<a line of more than {LONGEST_LINE} bytes>".encode()
+_TOO_LONG = f"<a line of more than {MAX_LINE_BYTES} bytes>".encode()
 
 
 class Bytes(Protocol):
-    """A file of bytes, plain or unpacked on the way."""
+    """Specify a file of bytes, plain or decompressed on the way."""
 
     def read1(self, size: int, /) -> bytes:
-        """What is there, up to a size; nothing at the end."""
+        """Return what is there, up to a size; nothing at the end."""
         ...
 
 
 class Chunk(NamedTuple):
-    """Whole lines of a file, and the byte of the file at which they end."""
+    """Hold whole lines of a file.
+
+    Parameters
+    ----------
+    data
+        The lines.
+    end
+        The byte of the file at which they end.
+    """
 
     data: bytes
     end: int
 
     @property
     def is_finished(self) -> bool:
-        """Whether the last line has its line feed; without one it may still be written."""
+        """Return whether the last line has its line feed; without one it may still be written."""
         return self.data.endswith(b"\n")
 
     def starts(self, before: int) -> npt.NDArray[np.int64]:
@@ -75,33 +80,44 @@ class Chunk(NamedTuple):
 
 
 def chunks_of(file: Bytes, at: int = 0) -> Iterator[Chunk]:
-    """The bytes of a file, which is read from byte `at` on, in pieces of whole lines.
+    """Yield the bytes of a file in chunks of whole lines.
 
+    Parameters
+    ----------
+    file
+        The file.
+    at
+        The byte at which it stands.
+
+    Examples
+    --------
     >>> import io
     >>> [*chunks_of(io.BytesIO(b"a\\nb"))]
     [Chunk(data=b'a\\n', end=2), Chunk(data=b'b', end=3)]
     """
-    held = b""
-    while data := file.read1(_PIECE):
+    rest = b""
+    while data := file.read1(_CHUNK_BYTES):
         at += len(data)
         first, end = data.find(b"\n"), data.rfind(b"\n") + 1
         if end:
-            whole = _bounded(held + data[:first]) + data[first:end]
-            held = data[end:]
-            yield Chunk(whole, at - len(held))
-        elif len(held) <= LONGEST_LINE:
-            held += data
-    if held:
-        yield Chunk(_bounded(held), at)
+            whole = _bounded(rest + data[:first]) + data[first:end]
+            rest = data[end:]
+            yield Chunk(whole, at - len(rest))
+        elif len(rest) <= MAX_LINE_BYTES:
+            rest += data
+    if rest:
+        yield Chunk(_bounded(rest), at)
 
 
 def _bounded(line: bytes) -> bytes:
-    return line if len(line) <= LONGEST_LINE else _TOO_LONG
+    return line if len(line) <= MAX_LINE_BYTES else _TOO_LONG
 
 
 def lines_of(chunk: bytes) -> list[str]:
-    """The lines of a chunk, as text.
+    """Return the lines of a chunk, as text.
 
+    Examples
+    --------
     >>> lines_of(b"a\\n\\nb\\n"), lines_of(b"\\xff")
     (['a', '', 'b'], ['\\udcff'])
     """
@@ -112,17 +128,28 @@ def lines_of(chunk: bytes) -> list[str]:
 
 
 def count_lines(chunk: bytes) -> int:
-    """How many lines a chunk has."""
+    """Return the number of lines of a chunk."""
     return chunk.count(b"\n") + (not chunk.endswith(b"\n") and chunk != b"")
 
 
-LOOKED_AT = 1000
-"""How many of the first rows are looked at before anything is handed out."""
+CHECKED_ROWS = 1000
+"""How many of the first rows are checked before anything is learned."""
 
 
 class Split(NamedTuple):
-    """Records: the cells of each wanted column, what is wrong with rows, the line at which each row
-    begins (counted from the first given), and how many lines were used."""
+    """Hold the records of some lines.
+
+    Parameters
+    ----------
+    cells
+        The cells of each column.
+    faults
+        What is wrong with bad rows.
+    offsets
+        The line at which each row begins, counted from the first given.
+    used
+        How many lines were used.
+    """
 
     cells: Mapping[str, Cells]
     faults: Faults
@@ -131,29 +158,36 @@ class Split(NamedTuple):
 
 
 class TextFormat(Protocol):
-    """What CSV and JSON lines differ in."""
+    """Specify what CSV and JSON lines differ in."""
 
     @property
-    def wanted(self) -> ColumnSchema:
-        """What is to be read."""
+    def schema(self) -> ColumnSchema:
+        """Return which columns are read."""
         ...
 
     def begin(self, lines: list[str]) -> int:
-        """Check the beginning of the file; say how many lines its header takes."""
+        """Check the beginning of the file; return how many lines its header takes."""
         ...
 
     def is_plain(self, chunk: bytes) -> bool:
-        """Whether every line of a chunk is sure to be one record."""
+        """Return whether every line of a chunk is certainly one record."""
         ...
 
     def split(self, lines: list[str], last: bool) -> Split:
-        """The records of some lines; unless these are the last, it leaves those for later that
-        further lines could change."""
+        """Return the records of some lines.
+
+        Parameters
+        ----------
+        lines
+            The lines.
+        last
+            Whether no more come. Otherwise records that further lines could change are left.
+        """
         ...
 
 
 class TextStream:
-    """The records of a text file from some place on.
+    """Read the records of a text file from some place on.
 
     Parameters
     ----------
@@ -174,19 +208,16 @@ class TextStream:
         self._file, self._form, self._growing = file, form, growing
         self._at, self._line = at, line
         self.unfinished = 0
-        """How many lines were left at the end. Known when all records were read."""
+        """The number of lines left at the end, once all records were read."""
 
     def pieces(self) -> Iterator[Piece]:
-        """Return the records as rows."""
+        """Yield the records as rows."""
         for split, places in self._splits():
-            form, lines = self._form, places[:, 1]
-            yield replace(
-                read_cells(form.wanted, split.cells, split.faults, lines),
-                places=places,
-            )
+            piece = read_cells(self._form.schema, split.cells, split.faults, places[:, 1])
+            yield replace(piece, places=places)
 
     def _splits(self) -> Iterator[tuple[Split, npt.NDArray[np.int64]]]:
-        """The records of each chunk, and the byte and the line at which each of them begins."""
+        """Yield the records of each chunk, and the byte and the line at which each begins."""
         rest, starts, line = list[str](), np.zeros(0, dtype=np.int64), self._line
         begun, cut_off = self._at > 0, False
         for chunk in chunks_of(self._file, self._at):
@@ -197,7 +228,7 @@ class TextStream:
             self._at = chunk.end
             rest += lines_of(chunk.data)
             if not begun:
-                used, begun = _begun(rest, self._form), True
+                used, begun = _read_header(rest, self._form), True
                 starts, line = starts[used:], line + used
             split = self._form.split(rest, False)
             yield split, self._places(split, starts, line)
@@ -222,7 +253,7 @@ class TextStream:
                 break
             if number == 0:
                 rest = lines_of(chunk.data)
-                _begun(rest, self._form)
+                _read_header(rest, self._form)
             elif not rest and self._form.is_plain(chunk.data):
                 total += count_lines(chunk.data)
                 continue
@@ -236,9 +267,9 @@ class TextStream:
         return total
 
 
-def _begun(lines: list[str], form: TextFormat) -> int:
-    """Take the header off the first lines, and say how many it took."""
-    lines[0] = lines[0].removeprefix("\ufeff")
+def _read_header(lines: list[str], form: TextFormat) -> int:
+    """Remove the header from the first lines, and return how many it took."""
+    lines[0] = lines[0].removeprefix("\ufeff")  # the byte order mark that Excel writes
     used = form.begin(lines)
     del lines[:used]
     return used
@@ -246,19 +277,28 @@ def _begun(lines: list[str], form: TextFormat) -> int:
 
 STDIN = "-"
 _GZIP = b"\x1f\x8b"
-_PASSED_AT_ONCE = 1 << 20
+_SKIPPED_AT_ONCE = 1 << 20
 
-Passing = Callable[[int, int], None]
-"""Is told how much of how much was passed over."""
+SkipProgress = Callable[[int, int], None]
+"""Called with how many bytes of how many have been skipped."""
 
 
-def ignore(done: int, total: int) -> None:
-    """Tell nobody."""
+def ignore_progress(done: int, total: int) -> None:
+    """Do nothing."""
 
 
 class TextRows:
-    """A text file of some format, open. If it is `growing`, what is unfinished at its end is no row
-    yet."""
+    """Read an open text file of some format.
+
+    Parameters
+    ----------
+    path, name
+        Where it is, and what errors call it.
+    form
+        Its format.
+    growing
+        Whether it may still be written to: then what is unfinished at its end is no row yet.
+    """
 
     unit = "line"
 
@@ -274,42 +314,49 @@ class TextRows:
             raise
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._open.close()
 
     def identity(self, rows: int) -> str | None:
-        """Return what changes when another file takes this one's place; None for a pipe."""
+        """Return what changes when another file replaces this one; None for a pipe."""
         status = self._status
         return None if status is None else f"{status.st_dev:x}:{status.st_ino:x}"
 
     def blocks(
-        self, size: int, start: Start | None = None, passing: Passing = ignore
+        self, size: int, start: Start | None = None, progress: SkipProgress = ignore_progress
     ) -> Iterator[Block]:
-        """Return the rows, `size` at a time, from a place on at which a row begins.
+        """Yield the rows.
 
-        A plain file is read from there. A packed one has to be unpacked up to there, and `passing`
-        is told how far that has come.
+        Parameters
+        ----------
+        size
+            Rows of a block.
+        start
+            Where a row begins, to read from there. A compressed file has to be decompressed up to
+            there.
+        progress
+            Called while that goes on.
         """
         at = start or Start(0, line=1)
-        with ExitStack() as stack, self._unpacked():
+        with ExitStack() as stack, self._decompressing():
             file = self._file
             if start is not None:
                 file = self._opened(stack, at.byte)
                 if not isinstance(file, _Prefix):
-                    _pass_over(file, at.byte, passing)
+                    _skip(file, at.byte, progress)
             stream = TextStream(file, self.form, growing=self._growing, at=at.byte, line=at.line)
             yield from in_blocks(stream.pieces(), size)
             self.unfinished = stream.unfinished
 
     def length(self) -> int | None:
-        """How many rows there are, by a pass of its own; None for a pipe, which has one pass."""
+        """Return the number of rows, by a pass of its own; None for a pipe, which has one pass."""
         if self._status is None:
             return None
-        with ExitStack() as stack, self._unpacked():
+        with ExitStack() as stack, self._decompressing():
             return TextStream(self._opened(stack, 0), self.form, growing=self._growing).count()
 
     def _opened(self, stack: ExitStack, byte: int) -> Bytes:
-        """The bytes of the file; of a plain one, from a byte on."""
+        """Return the bytes of the file; of a plain one, from a byte on."""
         piped = self.path == STDIN
         raw = FileIO(0 if piped else self.path, closefd=not piped)
         file = stack.enter_context(BufferedReader(raw))
@@ -323,7 +370,7 @@ class TextRows:
         return _Prefix(file, max(0, self._status.st_size - byte))
 
     @contextmanager
-    def _unpacked(self) -> Iterator[None]:
+    def _decompressing(self) -> Iterator[None]:
         try:
             yield
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
@@ -334,8 +381,10 @@ class TextRows:
 
 
 class _Prefix:
-    """What a file held when it was opened. A log may grow between counting rows and reading them;
-    the length must stay the length."""
+    """Read a file up to the size that it had when it was opened.
+
+    A log may grow between counting rows and reading them; the length must stay the length.
+    """
 
     def __init__(self, file: IO[bytes], size: int) -> None:
         self._read, self._left = file.read, size
@@ -346,14 +395,14 @@ class _Prefix:
         return data
 
 
-def _pass_over(file: Bytes, size: int, passing: Passing) -> None:
-    """Read so many bytes for nothing."""
+def _skip(file: Bytes, size: int, progress: SkipProgress) -> None:
+    """Skip so many bytes."""
     left = size
-    while left and (data := file.read1(min(left, _PASSED_AT_ONCE))):
+    while left and (data := file.read1(min(left, _SKIPPED_AT_ONCE))):
         left -= len(data)
-        passing(size - left, size)
+        progress(size - left, size)
 
 
 def is_regular(path: str) -> bool:
-    """Whether a path is a file that can be read twice, and not a pipe."""
+    """Return whether a path is a file that can be read twice, and not a pipe."""
     return path != STDIN and stat.S_ISREG(os.stat(path).st_mode)

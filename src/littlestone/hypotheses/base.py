@@ -1,4 +1,4 @@
-"""Hypotheses: rules that can be published.
+"""The base of hypotheses: rules that can be published.
 
 A hypothesis is a canonical function from examples to {0, 1}. Its identity is its `key`, canonical
 bytes; equality, hash, order, JSON and text all derive from the same fields. It holds no sample and

@@ -1,21 +1,21 @@
-"""Columns of data frames and arrays: pandas, polars, pyarrow and numpy columns, cell by cell.
+"""Columns of data frames and arrays (pandas, polars, pyarrow, numpy), read cell by cell.
 
 Promises: what a cell is read as never depends on the other rows (docs/guarantee.md, Lemma 0).
 Libraries give a column one type, and often guess it from the rows: in a column of whole numbers one
 missing cell makes floats of all, one cell with letters makes text of all, and ``007`` is 7 or
-``'007'`` as its neighbours decide. So types are not believed:
+``'007'`` as its neighbours decide. So types are not trusted:
 
 - where numbers or truth values are read, every type is fine: a cell is the same number as a whole
-  number, as a float and as text (`hypotheses/numbers.py`);
+  number, as a float and as text (`hypotheses/compare.py`);
 - where text is read, a table (pandas, polars, pyarrow) must hold text there and nothing else: a
   column of numbers has lost its text, and is refused as a whole. So is one that holds some text
   and some numbers, as pandas makes of a long file that it guesses piece by piece. An array may
-  hold whole numbers too, which numpy always spells in one way;
+  hold whole numbers too, which numpy always prints in one way;
 - an array of dates, time differences or complex numbers is refused: beside one of them numpy makes
   the same of whole numbers.
 
-A missing cell is None. None of the libraries is imported: a column is known by where its type comes
-from.
+A missing cell is None. None of the libraries is imported: a column is recognised by
+the module of its type.
 """
 
 import math
@@ -29,7 +29,7 @@ from littlestone.errors import BadColumn, BadExample
 
 Array = npt.NDArray[Any]
 Kind = Literal["value", "number", "truth"]
-"""How a family reads a column: as text, as a number or a missing one, as 0 or 1."""
+"""How a class reads a column: as text, as a number or a missing one, as 0 or 1."""
 
 
 def column_array(column: Any, kind: Kind | None = None) -> Array | None:
@@ -65,11 +65,23 @@ def column_array(column: Any, kind: Kind | None = None) -> Array | None:
 
 
 def checked_array(array: Any, kind: Kind | None) -> Any:
-    """Return a numpy array, refused where its type is one that numpy takes from other rows.
+    """Return a numpy array, if its type cannot come from other rows.
 
     numpy makes floats of whole numbers beside a float, and text (``'3.0'``) of floats beside text;
     so floats and truth values are not read as text. Beside a complex number or a time difference it
     makes the same of whole numbers, which then cannot be read at all.
+
+    Parameters
+    ----------
+    array : numpy.ndarray
+        A column.
+    kind : {"value", "number", "truth"} or None
+        How the class reads it.
+
+    Raises
+    ------
+    BadColumn
+        If one row may have decided the type of all others.
     """
     if kind is not None and array.dtype.kind in "cmM" and len(array):
         raise BadColumn(
@@ -93,7 +105,7 @@ def _floats(array: Array) -> Array:
     if types <= {int, float, bool}:
         try:
             return array.astype(np.float64)
-        except OverflowError:  # a whole number that is too large: read one by one, as infinite
+        except OverflowError:  # a whole number beyond floats: read one by one, as infinite
             return array
     if Decimal not in types:
         return array
@@ -130,8 +142,9 @@ def _texts(cells: Any, missing: Any, held: object, *, numbers: bool = False) -> 
 
 
 def _pandas(column: Any, kind: Kind | None) -> Array:
+    # Categories first: their own type says nothing about the type of the values.
     if hasattr(column.dtype, "categories"):
-        return _taken(getattr(column, "cat", column), kind)
+        return _categories(getattr(column, "cat", column), kind)
     if kind == "value":
         missing = np.asarray(column.isna())
         numbers = column.dtype.kind in "biuf"
@@ -144,8 +157,8 @@ def _pandas(column: Any, kind: Kind | None) -> Array:
     return _without(np.asarray(column.astype(object)), missing)
 
 
-def _taken(categories: Any, kind: Kind | None) -> Array:
-    """Categories by their codes; the code -1 is a missing one."""
+def _categories(categories: Any, kind: Kind | None) -> Array:
+    """Return categories by their codes; the code -1 is a missing value."""
     codes, values = np.asarray(categories.codes), categories.categories
     missing = np.asarray(codes < 0)
     if missing.all():
@@ -198,14 +211,14 @@ def _masked(column: Any) -> Array:
 
 
 def _without(entries: Array, missing: Array) -> Array:
-    """Entries of a new array, None where they are missing."""
+    """Return a copy with None where entries are missing."""
     found = entries.copy()
     found[missing] = None
     return found
 
 
-def collected(X: Any) -> Any:
-    """A batch, refused when it is a promise of one."""
+def refuse_lazy(X: Any) -> Any:
+    """Return a batch, or raise `BadExample` for a lazy frame, which has no rows yet."""
     if type(X).__name__ == "LazyFrame":
         raise BadExample("a LazyFrame holds no rows yet: select what is read, and collect it")
     return X

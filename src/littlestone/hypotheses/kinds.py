@@ -1,9 +1,8 @@
-"""The hypotheses: sets of values, ranges, conjunctions, votes, and their negations.
+"""The kinds of hypotheses: sets of values, ranges, conjunctions, thresholds of pairs, negations.
 
 Build one with `one_of`, `between`, `all_of`, `at_least` or `negation`, never with the classes: the
 builders return the canonical form of a function (no values at all is `NEVER`, not an empty set).
-
-Reading rules from JSON: exactly what `Hypothesis.to_json` wrote, and nothing else.
+`rule_from_json` reads exactly what `Hypothesis.to_json` wrote, and nothing else.
 """
 
 import json
@@ -20,8 +19,7 @@ import numpy as np
 
 from littlestone.errors import BadClass, BadExample
 from littlestone.hypotheses.base import ALWAYS, NEVER, Constant, Hypothesis
-from littlestone.hypotheses.isin import isin
-from littlestone.hypotheses.numbers import Number, compare_all, number_of, simplest
+from littlestone.hypotheses.compare import Number, compare_all, isin, number_of, simplest
 from littlestone.hypotheses.rows import (
     Column,
     as_batch,
@@ -114,6 +112,7 @@ def one_of(values: Iterable[object], column: Column = None) -> Hypothesis:
     >>> print(one_of(["4.2.1"], "version"), "|", one_of([2, 1, 1]), "|", one_of([]))
     version = '4.2.1' | x in {1, 2} | never
     """
+    # In the order of the keys: two sets of the same values must have the same bytes.
     distinct = {encode(value): value for value in map(canonical, values)}
     if not distinct:
         return NEVER
@@ -246,20 +245,20 @@ class All(Hypothesis):
 
     def __call__(self, x: object) -> bool:
         # A list and not a generator: a column that cannot be read raises wherever it stands.
-        holds = [_truth(value_of(x, name), name) == wanted for name, wanted in self.literals]
+        holds = [_truth(value_of(x, name), name) == value for name, value in self.literals]
         return all(holds)
 
     def predict(self, X: Any) -> Mask:
         mask = np.ones(batch_length(as_batch(X)), dtype=bool)
-        for name, wanted in self.literals:
-            mask &= truths(column_of(X, name, "truth"), name) == wanted
+        for name, value in self.literals:
+            mask &= truths(column_of(X, name, "truth"), name) == value
         return mask
 
     def mentions(self) -> dict[Column, tuple[Plain, ...]]:
         return {name: (False, True) for name, _ in self.literals}
 
     def __str__(self) -> str:
-        return " and ".join(name if wanted else f"not {name}" for name, wanted in self.literals)
+        return " and ".join(name if value else f"not {name}" for name, value in self.literals)
 
 
 def all_of(literals: Iterable[Literal]) -> Hypothesis:
@@ -276,16 +275,16 @@ def all_of(literals: Iterable[Literal]) -> Hypothesis:
     new and not vip | always
     """
     distinct = sorted(set(map(_checked_literal, literals)))
-    if len({name for name, _ in distinct}) < len(distinct):
+    if len({name for name, _ in distinct}) < len(distinct):  # a column is both true and false
         return NEVER
     return All(tuple(distinct)) if distinct else ALWAYS
 
 
 def _checked_literal(literal: Literal) -> Literal:
-    name, wanted = literal
-    if not isinstance(name, str) or not name or not isinstance(wanted, bool | np.bool_):
+    name, value = literal
+    if not isinstance(name, str) or not name or not isinstance(value, bool | np.bool_):
         raise BadClass(f"a literal is a column and a truth value: {literal!r} is not one")
-    return name, bool(wanted)
+    return name, bool(value)
 
 
 def _truth(value: object, name: str) -> bool:
@@ -453,8 +452,8 @@ def negation(rule: Hypothesis) -> Hypothesis:
             return inner
         case Steps(below, cuts, column):
             return Steps(not below, cuts, column)
-        case All(((name, wanted),)):
-            return all_of([(name, not wanted)])
+        case All(((name, value),)):
+            return all_of([(name, not value)])
     return Not(rule)
 
 

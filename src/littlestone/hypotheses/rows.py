@@ -1,4 +1,4 @@
-"""Rows: how an example is read.
+"""Rows: examples and batches, and how their columns are read.
 
 An example is a value, or a row (a mapping from column to value). A batch is an array or a list of
 values; or a mapping from column to array, a data frame (pandas, polars, pyarrow), a structured
@@ -26,11 +26,11 @@ import numpy.typing as npt
 
 from littlestone.errors import BadClass, BadColumn, BadExample
 from littlestone.hypotheses.frames import Kind as Kind
-from littlestone.hypotheses.frames import checked_array, collected, column_array
+from littlestone.hypotheses.frames import checked_array, column_array, refuse_lazy
 from littlestone.hypotheses.values import Plain, plain
 
 Column = str | None
-"""The column a family reads; None when the example is the value itself."""
+"""The column that a class reads; None if the example is the value itself."""
 
 
 def checked_column(column: Column) -> Column:
@@ -87,7 +87,7 @@ def label(y: object) -> bool:
     Traceback (most recent call last):
     littlestone.errors.BadExample: label 2 is not 0 or 1
     """
-    if y is True or y is False:
+    if y is True or y is False:  # the common case, before slower tests
         return bool(y)
     if isinstance(y, np.generic):
         y = plain(y)
@@ -125,7 +125,7 @@ def labels(y: object) -> npt.NDArray[np.bool_]:
 
 
 def label_column(y: object) -> npt.NDArray[Any]:
-    """Return labels as an array, refused where its type makes labels of none of them."""
+    """Return labels as an array, or raise `BadColumn` if its type cannot hold labels."""
     try:
         return column_of(y, None, "truth")
     except BadColumn as error:
@@ -140,13 +140,13 @@ def zeros_and_ones(array: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     return array.astype(bool, copy=False)
 
 
-def each(says: Callable[[object], bool], column: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+def each(predicate: Callable[[object], bool], column: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     """Return the value of a predicate at each entry of a column.
 
     Parameters
     ----------
-    says : callable
-        The predicate.
+    predicate : callable
+        Returns a truth value, or raises `BadExample`.
     column : numpy.ndarray
         The entries.
 
@@ -163,7 +163,7 @@ def each(says: Callable[[object], bool], column: npt.NDArray[Any]) -> npt.NDArra
     answers = np.empty(len(column), dtype=bool)
     for row, value in enumerate(column):
         try:
-            answers[row] = says(value)
+            answers[row] = predicate(value)
         except BadExample as error:
             raise BadExample(error.sentence, row) from None
     return answers
@@ -255,7 +255,7 @@ def value_of(x: object, column: Column) -> object:
     if column is None:
         if type(x) not in _VALUES and isinstance(x, Mapping):
             raise BadExample(
-                f"the example is a row with columns {_listed(x)}: say which with column="
+                f"the example is a row with columns {_listed(x)}: name one with column="
             )
         return x
     if not isinstance(x, Mapping):
@@ -304,7 +304,7 @@ def as_batch(X: Any, reads: Mapping[Column, Kind] | None = None) -> Batch:
 
     Returns
     -------
-    KeyedBatch
+    Batch
         An array of values, or an array for each column.
 
     Raises
@@ -319,21 +319,21 @@ def as_batch(X: Any, reads: Mapping[Column, Kind] | None = None) -> Batch:
     >>> as_batch({"a": [1, 2], "b": ["x", "y"]}, {"a": "number"})
     {'a': array([1., 2.])}
     """
-    wanted: dict[str, Kind | None]
-    wanted = {name: kind for name, kind in (reads or {}).items() if name is not None}
-    if len(wanted) < len(reads or {}):
-        wanted = {}  # a class that also reads bare values: take all columns
+    kinds: dict[str, Kind | None]
+    kinds = {name: kind for name, kind in (reads or {}).items() if name is not None}
+    if len(kinds) < len(reads or {}):
+        kinds = {}  # a class that also reads bare values: take all columns
     if isinstance(X, list | tuple) and X and isinstance(X[0], Mapping):
-        if not wanted and not all(isinstance(x, Mapping) and x.keys() == X[0].keys() for x in X):
-            return column_of(X, None)  # which columns a row has is its own affair
+        if not kinds and not all(isinstance(x, Mapping) and x.keys() == X[0].keys() for x in X):
+            return column_of(X, None)  # rows with different columns stay rows
         # csv.DictReader keeps surplus cells under the name None, which no class reads.
-        names = wanted or {name: None for name in X[0] if name is not None}
+        names = kinds or {name: None for name in X[0] if name is not None}
         return {name: column_of(_picked(X, name), None, kind) for name, kind in names.items()}
     found = column_names(X)
     if found is None:
         return column_of(X, None, (reads or {}).get(None))
-    wanted = wanted or _all_of(X, found)
-    columns = {name: column_of(X, name, kind) for name, kind in wanted.items()}
+    kinds = kinds or _all_of(X, found)
+    columns = {name: column_of(X, name, kind) for name, kind in kinds.items()}
     lengths = {name: len(column) for name, column in columns.items()}
     if isinstance(X, Mapping):
         lengths |= {name: len(column) for name, column in X.items() if isinstance(column, Sized)}
@@ -371,14 +371,14 @@ def part_of(batch: Batch, rows: Any) -> Batch:
 
     Parameters
     ----------
-    batch : KeyedBatch
+    batch : Batch
         The batch.
     rows : slice or numpy.ndarray
         Which rows: a slice, a mask, or indices.
 
     Returns
     -------
-    KeyedBatch
+    Batch
         The rows; of a slice, as views.
 
     Examples
@@ -396,7 +396,7 @@ def row_of(batch: Batch, row: int) -> object:
 
     Parameters
     ----------
-    batch : KeyedBatch
+    batch : Batch
         The batch.
     row : int
         The index of the example.
@@ -452,7 +452,7 @@ def column_of(X: Any, column: Column, kind: Kind | None = None) -> npt.NDArray[A
         X = _pick(X, column)
     names = column_names(X)
     if names is not None:
-        raise BadExample(f"the batch has columns {_listed(names)}: say which with column=")
+        raise BadExample(f"the batch has columns {_listed(names)}: name one with column=")
     try:
         array = _column(X, kind)
     except BadColumn as error:
@@ -482,7 +482,7 @@ def column_names(X: Any) -> list[Any] | None:
         return list(X)
     if isinstance(X, np.ndarray):
         return list(X.dtype.names) if X.dtype.names else None
-    names = getattr(collected(X), "column_names", None)
+    names = getattr(refuse_lazy(X), "column_names", None)
     names = getattr(X, "columns", None) if names is None else names
     return None if names is None else list(names)
 

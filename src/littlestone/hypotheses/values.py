@@ -1,10 +1,10 @@
-"""Values: what identifies one, and how it is written as bytes and as JSON.
+"""Values: their identity, and their canonical bytes and JSON.
 
 A rule such as ``version = '4.2.1'`` mentions a value that came from somebody's data. **A value is
 identified by its text**: ``3``, ``numpy.int64(3)`` and ``'3'`` are one value, ``3.0`` and ``'3.0'``
 are another (`canonical`). Readers of tables and arrays guess a type for a whole column: one cell
 that is not a whole number makes text or floats of all others. If the type took part in a value's
-identity, one replaced row would respell all other rows, and the guarantee, which is about one
+identity, one replaced row would change all other rows, and the guarantee, which is about one
 replaced round, would be void (docs/guarantee.md, Lemma 0).
 
 `encode` and `decode` keep types apart: they write rules, keys and learner states.
@@ -21,7 +21,7 @@ import numpy.typing as npt
 from littlestone.errors import BadExample
 
 Mask = npt.NDArray[np.bool_]
-"""What a rule says of a batch: one truth value a row."""
+"""The labels of a batch by a rule: one truth value a row."""
 
 Plain = None | bool | int | float | str | bytes | tuple[Any, ...]
 """The types a value has after `plain`."""
@@ -34,8 +34,15 @@ LONGEST_INT = 4096
 
 
 def plain(value: object) -> Plain:
-    """The one Python spelling of a value: no numpy scalars, no subclasses, no negative zero.
+    """Return a value as plain Python: no numpy scalars, no subclasses, no negative zero.
 
+    Raises
+    ------
+    BadExample
+        If its type has no such form.
+
+    Examples
+    --------
     >>> plain(np.int64(7)), plain(-0.0), plain((np.str_("a"), None))
     (7, 0.0, ('a', None))
     """
@@ -60,7 +67,7 @@ def plain(value: object) -> Plain:
     if type(value).__name__ == "NAType":  # pandas' own None, whatever the module it lives in
         return None
     raise BadExample(
-        f"a value of type {type(value).__name__} has no canonical spelling: "
+        f"a value of type {type(value).__name__} has no canonical form: "
         "use a string, a number, a truth value, bytes, None, or a tuple of these"
     )
 
@@ -140,9 +147,12 @@ def key_of(value: object) -> bytes:
 
     Promises: a function of the value's text alone, whatever type the text came in.
 
+    Examples
+    --------
     >>> key_of(3) == key_of("3") == key_of(np.int8(3)) != key_of(3.0)
     True
     """
+    # Two fast paths for the most common cells; both give what the last line gives.
     if type(value) is str and not value[-1:].isdecimal():
         return b"s" + value.encode("utf-8", "surrogatepass")
     if type(value) is int and -SMALL < value < SMALL:
@@ -151,10 +161,12 @@ def key_of(value: object) -> bytes:
 
 
 def encode(value: object) -> bytes:
-    """The canonical bytes of a value, tagged by its type.
+    """Return the canonical bytes of a value, tagged by its type.
 
     Promises: `encode(a) == encode(b)` exactly when a and b are the same value.
 
+    Examples
+    --------
     >>> encode(1), encode(True), encode(1.0)
     (b'i1', b'b1', b'f0x1.0000000000000p+0')
     >>> encode(float("nan")) == encode(-float("nan"))
@@ -182,12 +194,15 @@ def encode(value: object) -> bytes:
 
 
 def _sized(part: bytes) -> bytes:
+    # With its length in front, no two tuples have the same bytes.
     return len(part).to_bytes(8) + part
 
 
 def decode(data: bytes) -> Plain:
-    """The value that `encode` wrote.
+    """Return the value that `encode` wrote.
 
+    Examples
+    --------
     >>> decode(encode(("a", 1.5, (None, True))))
     ('a', 1.5, (None, True))
     """
@@ -216,8 +231,10 @@ def _unsized(data: bytes) -> Iterator[bytes]:
 
 
 def to_json(value: object) -> object:
-    """The value as JSON data: itself where JSON has it, a tagged object where it does not.
+    """Return a value as JSON data: itself where JSON has it, else a tagged object.
 
+    Examples
+    --------
     >>> to_json(("a", 1.0, float("inf")))
     {'tuple': ['a', 1.0, {'float': 'inf'}]}
     """
@@ -233,8 +250,10 @@ def to_json(value: object) -> object:
 
 
 def from_json(data: object) -> Plain:
-    """The value that `to_json` wrote.
+    """Return the value that `to_json` wrote.
 
+    Examples
+    --------
     >>> from_json({"tuple": ["a", 1.0, {"float": "inf"}]})
     ('a', 1.0, inf)
     """

@@ -1,4 +1,4 @@
-"""The cluster: Ray, started here for as long as the process lasts, or reached at its address."""
+"""The cluster: Ray, started for as long as the process lasts, or reached at its address."""
 
 import logging
 import os
@@ -20,32 +20,49 @@ from littlestone.privacy.parameters import BadParameter
 
 if TYPE_CHECKING:
     from littlestone.ray.shards import ShardedForest
+    from littlestone.simulate.streams import Stream
+    from littlestone.simulate.sweeps import Cell, Result
 
 
 CLUSTER_TIMEOUT = 5
-"""How many seconds a cluster has to answer the door."""
-HEAD_PATIENCE = 30
-"""How many seconds the head may be away. After 60 Ray ends the process, without a word."""
-HERE = "local"
-"""What Ray calls a cluster of its own, on this machine."""
+"""Seconds in which a cluster must accept a connection."""
+HEAD_TIMEOUT = 30
+"""Seconds for which the head may be unreachable. After 60 Ray ends the process silently."""
+LOCAL = "local"
+"""Ray's address for a new cluster on this machine."""
 
 
 class ClusterLost(LittlestoneError, RuntimeError):
-    """A cluster that failed for good."""
+    """Report a cluster that failed for good.
+
+    Parameters
+    ----------
+    what
+        What has failed.
+    why
+        The error of Ray.
+    """
 
     def __init__(self, what: str, why: Exception) -> None:
-        said = " ".join(str(why).split())[:200] or "no reason is known"
+        reason = " ".join(str(why).split())[:200] or "no reason is known"
         super().__init__(
-            f"the cluster failed: {what} ({type(why).__name__}: {said}). What a --db has committed "
-            "is safe: the same command goes on from there"
+            f"the cluster failed: {what} ({type(why).__name__}: {reason}). What a --db has "
+            "committed is safe: the same command goes on from there"
         )
 
 
 @dataclass(frozen=True)
 class Ray:
-    """The engine `ray`. Without an `address`, a cluster of its own on this machine; `auto` is the
-    one that runs here already. `workers` is how many shards there are, and how many blocks of rows
-    are looked at together: by default as many as the cluster has cores."""
+    """Run a learner on a Ray cluster.
+
+    Parameters
+    ----------
+    address
+        The cluster; "auto" is the one that runs on this machine, and "" a new one.
+    workers
+        How many shards there are, and how many blocks of rows are evaluated together; by default
+        as many as the cluster has cores.
+    """
 
     address: str = ""
     workers: int | None = None
@@ -57,41 +74,54 @@ class Ray:
             raise BadParameter(f"an engine has at least one worker, not {self.workers}")
 
     def connected(self) -> Any:
-        """Ray, connected to the cluster."""
+        """Return the module ray, connected to the cluster."""
         ray = installed()
         if not ray.is_initialized():
-            _connect(ray, self.address or HERE)
+            _connect(ray, self.address or LOCAL)
         elif self.address not in ("", "auto", address := ray.get_runtime_context().gcs_address):
             raise BadParameter(f"this process is connected to another cluster already: {address}")
         return ray
 
     def count(self) -> int:
-        """How many workers there are."""
+        """Return the number of workers."""
         ray = self.connected()
         return self.workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
 
     def create_forest(
         self, cls: HypothesisClass, leaves: Sequence[int], seed: int, root: Root, replant: bool
     ) -> "ShardedForest":
-        """A forest whose trees grow in shards."""
+        """Implement `Engine.create_forest`: the trees grow in shards."""
         from littlestone.ray.shards import ForestSpec, ShardedForest
 
         return ShardedForest(self, ForestSpec(cls, tuple(leaves), seed, root, replant))
 
 
 def ray_of(engine: str, workers: int | None) -> Ray:
-    """The engine that `--engine` and `--workers` name, if it is installed."""
+    """Return the engine that `--engine` and `--workers` name.
+
+    Parameters
+    ----------
+    engine, workers
+        What the options say.
+
+    Raises
+    ------
+    BadParameter
+        If the engine is unknown, or not installed.
+    """
     found = engine_of(engine)
-    assert isinstance(found, Ray), "there is no other by now"
+    assert isinstance(found, Ray), "ray is the only engine"
     installed()
     return replace(found, workers=workers)
 
 
 def installed() -> Any:
-    """The module ray, or a sentence that says how to get it."""
+    """Return the module ray, or raise `BadParameter` if it is not installed."""
     try:
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is told to anybody
-        os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")  # we ask for what we need
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no telemetry
+        os.environ.setdefault(
+            "RAY_IGNORE_UNHANDLED_ERRORS", "1"
+        )  # we fetch the results that we need
         import ray
     except ModuleNotFoundError:
         raise BadParameter(
@@ -101,10 +131,10 @@ def installed() -> Any:
 
 
 def _connect(ray: Any, address: str) -> None:
-    own = {"include_dashboard": False} if address == HERE else {}
-    before = os.umask(0o077)  # what Ray spills to disk and logs is for its owner's eyes
+    own = {"include_dashboard": False} if address == LOCAL else {}
+    before = os.umask(0o077)  # what Ray spills and logs is as sensitive as the data
     try:
-        _answers(address)
+        _check_address(address)
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)
     except (OSError, RuntimeError, ValueError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
@@ -113,10 +143,10 @@ def _connect(ray: Any, address: str) -> None:
         os.umask(before)
 
 
-def _answers(address: str) -> None:
-    """Ray would try an address at which nobody answers for many minutes."""
+def _check_address(address: str) -> None:
+    """Raise an error for an address without a server; Ray would try it for many minutes."""
     if "://" in address:
-        raise ValueError("run on a machine of the cluster, and say HOST:PORT or auto")
+        raise ValueError("run on a machine of the cluster, and give HOST:PORT or auto")
     host, found, port = address.rpartition(":")
     if found and port.isdigit():
         socket.create_connection((host.strip("[]"), int(port)), CLUSTER_TIMEOUT).close()
@@ -124,153 +154,200 @@ def _answers(address: str) -> None:
 
 @contextmanager
 def redirect_output(engine: str | None) -> Iterator[None]:
-    """For a command: what Ray has to say goes to standard error, and it ends with the command.
+    """Send Ray's output to standard error, and shut Ray down at the end; for commands.
 
     Raises
     ------
     ClusterLost
-        For whatever Ray raises: a sentence, and not a traceback.
+        For an error of Ray itself.
     """
     if engine is None:
         yield
         return
     if sys.stderr.isatty():
         sys.stderr.write("connecting to Ray ...\n")
-    over = threading.Event()
-    threading.Thread(target=_watch_cluster, args=(over,), daemon=True).start()
+    done = threading.Event()
+    threading.Thread(target=_watch_cluster, args=(done,), daemon=True).start()
     with redirect_stdout(sys.stderr):
         try:
             yield
         except Exception as error:
-            _raise_plainly(error)
+            _raise_cause(error)
         finally:
-            over.set()
+            done.set()
             if "ray" in sys.modules:
                 sys.modules["ray"].shutdown()
 
 
-def _raise_plainly(error: Exception) -> NoReturn:
+def _raise_cause(error: Exception) -> NoReturn:
     """Raise `ClusterLost` for an error of Ray itself, and any other as it is."""
     cause, ray = error, sys.modules.get("ray")
     if ray is not None:
-        cause = cause_of(ray, error)
+        cause = task_cause(ray, error)
         if isinstance(cause, ray.exceptions.RayError) or type(cause).__module__.startswith("ray."):
             raise ClusterLost("Ray gave up", cause) from None
     raise cause from (None if cause is error else error)
 
 
-def _watch_cluster(over: threading.Event) -> None:
+def _watch_cluster(done: threading.Event) -> None:
     """End this process with a sentence when the cluster is gone for good.
 
-    Ray ends a process that has lost the node it is connected to, or the head, from within and
-    without a word; nothing can be caught. So somebody looks, and says it before. Ending at any
-    moment is safe: what is not committed is learned again (tests/soak.py).
+    Ray ends a process that has lost the node it is connected to, or the head, without a message and
+    without an exception that could be caught. This thread notices before. Ending at any moment is
+    safe: what is not committed is learned again (docs/guarantee.md, Theorem 12).
     """
-    doors: list[_Door] = []
-    while not over.wait(1):
-        doors = doors or list(_doors())
-        for door in doors:
-            if door.is_gone() and not over.is_set():
+    peers: list[_Peer] = []
+    while not done.wait(1):
+        peers = peers or list(_peers())
+        for peer in peers:
+            if peer.is_gone() and not done.is_set():
                 sys.stderr.write(
-                    f"error: {ClusterLost(door.what, ConnectionError('nobody answers'))}\n"
+                    f"error: {ClusterLost(peer.message, ConnectionError('no answer'))}\n"
                 )
                 sys.stderr.flush()
                 os._exit(2)
 
 
-def _doors() -> "Iterator[_Door]":
-    """What this process is connected to, once it is. A node does not come back; a head may be
-    started again."""
+def _peers() -> "Iterator[_Peer]":
+    """Yield what this process is connected to, once it is."""
     ray = sys.modules.get("ray")
     node = getattr(getattr(getattr(ray, "_private", None), "worker", None), "_global_node", None)
     if node is not None:
         host, _, port = str(node.gcs_address).rpartition(":")
         head = host.strip("[]"), int(port)
-        yield _Door("the Ray node of this command has died", node.raylet_socket_name, 0)
-        yield _Door("the head of the Ray cluster has died", head, HEAD_PATIENCE)
+        # A node does not come back; a head may be started again.
+        yield _Peer("the Ray node of this command has died", node.raylet_socket_name, 0)
+        yield _Peer("the head of the Ray cluster has died", head, HEAD_TIMEOUT)
 
 
-class _Door:
-    """A connection that is held and not used: it breaks when the other end dies.
+class _Peer:
+    """Watch a process through an idle connection, which breaks when the process dies.
 
     Parameters
     ----------
-    what
-        What is wrong when nobody answers, for the person.
+    message
+        What to report when it is gone.
     address
         Of a Unix socket, or a host and a port.
-    patience
-        For how many seconds nobody may answer.
+    timeout
+        For how many seconds it may be unreachable.
     """
 
-    def __init__(self, what: str, address: str | tuple[str, int], patience: float) -> None:
-        self.what, self._address, self._patience = what, address, patience
-        self._held: socket.socket | None = None
+    def __init__(self, message: str, address: str | tuple[str, int], timeout: float) -> None:
+        self.message, self._address, self._timeout = message, address, timeout
+        self._socket: socket.socket | None = None
         self._since: float | None = None
 
     def is_gone(self) -> bool:
-        """Whether nobody has answered for too long."""
-        if self._stands() or self._opens():
+        """Return whether the process has been unreachable for too long."""
+        if self._is_connected() or self._connect():
             self._since = None
             return False
         self._since = self._since or time.monotonic()
-        return time.monotonic() - self._since >= self._patience
+        return time.monotonic() - self._since >= self._timeout
 
-    def _stands(self) -> bool:
-        """Whether the connection is there. Read first what came: the end is behind it."""
+    def _is_connected(self) -> bool:
+        """Return whether the connection is open, after reading what precedes its end."""
         try:
-            while self._held is not None and self._held.recv(1 << 16):
+            while self._socket is not None and self._socket.recv(1 << 16):
                 pass
         except BlockingIOError:
             return True
         except OSError:
             pass
-        if self._held is not None:
-            self._held.close()
-        self._held = None
+        if self._socket is not None:
+            self._socket.close()
+        self._socket = None
         return False
 
-    def _opens(self) -> bool:
+    def _connect(self) -> bool:
         family = socket.AF_UNIX if isinstance(self._address, str) else socket.AF_INET
         if isinstance(self._address, tuple) and ":" in self._address[0]:
             family = socket.AF_INET6
-        held = socket.socket(family, socket.SOCK_STREAM)
-        held.settimeout(CLUSTER_TIMEOUT)
+        connection = socket.socket(family, socket.SOCK_STREAM)
+        connection.settimeout(CLUSTER_TIMEOUT)
         try:
-            held.connect(self._address)
+            connection.connect(self._address)
         except OSError as error:
-            held.close()
-            return isinstance(error, TimeoutError)  # busy, not gone
-        held.setblocking(False)
-        self._held = held
+            connection.close()
+            return isinstance(error, TimeoutError)  # the process is busy, not gone
+        connection.setblocking(False)
+        self._socket = connection
         return True
 
 
 @contextmanager
-def plain_error(ray: Any) -> Iterator[None]:
-    """What went wrong in a task, as it was said there."""
+def task_errors(ray: Any) -> Iterator[None]:
+    """Raise what was raised in a task, without Ray's wrapping."""
     try:
         yield
     except ray.exceptions.RayError as error:
-        cause = cause_of(ray, error)
+        cause = task_cause(ray, error)
         if isinstance(cause, ray.exceptions.RayError):
             raise ClusterLost("rows could not be read", cause) from None
         raise cause from error
 
 
-def cause_of(ray: Any, error: Exception) -> Exception:
-    """What went wrong in a task, without Ray's account of it."""
+def task_cause(ray: Any, error: Exception) -> Exception:
+    """Return the error that was raised in a task, without Ray's wrapping.
+
+    Parameters
+    ----------
+    ray
+        The module.
+    error
+        What Ray raised.
+    """
     while isinstance(error, ray.exceptions.RayTaskError):
         error = error.cause
     return error
 
 
 def ray_data() -> Any:
-    """The module ray.data, quietly."""
+    """Return the module ray.data, with its warnings silenced."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import ray.data
 
-        logging.getLogger("ray.data").setLevel(logging.CRITICAL)  # errors are raised, too
-        ray.data.DataContext.get_current()  # warns of its own names when it is made
+        logging.getLogger("ray.data").setLevel(logging.CRITICAL)  # errors are raised as well
+        ray.data.DataContext.get_current()  # warns about deprecated names at its creation
     return ray.data
+
+
+def play_on(
+    engine: Ray,
+    classes: dict[str, HypothesisClass],
+    stream: "Stream | None",
+    cells: "Sequence[Cell]",
+) -> "Iterator[Result]":
+    """Play the games of a comparison on a cluster, each in a task, and yield results as they come.
+
+    Parameters
+    ----------
+    engine
+        The cluster.
+    classes, stream
+        What all games share.
+    cells
+        The games.
+    """
+    ray, left, running = engine.connected(), iter(cells), list[Any]()
+    shared, task = ray.put((classes, stream)), ray.remote(_play)
+    while True:
+        for cell in left:
+            running.append(task.remote(shared, cell))
+            if len(running) >= engine.count():
+                break
+        if not running:
+            return
+        done, running = ray.wait(running)
+        with task_errors(ray):
+            yield from ray.get(done)
+
+
+def _play(shared: "tuple[dict[str, HypothesisClass], Stream | None]", cell: "Cell") -> "Result":
+    from littlestone.simulate.sweeps import run_cell
+
+    warnings.simplefilter("ignore")
+    classes, stream = shared
+    return run_cell(classes[cell.cls], cell, stream)

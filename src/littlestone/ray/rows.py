@@ -1,14 +1,12 @@
-"""What is done where the rows are: small functions that keep nothing, run by Ray as tasks.
+"""Remote rows: Parquet read on the cluster by Ray Data, and what the driver knows of it.
 
-A block of rows is a slice of an Arrow table in Ray's object store. What comes back to the driver is
-which rounds a rule gets wrong; what goes on to the shards is put by for them, and only its address
-passes the driver.
+A block of rows is a slice of an Arrow table in Ray's object store. The first half of this module
+are tasks: functions that run where the rows are and keep nothing. The driver gets the numbers of
+the rounds that a rule gets wrong; rows for the shards go to the object store, and only references
+to them pass the driver.
 
-Rows that are elsewhere: Parquet read by Ray Data, and what the driver knows of it.
-
-The driver knows how many rows there are, which round is which row, and which rounds a rule gets
-wrong. It asks for that a few blocks ahead, always with the rule it asked for last: a new rule makes
-it ask again.
+The driver requests that a few blocks ahead, always for the last rule that it knows: a new rule
+makes it request again.
 """
 
 import os
@@ -30,7 +28,7 @@ from littlestone.data.blocks import (
     Start,
     column_schema,
 )
-from littlestone.data.parquet import ParquetFile, ParquetRows, piece_of_table
+from littlestone.data.parquet import ParquetFile, ParquetRows, piece_from_table
 from littlestone.data.readers import BEGINNING, RowReader
 from littlestone.hypotheses.base import NEVER, Hypothesis
 from littlestone.hypotheses.values import Mask
@@ -46,17 +44,25 @@ from littlestone.learners.rounds import (
     user_numbers,
 )
 from littlestone.learners.tree import Indices
-from littlestone.ray.cluster import Ray, plain_error, ray_data
+from littlestone.ray.cluster import Ray, ray_data, task_errors
 
 ROW = "littlestone.row"
-"""The column with the place of a row in the stream: what comes in another order is noticed."""
+"""The column with the number of a row in the stream, by which another order is noticed."""
 VIEWS = {"string_view": "large_string", "binary_view": "large_binary"}
-TROUBLE = "littlestone.trouble"
-"""The only column of a table that could not be read: why. Ray Data would make a page of it."""
+ERROR = "littlestone.error"
+"""The only column of a table that could not be read: why. Ray Data would print a page for it."""
 
 
 class TableSlice(NamedTuple):
-    """Which rows of a table: `size` of them from `offset` on; the first is row `row` of all."""
+    """Specify some rows of a table.
+
+    Parameters
+    ----------
+    offset, size
+        Which rows.
+    row
+        The number of the first in the stream.
+    """
 
     offset: int
     size: int
@@ -64,10 +70,18 @@ class TableSlice(NamedTuple):
 
 
 class RuleErrors(NamedTuple):
-    """What a rule makes of a block: the places it gets wrong, and, per user, their routes.
+    """Hold the mistakes of a rule in a block.
 
-    `nulls` rows cannot be read; `bad` tells why of the first. `sums` are checksums and lengths of
-    the columns, if they were asked for.
+    Parameters
+    ----------
+    wrong
+        The rows that it gets wrong.
+    routes
+        The users of those rows, if users are protected.
+    nulls, bad
+        How many rows cannot be read, and why the first cannot.
+    sums
+        The checksums of the columns, if they were requested.
     """
 
     wrong: npt.NDArray[np.uint32]
@@ -78,55 +92,105 @@ class RuleErrors(NamedTuple):
 
 
 class ShardRequest(NamedTuple):
-    """Whose rows are wanted: the coins' seed, the trees that are marked, where shards begin."""
+    """Specify which rows the shards need.
+
+    Parameters
+    ----------
+    seed
+        The seed that routes rows to trees.
+    active
+        Which trees may change.
+    bounds
+        The first tree of each shard, and the number of trees.
+    """
 
     seed: int
-    marked: Mask
+    active: Mask
     bounds: list[int]
 
     def trees_of(self, routes: Routes) -> Indices:
-        """The tree of each route."""
-        return trees_of(self.seed, len(self.marked), routes)
+        """Return the tree of each route."""
+        return trees_of(self.seed, len(self.active), routes)
 
 
-def read_span(span: dict[str, Any], wanted: ColumnSchema) -> Any:
-    """Some row groups of a file, as a table, with the place of each row."""
+def read_span(span: dict[str, Any], schema: ColumnSchema) -> Any:
+    """Return some row groups of a file as a table, with the number of each row.
+
+    Parameters
+    ----------
+    span
+        A batch of Ray Data with one row: path, first and last row group, number of the first row.
+    schema
+        The columns to read.
+    """
     import pyarrow
 
     path, row = str(span["path"][0]), int(span["row"][0])
     first, end = int(span["first"][0]), int(span["end"][0])
     try:
-        table = ParquetFile(path, wanted).table(range(first, end))
+        table = ParquetFile(path, schema).table(range(first, end))
     except BadStream as error:
-        return pyarrow.table({TROUBLE: [str(error)]})
+        return pyarrow.table({ERROR: [str(error)]})
     except OSError as error:
-        return pyarrow.table({TROUBLE: [f"{path}: {error.strerror or error}"]})
+        return pyarrow.table({ERROR: [f"{path}: {error.strerror or error}"]})
     for place, held in enumerate(table.schema):
-        if str(held.type) in VIEWS:  # of which Arrow cannot take some
+        if str(held.type) in VIEWS:  # Arrow has no `take` for views
             table = table.set_column(
                 place, held.name, table.column(place).cast(VIEWS[str(held.type)])
             )
     return table.append_column(ROW, pyarrow.array(np.arange(row, row + len(table))))
 
 
-def table_of(table: Any, where: TableSlice) -> Any:
-    """Rows of a table, if they are those that are meant."""
-    if TROUBLE in table.column_names:
-        raise BadStream(table.column(TROUBLE)[0].as_py())
+def slice_table(table: Any, where: TableSlice) -> Any:
+    """Return some rows of a table.
+
+    Parameters
+    ----------
+    table, where
+        The table, and which of its rows.
+
+    Raises
+    ------
+    BadStream
+        If the table could not be read.
+    RuntimeError
+        If the rows are others than those specified.
+    """
+    if ERROR in table.column_names:
+        raise BadStream(table.column(ERROR)[0].as_py())
     part = table.slice(where.offset, where.size)
+    # Round i is row i (docs/guarantee.md, Lemma 0): another order must stop the run.
     if part.num_rows != where.size or part.column(ROW)[0].as_py() != where.row:
         raise RuntimeError("the rows of the stream have come in another order than they are in")
     return part
 
 
-def block_from_table(wanted: ColumnSchema, table: Any, where: TableSlice) -> Block:
-    """Rows of a table as a class reads them."""
-    return piece_of_table(wanted, table_of(table, where), where.row + 1).block()
+def block_from_table(schema: ColumnSchema, table: Any, where: TableSlice) -> Block:
+    """Return some rows of a table as a block.
+
+    Parameters
+    ----------
+    schema
+        How rows are read.
+    table, where
+        The table, and which of its rows.
+    """
+    return piece_from_table(schema, slice_table(table, where), where.row + 1).block()
 
 
-def rounds_of(wanted: ColumnSchema, block: Block, first: int) -> Rounds:
-    """Rows as rounds from `first` on; those that cannot be read are null rounds."""
-    batch, usable, answers = readable_rounds(wanted.cls, block.columns, block.labels, "null")
+def rounds_of(schema: ColumnSchema, block: Block, first: int) -> Rounds:
+    """Return the rows of a block that can be read, as rounds.
+
+    Parameters
+    ----------
+    schema
+        How rows are read.
+    block
+        The rows.
+    first
+        The number of the first round.
+    """
+    batch, usable, answers = readable_rounds(schema.cls, block.columns, block.labels, "null")
     routes = None
     if block.users is not None:
         routes = user_numbers(block.users, len(block), "null")
@@ -135,165 +199,242 @@ def rounds_of(wanted: ColumnSchema, block: Block, first: int) -> Rounds:
 
 
 def evaluate_rule(
-    wanted: ColumnSchema, table: Any, where: TableSlice, rule: Hypothesis, summed: bool
+    schema: ColumnSchema, table: Any, where: TableSlice, rule: Hypothesis, summed: bool
 ) -> RuleErrors:
-    """What a rule makes of some rows."""
-    block = block_from_table(wanted, table, where)
-    rounds = rounds_of(wanted, block, 0)
-    wrong = rounds.wrong(wanted.cls, rule)
+    """Return the mistakes of a rule in some rows.
+
+    Parameters
+    ----------
+    schema, table, where
+        As in `block_from_table`.
+    rule
+        The rule.
+    summed
+        Whether checksums are needed.
+    """
+    block = block_from_table(schema, table, where)
+    rounds = rounds_of(schema, block, 0)
+    wrong = rounds.wrong(schema.cls, rule)
     routes = None
-    if wanted.user is not None:
+    if schema.user is not None:
         routes = rounds.route[np.searchsorted(rounds.number, wrong)].astype(np.uint64)
     sums = block.sums() if summed else Checksums()
     return RuleErrors(wrong.astype(np.uint32), routes, len(block) - rounds.size, block.bad, sums)
 
 
 def read_routes(
-    wanted: ColumnSchema, table: Any, where: TableSlice
+    schema: ColumnSchema, table: Any, where: TableSlice
 ) -> tuple[npt.NDArray[np.uint64], Mask]:
-    """The user of each row, and which rows can be read."""
-    block = block_from_table(wanted, table, where)
+    """Return the user of each row, and which rows can be read.
+
+    Parameters
+    ----------
+    schema, table, where
+        As in `block_from_table`.
+    """
+    block = block_from_table(schema, table, where)
     usable = np.zeros(len(block), dtype=bool)
-    usable[rounds_of(wanted, block, 0).number] = True
+    usable[rounds_of(schema, block, 0).number] = True
     return user_numbers(block.users, len(block), "null"), usable
 
 
 def fetch_rows(
-    wanted: ColumnSchema, table: Any, where: TableSlice, first: int, within: Mask | None
+    schema: ColumnSchema, table: Any, where: TableSlice, first: int, within: Mask | None
 ) -> Rounds:
-    """The rows themselves."""
-    rounds = rounds_of(wanted, block_from_table(wanted, table, where), first)
+    """Return the rows as rounds.
+
+    Parameters
+    ----------
+    schema, table, where
+        As in `block_from_table`.
+    first
+        The number of the first round.
+    within
+        Which rows are within the cap of their user; None for all.
+    """
+    rounds = rounds_of(schema, block_from_table(schema, table, where), first)
     return rounds if within is None else rounds.taken(within[rounds.number - first])
 
 
 class StoredRows(NamedTuple):
-    """Rows that were put by for a shard, not decoded yet, each with the number of its round."""
+    """Hold rows for a shard, in the object store.
+
+    Parameters
+    ----------
+    table
+        The rows, not decoded yet.
+    number
+        The round of each.
+    """
 
     table: Any
     number: Numbers
 
     def taken(self, places: Numbers) -> "StoredRows":
-        """Some of them."""
+        """Return some of the rows."""
         return StoredRows(self.table.take(places), self.number[places])
 
-    def rounds(self, wanted: ColumnSchema) -> Rounds:
-        """The rows as rounds."""
-        some = rounds_of(wanted, piece_of_table(wanted, self.table, 1).block(), 0)
+    def rounds(self, schema: ColumnSchema) -> Rounds:
+        """Return the rows as rounds."""
+        some = rounds_of(schema, piece_from_table(schema, self.table, 1).block(), 0)
         number = self.number[some.number]
-        return some._replace(number=number, route=number if wanted.user is None else some.route)
+        return some._replace(number=number, route=number if schema.user is None else some.route)
 
 
 def scatter(
-    wanted: ColumnSchema,
+    schema: ColumnSchema,
     table: Any,
     where: TableSlice,
     first: int,
     within: Mask | None,
     share: ShardRequest,
 ) -> list[Any]:
-    """Put the rows of marked trees by, for each shard its own."""
+    """Store the rows of active trees, for each shard its own, and return references to them.
+
+    Parameters
+    ----------
+    schema, table, where
+        As in `block_from_table`.
+    first, within
+        As in `fetch_rows`.
+    share
+        Which trees are active, and in which shards they are.
+    """
     import ray
 
-    part = table_of(table, where)
-    whole = StoredRows(part.select(list(wanted.names)), first + np.arange(where.size))
+    part = slice_table(table, where)
+    whole = StoredRows(part.select(list(schema.names)), first + np.arange(where.size))
     if within is not None:
         whole = whole.taken(np.flatnonzero(within))
     route = whole.number
-    if wanted.user is not None:  # who says which tree it is
-        read = rounds_of(wanted, piece_of_table(wanted, whole.table, 1).block(), 0)
+    if schema.user is not None:  # the user decides the tree, so the rows must be decoded
+        read = rounds_of(schema, piece_from_table(schema, whole.table, 1).block(), 0)
         whole, route = whole.taken(read.number), read.route
     trees = share.trees_of(route)
-    marked = share.marked[trees]
+    active = share.active[trees]
     by_shard = (
-        np.flatnonzero(marked & (trees >= begin) & (trees < end))
+        np.flatnonzero(active & (trees >= begin) & (trees < end))
         for begin, end in pairwise(share.bounds)
     )
     return [ray.put(whole.taken(some)) for some in by_shard]
 
 
 FIRST_BLOCK, LARGEST_BLOCK = 4096, 1 << 18
-"""Blocks are short while the stream is young, so that there is something to see."""
+"""Rows of a block: few at first, so that progress is visible soon."""
 SPAN = 1 << 18
-"""How many rows are read together, at least, if the file has them."""
+"""Rows that are read together, at least, if the file has them."""
 BLOCKS_AHEAD = 2
-"""How many blocks a worker is ahead of the gate."""
+"""Blocks that are evaluated ahead, for each worker."""
 
 
 @runtime_checkable
 class LearnsRemotely(Protocol):
-    """What can be shown rows that are elsewhere."""
+    """Specify a learner of remote rows."""
 
     def learn_remote(self, rounds: "RemoteRounds") -> object: ...
 
 
 class RemoteParquet:
-    """Parquet files whose rows are read on the cluster. Only their footers are read here."""
+    """Read Parquet files on the cluster; only their footers are read locally.
+
+    Parameters
+    ----------
+    engine
+        The cluster.
+    path
+        A file or a folder.
+    schema
+        The columns to read.
+    summed
+        Whether checksums are computed.
+    """
 
     unit, unfinished = "row", 0
 
-    def __init__(self, engine: Ray, path: str, wanted: ColumnSchema, summed: bool) -> None:
-        self._near = ParquetRows(path, path, wanted)
-        self.wanted, self.summed, self._workers = wanted, summed, engine.count()
+    def __init__(self, engine: Ray, path: str, schema: ColumnSchema, summed: bool) -> None:
+        self._local = ParquetRows(path, path, schema)
+        self.schema, self.summed, self._workers = schema, summed, engine.count()
         self._ray = engine.connected()
-        self.wanted_there = self._ray.put(wanted)
+        self.schema_ref = self._ray.put(schema)
         self._tasks: dict[Callable[..., object], Any] = {}
         self._ahead: deque[RemoteParquetBlock] = deque()
-        self.rule = wanted.cls.hypothesis(wanted.cls.start()) or NEVER
-        """What was asked of the blocks to come."""
+        self.rule = schema.cls.hypothesis(schema.cls.start()) or NEVER
+        """The rule that is evaluated on the blocks ahead."""
 
     def length(self) -> int:
-        """How many rows there are."""
-        return self._near.length()
+        """Return the number of rows."""
+        return self._local.length()
 
     def close(self) -> None:
-        """Nothing is open here."""
+        """Do nothing: no file is open locally."""
 
     def identity(self, rows: int) -> str:
         """Return what changes when a file that holds one of the first rows is written again."""
-        return self._near.identity(rows)
+        return self._local.identity(rows)
 
     def beginning(self) -> Block:
-        """Return the first rows, read here: the whole would have to be begun on the cluster."""
-        return next(self._near.blocks(BEGINNING), Block({}, np.zeros(0, np.int8), None, (), 0))
+        """Return the first rows, read locally, before anything is started on the cluster."""
+        return next(self._local.blocks(BEGINNING), Block({}, np.zeros(0, np.int8), None, (), 0))
 
     def blocks(
         self,
         size: int,
         start: Start | None = None,
-        passing: Callable[[int, int], None] | None = None,
+        progress: Callable[[int, int], None] | None = None,
     ) -> "Iterator[RemoteParquetBlock]":
-        """Return the rows from a row on, some at a time, each asked for before its turn; `size` is
-        for rows here. Row groups before that row are not read."""
-        coming = self._coming(start.row if start else 0)
+        """Yield the rows, evaluated a few blocks ahead.
+
+        Parameters
+        ----------
+        size
+            Not used: blocks have their own sizes.
+        start
+            The first row; row groups before it are not read.
+        progress
+            Not called.
+        """
+        blocks = self._remote_blocks(start.row if start else 0)
         while True:
             while len(self._ahead) <= BLOCKS_AHEAD * self._workers and (
-                block := next(coming, None)
+                block := next(blocks, None)
             ):
                 self._ahead.append(block)
-                block.ask(self.rule)
+                block.request(self.rule)
             if not self._ahead:
                 return
             yield self._ahead.popleft()
 
-    def ask_ahead(self, rule: Hypothesis) -> None:
-        """Ask what a rule makes of the blocks to come."""
+    def request_ahead(self, rule: Hypothesis) -> None:
+        """Evaluate a rule on the blocks ahead."""
         if rule != self.rule:
             self.rule = rule
             for block in self._ahead:
-                block.ask(rule)
+                block.request(rule)
 
-    def there(self, task: Callable[..., object], table: Any, where: TableSlice, *more: Any) -> Any:
-        """Have a task done where some rows are: the address of its answer."""
+    def submit(
+        self, task: Callable[..., object], table: Any, where: TableSlice, *arguments: Any
+    ) -> Any:
+        """Run a task where some rows are, and return a reference to its result.
+
+        Parameters
+        ----------
+        task
+            A function of schema, table, rows and further arguments.
+        table, where
+            The rows.
+        arguments
+            The further arguments.
+        """
         if task not in self._tasks:
             self._tasks[task] = self._ray.remote(task)
-        return self._tasks[task].remote(self.wanted_there, table, where, *more)
+        return self._tasks[task].remote(self.schema_ref, table, where, *arguments)
 
-    def brought(self, answer: Any) -> Any:
-        """What is at an address."""
-        with plain_error(self._ray):
-            return self._ray.get(answer)
+    def get(self, ref: Any) -> Any:
+        """Return what a reference refers to."""
+        with task_errors(self._ray):
+            return self._ray.get(ref)
 
-    def _coming(self, start: int) -> "Iterator[RemoteParquetBlock]":
+    def _remote_blocks(self, start: int) -> "Iterator[RemoteParquetBlock]":
         spans = [span for span in self._spans() if span["row"] + span["rows"] > start]
         row = start
         offset = start - spans[0]["row"] if spans else 0
@@ -305,7 +446,7 @@ class RemoteParquet:
             offset = 0
 
     def _tables(self, spans: list[dict[str, Any]]) -> Iterator[tuple[Any, int]]:
-        """The addresses of tables in Ray's object store, in the order of the rows."""
+        """Yield references to tables in the object store, in the order of the rows."""
         if not spans:
             return
         data = ray_data()
@@ -314,18 +455,18 @@ class RemoteParquet:
         context.execution_options.preserve_order, context.enable_progress_bars = True, False
         with data.DataContext.current(context):
             tables = data.from_items(spans, override_num_blocks=len(spans)).map_batches(
-                read_span, fn_args=[self.wanted], batch_size=1, concurrency=at_once
+                read_span, fn_args=[self.schema], batch_size=1, concurrency=at_once
             )
-        with plain_error(self._ray):
+        with task_errors(self._ray):
             for bundle in tables.iter_internal_ref_bundles():
                 for entry in bundle.blocks:
                     yield entry.ref, entry.metadata.num_rows
 
     def _spans(self) -> list[dict[str, Any]]:
-        """Row groups that are read together."""
+        """Return the row groups that are read together."""
         spans: list[dict[str, Any]] = []
         row = 0
-        for file in self._near.files:
+        for file in self._local.files:
             path, first, rows = os.path.abspath(file.path), 0, 0
             for group, count in enumerate(file.groups):
                 rows += count
@@ -346,18 +487,37 @@ def open_remote_rows(
     strict: bool = False,
     summed: bool = False,
 ) -> "RowReader[RemoteParquetBlock]":
-    """The labelled rows of Parquet files, read on a cluster: what `open_rows` is here. If `summed`,
-    their checksums are found on the way."""
+    """Open Parquet files of labelled rows, to be read on a cluster.
+
+    Parameters
+    ----------
+    engine
+        The cluster.
+    path, cls, label, user, strict
+        As in `open_rows`.
+    summed
+        Whether checksums are computed on the way.
+    """
     source = RemoteParquet(engine, path, column_schema(cls, label, user), summed)
-    return RowReader(path, source, strict, LARGEST_BLOCK, source.beginning())
+    return RowReader(
+        path, source, strict=strict, block_rows=LARGEST_BLOCK, beginning=source.beginning()
+    )
 
 
 class RemoteParquetBlock:
-    """Some consecutive rows that are elsewhere."""
+    """Refer to consecutive remote rows; a `RowSpan`.
+
+    Parameters
+    ----------
+    source
+        Where they come from.
+    table, where
+        A reference to a table, and which of its rows.
+    """
 
     def __init__(self, source: RemoteParquet, table: Any, where: TableSlice) -> None:
         self._source, self._table, self._where = source, table, where
-        self._asked: dict[Hypothesis, Any] = {}
+        self._results: dict[Hypothesis, Any] = {}
         self._readable: tuple[Numbers, Mask] | None = None
 
     def __len__(self) -> int:
@@ -365,16 +525,16 @@ class RemoteParquetBlock:
 
     @property
     def count(self) -> int:
-        """How many rows there are."""
+        """Return the number of rows."""
         return self._where.size
 
     @property
     def has_users(self) -> bool:
-        """Whether a column names users."""
-        return self._source.wanted.user is not None
+        """Return whether a column names users."""
+        return self._source.schema.user is not None
 
     def part(self, start: int, stop: int) -> "RemoteParquetBlock":
-        """Some of the rows."""
+        """Implement `RowSpan.part`."""
         offset, count, row = self._where
         start, stop = min(start, count), min(stop, count)
         if (start, stop) == (0, count):
@@ -383,87 +543,105 @@ class RemoteParquetBlock:
         return RemoteParquetBlock(self._source, self._table, where)
 
     def start(self, row: int) -> Start:
-        """Where the first of the rows is, if `row` rows of the source come before it."""
+        """Implement `RowSpan.start`."""
         return Start(row)
 
-    def ask(self, rule: Hypothesis) -> None:
-        """Have somebody find out what a rule makes of the rows."""
-        if rule not in self._asked:
-            last = list(self._asked.items())[-1:]
-            self._asked = dict(last) | {rule: self._there(evaluate_rule, rule, self._source.summed)}
+    def request(self, rule: Hypothesis) -> None:
+        """Start to evaluate a rule on the rows."""
+        if rule not in self._results:
+            # The last result is kept too: the rule of the epoch and the published one alternate.
+            last = list(self._results.items())[-1:]
+            self._results = dict(last) | {
+                rule: self._submit(evaluate_rule, rule, self._source.summed)
+            }
 
-    def found(self, rule: Hypothesis) -> RuleErrors:
-        """What a rule makes of the rows."""
-        self.ask(rule)
-        if not isinstance(self._asked[rule], RuleErrors):
-            self._asked[rule] = self._brought(self._asked[rule])
-        return cast(RuleErrors, self._asked[rule])
+    def errors_of(self, rule: Hypothesis) -> RuleErrors:
+        """Return the mistakes of a rule in the rows."""
+        self.request(rule)
+        if not isinstance(self._results[rule], RuleErrors):
+            self._results[rule] = self._source.get(self._results[rule])
+        return cast(RuleErrors, self._results[rule])
 
-    def _any(self) -> RuleErrors:
-        """What some rule makes of them."""
-        return self.found(next(iter(self._asked), self._source.rule))
+    def _any_result(self) -> RuleErrors:
+        """Return the result for any rule, for what does not depend on it."""
+        return self.errors_of(next(iter(self._results), self._source.rule))
 
     @property
     def bad(self) -> tuple[BadRow, ...]:
-        """Why the first null rounds are null. Private."""
-        return self._any().bad
+        """Implement `RowSpan.bad`."""
+        return self._any_result().bad
 
     def nulls_before(self, stop: int) -> int:
-        """How many of the first rows cannot be read. Private."""
-        return self.part(0, stop)._any().nulls
+        """Implement `RowSpan.nulls_before`."""
+        return self.part(0, stop)._any_result().nulls
 
     @property
     def nulls(self) -> int:
-        """How many rows cannot be read. Private."""
-        return self._any().nulls
+        """Implement `RowSpan.nulls`."""
+        return self._any_result().nulls
 
     def null_rounds(self, within: Mask | None) -> int:
-        """How many rows cannot be read, or are not within a cap. Private."""
+        """Return how many rows cannot be read, or are not within a cap. Private."""
         return self.nulls if within is None else len(self) - int((within & self._read()[1]).sum())
 
     def routes(self) -> Numbers:
-        """The number of each row's user."""
+        """Return the number of each row's user."""
         return self._read()[0]
 
     def _read(self) -> tuple[Numbers, Mask]:
         if self._readable is None:
-            self._readable = self._brought(self._there(read_routes))
+            self._readable = self._source.get(self._submit(read_routes))
         return self._readable
 
     def sums(self) -> Checksums:
-        """The checksums of the columns."""
-        return self._any().sums
+        """Implement `RowSpan.sums`."""
+        return self._any_result().sums
 
     def numbered(self, first: int, within: Mask | None) -> "RemoteRounds":
-        """The rows as rounds from `first` on."""
+        """Return the rows as rounds from `first` on."""
         return RemoteRounds(self, first, within, first, first + len(self))
 
     def here(self, first: int, within: Mask | None) -> Rounds:
-        """The rows themselves, as rounds from `first` on."""
-        return cast(Rounds, self._brought(self._there(fetch_rows, first, within)))
+        """Fetch the rows, as rounds from `first` on."""
+        return cast(Rounds, self._source.get(self._submit(fetch_rows, first, within)))
 
     def scatter(self, first: int, within: Mask | None, share: ShardRequest) -> Any:
-        """Have the rows of marked trees put by for the shards: the address of their addresses."""
-        return self._there(scatter, first, within, share)
+        """Store the rows of active trees; return a reference to the shards' references.
+
+        Parameters
+        ----------
+        first, within, share
+            As in the task `scatter`.
+        """
+        return self._submit(scatter, first, within, share)
 
     @property
-    def wanted_there(self) -> Any:
-        """The address of what is to be read of the rows."""
-        return self._source.wanted_there
+    def schema_ref(self) -> Any:
+        """Return a reference to the schema of the rows."""
+        return self._source.schema_ref
 
-    def _there(self, task: Callable[..., object], *more: Any) -> Any:
-        return self._source.there(task, self._table, self._where, *more)
+    def _submit(self, task: Callable[..., object], *arguments: Any) -> Any:
+        return self._source.submit(task, self._table, self._where, *arguments)
 
-    def _brought(self, answer: Any) -> Any:
-        return self._source.brought(answer)
-
-    def ask_ahead(self, rule: Hypothesis) -> None:
-        """A rule stands: ask what it makes of the blocks to come, too."""
-        self._source.ask_ahead(rule)
+    def request_ahead(self, rule: Hypothesis) -> None:
+        """Evaluate a new published rule on the blocks ahead, too."""
+        self._source.request_ahead(rule)
 
 
 class RemoteRounds:
-    """The rounds of a block from `start` up to `stop`; the first round of the block is `first`."""
+    """Refer to the rounds of a remote block; a `RoundBatch`.
+
+    Parameters
+    ----------
+    block
+        The block.
+    first
+        The number of its first round.
+    within
+        Which of its rows are within the cap of their user; None for all.
+    start, stop
+        The rounds from `start` up to, not including, `stop`.
+    """
 
     def __init__(
         self, block: RemoteParquetBlock, first: int, within: Mask | None, start: int, stop: int
@@ -473,35 +651,35 @@ class RemoteRounds:
 
     @property
     def size(self) -> int:
-        """How many rounds, at most."""
+        """Return the number of rounds, at most."""
         return self._stop - self._start
 
     def between(self, start: int, stop: int) -> "RemoteRounds":
-        """The rounds from `start` up to, not including, `stop`."""
+        """Return the rounds from `start` up to, not including, `stop`."""
         start, stop = max(start, self._start), min(stop, self._stop)
         return RemoteRounds(self._block, self._first, self._within, start, max(start, stop))
 
     def followed_by(self, other: "RemoteRounds") -> "RemoteRounds | None":
-        """These rounds and those that come next, if they are of one block."""
+        """Return these rounds and those that follow, if they are of one block."""
         same = self._block is other._block and self._first == other._first
         if not same or self._stop != other._start:
             return None
         return RemoteRounds(self._block, self._first, self._within, self._start, other._stop)
 
     def wrong(self, cls: HypothesisClass, rule: Hypothesis) -> Numbers:
-        """The numbers of the rounds that a rule gets wrong, in order."""
-        self._block.ask_ahead(rule)
+        """Return the numbers of the rounds that a rule gets wrong, in order."""
+        self._block.request_ahead(rule)
         return self._wrong(rule)[0]
 
     def wrong_routes(self, rule: Hypothesis) -> Numbers:
-        """What routes the rounds that a rule gets wrong."""
+        """Return the routes of the rounds that a rule gets wrong."""
         numbers, routes = self._wrong(rule)
         return numbers if routes is None else routes
 
     def _wrong(self, rule: Hypothesis) -> tuple[Numbers, Numbers | None]:
         if not self.size:
             return np.zeros(0, dtype=int), None
-        found = self._block.found(rule)
+        found = self._block.errors_of(rule)
         begin, end = np.searchsorted(
             found.wrong, [self._start - self._first, self._stop - self._first]
         )
@@ -513,30 +691,30 @@ class RemoteRounds:
         return self._first + places, routes
 
     def update(self, memory: Learnable[Report]) -> Report:
-        """Show the rounds to a forest in shards, from where they are."""
+        """Let a forest in shards learn the rounds, where they are."""
         if not isinstance(memory, LearnsRemotely):
-            raise TypeError("rows on a cluster are for trees on a cluster")
+            raise TypeError("remote rows require a forest on the cluster")
         return cast(Report, memory.learn_remote(self))
 
     def number_of(self, row: int) -> int:
-        """The number of the round of a row: shards tell of rounds."""
+        """Return the number of a round: shards report rounds, not rows."""
         return row
 
     def copied(self) -> "RemoteRounds":
-        """The same rounds: the cluster keeps them for as long as somebody knows of them."""
+        """Return the same rounds: the cluster keeps them as long as there is a reference."""
         return self
 
     def here(self) -> Rounds:
-        """The rows themselves."""
+        """Fetch the rows."""
         return self._block.here(self._first, self._within).between(self._start, self._stop)
 
     @property
-    def wanted_there(self) -> Any:
-        """The address of what is to be read of the rows."""
-        return self._block.wanted_there
+    def schema_ref(self) -> Any:
+        """Return a reference to the schema of the rows."""
+        return self._block.schema_ref
 
     def scatter(self, share: ShardRequest) -> Any:
-        """Have the rows of marked trees put by for the shards: the address of their addresses."""
+        """Store the rows of active trees; return a reference to the shards' references."""
         start, stop = self._start - self._first, self._stop - self._first
         within = None if self._within is None else self._within[start:stop]
         return self._block.part(start, stop).scatter(self._start, within, share)

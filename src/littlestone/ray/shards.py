@@ -1,18 +1,15 @@
-"""A shard: some trees of a forest, in an actor. A machine, not a spender; it knows no noise.
+"""The forest in shards: trees in actors, and what the driver holds in the place of the trees.
 
-Every call says which sowing it is for. A shard that was lost and started again by Ray knows of
-none, and says so, whatever it is asked.
+A tree that holds only the rule with which its epoch began changes only at that rule's mistakes. So
+the driver keeps which trees are *active*: those on which that rule has erred. Rows of other trees
+are not sent. Messages are sent without waiting, a few ahead, and votes are counted when they are
+needed.
 
-A forest in shards: what a learner's driver holds in the place of the trees.
-
-A tree that only holds the rule that its epoch began with is surprised by nothing but that rule's
-errors. So the driver marks the trees on which that rule has erred; the rows of all others stay
-where they are. Rows are sent on without waiting, a few errands ahead, and votes are counted
-together when somebody asks.
-
-Promises: the same votes and changes as one forest, whatever the number of shards. A shard that is
-lost is sown again from what was kept of it (what was committed, or more) and shown the rows since;
-so are all if one errand fails. The gate never notices: a forest draws no noise.
+Promises: the same votes and changes as one forest, whatever the number of shards. A lost shard is
+reset to its saved trees (what was committed, or later) and given the rows since; all shards are, if
+one message fails. The gate does not notice, because a forest draws no noise (docs/guarantee.md,
+Theorem 13). Every call carries the version of the last reset: a shard that Ray has restarted knows
+of none, and raises `ShardRestarted`.
 """
 
 import time
@@ -34,16 +31,22 @@ from littlestone.learners.base import ChangedState, StateData
 from littlestone.learners.forest import Forest, Root, Routes, VoteChange
 from littlestone.learners.rounds import Rounds
 from littlestone.privacy.parameters import BadParameter
-from littlestone.ray.cluster import ClusterLost, Ray, cause_of
+from littlestone.ray.cluster import ClusterLost, Ray, task_cause
 from littlestone.ray.rows import RemoteRounds, ShardRequest, StoredRows
 
 
 class ShardRestarted(Exception):
-    """A shard was started again, and knows nothing."""
+    """Report a shard that was restarted, and has lost its trees."""
 
 
 class ForestSpec(NamedTuple):
-    """What a forest grows from."""
+    """Hold what a forest is made from.
+
+    Parameters
+    ----------
+    cls, leaves, seed, root, replant
+        As in `Forest`.
+    """
 
     cls: HypothesisClass
     leaves: tuple[int, ...]
@@ -52,303 +55,366 @@ class ForestSpec(NamedTuple):
     replant: bool
 
     def create(self, share: range) -> Forest:
-        """The trees of a share."""
+        """Return a forest with some of the trees."""
         return Forest(
             self.cls, self.leaves, self.seed, root=self.root, replant=self.replant, share=share
         )
 
 
 class Shard:
-    """The trees of a share."""
+    """Grow some trees of a forest, in an actor. It draws no noise.
 
-    def __init__(self, seeds: ForestSpec, share: range) -> None:
-        self._seeds, self._share = seeds, share
-        self._forest = seeds.create(share)
-        self._sowing = 0
+    Parameters
+    ----------
+    spec
+        The forest.
+    share
+        Which of its trees.
+    """
+
+    def __init__(self, spec: ForestSpec, share: range) -> None:
+        self._spec, self._share = spec, share
+        self._forest = spec.create(share)
+        self._version = 0
 
     def reset(
-        self, sowing: int, epoch: int, published: Hypothesis | None, parts: Mapping[int, bytes]
+        self, version: int, epoch: int, published: Hypothesis | None, parts: Mapping[int, bytes]
     ) -> None:
-        """Begin an epoch, with some of the trees grown as far as they were kept."""
+        """Begin an epoch.
+
+        Parameters
+        ----------
+        version
+            The number of this reset.
+        epoch, published
+            The epoch, and the rule that it begins with.
+        parts
+            The saved states of some of the trees.
+        """
         if published is None:
-            self._forest = self._seeds.create(self._share)
+            self._forest = self._spec.create(self._share)
         else:
             self._forest.begin_epoch(epoch, published)
         self._forest.regrow(parts)
-        self._sowing = sowing
+        self._version = version
 
-    def learn(self, sowing: int, rows: Rounds, told: bool) -> list[VoteChange]:
-        """Show the trees some rows of theirs; the changes, by the numbers of the rows, if told."""
-        changes = rows.update(self._sown(sowing))
-        if not told:
+    def learn(self, version: int, rows: Rounds, with_changes: bool) -> list[VoteChange]:
+        """Learn rows.
+
+        Parameters
+        ----------
+        version
+            The last reset that the driver made.
+        rows
+            Rows of trees of this shard.
+        with_changes
+            Whether to return the changes of votes, by the numbers of the rounds.
+        """
+        changes = rows.update(self._checked_forest(version))
+        if not with_changes:
             return []
         return [change._replace(row=rows.number_of(change.row)) for change in changes]
 
     def fetch(
-        self, sowing: int, wanted: ColumnSchema, spread: list[Any], place: int, told: bool
+        self, version: int, schema: ColumnSchema, refs: list[Any], index: int, with_changes: bool
     ) -> list[VoteChange]:
-        """Show the trees the rows that were put by for them, at a place of a list."""
+        """Learn rows from the object store.
+
+        Parameters
+        ----------
+        version, with_changes
+            As in `learn`.
+        schema
+            How the rows are read.
+        refs, index
+            References to the rows of each shard, and which is this one's.
+        """
         import ray
 
-        self._sown(sowing)
-        put: StoredRows = ray.get(spread[place])
-        return self.learn(sowing, put.rounds(wanted), told)
+        self._checked_forest(version)  # before fetching, which is not needed after a restart
+        stored: StoredRows = ray.get(refs[index])
+        return self.learn(version, stored.rounds(schema), with_changes)
 
-    def votes(self, sowing: int) -> Counter[Hypothesis]:
-        """How many of the trees vote for each rule."""
-        return Counter(self._sown(sowing).votes)
+    def votes(self, version: int) -> Counter[Hypothesis]:
+        """Return how many of the trees vote for each rule."""
+        return Counter(self._checked_forest(version).votes)
 
-    def standing(self, sowing: int) -> list[Hypothesis | None]:
-        """What each of the trees votes for."""
-        return self._sown(sowing).standing
+    def standing(self, version: int) -> list[Hypothesis | None]:
+        """Return the vote of each of the trees."""
+        return self._checked_forest(version).standing
 
-    def changed(self, sowing: int) -> dict[int, bytes]:
-        """The trees that have changed since this was asked last, for keeping."""
-        return self._sown(sowing).unsaved().parts
+    def changed(self, version: int) -> dict[int, bytes]:
+        """Return the states of the trees that have changed since the last call, to be saved."""
+        return self._checked_forest(version).unsaved().parts
 
-    def _sown(self, sowing: int) -> Forest:
-        if self._sowing != sowing:
+    def _checked_forest(self, version: int) -> Forest:
+        if self._version != version:
             raise ShardRestarted
         return self._forest
 
 
-MOST_UNDER_WAY = 8
-"""How many errands a shard may be behind: more rows wait where they are."""
-MOST_SINCE = 1 << 20
-"""How many rounds may have to be shown again to a shard that is lost."""
-MOST_MESSAGES = 1000
-"""In how many errands."""
-MOST_TRIES, PAUSE = 12, 0.1
-"""How often shards are sown again before the cluster is given up, and how many seconds it is left
-alone before the third time; then for twice as long each time: some three minutes in all."""
+MAX_PENDING = 8
+"""How many messages a shard may be behind."""
+MAX_REPLAYED_ROUNDS, MAX_REPLAYED_MESSAGES = 1 << 20, 1000
+"""How much may have to be sent again to a lost shard: rounds, and messages."""
+MAX_TRIES, PAUSE = 12, 0.1
+"""How often shards are reset before the cluster is given up, and the pause in seconds before the
+third time, which doubles each time: some three minutes in all."""
 
 
 @dataclass
 class Message:
-    """Rows for the shards; the answers to come, and what they were. Only if `told`, the changes of
-    votes are among them."""
+    """Hold rows for the shards, and their replies.
+
+    Parameters
+    ----------
+    rows
+        The rows of each shard, or remote rows.
+    with_changes
+        Whether shards return the changes of votes.
+    refs
+        References to the replies.
+    changes
+        The replies, once they have come.
+    """
 
     rows: list[Rounds] | RemoteRounds
-    told: bool = False
-    answers: list[Any] = field(default_factory=list)
+    with_changes: bool = False
+    refs: list[Any] = field(default_factory=list)
     changes: list[list[VoteChange]] = field(default_factory=list)
 
     @property
     def size(self) -> int:
-        """How many rounds, at most."""
+        """Return the number of rounds, at most."""
         return sum(r.size for r in self.rows) if isinstance(self.rows, list) else self.rows.size
 
 
 class ShardedForest:
-    """The trees of a forest, on a cluster."""
+    """Grow the trees of a forest on a cluster.
 
-    def __init__(self, engine: Ray, seeds: ForestSpec) -> None:
-        self._ray, self.cls, self._seeds = engine.connected(), seeds.cls, seeds
-        trees, start = len(seeds.leaves), seeds.cls.hypothesis(seeds.cls.start())
+    Parameters
+    ----------
+    engine
+        The cluster.
+    spec
+        The forest.
+    """
+
+    def __init__(self, engine: Ray, spec: ForestSpec) -> None:
+        self._ray, self.cls, self._spec = engine.connected(), spec.cls, spec
+        trees, start = len(spec.leaves), spec.cls.hypothesis(spec.cls.start())
         if start is None:
-            raise BadParameter(f"{seeds.cls!r} has no rule before any example")
+            raise BadParameter(f"{spec.cls!r} has no rule before any example")
         count = min(engine.count(), trees)
         self.bounds = [trees * place // count for place in range(count + 1)]
+        # Ray restarts a lost actor, but repeats no call: only the driver knows which rows are due.
         actor = self._ray.remote(Shard).options(
             num_cpus=0, max_restarts=-1, max_task_retries=0, scheduling_strategy="SPREAD"
         )
-        self.shards = [actor.remote(seeds, range(*ends)) for ends in pairwise(self.bounds)]
+        self.shards = [actor.remote(spec, range(*ends)) for ends in pairwise(self.bounds)]
         self.epoch = 0
         self._from: Hypothesis | None = None
-        self._sowings = 0
+        self._version = 0
         self._begin(start)
 
     def _begin(self, rule: Hypothesis) -> None:
-        """All trees hold one rule, and no shard knows of it yet."""
+        """Let all trees hold one rule; no shard is with_changes before one of them is active."""
         self._rule = rule
-        self.marked = np.zeros(len(self._seeds.leaves), dtype=bool)
-        self._sown, self._cleared = False, True
-        self._kept: dict[int, bytes] = {}
+        self.active = np.zeros(len(self._spec.leaves), dtype=bool)
+        self._is_reset, self._cleared = False, True
+        self._saved: dict[int, bytes] = {}
         self._unsaved: set[int] = set()
         self._since: list[Message] = []
-        self._heard = self._rounds_since = 0
+        self._received = self._rounds_since = 0
         self._waiting: Message | None = None
-        self._votes: Counter[Hypothesis] | None = Counter({rule: len(self._seeds.leaves)})
+        self._votes: Counter[Hypothesis] | None = Counter({rule: len(self._spec.leaves)})
 
     def restart(self, published: Hypothesis) -> None:
-        """Begin an epoch: every tree anew, from the published rule."""
+        """Implement `Forest.restart`: every tree anew, from the published rule."""
         self.epoch, self._from = self.epoch + 1, published
         self._begin(published)
 
     @property
     def votes(self) -> Mapping[Hypothesis, int]:
-        """How many trees vote for each rule. Private."""
+        """Return how many trees vote for each rule. Private."""
         if self._votes is None:
-            self._votes = sum(self._asked("votes"), Counter[Hypothesis]())
+            self._votes = sum(self._call_all("votes"), Counter[Hypothesis]())
         return self._votes
 
     @property
     def ballot(self) -> Mapping[bytes, int]:
-        """The votes by key. Private."""
+        """Return the votes by key. Private."""
         return {rule.key: votes for rule, votes in self.votes.items()}
 
     @property
     def standing(self) -> Sequence[Hypothesis | None]:
-        """What each tree votes for, in their order. Private."""
-        if not self._sown and self._waiting is None:
-            return [self._rule] * len(self._seeds.leaves)
-        return [vote for shard in self._asked("standing") for vote in shard]
+        """Return the vote of each tree, in their order. Private."""
+        if not self._is_reset and self._waiting is None:
+            return [self._rule] * len(self._spec.leaves)
+        return [vote for shard in self._call_all("standing") for vote in shard]
 
     def named(self, key: bytes) -> Hypothesis:
-        """The rule of a key that some tree votes for."""
+        """Return the rule of a key that some tree votes for."""
         return next(rule for rule in self.votes if rule.key == key)
 
     def may_err(self, x: object, y: bool, right: Hypothesis) -> bool:
-        """Whether a row that `right` is known to get right could matter."""
-        return bool(right != self._rule or self.marked.any())
+        """Return whether a row on which `right` is correct could change a tree."""
+        return bool(right != self._rule or self.active.any())
 
     def share(self) -> ShardRequest:
-        """Whose rows are wanted, and by whom."""
-        return ShardRequest(self._seeds.seed, self.marked.copy(), self.bounds)
+        """Return which trees are active, and in which shards they are."""
+        return ShardRequest(self._spec.seed, self.active.copy(), self.bounds)
 
     def learn(self, batch: Batch, answers: Mask, routes: Routes) -> Iterator[VoteChange]:
-        """Show the forest a batch that is here; the changes of votes, in the order of the rows.
+        """Learn a local batch, and return the changes of votes in the order of the rows.
 
-        Nobody waits for the changes unless they are asked for.
+        The changes are lazy: without a reader of the iterator nothing waits for the shards.
+
+        Parameters
+        ----------
+        batch, answers
+            The examples and their labels.
+        routes
+            The number that routes each row to its tree.
         """
         share, wrong = self.share(), predict_rows(self.cls, self._rule, batch) != answers
-        self.marked[share.trees_of(routes[wrong])] = True
-        if not self.marked.any():
+        self.active[share.trees_of(routes[wrong])] = True
+        if not self.active.any():
             return iter(())
         trees = share.trees_of(routes)
         every = Rounds(batch, answers, np.arange(len(answers)), routes)
-        errand = Message(
+        message = Message(
             [
-                every.taken(np.flatnonzero((trees >= first) & (trees < end) & self.marked[trees]))
+                every.taken(np.flatnonzero((trees >= first) & (trees < end) & self.active[trees]))
                 for first, end in pairwise(self.bounds)
             ]
         )
-        return self._take(errand)
+        return self._enqueue(message)
 
     def learn_remote(self, rounds: RemoteRounds) -> Iterator[VoteChange]:
-        """Show the forest rounds that are elsewhere; the changes of votes, in their order."""
-        if not self.marked.all():
-            self.marked[self.share().trees_of(rounds.wrong_routes(self._rule))] = True
-        return self._take(Message(rounds)) if self.marked.any() else iter(())
+        """Learn remote rounds, and return the changes of votes as `learn` does."""
+        if not self.active.all():
+            self.active[self.share().trees_of(rounds.wrong_routes(self._rule))] = True
+        return self._enqueue(Message(rounds)) if self.active.any() else iter(())
 
-    def _take(self, errand: Message) -> Iterator[VoteChange]:
-        """Note an errand; the one before is sent, unless the two are one."""
-        joined = self._waiting and _joined(self._waiting, errand)
+    def _enqueue(self, message: Message) -> Iterator[VoteChange]:
+        """Keep a message, and send the one before it, unless both can be joined."""
+        joined = self._waiting and _join(self._waiting, message)
         if not joined:
             self._dispatch()
-            if self._rounds_since > MOST_SINCE or len(self._since) > MOST_MESSAGES:
-                self._keep()
-        self._waiting, self._votes = joined or errand, None
+            if self._rounds_since > MAX_REPLAYED_ROUNDS or len(self._since) > MAX_REPLAYED_MESSAGES:
+                self._save_changed()
+        self._waiting, self._votes = joined or message, None
         return self._changes(self._waiting)
 
-    def _changes(self, errand: Message) -> Iterator[VoteChange]:
-        """The changes, for one who asks before more rows come."""
-        errand.told = True
-        self._asked(None)
-        yield from sorted(change for answer in errand.changes for change in answer)
+    def _changes(self, message: Message) -> Iterator[VoteChange]:
+        """Yield the changes of votes; only valid before more rows come."""
+        message.with_changes = True
+        self._call_all(None)
+        yield from sorted(change for answer in message.changes for change in answer)
 
-    def _asked(self, what: str | None) -> list[Any]:
-        """What every shard says, after all rows so far; those that are lost are sown again."""
-        for again in range(MOST_TRIES):
+    def _call_all(self, method: str | None) -> list[Any]:
+        """Return the results of a method of every shard, after all rows so far.
+
+        If a shard is lost, or a message, all shards are reset and given the rows since.
+        """
+        for again in range(MAX_TRIES):
             try:
                 if again:
                     time.sleep(PAUSE * (2 ** (again - 1) - 1))
-                    self._sow()
+                    self._reset_shards()
                 self._dispatch()
-                self._hear()
-                return self._ask(what)
+                self._receive()
+                if method is None:
+                    return []
+                calls = [getattr(shard, method).remote(self._version) for shard in self.shards]
+                return list(self._ray.get(calls))
             except (ShardRestarted, self._ray.exceptions.RayError) as error:
-                lost = cause_of(self._ray, error)
+                lost = task_cause(self._ray, error)
                 if not isinstance(lost, ShardRestarted | self._ray.exceptions.RayError):
                     raise lost from error
-        raise ClusterLost(f"it has lost trees {MOST_TRIES} times in a row", lost)
+        raise ClusterLost(f"it has lost trees {MAX_TRIES} times in a row", lost)
 
-    def _hear(self) -> None:
-        """Have the answer to every errand: a shard that is well may have missed one."""
-        new = self._since[self._heard :]
-        found = iter(self._ray.get([answer for errand in new for answer in errand.answers]))
-        for errand in new:
-            errand.changes = list(islice(found, len(errand.answers)))
-        self._heard = len(self._since)
+    def _receive(self) -> None:
+        """Wait for the reply to every message: a shard that is alive may have missed one."""
+        new = self._since[self._received :]
+        found = iter(self._ray.get([ref for message in new for ref in message.refs]))
+        for message in new:
+            message.changes = list(islice(found, len(message.refs)))
+        self._received = len(self._since)
 
-    def _ask(self, what: str | None) -> list[Any]:
-        if what is None:
-            return []
-        asked = [getattr(shard, what).remote(self._sowings) for shard in self.shards]
-        return list(self._ray.get(asked))
-
-    def _sow(self) -> None:
-        """Bring every shard to what was kept of its trees, and send the rows since again."""
-        self._sowings += 1
+    def _reset_shards(self) -> None:
+        """Reset every shard to its saved trees, and send the rows since again."""
+        self._version += 1
         for shard, ends in zip(self.shards, pairwise(self.bounds), strict=True):
-            kept = {n: part for n, part in self._kept.items() if ends[0] <= n < ends[1]}
-            shard.reset.remote(self._sowings, self.epoch, self._from, kept)
-        self._sown, self._heard = True, 0
-        for errand in self._since:
-            self._send(errand)
+            saved = {n: part for n, part in self._saved.items() if ends[0] <= n < ends[1]}
+            shard.reset.remote(self._version, self.epoch, self._from, saved)
+        self._is_reset, self._received = True, 0
+        for message in self._since:
+            self._send(message)
 
     def _dispatch(self) -> None:
-        """Send what is waiting."""
+        """Send the message that waits."""
         if self._waiting is None:
             return
-        errand, self._waiting = self._waiting, None
-        if not self._sown:
-            self._sow()
-        self._since.append(errand)
-        self._rounds_since += errand.size
-        self._send(errand)
-        if len(self._since) > MOST_UNDER_WAY and (due := self._since[-MOST_UNDER_WAY].answers):
+        message, self._waiting = self._waiting, None
+        if not self._is_reset:
+            self._reset_shards()
+        self._since.append(message)
+        self._rounds_since += message.size
+        self._send(message)
+        if len(self._since) > MAX_PENDING and (due := self._since[-MAX_PENDING].refs):
             self._ray.wait(due, num_returns=len(due), fetch_local=False)
 
-    def _send(self, errand: Message) -> None:
-        if isinstance(errand.rows, list):
-            pairs = zip(self.shards, errand.rows, strict=True)
+    def _send(self, message: Message) -> None:
+        if isinstance(message.rows, list):
+            pairs = zip(self.shards, message.rows, strict=True)
             sent = [
-                shard.learn.remote(self._sowings, rows, errand.told)
+                shard.learn.remote(self._version, rows, message.with_changes)
                 for shard, rows in pairs
                 if rows.size
             ]
         else:
-            wanted, spread = errand.rows.wanted_there, errand.rows.scatter(self.share())
+            schema, refs = message.rows.schema_ref, message.rows.scatter(self.share())
             sent = [
-                shard.fetch.remote(self._sowings, wanted, spread, place, errand.told)
-                for place, shard in enumerate(self.shards)
-                if self.marked[self.bounds[place] : self.bounds[place + 1]].any()
+                shard.fetch.remote(self._version, schema, refs, index, message.with_changes)
+                for index, shard in enumerate(self.shards)
+                if self.active[self.bounds[index] : self.bounds[index + 1]].any()
             ]
-        errand.answers = sent
+        message.refs = sent
 
-    def _keep(self) -> None:
-        """Have the trees that have changed kept here: what came before need not be shown again."""
+    def _save_changed(self) -> None:
+        """Fetch the trees that have changed: rows before now need not be sent again."""
         if self._since or self._waiting is not None:
-            for parts in self._asked("changed"):
-                self._kept |= parts
+            for parts in self._call_all("changed"):
+                self._saved |= parts
                 self._unsaved |= parts.keys()
-            self._since, self._heard, self._rounds_since = [], 0, 0
+            self._since, self._received, self._rounds_since = [], 0, 0
 
     def get_state(self) -> StateData:
-        """The epoch, and the rule that it began with."""
+        """Implement `get_state`: the epoch, and the rule that it began with."""
         return {"epoch": self.epoch, "from": None if self._from is None else self._from.to_json()}
 
     def unsaved(self) -> ChangedState:
-        """The trees that have learned something since this was asked last."""
-        self._keep()
-        found = ChangedState(self._cleared, {n: self._kept[n] for n in sorted(self._unsaved)})
+        """Implement `unsaved`: the trees that have changed since the last call."""
+        self._save_changed()
+        found = ChangedState(self._cleared, {n: self._saved[n] for n in sorted(self._unsaved)})
         self._cleared, self._unsaved = False, set()
         return found
 
-    def load_state(self, live: StateData, parts: Mapping[int, bytes]) -> None:
-        """Grow the trees that were saved, each from what it was taught."""
-        if live["from"] is not None:
-            published = rule_from_json(live["from"])
-            self.epoch, self._from = live["epoch"], published
+    def load_state(self, state: StateData, parts: Mapping[int, bytes]) -> None:
+        """Implement `load_state`: reset the shards to the saved trees."""
+        if state["from"] is not None:
+            published = rule_from_json(state["from"])
+            self.epoch, self._from = state["epoch"], published
             self._begin(published)
-        self._kept, self._cleared, self._votes = dict(parts), False, None
-        self.marked[list(parts)] = True
-        self._sow()
+        self._saved, self._cleared, self._votes = dict(parts), False, None
+        self.active[list(parts)] = True
+        self._reset_shards()
 
 
-def _joined(one: Message, other: Message) -> Message | None:
-    """Two errands as one, where the rounds follow each other in one block."""
+def _join(one: Message, other: Message) -> Message | None:
+    """Return two messages as one, if their rounds follow each other in one block."""
     if isinstance(one.rows, list) or isinstance(other.rows, list):
         return None
     rows = one.rows.followed_by(other.rows)

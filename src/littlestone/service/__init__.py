@@ -1,5 +1,5 @@
-"""The service: a stored learner behind HTTP. It never imports the lab.
+"""The service: a stored learner behind HTTP.
 
-One thread writes the store, one event loop answers. Nothing is published before it is on disk;
-nothing that is private leaves without a token; nothing from the data is logged.
+One thread writes the store, one event loop answers requests. A rule is published after its commit,
+private data requires a token, and nothing from the data is logged.
 """

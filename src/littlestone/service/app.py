@@ -1,4 +1,4 @@
-"""The application: the routes, put together; what goes wrong, as a sentence; headers on it all."""
+"""The application: routes, exception handlers, and what every request and response passes."""
 
 import asyncio
 import ipaddress
@@ -18,12 +18,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from littlestone.data.blocks import column_schema
 from littlestone.display import library_version
-from littlestone.service import private, public, schemas
-from littlestone.service.dependencies import Service, TokenRoles, Workers, client_of
+from littlestone.service import routes, schemas
+from littlestone.service.dependencies import BodyThreads, Service, TokenRoles, client_of
 from littlestone.service.events import EventHub
 from littlestone.service.limits import ConcurrencyLimit, Limits, RateLimit, Refused
-from littlestone.service.logs import LOG, place_of
-from littlestone.service.public import as_json
+from littlestone.service.logs import LOG, describe_error
+from littlestone.service.schemas import ProblemResponse, json_response, refusal_response
 from littlestone.service.writer import PublicState, Writer
 from littlestone.store.store import Store, open_store
 
@@ -33,139 +33,155 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-MOST_LOOKS = 8
-"""Operators who look inside at the same moment."""
+MAX_INSPECTIONS = 8
+"""Requests for the private data at a time."""
 
-PREDICTIONS, PREDICTIONS_EACH = 16, 4
-"""Large bodies of the public that are read or wait for it: in all, and of one address."""
+MAX_PREDICTIONS, MAX_PREDICTIONS_EACH = 16, 4
+"""Large bodies to `/predict` that are parsed or wait for it: in all, and of one address."""
 
-LOCAL = ("localhost", "ip6-localhost")
-STOPPING = (
-    "the service is stopping, and cannot tell whether this was learned: send it again, with the "
-    "same key"
+LOCAL_NAMES = ("localhost", "ip6-localhost")
+STOPPED = (
+    "the service is stopping, and it is unknown whether the batch was learned: send it again, with "
+    "the same key"
 )
+INTERNAL_ERROR = "an internal error: its place was logged, and nothing of the request"
 
 
 def make_app(
     store: Store,
-    keys: TokenRoles,
+    tokens: TokenRoles,
     limits: Limits,
     *,
     hosts: Iterable[str] = (),
     reopen: Callable[[Path, int], Store] | None = None,
 ) -> FastAPI:
-    """Return the application for a store, which it takes over and closes at its end.
+    """Return the application for a store, which it closes at its end.
 
     Parameters
     ----------
-    store, keys, limits
-        The learner, whose tokens give which role, and how much a client may ask for.
+    store
+        The learner.
+    tokens
+        The tokens and their roles.
+    limits
+        What a client may request.
     hosts
-        Names by which clients may call this service, beside this machine's own and addresses.
+        Names by which clients may call this service, beside addresses and `localhost`.
     reopen
-        Opens the store again after a failed commit.
+        Opens the store again after a failed commit, given its path and generation.
     """
-    again = partial(reopen or _reopened, store.path)
-    wants = column_schema(store.cls, store.about.label, store.about.user)
-    first = PublicState(store.published, store.spent)
-    about, guarantee, key = store.about, store.guarantee, store.key
+    schema = column_schema(store.cls, store.about.label, store.about.user)
+    # Read here: from the start of the writer on, the store belongs to its thread.
+    state = PublicState(store.published, store.spent)
+    config, guarantee, key = store.about, store.guarantee, store.key
 
     @asynccontextmanager
-    async def life(app: FastAPI) -> AsyncIterator[None]:
-        loop, news = asyncio.get_running_loop(), EventHub(first, key)
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        loop, events = asyncio.get_running_loop(), EventHub(state, key)
 
-        def publish(public: PublicState) -> None:
-            loop.call_soon_threadsafe(news.publish, public)
+        def publish(state: PublicState) -> None:
+            # Called in the writer's thread; the hub belongs to the event loop.
+            loop.call_soon_threadsafe(events.publish, state)
 
-        writer = Writer(store, again, publish)
-        places = (
-            ConcurrencyLimit(limits.queue, "batches under way"),
-            ConcurrencyLimit(MOST_LOOKS, "who look inside"),
-            ConcurrencyLimit(limits.watchers, "streams of events", each=limits.watchers_each),
-            ConcurrencyLimit(PREDICTIONS, "predictions under way", each=PREDICTIONS_EACH),
-        )
-        workers = Workers(2, inline=1 << 15), Workers(1, inline=1 << 12)
-        pace = RateLimit(limits.rate)
-        app.state.service = Service(
-            about, guarantee, wants, writer, news, keys, limits, pace, *places, *workers
+        writer = Writer(store, partial(reopen or _reopen, store.path), publish)
+        service = app.state.service = Service(
+            config=config,
+            guarantee=guarantee,
+            schema=schema,
+            writer=writer,
+            events=events,
+            tokens=tokens,
+            limits=limits,
+            rate_limit=RateLimit(limits.rate),
+            batches=ConcurrencyLimit(limits.queue, "batches under way"),
+            inspections=ConcurrencyLimit(MAX_INSPECTIONS, "requests for the trace"),
+            watchers=ConcurrencyLimit(
+                limits.watchers, "streams of events", each=limits.watchers_each
+            ),
+            predictions=ConcurrencyLimit(
+                MAX_PREDICTIONS, "predictions under way", each=MAX_PREDICTIONS_EACH
+            ),
+            batch_threads=BodyThreads(2, inline=1 << 15),
+            prediction_threads=BodyThreads(1, inline=1 << 12),
         )
         writer.start()
         try:
             yield
         finally:
-            news.close()
-            for some in workers:
-                some.stop()
+            events.close()
+            service.batch_threads.stop()
+            service.prediction_threads.stop()
             await asyncio.to_thread(writer.stop)
 
     app = _App(
-        schemas.row_schemas(wants),
+        schemas.row_schemas(schema),
         title=schemas.TITLE,
-        description=schemas.ABOUT,
+        description=schemas.DESCRIPTION,
         version=library_version(),
-        lifespan=life,
+        lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
     )
-    for router in (public.router, private.router):
+    for router in (routes.public, routes.private):
         app.include_router(router)
-    for kind, answer in _ANSWERS.items():
-        app.add_exception_handler(kind, cast(Any, answer))
-    app.add_middleware(_Guarded, hosts=frozenset(map(str.lower, (*LOCAL, *hosts))))
+    for kind, handler in _HANDLERS.items():
+        app.add_exception_handler(kind, cast(Any, handler))
+    app.add_middleware(_Guard, hosts=frozenset(map(str.lower, (*LOCAL_NAMES, *hosts))))
     return app
 
 
 class _App(FastAPI):
-    """An application whose description knows what a row is."""
+    """Describe rows in OpenAPI by the columns of the learner's class."""
 
     def __init__(self, rows: dict[str, Any], **options: Any) -> None:
         super().__init__(**options)
         self._rows = rows
 
     def openapi(self) -> dict[str, Any]:
-        """The description of every route."""
-        schema = super().openapi()
-        schemas = schema["components"]["schemas"]
-        schemas |= self._rows
+        """Return the description of every route."""
+        description = super().openapi()
+        components = description["components"]["schemas"]
+        components |= self._rows
+        # FastAPI's own models of errors, which no route returns.
         for name in ("HTTPValidationError", "ValidationError"):
-            schemas.pop(name, None)
-        return schema
+            components.pop(name, None)
+        return description
 
 
-def _reopened(path: Path, generation: int) -> Store:
+def _reopen(path: Path, generation: int) -> Store:
     return open_store(path, after=generation)
 
 
-async def _refused(request: Request, error: Refused) -> Response:
-    return _told(error)
+async def _handle_refusal(request: Request, error: Refused) -> Response:
+    return refusal_response(error)
 
 
-def _told(error: Refused) -> Response:
-    answer = as_json(error.to_json(), error.status)
-    answer.headers.update(error.headers)
-    return answer
-
-
-async def _unfit(request: Request, error: RequestValidationError) -> Response:
-    """A parameter that is not what it should be: which, and why, without repeating it."""
+async def _handle_bad_parameter(request: Request, error: RequestValidationError) -> Response:
+    # Only where and why: pydantic's own message would repeat what was sent.
     first = error.errors()[0]
     where = " ".join(str(part) for part in first["loc"])
-    return as_json({"error": f"{where}: {first['msg']}"}, 422)
+    return json_response(ProblemResponse(error=f"{where}: {first['msg']}"), 422)
 
 
-async def _other(request: Request, error: HTTPException) -> Response:
-    answer = as_json({"error": str(error.detail)}, error.status_code)
-    answer.headers.update(error.headers or {})
-    return answer
+async def _handle_http_error(request: Request, error: HTTPException) -> Response:
+    response = json_response(ProblemResponse(error=str(error.detail)), error.status_code)
+    response.headers.update(error.headers or {})
+    return response
 
 
-_ANSWERS = {Refused: _refused, RequestValidationError: _unfit, HTTPException: _other}
+_HANDLERS = {
+    Refused: _handle_refusal,
+    RequestValidationError: _handle_bad_parameter,
+    HTTPException: _handle_http_error,
+}
 
 
-class _Guarded:
-    """Every request passes here, whatever its path: it may not come too often, nor under a name of
-    somebody else. Headers are put on every answer; HEAD is a GET whose body is left out; and a
-    fault of ours is told, and logged, without what was sent."""
+class _Guard:
+    """Check the rate and the host name of every request, and set headers on every response.
+
+    HEAD is answered as GET, without the body. An internal error gets a sentence, and its place is
+    logged without anything of the request.
+    """
 
     def __init__(self, app: ASGIApp, hosts: frozenset[str]) -> None:
         self.app, self.hosts = app, hosts
@@ -177,7 +193,7 @@ class _Guarded:
         begun = ended = False
         is_head = scope["method"] == "HEAD"
 
-        async def sent(message: Message) -> None:
+        async def send_guarded(message: Message) -> None:
             nonlocal begun, ended
             if ended:
                 return
@@ -186,46 +202,52 @@ class _Guarded:
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
-            elif is_head:  # an answer without a body is whole now, and a stream finds itself ended
+            elif is_head:  # the response is complete now; a stream is ended by it
                 message, ended = {"type": "http.response.body"}, True
             await send(message)
 
-        # A copy: the server goes by the method in its own, and sends no body to a HEAD.
-        inside = {**scope, "method": "GET"} if is_head else scope
+        # A copy: the server reads the method in its own scope, and sends no body to a HEAD.
+        inner = {**scope, "method": "GET"} if is_head else scope
         try:
-            self._admit(HTTPConnection(scope))
-            await self.app(inside, receive, sent)
+            self._check(HTTPConnection(scope))
+            await self.app(inner, receive, send_guarded)
         except Refused as error:
-            await _told(error)(scope, receive, sent)
-        except asyncio.CancelledError:  # the time that requests have at a stop is over
+            await refusal_response(error)(scope, receive, send_guarded)
+        except asyncio.CancelledError:  # the grace period of a stop is over
             if not begun:
-                await as_json({"error": STOPPING}, 503)(scope, receive, sent)
+                problem = ProblemResponse(error=STOPPED)
+                await json_response(problem, 503)(scope, receive, send_guarded)
         except Exception as error:
-            LOG.error("a fault of ours: %s", place_of(error))
+            LOG.error("an internal error: %s", describe_error(error))
             if not begun:
-                said = {"error": "a fault of ours: its place was logged, and nothing of yours"}
-                await as_json(said, 500)(scope, receive, sent)
+                problem = ProblemResponse(error=INTERNAL_ERROR)
+                await json_response(problem, 500)(scope, receive, send_guarded)
 
-    def _admit(self, request: HTTPConnection) -> None:
-        """Refuse whoever asks too often, or was led here under a name that is not ours.
+    def _check(self, request: HTTPConnection) -> None:
+        """Refuse a client that requests too often, or that uses a foreign host name.
 
-        A browser that is told that evil.example is at 127.0.0.1 lets its scripts read our answers;
-        it says evil.example in Host. An address cannot be given to somebody else like that.
+        A browser for which evil.example resolves to 127.0.0.1 (DNS rebinding) lets the scripts of
+        that site read our responses, and sends evil.example in Host. Addresses cannot be rebound.
         """
         service = request.app.state.service
-        role = service.keys.role_in(request.headers.get("authorization"))
-        service.pace.check(role or f"from {client_of(request)}")
+        role = service.tokens.role_in_header(request.headers.get("authorization"))
+        service.rate_limit.check(role or f"from {client_of(request)}")
         host = request.headers.get("host")
-        if host is not None and not _is_address(name := _name_in(host)) and name not in self.hosts:
+        if (
+            host is not None
+            and not _is_address(name := _host_name(host))
+            and name not in self.hosts
+        ):
             raise Refused(
-                421, "this service does not go by that name: name it with --host-name at its start"
+                421,
+                "this service does not have that host name: pass it with --host-name at the start",
             )
 
 
-def _name_in(host: str) -> str:
-    """The name in a Host header, without its port.
+def _host_name(host: str) -> str:
+    """Return the name in a Host header, without its port.
 
-    >>> _name_in("Localhost:8000"), _name_in("[::1]:8000"), _name_in("wall.example.")
+    >>> _host_name("Localhost:8000"), _host_name("[::1]:8000"), _host_name("wall.example.")
     ('localhost', '::1', 'wall.example')
     """
     name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]

@@ -1,9 +1,7 @@
-"""Roles: who may do what. The public reads rules, a feeder writes rounds, an operator looks inside.
+"""What the routes share: the parts of a running service, roles and tokens, bodies, threads.
 
-No role includes another: whoever feeds need not see mistakes, and whoever watches cannot write. A
-token is made at the first start and kept in a file that only its owner may read.
-
-The parts of a running service, and what routes share: roles, bodies, threads to read them in.
+The public reads rules, a feeder writes rounds, an operator sees the private data. No role includes
+another: a machine that feeds need not see mistakes, and a screen that shows them cannot write.
 """
 
 import asyncio
@@ -28,49 +26,132 @@ from littlestone.privacy.accounting import Guarantee
 from littlestone.privacy.parameters import BadParameter
 from littlestone.service.events import EventHub
 from littlestone.service.limits import ConcurrencyLimit, Limits, RateLimit, Refused, client_at
-from littlestone.service.parsing import Form, content_kind
+from littlestone.service.parsing import BodyFormat, body_format
 from littlestone.service.writer import Writer
 from littlestone.store.serialization import RunConfig
 
+T = TypeVar("T")
 Role: TypeAlias = Literal["feeder", "operator"]
-ROLES: tuple[Role, ...] = ("feeder", "operator")
+ROLES: dict[Role, str] = {
+    "feeder": "May write rounds, and nothing else that is not public.",
+    "operator": "May read the private data, and write nothing.",
+}
+MIN_TOKEN_LENGTH = 16
+
+
+# The service and its parts.
+
+
+@dataclass(kw_only=True)
+class Service:
+    """Hold the parts of a running service.
+
+    Parameters
+    ----------
+    config, guarantee
+        How the learner was configured, and what it guarantees.
+    schema
+        The columns that rows must have.
+    writer
+        The thread that writes the store.
+    events
+        The public state and its subscribers.
+    tokens
+        The tokens and their roles.
+    limits, rate_limit
+        What a client may request, and how often.
+    batches, inspections, watchers, predictions
+        How many there may be at a time: of batches, requests for the private data, event streams,
+        and large bodies to `/predict`.
+    batch_threads, prediction_threads
+        Where large bodies are parsed.
+    """
+
+    config: RunConfig
+    guarantee: Guarantee
+    schema: ColumnSchema
+    writer: Writer
+    events: EventHub
+    tokens: "TokenRoles"
+    limits: Limits
+    rate_limit: RateLimit
+    batches: ConcurrencyLimit
+    inspections: ConcurrencyLimit
+    watchers: ConcurrencyLimit
+    predictions: ConcurrencyLimit
+    batch_threads: "BodyThreads"
+    prediction_threads: "BodyThreads"
+
+
+def get_service(request: Request) -> Service:
+    """Return the service that received a request."""
+    service = request.app.state.service
+    assert isinstance(service, Service)
+    return service
+
+
+ServiceDependency = Annotated[Service, Depends(get_service)]
+
+
+def client_of(request: HTTPConnection) -> str:
+    """Return the client that the limits count a request for, if it has no token."""
+    return "" if request.client is None else client_at(request.client.host)
+
+
+# Tokens and roles.
 
 
 class TokenRoles:
-    """Tells the role of a token, in a time that does not depend on the token.
+    """Find the role of a token, in a time that does not depend on the token.
 
-    >>> keys = Keys({"feeder": "one", "operator": "other"})
-    >>> keys.role_of("other"), keys.role_of("another"), keys.role_of(None)
+    Parameters
+    ----------
+    tokens
+        The token of each role. Only hashes are kept.
+
+    Examples
+    --------
+    >>> tokens = TokenRoles({"feeder": "one", "operator": "other"})
+    >>> tokens.role_of("other"), tokens.role_of("another"), tokens.role_of(None)
     ('operator', None, None)
     """
 
     def __init__(self, tokens: dict[Role, str]) -> None:
-        self._hashes = {role: _hashed(token) for role, token in tokens.items()}
+        self._hashes = {role: _hash(token) for role, token in tokens.items()}
 
     def role_of(self, token: str | None) -> Role | None:
-        """The role that a token gives; all are compared, whichever it is."""
-        given = _hashed(token or "")
+        """Return the role of a token, or None."""
+        given = _hash(token or "")
+        # A list, not `next`: every hash is compared, so the time tells nothing about which fits.
         found = [role for role in self._hashes if hmac.compare_digest(given, self._hashes[role])]
         return found[0] if found and token else None
 
-    def role_in(self, authorization: str | None) -> Role | None:
-        """Return the role that an `Authorization` header gives.
+    def role_in_header(self, authorization: str | None) -> Role | None:
+        """Return the role of the token in an `Authorization` header.
 
-        >>> Keys({"feeder": "one", "operator": "other"}).role_in("Bearer one")
+        Examples
+        --------
+        >>> TokenRoles({"feeder": "one", "operator": "other"}).role_in_header("Bearer one")
         'feeder'
         """
         scheme, _, token = (authorization or "").partition(" ")
         return self.role_of(token.strip()) if scheme.lower() == "bearer" else None
 
 
-def _hashed(token: str) -> bytes:
+def _hash(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
 
 
 def read_tokens(path: Path) -> dict[Role, str]:
-    """The tokens in a file, which is made if there is none."""
+    """Return the tokens in a file, which is created if there is none.
+
+    Raises
+    ------
+    BadParameter
+        If others than the owner can read the file, or it does not hold a token for each role.
+    """
     if not path.exists():
-        _make(path)
+        _create_tokens(path)
     if stat.S_IMODE(path.stat().st_mode) & 0o077:
         raise BadParameter(
             f"{path} can be read by others: make new tokens (delete the file), or chmod 600 {path}"
@@ -80,74 +161,38 @@ def read_tokens(path: Path) -> dict[Role, str]:
         tokens: dict[Role, str] = {role: found[role] for role in ROLES}
     except (ValueError, KeyError, TypeError):
         tokens = {}
-    if not all(isinstance(token, str) and len(token) >= 16 for token in tokens.values()):
+    if not all(isinstance(one, str) and len(one) >= MIN_TOKEN_LENGTH for one in tokens.values()):
         tokens = {}
     if len({*tokens.values()}) < len(ROLES):
         raise BadParameter(
-            f"{path} is no file of tokens: it holds one of at least 16 letters for each of "
-            f"{' and '.join(ROLES)}, as JSON. Delete it to have it made again"
+            f"{path} is not a file of tokens: it must hold one of at least {MIN_TOKEN_LENGTH} "
+            f"characters for each of {' and '.join(ROLES)}, as JSON. Delete it to have it made "
+            "again"
         )
     return tokens
 
 
-def _make(path: Path) -> None:
-    """New tokens in a new file; whole, or not there."""
+def _create_tokens(path: Path) -> None:
+    """Write new tokens to a new file; it appears whole, or not at all."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     tokens = {role: secrets.token_urlsafe(32) for role in ROLES}
     with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(json.dumps(tokens, indent=2) + "\n")
     try:
-        os.link(draft, path)
+        os.link(draft, path)  # unlike rename, it never replaces tokens that somebody else made
     finally:
         draft.unlink()
 
 
-T = TypeVar("T")
-MAY = {
-    "feeder": "May write rounds, and nothing else that is not public.",
-    "operator": "May look at the private side, and write nothing.",
-}
-
-
-@dataclass
-class Service:
-    """All that the routes need."""
-
-    about: RunConfig
-    guarantee: Guarantee
-    wanted: ColumnSchema
-    writer: Writer
-    news: EventHub
-    keys: TokenRoles
-    limits: Limits
-    pace: RateLimit
-    batches: ConcurrencyLimit
-    looks: ConcurrencyLimit
-    watchers: ConcurrencyLimit
-    predictions: ConcurrencyLimit
-    feeding: "Workers"
-    predicting: "Workers"
-
-
-def get_service(request: Request) -> Service:
-    """The service that a request came to."""
-    service = request.app.state.service
-    assert isinstance(service, Service)
-    return service
-
-
-ServiceDependency = Annotated[Service, Depends(get_service)]
-
-
 def require_role(role: Role) -> Callable[..., Awaitable[None]]:
-    """Let in whoever brings the token of a role."""
-    bearer = HTTPBearer(scheme_name=role, description=MAY[role], auto_error=False)
+    """Return a dependency that refuses a request without the token of a role."""
+    bearer = HTTPBearer(scheme_name=role, description=ROLES[role], auto_error=False)
 
     async def check(
         request: Request,
         given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
     ) -> None:
-        found = get_service(request).keys.role_of(None if given is None else given.credentials)
+        found = get_service(request).tokens.role_of(None if given is None else given.credentials)
         if found is None:
             raise Refused(
                 401,
@@ -160,100 +205,117 @@ def require_role(role: Role) -> Callable[..., Awaitable[None]]:
     return check
 
 
-def client_of(request: HTTPConnection) -> str:
-    """Return whom the limits count a request for, if it brings no token."""
-    return "" if request.client is None else client_at(request.client.host)
+# Bodies.
 
 
 @dataclass(frozen=True)
 class Body:
-    """What a client sent."""
+    """Hold what a client sent.
+
+    Parameters
+    ----------
+    data, form
+        The bytes and their format.
+    """
 
     data: bytes
-    form: Form
+    form: BodyFormat
 
     def digest(self, mode: str) -> bytes:
-        """Tells bodies apart that must not share a key."""
+        """Return a hash that differs for bodies that must not share an idempotency key."""
         return hashlib.sha256(f"{self.form} {mode}\n".encode() + self.data).digest()
 
 
-async def body_of(request: Request, limits: Limits, most: int) -> Body:
+async def read_body(request: Request, limits: Limits, maximum: int) -> Body:
     """Return the body of a request.
 
     Parameters
     ----------
-    request, limits
-        The request, and how long its body may take, or be silent.
-    most
+    request
+        The request.
+    limits
+        How long its body may take, or be silent.
+    maximum
         Bytes that it may have.
 
     Raises
     ------
     Refused
-        If it is too long, too slow, or of an unknown kind.
+        If it is too long, too slow, or of an unknown format.
     """
-    form = content_kind(request.headers.get("content-type"))
+    form = body_format(request.headers.get("content-type"))
     if request.headers.get("content-encoding", "identity").lower() != "identity":
-        raise Refused(415, "a body is sent as it is, not packed")
+        raise Refused(415, "a body must not be compressed")
     length = request.headers.get("content-length", "0")
-    if length.isdecimal() and int(length) > most:
-        raise _too_long(most)
+    if length.isdecimal() and int(length) > maximum:
+        raise _too_long(maximum)
     chunks, total = [], 0
     clock = asyncio.get_running_loop().time
     end = clock() + limits.body_timeout
 
-    def next_end() -> float:
+    def next_timeout() -> float:
         return min(end, clock() + limits.idle_timeout)
 
     try:
-        async with asyncio.timeout_at(next_end()) as waiting:
+        async with asyncio.timeout_at(next_timeout()) as waiting:
             async for chunk in request.stream():
-                waiting.reschedule(next_end())
+                waiting.reschedule(next_timeout())
                 chunks.append(chunk)
                 total += len(chunk)
-                if total > most:
-                    raise _too_long(most)
+                if total > maximum:  # a length in the header is a claim, or missing
+                    raise _too_long(maximum)
     except TimeoutError:
-        said = f"{limits.body_timeout:g} seconds, or nothing of it came for {limits.idle_timeout:g}"
-        raise Refused(408, f"the body took longer than {said}") from None
+        raise Refused(
+            408,
+            f"the body took longer than {limits.body_timeout:g} seconds, or nothing of it came for "
+            f"{limits.idle_timeout:g}",
+        ) from None
     except ClientDisconnect:
         raise Refused(400, "the body was cut off") from None
     return Body(b"".join(chunks), form)
 
 
-def _too_long(most: int) -> Refused:
-    return Refused(413, f"a body may have {most:,} bytes: send the rows in parts")
+def _too_long(maximum: int) -> Refused:
+    return Refused(413, f"a body may have {maximum:,} bytes: send the rows in parts")
 
 
-class Workers:
-    """Threads that read bodies, so that the event loop can answer others meanwhile.
+class BodyThreads:
+    """Parse bodies in threads, so that the event loop can answer other requests meanwhile.
 
-    A queue of its own for each kind of work: what the public sends never waits in front of what a
-    feeder sends. Few threads: they share one interpreter with the event loop.
+    Each kind of work has its own instance: public requests never wait in front of a feeder's. Few
+    threads, because they share one interpreter with the event loop.
 
     Parameters
     ----------
     threads
         How many.
     inline
-        Bodies up to so many bytes are read in the event loop; a thread would cost more.
+        Bodies up to so many bytes are parsed in the event loop; a thread would cost more.
     """
 
     def __init__(self, threads: int, inline: int) -> None:
         self.inline = inline
         self._pool = ThreadPoolExecutor(threads, "bodies")
 
-    async def do(self, size: int, work: Callable[..., T], *given: Any) -> T:
-        """Do some work on a body of so many bytes."""
+    async def run(self, size: int, work: Callable[..., T], *arguments: Any) -> T:
+        """Call a function on a body.
+
+        Parameters
+        ----------
+        size
+            The bytes of the body.
+        work, arguments
+            The function and what it is called with.
+        """
         if size <= self.inline:
-            return work(*given)
-        return await asyncio.get_running_loop().run_in_executor(self._pool, work, *given)
+            return work(*arguments)
+        return await asyncio.get_running_loop().run_in_executor(self._pool, work, *arguments)
 
     def stop(self) -> None:
-        """Begin nothing more; nobody waits for it."""
+        """Start nothing more, without waiting for what runs."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-async def run_in_thread(future: "Future[T]") -> T:
-    """What the writer makes of something."""
+async def wait_for(future: "Future[T]") -> T:
+    """Wait for the result of the writer without blocking the event loop."""
     return await asyncio.wrap_future(future)

@@ -1,8 +1,8 @@
-"""News: what is published, as clients see it, and the stream of events. All of it is public.
+"""The public state as clients see it, and the stream of server-sent events. All of it is public.
 
-An event carries a mark: rounds, releases, a digest of the rules, and a code that only the key of
-the learner can make. A subscriber that comes back with a mark which is ahead of the store, or of
-another history, is a witness that the file is an old copy; a forged mark says nothing.
+The id of an event is a signed position: rounds, releases, a digest of the rules, and a code that
+only the learner's key can make. A subscriber that comes back with a position ahead of the store, or
+with other rules, proves that the file is an old copy; a forged position proves nothing.
 """
 
 import asyncio
@@ -13,66 +13,99 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from littlestone.service.schemas import ProgressResponse, ReleaseResponse
 from littlestone.service.writer import PublicState
 from littlestone.store.releases_file import release_to_json
 
-BEAT = 15.0
-"""Seconds of silence after which a stream shows that it is alive."""
+HEARTBEAT = 15.0
+"""Seconds of silence after which a stream sends a comment, so that proxies keep it open."""
 
-PACE = 0.25
+MIN_INTERVAL = 0.25
 """Seconds between two events of a stream, at least."""
 
 
 class StreamPosition(NamedTuple):
-    """Where a history was: rounds, releases, a digest of the rules released."""
+    """Hold how far a history was.
+
+    Parameters
+    ----------
+    rounds, releases
+        How many there were.
+    digest
+        A hash of all released rules and their rounds.
+    """
 
     rounds: int
     releases: int
     digest: str
 
-    def signed(self, key: bytes) -> str:
-        """The mark as an id of an event.
+    def sign(self, key: bytes) -> str:
+        """Return the position as the id of an event.
 
-        >>> read_mark(Mark(7, 1, "00").signed(b"key"), b"key")
-        Mark(rounds=7, releases=1, digest='00')
+        Examples
+        --------
+        >>> parse_position(StreamPosition(7, 1, "00").sign(b"key"), b"key")
+        StreamPosition(rounds=7, releases=1, digest='00')
         """
         text = f"{self.rounds}-{self.releases}-{self.digest}"
-        return f"{text}-{_code(key, text)}"
+        return f"{text}-{_signature(key, text)}"
 
 
-def read_position(text: str, key: bytes) -> StreamPosition | None:
-    """The mark that an id tells of, if it was made with the key.
+def parse_position(event_id: str, key: bytes) -> StreamPosition | None:
+    """Return the position in the id of an event.
 
-    >>> read_mark("7-1-00-forged", b"key")
+    Parameters
+    ----------
+    event_id
+        What a client sent.
+    key
+        The learner's key.
+
+    Returns
+    -------
+    StreamPosition or None
+        None if the id was not made with the key.
+
+    Examples
+    --------
+    >>> parse_position("7-1-00-forged", b"key")
     """
-    said, _, code = text.rpartition("-")
-    if not hmac.compare_digest(code.encode(), _code(key, said).encode()):
+    text, _, signature = event_id.rpartition("-")
+    if not hmac.compare_digest(signature.encode(), _signature(key, text).encode()):
         return None
-    rounds, releases, digest = said.split("-")
+    rounds, releases, digest = text.split("-")
     return StreamPosition(int(rounds), int(releases), digest)
 
 
-def _code(key: bytes, text: str) -> str:
+def _signature(key: bytes, text: str) -> str:
     return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()[:32]
 
 
 class EventHub:
-    """What is published now. Lives in the event loop, which tells it after each commit."""
+    """Hold the public state in the event loop, and send its changes to the subscribers.
 
-    def __init__(self, public: PublicState, key: bytes) -> None:
+    Parameters
+    ----------
+    state
+        What is published at the start.
+    key
+        The learner's key, which signs positions.
+    """
+
+    def __init__(self, state: PublicState, key: bytes) -> None:
         self._key = key
         self._changed = asyncio.Event()
-        self.releases: list[dict[str, Any]] = []
+        self.releases: list[ReleaseResponse] = []
         self._digests = [""]
         self.closed = False
         self.stale = False
-        self.public = public
-        self._note(None)
+        self.state = state
+        self._add_releases(None)
 
-    def publish(self, public: PublicState) -> None:
-        """This is on disk now."""
-        self.public = public
-        self._note(datetime.now(UTC).isoformat(timespec="seconds"))
+    def publish(self, state: PublicState) -> None:
+        """Publish a state. It must be on disk."""
+        self.state = state
+        self._add_releases(datetime.now(UTC).isoformat(timespec="seconds"))
         self._wake()
 
     def close(self) -> None:
@@ -81,69 +114,75 @@ class EventHub:
         self._wake()
 
     def _wake(self) -> None:
+        # A new event for the next change: one that was cleared could be missed by a slow stream.
         waiting, self._changed = self._changed, asyncio.Event()
         waiting.set()
 
-    def _note(self, at: str | None) -> None:
-        """Take in the releases that are new; `at` is when they came, if this process saw it."""
-        for release in self.public.published.releases[len(self.releases) :]:
-            number = {"number": len(self.releases) + 1}
-            self.releases.append(number | release_to_json(release) | {"since": at})
+    def _add_releases(self, since: str | None) -> None:
+        """Add the new releases, with the time at which they came, if this process knows it."""
+        for release in self.state.published.releases[len(self.releases) :]:
+            number = len(self.releases) + 1
+            self.releases.append(
+                ReleaseResponse(number=number, since=since, **release_to_json(release))
+            )
             line = json.dumps([self._digests[-1], release.round, release.rule.to_json()])
             self._digests.append(hashlib.sha256(line.encode()).hexdigest()[:16])
 
     @property
-    def mark(self) -> StreamPosition:
-        """Where the history is."""
-        return StreamPosition(self.public.published.rounds, len(self.releases), self._digests[-1])
+    def position(self) -> StreamPosition:
+        """Return how far the history is."""
+        return StreamPosition(self.state.published.rounds, len(self.releases), self._digests[-1])
 
-    def denies(self, text: str) -> bool:
-        """Whether an id proves that this is not the whole history: it was made with our key, and we
-        were further then, or elsewhere."""
-        seen = read_position(text, self._key)
+    def contradicts(self, event_id: str) -> bool:
+        """Return whether an id proves that the store is an old copy.
+
+        It does if it was made with our key when the history was longer, or another one.
+        """
+        seen = parse_position(event_id, self._key)
         if seen is None:
             return False
-        if seen.rounds > self.public.published.rounds or seen.releases > len(self.releases):
+        if seen.rounds > self.state.published.rounds or seen.releases > len(self.releases):
             return True
         return self._digests[seen.releases] != seen.digest
 
-    def known(self, text: str) -> int:
-        """How many releases whoever brings this id has seen; all of them, if it tells nothing."""
-        seen = read_position(text, self._key)
+    def releases_seen(self, event_id: str) -> int:
+        """Return how many releases a client with this id has seen; all of them for a bad id."""
+        seen = parse_position(event_id, self._key)
         return len(self.releases) if seen is None else min(seen.releases, len(self.releases))
 
-    def rounds_json(self) -> dict[str, Any]:
-        """How far the stream is, and what it has cost."""
-        published, spent = self.public
-        return {
-            "rounds": published.rounds,
-            "releases": len(self.releases),
-            "spent": published.spent,
-            "spent_epsilon": float(spent.epsilon),
-            "spent_delta": float(spent.delta),
-            "final": published.final,
-        }
+    def progress(self) -> ProgressResponse:
+        """Return how far the stream is, and what it has cost."""
+        published, spent = self.state
+        return ProgressResponse(
+            rounds=published.rounds,
+            releases=len(self.releases),
+            spent=published.spent,
+            spent_epsilon=float(spent.epsilon),
+            spent_delta=float(spent.delta),
+            final=published.final,
+        )
 
     async def stream(self, seen: int) -> AsyncIterator[bytes]:
-        """Releases from number `seen` + 1 on, as they come, and rounds."""
+        """Yield the releases from number `seen` + 1 on, and the progress, as events."""
         yield b"retry: 2000\n\n"
         while True:
             changed = self._changed
             for release in self.releases[seen:]:
-                yield _event("release", release)
+                yield _event("release", release.to_json())
             seen = len(self.releases)
-            mark = None if self.stale else self.mark.signed(self._key)  # a witness keeps its mark
-            yield _event("rounds", self.rounds_json(), mark)
+            # A stale store sends no ids: a subscriber keeps the one that proves it to be stale.
+            event_id = None if self.stale else self.position.sign(self._key)
+            yield _event("rounds", self.progress().to_json(), event_id)
             if self.closed:
                 return
-            await asyncio.sleep(PACE)
+            await asyncio.sleep(MIN_INTERVAL)
             while not changed.is_set():
                 try:
-                    await asyncio.wait_for(changed.wait(), BEAT)
+                    await asyncio.wait_for(changed.wait(), HEARTBEAT)
                 except TimeoutError:
                     yield b": still here\n\n"
 
 
-def _event(name: str, data: dict[str, Any], mark: str | None = None) -> bytes:
-    head = f"event: {name}\n" if mark is None else f"event: {name}\nid: {mark}\n"
+def _event(name: str, data: dict[str, Any], event_id: str | None = None) -> bytes:
+    head = f"event: {name}\n" if event_id is None else f"event: {name}\nid: {event_id}\n"
     return f"{head}data: {json.dumps(data)}\n\n".encode()

@@ -1,7 +1,4 @@
-"""Refusals: what a client is told when it does not get what it asked for. Always a sentence.
-
-Limits: how much a client may ask for, how often, and how long it may take over it.
-"""
+"""Limits on what a client may request, and the error with which a request is refused."""
 
 import ipaddress
 import math
@@ -10,17 +7,29 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from littlestone.data.blocks import BadRow
 from littlestone.privacy.parameters import BadParameter
 
 
 class Refused(Exception):
-    """An answer that is no success: a status, a sentence, and perhaps the rows that are at fault.
+    """Refuse a request.
 
-    >>> Refused(413, "too long").to_json()
-    {'error': 'too long'}
+    Parameters
+    ----------
+    status
+        The HTTP status.
+    sentence
+        What is wrong and what to do, for the client.
+    rows
+        The bad rows of the body, if that is the reason.
+    headers
+        Further headers of the response.
+
+    Examples
+    --------
+    >>> Refused(413, "too long").status
+    413
     """
 
     def __init__(
@@ -35,40 +44,43 @@ class Refused(Exception):
         self.status, self.sentence, self.rows = status, sentence, rows
         self.headers = dict(headers or {})
 
-    def to_json(self) -> dict[str, Any]:
-        """The body of the answer."""
-        rows = [{"row": row.line, "error": row.sentence} for row in self.rows]
-        return {"error": self.sentence} | ({"rows": rows} if rows else {})
-
 
 def unavailable(sentence: str, retry: int | None = None) -> Refused:
-    """The service cannot do it now; with `retry`, it may be able to after so many seconds."""
+    """Return the refusal of something that the service cannot do now.
+
+    Parameters
+    ----------
+    sentence
+        Why not.
+    retry
+        After how many seconds a client may try again; None if that is unknown or never.
+    """
     return Refused(503, sentence, headers={} if retry is None else {"Retry-After": str(retry)})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Hold the limits of a service; what is beyond one is refused, and nothing else is.
+    """Hold the limits of a service.
 
     Parameters
     ----------
     body, public_body
-        Bytes of a body: of a feeder's, and of anybody's (413).
+        Bytes of a body: to `/rounds`, and to public routes (413).
     rows, fields
         Rows of a body (413), fields of a row (422).
     rate
         Requests a second of one address, or of one token (429).
     queue
-        Batches under way (503).
+        Batches at a time (503).
     watchers, watchers_each
-        Streams of events: in all (503), and of one address (429).
+        Event streams at a time: in all (503), and of one address (429).
     connections
         Open connections; None for as many as the process has file descriptors for, up to 1,000.
         One address may have a quarter. One more is closed at once.
     head_timeout, idle_timeout, body_timeout
         Seconds for the whole head of a request; of silence between two requests, inside a body, or
-        of a client that does not read its answer; for a whole body (408). A connection that takes
-        longer is closed.
+        of a client that does not read its response; for a whole body (408). A connection that
+        takes longer is closed.
     """
 
     body: int = 8 << 20
@@ -87,38 +99,48 @@ class Limits:
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
             if value is not None and not value > 0:
-                raise BadParameter(f"the limit on {name} is above 0, not {value}")
+                raise BadParameter(f"the limit on {name} must be above 0, not {value}")
 
 
 class RateLimit:
-    """A bucket of requests for each client: it fills at `rate` a second, and holds one second's.
+    """Limit the requests of each client by a token bucket that holds one second's requests.
 
+    Parameters
+    ----------
+    rate
+        Requests a second.
+    clock
+        Returns the time in seconds.
+
+    Examples
+    --------
     >>> now = [0.0]
-    >>> pace = Pace(2, clock=lambda: now[0])
-    >>> pace.wait("a"), pace.wait("a"), pace.wait("a"), pace.wait("b")
+    >>> limit = RateLimit(2, clock=lambda: now[0])
+    >>> limit.wait("a"), limit.wait("a"), limit.wait("a"), limit.wait("b")
     (0.0, 0.0, 0.5, 0.0)
     """
 
-    MOST = 10_000
-    """Clients that are remembered; the longest known is forgotten first."""
+    MAX_CLIENTS = 10_000
+    """Clients whose buckets are kept; the least recent is dropped first."""
 
     def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.rate, self._clock = rate, clock
-        self._left: dict[str, tuple[float, float]] = {}
+        self._buckets: dict[str, tuple[float, float]] = {}
 
     def wait(self, client: str) -> float:
-        """Take a request out of a client's bucket; else the seconds until there is one."""
-        now, room = self._clock(), max(1.0, self.rate)
-        left, then = self._left.pop(client, (room, now))
-        left = min(room, left + (now - then) * self.rate)
+        """Take a request out of a client's bucket, or return the seconds until there is one."""
+        now, size = self._clock(), max(1.0, self.rate)
+        # Popped and put back: a dict keeps insertion order, so its first key is the least recent.
+        left, then = self._buckets.pop(client, (size, now))
+        left = min(size, left + (now - then) * self.rate)
         wait = 0.0 if left >= 1 else (1 - left) / self.rate
-        self._left[client] = (left if wait else left - 1), now
-        if len(self._left) > self.MOST:
-            del self._left[next(iter(self._left))]
+        self._buckets[client] = (left if wait else left - 1), now
+        if len(self._buckets) > self.MAX_CLIENTS:
+            del self._buckets[next(iter(self._buckets))]
         return wait
 
     def check(self, client: str) -> None:
-        """Refuse a client that asks too often."""
+        """Raise `Refused` (429) if a client requests too often."""
         if wait := self.wait(client):
             raise Refused(
                 429,
@@ -128,52 +150,68 @@ class RateLimit:
 
 
 class ConcurrencyLimit:
-    """So many at a time, and so many for each holder; one more is told to come back.
+    """Limit how many of something there are at a time, in all and for each client.
 
-    >>> places = Places(3, "streams", each=1)
-    >>> places.take("a"), places.take("b")
+    Parameters
+    ----------
+    maximum
+        How many in all.
+    name
+        What is counted, in the plural, for the error.
+    each
+        How many of one client; None for no such limit.
+
+    Examples
+    --------
+    >>> limit = ConcurrencyLimit(3, "streams", each=1)
+    >>> limit.acquire("a"), limit.acquire("b")
     (None, None)
-    >>> places.take("a")
+    >>> limit.acquire("a")
     Traceback (most recent call last):
     littlestone.service.limits.Refused: you have 1 of the 3 streams already: try again
     """
 
-    def __init__(self, most: int, what: str, each: int | None = None) -> None:
-        self.most, self.what, self.each, self.taken = most, what, each or most, 0
-        self._of: Counter[str] = Counter()
+    def __init__(self, maximum: int, name: str, each: int | None = None) -> None:
+        self.maximum, self.name, self.each, self.taken = maximum, name, each or maximum, 0
+        self._by_client: Counter[str] = Counter()
 
     @contextmanager
-    def one(self, holder: str | None = None) -> Iterator[None]:
-        """Hold a place, or be refused."""
-        self.take(holder)
+    def slot(self, client: str | None = None) -> Iterator[None]:
+        """Hold a slot inside a `with` block."""
+        self.acquire(client)
         try:
             yield
         finally:
-            self.leave(holder)
+            self.release(client)
 
-    def take(self, holder: str | None = None) -> None:
-        """Take a place, to be left with `leave`; None is a holder without a limit of its own."""
-        if self.taken >= self.most:
-            raise unavailable(f"there are {self.most} {self.what} already: try again", 1)
-        if holder is not None:
-            if self._of[holder] >= self.each:
-                said = f"you have {self.each} of the {self.most} {self.what} already: try again"
-                raise Refused(429, said, headers={"Retry-After": "1"})
-            self._of[holder] += 1
+    def acquire(self, client: str | None = None) -> None:
+        """Take a slot, or raise `Refused`; a client None has no limit of its own."""
+        if self.taken >= self.maximum:
+            raise unavailable(f"there are {self.maximum} {self.name} already: try again", 1)
+        if client is not None:
+            if self._by_client[client] >= self.each:
+                raise Refused(
+                    429,
+                    f"you have {self.each} of the {self.maximum} {self.name} already: try again",
+                    headers={"Retry-After": "1"},
+                )
+            self._by_client[client] += 1
         self.taken += 1
 
-    def leave(self, holder: str | None = None) -> None:
-        """Give a place back."""
+    def release(self, client: str | None = None) -> None:
+        """Give a slot back."""
         self.taken -= 1
-        if holder is not None:
-            self._of[holder] -= 1
-            if not self._of[holder]:
-                del self._of[holder]
+        if client is not None:
+            self._by_client[client] -= 1
+            if not self._by_client[client]:  # else the counter would grow with every address
+                del self._by_client[client]
 
 
 def plain_address(host: str) -> str:
-    """Return an address as people write it: an IPv4 address in IPv6 clothes is an IPv4 address.
+    """Return an address as people write it: an IPv4 address inside IPv6 is an IPv4 address.
 
+    Examples
+    --------
     >>> plain_address("::ffff:192.0.2.7"), plain_address("::1"), plain_address("?")
     ('192.0.2.7', '::1', '?')
     """
@@ -186,15 +224,17 @@ def plain_address(host: str) -> str:
 
 
 def client_at(host: str) -> str:
-    """Return whom the limits count a client for: its address; of IPv6 the /64, which is one site's.
+    """Return the client that the limits count an address for: of IPv6 its /64, which is one site.
 
-    >>> holder_at("192.0.2.7"), holder_at("2001:db8::1:2:3:4"), holder_at("2001:db8::1")
+    Examples
+    --------
+    >>> client_at("192.0.2.7"), client_at("2001:db8::1:2:3:4"), client_at("2001:db8::1")
     ('192.0.2.7', '2001:db8::/64', '2001:db8::/64')
     """
     try:
         address = ipaddress.ip_address(plain_address(host))
     except ValueError:
-        return host[:64]  # a proxy can write anything here, and it is kept
+        return host[:64]  # a proxy can write anything here, and it is kept in memory
     if isinstance(address, ipaddress.IPv4Address):
         return str(address)
     return str(ipaddress.IPv6Network((address, 64), strict=False))

@@ -1,49 +1,75 @@
-"""Answers: what each route says, as OpenAPI describes it. The examples are made up.
+"""The models of all responses, and what OpenAPI says beyond the routes: bodies, errors, rows.
 
-What OpenAPI says beyond the routes: bodies, errors, the shape of a row. Examples are made up.
+Routes build these models and send them with `json_response`. The examples are invented.
 """
 
+import json
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import Response
 
 from littlestone.data.blocks import ColumnSchema
-
-RULE = {"kind": "one_of", "column": "merchant", "values": ["M7"]}
-A_RELEASE = {
-    "number": 2,
-    "round": 2249,
-    "sentence": "merchant = 'M7'",
-    "rule": RULE,
-    "since": "2026-01-31T12:00:00+00:00",
-}
+from littlestone.service.limits import Refused
 
 
-class Response(BaseModel):
-    """Something that the service says."""
+class ApiModel(BaseModel):
+    """Hold the data of a response."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the model as JSON data; what was not given is left out."""
+        return self.model_dump(by_alias=True, exclude_unset=True)
 
 
-class BadRowResponse(Response):
-    """What is wrong with a row; the sentence names the field."""
+def json_response(model: ApiModel, status: int = 200) -> Response:
+    """Return the response with a model as its body.
+
+    Parameters
+    ----------
+    model
+        The data.
+    status
+        The HTTP status.
+    """
+    # Not pydantic's own writer: that fails at a lone surrogate, which a rule's text may hold, and
+    # writes NaN as null, which would hide a fault of ours.
+    text = json.dumps(model.to_json(), ensure_ascii=False, allow_nan=False)
+    return Response(text.encode("utf-8", "backslashreplace"), status, media_type="application/json")
+
+
+def refusal_response(error: Refused) -> Response:
+    """Return the response to a request that is refused."""
+    problem = ProblemResponse(error=error.sentence)
+    if error.rows:
+        problem.rows = [BadRowResponse(row=row.line, error=row.sentence) for row in error.rows]
+    response = json_response(problem, error.status)
+    response.headers.update(error.headers)
+    return response
+
+
+class BadRowResponse(ApiModel):
+    """Say what is wrong with a row; the sentence names the field."""
 
     row: Annotated[int, Field(description="Counted from 1.")]
     error: str
 
 
-class ProblemResponse(Response):
-    """Why there is no answer, in a sentence."""
+class ProblemResponse(ApiModel):
+    """Say in a sentence why a request was refused."""
 
     error: str
-    rows: Annotated[
-        list[BadRowResponse], Field(description="The first rows at fault, if any.")
-    ] = []
+    rows: Annotated[list[BadRowResponse], Field(description="The first bad rows, if any.")] = []
 
 
-class ReleaseResponse(Response):
-    """A published rule."""
+class ReleaseResponse(ApiModel):
+    """Hold a published rule."""
 
     number: Annotated[int, Field(description="Counted from 1.")]
-    round: Annotated[int, Field(description="The round from which it stands, counted from 1.")]
+    round: Annotated[
+        int, Field(description="The round from which it is published, counted from 1.")
+    ]
     sentence: Annotated[str, Field(description="The rule in words.")]
     rule: Annotated[dict[str, Any], Field(description="The rule as data.")]
     since: Annotated[
@@ -52,31 +78,42 @@ class ReleaseResponse(Response):
 
 
 class HypothesisResponse(ReleaseResponse):
-    """The rule that stands now."""
+    """Hold the current rule."""
 
     rounds: Annotated[int, Field(description="Rounds so far.")]
-    stood: Annotated[int, Field(description="Rounds that this rule has stood.")]
+    stood: Annotated[int, Field(description="Rounds since its release.")]
     final: Annotated[str | None, Field(description="Why it will not change any more, if so.")]
 
 
-class ReleasesResponse(Response):
-    """Published rules, in order."""
+class ReleasesResponse(ApiModel):
+    """Hold published rules, in order."""
 
     releases: list[ReleaseResponse]
     total: Annotated[int, Field(description="How many there are in all.")]
 
 
-class PredictionsResponse(Response):
-    """What the published rule says of rows."""
+class PredictionsResponse(ApiModel):
+    """Hold the labels that the current rule predicts."""
 
     sentence: Annotated[str, Field(description="The rule.")]
     predictions: list[bool]
 
 
-class GuaranteeResponse(Response):
-    """What the whole sequence of published rules promises, and what it has cost."""
+class ProgressResponse(ApiModel):
+    """Hold how far the stream is, and what it has cost: the data of the event `rounds`."""
 
-    guarantee: Annotated[str, Field(description="What you may quote.")]
+    rounds: int
+    releases: int
+    spent: str
+    spent_epsilon: float
+    spent_delta: float
+    final: str | None
+
+
+class GuaranteeResponse(ApiModel):
+    """Hold the guarantee of the whole sequence of published rules, and what it has cost."""
+
+    guarantee: Annotated[str, Field(description="The text to quote.")]
     epsilon: float | None
     delta: float
     adjacency: str
@@ -87,45 +124,45 @@ class GuaranteeResponse(Response):
     horizon: int
     rounds: int
     releases: int
-    spent: Annotated[str, Field(description="What the ledger adds up to so far.")]
+    spent: Annotated[str, Field(description="The total of the ledger so far.")]
     spent_epsilon: float
     spent_delta: float
     final: str | None
 
 
-class HealthResponse(Response):
-    """Whether rounds are taken."""
+class HealthResponse(ApiModel):
+    """Say that rounds are accepted."""
 
-    status: Annotated[str, Field(description="ok, or why not.")]
+    status: Annotated[str, Field(description="ok.")]
     rounds: int
 
 
-class ReceiptResponse(Response):
-    """What became of a batch. It is on disk."""
+class ReceiptResponse(ApiModel):
+    """Confirm a batch. It is on disk."""
 
     first: Annotated[int, Field(description="The number of its first round.")]
     rounds: int
-    null_rounds: Annotated[int, Field(description="Rounds of it that taught nothing.")]
+    null_rounds: Annotated[int, Field(description="Rounds of it that were not learned.")]
     again: Annotated[bool, Field(description="The key was known: this is the first receipt.")]
 
 
-class VotesResponse(Response):
-    """How many trees vote for a rule. Private."""
+class VotesResponse(ApiModel):
+    """Hold how many trees vote for a rule. Private."""
 
     sentence: str
     votes: int
 
 
-class SampleResponse(Response):
-    """How it stood after a round. Private."""
+class SampleResponse(ApiModel):
+    """Hold the mistakes and votes after a round. Private."""
 
     round: int
     mistakes: int
     votes: list[VotesResponse]
 
 
-class SpentResponse(Response):
-    """A mechanism of the ledger."""
+class SpentResponse(ApiModel):
+    """Hold the uses of one mechanism in the ledger."""
 
     mechanism: str
     times: str
@@ -133,36 +170,38 @@ class SpentResponse(Response):
     adds: str
 
 
-class TraceResponse(Response):
-    """How it goes. Private: exact, without noise, for the data owner only."""
+class TraceResponse(ApiModel):
+    """Hold mistakes and votes. Private: exact, without noise, for the data owner only."""
 
     rounds: int
     counted_rounds: Annotated[int, Field(description="Rounds with an example that was learned.")]
+    mistakes: Annotated[int, Field(description="Among the rounds that counted.")]
     null_rounds: Annotated[int, Field(description="All others: unreadable, or beyond the cap.")]
     beyond_cap: Annotated[int, Field(description="Rounds beyond the cap of their user.")]
     unreadable: Annotated[int, Field(description="Rounds whose row could not be read.")]
-    mistakes: Annotated[int, Field(description="Among the rounds that counted.")]
-    rate: Annotated[float | None, Field(description="Mistakes a round that counted.")]
-    mistakes_of_rule: Annotated[int, Field(description="Mistakes of the rule that stands now.")]
-    rate_of_rule: Annotated[float | None, Field(description="The same, a round that it stood.")]
-    voters: Annotated[int, Field(description="Trees that vote; 0 where nothing votes.")]
+    rate: Annotated[float | None, Field(description="Mistakes per round that counted.")]
+    mistakes_of_rule: Annotated[int, Field(description="Mistakes of the current rule.")]
+    rate_of_rule: Annotated[
+        float | None, Field(description="The same, per round since its release.")
+    ]
+    voters: Annotated[int, Field(description="Trees that vote; 0 for a learner without trees.")]
     votes: list[VotesResponse]
     samples: list[SampleResponse]
     ledger: list[SpentResponse]
 
 
 TITLE = "littlestone"
-ABOUT = """A stored learner behind HTTP: before every round it has a published rule, and the whole
-sequence of published rules is differentially private.
+DESCRIPTION = """A stored learner behind HTTP: before every round it has a published rule, and the
+whole sequence of published rules is differentially private.
 
-**Public**, without a token: the rules, the rounds from which they stood, the number of rounds, the
+**Public**, without a token: the rules, the rounds of their release, the number of rounds, the
 guarantee. **Feeder**: writes rounds. **Operator**: sees mistakes and votes, which are exact and
 belong to the data owner. No role includes another. Tokens are sent as `Authorization: Bearer`.
 
 Every refusal is a sentence, as JSON: `{"error": "..."}`. A batch that is refused changes nothing,
 and is outside the privacy guarantee: that it was refused tells about its rows."""
 
-_SAYS = {
+_DESCRIPTIONS = {
     400: "The body is not JSON, or not UTF-8.",
     401: "No token, or an unknown one.",
     403: "The token is of another role.",
@@ -172,12 +211,12 @@ _SAYS = {
     415: "The body is of an unknown kind.",
     422: "Something cannot be read; the sentence names the row and the field. Nothing changed.",
     429: "Too many requests, or too much at a time: see Retry-After.",
-    503: "Not now, or never again: see the sentence, and Retry-After if there is one.",
+    503: "Unavailable: see the sentence; with Retry-After try again, without it do not.",
 }
-_WAITS = {
-    "Retry-After": {"description": "Seconds until then.", "schema": {"type": "integer"}},
+_RETRY_HEADER = {
+    "Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}},
 }
-_EXAMPLE = {
+_PROBLEM_EXAMPLES = {
     422: {
         "error": "1 of 2 rows cannot be read: row 2: no column 'merchant'",
         "rows": [{"row": 2, "error": "no column 'merchant'"}],
@@ -187,14 +226,14 @@ _EXAMPLE = {
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The refusals of a route."""
+    """Return the descriptions of the errors of a route, for OpenAPI."""
     found: dict[int | str, dict[str, Any]] = {}
     for status in statuses:
-        found[status] = {"model": ProblemResponse, "description": _SAYS[status]}
+        found[status] = {"model": ProblemResponse, "description": _DESCRIPTIONS[status]}
         if status in (429, 503):
-            found[status]["headers"] = _WAITS
-        if status in _EXAMPLE:
-            found[status]["content"] = {"application/json": {"example": _EXAMPLE[status]}}
+            found[status]["headers"] = _RETRY_HEADER
+        if status in _PROBLEM_EXAMPLES:
+            found[status]["content"] = {"application/json": {"example": _PROBLEM_EXAMPLES[status]}}
     return found
 
 
@@ -206,16 +245,16 @@ EVENTS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def _many(name: str, one: bool) -> dict[str, Any]:
+def _rows_schema(name: str, *, or_single: bool) -> dict[str, Any]:
     row: dict[str, Any] = {"$ref": f"#/components/schemas/{name}"}
     rows = {"type": "array", "items": row, "minItems": 1}
-    inside = {
+    wrapped = {
         "type": "object",
         "properties": {"rows": rows},
         "required": ["rows"],
         "additionalProperties": False,
     }
-    return {"oneOf": [rows, inside, *([row] if one else [])]}
+    return {"oneOf": [rows, wrapped, *([row] if or_single else [])]}
 
 
 BODIES: dict[str, dict[str, Any]] = {
@@ -223,11 +262,11 @@ BODIES: dict[str, dict[str, Any]] = {
         "required": True,
         "description": f"Rows {having}. As NDJSON: an object a line, no line blank.",
         "content": {
-            "application/json": {"schema": _many(name, one)},
+            "application/json": {"schema": _rows_schema(name, or_single=or_single)},
             "application/x-ndjson": {"schema": {"type": "string"}},
         },
     }
-    for kind, name, one, having in (
+    for kind, name, or_single, having in (
         ("rounds", "LabelledRow", False, "with their labels"),
         ("examples", "Row", True, "without labels, or one"),
     )
@@ -241,25 +280,30 @@ _KINDS: dict[str, dict[str, Any]] = {
 _EXAMPLES: dict[str, Any] = {"value": "a", "number": 1, "truth": 1}
 
 
-def row_schemas(wanted: ColumnSchema) -> dict[str, Any]:
-    """The schemas of a row with its label and of one without, as this learner's class has them."""
-    inside = {name: _KINDS[kind] for name, kind in wanted.kinds.items()}
-    example = {name: _EXAMPLES[kind] for name, kind in wanted.kinds.items()}
-    labelled, shown = inside | {wanted.label: _KINDS["truth"]}, example | {wanted.label: 0}
-    if wanted.user is not None:
-        labelled[wanted.user] = {"type": ["string", "integer"], "minLength": 1}
-        shown[wanted.user] = "somebody"
+def row_schemas(schema: ColumnSchema) -> dict[str, Any]:
+    """Return the JSON schemas of a row with its label and of one without, for a class."""
+    properties = {name: _KINDS[kind] for name, kind in schema.kinds.items()}
+    example = {name: _EXAMPLES[kind] for name, kind in schema.kinds.items()}
+    labelled = properties | {schema.label: _KINDS["truth"]}
+    labelled_example = example | {schema.label: 0}
+    if schema.user is not None:
+        labelled[schema.user] = {"type": ["string", "integer"], "minLength": 1}
+        labelled_example[schema.user] = "somebody"
     return {
-        "Row": _row("The columns that the class reads.", inside, example),
-        "LabelledRow": _row("The columns, the label, and the user if protected.", labelled, shown),
+        "Row": _row_schema("The columns that the class reads.", properties, example),
+        "LabelledRow": _row_schema(
+            "The columns, the label, and the user if protected.", labelled, labelled_example
+        ),
     }
 
 
-def _row(says: str, inside: dict[str, Any], example: dict[str, Any]) -> dict[str, Any]:
+def _row_schema(
+    description: str, properties: dict[str, Any], example: dict[str, Any]
+) -> dict[str, Any]:
     return {
         "type": "object",
-        "description": f"{says} Other fields are ignored.",
-        "properties": inside,
-        "required": list(inside),
+        "description": f"{description} Other fields are ignored.",
+        "properties": properties,
+        "required": list(properties),
         "example": example,
     }

@@ -1,7 +1,11 @@
-"""The server: a socket, the application behind it, and a stop that loses nothing.
+"""The server: connections with timeouts, the application, and a stop that loses nothing.
 
-Told to stop (SIGTERM, Ctrl-C), it takes no more connections, ends the streams of events, drops the
-requests of which only a part has come, finishes the others, and lets go of the store.
+A client that opens connections and sends half a head, half a body or nothing, or that does not read
+its response, costs a file descriptor each. So every wait for a client has an end, and there are
+fewer connections than file descriptors: the store needs some to go on.
+
+At a stop (SIGTERM, Ctrl-C) the server accepts no more connections, ends the event streams, drops
+the requests of which only a part has come, finishes the others, and closes the store.
 """
 
 import asyncio
@@ -9,42 +13,233 @@ import contextlib
 import ipaddress
 import signal
 import socket
-from collections.abc import Callable
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from types import FrameType
 from typing import Any, cast
 
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from littlestone.service.connections import AT_ONCE, Admission, Connection
-from littlestone.service.logs import LOGS, log_loop
+from littlestone.privacy.parameters import BadParameter
+from littlestone.service.limits import ConcurrencyLimit, Limits, Refused, client_at, plain_address
+from littlestone.service.logs import LOG, LOGGING_CONFIG, log_loop_error
+
+DEFAULT_CONNECTIONS = 1_000
+"""Connections at a time, unless more are requested."""
+
+RESERVED_FILES = 40
+"""File descriptors for everything but connections: the store, logs, the event loop, a second
+store while the first is opened again."""
+
+ACCEPTED_AT_ONCE = 16
+"""Connections that are accepted in one turn of the event loop."""
+
+CLIENT_SHARE = 4
+"""One address may have one in so many of the connections."""
 
 GRACE = 5
 """Seconds that requests under way have when the server stops."""
 
 NO_TIMEOUT = 10**6
-WAITING = 1024
+BACKLOG = 1024
 """Connections that may wait to be accepted; the system may allow fewer."""
 
 
+# Connections.
+
+
+@dataclass(frozen=True)
+class Admission:
+    """Hold what all connections share.
+
+    Parameters
+    ----------
+    limits
+        The timeouts.
+    connections
+        How many connections there may be.
+    proxies
+        Networks whose `X-Forwarded-For` is trusted. A connection of theirs serves many clients, so
+        they have no share of their own.
+    """
+
+    limits: Limits
+    connections: ConcurrencyLimit
+    proxies: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]
+
+    def is_proxy(self, host: str) -> bool:
+        """Return whether an address is that of a trusted proxy."""
+        return any(ipaddress.ip_address(host) in network for network in self.proxies)
+
+
+def admission(limits: Limits, proxies: Sequence[str] = ()) -> Admission:
+    """Return the limit on connections, low enough that file descriptors remain.
+
+    Parameters
+    ----------
+    limits
+        What the operator configured.
+    proxies
+        Addresses and networks of trusted proxies.
+
+    Raises
+    ------
+    BadParameter
+        If the limit on open files does not allow that many connections, or a proxy is no address.
+    """
+    # A refused connection is closed three turns of the event loop after it was accepted: so many
+    # may be open beyond the limit.
+    room = _max_files() - RESERVED_FILES - 4 * ACCEPTED_AT_ONCE
+    if room < CLIENT_SHARE or (limits.connections or 0) > room:
+        raise BadParameter(
+            f"{_max_files():,} open files are allowed, which leaves {max(0, room):,} for "
+            "connections: allow more (ulimit -n), or lower --most-connections"
+        )
+    maximum = limits.connections or min(DEFAULT_CONNECTIONS, room)
+    try:
+        networks = tuple(map(ipaddress.ip_network, proxies))
+    except ValueError as error:
+        raise BadParameter(f"--trusted-proxy must be an address or a network: {error}") from None
+    each = max(1, maximum // CLIENT_SHARE)
+    return Admission(limits, ConcurrencyLimit(maximum, "connections", each=each), networks)
+
+
+def _max_files() -> int:
+    """Return how many files this process may have open."""
+    if sys.platform == "win32":  # has neither such a limit nor the module
+        return 10 * DEFAULT_CONNECTIONS
+    import resource
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return 10 * DEFAULT_CONNECTIONS if soft == resource.RLIM_INFINITY else soft
+
+
+class Connection(H11Protocol):
+    """Serve one connection, and close it when its client is silent for too long.
+
+    Parameters
+    ----------
+    admission
+        What all connections share.
+    options
+        What uvicorn passes to a protocol.
+    """
+
+    def __init__(self, admission: Admission, **options: Any) -> None:
+        super().__init__(**options)
+        self._limits, self._admission = admission.limits, admission
+        self._counted_for: str | None = None
+        self._admitted = False
+        self._between_requests = False
+        self._read_timer: asyncio.TimerHandle | None = None
+        self._write_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Count the connection, or close it at once; then wait for a head."""
+        host = plain_address(str((transport.get_extra_info("peername") or [""])[0]))
+        self._counted_for = None if self._admission.is_proxy(host) else client_at(host)
+        try:
+            self._admission.connections.acquire(self._counted_for)
+        except Refused as error:
+            LOG.warning(f"a connection was refused: {error.sentence}")
+            transport.abort()
+            return
+        self._admitted = True
+        super().connection_made(transport)
+        if self.client is not None:
+            self.client = host, self.client[1]
+        self._limit_reading(self._limits.head_timeout)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Give the slot back."""
+        if self._admitted:
+            self._admission.connections.release(self._counted_for)
+            self._limit_reading(None)
+            self._stop_write_timer()
+            super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Read bytes; the first after a silence begin a head, which has its own timeout."""
+        if self._between_requests:
+            self._between_requests = False
+            self._limit_reading(self._limits.head_timeout)
+        super().data_received(data)
+
+    def handle_events(self) -> None:
+        """Handle what was read; a whole head starts the application, which may take long.
+
+        The body has its own timeouts, where it is read.
+        """
+        before = self.cycle
+        super().handle_events()
+        if self.cycle is not before:
+            self._between_requests = False
+            self._limit_reading(None)
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request, or for the client to have read this response."""
+        self._between_requests = True
+        self._limit_reading(self._limits.idle_timeout)
+        super().on_response_complete()
+
+    def pause_writing(self) -> None:
+        """Wait for a client that does not read its response."""
+        super().pause_writing()
+        self._stop_write_timer()
+        self._write_timer = self.loop.call_later(self._limits.idle_timeout, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Go on: the client has read."""
+        self._stop_write_timer()
+        super().resume_writing()
+
+    def shutdown(self) -> None:
+        """Finish a request that has come whole; drop another, of which nothing was acknowledged."""
+        cycle = self.cycle
+        if cycle is not None and cycle.more_body and not cycle.response_complete:
+            self.transport.abort()
+        else:
+            super().shutdown()
+
+    def _limit_reading(self, seconds: float | None) -> None:
+        """Close the connection after so many seconds, unless this is called again before."""
+        if self._read_timer is not None:
+            self._read_timer.cancel()
+        # abort, not close: close would first wait until the client has read all that was written.
+        self._read_timer = (
+            None if seconds is None else self.loop.call_later(seconds, self.transport.abort)
+        )
+
+    def _stop_write_timer(self) -> None:
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+            self._write_timer = None
+
+
+# The server.
+
+
 class Server(uvicorn.Server):
-    """A server whose streams of events end when it stops: it would wait for them otherwise."""
+    """Serve an application, and end its event streams at a stop: uvicorn would wait for them."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start; what goes wrong in the event loop is a line of the log."""
-        asyncio.get_running_loop().set_exception_handler(log_loop)
+        """Start, with errors of the event loop as lines of the log."""
+        asyncio.get_running_loop().set_exception_handler(log_loop_error)
         await super().startup(sockets)
-        # asyncio takes one number for how many connections are accepted at a turn, which must be
-        # few, and for how many may wait for it, which must be many.
+        # asyncio takes one number for how many connections are accepted in a turn, which must be
+        # small, and for how many may wait for it, which must be large.
         for listening in sockets or ():
-            listening.listen(WAITING)
+            listening.listen(BACKLOG)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop: the streams first, then the rest."""
         app = self.config.app
         if isinstance(app, FastAPI) and hasattr(app.state, "service"):
-            app.state.service.news.close()
+            app.state.service.events.close()
         await super().shutdown(sockets)
 
 
@@ -53,8 +248,10 @@ def server_for(app: FastAPI, admission: Admission, *, logs: dict[str, Any] | Non
 
     Parameters
     ----------
-    app, admission
-        The application, and whose connections are kept.
+    app
+        The application.
+    admission
+        The limit on connections.
     logs
         A configuration of logging to use instead of ours.
     """
@@ -62,24 +259,35 @@ def server_for(app: FastAPI, admission: Admission, *, logs: dict[str, Any] | Non
         uvicorn.Config(
             app,
             lifespan="on",
-            # Named, not found out: another protocol or loop that is installed has other timeouts.
+            # Fixed, not detected: another installed protocol or loop would have other timeouts.
             http=cast(Any, partial(Connection, admission)),
             loop="asyncio",
             ws="none",
             server_header=False,
-            forwarded_allow_ips=list(map(str, admission.proxies)),  # none: nobody is believed
-            backlog=AT_ONCE,
-            timeout_keep_alive=NO_TIMEOUT,  # a connection has its own, which ends it for certain
-            log_config=LOGS if logs is None else logs,
+            forwarded_allow_ips=list(map(str, admission.proxies)),  # none by default
+            backlog=ACCEPTED_AT_ONCE,
+            timeout_keep_alive=NO_TIMEOUT,  # `Connection` has its own
+            log_config=LOGGING_CONFIG if logs is None else logs,
             timeout_graceful_shutdown=GRACE,
         )
     )
 
 
 def listening_socket(host: str, port: int) -> socket.socket:
-    """A socket that listens; the port is chosen by the system if it is 0."""
+    """Return a socket that listens.
+
+    Parameters
+    ----------
+    host, port
+        Where; with port 0 the system chooses one.
+
+    Raises
+    ------
+    OSError
+        If the port is in use.
+    """
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    found = socket.socket(family, kind, protocol)  # asyncio asks TCP not to wait if it is named
+    found = socket.socket(family, kind, protocol)  # with a protocol asyncio sets TCP_NODELAY
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind(address)
@@ -92,8 +300,10 @@ def listening_socket(host: str, port: int) -> socket.socket:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address.
+    """Return whether only this machine can reach an address.
 
+    Examples
+    --------
     >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("0.0.0.0"), is_loopback("wall")
     (True, True, False, False)
     """
@@ -106,19 +316,23 @@ def is_loopback(host: str) -> bool:
 
 
 def run_server(server: Server, listening: socket.socket) -> None:
-    """Serve until told to stop."""
-    _quietly(lambda: server.run(sockets=[listening]))
+    """Serve until a signal stops the server.
 
+    Parameters
+    ----------
+    server
+        The server.
+    listening
+        The socket on which it listens.
+    """
 
-def _quietly(run: Callable[[], None]) -> None:
-    """Run a server; the signal that stopped it, which it raises again at its end, is done with."""
-
-    def done(number: int, frame: FrameType | None) -> None:
+    def ignore(number: int, frame: FrameType | None) -> None:
         pass
 
-    before = signal.signal(signal.SIGTERM, done)
+    # uvicorn raises the signal that stopped it once more at its end: that one is ignored.
+    before = signal.signal(signal.SIGTERM, ignore)
     try:
         with contextlib.suppress(KeyboardInterrupt):
-            run()
+            server.run(sockets=[listening])
     finally:
         signal.signal(signal.SIGTERM, before)

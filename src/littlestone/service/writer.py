@@ -1,10 +1,10 @@
-"""The writer: the one thread that uses the store, and a queue in front of it.
+"""The writer: the one thread that uses the store, and the queue in front of it.
 
-Promises: what is answered is on disk; what is published was on disk before. Batches that wait are
-committed together: a disk takes as long for one as for several. When a commit fails the
-learner in memory is dead, and the store is opened again from the last commit. When somebody else
-has opened the file, or it is no longer where it was, or it has turned out to be an old copy,
-nothing is written any more, for good. That it is an old copy the file then says itself.
+Promises: what is acknowledged is on disk, and what is published was on disk before. Batches that
+wait are committed together, because a disk takes as long for one commit as for several. After a
+failed commit the learner in memory has learned what is not on disk: it is dropped, and the store is
+opened again from the last commit. When another process has opened the file, or the file was moved,
+or it is an old copy, nothing is written any more. An old copy is then marked as such in the file.
 """
 
 from collections import deque
@@ -28,42 +28,64 @@ from littlestone.store.store import (
 )
 
 T = TypeVar("T")
-RETRY = 5
-"""Seconds after which to try again what failed."""
+RETRY_SECONDS = 5
+"""Seconds after which a client may try again what failed."""
 
-TOGETHER = 32
+MAX_GROUP = 32
 """The most batches of one commit."""
 
-FAILED = "what was sent could not be written: none of it is learned. Try again, with the same key"
+NOT_WRITTEN = (
+    "the batch could not be written, and none of it is learned: try again, with the same key"
+)
 WRITTEN = (
-    "an error came after this was written: it is learned. With the same key it can be sent again, "
-    "without a key it would be learned twice"
+    "an error came after the batch was written: it is learned. With the same key it can be sent "
+    "again, without a key it would be learned twice"
 )
 TAKEN = "another process has opened the file of this learner: this one writes no more, for good"
-DISPLACED = (
+MOVED = (
     "the file of this learner was moved, removed or replaced: this one writes no more, for good. "
     "Put it back as it was, and start the service again"
 )
-STORE_CLOSING = "the service is stopping: this was not learned. Try again, with the same key"
+STOPPING = "the service is stopping, and the batch is not learned: try again, with the same key"
 
 
 class PublicState(NamedTuple):
-    """The public side after a commit, and what the ledger adds up to then."""
+    """Hold what is public after a commit.
+
+    Parameters
+    ----------
+    published
+        The rules and the number of rounds.
+    spent
+        The total of the ledger.
+    """
 
     published: Published
     spent: Cost
 
 
-class _Work(NamedTuple):
-    """A batch to learn, a look at the learner, or word that the file is an old copy (None)."""
+class _Job(NamedTuple):
+    """A batch to learn, a function to call on the learner, or None: mark the file an old copy."""
 
-    what: KeyedBatch | Callable[[PrivateLearner], Any] | None
-    answer: "Future[Any]"
+    task: KeyedBatch | Callable[[PrivateLearner], Any] | None
+    result: "Future[Any]"
+
+    @property
+    def is_batch(self) -> bool:
+        return isinstance(self.task, KeyedBatch)
 
 
 class Writer:
-    """Does one job at a time with a store. `publish` is told the public side after every commit,
-    in the writer's thread; `reopen` opens the store again if it is still the one of a generation.
+    """Do all work on a store in one thread.
+
+    Parameters
+    ----------
+    store
+        The store, which the writer closes at its end.
+    reopen
+        Opens the store again, if it is still the one of a given generation.
+    publish
+        Called with the public state after every commit, in the writer's thread.
     """
 
     def __init__(
@@ -75,162 +97,172 @@ class Writer:
         self._store: Store | None = store
         self._generation = store.generation
         self._reopen, self._publish = reopen, publish
-        self._stopped, self._marked, self._ready = False, False, Condition()
-        self._waiting: deque[_Work] = deque()
+        self._stopped, self._marked_old, self._ready = False, False, Condition()
+        self._queue: deque[_Job] = deque()
         self._thread = Thread(target=self._run, name="writer", daemon=True)
-        self.over: str | None = None
-        """Why nothing is written any more, for good."""
-        self.trouble: str | None = None
-        """Why nothing can be written at the moment."""
+        self.closed: str | None = None
+        """Why nothing is written any more, for good; None if the writer works."""
+        self.error: str | None = None
+        """Why nothing can be written at the moment; None if it can."""
 
     def start(self) -> None:
-        """Begin to work."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Finish what is queued, let go of the store, and end."""
+        """Finish what is queued, close the store, and end the thread."""
         with self._ready:
             self._stopped = True
             self._ready.notify()
         self._thread.join()
 
-    def end(self, why: str) -> None:
-        """Write no more, for good; the first reason stands."""
-        self.over = self.over or why
-
-    def condemn(self, why: str) -> None:
-        """Write no more, for good, as the file is an old copy; and have it say so."""
-        self.end(why)
-        self._put(None)
+    def mark_old_copy(self, why: str) -> None:
+        """Write no more batches, and mark the file as an old copy."""
+        self._close(why)
+        self._enqueue(None)
 
     def learn(self, block: Block, key: str | None, digest: bytes) -> "Future[Receipt]":
-        """Have a block learned. The receipt is for what is on disk."""
-        return self._put(KeyedBatch(block, key, digest))
+        """Learn a block of rows.
 
-    def look(self, see: Callable[[PrivateLearner], T]) -> "Future[T]":
-        """Look at the learner between two commits."""
-        return self._put(see)
+        Parameters
+        ----------
+        block
+            The rows.
+        key, digest
+            The idempotency key, if any, and a hash of what was sent under it.
 
-    def _put(self, what: KeyedBatch | Callable[[PrivateLearner], Any] | None) -> "Future[Any]":
-        answer: Future[Any] = Future()
+        Returns
+        -------
+        Future
+            The receipt, once the rows are on disk.
+        """
+        return self._enqueue(KeyedBatch(block, key, digest))
+
+    def inspect(self, function: Callable[[PrivateLearner], T]) -> "Future[T]":
+        """Call a function on the learner between two commits."""
+        return self._enqueue(function)
+
+    def _enqueue(self, task: KeyedBatch | Callable[[PrivateLearner], Any] | None) -> "Future[Any]":
+        result: Future[Any] = Future()
         with self._ready:
             if not self._stopped:
-                self._waiting.append(_Work(what, answer))
+                self._queue.append(_Job(task, result))
                 self._ready.notify()
-                return answer
-        answer.set_exception(unavailable(STORE_CLOSING))
-        return answer
+                return result
+        result.set_exception(unavailable(STOPPING))
+        return result
 
     def _run(self) -> None:
-        while works := self._next():
-            begun = [work for work in works if work.answer.set_running_or_notify_cancel()]
+        while jobs := self._next_jobs():
+            # A job whose client has gone is dropped; once begun it cannot be cancelled any more.
+            begun = [job for job in jobs if job.result.set_running_or_notify_cancel()]
             if begun:
-                self._do(begun)
+                self._finish(begun)
         if self._store is not None:
             self._store.close()
 
-    def _next(self) -> list[_Work]:
-        """What is to be done now: a look, or the batches that wait. Nothing at the end."""
+    def _next_jobs(self) -> list[_Job]:
+        """Wait for work; return one job, or several batches to commit together. None at the end."""
         with self._ready:
-            self._ready.wait_for(lambda: self._waiting or self._stopped)
-            works: list[_Work] = []
-            while self._waiting and len(works) < TOGETHER:
-                if works and not _are_batches(works[0], self._waiting[0]):
+            self._ready.wait_for(lambda: self._queue or self._stopped)
+            jobs: list[_Job] = []
+            while self._queue and len(jobs) < MAX_GROUP:
+                if jobs and not (jobs[0].is_batch and self._queue[0].is_batch):
                     break
-                works.append(self._waiting.popleft())
-            return works
+                jobs.append(self._queue.popleft())
+            return jobs
 
-    def _do(self, works: list[_Work]) -> None:
+    def _finish(self, jobs: list[_Job]) -> None:
+        """Do some jobs and set their results."""
         before = None if self._store is None else self._store.published.rounds
         try:
-            found = self._done(works)
+            results = self._do(jobs)
         except Exception as error:
-            refusal = self._told(error)
+            refusal = self._recover(error)
             after = None if self._store is None else self._store.published.rounds
-            if len(works) > 1 and before is not None and after == before:
-                for work in works:  # one of them may have spoilt it for the others
-                    self._do([work])
+            if len(jobs) > 1 and before is not None and after == before:
+                for job in jobs:  # nothing was written: one batch may have failed the others
+                    self._finish([job])
                 return
             if before is not None and after is not None and after > before:
                 refusal = unavailable(WRITTEN)
-            found = [refusal] * len(works)
-        for work, one in zip(works, found, strict=True):
-            if isinstance(one, KeyConflict):
-                work.answer.set_exception(Refused(409, str(one)))
-            elif isinstance(one, Refused):
-                work.answer.set_exception(one)
+            results = [refusal] * len(jobs)
+        for job, result in zip(jobs, results, strict=True):
+            if isinstance(result, KeyConflict):
+                job.result.set_exception(Refused(409, str(result)))
+            elif isinstance(result, Refused):
+                job.result.set_exception(result)
             else:
-                work.answer.set_result(one)
+                job.result.set_result(result)
 
-    def _done(self, works: list[_Work]) -> list[Any]:
-        if works[0].what is None:
-            self._mark_old_copy()
+    def _do(self, jobs: list[_Job]) -> list[Any]:
+        if jobs[0].task is None:
+            self._mark_file()
             return [None]
-        store = self._opened()
-        batches = [work.what for work in works if isinstance(work.what, KeyedBatch)]
+        store = self._opened_store()
+        batches = [job.task for job in jobs if isinstance(job.task, KeyedBatch)]
         if not batches:
-            return [work.what(store.learner) for work in works if callable(work.what)]
-        if self.over is not None:
-            raise unavailable(self.over)
-        found = store.learn_all(batches)
+            return [job.task(store.learner) for job in jobs if callable(job.task)]
+        if self.closed is not None:
+            raise unavailable(self.closed)
+        receipts = store.learn_all(batches)
+        # Only after the commit inside `learn_all`: nothing is published that is not on disk.
         self._publish(PublicState(store.published, store.spent))
-        return list(found)
+        return list(receipts)
 
-    def _mark_old_copy(self) -> None:
-        """Have the file say that it is an old copy, unless it is not ours to judge any more."""
-        if self._marked:
+    def _mark_file(self) -> None:
+        """Mark the file as an old copy, unless another process has it."""
+        if self._marked_old:
             return
         try:
             self._store = self._store or self._reopen(self._generation)
             self._store.condemn()
         except StoreLost:
-            # Whoever holds the file now is ahead of us, so that somebody has seen more proves
-            # nothing: that it was taken is the reason to tell.
-            self.over = None
+            # Whoever has the file now has published more than we know, so a client that has seen
+            # more proves nothing about the file. The reason to report is that it was taken.
+            self.closed = None
             raise
-        self._marked = True
+        self._marked_old = True
 
-    def _told(self, error: Exception) -> Refused:
-        """What a client hears of a failure; the store is made whole again if it can be."""
+    def _recover(self, error: Exception) -> Refused:
+        """Return the refusal for a failure, and open the store again if that is possible."""
         if isinstance(error, Refused):
             return error
-        self._drop()
-        if isinstance(error, StoreLost):
-            return self._ended(error)
-        self.trouble = f"a commit failed ({type(error).__name__})"
-        try:
-            self._opened()
-        except Refused as refusal:
-            return refusal
-        return unavailable(FAILED, RETRY)
-
-    def _ended(self, error: StoreLost) -> Refused:
-        why = DISPLACED if isinstance(error, StoreMoved) else TAKEN
-        self.end(why)
-        return unavailable(why)
-
-    def _drop(self) -> None:
+        # The learner in memory may be ahead of the disk: going on from it could publish what was
+        # never committed (docs/guarantee.md, Theorem 12).
         if self._store is not None:
             self._store.close()
             self._store = None
+        if isinstance(error, StoreLost):
+            return self._lost(error)
+        self.error = f"a commit failed ({type(error).__name__})"
+        try:
+            self._opened_store()
+        except Refused as refusal:
+            return refusal
+        return unavailable(NOT_WRITTEN, RETRY_SECONDS)
 
-    def _opened(self) -> Store:
-        """The store, opened again if need be; never taken back from another process."""
+    def _lost(self, error: StoreLost) -> Refused:
+        why = MOVED if isinstance(error, StoreMoved) else TAKEN
+        self._close(why)
+        return unavailable(why)
+
+    def _close(self, why: str) -> None:
+        self.closed = self.closed or why  # the first reason stands
+
+    def _opened_store(self) -> Store:
+        """Return the store, opened again if need be; never taken back from another process."""
         if self._store is not None:
             return self._store
-        if self.over is not None:
-            raise unavailable(self.over)
+        if self.closed is not None:
+            raise unavailable(self.closed)
         try:
             store = self._reopen(self._generation)
         except StoreLost as error:
-            raise self._ended(error) from None
+            raise self._lost(error) from None
         except Exception as error:
-            self.trouble = f"the file cannot be opened ({type(error).__name__})"
-            raise unavailable(FAILED, RETRY) from None
-        self._store, self._generation, self.trouble = store, store.generation, None
+            self.error = f"the file cannot be opened ({type(error).__name__})"
+            raise unavailable(NOT_WRITTEN, RETRY_SECONDS) from None
+        self._store, self._generation, self.error = store, store.generation, None
         self._publish(PublicState(store.published, store.spent))
         return store
-
-
-def _are_batches(*works: _Work) -> bool:
-    return all(isinstance(work.what, KeyedBatch) for work in works)

@@ -1,11 +1,9 @@
-"""Locks on files, which end with the process that holds them.
-
-The files of a store: made whole or not at all, connected to, checked before they are believed.
+"""The files of a store: locked, created whole or not at all, and checked before they are used.
 
 A store is `run.db`, and while it is open, or after a crash, also `run.db-wal`, the log that holds
 the last commits, and `run.db-shm`, an index of the log. SQLite takes a log for that of whatever
 database file lies beside it, and reads a damaged log up to the damage: both would silently be
-another learner, or an older one. So both are looked for here, before SQLite sees the files.
+another learner, or an older one. So both are checked here, before SQLite opens the files.
 """
 
 import glob
@@ -26,22 +24,29 @@ import numpy.typing as npt
 from littlestone.store.serialization import SCHEMA, TABLES, BadStore, Seal
 
 PAUSE = 0.02
-LOCK_PATIENCE = 5.0
-"""Seconds to wait for whoever holds a lock."""
+LOCK_TIMEOUT = 5.0
+"""Seconds to wait for another process that holds a lock."""
 
 
 @contextmanager
-def file_lock(file: IO[Any], patience: float = LOCK_PATIENCE) -> Iterator[None]:
-    """Hold a file against others who do the same.
+def file_lock(file: IO[Any], timeout: float = LOCK_TIMEOUT) -> Iterator[None]:
+    """Lock a file inside a `with` block; the lock ends with the process, too.
+
+    Parameters
+    ----------
+    file
+        An open file.
+    timeout
+        How many seconds to wait.
 
     Raises
     ------
     BlockingIOError
-        If another process still holds it after `patience` seconds.
+        If another process still has the lock then.
     """
     from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock  # not on every system
 
-    until = time.monotonic() + patience
+    until = time.monotonic() + timeout
     while True:
         try:
             flock(file, LOCK_EX | LOCK_NB)
@@ -73,8 +78,8 @@ FOREIGN_LOG = (
 def database_file(path: Path) -> Path:
     """Return the file that a path leads to, if the path is a symbolic link.
 
-    SQLite keeps the log beside that file, not beside the link: whoever looked for it there would
-    find none, and take the learner as it was before the log for the learner.
+    SQLite keeps the log beside that file, not beside the link: a check beside the link would find
+    no log, and accept a learner without its last commits.
     """
     return Path(os.path.realpath(path)) if path.is_symlink() else path
 
@@ -84,7 +89,7 @@ def wal_file(path: Path) -> Path:
     return Path(f"{path}-wal")
 
 
-# Making a file.
+# Creating a file.
 
 
 def serialized(fill: Callable[[sqlite3.Connection], None]) -> bytes:
@@ -95,7 +100,7 @@ def serialized(fill: Callable[[sqlite3.Connection], None]) -> bytes:
         db.executescript(SCHEMA)
         fill(db)
         data = bytearray(db.serialize())
-    data[18:20] = b"\2\2"  # the file format's mark of a database with a log
+    data[18:20] = b"\2\2"  # the header bytes of a database with a write-ahead log
     return bytes(data)
 
 
@@ -103,18 +108,25 @@ def refuse_leftovers(path: Path) -> None:
     """Refuse to begin a file beside the log of another, which SQLite would read into it."""
     beside = (Path(f"{path}{end}") for end in ("-wal", "-shm", "-journal"))
     found = [file.name for file in beside if file.exists()]
-    if found and not path.exists():  # else somebody has begun it just now, and these are its own
+    if found and not path.exists():  # else another process has just created it, with these
         raise BadStore(
             f"{path} is not there, but {' and '.join(found)} beside it: the last commits of a "
-            "learner whose database file was removed or moved. End it if it is still at work. To "
+            "learner whose database file was removed or moved. End it if it is still running. To "
             "go on with that learner, put its file back; if it must not go on, delete these too"
         )
 
 
 def put_in_place(path: Path, content: bytes) -> None:
-    """Make a file, whole and on disk, or none at all; never over another.
+    """Create a file, whole and on disk, or none at all; never over another.
 
-    A process that is killed on the way leaves a draft, which the next one to come here removes.
+    A process that is killed on the way leaves a draft, which the next call removes.
+
+    Parameters
+    ----------
+    path
+        Where.
+    content
+        The bytes.
     """
     refuse_leftovers(path)
     try:
@@ -125,7 +137,7 @@ def put_in_place(path: Path, content: bytes) -> None:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-                os.link(name, path)
+                os.link(name, path)  # unlike rename, it fails if there is a file
         finally:
             os.unlink(name)
         _sync(path.parent)
@@ -134,9 +146,9 @@ def put_in_place(path: Path, content: bytes) -> None:
 
 
 def _remove_drafts(path: Path) -> None:
-    """Remove what processes that were killed left behind; whoever lives holds its own draft."""
+    """Remove the drafts of killed processes; a live one has its draft locked."""
     for draft in _drafts(path):
-        with suppress(OSError), open(draft, "rb") as file, file_lock(file, patience=0):
+        with suppress(OSError), open(draft, "rb") as file, file_lock(file, timeout=0):
             draft.unlink()
 
 
@@ -145,7 +157,7 @@ def _drafts(path: Path) -> list[Path]:
 
 
 def _sync(folder: Path) -> None:
-    """Have the names in a folder on disk."""
+    """Write the names in a folder to disk."""
     number = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(number)
@@ -157,7 +169,15 @@ def _sync(folder: Path) -> None:
 
 
 def connected(path: Path, mode: str) -> sqlite3.Connection:
-    """Return a connection that begins transactions when told, and works in any one thread."""
+    """Return a connection that begins transactions explicitly, and works in any one thread.
+
+    Parameters
+    ----------
+    path
+        The database file.
+    mode
+        SQLite's mode: "ro", "rw", or "ro&immutable=1".
+    """
     try:
         return sqlite3.connect(
             f"{path.absolute().as_uri()}?mode={mode}",
@@ -173,19 +193,19 @@ def connected(path: Path, mode: str) -> sqlite3.Connection:
 def for_reading(path: Path) -> sqlite3.Connection:
     """Return a connection that changes nothing, nor leaves anything beside the file."""
     _refuse_bad_log(path)
-    # Without a log there is nothing to share, and SQLite need not make files to share it by: a
-    # folder that cannot be written will do. What is torn by a writer who comes now, the seal tells.
+    # Without a log SQLite needs no shared files, so the folder need not be writable. If a writer
+    # comes meanwhile, what was read may be torn: the seal does not match then.
     return connected(path, "ro" if _length(wal_file(path)) else "ro&immutable=1")
 
 
 def for_writing(path: Path) -> sqlite3.Connection:
     """Return a connection that may write. Closing it folds the log in and removes it."""
-    _remove_drafts(path)  # of one who was killed when the file was in place already
+    _remove_drafts(path)  # of a process that was killed after the link
     _refuse_other_names(path)
     is_cut_short = _refuse_bad_log(path)
     if _length(wal_file(path)):
-        # A connection that may write folds the log in when it ends, whatever is found to be wrong
-        # with what both hold together: so that is looked for before.
+        # A connection that may write folds the log in when it is closed, whatever is wrong with
+        # both together: so they are checked with one that cannot.
         with closing(connected(path, "ro")) as db:
             db.execute("BEGIN")
             checked_file(path, db)
@@ -205,15 +225,15 @@ def _fold_in_commit_cut_short(path: Path, db: sqlite3.Connection) -> None:
     if is_busy:
         db.close()
         raise BadStore(
-            f"{path}: its last commit was cut short, and to mend that nobody else may read or "
-            "write the file: end whoever does, and try again"
+            f"{path}: its last commit was cut short, and to repair that no other process may "
+            "read or write the file: end the others, and try again"
         )
 
 
 def _refuse_other_names(path: Path) -> None:
     """Refuse a file with hard links: under each name SQLite keeps another log."""
-    # A learner that is being begun has its draft's name, too, until that is removed. Names are
-    # counted after drafts: one that goes in between makes too few names, never too many.
+    # A file that is just being created also has its draft's name, until that is removed. Names are
+    # counted after drafts: a draft removed in between makes too few names, never too many.
     drafts = sum(identity(draft) == identity(path) for draft in _drafts(path))
     if path.exists() and path.stat().st_nlink - drafts > 1:
         raise BadStore(
@@ -232,35 +252,45 @@ def _refuse_bad_log(path: Path) -> bool:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Say what is wrong with a file that cannot be read: damaged bytes can raise anything."""
+    """Raise `BadStore` for whatever reading a file raises: damaged bytes can raise anything."""
     try:
         yield
     except BadStore:
         raise
     except sqlite3.Error as error:
-        raise BadStore(_told(path, error)) from None
+        raise BadStore(_describe(path, error)) from None
     except Exception as error:
         raise BadStore(DAMAGED.format(path=path, what=type(error).__name__)) from None
 
 
-def _told(path: Path, error: sqlite3.Error) -> str:
+def _describe(path: Path, error: sqlite3.Error) -> str:
     name = getattr(error, "sqlite_errorname", "")
     if name == "SQLITE_NOTADB":
         return f"{path} is not a learner of littlestone: {error}"
     if name.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY")) and _length(wal_file(path)):
         return (
             f"{path}: {error}. Its last commits are in {wal_file(path).name}, and to read them the "
-            "folder must be writable: copy both files to one that is, and look there"
+            "folder must be writable: copy both files to one that is, and read them there"
         )
     kinds = ("CANTOPEN", "READONLY", "BUSY", "LOCKED", "FULL", "IOERR", "PERM", "AUTH", "NOMEM")
     if name.startswith(tuple(f"SQLITE_{kind}" for kind in kinds)):
         return f"{path}: {error}"
-    # What follows is text from the file, which is private.
+    # After "with text" SQLite quotes the file, which is private.
     return DAMAGED.format(path=path, what=str(error).partition(" with text")[0])
 
 
 class FileHeader(NamedTuple):
-    """What a file says of its learner before it is read: how it was begun, its key, its seal."""
+    """Hold what is read of a file first.
+
+    Parameters
+    ----------
+    begun
+        How the learner was begun, as JSON.
+    key
+        The learner's key.
+    seal
+        The checksum of all rows.
+    """
 
     begun: str
     key: bytes
@@ -268,14 +298,24 @@ class FileHeader(NamedTuple):
 
 
 def checked_file(path: Path, db: sqlite3.Connection) -> FileHeader:
-    """Return what a file is, if it is one of ours and holds exactly what was written to it.
+    """Return the header of a file, if it holds exactly what was written to it.
 
-    Runs in a transaction, and inside `reading`.
+    Call it in a transaction, and inside `reading`.
+
+    Parameters
+    ----------
+    path, db
+        The file, and a connection to it.
+
+    Raises
+    ------
+    BadStore
+        If it is not a store, is damaged, or lies beside the log of another.
     """
     try:
         return _checked(path, db)
     except sqlite3.OperationalError:
-        raise  # it could not be read, which tells nothing of what it holds
+        raise  # it could not be read, which says nothing about its content
     except (BadStore, sqlite3.Error):
         if _length(wal_file(path)) and _is_sound_alone(path):
             raise BadStore(FOREIGN_LOG.format(log=wal_file(path), path=path)) from None
@@ -283,7 +323,7 @@ def checked_file(path: Path, db: sqlite3.Connection) -> FileHeader:
 
 
 def _is_sound_alone(path: Path) -> bool:
-    """Return whether a file without its log is a learner of ours, as it was at some time."""
+    """Return whether a file without its log is a sound store, as it was at some time."""
     with suppress(Exception), closing(connected(path, "ro&immutable=1")) as db:
         _checked(path, db)
         return True
@@ -303,7 +343,7 @@ def _checked(path: Path, db: sqlite3.Connection) -> FileHeader:
         )
     if dict(db.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")) != TABLES:
         raise BadStore(DAMAGED.format(path=path, what="its tables are not as they were made"))
-    # The whole check, not the quick one: a damaged index would hide a batch that was learned.
+    # Not the quick check: a damaged index would hide a batch that was learned.
     (found,) = db.execute("PRAGMA integrity_check(1)").fetchone()
     if found != "ok":
         raise BadStore(DAMAGED.format(path=path, what=found.splitlines()[-1]))
@@ -316,13 +356,13 @@ def _checked(path: Path, db: sqlite3.Connection) -> FileHeader:
 
 
 def generation_of(db: sqlite3.Connection) -> int:
-    """Return how often the file has been opened for writing."""
+    """Return how many times the file has been opened for writing."""
     (value,) = db.execute("SELECT value FROM about WHERE name = 'generation'").fetchone()
     return int(value)
 
 
 def identity(path: Path) -> tuple[int, int] | None:
-    """Return what tells a file from another that is put in its place; None if there is none."""
+    """Return the identity of a file, which changes if it is replaced; None if there is none."""
     try:
         found = os.stat(path)
     except FileNotFoundError:
@@ -343,7 +383,7 @@ def _length(path: Path) -> int:
 def _refuse_foreign_log(path: Path) -> None:
     """Refuse a file beside the log of another: with and without its log it has one key.
 
-    This must come before a connection that may write: that would fold the log in when it ends.
+    This must come before a connection that may write, which folds the log in when it is closed.
     """
     if not _length(wal_file(path)):
         return
@@ -359,21 +399,24 @@ HEADER, FRAME_HEADER = 32, 24
 MAGIC = 0x377F0682
 """The log's first number, but for its last bit, which is the byte order of its checksums."""
 FRAMES_AT_ONCE = 1024
-"""Frames that are looked at together."""
+"""Frames that are checked together."""
 
 Words = npt.NDArray[np.uint32]
 
 
 def refuse_damaged_log(path: Path) -> bool:
-    """Refuse a log of which SQLite would read a part, and take it for the whole.
-
-    Returns whether it ends with a part of a commit.
+    """Refuse a log of which SQLite would read only a part.
 
     A process that is killed, or a machine that loses its power, leaves sound frames and at most one
     that is cut short. SQLite also stops at a frame that is whole and does not match its checksum,
-    and forgets all that was committed after it. Nothing may be forgotten that was published.
+    and drops all that was committed after it, which may have been published.
+
+    Returns
+    -------
+    bool
+        Whether the log ends with a part of a commit.
     """
-    for _ in range(3):  # a writer may begin its log anew while we read it
+    for _ in range(3):  # a writer may restart its log meanwhile
         with suppress(FileNotFoundError), open(wal_file(path), "rb") as file:
             if (is_cut_short := _is_cut_short(file)) is not None:
                 return is_cut_short
@@ -385,8 +428,7 @@ def refuse_damaged_log(path: Path) -> bool:
 
 
 def _is_cut_short(file: BinaryIO) -> bool | None:
-    """Return whether frames of a commit without its end are the last of a log; None if a frame that
-    was written does not match its checksum."""
+    """Return whether a log ends inside a commit; None if a whole frame has a wrong checksum."""
     header = file.read(HEADER)
     rest = os.fstat(file.fileno()).st_size - HEADER
     if rest <= FRAME_HEADER:
@@ -402,11 +444,11 @@ def _is_cut_short(file: BinaryIO) -> bool | None:
         return None if rest >= page else False
     step, size = _power(page // 8 + 1), FRAME_HEADER + page
     sound, is_open = True, False
-    left = rest // size  # what is written while we read is not looked at
+    left = rest // size  # what is written meanwhile is not checked
     while count := min(left, FRAMES_AT_ONCE):
         data = file.read(count * size)
         if len(data) < count * size:
-            return False  # it was folded in, and begun anew
+            return False  # it was folded in and restarted meanwhile
         left -= count
         frames = np.frombuffer(data, np.uint8).reshape(count, size)
         heads = frames[:, :FRAME_HEADER].copy().view(">u4").astype(np.uint32)
@@ -456,7 +498,7 @@ def _weights(pairs: int) -> Words:
 
 @cache
 def _power(pairs: int) -> Words:
-    """Return what so many pairs of words make of the sums before them."""
+    """Return the matrix by which so many pairs of words multiply the sums before them."""
     power = np.eye(2, dtype=np.uint32)
     for _ in range(pairs):
         power = power @ _STEP

@@ -1,9 +1,9 @@
-"""The releases file: public, a line for each published rule, and a witness of what was published.
+"""The releases file: public, one line for each published rule.
 
-Promises: a release is in the file before the next row is read; a run that is interrupted leaves a
-file that goes on where it stopped. A line is written once, though two processes may have come to
-write it. A file that knows more than a store proves that the store is an old copy, put back: going
-on from it would release again for the same rows.
+Promises: a release is in the file before the next row is read; an interrupted run leaves a file
+that the next run continues. A line is written once, even if two processes try to. A file with more
+releases than the store proves that the store is an old copy: going on from it would release again
+for the same rows (docs/guarantee.md, Theorem 12).
 """
 
 import json
@@ -20,8 +20,10 @@ from littlestone.store.serialization import BadStore, OldCopy
 
 
 def release_to_json(release: Release) -> dict[str, Any]:
-    """Return a release as JSON data: its first round, the rule as a sentence and as data.
+    """Return a release as JSON data: its round, the rule as a sentence and as data.
 
+    Examples
+    --------
     >>> from littlestone.hypotheses.base import NEVER
     >>> release_to_json(Release(1, NEVER))
     {'round': 1, 'sentence': 'never', 'rule': {'kind': 'constant', 'answer': False}}
@@ -31,15 +33,15 @@ def release_to_json(release: Release) -> dict[str, Any]:
 
 
 class ReleasesFile:
-    """Append releases to a file; without a path, nothing is written.
+    """Append releases to a file; without a path, write nothing.
 
     Parameters
     ----------
     path : Path or None
         Where it is.
     guarantee : str or callable
-        What all releases together promise, or what the releases up to a given one do; it is on
-        every line.
+        The guarantee of all releases together, or a function that returns that of the releases up
+        to a given one. It is on every line.
     run : str, optional
         The public name of a stored learner: it is on every line, so that the releases of one
         learner are not taken for those of another that began with the same rule.
@@ -66,20 +68,20 @@ class ReleasesFile:
             self._file.close()
 
     def begin(self) -> None:
-        """Write over what there is."""
+        """Empty the file."""
         if self._file is not None:
-            with self._held(self._file):
+            with self._locked(self._file):
                 self._file.truncate(0)
 
     def catch_up(self, releases: Iterable[Release], still_ours: Callable[[], None]) -> None:
-        """Go on with what there is, which must be the beginning of these releases.
+        """Continue the file, which must hold the beginning of these releases.
 
         Parameters
         ----------
         releases : iterable of Release
             All releases of the learner.
         still_ours : callable
-            Raises if another process has taken the learner over: then more lines than these are no
+            Raises an error if another process has taken over the learner: then further lines are no
             sign of an old copy.
 
         Raises
@@ -92,17 +94,16 @@ class ReleasesFile:
         """
         if self._file is None:
             return
-        with self._held(self._file):
-            # Under the lock of the file: a successor of this process may have just written to it.
+        with self._locked(self._file):
             still_ours()
             self._file.seek(0)
-            said = tuple(releases)
-            found, known = self._file.read(), b"".join(map(self._line, said))
-            if self._knows_more(found, said):
+            ours = tuple(releases)
+            found, known = self._file.read(), b"".join(map(self._line, ours))
+            if self._has_other_releases(found, ours):
                 raise OldCopy(
                     f"{self._path} holds releases that the store does not know: the store is an "
-                    "older copy, or was gone on with from one. Going on would publish again for "
-                    "the same rows: put back the newest one, or begin another with a new budget"
+                    "older copy, or was continued from one. Going on would publish again for the "
+                    "same rows: put back the newest one, or begin another with a new budget"
                 )
             if not known.startswith(found):
                 raise BadStore(
@@ -110,7 +111,7 @@ class ReleasesFile:
                     "not write: choose another --out"
                 )
             self._append(self._file, known[len(found) :])
-            self._count, self._size = len(said), len(known)
+            self._count, self._size = len(ours), len(known)
 
     def publish(self, releases: tuple[Release, ...]) -> None:
         """Append the releases that are not in the file yet.
@@ -123,7 +124,8 @@ class ReleasesFile:
         """
         if self._file is None or len(releases) == self._count:
             return
-        with self._held(self._file):
+        with self._locked(self._file):
+            # Under the lock: else the other process could write between the check and the line.
             if os.fstat(self._file.fileno()).st_size != self._size:
                 raise MechanismMoved(
                     f"{self._path} was written by another process: this one may not go on. What it "
@@ -133,28 +135,28 @@ class ReleasesFile:
             self._append(self._file, new)
             self._count, self._size = len(releases), self._size + len(new)
 
-    def _knows_more(self, found: bytes, said: tuple[Release, ...]) -> bool:
+    def _has_other_releases(self, found: bytes, ours: tuple[Release, ...]) -> bool:
         """Return whether a line is a release of this learner that is not among those given."""
-        known = [release_to_json(release) for release in said]
+        known = [release_to_json(release) for release in ours]
         for line in found.split(b"\n"):
             try:
                 written = json.loads(line)
-                ours = all(written[name] == value for name, value in self._more.items())
-                told = {name: written[name] for name in known[0]}
+                same_run = all(written[name] == value for name, value in self._more.items())
+                release = {name: written[name] for name in known[0]}
             except (ValueError, KeyError, TypeError):
-                continue  # a line that was cut short, or is not ours
-            if ours and told not in known:
+                continue  # a line that was cut short, or written by something else
+            if same_run and release not in known:
                 return True
         return False
 
     @contextmanager
-    def _held(self, file: BinaryIO) -> Iterator[None]:
+    def _locked(self, file: BinaryIO) -> Iterator[None]:
         try:
             with file_lock(file):
                 yield
         except BlockingIOError:
             raise BadStore(
-                f"{self._path} is held by another process, which may be stopped: end that one first"
+                f"{self._path} is locked by another process, which may be suspended: end it first"
             ) from None
 
     @staticmethod
@@ -163,7 +165,7 @@ class ReleasesFile:
         file.flush()
 
     def _line(self, release: Release) -> bytes:
-        held = self._guarantee
-        said = held if isinstance(held, str) else held(release)
-        line = release_to_json(release) | {"guarantee": said} | self._more
+        given = self._guarantee
+        guarantee = given if isinstance(given, str) else given(release)
+        line = release_to_json(release) | {"guarantee": guarantee} | self._more
         return json.dumps(line, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"

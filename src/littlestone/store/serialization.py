@@ -1,9 +1,7 @@
-"""How a stored learner was begun: what was asked, what was chosen, the class, the coins' seed.
+"""Serialization: a learner and its configuration in the tables of a SQLite file. Never pickle.
 
-The shelf: a learner in the tables of a SQLite file, and back. Never pickle.
-
-Everything here runs inside a transaction of the store. A batch writes what it changed: the parts of
-the memory that it touched, new releases, new uses of a mechanism, samples that came or went. A seal
+Everything here runs inside a transaction of the store. A batch writes only what it changed: parts
+of the learner's state, new releases, new uses of a mechanism, samples that came or went. A seal
 over all rows of all tables is kept up to date with what is written, so that damage is noticed.
 """
 
@@ -34,19 +32,28 @@ OLD_COPY = (
 
 
 class BadStore(LittlestoneError, ValueError):
-    """A file that is no store, or not the one that is meant."""
+    """Report a file that is not a store, or another one than expected."""
 
 
 class OldCopy(BadStore):
-    """A file that is behind what was published from it."""
+    """Report a file that is behind what was published from it."""
 
 
 @dataclass(frozen=True)
 class RunConfig:
-    """How the learner was begun. It never changes.
+    """Hold how a learner was begun. It never changes.
 
-    `cls` is the class itself: what its specification names, such as a file with a table, may have
-    changed since.
+    Parameters
+    ----------
+    terms
+        What was requested, by name.
+    chosen
+        The learner and its plan.
+    seed
+        The seed that routes rows to trees.
+    cls
+        The class itself: what its specification names, such as a file with a table, may have
+        changed since.
     """
 
     terms: Mapping[str, Any]
@@ -56,22 +63,22 @@ class RunConfig:
 
     @property
     def spec(self) -> str:
-        """The class as it was asked for, to be shown."""
+        """Return the specification of the class, for display."""
         return str(self.terms["spec"])
 
     @property
     def label(self) -> str:
-        """The column of labels."""
+        """Return the column of labels."""
         return str(self.terms["label"])
 
     @property
     def user(self) -> str | None:
-        """The column of users, if they are protected whole."""
+        """Return the column of users, if users are protected."""
         user = self.terms["user"]
         return None if user is None else str(user)
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON data."""
+        """Return the configuration as JSON data."""
         return {
             "terms": self.terms,
             "chosen": self.chosen.to_json(),
@@ -80,15 +87,23 @@ class RunConfig:
         }
 
     def refuse_other(self, task: LearnRequest, path: Path) -> None:
-        """What a person says again must be what was said when the learner was begun."""
+        """Raise `BadStore` if an option differs from what the learner was begun with.
+
+        Parameters
+        ----------
+        task
+            What is requested now; only options that were given count.
+        path
+            The store, for the error.
+        """
         if "spec" in task.given:
             self._refuse_other_class(task.spec, path)
         for name in sorted(task.given & {*REQUEST_TERMS, "seed"} - {"spec"}):
-            said = getattr(task, name)
+            given = getattr(task, name)
             begun = self.seed if name == "seed" else self.terms[name]
-            if said != begun:
+            if given != begun:
                 raise BadStore(
-                    f"{path} was begun with {name} {begun}, not {said}: leave it out to go on, or "
+                    f"{path} was begun with {name} {begun}, not {given}: leave it out to go on, or "
                     "begin another file"
                 )
 
@@ -108,7 +123,7 @@ class RunConfig:
 
 
 def run_config_from_json(data: Mapping[str, Any]) -> RunConfig:
-    """Read back what `RunConfig.to_json` wrote."""
+    """Return what `RunConfig.to_json` wrote."""
     cls = class_from_json(data["class"])
     return RunConfig(data["terms"], learner_choice_from_json(data["chosen"]), data["seed"], cls)
 
@@ -135,32 +150,32 @@ SUM_BYTES = 16
 
 T = TypeVar("T")
 HALF = 1 << 63
-"""Users are numbered up to 2^64, and SQLite counts from -2^63."""
+"""Users are numbered from 0 to 2^64, and integers of SQLite begin at -2^63."""
 
 
-def _laid_out() -> tuple[dict[str, str], dict[str, list[str]]]:
-    """Return what a sound file says of its own tables, and the columns of those that are sealed."""
+def _layout() -> tuple[dict[str, str], dict[str, list[str]]]:
+    """Return the SQL of all tables, and the columns of those that the seal covers."""
     with closing(sqlite3.connect(":memory:")) as db:
         db.executescript(SCHEMA)
-        told = dict(db.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"))
+        tables = dict(db.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"))
         columns = {
-            name: [row[1] for row in db.execute(f"PRAGMA table_info({name})")] for name in told
+            name: [row[1] for row in db.execute(f"PRAGMA table_info({name})")] for name in tables
         }
     del columns["seal"]
-    return told, columns
+    return tables, columns
 
 
-TABLES, SEALED = _laid_out()
+TABLES, SEALED = _layout()
 
 
 class Seal:
-    """A checksum of all that a file holds, kept up to date row by row as rows come and go.
+    """Keep a checksum of all rows of a file, updated with every row that is written.
 
     The seal is the exclusive or of a keyed digest of every row of every other table, so a commit
     pays for the rows that it writes and not for the rest. A row that is changed, lost, put back as
     it was before, or taken from the file of another learner breaks it.
 
-    Triggers keep it: whoever writes to a table need not think of it, but `write` must come before
+    Triggers update it, so that code which writes to a table need not; but `write` must come before
     the COMMIT. They are temporary, of this connection, so the file itself holds no code.
 
     Parameters
@@ -175,9 +190,9 @@ class Seal:
         self._db, self._key, self._total = db, key, 0
 
     def watch(self) -> None:
-        """Follow everything that this connection writes from now on."""
-        self._db.execute("PRAGMA recursive_triggers = ON")  # else REPLACE deletes unnoticed
-        self._db.create_function("row_moved", -1, self._move)
+        """Install the triggers: from now on everything that this connection writes counts."""
+        self._db.execute("PRAGMA recursive_triggers = ON")  # else REPLACE deletes without a trigger
+        self._db.create_function("row_moved", -1, self._toggle)
         events = {"INSERT": ["NEW"], "DELETE": ["OLD"], "UPDATE": ["OLD", "NEW"]}
         for table, columns in SEALED.items():
             for event, sides in events.items():
@@ -188,8 +203,8 @@ class Seal:
                     f"BEGIN {moved}END"
                 )
 
-    def _move(self, *row: Any) -> None:
-        """A row has come, or gone: as an exclusive or is its own inverse, both are the same."""
+    def _toggle(self, *row: Any) -> None:
+        """Add or remove a row: an exclusive or is its own inverse, so both are the same."""
         self._total ^= self._digest(row)
 
     def _digest(self, row: tuple[Any, ...]) -> int:
@@ -198,11 +213,11 @@ class Seal:
         return int.from_bytes(found.digest())
 
     def begin(self) -> None:
-        """Go on from the seal in the file; what was noted since, and rolled back, is forgotten."""
+        """Start from the seal in the file, without what was rolled back since."""
         self._total = int.from_bytes(self.written())
 
     def write(self) -> None:
-        """Put the seal into the file, to be committed with what it covers."""
+        """Write the seal, to be committed with what it covers."""
         total = self._total.to_bytes(SUM_BYTES)
         self._db.execute("INSERT OR REPLACE INTO seal VALUES (1, ?)", [total])
 
@@ -223,7 +238,19 @@ class Seal:
 def write(
     db: sqlite3.Connection, saved: Checkpoint, ledger: Sequence[PrivacyEvent], public: str
 ) -> None:
-    """Write what has changed of a learner, and what is public of it."""
+    """Write what has changed of a learner.
+
+    Parameters
+    ----------
+    db
+        The connection, in a transaction.
+    saved
+        What has changed since the last checkpoint.
+    ledger
+        All uses of mechanisms.
+    public
+        The public state, as JSON.
+    """
     db.execute("INSERT OR REPLACE INTO live VALUES (1, ?, ?)", [json.dumps(saved.state), public])
     if saved.memory.cleared:
         db.execute("DELETE FROM parts")
@@ -237,7 +264,7 @@ def write(
 
 
 def load(db: sqlite3.Connection) -> Checkpoint:
-    """The whole learner that is written."""
+    """Return the whole learner that is in the file."""
     (live,) = db.execute("SELECT state FROM live").fetchone()
     parts = dict(db.execute("SELECT number, state FROM parts"))
     users = {route + HALF: shown for route, shown in db.execute("SELECT * FROM users")}
@@ -251,7 +278,7 @@ def load(db: sqlite3.Connection) -> Checkpoint:
 
 
 def releases(db: sqlite3.Connection) -> tuple[Release, ...]:
-    """Every release, in order."""
+    """Return every release, in order."""
     rows = db.execute("SELECT round, rule FROM releases ORDER BY number")
     return tuple(Release(number, rule_from_json(json.loads(rule))) for number, rule in rows)
 
@@ -259,7 +286,7 @@ def releases(db: sqlite3.Connection) -> tuple[Release, ...]:
 def _append(
     db: sqlite3.Connection, table: str, rows: Sequence[T], written: Callable[[T], tuple[Any, ...]]
 ) -> None:
-    """Write the rows that are not there yet: these tables only grow."""
+    """Write the rows that are not in the table yet: these tables only grow."""
     (count,) = db.execute(f"SELECT coalesce(max(number) + 1, 0) FROM {table}").fetchone()
     for number, row in enumerate(map(written, rows[count:]), start=count):
         marks = ", ".join("?" * (1 + len(row)))

@@ -1,0 +1,285 @@
+"""The text formats: CSV, TSV and JSON lines. Which lines make a record, and which cells it has.
+
+Every line after a header is a record, blank lines too (they are null rounds): a row that is
+replaced by a blank line must not move the rows after it (docs/guarantee.md, Lemma 0).
+
+CSV. The first line names the columns. A quoted cell may hold line breaks, and an unclosed quote
+would swallow the rows after it. So a quote that is still open at the end of its line goes on only
+if it is closed within `MAX_RECORD_LINES` lines, the whole then has the right number of cells, and
+none of the further lines is by itself a sound row: the right number of cells, quotes around whole
+cells only. Otherwise its line alone is a null round. Hence a sound row on one line is never
+swallowed, whatever stands before it.
+
+What this cannot do: a quoted cell that holds a line which looks like a sound row is taken apart;
+and an unclosed quote just before a row that spans lines, or before a line with a stray quote in it
+(`5" pipe`), may take both for one row, and the rows after them move up. Where that matters, write
+files without line breaks and stray quotes in cells, or JSON lines.
+
+JSON lines. A record is an object. A line that is blank, or not JSON, or not an object, or lacks a
+column, is a null round. A line never reaches into the next, so no row can move another.
+"""
+
+import csv
+import json
+import re
+from collections.abc import Callable, Sequence
+from itertools import repeat
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from littlestone.data.blocks import BadStream, Cells, ColumnSchema, Faults, quoted
+from littlestone.data.text import CHECKED_ROWS, Split
+
+MAX_RECORD_LINES = 100
+"""The most lines of one record of CSV."""
+
+_OPEN_QUOTE = "unexpected end of data"
+"""The message of `csv` for a quote that is open when the lines end; other faults come before."""
+_NOT_TEXT = re.compile("[\x00-\x08\x0e-\x1f\ud800-\udfff]")
+_MISSING = object()
+
+
+class Delimited:
+    """Read text with a delimiter between cells and a header in its first line.
+
+    Parameters
+    ----------
+    name
+        The file, for errors.
+    schema
+        The columns to read.
+    delimiter
+        What separates cells.
+    """
+
+    def __init__(self, name: str, schema: ColumnSchema, delimiter: str = ",") -> None:
+        self.name, self.schema, self.delimiter = name, schema, delimiter
+        self.width = 0
+        cell = f'(?:"(?:[^"]|"")*"|[^"{delimiter}]*)'
+        self._sound_row = re.compile(f"{cell}(?:{delimiter}{cell})*")
+        self._columns: dict[str, int] = {}
+
+    def begin(self, lines: list[str]) -> int:
+        """Implement `TextFormat.begin`: read the header, which takes one line."""
+        where = f"{self.name}: line 1"
+        if _NOT_TEXT.search(lines[0]):
+            raise BadStream(
+                f"{where}: not text in UTF-8, and a CSV file begins with the names of its columns. "
+                "If it is of another format, name it: csv, tsv, jsonl or parquet"
+            )
+        try:
+            header = self._read(lines[:1])[0]
+        except csv.Error as error:
+            raise BadStream(f"{where}: the header is not a row of CSV: {error}") from None
+        self.schema.check_names(where, header)
+        self.width = len(header)
+        self._columns = {name: header.index(name) for name in self.schema.names}
+        return 1
+
+    def is_plain(self, chunk: bytes) -> bool:
+        """Implement `TextFormat.is_plain`: without quotes every line is a record."""
+        return b'"' not in chunk
+
+    def split(self, lines: list[str], last: bool) -> Split:
+        """Implement `TextFormat.split`: rows without the right cells are blank, and faults."""
+        text = ("\n".join(lines) + "\n").replace("\r\n", "\n")
+        if not self._is_simple(text, lines):
+            return self._split_by_rules(lines, last)
+        flat = text.replace("\n", self.delimiter).split(self.delimiter)
+        flat.pop()
+        cells = {name: flat[at :: self.width] for name, at in self._columns.items()}
+        return Split(cells, {}, np.arange(len(lines)), len(lines))
+
+    def _is_simple(self, text: str, lines: list[str]) -> bool:
+        """Return whether splitting at the delimiters gives what the rules of CSV give, faster."""
+        if '"' in text or "\r" in text or len(text) > csv.field_size_limit():
+            return False
+        return {*map(str.count, lines, repeat(self.delimiter))} == {self.width - 1}
+
+    def _split_by_rules(self, lines: list[str], last: bool) -> Split:
+        try:
+            rows: list[list[str] | str] = [*self._read(lines)]
+        except csv.Error:
+            return self._split_by_lines(lines, last)
+        if len(rows) < len(lines):
+            return self._split_by_lines(lines, last)
+        return self._select(rows, np.arange(len(lines)), len(lines))
+
+    def _split_by_lines(self, lines: list[str], last: bool) -> Split:
+        rows: list[list[str] | str] = []
+        offsets: list[int] = []
+        at = 0
+        while at < len(lines):
+            row, used = self._record(lines[at : at + MAX_RECORD_LINES], last)
+            if not used:
+                break
+            rows.append(row)
+            offsets.append(at)
+            at += used
+        return self._select(rows, np.array(offsets, dtype=np.intp), at)
+
+    def _record(self, lines: list[str], last: bool) -> tuple[list[str] | str, int]:
+        """Return the record that begins at the first of some lines, and how many it takes.
+
+        A sentence stands for a record that cannot be read; 0 lines mean that it depends on lines to
+        come.
+        """
+        try:
+            return self._read(lines[:1])[0], 1
+        except csv.Error as error:
+            sentence = f"not a row of CSV: {error}"
+        reader = csv.reader([f"{line}\n" for line in lines], delimiter=self.delimiter, strict=True)
+        try:
+            cells = next(reader)
+        except csv.Error as error:
+            is_open = str(error) == _OPEN_QUOTE and len(lines) < MAX_RECORD_LINES
+            return sentence, 0 if is_open and not last else 1
+        # Lemma 0: a sound row inside the quote would be swallowed, so the quote is the fault.
+        if len(cells) != self.width or any(map(self._is_sound, lines[1 : reader.line_num])):
+            return sentence, 1
+        return cells, reader.line_num
+
+    def _is_sound(self, line: str) -> bool:
+        """Return whether a line is certainly a row by itself."""
+        try:
+            found = self._read([line])[0]
+        except csv.Error:
+            return False
+        return len(found) == self.width and self._sound_row.fullmatch(line) is not None
+
+    def _read(self, lines: list[str]) -> list[list[str]]:
+        return list(csv.reader(lines, delimiter=self.delimiter, strict=True))
+
+    def _select(
+        self, rows: list[list[str] | str], offsets: npt.NDArray[np.intp], used: int
+    ) -> Split:
+        """Return the cells of the columns to read."""
+        faults: Faults = {}
+        if {*map(type, rows)} != {list} or {*map(len, rows)} != {self.width}:
+            rows = [self._of_width(row, at, faults) for at, row in enumerate(rows)]
+        cells = {name: list(map(itemgetter(at), rows)) for name, at in self._columns.items()}
+        return Split(cells, faults, offsets, used)
+
+    def _of_width(self, row: list[str] | str, at: int, faults: Faults) -> list[str]:
+        if len(row) == self.width and not isinstance(row, str):
+            return row
+        if isinstance(row, str):
+            faults[at] = row
+        elif not row:
+            faults[at] = "the line is blank"
+        else:
+            faults[at] = f"{len(row)} cells where line 1 has {self.width}"
+        return [""] * self.width
+
+
+class JsonLines:
+    """Read objects, one a line, whose keys are the columns.
+
+    Parameters
+    ----------
+    name
+        The file, for errors.
+    schema
+        The columns to read.
+    """
+
+    def __init__(self, name: str, schema: ColumnSchema) -> None:
+        self.name, self.schema = name, schema
+
+    def begin(self, lines: list[str]) -> int:
+        """Implement `TextFormat.begin`: refuse a file whose first objects all lack a column."""
+        rows = parse_objects(lines[:CHECKED_ROWS], {})
+        keys = dict.fromkeys(key for row in rows for key in row)
+        if keys:
+            self.schema.check_names(self.name, keys)
+        return 0
+
+    def is_plain(self, chunk: bytes) -> bool:
+        """Implement `TextFormat.is_plain`: every line is a record."""
+        return True
+
+    def split(self, lines: list[str], last: bool) -> Split:
+        """Implement `TextFormat.split`: a missing key is None, and a fault."""
+        faults: Faults = {}
+        rows = parse_objects(lines, faults)
+        cells = {name: column(rows, name, faults) for name in self.schema.names}
+        return Split(cells, faults, np.arange(len(lines)), len(lines))
+
+
+def parse_objects(
+    lines: list[str], faults: Faults, decode: Callable[[str], Any] = json.loads
+) -> list[dict[str, Any]]:
+    """Return the object of each line; an empty one, with a fault, where there is none.
+
+    Parameters
+    ----------
+    lines
+        The lines.
+    faults
+        Where faults are added.
+    decode
+        Reads JSON.
+    """
+    try:
+        values = list(map(decode, lines))
+    except (ValueError, RecursionError):
+        values = [_decode(line, at, faults, decode) for at, line in enumerate(lines)]
+    return only_objects(values, faults)
+
+
+def _decode(line: str, at: int, faults: Faults, decode: Callable[[str], Any]) -> Any:
+    try:
+        return decode(line)
+    except (ValueError, RecursionError) as error:
+        faults[at] = f"not a line of JSON: {error}" if line.strip() else "the line is blank"
+    return {}
+
+
+def only_objects(values: Sequence[Any], faults: Faults) -> list[dict[str, Any]]:
+    """Return values of JSON that are objects; an empty one, with a fault, for any other.
+
+    Parameters
+    ----------
+    values
+        The values.
+    faults
+        Where faults are added.
+
+    Examples
+    --------
+    >>> faults: Faults = {}
+    >>> only_objects([{"a": 1}, 7], faults), faults
+    ([{'a': 1}, {}], {1: '7 is not an object of JSON'})
+    """
+    if {*map(type, values)} <= {dict}:
+        return list(values)
+    for at, value in enumerate(values):
+        if not isinstance(value, dict):
+            faults[at] = f"{quoted(value)} is not an object of JSON"
+    return [value if isinstance(value, dict) else {} for value in values]
+
+
+def column(rows: Sequence[dict[str, Any]], name: str, faults: Faults) -> Cells:
+    """Return the values of a column; None, with a fault, where a row lacks it.
+
+    Parameters
+    ----------
+    rows
+        The rows.
+    name
+        The column.
+    faults
+        Where faults are added.
+    """
+    try:
+        return [row[name] for row in rows]
+    except KeyError:
+        cells = [row.get(name, _MISSING) for row in rows]
+    for at, cell in enumerate(cells):
+        if cell is _MISSING:
+            faults.setdefault(at, f"no column {name!r}")
+            cells[at] = None
+    return cells
