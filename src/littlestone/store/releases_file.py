@@ -96,6 +96,7 @@ class ReleasesFile:
             # Under the lock of the file: a successor of this process may have just written to it.
             still_ours()
             self._file.seek(0)
+            # Bytes are compared, not lines: the last line may have been cut short.
             said = tuple(releases)
             found, known = self._file.read(), b"".join(map(self._line, said))
             if self._knows_more(found, said):
@@ -124,6 +125,7 @@ class ReleasesFile:
         if self._file is None or len(releases) == self._count:
             return
         with self._held(self._file):
+            # The file only grows, so its size shows whether another process has written.
             if os.fstat(self._file.fileno()).st_size != self._size:
                 raise MechanismMoved(
                     f"{self._path} was written by another process: this one may not go on. What it "
