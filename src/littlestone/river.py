@@ -253,6 +253,7 @@ class _Private(HasBudget, _Model):
         budget = {"epsilon": self.epsilon}
         if self._needs_delta:
             budget["delta"] = self.delta
+        # Shares are exact fractions: N of them are the budget, and not a rounding error more.
         if self.plan is None:
             total = self._total()
             shares = {"epsilon": total.epsilon / count, "delta": total.delta / count}
@@ -262,6 +263,7 @@ class _Private(HasBudget, _Model):
                 f"a plan is the budget of one learner and is not split among learners={count}: "
                 "give epsilon, delta and horizon instead of a plan"
             )
+        # With a plan, what else is given must agree with it: the constructor checks.
         learner = LEARNERS[self._name].make(self.cls, self.plan, **budget, **self._options())
         self._draw(learner.plan)
         return learner
@@ -306,6 +308,7 @@ class _Private(HasBudget, _Model):
         Self
             The clone.
         """
+        # River clones by the constructor, which knows nothing of budgets.
         twin = super().clone(new_params, include_attributes)
         twin._budget = self._shared_budget()
         return twin
@@ -404,6 +407,7 @@ class DPSOA(_Private):
 
     def _learn(self, x: Any, answer: bool) -> None:
         user = self._user(x)
+        # A row without its user cannot be protected with the others of that user: a null round.
         if self.user is None:
             self.learner.learn_one(x, answer)
         elif user is None:
@@ -554,6 +558,7 @@ def feed(learner: Any, stream: Iterable[Any], horizon: int | None = None) -> int
             raise BadParameter(f"give horizon, when to stop: {learner!r} has no plan that says it")
         horizon = max(0, plan.horizon - learner.rounds)
     options = {"bad_rows": "null"} if isinstance(learner, PrivateLearner) else {}
+    # In blocks: a stream may be endless, and a learner is fast on batches only.
     rounds, count = islice(stream, horizon), 0
     while block := list(islice(rounds, BLOCK)):
         xs, ys = zip(*block, strict=True)

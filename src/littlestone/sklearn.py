@@ -161,6 +161,7 @@ class PrivateClassifier(HasBudget, ClassifierMixin, BaseEstimator):
         BadParameter
             If a parameter is missing, or too little is left of the budget.
         """
+        # Before a row is read: whether a fit is refused must not depend on the data.
         self._check_budget()
         batch = self._batch(X, reset=True)
         classes, answers = _labels(X, y, self.classes)
@@ -287,6 +288,7 @@ class PrivateClassifier(HasBudget, ClassifierMixin, BaseEstimator):
         if budget.exhausted:
             # Here and not only in `fit`: a search turns what `fit` raises into a score of nan.
             self._check_budget()
+        # The copy shares the budget: what the two spend on the same data adds up.
         twin: Self = super().__sklearn_clone__()
         twin._budget = budget
         return twin
@@ -318,6 +320,7 @@ def _cell_by_cell(X: Any) -> Any:
     if not isinstance(X, list | tuple):
         return X
     lengths = Counter(len(row) for row in X if _is_row(row))
+    # By majority, so that one replaced row does not change how all the others are read.
     width, rows = lengths.most_common(1)[0] if lengths else (0, 0)
     if 2 * rows <= len(X) and rows < len(X):
         return X

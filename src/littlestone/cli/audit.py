@@ -107,6 +107,7 @@ def audit(
     try:
         with progress(Console(stderr=True)) as watch:
             found = run_audit(subjects, runs=runs, rows=rows, workers=workers, watch=watch)
+    # Overflow in exp(epsilon) is the range of floats, and no fault of the plan.
     except ArithmeticError as error:
         raise BadParameter(
             f"epsilon {epsilon:g} is too large to audit ({error}): probabilities that differ by a "
@@ -120,8 +121,10 @@ def audit(
     if private_json is not None:
         text = json.dumps(found.runs_to_json(), ensure_ascii=False) + "\n"
         write_private(private_json, text)
+    # What the runs show on made-up streams is in the JSON already.
     if found.audits and (found.private or not as_json):
         sys.stdout.flush()
         print_runs(plain_console(stderr=found.private), found)
+    # For scripts: a refuted claim is a failure.
     if not found.kept:
         raise typer.Exit(1)

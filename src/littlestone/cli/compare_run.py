@@ -160,6 +160,7 @@ def run_sweep(
     """
     classes = {spec: parse_spec(spec) for spec in sweep.specs}
     stream, cells = None, sweep.cells()
+    # A file has one stream, whose length is known only now.
     if sweep.file is not None and sweep.label is not None:
         name = _digest(sweep.file, resume is not None)
         stream = read_stream(sweep.file, classes[sweep.specs[0]], sweep.label)
@@ -203,6 +204,7 @@ class _Usable:
 
 
 def _usable(block: Block) -> _Usable:
+    # A null round has the label -1.
     keep = block.labels >= 0
     batch = {name: column[keep] for name, column in block.columns.items()}
     return _Usable(batch, block.labels[keep].astype(bool))
@@ -255,6 +257,7 @@ def _run(
     # Workers are started afresh, never forked: a mechanism refuses to work in a fork.
     if not cells:
         return
+    # Classes and stream are sent once a worker, not once a cell.
     pool = ProcessPoolExecutor(
         min(workers, len(cells)), get_context("spawn"), _prepare, (classes, stream)
     )
@@ -291,6 +294,7 @@ def finished(path: Path) -> dict[str, Result]:
 
 def _append(path: Path, result: Result, private: bool) -> None:
     line = json.dumps(result.to_json(), ensure_ascii=False) + "\n"
+    # On a user's file the results count mistakes, which are private.
     mode = 0o600 if private else 0o666
     with open(
         os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, mode), "a", encoding="utf-8"

@@ -107,6 +107,7 @@ def learn(
     from littlestone.cli.learn_run import run
     from littlestone.ray import redirect_output
 
+    # A store knows what it was begun with.
     if db is None or not db.exists():
         asked = {"which --class of rules to learn": spec, "which column is the --label": label}
         if missing := [what for what, said in asked.items() if said is None]:
@@ -151,6 +152,7 @@ def learn(
         typer.echo(json.dumps({"public": outcome.public()}, ensure_ascii=False))
     else:
         print_result(plain_console(), outcome)
+    # Standard output and standard error may be one terminal: keep their order.
     sys.stdout.flush()
     print_private(plain_console(stderr=True), outcome)
 

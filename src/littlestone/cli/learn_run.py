@@ -77,6 +77,7 @@ def run(task: LearnRequest, watch: ProgressCallback, db: Path | None = None) -> 
     # A store goes on with its releases file; without one the file is written anew.
     for path in (task.report, task.out if db is None else None):
         refuse_file(path, task.force)
+    # Everything that can be refused is refused before the store is taken over.
     engine = engine_for(task)
     notes: list[str] = []
     with rows_of(task, cls, engine, stored=db is not None) as rows:
@@ -114,6 +115,7 @@ def _learn_rows(
     learner, notes, vacuous = outcome.learner, outcome.notes, vacuous_note(outcome.chosen)
     notes += vacuous
     with _releases_file(outcome, store) as file:
+        # Recognising the file comes after the releases file: an old copy must not learn a row.
         before, new = learner.rounds, _new_rows(outcome, rows, store, watch)
         outcome.repeats = 1 if store is None else store.repeats
         watch(outcome)
@@ -124,8 +126,10 @@ def _learn_rows(
             outcome.repeats = 1 if store is None else store.repeats
             watch(outcome)
     if store is None:
+        # Not with a store: its stream may go on in another run.
         if len(learner.releases) == 1 and not outcome.task.tolerance and not vacuous:
             notes.append(UNCHANGED)
+    # A store that has just been begun may wait for its first rows: that is no remark.
     elif before and learner.rounds == before:
         notes.append(f"no new rows: all of {rows.name} was learned before, nothing is spent again")
     if store is not None and rows.unfinished:

@@ -59,6 +59,7 @@ def main() -> None:
             stream.reconfigure(errors="replace")  # a terminal without line drawing shows ?
     try:
         app()
+    # A file that is missing or cannot be written is bad input, not a fault of ours.
     except OSError as error:
         _refuse(f"{error.filename}: {error.strerror}" if error.filename else str(error))
     except LittlestoneError as error:

@@ -62,5 +62,6 @@ PrivateJson = Annotated[
 
 def given(context: typer.Context) -> frozenset[str]:
     """Return the options that were given, and not left to their defaults."""
+    # With a store, an option that was left out takes the value that the store was begun with.
     sources = {name: context.get_parameter_source(name) for name in context.params}
     return frozenset(n for n, source in sources.items() if source and source.name == "COMMANDLINE")

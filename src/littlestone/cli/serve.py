@@ -141,6 +141,7 @@ def serve(
         given=given(context),
     )
     secrets = tokens or db.with_name(f"{db.name}.tokens")
+    # The port first: a service that cannot listen must not take the store from one that can.
     with listening_socket(host, port) as listening:
         admitted = admission(limits, trusted_proxy or ())  # refuses before the store is taken over
         keys = TokenRoles(read_tokens(secrets))

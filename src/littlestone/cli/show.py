@@ -65,6 +65,7 @@ def public(shown: StoreView) -> dict[str, Any]:
 
 def hidden(shown: StoreView) -> dict[str, Any]:
     """Return what belongs to the data owner, as JSON data."""
+    # Of the trace the last sample is enough: it has the votes as they are now.
     live, last = shown.saved.state, shown.saved.trace.new[-1:]
     return {
         **counts_of(

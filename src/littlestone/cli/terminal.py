@@ -53,6 +53,7 @@ def progress_bar(console: Console) -> Iterator[Callable[[RunResult], None]]:
             learner = outcome.learner
             repeats = outcome.guarantee.repeats
             spent = learner.spent.for_group(repeats)
+            # A rule holds values of the data: brackets in it are no markup of rich.
             rule = Text(clip_line(str(learner.hypothesis))).plain.replace("[", r"\[")
             budget = (
                 f"epsilon {float(spent.epsilon):.3g} of {float(learner.plan.epsilon) * repeats:.3g}"

@@ -364,6 +364,7 @@ class PrivateLearner(ForwardOnly, ABC):
         """Return the history of mistakes and votes. Private."""
         self._runner.learn_buffered()
         now = self._sample(self.rounds, self._runner.forest.votes)
+        # The last sample may be of this very round.
         past = self._trace.samples
         return past if past and past[-1].round == now.round else (*past, now)
 
@@ -503,6 +504,7 @@ class PrivateLearner(ForwardOnly, ABC):
     def _pass(self, x: object, y: bool | None, route: int) -> None:
         """Learn one round of a step that has been entered; a null one has no label."""
         number, runner = self.rounds, self._runner
+        # Past the horizon the last rule stands, and mistakes are counted for the owner only.
         if number >= self._horizon:
             runner.mistakes += y is not None and predict_row(runner.rule, x) != y
         elif y is not None:
@@ -525,7 +527,7 @@ class PrivateLearner(ForwardOnly, ABC):
     def _pass_rounds(self, rounds: RoundBatch, count: int) -> None:
         """Learn `count` rounds, null ones included; past the horizon they are only counted."""
         end = self.rounds + count
-        # What comes after the horizon is not shown to the gate: its budget is planned for less.
+        # The gate sees no round past the horizon: that is what its budget is planned for.
         stop = max(self.rounds, min(end, self._horizon))
         self._runner.advance(rounds, self.rounds, stop)
         if stop < end:
@@ -542,6 +544,7 @@ class PrivateLearner(ForwardOnly, ABC):
         self._trace.add(self._sample(number, votes), keep=fired)
 
     def _sample(self, number: int, votes: Mapping[Hypothesis, int]) -> Sample:
+        # Ties by the rule itself: the trace must not depend on the order in which trees voted.
         top = sorted(votes.items(), key=lambda pair: (-pair[1], pair[0]))[:TOP]
         return Sample(number, self.mistakes, tuple(top))
 

@@ -60,6 +60,7 @@ def choose(name: str, terms: LearnerTerms, why: str = "It was asked for.") -> Le
     if name == AUTO:
         name, why = _recommended(terms)
     entry = LEARNERS[name]
+    # Here and not in each entrance, so that all of them refuse the same.
     if terms.unit not in entry.units:
         raise BadParameter(f"{name} protects events, not users: use dpsoa, or leave out the user")
     if terms.tolerance and not entry.takes_tolerance:

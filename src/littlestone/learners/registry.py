@@ -178,6 +178,7 @@ LEARNERS: dict[str, LearnerEntry] = {
         takes_engine=True,
         storable=True,
     ),
+    # `Plan.paper` has neither a unit nor a tolerance.
     "dpsoa-paper": LearnerEntry(
         learner=DPSOA,
         what="DP-SOA, the paper's shape with the repairs",
@@ -198,6 +199,7 @@ LEARNERS: dict[str, LearnerEntry] = {
         unsupported=why_unsupported,
         storable=True,
     ),
+    # O(t) per round: not for a stream that goes on, hence not storable.
     "adaptive": LearnerEntry(
         learner=AdaptiveDPSOA,
         what="a release at every round (Theorem 4.2)",
@@ -212,6 +214,7 @@ LEARNERS: dict[str, LearnerEntry] = {
         make_plan=_plan_every_round,
         read_plan=partial(plan_data_from_json, EveryRoundPlan),
     ),
+    # Without privacy: as a yardstick in `compare`, and as a leak that `audit` must find.
     "soa": LearnerEntry(
         learner=SOA,
         what="the optimal learner, not private",
@@ -348,6 +351,7 @@ def check_storable(chosen: LearnerChoice) -> None:
 
 def _entry_of(learner_name: str) -> LearnerEntry:
     """Return the first entry of a learner's class; entries of one class read the same plans."""
+    # Reversed, so that the first entry of a class wins: "dpsoa" before "dpsoa-paper".
     found = {e.learner_name: e for e in reversed(LEARNERS.values()) if e.private}
     if learner_name not in found:
         raise BadParameter(

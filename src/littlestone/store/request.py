@@ -142,6 +142,7 @@ def choose_learner(
     """
     if task.cap is not None and task.user is None:
         raise BadParameter("--cap requires --user: it limits the rounds of a user")
+    # `--plan paper` is a second way to say `--learner dpsoa-paper`.
     name, why = task.learner, "It was asked for."
     if task.plan == "paper":
         name, why = _paper(task), "The paper's plan is DPSOA's."

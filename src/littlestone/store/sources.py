@@ -145,6 +145,7 @@ def _known(sources: list[Source], rows: RowReader[Any], name: str) -> Source | N
     named = [source for source in sources if source.name == name != STANDARD_INPUT]
     firsts = [source for source in sources if source.repeat == 1 and source.rows]
     alike = [one for one in firsts if _agrees(one, rows, name)]
+    # Several sources may begin with these rows: one of this name goes first, then the longest.
     if alike:
         found = max(alike, key=lambda source: (source.name == name, source.rows))
         if rows.is_whole and len(rows.beginning) < found.rows:
@@ -189,9 +190,11 @@ def _agrees(source: Source, rows: RowReader[Any], name: str) -> bool:
     """Return whether a file begins with the rows of a source."""
     first = rows.beginning
     count, sums = source.rows, source.sums
+    # More was learned than the first block holds: compare up to the last mark inside of it.
     if count > len(first):
         count = max((mark for mark in source.marks if mark <= len(first)), default=0)
         sums = source.marks.get(count, Checksums())
+    # The name is evidence too, but standard input has the same name for all that comes that way.
     if source.name == name != STANDARD_INPUT:
         is_enough = count > 0
     else:
@@ -228,6 +231,7 @@ def _again(sources: list[Source], known: Source | None, new: Source, name: str) 
     """
     if known is None:
         raise BadStore(f"{name} was not learned before: leave out --again")
+    # Repetitions are in the order in which they were begun.
     *_, last = (source for source in sources if source.original == known.original)
     if last.repeat > 1 and last.rows < known.rows:
         return last
@@ -323,6 +327,7 @@ class NewRows:
         expected = source.tail if self._seeks else source.sums
         for whole in self._blocks():
             old = max(0, min(len(whole), source.rows - self._row))
+            # A block may hold known rows and new ones: the known are compared, the new are learned.
             if old:
                 found += self._pass(whole.part(0, old))
                 self._tell(f"{self._row:,} of {source.rows:,} rows checked")
@@ -333,6 +338,7 @@ class NewRows:
                             f"{rows.name}: its first {source.rows:,} rows are not those that were "
                             f"learned: the file has changed. {_OTHERWISE}"
                         )
+                    # A pipe has no place to go back to.
                     if rows.identity(0) is not None:
                         yield None, self._reached(source.sums)
             else:
@@ -350,6 +356,7 @@ class NewRows:
 
     def _blocks(self) -> Iterator[Any]:
         start = self._source.start
+        # Where the file is not the same one, only reading all of it shows whether its rows are.
         if not self._seeks:
             return iter(self._rows)
         self._row = start.row

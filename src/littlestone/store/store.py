@@ -242,8 +242,10 @@ class Store(ForwardOnly):
                 found.append(one)
             if source is not None:
                 self._write_source(source)
+            # With known batches only, nothing has changed and there is nothing to commit.
             if rounds > self.published.rounds:
                 self._commit()
+        # Outside of the transaction: SQLite folds nothing in while one is open.
         self._fold_in()
         return found
 
@@ -307,6 +309,8 @@ class Store(ForwardOnly):
 
     def _remember(self, key: str, digest: bytes, receipt: Receipt) -> None:
         values = key, digest, receipt.first, receipt.rounds, receipt.nulls
+        # Keys are remembered in the transaction that learns their rows: a batch is known exactly if
+        # it is learned.
         made = self._db.execute(
             "INSERT INTO batches (key, digest, first, rounds, nulls) VALUES (?, ?, ?, ?, ?)", values
         )
@@ -378,6 +382,7 @@ class Store(ForwardOnly):
             self.generation = after
         with self._transaction(moving=after is None):
             with reading(self.path):
+                # Checking reads the whole file: do it again only if that was written since.
                 if self._seal.written() != sealed:
                     checked_file(self.path, self._db)
                 saved = load(self._db)
@@ -531,6 +536,7 @@ def _opened(
             )
         store = Store(path, db, about, made(about), key)
         store._move_in(after, sealed, begun_with is not None)
+    # Also at an interrupt: a connection that stays open may hold the lock of the file.
     except BaseException:
         db.close()
         raise
