@@ -115,7 +115,7 @@ def test_a_real_learner_is_not_accused_where_twice_its_epsilon_is(name: str) -> 
     ids=["per user", "paper"],
 )
 def test_the_votes_monitor_is_not_accused_and_needs_more_runs(plan: Plan) -> None:
-    """Noes spend its threshold noise and a yes its query noise: one check shows little of either."""
+    """Noes spend threshold noise and a yes query noise: one check shows little of either."""
     subject, pair = forest(plan)
     found = audit_runs(
         subject, pair, control=subject.control, claimed=2, delta=0.01, runs=200, confidence=SURE
