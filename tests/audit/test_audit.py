@@ -115,7 +115,7 @@ def test_a_real_learner_is_not_accused_where_twice_its_epsilon_is(name: str) -> 
     ids=["per user", "paper"],
 )
 def test_the_votes_monitor_is_not_accused_and_needs_more_runs(plan: Plan) -> None:
-    """Negative answers spend threshold noise, a positive one query noise: one check shows little."""
+    """Noes spend threshold noise and a yes query noise: one check shows little of either."""
     subject, pair = forest(plan)
     found = audit_runs(
         subject, pair, control=subject.control, claimed=2, delta=0.01, runs=200, confidence=SURE
@@ -318,11 +318,8 @@ def test_the_other_learners_have_their_gates_enumerated(learner: str, words: str
     [
         (["--learner", "experts"], "has infinitely many rules: use DPSOA"),
         (["--learner", "experts", "--user"], "experts protects events, not users"),
-        (
-            ["--learner", "adaptive", "--plan", "paper"],
-            "--plan paper conflicts with",
-        ),
-        (["--learner", "every-round", "--tolerance", 0.1], "every-round has no tolerance"),
+        (["--learner", "adaptive", "--plan", "paper"], "the paper's plan is for dpsoa"),
+        (["--learner", "every-round", "--tolerance", 0.1], "leave out --tolerance"),
         (["--runs", 2], "at least 4 runs"),
     ],
 )
