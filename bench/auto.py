@@ -22,15 +22,13 @@ from rich.table import Table
 
 from bench.trials import PROCESSES
 from littlestone.classes.specs import parse_spec
-from littlestone.cli.compare_run import read_stream
-from littlestone.learners.recommend import make_learner
-from littlestone.learners.registry import LearnerTerms
+from littlestone.cli.compare import read_stream
+from littlestone.learners.registry import LearnerTerms, make_learner
 from littlestone.privacy.testing import SeededNoise
 from littlestone.simulate.adversaries import ADVERSARIES, Adversary
 from littlestone.simulate.games import play
-from littlestone.simulate.streams import Stream
+from littlestone.simulate.streams import TELEMETRY_COLUMNS, Stream, write_events
 from littlestone.simulate.sweeps import REFUSALS
-from littlestone.simulate.telemetry import TELEMETRY_COLUMNS, write_events
 
 EPSILON, DELTA, SEEDS, AIM = 1.0, 1e-6, range(5), 2.0
 LEARNERS = ("auto", "dpsoa", "dpsoa-paper", "experts")

@@ -7,7 +7,7 @@ import numpy.typing as npt
 from rich.console import Console
 from rich.table import Table
 
-from littlestone.learners.vote_model import exceeding, firing_law, threshold_noise_law
+from littlestone.learners.tuning import exceeding, firing_law, threshold_noise_law
 
 REACH = 600
 LIFTS = np.arange(-REACH, REACH + 1)

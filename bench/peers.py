@@ -21,8 +21,7 @@ from river.tree import HoeffdingTreeClassifier
 from bench.auto import PAPER_FITS
 from littlestone.classes.specs import parse_spec
 from littlestone.hypotheses.rows import row_of
-from littlestone.learners.recommend import make_learner
-from littlestone.learners.registry import LEARNERS, LearnerTerms
+from littlestone.learners.registry import LEARNERS, LearnerTerms, make_learner
 from littlestone.privacy.testing import SeededNoise
 from littlestone.simulate.adversaries import ADVERSARIES
 from littlestone.simulate.games import play

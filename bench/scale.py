@@ -29,7 +29,7 @@ from bench.clock import seconds
 from littlestone import DPSOA, Plan, Rules
 from littlestone.classes.base import HypothesisClass
 from littlestone.cli.learn_run import run as run_task
-from littlestone.hypotheses.base import Hypothesis
+from littlestone.hypotheses.rules import Hypothesis
 from littlestone.hypotheses.values import Mask
 from littlestone.learners.forest import Forest
 from littlestone.learners.rounds import Numbers, Rounds

@@ -9,7 +9,7 @@ import csv
 import numpy as np
 
 import littlestone as ls
-from littlestone.simulate.telemetry import TELEMETRY_COLUMNS, write_events
+from littlestone.simulate.streams import TELEMETRY_COLUMNS, write_events
 from story import folder, plot, told
 
 EVENTS = 100_000

@@ -576,7 +576,7 @@ MUTANTS = [
     # The budget of estimators.
     Mutant(
         "a deep copy of an estimator has a budget of its own",
-        "privacy/budget.py",
+        "privacy/accounting.py",
         """    def __deepcopy__(self, memo: object) -> Self:
         return self
 """,
@@ -587,28 +587,28 @@ MUTANTS = [
     ),
     Mutant(
         "a pickle is a budget of its own",
-        "privacy/budget.py",
+        "privacy/accounting.py",
         "if token in _PICKLED:",
         "if False:",
         "test_sklearn.py",
     ),
     Mutant(
         "a pickle can be fitted in another process",
-        "privacy/budget.py",
+        "privacy/accounting.py",
         "foreign._token, foreign._home = token, None",
         "foreign._token = token",
         "test_sklearn.py",
     ),
     Mutant(
         "an estimator can be fitted in a forked child",
-        "privacy/budget.py",
+        "privacy/accounting.py",
         "if os.getpid() != self._home:",
         "if self._home is None:",
         "test_sklearn.py",
     ),
     Mutant(
         "parameters that are set raise the budget",
-        "privacy/budget.py",
+        "privacy/accounting.py",
         """        total = total if self.total is None else self.total
         after = self.spent + cost
 """,
@@ -618,7 +618,7 @@ MUTANTS = [
     ),
     Mutant(
         "delta is not counted",
-        "privacy/budget.py",
+        "privacy/accounting.py",
         "if after.epsilon > total.epsilon or after.delta > total.delta:",
         "if after.epsilon > total.epsilon:",
         "test_sklearn.py",

@@ -25,8 +25,11 @@ from littlestone.classes.thresholds import Bins, Thresholds, binned
 from littlestone.classes.union import Complement, Union
 from littlestone.display import library_version
 from littlestone.errors import BadClass, BadExample, LittlestoneError, TooLarge
-from littlestone.hypotheses.base import ALWAYS, NEVER, Hypothesis
-from littlestone.hypotheses.kinds import (
+from littlestone.hypotheses.rows import label
+from littlestone.hypotheses.rules import (
+    ALWAYS,
+    NEVER,
+    Hypothesis,
     all_of,
     at_least,
     between,
@@ -35,13 +38,12 @@ from littlestone.hypotheses.kinds import (
     rule_from_json,
     steps,
 )
-from littlestone.hypotheses.rows import label
 from littlestone.learners.adaptive import AdaptiveDPSOA, EveryRound, EveryRoundPlan
 from littlestone.learners.base import PrivateLearner, Release
 from littlestone.learners.dpsoa import DPSOA, ENGINES, Engine
 from littlestone.learners.experts import ExpertsPlan, PrivateExperts
 from littlestone.learners.plan import Plan, plan_from_json
-from littlestone.learners.recommend import Recommendation, recommend
+from littlestone.learners.registry import Recommendation, recommend
 from littlestone.learners.soa import SOA, Halving
 from littlestone.privacy.accounting import Guarantee
 from littlestone.privacy.mechanism import MechanismMoved

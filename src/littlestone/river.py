@@ -50,8 +50,7 @@ from littlestone.learners.experts import ExpertsPlan, FirstRule
 from littlestone.learners.plan import Plan
 from littlestone.learners.registry import FIRST, LEARNERS
 from littlestone.learners.rounds import named_user, read_rows, readable_rounds
-from littlestone.privacy.accounting import Cost, Unit
-from littlestone.privacy.budget import HasBudget, cost_of
+from littlestone.privacy.accounting import Cost, HasBudget, Unit, cost_of
 from littlestone.privacy.parameters import BadParameter, Real, positive, probability, whole
 
 try:

@@ -46,10 +46,15 @@ from littlestone.hypotheses.compare import float_of
 from littlestone.hypotheses.rows import Batch, as_batch, column_names, passes
 from littlestone.hypotheses.values import key_of
 from littlestone.learners.base import PrivateLearner
-from littlestone.learners.recommend import choose
-from littlestone.learners.registry import AUTO, LEARNERS, LearnerTerms, check_name, storable_names
-from littlestone.privacy.accounting import Cost
-from littlestone.privacy.budget import HasBudget
+from littlestone.learners.registry import (
+    AUTO,
+    LEARNERS,
+    LearnerTerms,
+    check_name,
+    choose,
+    storable_names,
+)
+from littlestone.privacy.accounting import Cost, HasBudget
 from littlestone.privacy.parameters import BadParameter, Real, positive, probability, whole
 
 try:

@@ -14,14 +14,26 @@ import littlestone as ls
 from commands import littlestone
 from leaks import FEW_TREES, SMALL, SMALLER, KeepingSingleVotes, WithHalvedNoise
 from littlestone.audit.audit import Audit, audit_runs, best_event
-from littlestone.audit.bounds import binomial_tail, epsilon_bound, lower_bound, power, upper_bound
 from littlestone.audit.neighbours import (
     for_every_round,
     for_experts,
     for_forests,
     with_a_null_round,
 )
-from littlestone.audit.runs import AnyPlan, AuditTarget, FiringRecord, Make, Neighbours, Seen, small
+from littlestone.audit.runs import (
+    AnyPlan,
+    AuditTarget,
+    FiringRecord,
+    Make,
+    Neighbours,
+    Seen,
+    binomial_tail,
+    epsilon_bound,
+    lower_bound,
+    power,
+    small,
+    upper_bound,
+)
 from littlestone.learners.adaptive import EveryRoundPlan
 from littlestone.learners.plan import Plan
 from littlestone.privacy import BadParameter

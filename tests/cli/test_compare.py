@@ -13,8 +13,8 @@ import pytest
 
 from commands import Command, littlestone
 from littlestone.classes.specs import parse_spec
-from littlestone.cli import compare_run
-from littlestone.cli.compare_run import Sweep, cells, finished, notes, render_comparison, spending
+from littlestone.cli import compare as compare_run
+from littlestone.cli.compare import Sweep, cells, finished, notes, render_comparison, spending
 from littlestone.data.blocks import BadStream
 from littlestone.privacy.parameters import BadParameter
 from littlestone.report.figures import BOUND, FLOOR, Chart, Curve, charts

@@ -20,8 +20,8 @@ from littlestone.cli.learn_run import run
 from littlestone.cli.main import app
 from littlestone.learners.registry import LearnerChoice
 from littlestone.privacy.testing import SeededNoise
-from littlestone.report.result import RunResult
-from littlestone.simulate import telemetry
+from littlestone.report.report import RunResult
+from littlestone.simulate import streams as telemetry
 from littlestone.store.request import LearnRequest
 
 ROWS, CULPRIT = 3000, "M7"

@@ -10,8 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import littlestone as ls
-from littlestone.hypotheses.base import Hypothesis
 from littlestone.hypotheses.rows import Column
+from littlestone.hypotheses.rules import Hypothesis
 from littlestone.hypotheses.values import Mask, Plain
 
 untyped: Any = ls

@@ -11,10 +11,10 @@ import pytest
 import littlestone as ls
 from classes import CASES, targets
 from littlestone.classes.base import HypothesisClass, VersionSpace, distinguishing_example
-from littlestone.hypotheses.kinds import one_of
 from littlestone.hypotheses.rows import as_batch, part_of
-from littlestone.learners import replay as prefix
-from littlestone.learners.replay import Learned, Prefix, Replay
+from littlestone.hypotheses.rules import one_of
+from littlestone.learners import adaptive as prefix
+from littlestone.learners.adaptive import Learned, Prefix, Replay
 from littlestone.privacy.testing import SeededNoise
 
 TREES = 5

@@ -27,7 +27,7 @@ from littlestone.learners.experts import (
     mistakes_to_outweigh,
 )
 from littlestone.learners.scores import DomainIndex, batch_of, mistake_counts, why_unsupported
-from littlestone.learners.vote_model import firing_law
+from littlestone.learners.tuning import firing_law
 from littlestone.privacy.accounting import spent
 from littlestone.privacy.mechanism import MechanismMoved
 from littlestone.privacy.testing import SeededNoise

@@ -16,8 +16,17 @@ from hypothesis import strategies as st
 
 import littlestone as ls
 from littlestone.learners.plan import TheoremPlan
-from littlestone.learners.tuning import LARGEST_FACTOR, SPLITS, Choice, Schedule, votes_per_mistake
-from littlestone.learners.vote_model import Selection, VotesPerMistake, firing_law, votes_law
+from littlestone.learners.tuning import (
+    LARGEST_FACTOR,
+    SPLITS,
+    Choice,
+    Schedule,
+    Selection,
+    VotesPerMistake,
+    firing_law,
+    votes_law,
+    votes_per_mistake,
+)
 from littlestone.privacy import (
     BadParameter,
     MistakesMonitor,

@@ -4,8 +4,7 @@ import pytest
 
 import littlestone as ls
 from classes import CASES
-from littlestone.learners.recommend import make_learner
-from littlestone.learners.registry import LearnerTerms
+from littlestone.learners.registry import LearnerTerms, make_learner
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -12,14 +12,15 @@ from typer.testing import CliRunner
 import littlestone as ls
 from littlestone.audit.runs import AuditTarget
 from littlestone.classes.specs import parse_spec
-from littlestone.cli import compare_run
+from littlestone.cli import compare as compare_run
 from littlestone.cli.main import app
-from littlestone.learners.recommend import choose, make_learner
 from littlestone.learners.registry import (
     LEARNERS,
     LearnerTerms,
+    choose,
     learner_choice_from_json,
     learner_names,
+    make_learner,
 )
 from littlestone.privacy.parameters import BadParameter
 from littlestone.simulate.sweeps import run_cell

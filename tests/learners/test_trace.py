@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from littlestone.hypotheses.base import NEVER
+from littlestone.hypotheses.rules import NEVER
 from littlestone.learners.trace import MOST_SAMPLES, Sample, Trace
 
 

@@ -36,7 +36,7 @@ from littlestone.ray import cluster as cluster_module
 from littlestone.ray import rows as far
 from littlestone.ray.rows import TableSlice, open_remote_rows
 from littlestone.ray.shards import ShardedForest
-from littlestone.report.result import RunResult
+from littlestone.report.report import RunResult
 from littlestone.store.request import LearnRequest, choose_learner, learn_block
 from littlestone.store.store import Store, create, open_store, read_store
 from soak import soak_engine

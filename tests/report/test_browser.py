@@ -10,8 +10,8 @@ from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 from test_report import CASES
 
 from littlestone.classes.specs import parse_spec
-from littlestone.cli.compare_run import Sweep, render_comparison
-from littlestone.report.html import render_report
+from littlestone.cli.compare import Sweep, render_comparison
+from littlestone.report.report import render_report
 from littlestone.simulate.sweeps import run_cell
 
 CHROMIUM = next(

@@ -12,13 +12,12 @@ from matplotlib.axes import Axes
 
 import littlestone as ls
 from littlestone.display import clipped, columns, environment, visible
-from littlestone.hypotheses.base import NEVER, Hypothesis
-from littlestone.hypotheses.kinds import one_of
+from littlestone.hypotheses.rules import NEVER, Hypothesis, one_of
 from littlestone.learners.base import Release
 from littlestone.learners.trace import TOP, Sample
 from littlestone.plots import COLOURS, inline_svg, plot_mistakes, svg_file
 from littlestone.privacy.testing import SeededNoise
-from littlestone.report.html import Report, lettered_rules, render_report, run_figure
+from littlestone.report.report import Report, lettered_rules, render_report, run_figure
 from littlestone.simulate.games import play
 from littlestone.simulate.streams import value_column
 
@@ -212,8 +211,8 @@ def test_any_text_is_shown_as_text(text: str) -> None:
     )
     # The figure is slow to draw, and holds no text from the data: see the next test.
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("littlestone.report.html.inline_svg", lambda figure, name: "")
-        patch.setattr("littlestone.report.html.run_figure", lambda report: None)
+        patch.setattr("littlestone.report.report.inline_svg", lambda figure, name: "")
+        patch.setattr("littlestone.report.report.run_figure", lambda report: None)
         page = Page(render_report(report))
     assert all(TAGS.fullmatch(tag) for tag, _ in page.found)
     assert visible(text) in page.said("p")

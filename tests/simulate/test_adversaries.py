@@ -10,8 +10,7 @@ import pytest
 import littlestone as ls
 from classes import CASES
 from littlestone.hypotheses.rows import row_of
-from littlestone.learners.recommend import make_learner
-from littlestone.learners.registry import LearnerTerms, learner_names
+from littlestone.learners.registry import LearnerTerms, learner_names, make_learner
 from littlestone.privacy.parameters import BadParameter
 from littlestone.privacy.testing import SeededNoise
 from littlestone.simulate.adversaries import (

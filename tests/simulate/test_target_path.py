@@ -11,10 +11,9 @@ from littlestone.classes.base import points_of
 from littlestone.classes.dimension import Shattering, tabulate
 from littlestone.classes.intervals import fewest_points
 from littlestone.hypotheses.rows import part_of, row_of
-from littlestone.simulate.adversaries import halving
+from littlestone.simulate.adversaries import Labelled, halving, path_of
 from littlestone.simulate.games import play
 from littlestone.simulate.streams import Stream, target_of
-from littlestone.simulate.target_path import Labelled, path_of
 
 ABC = ["a", "b", "c"]
 FINITE: dict[str, ls.HypothesisClass] = {

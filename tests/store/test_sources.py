@@ -26,7 +26,7 @@ from littlestone.data import text as opening
 from littlestone.data.blocks import BadStream
 from littlestone.data.readers import open_rows
 from littlestone.privacy.accounting import Cost, Guarantee
-from littlestone.report.result import RunResult
+from littlestone.report.report import RunResult
 from littlestone.store import sources
 from littlestone.store.request import LearnRequest
 from littlestone.store.serialization import BadStore

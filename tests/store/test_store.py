@@ -16,7 +16,7 @@ import pytest
 from commands import Command, littlestone
 from littlestone.classes.specs import parse_spec
 from littlestone.data.blocks import Block, Checksums
-from littlestone.hypotheses.kinds import one_of
+from littlestone.hypotheses.rules import one_of
 from littlestone.learners.base import Release
 from littlestone.privacy.testing import SeededNoise
 from littlestone.store import store as stores

@@ -17,8 +17,15 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TypeAlias
 
-from littlestone.audit.bounds import approximate_epsilon_bound, epsilon_bound, power
-from littlestone.audit.runs import Make, Neighbours, Seen, in_both_worlds
+from littlestone.audit.runs import (
+    Make,
+    Neighbours,
+    Seen,
+    approximate_epsilon_bound,
+    epsilon_bound,
+    in_both_worlds,
+    power,
+)
 from littlestone.privacy.parameters import BadParameter
 
 Worlds: TypeAlias = tuple[Sequence[Seen], Sequence[Seen]]

@@ -21,12 +21,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from littlestone.audit.bounds import separation
-from littlestone.audit.runs import NULL, Neighbours, Row, critical_votes
+from littlestone.audit.runs import NULL, Neighbours, Row, critical_votes, separation
 from littlestone.classes.base import HypothesisClass
 from littlestone.errors import BadExample
-from littlestone.hypotheses.base import Hypothesis
 from littlestone.hypotheses.rows import as_batch
+from littlestone.hypotheses.rules import Hypothesis
 from littlestone.learners.adaptive import EveryRoundPlan
 from littlestone.learners.experts import ExpertsPlan
 from littlestone.learners.forest import Forest, Routes

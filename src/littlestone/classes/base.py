@@ -18,9 +18,9 @@ import numpy as np
 
 from littlestone.display import facts, plural
 from littlestone.errors import BadClass, BadExample, TooLarge
-from littlestone.hypotheses.base import Hypothesis
 from littlestone.hypotheses.frames import plain_number
 from littlestone.hypotheses.rows import Batch, Column, Kind, batch_length, passes, row_of
+from littlestone.hypotheses.rules import Hypothesis
 from littlestone.hypotheses.values import Mask, Plain, encode, key_of
 
 
@@ -379,7 +379,7 @@ def distinguishing_example(one: Hypothesis, other: Hypothesis, column: Column = 
 
     Examples
     --------
-    >>> from littlestone.hypotheses.kinds import one_of
+    >>> from littlestone.hypotheses.rules import one_of
     >>> distinguishing_example(one_of(["a"], "c"), one_of(["a", "b"], "c"))
     {'c': 'b'}
     """

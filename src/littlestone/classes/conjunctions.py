@@ -12,10 +12,9 @@ from itertools import chain, combinations, product
 
 from littlestone.classes.base import INCONSISTENT, HypothesisClass, VersionSpace
 from littlestone.errors import BadClass
-from littlestone.hypotheses.base import ALWAYS, NEVER, Hypothesis
 from littlestone.hypotheses.compare import every
-from littlestone.hypotheses.kinds import All, Literal, all_of, are_truths
 from littlestone.hypotheses.rows import Batch, Column, Kind, checked_columns, column_of, label
+from littlestone.hypotheses.rules import ALWAYS, NEVER, All, Hypothesis, Literal, all_of, are_truths
 from littlestone.hypotheses.values import Mask, Plain
 
 _Literals = frozenset[Literal]

@@ -20,8 +20,8 @@ import numpy.typing as npt
 
 from littlestone.classes.base import HypothesisClass, checked_class
 from littlestone.errors import TooLarge
-from littlestone.hypotheses.base import Hypothesis
 from littlestone.hypotheses.rows import as_batch
+from littlestone.hypotheses.rules import Hypothesis
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def shattered_depth(tree: MistakeTree) -> int | None:
 
     Examples
     --------
-    >>> from littlestone.hypotheses.kinds import NEVER, one_of
+    >>> from littlestone.hypotheses.rules import NEVER, one_of
     >>> shattered_depth(Node(7, Leaf(NEVER), Leaf(one_of([7]))))
     1
     >>> shattered_depth(Node(7, Leaf(NEVER), Leaf(one_of([8])))) is None
@@ -110,7 +110,7 @@ def draw(tree: MistakeTree, levels: int = 6) -> str:
 
     Examples
     --------
-    >>> from littlestone.hypotheses.kinds import NEVER, one_of
+    >>> from littlestone.hypotheses.rules import NEVER, one_of
     >>> print(draw(Node(7, Leaf(NEVER), Leaf(one_of([7])))))
     x = 7 ?
     ├─ 0 ─ never
@@ -195,7 +195,7 @@ def tabulate(hypotheses: Sequence[Hypothesis], points: Sequence[object]) -> Tabl
 
     Examples
     --------
-    >>> from littlestone.hypotheses.kinds import NEVER, one_of
+    >>> from littlestone.hypotheses.rules import NEVER, one_of
     >>> tabulate([NEVER, one_of([1]), one_of([2])], [1, 2]).ones
     (2, 4)
     """
@@ -253,7 +253,7 @@ class Shattering:
 
     Examples
     --------
-    >>> from littlestone.hypotheses.kinds import one_of
+    >>> from littlestone.hypotheses.rules import one_of
     >>> pairs = [one_of([a, b]) for a in range(4) for b in range(a)]
     >>> table = tabulate(pairs, range(4))
     >>> Shattering(table).dimension(table.everything)

@@ -20,9 +20,7 @@ from littlestone.classes.base import INCONSISTENT, HypothesisClass, VersionSpace
 from littlestone.classes.dimension import Shattering, Table, bitmasks, refuse_absurd
 from littlestone.classes.grids import Edges, Grid, OnPoints
 from littlestone.errors import BadClass, BadExample, TooLarge
-from littlestone.hypotheses.base import ALWAYS, Hypothesis
 from littlestone.hypotheses.compare import isin, readable, readable_numbers
-from littlestone.hypotheses.kinds import one_of, steps
 from littlestone.hypotheses.rows import (
     Batch,
     Column,
@@ -34,6 +32,7 @@ from littlestone.hypotheses.rows import (
     labels,
     value_of,
 )
+from littlestone.hypotheses.rules import ALWAYS, Hypothesis, one_of, steps
 from littlestone.hypotheses.values import Mask, Plain, canonical, encode, key_of, plain
 
 # How a version space predicts.

@@ -33,9 +33,8 @@ from littlestone.classes.base import (
     points_of,
 )
 from littlestone.classes.grids import OnGrid, shallowest
-from littlestone.hypotheses.base import ALWAYS, NEVER, Hypothesis
-from littlestone.hypotheses.kinds import Steps, between
 from littlestone.hypotheses.rows import label, value_of
+from littlestone.hypotheses.rules import ALWAYS, NEVER, Hypothesis, Steps, between
 
 
 class _Search(NamedTuple):

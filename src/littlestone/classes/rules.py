@@ -11,9 +11,7 @@ from typing import Literal, NamedTuple, get_args
 
 from littlestone.classes.base import INCONSISTENT, HypothesisClass, VersionSpace, fresh_value
 from littlestone.errors import BadClass
-from littlestone.hypotheses.base import NEVER, Hypothesis
 from littlestone.hypotheses.compare import every, readable
-from littlestone.hypotheses.kinds import AtLeast, OneOf, Pair, at_least, one_of
 from littlestone.hypotheses.rows import (
     Batch,
     Column,
@@ -23,6 +21,7 @@ from littlestone.hypotheses.rows import (
     label,
     value_of,
 )
+from littlestone.hypotheses.rules import NEVER, AtLeast, Hypothesis, OneOf, Pair, at_least, one_of
 from littlestone.hypotheses.values import Mask, decode, encode, key_of
 
 # How the candidates predict.

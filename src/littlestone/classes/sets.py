@@ -17,9 +17,7 @@ from littlestone.classes.base import (
     distinguishing_example,
 )
 from littlestone.errors import BadClass
-from littlestone.hypotheses.base import NEVER, Hypothesis
 from littlestone.hypotheses.compare import readable
-from littlestone.hypotheses.kinds import OneOf, one_of
 from littlestone.hypotheses.rows import (
     Batch,
     Column,
@@ -30,6 +28,7 @@ from littlestone.hypotheses.rows import (
     label,
     value_of,
 )
+from littlestone.hypotheses.rules import NEVER, Hypothesis, OneOf, one_of
 from littlestone.hypotheses.values import Mask, decode, encode, key_of, plain
 
 

@@ -20,10 +20,9 @@ from typing import NamedTuple
 from littlestone.classes.base import INCONSISTENT, HypothesisClass, VersionSpace
 from littlestone.classes.grids import Edges, OnGrid, OnPoints, decimal, nearest, shallowest
 from littlestone.errors import BadClass, BadExample
-from littlestone.hypotheses.base import ALWAYS, NEVER, Hypothesis
 from littlestone.hypotheses.compare import Number, simplest
-from littlestone.hypotheses.kinds import Steps, between
 from littlestone.hypotheses.rows import Column, checked_column, example, label, value_of
+from littlestone.hypotheses.rules import ALWAYS, NEVER, Hypothesis, Steps, between
 
 
 class _Search(NamedTuple):

@@ -17,10 +17,9 @@ from littlestone.classes.base import (
 )
 from littlestone.classes.dimension import Shattering, refuse_absurd, tabulate
 from littlestone.errors import BadClass, TooLarge
-from littlestone.hypotheses.base import ALWAYS, NEVER, Hypothesis
 from littlestone.hypotheses.compare import every
-from littlestone.hypotheses.kinds import negation
 from littlestone.hypotheses.rows import Batch, Column, Kind, label
+from littlestone.hypotheses.rules import ALWAYS, NEVER, Hypothesis, negation
 from littlestone.hypotheses.values import Mask, Plain, encode
 
 # The largest sum of sizes for which a union lists its rules, to count shared ones once.

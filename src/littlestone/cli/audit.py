@@ -12,7 +12,7 @@ from littlestone.cli.options import AsJson, CapOption, PrivateJson, Tolerance, W
 from littlestone.cli.terminal import plain_console
 from littlestone.learners.registry import LEARNERS, check_name
 from littlestone.privacy.parameters import BadParameter
-from littlestone.report.result import refuse_file, write_private
+from littlestone.report.report import refuse_file, write_private
 from littlestone.store.request import LearnRequest, choose_learner
 
 LEAST_EPSILON = 0.01

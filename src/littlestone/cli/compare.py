@@ -1,35 +1,509 @@
-"""Run `littlestone compare`: arguments in, a comparison out."""
+"""Compare learners: play the cells of a sweep in processes, and write each down when it is done.
 
+Promises: what is wrong with the arguments is said before anything is run. With `resume`, every cell
+is done exactly once over any number of runs: a finished one is a line of the file, a line that was
+torn by a crash is cut off and its cell done again, and a file that is not ours is left alone.
+
+Print a comparison as a table, as one HTML page, and as SVG files.
+
+Promises: the page asks the network for nothing and runs no script; when the stream was a user's
+file, everything says that it is private before it says anything else, and what it spent.
+
+Run `littlestone compare`: arguments in, a comparison out.
+"""
+
+import hashlib
 import json
+import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import product
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
 
-from littlestone.cli.compare_run import (
-    Sweep,
-    notes,
-    print_comparison,
-    render_comparison,
-    run_sweep,
-    spending,
-    write_figures,
-)
+from littlestone.classes.base import HypothesisClass
+from littlestone.classes.specs import parse_spec
 from littlestone.cli.options import AsJson, PrivateJson, WhichEngine
 from littlestone.cli.terminal import plain_console
-from littlestone.display import library_version
-from littlestone.learners.registry import learner_names
+from littlestone.data.blocks import BadStream, Block
+from littlestone.data.readers import open_rows
+from littlestone.display import environment, library_version, short_number
+from littlestone.learners.plan_table import planned_delta, planned_epsilon
+from littlestone.learners.registry import AUTO, LEARNERS, learner_names
+from littlestone.plots import inline_svg
 from littlestone.privacy.parameters import BadParameter
-from littlestone.ray import redirect_output
-from littlestone.report.result import refuse_file, write_private
+from littlestone.ray import ray_of, redirect_output
+from littlestone.report.figures import charts
+from littlestone.report.report import refuse_file, write_private
 from littlestone.simulate.adversaries import ADVERSARIES
-from littlestone.simulate.sweeps import Result, summary_lines
+from littlestone.simulate.streams import Stream
+from littlestone.simulate.sweeps import (
+    FILE,
+    Cell,
+    Result,
+    SummaryLine,
+    result_from_json,
+    run_cell,
+    summary_lines,
+)
+
+MOST_ROUNDS = 10**8
+OURS = '{"cell":'
+"""How every line of a file of results begins."""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Hold what a person asked to compare: every combination is a cell.
+
+    Parameters
+    ----------
+    specs, learners, streams : sequence of str
+        The classes, learners and streams, by name.
+    rounds, epsilons : sequence
+        The lengths of the games, and the budgets.
+    delta : float
+        The privacy budget.
+    seeds : int
+        How many games of each combination.
+    noise, tolerance : float
+        The share of labels that is flipped; the share of mistakes that causes no change of rule.
+    file, label : str, optional
+        The one stream is this file, which is private, with this column of labels.
+    """
+
+    specs: Sequence[str]
+    learners: Sequence[str]
+    streams: Sequence[str]
+    rounds: Sequence[int]
+    epsilons: Sequence[float]
+    delta: float
+    seeds: int
+    noise: float = 0.0
+    tolerance: float = 0.0
+    file: str | None = None
+    label: str | None = None
+
+    def __post_init__(self) -> None:
+        _known("learner", self.learners, learner_names())
+        _known("stream", self.streams, ADVERSARIES)
+        for name, values in (("--rounds", self.rounds), ("--epsilon", self.epsilons)):
+            if not values or not all(value > 0 for value in values):
+                raise BadParameter(f"{name} is one or more numbers above zero, with commas between")
+        if max(self.rounds) > MOST_ROUNDS:
+            raise BadParameter(
+                f"--rounds is at most {MOST_ROUNDS:,}, not {max(self.rounds):,}: a made-up stream "
+                "is held in memory"
+            )
+        for epsilon in self.epsilons:
+            planned_epsilon(epsilon)
+        if self.seeds < 1:
+            raise BadParameter(f"--seeds is at least 1, not {self.seeds}")
+        for name, share in (("--noise", self.noise), ("--tolerance", self.tolerance)):
+            if not 0 <= share < 1:
+                raise BadParameter(f"{name} is at least 0 and below 1, not {share:g}")
+        planned_delta(self.delta)
+        if (self.file is None) != (self.label is None):
+            raise BadParameter("--file and --label go together: which column is the label?")
+        if self.file is not None and (len(self.specs) > 1 or self.noise):
+            raise BadParameter("a --file is compared as it is, with one --class and no --noise")
+
+    def cells(self, stream: str | None = None, rounds: int = 0) -> list[Cell]:
+        """Return every cell, in an order that shows something of each learner early.
+
+        Parameters
+        ----------
+        stream, rounds : str and int, optional
+            The name and the length of a file's stream, in the place of made-up ones.
+        """
+        streams, lengths = (self.streams, self.rounds) if stream is None else ([stream], [rounds])
+        ways = product(
+            range(1, self.seeds + 1), self.specs, lengths, self.epsilons, streams, self.learners
+        )
+        return [
+            Cell(spec, learner, name, length, epsilon, self.delta, seed, self.noise, self.tolerance)
+            for seed, spec, length, epsilon, name, learner in ways
+        ]
+
+
+def _known(kind: str, names: Sequence[str], known: Iterable[str]) -> None:
+    if not names:
+        raise BadParameter(f"name at least one {kind}: {', '.join(known)}")
+    for name in names:
+        if name not in known:
+            raise BadParameter(f"no {kind} is called {name!r}: there are {', '.join(known)}")
+
+
+def run_sweep(
+    sweep: Sweep,
+    *,
+    resume: Path | None = None,
+    workers: int | None = None,
+    engine: str | None = None,
+    watch: Callable[[int, int, Result | None], None] = lambda done, total, result: None,
+) -> list[Result]:
+    """Play all cells, and return their results in order.
+
+    Parameters
+    ----------
+    sweep : Sweep
+        What is compared.
+    resume : Path, optional
+        The file to which finished games are appended; those that are in it are not played again.
+    workers : int, optional
+        Games at a time; as many as there are cores by default.
+    engine : str, optional
+        Play on a Ray cluster.
+    watch : Callable
+        Is told how many games are done, of how many, and the last result.
+    """
+    classes = {spec: parse_spec(spec) for spec in sweep.specs}
+    stream, cells = None, sweep.cells()
+    # A file has one stream, whose length is known only now.
+    if sweep.file is not None and sweep.label is not None:
+        name = _digest(sweep.file, resume is not None)
+        stream = read_stream(sweep.file, classes[sweep.specs[0]], sweep.label)
+        cells = sweep.cells(name, len(stream))
+    done = {} if resume is None else finished(resume)
+    left = [cell for cell in cells if cell.key not in done]
+    watch(len(cells) - len(left), len(cells), None)
+    for result in _results(classes, stream, left, workers, engine):
+        done[result.cell.key] = result
+        if resume is not None:
+            _append(resume, result, private=stream is not None)
+        watch(sum(cell.key in done for cell in cells), len(cells), result)
+    return [done[cell.key] for cell in cells]
+
+
+def read_stream(file: str, cls: HypothesisClass, label: str) -> Stream:
+    """Read a file as a stream whose truth is not known.
+
+    Rows that cannot be read are left out: this is for studying learners, and no guarantee rests on
+    it.
+
+    Parameters
+    ----------
+    file : str
+        The file.
+    cls : HypothesisClass
+        The class, which says what columns are read.
+    label : str
+        The column of labels.
+    """
+    with open_rows(file, cls, label=label) as rows:
+        parts = [_usable(block) for block in rows]
+    columns = {name: np.concatenate([p.batch[name] for p in parts]) for name in parts[0].batch}
+    return Stream(columns, np.concatenate([part.answers for part in parts]), None)
+
+
+@dataclass(frozen=True)
+class _Usable:
+    batch: dict[str, np.ndarray]
+    answers: np.ndarray
+
+
+def _usable(block: Block) -> _Usable:
+    # A null round has the label -1.
+    keep = block.labels >= 0
+    batch = {name: column[keep] for name, column in block.columns.items()}
+    return _Usable(batch, block.labels[keep].astype(bool))
+
+
+def _digest(file: str, needed: bool) -> str:
+    """Return the name of a file's stream, which changes with the file."""
+    if not Path(file).is_file():
+        if needed:
+            raise BadStream(f"{file}: only a file that can be read again can be resumed")
+        return f"{FILE}{file}"
+    with open(file, "rb") as source:
+        return f"{FILE}{file}:{hashlib.file_digest(source, 'sha256').hexdigest()[:16]}"
+
+
+_GIVEN: dict[str, HypothesisClass] = {}
+_STREAM: list[Stream | None] = [None]
+
+
+def _prepare(classes: dict[str, HypothesisClass], stream: Stream | None) -> None:
+    """Set up a worker: what all of its cells share."""
+    warnings.simplefilter("ignore")
+    _GIVEN.update(classes)
+    _STREAM[0] = stream
+
+
+def _one(cell: Cell) -> Result:
+    return run_cell(_GIVEN[cell.cls], cell, _STREAM[0])
+
+
+def _results(
+    classes: dict[str, HypothesisClass],
+    stream: Stream | None,
+    cells: list[Cell],
+    workers: int | None,
+    engine: str | None,
+) -> Iterator[Result]:
+    """Yield results as they come, from processes of this machine or from a cluster."""
+    if engine is None:
+        return _run(classes, stream, cells, workers or os.cpu_count() or 1)
+    from littlestone.ray.cluster import play_on
+
+    return play_on(ray_of(engine, workers), classes, stream, cells)
+
+
+def _run(
+    classes: dict[str, HypothesisClass], stream: Stream | None, cells: list[Cell], workers: int
+) -> Iterator[Result]:
+    """Yield results as they come, from processes of this machine."""
+    # Workers are started afresh, never forked: a mechanism refuses to work in a fork.
+    if not cells:
+        return
+    # Classes and stream are sent once a worker, not once a cell.
+    pool = ProcessPoolExecutor(
+        min(workers, len(cells)), get_context("spawn"), _prepare, (classes, stream)
+    )
+    try:
+        for future in as_completed([pool.submit(_one, cell) for cell in cells]):
+            yield future.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def finished(path: Path) -> dict[str, Result]:
+    """Return the results in a file, by key; a torn last line is cut off the file."""
+    if not path.exists():
+        return {}
+    text = path.read_bytes()
+    whole, _, torn = text.rpartition(b"\n")
+    done: dict[str, Result] = {}
+    for number, line in enumerate(whole.split(b"\n") if whole else [], 1):
+        try:
+            result = result_from_json(json.loads(line))
+        except (ValueError, KeyError, TypeError):
+            raise BadStream(
+                f"{path}: line {number} is not a result of `compare`: give --resume another name"
+            ) from None
+        done[result.cell.key] = result
+    # A process that died while it wrote leaves a line without an end: only if it is ours, cut it.
+    start = torn[: len(OURS)].decode("utf-8", "replace")
+    if torn and not OURS.startswith(start):
+        raise BadStream(f"{path}: this is not a file of `compare`: give --resume another name")
+    if torn:
+        os.truncate(path, len(text) - len(torn))
+    return done
+
+
+def _append(path: Path, result: Result, private: bool) -> None:
+    line = json.dumps(result.to_json(), ensure_ascii=False) + "\n"
+    # On a user's file the results count mistakes, which are private.
+    mode = 0o600 if private else 0o666
+    with open(
+        os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, mode), "a", encoding="utf-8"
+    ) as f:
+        f.write(line)
+
+
+TABLE_COLUMNS = (
+    "stream",
+    "T",
+    "epsilon",
+    "learner",
+    "median",
+    "worst",
+    "excess",
+    "releases",
+    "rounds/s",
+)
+WIDEST_CELL = 120
+EXCESS = (
+    "Mistakes over seeds: median and worst. Excess: the median over the mistakes of the best rule"
+    " that never changes. Releases: those after the first rule, median."
+)
+
+
+def spending(sweep: Sweep) -> str:
+    """Say what comparing learners on a user's own file has cost."""
+    open_ones = [n for n in sweep.learners if n != AUTO and not LEARNERS[n].private]
+    total = sum(sweep.epsilons) * sweep.seeds * (len(sweep.learners) - len(open_ones))
+    told = f" {', '.join(open_ones)} follow the data without noise." if open_ones else ""
+    return (
+        f"PRIVATE: for studying, not for publishing. Every private learner and seed spends its"
+        f" epsilon on this data, {total:g} in all if their rules were published.{told}"
+    )
+
+
+def what_is(name: str) -> str:
+    """Return what a learner is, in a few words."""
+    if name == AUTO:
+        return "what `recommend` takes for the class and the budget"
+    return LEARNERS[name].what
+
+
+def notes(sweep: Sweep, results: Sequence[Result]) -> list[str]:
+    """Return what a reader should know about the figures.
+
+    Parameters
+    ----------
+    sweep : Sweep
+        What was compared.
+    results : sequence of Result
+        How it came out.
+    """
+    said = list[str]()
+    if sweep.file is None and sweep.delta * 10 * max(sweep.rounds) > 1:
+        said.append(
+            f"delta = {sweep.delta:g} is above 1 / (10 x rounds): that allows some record of a"
+            " stream to be published"
+        )
+    return [*said, *vacuous_learners(results)]
+
+
+def vacuous_learners(results: Sequence[Result]) -> list[str]:
+    """List the learners whose plans said that they would learn nothing, by epsilon."""
+    about: dict[tuple[str, float], set[int]] = {}
+    for result in results:
+        if result.vacuous:
+            cell = result.cell
+            about.setdefault((cell.learner, cell.epsilon), set()).add(cell.rounds)
+    return [
+        f"{learner} at epsilon {epsilon:g} is vacuous: the first rule will stand, by its own plan"
+        f" (T = {', '.join(f'{rounds:,}' for rounds in sorted(lengths))})"
+        for (learner, epsilon), lengths in about.items()
+    ]
+
+
+def print_comparison(console: Console, sweep: Sweep, results: Sequence[Result]) -> None:
+    """Print a comparison as tables.
+
+    Parameters
+    ----------
+    console : Console
+        Where: standard error if the stream is a user's file.
+    sweep : Sweep
+        What was compared.
+    results : sequence of Result
+        How it came out.
+    """
+    if sweep.file is not None:
+        console.print(spending(sweep) + "\n")
+    found = summary_lines(results)
+    for spec in dict.fromkeys(line.cls for line in found):
+        of_class = [line for line in found if line.cls == spec]
+        seeds = max(line.seeds for line in of_class)
+        console.print(
+            f"{spec}, Littlestone dimension {of_class[0].dimension}, delta {sweep.delta:g},"
+            f" {seeds} seed{'s' * (seeds != 1)}"
+        )
+        table = Table(box=None, padding=(0, 1, 0, 0), show_edge=False)
+        for name in TABLE_COLUMNS:
+            side: JustifyMethod = "left" if name in ("stream", "learner") else "right"
+            table.add_column(name, justify=side, no_wrap=True)
+        for line in of_class:
+            table.add_row(*cells(line))
+        console.print(table, width=WIDEST_CELL)
+        for said in unsupported(of_class):
+            console.print(f"  {said}")
+        console.print()
+    console.print(EXCESS)
+    for note in notes(sweep, results):
+        console.print(f"note: {note}")
+
+
+def cells(line: SummaryLine) -> list[str]:
+    """Return the cells of a line of the table."""
+    start = [_stream(line), f"{line.rounds:,}", f"{line.epsilon:g}", line.learner]
+    if line.trouble:
+        return [*start, "cannot", "", "", "", ""]
+    return [
+        *start,
+        f"{line.median:,.4g}" if line.median < 10_000 else f"{line.median:,.0f}",
+        f"{line.worst:,}",
+        "unknown" if line.excess is None else f"{line.excess:,.0f}",
+        f"{line.releases:,.4g}",
+        _brief(line.per_second),
+    ]
+
+
+def _brief(number: float) -> str:
+    """Return two digits that matter: `61k`, `3.3M`."""
+    return short_number(round(float(f"{number:.2g}")))
+
+
+def unsupported(found: Sequence[SummaryLine]) -> list[str]:
+    """Say why some learners could not play, each reason once, with the streams it is about."""
+    about: dict[tuple[str, str], dict[str, None]] = {}
+    for line in found:
+        if line.trouble:
+            about.setdefault((line.learner, line.trouble), {})[_stream(line)] = None
+    return [f"{name} on {', '.join(on)}: {why}" for (name, why), on in about.items()]
+
+
+def _stream(line: SummaryLine) -> str:
+    return "file" if line.stream.startswith(FILE) else line.stream
+
+
+def render_comparison(sweep: Sweep, results: Sequence[Result], command: str) -> str:
+    """Return the comparison as the text of one HTML file.
+
+    Parameters
+    ----------
+    sweep : Sweep
+        What was asked for.
+    results : sequence of Result
+        The results of its cells.
+    command : str
+        The command, which the page names.
+
+    Returns
+    -------
+    str
+        The text. Private, and saying so first, when the stream was a user's file.
+    """
+    found = summary_lines(results)
+    figures = [
+        (chart.title, chart.words, inline_svg(chart.figure(), chart.name))
+        for chart in charts(results)
+    ]
+    template = environment("littlestone.report").get_template("compare.html.j2")
+    return template.render(
+        warning=None if sweep.file is None else spending(sweep),
+        classes=", ".join(sweep.specs),
+        notes=notes(sweep, results),
+        figures=figures,
+        excess=EXCESS,
+        columns=["class", *TABLE_COLUMNS],
+        rows=[[line.cls, *cells(line)] for line in found],
+        unsupported=unsupported(found),
+        provenance=[
+            ("command", command),
+            ("littlestone", library_version()),
+            ("delta", f"{sweep.delta:g}"),
+            ("seeds", f"1 to {sweep.seeds}, of the streams and of the coins; the noise is secret"),
+            *((name, what_is(name)) for name in sweep.learners),
+        ],
+    )
+
+
+def write_figures(folder: Path, results: Sequence[Result]) -> list[Path]:
+    """Write every figure as an SVG file of its own, and return their paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for chart in charts(results):
+        path = folder / f"{chart.name}.svg"
+        path.write_text(chart.svg(), encoding="utf-8")
+        written.append(path)
+    return written
+
 
 EXAMPLE = (
     "Example: littlestone compare --class points:merchant --learners dpsoa,soa "

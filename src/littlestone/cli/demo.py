@@ -44,7 +44,7 @@ def run_demo(console: Console, private: Console, folder: Path) -> None:
         Where to leave the events, the releases and the report.
     """
     from littlestone.cli.learn_run import run
-    from littlestone.simulate.telemetry import NOISE, SHARE, TELEMETRY_COLUMNS, write_events
+    from littlestone.simulate.streams import NOISE, SHARE, TELEMETRY_COLUMNS, write_events
 
     folder.mkdir(parents=True, exist_ok=True)
     events = folder / "events.csv"

@@ -27,7 +27,7 @@ from littlestone.cli.options import (
 from littlestone.cli.terminal import plain_console, print_private, print_result, progress_bar
 from littlestone.learners.registry import check_name, storable_names
 from littlestone.privacy.parameters import BadParameter
-from littlestone.report.result import refuse_file
+from littlestone.report.report import refuse_file
 from littlestone.store.request import LearnRequest
 
 EXAMPLE = (

@@ -21,8 +21,13 @@ from littlestone.data.readers import UNFINISHED, RowReader, is_parquet, open_row
 from littlestone.learners.registry import LearnerChoice
 from littlestone.privacy.parameters import BadParameter
 from littlestone.ray import Ray, ray_of
-from littlestone.report.html import render_report
-from littlestone.report.result import RunResult, refuse_file, report_of, write_private
+from littlestone.report.report import (
+    RunResult,
+    refuse_file,
+    render_report,
+    report_of,
+    write_private,
+)
 from littlestone.store.files import refuse_leftovers
 from littlestone.store.releases_file import ReleasesFile
 from littlestone.store.request import LearnRequest, RemoteBlock, choose_learner, learn_block

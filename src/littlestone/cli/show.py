@@ -10,7 +10,7 @@ from rich.console import Console
 
 from littlestone.cli.options import AsJson, PrivateJson
 from littlestone.cli.terminal import PRIVATE, open_table, plain_console
-from littlestone.report.result import counts_in_words, counts_of, refuse_file, write_private
+from littlestone.report.report import counts_in_words, counts_of, refuse_file, write_private
 from littlestone.store.releases_file import release_to_json
 from littlestone.store.serialization import OLD_COPY
 from littlestone.store.store import StoreView, read_store

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from littlestone.learners.plan import TheoremPlan
 from littlestone.learners.registry import LearnerChoice
-from littlestone.report.result import RunResult, counts_in_words, ledger_rows
+from littlestone.report.report import RunResult, counts_in_words, ledger_rows
 
 LONGEST_RULE = 48
 PRIVATE = "PRIVATE: for the data owner only"

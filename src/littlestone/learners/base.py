@@ -22,8 +22,8 @@ from markupsafe import Markup
 
 from littlestone.classes.base import HypothesisClass, predict_row, read_row
 from littlestone.display import facts, facts_table, few, side_by_side
-from littlestone.hypotheses.base import Hypothesis
 from littlestone.hypotheses.rows import Batch, label
+from littlestone.hypotheses.rules import Hypothesis
 from littlestone.hypotheses.values import Mask
 from littlestone.learners.rounds import (
     BadRows,
@@ -61,7 +61,7 @@ class Release(NamedTuple):
 class Releases(tuple[Release, ...]):
     """Hold the rules published so far, each with its first round: the public transcript.
 
-    >>> from littlestone.hypotheses.base import NEVER
+    >>> from littlestone.hypotheses.rules import NEVER
     >>> Releases([Release(1, NEVER)])
     (Release(round=1, rule=Constant(answer=False)),)
     """

@@ -17,8 +17,8 @@ import numpy as np
 
 from littlestone.classes.base import HypothesisClass, checked_class, read_row
 from littlestone.errors import BadExample
-from littlestone.hypotheses.base import Hypothesis
 from littlestone.hypotheses.rows import Batch, label
+from littlestone.hypotheses.rules import Hypothesis
 from littlestone.hypotheses.values import Mask
 from littlestone.learners.base import PrivateLearner
 from littlestone.learners.forest import Forest, Root, VoteChange

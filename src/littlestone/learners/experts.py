@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from littlestone.classes.base import HypothesisClass, checked_class
 from littlestone.errors import TooLarge
-from littlestone.hypotheses.base import Hypothesis
+from littlestone.hypotheses.rules import Hypothesis
 from littlestone.hypotheses.values import Mask
 from littlestone.learners.base import EventLearner, Release, StateData
 from littlestone.learners.plan_table import (

@@ -32,9 +32,8 @@ from littlestone.classes.base import (
     predict_rows,
 )
 from littlestone.errors import BadClass
-from littlestone.hypotheses.base import Hypothesis
-from littlestone.hypotheses.kinds import rule_from_json
 from littlestone.hypotheses.rows import Batch
+from littlestone.hypotheses.rules import Hypothesis, rule_from_json
 from littlestone.hypotheses.values import Mask
 from littlestone.learners.base import ChangedState, StateData
 from littlestone.learners.tree import (

@@ -40,6 +40,7 @@ from littlestone.learners.plan_table import (
 )
 from littlestone.learners.tuning import (
     Schedule,
+    Selection,
     best,
     can_stall,
     complexity,
@@ -49,7 +50,6 @@ from littlestone.learners.tuning import (
     tolerated,
     votes_per_mistake,
 )
-from littlestone.learners.vote_model import Selection
 from littlestone.privacy.accounting import Unit
 from littlestone.privacy.gates import HistSparse, MistakesGate
 from littlestone.privacy.histogram import StableHistogram

@@ -23,7 +23,6 @@ from littlestone.classes.base import (
     readable_rows,
 )
 from littlestone.errors import BadColumn, BadExample
-from littlestone.hypotheses.base import Hypothesis
 from littlestone.hypotheses.frames import checked_array
 from littlestone.hypotheses.rows import (
     Batch,
@@ -37,6 +36,7 @@ from littlestone.hypotheses.rows import (
     passes,
     row_of,
 )
+from littlestone.hypotheses.rules import Hypothesis
 from littlestone.hypotheses.values import Mask, key_of
 from littlestone.learners.tree import user_address
 

@@ -23,8 +23,8 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 
 from littlestone.classes.base import HypothesisClass, predict_row
-from littlestone.hypotheses.base import Hypothesis
 from littlestone.hypotheses.rows import Batch, as_batch
+from littlestone.hypotheses.rules import Hypothesis
 from littlestone.hypotheses.values import Mask
 from littlestone.learners.base import Checkpointable, Release, StateData
 from littlestone.learners.forest import VoteChange

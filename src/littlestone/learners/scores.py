@@ -29,10 +29,9 @@ from littlestone.classes.intervals import Intervals
 from littlestone.classes.thresholds import Cuts
 from littlestone.classes.union import Complement
 from littlestone.errors import TooLarge
-from littlestone.hypotheses.base import Hypothesis
 from littlestone.hypotheses.compare import Number, number_of
-from littlestone.hypotheses.kinds import negation, truths
 from littlestone.hypotheses.rows import Batch, Column, Kind, column_of
+from littlestone.hypotheses.rules import Hypothesis, negation, truths
 from littlestone.hypotheses.values import Mask, Plain, key_of
 from littlestone.learners.base import ChangedState, StateData
 from littlestone.learners.rounds import Numbers

@@ -16,8 +16,8 @@ from littlestone.classes.rules import Rules
 from littlestone.classes.union import Complement
 from littlestone.display import facts, side_by_side
 from littlestone.errors import BadExample
-from littlestone.hypotheses.base import Hypothesis
 from littlestone.hypotheses.rows import batch_length, label, labels, part_of, row_of
+from littlestone.hypotheses.rules import Hypothesis
 from littlestone.hypotheses.values import Mask
 from littlestone.learners.base import Release, Releases
 from littlestone.learners.rounds import readable_batch

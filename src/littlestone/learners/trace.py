@@ -7,7 +7,7 @@ the last among them. It is deterministic: the same samples in, the same samples 
 from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
 
-from littlestone.hypotheses.base import Hypothesis
+from littlestone.hypotheses.rules import Hypothesis
 
 # The default number of samples of a trace.
 MOST_SAMPLES = 2_000

@@ -31,8 +31,8 @@ from littlestone.classes.base import (
     predict_row,
     predict_rows,
 )
-from littlestone.hypotheses.base import Hypothesis
 from littlestone.hypotheses.rows import Batch, packed, part_of, row_of, unpacked
+from littlestone.hypotheses.rules import Hypothesis
 from littlestone.hypotheses.values import Mask, decode, encode
 
 RandomBits = npt.NDArray[np.uint64]

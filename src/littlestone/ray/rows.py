@@ -30,7 +30,7 @@ from littlestone.data.blocks import (
 )
 from littlestone.data.parquet import ParquetFile, ParquetRows, piece_from_table
 from littlestone.data.readers import BEGINNING, RowReader
-from littlestone.hypotheses.base import NEVER, Hypothesis
+from littlestone.hypotheses.rules import NEVER, Hypothesis
 from littlestone.hypotheses.values import Mask
 from littlestone.learners.forest import Routes, trees_of
 from littlestone.learners.rounds import (

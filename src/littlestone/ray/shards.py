@@ -23,9 +23,8 @@ import numpy as np
 
 from littlestone.classes.base import HypothesisClass, predict_rows
 from littlestone.data.blocks import ColumnSchema
-from littlestone.hypotheses.base import Hypothesis
-from littlestone.hypotheses.kinds import rule_from_json
 from littlestone.hypotheses.rows import Batch
+from littlestone.hypotheses.rules import Hypothesis, rule_from_json
 from littlestone.hypotheses.values import Mask
 from littlestone.learners.base import ChangedState, StateData
 from littlestone.learners.forest import Forest, Root, Routes, VoteChange

@@ -22,8 +22,8 @@ from littlestone.service import routes, schemas
 from littlestone.service.dependencies import BodyThreads, Service, TokenRoles, client_of
 from littlestone.service.events import EventHub
 from littlestone.service.limits import ConcurrencyLimit, Limits, RateLimit, Refused
-from littlestone.service.logs import LOG, describe_error
 from littlestone.service.schemas import ProblemResponse, json_response, refusal_response
+from littlestone.service.server import LOG, describe_error
 from littlestone.service.writer import PublicState, Writer
 from littlestone.store.store import Store, open_store
 

@@ -21,7 +21,7 @@ from starlette.types import Receive, Scope, Send
 from littlestone.learners.base import PrivateLearner
 from littlestone.learners.trace import Sample
 from littlestone.privacy.accounting import Guarantee
-from littlestone.report.result import counts_of, ledger_rows
+from littlestone.report.report import counts_of, ledger_rows
 from littlestone.service import schemas
 from littlestone.service.dependencies import (
     Service,

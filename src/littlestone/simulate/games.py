@@ -23,9 +23,8 @@ from littlestone.classes.rules import Rules
 from littlestone.classes.sets import Sets
 from littlestone.display import facts, library_version, side_by_side
 from littlestone.errors import TooLarge
-from littlestone.hypotheses.base import Hypothesis
-from littlestone.hypotheses.kinds import rule_from_json
 from littlestone.hypotheses.rows import Batch, Column, column_of, part_of
+from littlestone.hypotheses.rules import Hypothesis, rule_from_json
 from littlestone.hypotheses.values import key_of
 from littlestone.learners.base import Release, Releases
 from littlestone.plots import plot_private

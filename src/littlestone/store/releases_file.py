@@ -24,7 +24,7 @@ def release_to_json(release: Release) -> dict[str, Any]:
 
     Examples
     --------
-    >>> from littlestone.hypotheses.base import NEVER
+    >>> from littlestone.hypotheses.rules import NEVER
     >>> release_to_json(Release(1, NEVER))
     {'round': 1, 'sentence': 'never', 'rule': {'kind': 'constant', 'answer': False}}
     """

@@ -9,8 +9,7 @@ from littlestone.classes.specs import parse_spec
 from littlestone.data.blocks import Block, RowSpan
 from littlestone.learners.base import PrivateLearner
 from littlestone.learners.dpsoa import RemoteRows
-from littlestone.learners.recommend import choose
-from littlestone.learners.registry import AUTO, LearnerChoice, LearnerTerms
+from littlestone.learners.registry import AUTO, LearnerChoice, LearnerTerms, choose
 from littlestone.privacy.accounting import Unit
 from littlestone.privacy.parameters import BadParameter
 

@@ -18,7 +18,7 @@ from littlestone.classes.base import HypothesisClass
 from littlestone.classes.serialization import class_from_json, class_to_json, same_class
 from littlestone.classes.specs import parse_spec
 from littlestone.errors import LittlestoneError
-from littlestone.hypotheses.kinds import rule_from_json
+from littlestone.hypotheses.rules import rule_from_json
 from littlestone.learners.base import ChangedState, Checkpoint, Release
 from littlestone.learners.registry import LearnerChoice, learner_choice_from_json
 from littlestone.learners.trace import Entry, Sample, Thinned
