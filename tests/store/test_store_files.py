@@ -437,9 +437,9 @@ def test_a_file_that_somebody_else_has_begun_is_left_to_them(
 
 STOPPED = """
 import os, signal, sys
-from littlestone.cli import main as cli
-from littlestone.store import releases_file
-publish, stopped = releases_file.ReleasesFile.publish, []
+from littlestone.cli.main import main
+from littlestone.store.releases_file import ReleasesFile
+publish, stopped = ReleasesFile.publish, []
 
 def stop_before(self, releases):
     if len(releases) > 1 and not stopped:
@@ -447,8 +447,8 @@ def stop_before(self, releases):
         os.kill(os.getpid(), signal.SIGSTOP)
     publish(self, releases)
 
-releases_file.ReleasesFile.publish = stop_before
-cli.main()
+ReleasesFile.publish = stop_before
+main()
 """
 
 
