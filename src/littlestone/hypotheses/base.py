@@ -50,6 +50,7 @@ class Hypothesis(ABC):
     @cached_property
     def key(self) -> bytes:
         """Return the canonical bytes: two hypotheses are equal exactly when their keys are."""
+        # The kind is part of the key: two kinds with the same fields are different rules.
         parts = (getattr(self, field.name) for field in fields(self))
         return encode((self.kind, *(p.key if isinstance(p, Hypothesis) else p for p in parts)))
 
