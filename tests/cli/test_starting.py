@@ -37,7 +37,7 @@ def test_nothing_heavy_is_imported_before_it_is_used(module: str) -> None:
 
 def test_help_runs_without_what_one_verb_needs() -> None:
     loaded = python("import sys, littlestone.cli.main; print(*sys.modules)").split()
-    late = {"cli.learn_run", "cli.audit_run", "audit", "ray.rows", "service", "cli.demo"}
+    late = {"cli.learn_run", "cli.audit_run", "audit", "ray.rows", "service"}
     assert not {f"littlestone.{name}" for name in late} & set(loaded)
     assert "littlestone.cli.learn" in loaded, "these names are those of modules"
 

@@ -452,7 +452,7 @@ def test_what_cannot_be_is_said_in_a_sentence(folder: Path, tmp_path: Path) -> N
     assert "no Ray cluster to reach at 'localhost:1'" in refused(
         folder, *COMMAND, "--engine", "ray:localhost:1"
     )
-    assert "say HOST:PORT or auto" in refused(folder, *COMMAND, "--engine", "ray:ray://there:1")
+    assert "give HOST:PORT or auto" in refused(folder, *COMMAND, "--engine", "ray:ray://there:1")
     assert "no Parquet file in the folder" in refused(tmp_path, *COMMAND, *ray_)
     scores = tmp_path / "scores.csv"
     scores.write_text("x,y\n" + "3,1\n1,0\n" * 50)

@@ -451,6 +451,7 @@ def make_piece(
     columns, labels, users, faults, lines
         As in `Piece`.
     """
+    # The round stays, without a label: the rows after it keep their numbers (Lemma 0).
     labels[list(faults)] = NULL
     # The class judges rows before the gate sees them: a learner never meets an unreadable example.
     unread = np.flatnonzero((labels != NULL) & ~readable_rows(schema.cls, columns))
@@ -492,6 +493,7 @@ def in_blocks(pieces: Iterable[Piece], size: int) -> Iterator[Block]:
     for piece in pieces:
         waiting.append(piece)
         count += len(piece)
+        # Blocks have exactly `size` rows, however a format cuts its pieces.
         if count >= size:
             whole, full = _concatenate(waiting), count - count % size
             for at in range(0, full, size):
@@ -604,6 +606,7 @@ def value_cells(cells: Cells) -> CellArray:
     """
     array = np.empty(len(cells), dtype=object)
     array[:] = cells
+    # The common case in one test: all text, and no lone surrogate in any of it.
     if set(map(type, cells)) == {str} and _is_text("".join(cells)):
         return array, ()
     wrong = [row for row, cell in enumerate(cells) if not _is_plain(cell)]
@@ -625,6 +628,7 @@ def _is_text(text: str) -> bool:
 
 def user_cells(cells: Cells) -> CellArray:
     """Read users: values that are neither empty nor missing."""
+    # A value that cannot be read is None by now, and no user.
     array, _ = value_cells(cells)
     nobody = [row for row, cell in enumerate(array) if cell in (None, "") or cell != cell]
     array[nobody] = None
@@ -677,6 +681,7 @@ def label_cells(cells: Cells) -> tuple[npt.NDArray[np.int8], list[int]]:
     (array([ 1,  0,  0, -1], dtype=int8), [3])
     """
     try:
+        # dict.get finds 1, 1.0 and True under one key, as they are equal.
         found = map(_TRUTHS.get, cells, repeat(NULL))
         array = np.fromiter(found, dtype=np.int8, count=len(cells))
     except TypeError:  # a list or an object of JSON

@@ -52,6 +52,8 @@ class ParquetRows:
         self.files = [ParquetFile(one, schema) for one in files_below(path)]
         if not self.files:
             raise BadStream(f"{name}: there is no Parquet file in the folder")
+        # One value must have one text in the whole stream, so the types must agree before any row
+        # is read.
         first = self.files[0]
         for other in self.files[1:]:
             first.refuse_other_types(other)
@@ -144,6 +146,7 @@ class ParquetFile:
             return
         with self._open("the file is damaged") as file:
             names, left = list(self._schema.names), [number for number, _ in groups]
+            # Row groups before the first row are not read at all; of the rest a slice is left out.
             for batch in file.iter_batches(size, left, columns=names, use_threads=False):
                 rest = batch.slice(min(skipped, batch.num_rows))
                 skipped -= batch.num_rows - rest.num_rows
@@ -328,6 +331,7 @@ def _numbers(column: Any) -> ReadColumn:
         # Decimals one by one as well: a cast makes 0.30000000000000004 of 0.3.
         array, wrong = number_cells([_scalar(cell) for cell in column])
         return array, np.array(list(wrong), dtype=np.intp)
+    # safe=False: integers above 2^53 are rounded, as they are in every other format.
     floats = column.cast(pyarrow.float64(), safe=False)
     return floats.to_numpy(zero_copy_only=False), _NONE_WRONG
 
@@ -336,6 +340,7 @@ def _labels(column: Any) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.intp]]:
     if _is_text(column.type):
         array, wrong = label_cells([_scalar(cell) for cell in column])
         return array, np.array(wrong, dtype=np.intp)
+    # A label that is neither 0 nor 1, a missing one too, makes a null round.
     found, _ = _numbers(column)
     array = np.full(len(found), NULL, dtype=np.int8)
     array[found == 0], array[found == 1] = 0, 1

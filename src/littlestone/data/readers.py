@@ -102,6 +102,8 @@ class RowReader(Generic[SpanT]):
             self._blocks = self._checked(source.blocks(block_rows))
             read: list[SpanT] = [] if beginning is not None else self._first(self._blocks)
             first = read if beginning is None else [beginning]
+            # Before anything is learned: the decision to refuse looks at rows, and is outside the
+            # guarantee.
             self._refuse_unreadable(first)
             self.beginning: RowSpan = first[0]
             size = block_rows if beginning is None else BEGINNING
@@ -138,6 +140,7 @@ class RowReader(Generic[SpanT]):
         progress : callable
             Called while what comes before is skipped, where it has to be read for that.
         """
+        # The blocks that were read for the check are dropped: rows must not be learned twice.
         self._once()
         self._blocks.close()
         return self._checked(self._source.blocks(self._size, start, progress))

@@ -98,11 +98,13 @@ def chunks_of(file: Bytes, at: int = 0) -> Iterator[Chunk]:
     rest = b""
     while data := file.read1(_CHUNK_BYTES):
         at += len(data)
+        # Only the line that was begun before can be too long: a chunk is shorter than the limit.
         first, end = data.find(b"\n"), data.rfind(b"\n") + 1
         if end:
             whole = _bounded(rest + data[:first]) + data[first:end]
             rest = data[end:]
             yield Chunk(whole, at - len(rest))
+        # Bytes beyond the limit are dropped, so that one endless line cannot fill the memory.
         elif len(rest) <= MAX_LINE_BYTES:
             rest += data
     if rest:
@@ -121,6 +123,8 @@ def lines_of(chunk: bytes) -> list[str]:
     >>> lines_of(b"a\\n\\nb\\n"), lines_of(b"\\xff")
     (['a', '', 'b'], ['\\udcff'])
     """
+    # split("\n"), not splitlines: other separators of Unicode are text inside a cell, and must not
+    # make rows.
     lines = chunk.decode("utf-8", "surrogateescape").split("\n")
     if not lines[-1]:
         lines.pop()
@@ -221,6 +225,8 @@ class TextStream:
         rest, starts, line = list[str](), np.zeros(0, dtype=np.int64), self._line
         begun, cut_off = self._at > 0, False
         for chunk in chunks_of(self._file, self._at):
+            # Read now, half a line would be one round, and the whole line another round in the next
+            # run.
             if self._growing and not chunk.is_finished:
                 cut_off = True
                 break
@@ -254,6 +260,7 @@ class TextStream:
             if number == 0:
                 rest = lines_of(chunk.data)
                 _read_header(rest, self._form)
+            # Without open quotes lines are records, and counting line feeds is faster.
             elif not rest and self._form.is_plain(chunk.data):
                 total += count_lines(chunk.data)
                 continue
@@ -364,6 +371,7 @@ class TextRows:
             return stack.enter_context(gzip.GzipFile(fileobj=file))
         if self.path.lower().endswith(".gz"):
             raise BadStream(f"{self.name}: named .gz, but not packed by gzip")
+        # A pipe: it cannot seek, and has no size.
         if self._status is None:
             return file
         file.seek(byte)

@@ -88,6 +88,7 @@ def checked_array(array: Any, kind: Kind | None) -> Any:
             f"an array of {array.dtype}, which no class reads: numpy may have taken that type from "
             "one row, and then no other row could be read. Pass numbers, text, or a list"
         )
+    # An array without rows has no row that could have decided its type.
     if kind == "value" and array.dtype.kind in "bf" and len(array):
         raise BadColumn(
             f"an array of {array.dtype} where the class tells values apart by their text: numpy "

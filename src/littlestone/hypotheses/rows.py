@@ -95,6 +95,7 @@ def label(y: object) -> bool:
         y = y.decode("ascii", "replace")
     if isinstance(y, int | float) and y in (0, 1):
         return bool(y)
+    # Lemma 0: the label of a row must not depend on whether another row made text of the column.
     if isinstance(y, str) and (word := y.strip().lower()) in _TRUTHS:
         return _TRUTHS[word]
     if isinstance(y, str) and (number := _number(y)) in (0, 1):
@@ -160,6 +161,7 @@ def each(predicate: Callable[[object], bool], column: npt.NDArray[Any]) -> npt.N
     BadExample
         If the predicate does, with the row of the entry.
     """
+    # A loop, not np.vectorize: the row of the entry belongs to the error.
     answers = np.empty(len(column), dtype=bool)
     for row, value in enumerate(column):
         try:
@@ -334,6 +336,7 @@ def as_batch(X: Any, reads: Mapping[Column, Kind] | None = None) -> Batch:
         return column_of(X, None, (reads or {}).get(None))
     kinds = kinds or _all_of(X, found)
     columns = {name: column_of(X, name, kind) for name, kind in kinds.items()}
+    # Columns of different lengths would pair cells of different rows.
     lengths = {name: len(column) for name, column in columns.items()}
     if isinstance(X, Mapping):
         lengths |= {name: len(column) for name, column in X.items() if isinstance(column, Sized)}
@@ -451,6 +454,7 @@ def column_of(X: Any, column: Column, kind: Kind | None = None) -> npt.NDArray[A
     if column is not None:
         X = _pick(X, column)
     names = column_names(X)
+    # A frame without a column name is refused: guessing one could read the label.
     if names is not None:
         raise BadExample(f"the batch has columns {_listed(names)}: name one with column=")
     try:

@@ -257,6 +257,7 @@ class Steps(Hypothesis):
         return {self.column: self.cuts}
 
     def __str__(self) -> str:
+        # The ranges with label 1 lie between the cuts in pairs; None is an open end.
         ends: list[Number | None] = [None] * self.below + [*self.cuts]
         ends += [None] * (len(ends) % 2)
         pairs = zip(ends[::2], ends[1::2], strict=True)
@@ -296,6 +297,7 @@ def steps(below: bool, cuts: Iterable[Number], column: Column = None) -> Hypothe
     >>> print(steps(False, [3, 9], "hour"), "|", steps(True, [3, 9], "hour"))
     3 <= hour < 9 | hour < 3 or hour >= 9
     """
+    # Canonical numbers first: 70 and 70.0 are one cut, and would otherwise be two rules.
     found = tuple(simplest(cut) for cut in cuts)
     if any(one >= other for one, other in pairwise(found)):
         raise BadClass(f"cuts must increase: {found} do not")
@@ -448,6 +450,7 @@ class AtLeast(Hypothesis):
     pairs: tuple[Pair, ...]
 
     def __call__(self, x: object) -> bool:
+        # By key, as `isin` does for a batch: one example and a batch get the same label.
         hits = (key_of(value_of(x, name)) == encode(value) for name, value in self.pairs)
         return sum(hits) >= self.count
 
@@ -499,6 +502,7 @@ def at_least(count: int, pairs: Iterable[tuple[str, object]]) -> Hypothesis:
         return ALWAYS
     if count > len(distinct):
         return NEVER
+    # One pair is an equality, which has a kind of its own: equal functions have equal keys.
     if len(distinct) == 1:
         return one_of([distinct[0][1]], distinct[0][0])
     return AtLeast(count, tuple(distinct))

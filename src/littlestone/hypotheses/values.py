@@ -46,6 +46,7 @@ def plain(value: object) -> Plain:
     >>> plain(np.int64(7)), plain(-0.0), plain((np.str_("a"), None))
     (7, 0.0, ('a', None))
     """
+    # Exact types, not isinstance: a subclass may print in another way.
     if type(value) in _AS_IT_IS:
         return cast(Plain, value)
     if isinstance(value, np.longdouble):
@@ -57,6 +58,7 @@ def plain(value: object) -> Plain:
     if isinstance(value, int):
         return int(value)
     if isinstance(value, float):
+        # Adding 0.0 turns a negative zero into zero.
         return float(value) + 0.0
     if isinstance(value, str):
         return str.__str__(value)
@@ -129,6 +131,7 @@ def _from_text(text: str) -> int | str:
         return "0.0"
     if not text[-1:].isdecimal() or len(text) > _MOST_DIGITS or _WHOLE.fullmatch(text) is None:
         return text
+    # Only the form that Python prints: '007' and '+7' are texts of their own.
     number = int(text)
     return number if number.bit_length() <= LONGEST_INT else text
 

@@ -147,6 +147,7 @@ def _check_address(address: str) -> None:
     """Raise an error for an address without a server; Ray would try it for many minutes."""
     if "://" in address:
         raise ValueError("run on a machine of the cluster, and give HOST:PORT or auto")
+    # "auto" and "local" have no port: Ray finds them itself.
     host, found, port = address.rpartition(":")
     if found and port.isdigit():
         socket.create_connection((host.strip("[]"), int(port)), CLUSTER_TIMEOUT).close()
@@ -204,6 +205,7 @@ def _watch_cluster(done: threading.Event) -> None:
                 sys.stderr.write(
                     f"error: {ClusterLost(peer.message, ConnectionError('no answer'))}\n"
                 )
+                # _exit: in this thread sys.exit would end the thread only.
                 sys.stderr.flush()
                 os._exit(2)
 

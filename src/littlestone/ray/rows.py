@@ -125,6 +125,7 @@ def read_span(span: dict[str, Any], schema: ColumnSchema) -> Any:
     """
     import pyarrow
 
+    # Ray Data passes a batch of columns; ours has one row.
     path, row = str(span["path"][0]), int(span["row"][0])
     first, end = int(span["first"][0]), int(span["end"][0])
     try:
@@ -303,6 +304,7 @@ def scatter(
     import ray
 
     part = slice_table(table, where)
+    # Not decoded here: the shard does it, and most rows are dropped below.
     whole = StoredRows(part.select(list(schema.names)), first + np.arange(where.size))
     if within is not None:
         whole = whole.taken(np.flatnonzero(within))
@@ -406,6 +408,7 @@ class RemoteParquet:
 
     def request_ahead(self, rule: Hypothesis) -> None:
         """Evaluate a rule on the blocks ahead."""
+        # The gate needs the mistakes of the published rule only.
         if rule != self.rule:
             self.rule = rule
             for block in self._ahead:
@@ -440,6 +443,8 @@ class RemoteParquet:
         offset = start - spans[0]["row"] if spans else 0
         for table, count in self._tables(spans):
             while offset < count:
+                # As many rows as there were before: the first results come soon, later blocks are
+                # large.
                 size = min(max(FIRST_BLOCK, row), LARGEST_BLOCK, count - offset)
                 yield RemoteParquetBlock(self, table, TableSlice(offset, size, row))
                 offset, row = offset + size, row + size
@@ -451,6 +456,7 @@ class RemoteParquet:
             return
         data = ray_data()
         at_once = min(self._workers, len(spans))
+        # A copy: the options of other users of Ray Data in this process stay as they are.
         context = data.DataContext.get_current().copy()
         context.execution_options.preserve_order, context.enable_progress_bars = True, False
         with data.DataContext.current(context):
@@ -537,6 +543,7 @@ class RemoteParquetBlock:
         """Implement `RowSpan.part`."""
         offset, count, row = self._where
         start, stop = min(start, count), min(stop, count)
+        # The same object keeps the results that were requested for it.
         if (start, stop) == (0, count):
             return self
         where = TableSlice(offset + start, stop - start, row + start)

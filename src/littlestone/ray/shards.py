@@ -109,6 +109,7 @@ class Shard:
         with_changes
             Whether to return the changes of votes, by the numbers of the rounds.
         """
+        # A message to an earlier version must not reach the trees: its rows are sent again.
         changes = rows.update(self._checked_forest(version))
         if not with_changes:
             return []
@@ -276,6 +277,7 @@ class ShardedForest:
         routes
             The number that routes each row to its tree.
         """
+        # Active first: a row on which the epoch's rule errs is itself sent to its tree.
         share, wrong = self.share(), predict_rows(self.cls, self._rule, batch) != answers
         self.active[share.trees_of(routes[wrong])] = True
         if not self.active.any():
@@ -298,6 +300,7 @@ class ShardedForest:
 
     def _enqueue(self, message: Message) -> Iterator[VoteChange]:
         """Keep a message, and send the one before it, unless both can be joined."""
+        # Small windows of one block are joined: a message costs milliseconds, whatever its size.
         joined = self._waiting and _join(self._waiting, message)
         if not joined:
             self._dispatch()
@@ -320,6 +323,7 @@ class ShardedForest:
         for again in range(MAX_TRIES):
             try:
                 if again:
+                    # Not at once: a node needs time to come back, and trying costs little.
                     time.sleep(PAUSE * (2 ** (again - 1) - 1))
                     self._reset_shards()
                 self._dispatch()
@@ -385,6 +389,7 @@ class ShardedForest:
     def _save_changed(self) -> None:
         """Fetch the trees that have changed: rows before now need not be sent again."""
         if self._since or self._waiting is not None:
+            # `changed` also waits for all rows sent so far, so the saved trees include them.
             for parts in self._call_all("changed"):
                 self._saved |= parts
                 self._unsaved |= parts.keys()
@@ -408,6 +413,7 @@ class ShardedForest:
             self.epoch, self._from = state["epoch"], published
             self._begin(published)
         self._saved, self._cleared, self._votes = dict(parts), False, None
+        # A saved tree differs from the rule of its epoch, so any row may change it.
         self.active[list(parts)] = True
         self._reset_shards()
 

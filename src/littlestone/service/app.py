@@ -231,6 +231,9 @@ class _Guard:
         """
         service = request.app.state.service
         role = service.tokens.role_in_header(request.headers.get("authorization"))
+        # Requests with a token count for the token: a feeder behind the address of a hostile client
+        # is
+        # not slowed down by it.
         service.rate_limit.check(role or f"from {client_of(request)}")
         host = request.headers.get("host")
         if (

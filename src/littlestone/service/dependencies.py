@@ -152,6 +152,7 @@ def read_tokens(path: Path) -> dict[Role, str]:
     """
     if not path.exists():
         _create_tokens(path)
+    # Not repaired by chmod: somebody may have read the tokens already.
     if stat.S_IMODE(path.stat().st_mode) & 0o077:
         raise BadParameter(
             f"{path} can be read by others: make new tokens (delete the file), or chmod 600 {path}"

@@ -71,6 +71,7 @@ def parse_position(event_id: str, key: bytes) -> StreamPosition | None:
     >>> parse_position("7-1-00-forged", b"key")
     """
     text, _, signature = event_id.rpartition("-")
+    # In constant time: a client must not learn a valid signature byte by byte.
     if not hmac.compare_digest(signature.encode(), _signature(key, text).encode()):
         return None
     rounds, releases, digest = text.split("-")
@@ -120,6 +121,7 @@ class EventHub:
 
     def _add_releases(self, since: str | None) -> None:
         """Add the new releases, with the time at which they came, if this process knows it."""
+        # Releases are only ever appended, so those with a higher number are the new ones.
         for release in self.state.published.releases[len(self.releases) :]:
             number = len(self.releases) + 1
             self.releases.append(

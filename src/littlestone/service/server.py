@@ -262,6 +262,7 @@ class Connection(H11Protocol):
             return
         self._admitted = True
         super().connection_made(transport)
+        # An IPv4 address in its plain form, so that trusted proxies given as IPv4 match.
         if self.client is not None:
             self.client = host, self.client[1]
         self._limit_reading(self._limits.head_timeout)

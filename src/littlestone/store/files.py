@@ -99,6 +99,7 @@ def serialized(fill: Callable[[sqlite3.Connection], None]) -> bytes:
         db.execute(f"PRAGMA user_version = {VERSION}")
         db.executescript(SCHEMA)
         fill(db)
+        # The bytes of a database in memory: no half-written file ever has the final name.
         data = bytearray(db.serialize())
     data[18:20] = b"\2\2"  # the header bytes of a database with a write-ahead log
     return bytes(data)
@@ -148,6 +149,7 @@ def put_in_place(path: Path, content: bytes) -> None:
 def _remove_drafts(path: Path) -> None:
     """Remove the drafts of killed processes; a live one has its draft locked."""
     for draft in _drafts(path):
+        # A draft that is locked belongs to a live process; open or lock fails, and it stays.
         with suppress(OSError), open(draft, "rb") as file, file_lock(file, timeout=0):
             draft.unlink()
 
@@ -387,6 +389,7 @@ def _refuse_foreign_log(path: Path) -> None:
     """
     if not _length(wal_file(path)):
         return
+    # Read with the log and without it: the key of a learner never changes.
     keys = []
     for mode in ("ro", "ro&immutable=1"):
         with suppress(sqlite3.Error), closing(connected(path, mode)) as db:

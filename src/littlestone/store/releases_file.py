@@ -110,6 +110,8 @@ class ReleasesFile:
                     f"{self._path} holds the releases of another run, or lines that this one did "
                     "not write: choose another --out"
                 )
+            # Lines that were committed and not written before a crash, and the rest of a line cut
+            # short.
             self._append(self._file, known[len(found) :])
             self._count, self._size = len(ours), len(known)
 

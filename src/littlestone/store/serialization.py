@@ -96,6 +96,8 @@ class RunConfig:
         path
             The store, for the error.
         """
+        # The class by what it is, not by its text: a table's file may have changed under the same
+        # name.
         if "spec" in task.given:
             self._refuse_other_class(task.spec, path)
         for name in sorted(task.given & {*REQUEST_TERMS, "seed"} - {"spec"}):
@@ -161,6 +163,7 @@ def _layout() -> tuple[dict[str, str], dict[str, list[str]]]:
         columns = {
             name: [row[1] for row in db.execute(f"PRAGMA table_info({name})")] for name in tables
         }
+    # The seal cannot cover itself.
     del columns["seal"]
     return tables, columns
 
@@ -252,6 +255,7 @@ def write(
         The public state, as JSON.
     """
     db.execute("INSERT OR REPLACE INTO live VALUES (1, ?, ?)", [json.dumps(saved.state), public])
+    # A new epoch: what its trees had learned is gone.
     if saved.memory.cleared:
         db.execute("DELETE FROM parts")
     db.executemany("INSERT OR REPLACE INTO parts VALUES (?, ?)", saved.memory.parts.items())
