@@ -84,6 +84,7 @@ def learn(*arguments: object) -> None:
 def walk_store(folder: Path) -> Walk:
     """Follow the rows of `learn --db`."""
     path = events(folder)
+    learn(path, "--db", folder / "first.db")  # imports what is imported late: no row runs that
     with Walk() as walk:
         learn(path, "--db", folder / "run.db")
     return walk
@@ -92,6 +93,7 @@ def walk_store(folder: Path) -> Walk:
 def walk_ray(folder: Path) -> Walk:
     """Follow the rows of `learn --engine ray`, in the driver."""
     path = events(folder)
+    learn(path, "--engine", "ray", "--workers", "1")
     with Walk() as walk:
         learn(path, "--engine", "ray", "--workers", "1")
     return walk
