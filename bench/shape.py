@@ -163,18 +163,24 @@ def documented_methods() -> set[tuple[str, ...]]:
     }
 
 
-def figures() -> Iterator[tuple[str, str]]:
-    """What can be counted in the files."""
-    modules = lines = comments = functions = documented = docstrings = questions = 0
+def public_names() -> dict[str, set[str]]:
+    """Return the modules that define each public top-level class or function."""
     names: dict[str, set[str]] = defaultdict(set)
-    protocols = documented_methods()
-    for name, text, tree in parsed():
-        modules += 1
-        lines += text.count("\n")
-        comments += sum(line.strip().startswith("#") for line in text.splitlines())
+    for name, _, tree in parsed():
         for node in tree.body:
             if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
                 names[node.name].add(name)
+    return names
+
+
+def figures() -> Iterator[tuple[str, str]]:
+    """What can be counted in the files."""
+    modules = lines = comments = functions = documented = docstrings = questions = 0
+    names, protocols = public_names(), documented_methods()
+    for _, text, tree in parsed():
+        modules += 1
+        lines += text.count("\n")
+        comments += sum(line.strip().startswith("#") for line in text.splitlines())
         for node, said in public_functions(tree):
             docstrings += bool(said)
             questions += said.lower().startswith(QUESTIONS)

@@ -59,7 +59,7 @@ __version__: str
 
 
 def _ray(address: str) -> Engine:
-    """The engine ray, imported when somebody asks for it."""
+    """Return the engine `ray`, imported when it is asked for."""
     from littlestone.ray import Ray
 
     return Ray(address)

@@ -64,7 +64,7 @@ def style_axes(ax: "Axes") -> "Axes":
 
 
 def short_numbers(axis: "Axis") -> None:
-    """Number an axis with few whole numbers, written as `short_number` writes them."""
+    """Give an axis few whole numbers, written as `short_number` writes them."""
     from matplotlib.ticker import MaxNLocator
 
     axis.set_major_locator(MaxNLocator(nbins=5, integer=True))

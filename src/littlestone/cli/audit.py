@@ -57,10 +57,12 @@ def audit(
     as_json: AsJson = False,
     private_json: PrivateJson = None,
 ) -> None:
-    """Check that the code keeps its promise. The plan's mechanisms are enumerated: their output
-    laws are computed, and compared with what they claim. Then a whole learner is run many times on
-    neighbouring streams made to show a leak: a lower bound on its epsilon; and the same learner
-    with twice the epsilon, to show what would be seen. Exit code 1 when a claim is refuted.
+    """Check that the code keeps its guarantee.
+
+    The plan's mechanisms are enumerated: their output laws are computed, and compared with what
+    they claim. Then a whole learner is run many times on neighbouring streams made to show a leak:
+    a lower bound on its epsilon; and the same learner with twice the epsilon, to show what would be
+    seen. Exit code 1 when a claim is refuted.
 
     What the runs show on a --file is private: it is printed on standard error, or written to the
     file of --private-json, which only its owner may read.

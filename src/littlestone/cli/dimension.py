@@ -25,13 +25,14 @@ SPEC is one of
 {GRAMMAR}"""
 
 
-def dimension(
+def print_dimension(
     spec: Annotated[str, typer.Argument(metavar="SPEC", help="The class, as above.")],
     witness: Annotated[
         bool, typer.Option("--witness", help="Draw a shattered mistake tree, which proves it.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
+    """Print the Littlestone dimension of a class, and a tree that proves it if asked for."""
     cls = specs.parse_spec(spec)
     found: dict[str, Any] = {
         "class": spec,

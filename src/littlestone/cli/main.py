@@ -42,7 +42,7 @@ def _options(
 ) -> None: ...
 
 
-app.command(epilog=dimension.EXAMPLE, help=dimension.HELP)(dimension.dimension)
+app.command("dimension", epilog=dimension.EXAMPLE, help=dimension.HELP)(dimension.print_dimension)
 app.command(epilog=learn.EXAMPLE)(learn.learn)
 app.command(epilog=plan.EXAMPLE)(plan.plan)
 app.command(epilog=compare.EXAMPLE)(compare.compare)

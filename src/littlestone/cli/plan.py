@@ -36,8 +36,11 @@ def plan(
     kind: WhichPlan = "practical",
     as_json: AsJson = False,
 ) -> None:
-    """Print every constant of a learner before it sees any data: what is proved, what is expected,
-    where the budget goes, and what the paper's theorem would ask for."""
+    """Print every constant of a learner before it sees any data.
+
+    What is proved, what is expected, where the budget goes, and what the paper's theorem would ask
+    for.
+    """
     task = LearnRequest(
         spec=spec,
         label="",

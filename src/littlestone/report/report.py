@@ -282,7 +282,7 @@ class RunResult:
         return self.notes[told:]
 
     def public(self) -> dict[str, Any]:
-        """What may be published, as JSON data."""
+        """Return what may be published, as JSON data."""
         learner = self.learner
         return {
             "learner": self.chosen.learner_name,
@@ -295,7 +295,7 @@ class RunResult:
         }
 
     def private(self) -> dict[str, Any]:
-        """What belongs to the data owner, as JSON data."""
+        """Return what belongs to the data owner, as JSON data."""
         learner = self.learner
         counts = counts_of(
             learner.rounds, learner.null_rounds, learner.beyond_cap, learner.mistakes
@@ -310,6 +310,14 @@ class RunResult:
 def counts_of(rounds: int, null_rounds: int, beyond_cap: int, mistakes: int) -> dict[str, int]:
     """Return what became of the rounds, by name. Private, but for how many there were.
 
+    Parameters
+    ----------
+    rounds, null_rounds, beyond_cap, mistakes
+        All rounds; those without an example that counts, and those among them that were beyond a
+        user's cap; the mistakes of the published rules.
+
+    Examples
+    --------
     >>> counts_of(rounds=100, null_rounds=60, beyond_cap=58, mistakes=3)["counted_rounds"]
     40
     """
@@ -356,7 +364,7 @@ def some(count: int, what: str) -> str:
 
 
 def report_of(outcome: RunResult) -> Report:
-    """The private report of a run."""
+    """Return the private report of a run."""
     learner, task = outcome.learner, outcome.task
     return Report(
         title=task.source,
@@ -389,7 +397,7 @@ def _adding(adds: bool, cap: int | None) -> str:
 
 
 def ledger_rows(learner: PrivateLearner) -> list[tuple[str, str, str, str]]:
-    """The ledger by mechanism: how often used, at what cost each, how that adds up."""
+    """Return the ledger by mechanism: how often used, at what cost each, how that adds up."""
     cap = getattr(learner.plan, "cap", None)
     uses = Counter((event.mechanism, event.cost, event.epoch is None) for event in learner.ledger)
     return [
@@ -404,8 +412,7 @@ def ledger_rows(learner: PrivateLearner) -> list[tuple[str, str, str, str]]:
 
 
 def refuse_file(path: Path | None, force: bool = False) -> None:
-    """Raise `FileExistsError` if a file is there that is to be written: nothing is overwritten
-    unasked."""
+    """Raise `FileExistsError` if a file that is to be written exists, unless `force` is set."""
     if path is not None and path.exists() and not force:
         raise FileExistsError(
             17, "it exists already: choose another name, or --force to overwrite it", str(path)

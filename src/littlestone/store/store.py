@@ -101,7 +101,21 @@ class Published(NamedTuple):
 
 
 class Store(ForwardOnly):
-    """Keep a learner in a file: what it has published is there. See `create` and `open_store`."""
+    """Keep a learner in a file: what it has published is there. See `create` and `open_store`.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    db : sqlite3.Connection
+        A connection that may write to it.
+    about : RunConfig
+        How the learner was begun.
+    learner : PrivateLearner
+        The learner.
+    key : bytes
+        A secret that stays with the learner, wherever its file goes.
+    """
 
     def __init__(
         self,
@@ -149,8 +163,10 @@ class Store(ForwardOnly):
         return self.learner.spent.for_group(1 if per_user else self.repeats)
 
     def guarantee_up_to(self, release: Release) -> str:
-        """Return what is promised for a release and all before it, which never changes: rows that
-        were learned again after it do not matter."""
+        """Return the guarantee of a release and all before it, which never changes.
+
+        Rows that were learned again after it do not matter.
+        """
         before = (repeat for begun, repeat in self._repeated if begun < release.round)
         return str(self.learner.guarantee.for_repeats(max([1, *before])))
 
@@ -256,8 +272,10 @@ class Store(ForwardOnly):
             return error
 
     def _take(self, block: Block | RemoteBlock, rounds: int) -> Receipt:
-        """Learn a block after so many rounds, to be committed. A learner that has learned what was
-        not kept would count it twice: it is refused."""
+        """Learn a block after so many rounds, to be committed.
+
+        A learner that has learned what was not kept would count it twice: it is refused.
+        """
         if self.learner.rounds != rounds:
             raise BadStore(f"{self.path}: a batch was cut short: open the file again")
         nulls = self.learner.null_rounds
