@@ -32,7 +32,11 @@ GROUPS: dict[str, list[str]] = {
 
 def cli() -> str:
     """Every verb with its help."""
-    verbs = [command.callback.__name__ for command in app.registered_commands if command.callback]
+    verbs = [
+        command.name or command.callback.__name__
+        for command in app.registered_commands
+        if command.callback
+    ]
     parts = [
         "# The command line",
         "Made from `--help` by `make docs`. Tables are for people, `--json` is for machines; bad "

@@ -269,7 +269,7 @@ class RunResult:
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is promised for all that is published."""
+        """Return the guarantee of all that is published."""
         return self.learner.guarantee.for_repeats(self.repeats)
 
     def untold_notes(self) -> list[str]:
