@@ -68,6 +68,7 @@ def _ray(address: str) -> Engine:
 ENGINES["ray"] = _ray
 
 
+# Names that are imported when somebody asks for them: what they need takes time to import.
 LAZY = {
     "BadStore": "littlestone.store.serialization",
     "BadStream": "littlestone.data.blocks",
@@ -76,7 +77,6 @@ LAZY = {
     "open_store": "littlestone.store.store",
     "read_store": "littlestone.store.store",
 }
-"""Names that are imported when somebody asks for them: what they need takes time to import."""
 
 
 def __getattr__(name: str) -> Any:

@@ -114,8 +114,8 @@ def columns(text: str) -> int:
     return sum(1 + (unicodedata.east_asian_width(letter) in "WF") for letter in text)
 
 
+# The most rows that a table shows; of a longer one it shows the first and the last.
 LONGEST_CELL = 20
-"""The most rows that a table shows; of a longer one it shows the first and the last."""
 
 
 _TABLE = """

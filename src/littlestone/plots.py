@@ -20,22 +20,22 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
+# Paul Tol's bright scheme, which people who are colour-blind can tell apart.
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377")
-"""Paul Tol's bright scheme, which people who are colour-blind can tell apart."""
 
 INK, SOFT, GRID, OTHER, PAGE = "#20242c", "#5a6270", "#e2e3e0", "#b3b6b9", "#fcfcfa"
 
+# The variables of templates/style.css by the colour that they have on a light page.
 _VARIABLES = {INK: "ink", SOFT: "soft", GRID: "line", OTHER: "other"} | {
     colour: f"c{number}" for number, colour in enumerate(COLOURS)
 }
-"""The variables of templates/style.css by the colour that they have on a light page."""
 
+# Inches. Narrow, so that letters are large enough where a page is 390 pixels wide.
 WIDTH = 4.8
-"""Inches. Narrow, so that letters are large enough where a page is 390 pixels wide."""
 
 LETTERS = 9
+# With more releases than this they are not marked: the marks would hide the curve.
 MANY_RELEASES = 60
-"""With more releases than this they are not marked: the marks would hide the curve."""
 
 
 def new_axes(height: float = 2.9) -> "Axes":

@@ -70,12 +70,13 @@ __all__ = [
     "feed",
 ]
 
+# The checks of River that a private model skips, each with the reason. All others pass.
 NOT_APPLICABLE: Mapping[str, str] = {
     "check_pickling": "pickles a model that has learned: a private learner is never copied",
     "check_no_state_aliasing_with_input": "compares pickles of a model that has learned",
 }
-"""The checks of River that a private model skips, each with the reason. All others pass."""
 
+# The checks that `PrivateExperts` skips too. With scripted noise they pass, in the tests.
 NOISY: Mapping[str, str] = dict.fromkeys(
     (
         "check_shuffle_features_no_impact",
@@ -84,10 +85,9 @@ NOISY: Mapping[str, str] = dict.fromkeys(
     ),
     "compares two runs: noise decides between rules with equally many mistakes, at any epsilon",
 )
-"""The checks that `PrivateExperts` skips too. With scripted noise they pass, in the tests."""
 
+# River's checks clone one model many times: into so many shares its budget is split.
 MANY = 10**6
-"""River's checks clone one model many times: into so many shares its budget is split."""
 
 
 class _Model(base.MiniBatchClassifier):
@@ -240,8 +240,8 @@ class _Private(HasBudget, _Model):
     """
 
     _split_by = "learners"
+    # Parameters that the learner's constructor has too.
     _passed_on: ClassVar[tuple[str, ...]]
-    """Parameters that the learner's constructor has too."""
     epsilon: Real | None
     delta: Real | None
     plan: Any
@@ -516,8 +516,8 @@ class Halving(_Model):
         self.cls = cls
 
 
+# How many rounds `feed` gives to the learner at a time.
 BLOCK = 4096
-"""How many rounds `feed` gives to the learner at a time."""
 
 
 def feed(learner: Any, stream: Iterable[Any], horizon: int | None = None) -> int:

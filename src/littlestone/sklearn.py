@@ -75,16 +75,16 @@ except ModuleNotFoundError as error:
 
 __all__ = ["EXPECTED_FAILURES", "NOISY", "PrivateClassifier"]
 
+# The checks of scikit-learn that fail, each with the reason why it must.
 EXPECTED_FAILURES: Mapping[str, str] = {
     "check_estimators_pickle": "a fitted estimator holds a private learner, which is never copied",
 }
-"""The checks of scikit-learn that fail, each with the reason why it must."""
 
+# The checks whose result depends on the noise. With scripted noise they pass.
 NOISY: Mapping[str, str] = dict.fromkeys(
     ("check_fit_idempotent", "check_classifier_data_not_an_array", "check_supervised_y_2d"),
     "compares two fits, whose noise differs: it passes when the noise is the same",
 )
-"""The checks whose result depends on the noise. With scripted noise they pass."""
 
 
 class PrivateClassifier(HasBudget, ClassifierMixin, BaseEstimator):

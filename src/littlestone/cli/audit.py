@@ -15,8 +15,8 @@ from littlestone.privacy.parameters import BadParameter
 from littlestone.report.report import refuse_file, write_private
 from littlestone.store.request import LearnRequest, choose_learner
 
+# Below it neighbouring streams would have millions of rounds, and a leak take as many runs.
 LEAST_EPSILON = 0.01
-"""Below it neighbouring streams would have millions of rounds, and a leak take as many runs."""
 EXAMPLE = "Example: littlestone audit points:merchant --epsilon 1 --horizon 1000 --small"
 
 

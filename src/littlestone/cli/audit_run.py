@@ -29,8 +29,8 @@ from littlestone.privacy.parameters import BadParameter
 
 CONFIDENCE = 0.95
 MOST_ROWS = 20_000
+# Told what is being done, of how many runs, and how many were made.
 ReportProgress = Callable[[str, int | None, int | None], None]
-"""Told what is being done, of how many runs, and how many were made."""
 
 
 @dataclass(frozen=True)

@@ -60,8 +60,8 @@ from littlestone.simulate.sweeps import (
 )
 
 MOST_ROUNDS = 10**8
+# How every line of a file of results begins.
 OURS = '{"cell":'
-"""How every line of a file of results begins."""
 
 
 @dataclass(frozen=True)

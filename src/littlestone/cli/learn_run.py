@@ -35,11 +35,11 @@ from littlestone.store.serialization import OldCopy
 from littlestone.store.sources import LARGEST_BLOCK, NewRows, Source, all_rows, recognised
 from littlestone.store.store import Store, create, open_store, read_store
 
+# From public things only: the releases and the plan.
 UNCHANGED = (
     "the first rule stood to the end, with a --tolerance of 0: where some labels are wrong the "
     "copies may never agree, so say beforehand what share of them you expect"
 )
-"""From public things only: the releases and the plan."""
 
 ProgressCallback = Callable[[RunResult], None]
 

@@ -32,8 +32,8 @@ from littlestone.errors import BadExample, LittlestoneError
 from littlestone.hypotheses.compare import float_of
 from littlestone.hypotheses.rows import Kind, label, passes, row_of
 
+# 32 columns, each 32 bits.
 Matrix = tuple[int, ...]
-"""32 columns, each 32 bits."""
 
 
 class Checksums(tuple[tuple[int, int], ...]):
@@ -116,8 +116,8 @@ def _multiply(matrix: Matrix, vector: int) -> int:
     return product
 
 
+# The label of a null round.
 NULL = -1
-"""The label of a null round."""
 
 AnyArray = npt.NDArray[Any]
 
@@ -383,11 +383,11 @@ def _listed(names: list[str]) -> str:
     return listed if len(names) <= limit else f"{listed} and {len(names) - limit} more"
 
 
+# The first fault of each bad row of a piece, by row.
 Faults = dict[int, str]
-"""The first fault of each bad row of a piece, by row."""
 
+# The most bad rows whose faults a block keeps.
 MAX_FAULTS_KEPT = 100
-"""The most bad rows whose faults a block keeps."""
 
 
 @dataclass(frozen=True)
@@ -521,18 +521,18 @@ def _concatenate(pieces: list[Piece]) -> Piece:
 
 
 Cells = Sequence[Any]
+# Cells as an array, and the rows with wrong cells, which hold a placeholder.
 CellArray = tuple[AnyArray, Iterable[int]]
-"""Cells as an array, and the rows with wrong cells, which hold a placeholder."""
 
+# The fault of a cell that is not of its kind.
 WRONG: dict[Kind, str] = {
     "value": "is not a plain value in UTF-8",
     "number": "is not a number",
     "truth": "is not 0, 1, true or false",
 }
-"""The fault of a cell that is not of its kind."""
 
+# The most frequent labels; `label` reads the others, one by one.
 _TRUTHS: dict[object, int] = {0: 0, 1: 1, "0": 0, "1": 1, "false": 0, "true": 1}
-"""The most frequent labels; `label` reads the others, one by one."""
 _PLAIN = {NoneType, bool, int, float, str}
 
 

@@ -33,11 +33,11 @@ import numpy.typing as npt
 from littlestone.data.blocks import BadStream, Cells, ColumnSchema, Faults, quoted
 from littlestone.data.text import CHECKED_ROWS, Split
 
+# The most lines of one record of CSV.
 MAX_RECORD_LINES = 100
-"""The most lines of one record of CSV."""
 
+# The message of `csv` for a quote that is open when the lines end; other faults come before.
 _OPEN_QUOTE = "unexpected end of data"
-"""The message of `csv` for a quote that is open when the lines end; other faults come before."""
 _NOT_TEXT = re.compile("[\x00-\x08\x0e-\x1f\ud800-\udfff]")
 _MISSING = object()
 

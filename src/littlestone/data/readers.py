@@ -39,8 +39,8 @@ UNFINISHED = (
     "its last lines may still be written (a line without a line feed, or a quote that is not "
     "closed). They are left for the next run; if the file is complete, pass --complete"
 )
+# How many first rows of a remote source are read locally.
 BEGINNING = 1 << 16
-"""How many first rows of a remote source are read locally."""
 _QUOTED_FAULTS = 3
 _FORMATS = {"csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "ndjson": "jsonl", "parquet": "parquet"}
 

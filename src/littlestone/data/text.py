@@ -31,11 +31,11 @@ from littlestone.data.blocks import (
     read_cells,
 )
 
+# The most bytes of a line.
 MAX_LINE_BYTES = 1 << 20
-"""The most bytes of a line."""
 
+# The most bytes that are read at a time: no more than `MAX_LINE_BYTES`.
 _CHUNK_BYTES = 1 << 15
-"""The most bytes that are read at a time: no more than `MAX_LINE_BYTES`."""
 
 _LINE_FEED = 10
 _TOO_LONG = f"<a line of more than {MAX_LINE_BYTES} bytes>".encode()
@@ -136,8 +136,8 @@ def count_lines(chunk: bytes) -> int:
     return chunk.count(b"\n") + (not chunk.endswith(b"\n") and chunk != b"")
 
 
+# How many of the first rows are checked before anything is learned.
 CHECKED_ROWS = 1000
-"""How many of the first rows are checked before anything is learned."""
 
 
 class Split(NamedTuple):
@@ -211,8 +211,8 @@ class TextStream:
     ) -> None:
         self._file, self._form, self._growing = file, form, growing
         self._at, self._line = at, line
+        # The number of lines left at the end, once all records were read.
         self.unfinished = 0
-        """The number of lines left at the end, once all records were read."""
 
     def pieces(self) -> Iterator[Piece]:
         """Yield the records as rows."""
@@ -286,8 +286,8 @@ STDIN = "-"
 _GZIP = b"\x1f\x8b"
 _SKIPPED_AT_ONCE = 1 << 20
 
+# Called with how many bytes of how many have been skipped.
 SkipProgress = Callable[[int, int], None]
-"""Called with how many bytes of how many have been skipped."""
 
 
 def ignore_progress(done: int, total: int) -> None:

@@ -27,12 +27,12 @@ from littlestone.hypotheses.rows import each, passes
 from littlestone.hypotheses.values import Mask, Plain, canonical, key_of, plain
 
 _INTEGER_KINDS = "iu"
+# Kinds of arrays of which only the distinct entries are compared.
 _DISTINCT_KINDS = "bfS"
-"""Kinds of arrays of which only the distinct entries are compared."""
+# Types of which every value has a text.
 _TEXT_TYPES = {NoneType, bool, float, str, bytes}
-"""Types of which every value has a text."""
+# Up to how many values one comparison for each is faster than a search.
 _FEW = 8
-"""Up to how many values one comparison for each is faster than a search."""
 
 
 def isin(array: npt.NDArray[Any], values: Iterable[Plain]) -> Mask:

@@ -28,8 +28,8 @@ import numpy.typing as npt
 from littlestone.errors import BadColumn, BadExample
 
 Array = npt.NDArray[Any]
+# How a class reads a column: as text, as a number or a missing one, as 0 or 1.
 Kind = Literal["value", "number", "truth"]
-"""How a class reads a column: as text, as a number or a missing one, as 0 or 1."""
 
 
 def column_array(column: Any, kind: Kind | None = None) -> Array | None:

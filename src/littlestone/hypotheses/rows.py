@@ -29,8 +29,8 @@ from littlestone.hypotheses.frames import Kind as Kind
 from littlestone.hypotheses.frames import checked_array, column_array, refuse_lazy
 from littlestone.hypotheses.values import Plain, plain
 
+# The column that a class reads; None if the example is the value itself.
 Column = str | None
-"""The column that a class reads; None if the example is the value itself."""
 
 
 def checked_column(column: Column) -> Column:
@@ -290,8 +290,8 @@ def example(value: object, column: Column) -> object:
     return value if column is None else {column: value}
 
 
+# Many examples: an array of values, or an array for each column, all of one length.
 Batch = npt.NDArray[Any] | dict[str, npt.NDArray[Any]]
-"""Many examples: an array of values, or an array for each column, all of one length."""
 
 
 def as_batch(X: Any, reads: Mapping[Column, Kind] | None = None) -> Batch:
@@ -491,8 +491,8 @@ def column_names(X: Any) -> list[Any] | None:
     return None if names is None else list(names)
 
 
+# What to do about columns whose names are not strings.
 RENAME = "rename them first, such as with frame.rename(columns=str)"
-"""What to do about columns whose names are not strings."""
 
 
 def _pick(X: Any, column: str) -> Any:

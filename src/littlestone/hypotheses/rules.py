@@ -329,8 +329,8 @@ def between(low: Number | None, high: Number | None, column: Column = None) -> H
     return steps(low is None, [cut for cut in (low, high) if cut is not None], column)
 
 
+# A boolean column and the value it must have.
 Literal = tuple[str, bool]
-"""A boolean column and the value it must have."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -429,8 +429,8 @@ def are_truths(column: Any) -> Mask:
     return each(partial(passes, label), column)
 
 
+# A column and the value it must equal.
 Pair = tuple[str, Plain]
-"""A column and the value it must equal."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -562,8 +562,8 @@ def negation(rule: Hypothesis) -> Hypothesis:
     return Not(rule)
 
 
+# A function that makes a rule from the fields of its JSON, given by name.
 Builder = Callable[..., Hypothesis]
-"""A function that makes a rule from the fields of its JSON, given by name."""
 
 _BUILDERS: dict[str, Builder] = {
     Constant.kind: lambda answer: ALWAYS if answer is True else NEVER,

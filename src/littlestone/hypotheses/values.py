@@ -20,17 +20,17 @@ import numpy.typing as npt
 
 from littlestone.errors import BadExample
 
+# The labels of a batch by a rule: one truth value a row.
 Mask = npt.NDArray[np.bool_]
-"""The labels of a batch by a rule: one truth value a row."""
 
+# The types a value has after `plain`.
 Plain = None | bool | int | float | str | bytes | tuple[Any, ...]
-"""The types a value has after `plain`."""
 
 
 _AS_IT_IS = {str, bytes, bool, NoneType}
 SMALL = 1 << 62
+# Bits. Longer whole numbers are identified by their text, as far as it can be printed.
 LONGEST_INT = 4096
-"""Bits. Longer whole numbers are identified by their text, as far as it can be printed."""
 
 
 def plain(value: object) -> Plain:

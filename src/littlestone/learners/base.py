@@ -73,8 +73,8 @@ class Releases(tuple[Release, ...]):
         return facts_table("releases", few(rows), ("from round", "rule"))
 
 
+# Small state that changes with every batch, as JSON data.
 StateData: TypeAlias = dict[str, Any]
-"""Small state that changes with every batch, as JSON data."""
 
 
 class ChangedState(NamedTuple):

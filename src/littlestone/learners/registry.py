@@ -33,10 +33,10 @@ from littlestone.privacy.accounting import Unit
 from littlestone.privacy.noise import Noise
 from littlestone.privacy.parameters import BadParameter, Real
 
+# The name that stands for what `recommend` takes.
 AUTO = "auto"
-"""The name that stands for what `recommend` takes."""
+# Experts begin with the class's own rule, as DPSOA does: where it is right, so are both.
 FIRST: FirstRule = "own"
-"""Experts begin with the class's own rule, as DPSOA does: where it is right, so are both."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from littlestone.simulate.sweeps import Cell, Result
 
 
+# Seconds in which a cluster must accept a connection.
 CLUSTER_TIMEOUT = 5
-"""Seconds in which a cluster must accept a connection."""
+# Seconds for which the head may be unreachable. After 60 Ray ends the process silently.
 HEAD_TIMEOUT = 30
-"""Seconds for which the head may be unreachable. After 60 Ray ends the process silently."""
+# Ray's address for a new cluster on this machine.
 LOCAL = "local"
-"""Ray's address for a new cluster on this machine."""
 
 
 class ClusterLost(LittlestoneError, RuntimeError):

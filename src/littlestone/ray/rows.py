@@ -46,11 +46,11 @@ from littlestone.learners.rounds import (
 from littlestone.learners.tree import Indices
 from littlestone.ray.cluster import Ray, ray_data, task_errors
 
+# The column with the number of a row in the stream, by which another order is noticed.
 ROW = "littlestone.row"
-"""The column with the number of a row in the stream, by which another order is noticed."""
 VIEWS = {"string_view": "large_string", "binary_view": "large_binary"}
+# The only column of a table that could not be read: why. Ray Data would print a page for it.
 ERROR = "littlestone.error"
-"""The only column of a table that could not be read: why. Ray Data would print a page for it."""
 
 
 class TableSlice(NamedTuple):
@@ -321,12 +321,12 @@ def scatter(
     return [ray.put(whole.taken(some)) for some in by_shard]
 
 
+# Rows of a block: few at first, so that progress is visible soon.
 FIRST_BLOCK, LARGEST_BLOCK = 4096, 1 << 18
-"""Rows of a block: few at first, so that progress is visible soon."""
+# Rows that are read together, at least, if the file has them.
 SPAN = 1 << 18
-"""Rows that are read together, at least, if the file has them."""
+# Blocks that are evaluated ahead, for each worker.
 BLOCKS_AHEAD = 2
-"""Blocks that are evaluated ahead, for each worker."""
 
 
 @runtime_checkable
@@ -360,8 +360,8 @@ class RemoteParquet:
         self.schema_ref = self._ray.put(schema)
         self._tasks: dict[Callable[..., object], Any] = {}
         self._ahead: deque[RemoteParquetBlock] = deque()
+        # The rule that is evaluated on the blocks ahead.
         self.rule = schema.cls.hypothesis(schema.cls.start()) or NEVER
-        """The rule that is evaluated on the blocks ahead."""
 
     def length(self) -> int:
         """Return the number of rows."""

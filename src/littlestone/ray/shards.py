@@ -153,13 +153,13 @@ class Shard:
         return self._forest
 
 
+# How many messages a shard may be behind.
 MAX_PENDING = 8
-"""How many messages a shard may be behind."""
+# How much may have to be sent again to a lost shard: rounds, and messages.
 MAX_REPLAYED_ROUNDS, MAX_REPLAYED_MESSAGES = 1 << 20, 1000
-"""How much may have to be sent again to a lost shard: rounds, and messages."""
+# How often shards are reset before the cluster is given up, and the pause in seconds before the
+# third time, which doubles each time: some three minutes in all.
 MAX_TRIES, PAUSE = 12, 0.1
-"""How often shards are reset before the cluster is given up, and the pause in seconds before the
-third time, which doubles each time: some three minutes in all."""
 
 
 @dataclass

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+# The letter of the rules that have none of their own.
 OTHER_RULES = "other"
-"""The letter of the rules that have none of their own."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -264,8 +264,8 @@ class RunResult:
     notes: list[str] = field(default_factory=list)
     repeats: int = 1
     _told: int = 0
+    # How far the rows that were learned before have been passed over, while they are.
     passing: str = ""
-    """How far the rows that were learned before have been passed over, while they are."""
 
     @property
     def guarantee(self) -> Guarantee:

@@ -33,11 +33,11 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
+# Requests for the private data at a time.
 MAX_INSPECTIONS = 8
-"""Requests for the private data at a time."""
 
+# Large bodies to `/predict` that are parsed or wait for it: in all, and of one address.
 MAX_PREDICTIONS, MAX_PREDICTIONS_EACH = 16, 4
-"""Large bodies to `/predict` that are parsed or wait for it: in all, and of one address."""
 
 LOCAL_NAMES = ("localhost", "ip6-localhost")
 STOPPED = (

@@ -17,11 +17,11 @@ from littlestone.service.schemas import ProgressResponse, ReleaseResponse
 from littlestone.service.writer import PublicState
 from littlestone.store.releases_file import release_to_json
 
+# Seconds of silence after which a stream sends a comment, so that proxies keep it open.
 HEARTBEAT = 15.0
-"""Seconds of silence after which a stream sends a comment, so that proxies keep it open."""
 
+# Seconds between two events of a stream, at least.
 MIN_INTERVAL = 0.25
-"""Seconds between two events of a stream, at least."""
 
 
 class StreamPosition(NamedTuple):

@@ -120,8 +120,8 @@ class RateLimit:
     (0.0, 0.0, 0.5, 0.0)
     """
 
+    # Clients whose buckets are kept; the least recent is dropped first.
     MAX_CLIENTS = 10_000
-    """Clients whose buckets are kept; the least recent is dropped first."""
 
     def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.rate, self._clock = rate, clock

@@ -36,11 +36,11 @@ FORMATS: Mapping[str, BodyFormat] = {
     "application/ndjson": "ndjson",
     "application/jsonl": "ndjson",
 }
+# The most bad rows that a response lists.
 MAX_BAD_ROWS = 20
-"""The most bad rows that a response lists."""
 
+# Python converts no longer whole numbers from text.
 MAX_DIGITS = 4300
-"""Python converts no longer whole numbers from text."""
 
 
 def body_format(content_type: str | None) -> BodyFormat:

@@ -36,12 +36,12 @@ from littlestone.service.parsing import bad_rows_refusal, parse_block, parse_exa
 from littlestone.service.schemas import BODIES, EVENTS, json_response, problems
 from littlestone.store.serialization import OLD_COPY
 
+# The most releases of one response.
 MAX_RELEASES = 1000
-"""The most releases of one response."""
+# Above it docs/choosing.md calls privacy weak, and so does the page.
 WEAK_EPSILON = 4.0
-"""Above it docs/choosing.md calls privacy weak, and so does the page."""
+# Above it e to that power is beyond the range of a float.
 MAX_EXPONENT = 700.0
-"""Above it e to that power is beyond the range of a float."""
 
 public = APIRouter(tags=["public"])
 private = APIRouter()

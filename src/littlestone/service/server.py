@@ -46,8 +46,8 @@ from littlestone.service.limits import (
 
 LOG = logging.getLogger("littlestone")
 ACCESS = "uvicorn.access"
+# Lines a second: of requests, and of any other kind.
 ACCESS_RATE, OTHER_RATE = 100.0, 5.0
-"""Lines a second: of requests, and of any other kind."""
 
 
 class LogFilter(logging.Filter):
@@ -140,25 +140,25 @@ LOGGING_CONFIG: dict[str, Any] = {
 }
 
 
+# Connections at a time, unless more are requested.
 DEFAULT_CONNECTIONS = 1_000
-"""Connections at a time, unless more are requested."""
 
+# File descriptors for everything but connections: the store, logs, the event loop, a second store
+# while the first is opened again.
 RESERVED_FILES = 40
-"""File descriptors for everything but connections: the store, logs, the event loop, a second
-store while the first is opened again."""
 
+# Connections that are accepted in one turn of the event loop.
 ACCEPTED_AT_ONCE = 16
-"""Connections that are accepted in one turn of the event loop."""
 
+# One address may have one in so many of the connections.
 CLIENT_SHARE = 4
-"""One address may have one in so many of the connections."""
 
+# Seconds that requests under way have when the server stops.
 GRACE = 5
-"""Seconds that requests under way have when the server stops."""
 
 NO_TIMEOUT = 10**6
+# Connections that may wait to be accepted; the system may allow fewer.
 BACKLOG = 1024
-"""Connections that may wait to be accepted; the system may allow fewer."""
 
 
 # Connections.

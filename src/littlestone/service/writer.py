@@ -28,11 +28,11 @@ from littlestone.store.store import (
 )
 
 T = TypeVar("T")
+# Seconds after which a client may try again what failed.
 RETRY_SECONDS = 5
-"""Seconds after which a client may try again what failed."""
 
+# The most batches of one commit.
 MAX_GROUP = 32
-"""The most batches of one commit."""
 
 NOT_WRITTEN = (
     "the batch could not be written, and none of it is learned: try again, with the same key"
@@ -100,10 +100,10 @@ class Writer:
         self._stopped, self._marked_old, self._ready = False, False, Condition()
         self._queue: deque[_Job] = deque()
         self._thread = Thread(target=self._run, name="writer", daemon=True)
+        # Why nothing is written any more, for good; None if the writer works.
         self.closed: str | None = None
-        """Why nothing is written any more, for good; None if the writer works."""
+        # Why nothing can be written at the moment; None if it can.
         self.error: str | None = None
-        """Why nothing can be written at the moment; None if it can."""
 
     def start(self) -> None:
         """Start the thread."""

@@ -24,8 +24,8 @@ import numpy.typing as npt
 from littlestone.store.serialization import SCHEMA, TABLES, BadStore, Seal
 
 PAUSE = 0.02
+# Seconds to wait for another process that holds a lock.
 LOCK_TIMEOUT = 5.0
-"""Seconds to wait for another process that holds a lock."""
 
 
 @contextmanager
@@ -62,8 +62,8 @@ def file_lock(file: IO[Any], timeout: float = LOCK_TIMEOUT) -> Iterator[None]:
 
 
 APPLICATION, VERSION = 0x4C53746E, 2
+# Seconds to wait for another process that is writing.
 PATIENCE = 5.0
-"""Seconds to wait for another process that is writing."""
 DAMAGED = (
     "{path} is damaged ({what}): what it holds cannot be trusted, and nothing was changed. An "
     "older copy of it would publish again for the same rows: begin another file with a new budget "
@@ -399,10 +399,10 @@ def _refuse_foreign_log(path: Path) -> None:
 
 
 HEADER, FRAME_HEADER = 32, 24
+# The log's first number, but for its last bit, which is the byte order of its checksums.
 MAGIC = 0x377F0682
-"""The log's first number, but for its last bit, which is the byte order of its checksums."""
+# Frames that are checked together.
 FRAMES_AT_ONCE = 1024
-"""Frames that are checked together."""
 
 Words = npt.NDArray[np.uint32]
 

@@ -14,10 +14,10 @@ from littlestone.privacy.accounting import Unit
 from littlestone.privacy.parameters import BadParameter
 
 PlanName = Literal["practical", "paper"]
+# What a stored learner is begun with: said again, it must be the same.
 REQUEST_TERMS = (
     "spec", "label", "epsilon", "delta", "horizon", "user", "cap", "tolerance", "learner", "plan"
 )  # fmt: skip
-"""What a stored learner is begun with: said again, it must be the same."""
 
 
 @dataclass(frozen=True, kw_only=True)

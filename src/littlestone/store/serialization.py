@@ -151,8 +151,8 @@ CREATE TABLE seal (one INTEGER PRIMARY KEY CHECK (one = 1), total BLOB NOT NULL)
 SUM_BYTES = 16
 
 T = TypeVar("T")
+# Users are numbered from 0 to 2^64, and integers of SQLite begin at -2^63.
 HALF = 1 << 63
-"""Users are numbered from 0 to 2^64, and integers of SQLite begin at -2^63."""
 
 
 def _layout() -> tuple[dict[str, str], dict[str, list[str]]]:

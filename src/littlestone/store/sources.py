@@ -19,11 +19,11 @@ from littlestone.store.serialization import BadStore
 FIRST_BLOCK, LARGEST_BLOCK = 4096, 65536
 MOST_BAD_ROWS = 20
 STANDARD_INPUT = "-"
+# Fewer rows that are equal are no sign that two sources are one, unless they are all.
 LEAST_MARK = 32
-"""Fewer rows that are equal are no sign that two sources are one, unless they are all."""
+# How many rows before the place that was reached are compared. Few rows are added to the rows that
+# were compared before, so that a log that grows by a row at a time is checked by more than one.
 LEAST_TAIL, MOST_TAIL = 4096, 1 << 18
-"""How many rows before the place that was reached are compared. Few rows are added to the rows that
-were compared before, so that a log that grows by a row at a time is checked by more than one."""
 
 
 class Source(NamedTuple):

@@ -55,10 +55,10 @@ from littlestone.store.serialization import (
 )
 from littlestone.store.sources import Source, source_from_json
 
+# Bytes to which the log of the file grows before it is folded in, which takes time.
 LONGEST_LOG = 16 << 20
-"""Bytes to which the log of the file grows before it is folded in, which takes time."""
+# How many batches are remembered by their keys.
 MOST_KEYS = 100_000
-"""How many batches are remembered by their keys."""
 
 
 class StoreLost(MechanismMoved):
@@ -126,9 +126,9 @@ class Store(ForwardOnly):
         key: bytes,
     ) -> None:
         self.path, self.about, self.cls, self.learner = path, about, about.cls, learner
+        # A secret that stays with the learner, wherever its file goes: marks that are made with it
+        # can be told from forged ones.
         self.key = key
-        """A secret that stays with the learner, wherever its file goes: marks that are made with it
-        can be told from forged ones."""
         self._db, self._seal = db, Seal(db, key)
         self._files = {path: identity(path)}
         self.generation = 0
