@@ -360,8 +360,7 @@ class Page(NamedTuple):
 def load_page() -> Page:
     """Return the page. It holds nothing of the learner; its script requests that."""
     folder = files("littlestone.service")
-    sheets = files("littlestone.report").joinpath("colours.css"), folder.joinpath("page.css")
-    style = "".join(sheet.read_text("utf-8") for sheet in sheets)
+    style = folder.joinpath("page.css").read_text("utf-8")
     script = folder.joinpath("page.js").read_text("utf-8")
     text = folder.joinpath("page.html").read_text("utf-8")
     policy = (
