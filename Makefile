@@ -3,15 +3,22 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: all demo test lint types law bench soak mutants results figures docs clean
+.PHONY: all demo test test-all lint types law bench soak mutants results figures docs clean
 all: lint types law test
 
 demo: .venv/core
 	$(BIN)/littlestone demo
 	@echo "To find the command littlestone in this shell: source .venv/bin/activate"
 
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist loadgroup
+
+# Minutes: fewer cases of each test, and neither soaks nor black-box audits.
 test: .venv/dev
-	$(BIN)/python -m pytest --numprocesses auto --dist loadgroup
+	LITTLESTONE_EFFORT=0.2 $(PYTEST) -m "not soak and not audit"
+
+# Everything, as .ci/run does.
+test-all: .venv/dev
+	LITTLESTONE_EFFORT=1 $(PYTEST)
 
 lint: .venv/dev
 	$(BIN)/ruff check .

@@ -114,7 +114,7 @@ USER_ONLY: dict[str, tuple[str, Callable[[Any], object]]] = {
     "nobody": ("row 1: .*no user", lambda it: it.learn_many(ROWS, [1, 0, 1], ["x", None, "y"])),
     "no spelling": ("row 2", lambda it: it.learn_many(ROWS, [1, 0, 1], ["x", "y", ["z"]])),
     "one: no user": ("requires the user", lambda it: it.learn_one({"m": 1}, 1)),
-    "one: no spelling": ("spelling", lambda it: it.learn_one({"m": 1}, 1, user={"a": 1})),
+    "one: no spelling": ("no canonical form", lambda it: it.learn_one({"m": 1}, 1, user={"a": 1})),
 }
 
 

@@ -237,8 +237,8 @@ def test_counts_are_cut_off_where_they_no_longer_matter() -> None:
         (1, 0, "delta must lie strictly between 0 and 1"),
         (1, 1, "delta must lie strictly between 0 and 1"),
         (1e-6, 1e-6, "use the stable histogram"),
-        (300, 1e-6, "no protection"),
-        (10**400, 1e-6, "no protection"),
+        (300, 1e-6, "protects no one"),
+        (10**400, 1e-6, "protects no one"),
     ],
 )
 def test_parameters_that_cannot_be_honoured(epsilon: float, delta: float, why: str) -> None:
@@ -263,7 +263,7 @@ def test_the_sampler_has_the_law_exactly(counts: tuple[int, ...]) -> None:
     """Every pair of tickets is drawn, on a coarse curve (not a lawful one), so they are few."""
     coarse = AcceptanceCurve.__new__(AcceptanceCurve)
     object.__setattr__(coarse, "growth", F(3, 2))
-    object.__setattr__(coarse, "keep", (F(0), F(1, 8), F(1, 2), F(7, 8)))
+    object.__setattr__(coarse, "accept", (F(0), F(1, 8), F(1, 2), F(7, 8)))
     selector = UnknownDomainSelection(epsilon=1, delta=F(1, 10))
     selector.curve = coarse
     votes = dict(zip(KEYS, counts, strict=False))

@@ -1,0 +1,21 @@
+"""One factor for how much the tests do: games, kills, seeds, examples and cases of a test.
+
+`make test` sets LITTLESTONE_EFFORT to a fraction, `make test-all` to 1. A test with many cases
+keeps an even spread of them, the same in every process; a test with few keeps them all.
+"""
+
+import os
+
+EFFORT = float(os.environ.get("LITTLESTONE_EFFORT", "1"))
+FEW = 4
+
+
+def scaled(count: int, least: int = 1) -> int:
+    """Return how many of `count` games, kills or examples there should be."""
+    return min(count, max(least, round(count * EFFORT)))
+
+
+def spread(cases: int) -> set[int]:
+    """Return which of so many cases of a test are kept: few, evenly spread, the last included."""
+    kept = scaled(cases, least=min(cases, FEW))
+    return {cases - 1 - (n * cases) // kept for n in range(kept)}
