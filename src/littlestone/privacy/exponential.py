@@ -84,8 +84,16 @@ class ExponentialMechanism:
         return self.cost.parameters(self.name) | extra
 
 
-def draw_by_score(scores: Scores, rate: Fraction, noise: Noise, release: int) -> int:
-    """Draw an index with probability proportional to exp(rate * score).
+def draw_by_score(
+    scores: Scores,
+    rate: Fraction,
+    noise: Noise,
+    release: int,
+    *,
+    classes: NDArray[np.integer[Any]] | None = None,
+    weights: Sequence[int] = (1,),
+) -> int:
+    """Draw an index with probability proportional to weight * exp(rate * score).
 
     Parameters
     ----------
@@ -97,6 +105,10 @@ def draw_by_score(scores: Scores, rate: Fraction, noise: Noise, release: int) ->
         Where all noise is drawn.
     release
         The number of the release: part of the address of every draw.
+    classes
+        The class of each index, an index of `weights`; all are of class 0 if left out.
+    weights
+        The public weight of each class, a whole number.
 
     Examples
     --------
@@ -105,12 +117,23 @@ def draw_by_score(scores: Scores, rate: Fraction, noise: Noise, release: int) ->
     1
     """
     values = _integers(scores)
-    # Equal scores have equal weights: one exponential for the group, then a uniform member.
-    levels, sizes = np.unique(values, return_counts=True)
-    gaps = [int(levels[-1]) - int(level) for level in levels[::-1]]
-    group = _draw_group(gaps, [int(n) for n in sizes[::-1]], rate, noise, release)
-    members = np.flatnonzero(values == levels[-1 - group])
-    return int(members[noise.uniform(len(members), ("member", release, 0))])
+    kinds = np.zeros(len(values), dtype=np.intp) if classes is None else np.asarray(classes)
+    # Equal scores have equal exponentials: one for the group, then a member by weight.
+    sizes: dict[int, int] = {}
+    for kind, weight in enumerate(weights):
+        levels, counts = np.unique(values[kinds == kind], return_counts=True)
+        for level, count_ in zip(levels.tolist(), counts.tolist(), strict=True):
+            sizes[level] = sizes.get(level, 0) + weight * count_
+    ordered = sorted(sizes, reverse=True)
+    gaps = [ordered[0] - level for level in ordered]
+    group = _draw_group(gaps, [sizes[level] for level in ordered], rate, noise, release)
+    place = noise.uniform(sizes[ordered[group]], ("member", release, 0))
+    for kind, weight in enumerate(weights):
+        members = np.flatnonzero((values == ordered[group]) & (kinds == kind))
+        if place < weight * len(members):
+            return int(members[place // weight])
+        place -= weight * len(members)
+    raise AssertionError("unreachable")
 
 
 def _draw_group(

@@ -334,6 +334,9 @@ class MistakesGate(Gate[Ballot]):
         Whether the published key is left out of the next selection.
     unit
         What is protected whole: an event or a user.
+    largest_loss
+        What one round adds to the count at most: 1 for mistakes. Where mistakes have different
+        costs they are counted in whole units, and a mistake of the dearer kind is so many.
 
     Examples
     --------
@@ -363,6 +366,7 @@ class MistakesGate(Gate[Ballot]):
         cap: int | None = None,
         leave_out_published: bool = True,
         unit: Unit = "event",
+        largest_loss: int = 1,
     ) -> None:
         super().__init__(noise, selector, published, leave_out_published, unit)
         # Theorem 7, "Users": without a cap, the selections that read a user are unlimited.
@@ -370,7 +374,12 @@ class MistakesGate(Gate[Ballot]):
             raise BadParameter(
                 "unit='user' requires a cap on a user's rounds, and unit='event' has none"
             )
-        self._monitor = MistakesMonitor(noise, epsilon=epsilon, cap=1 if cap is None else cap)
+        self.largest_loss = whole(largest_loss, "largest_loss", least=1)
+        self._rounds_read = 1 if cap is None else cap
+        # Theorem 3 counts in units: a round shifts the count by at most `largest_loss` of them.
+        self._monitor = MistakesMonitor(
+            noise, epsilon=epsilon, cap=self._rounds_read * self.largest_loss
+        )
         self._user_cap, self._threshold = cap, threshold
         self.check_every = whole(check_every, "check_every", least=1)
         if restart_every is not None:
@@ -395,7 +404,7 @@ class MistakesGate(Gate[Ballot]):
         """
         mistakes = whole(mistakes, "mistakes", least=0)
         # More mistakes than rounds would break the sensitivity that the monitor requires.
-        if mistakes > self.check_every:
+        if mistakes > self.check_every * self.largest_loss:
             raise BadParameter(f"{mistakes} mistakes in {self.check_every} rounds")
         with self._step:
             age = self.age + self.check_every
@@ -419,7 +428,7 @@ class MistakesGate(Gate[Ballot]):
             Returns the ballot at a check of this run, by its index; called at a firing only.
         """
         counts = whole_numbers(mistakes, "mistakes", least=0)
-        if len(counts) and counts.max() > self.check_every:
+        if len(counts) and counts.max() > self.check_every * self.largest_loss:
             raise BadParameter(f"{counts.max()} mistakes in {self.check_every} rounds")
         with self._step:
             done = 0
@@ -467,12 +476,12 @@ class MistakesGate(Gate[Ballot]):
     def spent(self) -> Cost:
         """Return what `spent(ledger, max_epochs=cap)` is, without building the ledger."""
         # Theorem 7: one unit is read by at most `cap` of the selections.
-        read = min(self.releases_made, self._monitor.cap)
+        read = min(self.releases_made, self._rounds_read)
         return self._monitor.cost + self._selector.cost.times(read)
 
     def _total(self) -> Cost:
         # Theorem 7: one unit's rounds are read by at most `cap` selections (per event, one).
-        return self._monitor.cost + self._selector.cost.times(self._monitor.cap)
+        return self._monitor.cost + self._selector.cost.times(self._rounds_read)
 
     def _parameters(self) -> State:
         own = {"check_every": self.check_every, "restart_every": self.restart_every}

@@ -1,0 +1,439 @@
+"""Add and drop causes privately: weighted loss, unknown keys, private counts of what they match.
+
+The published rule is an or of causes. A missed positive costs 1 and a false alarm costs c, with
+0 < c <= 1. Costs are counted in whole units: with c = a/b in lowest terms a missed positive is b
+units and a false alarm is a units, so that all noise is integer (docs/guarantee.md, Theorem 15).
+
+Three mechanisms, and one that holds them together:
+
+- `SparseExponential` draws a move: add a key, drop a cause, or nothing. Keys are unknown before
+  they occur (after the sparse exponential mechanism of Ghazi, Kumar and Manurangsi 2020).
+- `CausesGate` is the mistakes monitor with that draw. Their costs are accounted for jointly: where
+  a replaced row moves the monitor it moves the draw less.
+- `WindowCounts` releases counts over disjoint windows of rounds.
+- `CausesMechanism` has all of them, and an optional first window that is read by nothing else.
+"""
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from math import lcm
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from littlestone.privacy.accounting import NOTHING, Cost, Guarantee, PrivacyEvent, Unit
+from littlestone.privacy.exponential import draw_by_score
+from littlestone.privacy.gates import MistakesGate, Step
+from littlestone.privacy.mechanism import Mechanism, State, whole_field
+from littlestone.privacy.noise import Noise, noise_scale
+from littlestone.privacy.parameters import (
+    BadParameter,
+    Numbers,
+    Real,
+    positive,
+    probability,
+    whole,
+    whole_numbers,
+)
+
+Counts = npt.NDArray[np.int64]
+Classes = npt.NDArray[np.intp]
+# What the key of a move begins with.
+ADD, DROP = b"+", b"-"
+
+
+class Gains(NamedTuple):
+    """Hold what every move would have gained in an epoch, in units. Private.
+
+    Parameters
+    ----------
+    adds : numpy.ndarray
+        For each active key, the loss of the published rule less that with the key added. A key is
+        active if an unmatched positive row of the epoch lists it.
+    classes : numpy.ndarray
+        The prior class of each active key.
+    add_key : Callable
+        Returns the bytes of an active key, by its index.
+    drops : numpy.ndarray
+        For each published cause, the loss of the published rule less that without the cause.
+    drop_keys : sequence of bytes
+        The keys of the published causes (public).
+    """
+
+    adds: Counts
+    classes: Classes
+    add_key: Callable[[int], bytes]
+    drops: Counts
+    drop_keys: Sequence[bytes]
+
+
+class SparseExponential:
+    """Draw a move by its gain: add a key, drop a cause, or nothing.
+
+    Nothing has weight 1, adding a key of prior class j has weight delta * prior[j] *
+    exp(rate (gain - 1)), dropping a cause has weight exp(rate (gain - drop_penalty)), with gains
+    in missed positives.
+
+    Requires: a row's keys are a set, and the priors of a row's keys sum to at most 1; all keys that
+    a row moves go the same way (Theorem 15 has the terms).
+    Promises: a draw is (2 rate, delta)-differentially private on its own; `CausesGate` says what
+    it costs with a monitor.
+
+    Parameters
+    ----------
+    rate : Real
+        What one missed positive adds to the logarithm of a weight.
+    delta : Real
+        The weight of all keys together that one row may list, if nobody else lists them.
+    prior : sequence of Fraction
+        The prior of a key, by its class (public).
+    units : int
+        How many units a missed positive is.
+    drop_penalty : int
+        How many missed positives a drop has to gain to weigh as much as nothing.
+    """
+
+    name = "sparse exponential mechanism"
+
+    def __init__(
+        self,
+        *,
+        rate: Real,
+        delta: Real,
+        prior: Sequence[Fraction],
+        units: int = 1,
+        drop_penalty: int = 0,
+    ) -> None:
+        self.rate, self.delta = positive(rate, "rate"), probability(delta, "delta")
+        self.units = whole(units, "units", least=1)
+        self.drop_penalty = whole(drop_penalty, "drop_penalty", least=0)
+        self.prior = tuple(Fraction(share) for share in prior)
+        if not self.prior or any(not 0 < share <= 1 for share in self.prior):
+            raise BadParameter("the prior of each class of keys lies above 0 and is at most 1")
+        self.cost = Cost(2 * self.rate, self.delta)
+        # Whole weights of the classes: nothing and drops first, then the classes of keys.
+        rational = [Fraction(1), *(self.delta * share for share in self.prior)]
+        common = lcm(*(weight.denominator for weight in rational))
+        self._weights = [int(weight * common) for weight in rational]
+
+    def select(
+        self, ballot: Gains, noise: Noise, release: int, leave_out: bytes | None = None
+    ) -> bytes | None:
+        """Draw a move: ADD or DROP and the bytes of a key, or None for nothing."""
+        scores, classes = self.scores(ballot)
+        drawn = draw_by_score(
+            scores,
+            self.rate / self.units,
+            noise,
+            release,
+            classes=classes,
+            weights=self._weights,
+        )
+        if drawn == 0:
+            return None
+        if drawn <= len(ballot.drops):
+            return DROP + ballot.drop_keys[drawn - 1]
+        return ADD + ballot.add_key(drawn - 1 - len(ballot.drops))
+
+    def scores(self, ballot: Gains) -> tuple[Counts, Classes]:
+        """Return the scores and weight classes of nothing, all drops and all adds, in that order.
+
+        A move weighs `weights[class] * exp(rate / units * score)`.
+        """
+        # Theorem 15: gains - 1, so that a key which one row alone makes active has score <= 0.
+        adds = ballot.adds - self.units
+        drops = ballot.drops - self.drop_penalty * self.units
+        scores = np.concatenate([np.zeros(1, dtype=np.int64), drops, adds])
+        fixed = np.zeros(1 + len(drops), dtype=np.intp)
+        return scores, np.concatenate([fixed, ballot.classes + 1])
+
+    @property
+    def weights(self) -> tuple[Fraction, ...]:
+        """Return the weight of each class at score 0: nothing and drops first, then keys."""
+        return tuple(Fraction(weight, self._weights[0]) for weight in self._weights)
+
+    def parameters(self) -> dict[str, str]:
+        """Return the public parameters on which the guarantee rests."""
+        return self.cost.parameters(self.name) | {
+            "rate": str(self.rate),
+            "prior": ", ".join(map(str, self.prior)),
+            "units": str(self.units),
+            "drop_penalty": str(self.drop_penalty),
+        }
+
+
+def joint_epsilon(epsilon_monitor: Fraction, rate: Fraction, cost: Fraction) -> Fraction:
+    """Return what monitor and draw cost together (Theorem 15).
+
+    A replaced row that does not move the monitor moves the scores of the draw by 2 at most, up and
+    down together; one that does moves them by 1 + c at most.
+
+    Parameters
+    ----------
+    epsilon_monitor : Fraction
+        The scale of both noises of the monitor is one over it.
+    rate : Fraction
+        The rate of the draw.
+    cost : Fraction
+        The cost c of a false alarm.
+
+    Examples
+    --------
+    >>> joint_epsilon(Fraction(1, 2), Fraction(1, 2), Fraction(0))
+    Fraction(1, 1)
+    """
+    return max(2 * rate, epsilon_monitor + (1 + cost) * rate)
+
+
+class CausesGate(MistakesGate[Gains]):
+    """Fire when the published causes have cost too much, then draw a move.
+
+    Requires: given the transcript, the losses of a check are the weighted losses of the published
+    rule on its rounds, in units; the ballot holds the gains of the rounds since the last firing
+    or restart only, exactly (`Gains`).
+    Promises: the transcript is (`joint_epsilon`, delta)-differentially private (Theorem 15).
+
+    Parameters
+    ----------
+    noise : Noise
+        Where all noise is drawn.
+    epsilon : Real
+        The monitor's epsilon.
+    selector : SparseExponential
+        Draws the moves.
+    cost : Fraction
+        The cost of a false alarm, above 0 and at most 1; a missed positive costs 1.
+    threshold : Callable
+        Returns the threshold in units for (age, refusals).
+    check_every : int
+        The rounds from one check to the next.
+    restart_every : int, optional
+        The rounds after which an epoch ends without a firing; the ballot is emptied there too.
+    """
+
+    def __init__(
+        self,
+        noise: Noise,
+        *,
+        epsilon: Real,
+        selector: SparseExponential,
+        cost: Fraction,
+        threshold: Callable[[Any, int], Any],
+        check_every: int = 1,
+        restart_every: int | None = None,
+    ) -> None:
+        if not 0 < cost <= 1 or selector.units % cost.denominator:
+            raise BadParameter(f"a false alarm costs {cost}: it must be whole units, at most 1")
+        super().__init__(
+            noise,
+            epsilon=epsilon,
+            selector=selector,
+            threshold=threshold,
+            published=b"",
+            check_every=check_every,
+            restart_every=restart_every,
+            leave_out_published=False,
+            largest_loss=selector.units,
+        )
+        rate = selector.rate
+        joint = joint_epsilon(positive(epsilon, "epsilon"), rate, cost)
+        self._joint = Cost(joint, selector.delta)
+
+    @property
+    def spent(self) -> Cost:
+        """Return what was spent: all of it from the first check on."""
+        return self._joint
+
+    def _total(self) -> Cost:
+        return self._joint
+
+    @property
+    def ledger(self) -> tuple[PrivacyEvent, ...]:
+        return (self._event("weighted monitor and draws", self._joint),)
+
+
+class WindowCounts(Mechanism):
+    """Release the counts of disjoint windows of rounds, with discrete Laplace noise.
+
+    Requires: given what was released so far, a round is counted in one window and there in one
+    cell. Promises: all releases together are epsilon-differentially private (Theorem 16).
+
+    Parameters
+    ----------
+    noise : Noise
+        Where all noise is drawn.
+    epsilon : Real
+        What all windows together cost.
+    name : str
+        Part of the address of every draw.
+    """
+
+    def __init__(self, noise: Noise, *, epsilon: Real, name: str) -> None:
+        super().__init__()
+        self.cost = Cost(positive(epsilon, "epsilon"))
+        self._noise, self.name = noise, name
+        # A replaced round leaves one cell and enters another: an L1 sensitivity of 2.
+        self.scale = noise_scale(2 / self.cost.epsilon)
+        self.windows = 0
+
+    def release(self, counts: Numbers) -> list[int]:
+        """Return the counts of a window with noise, and begin the next window.
+
+        Parameters
+        ----------
+        counts : sequence of int
+            The number of rounds in each cell (private).
+        """
+        exact = whole_numbers(counts, "counts", least=0)
+        with self._step:
+            number, self.windows = self.windows, self.windows + 1
+            return [
+                int(count) + self._noise.laplace(self.scale, (self.name, number, cell))
+                for cell, count in enumerate(exact)
+            ]
+
+    def _parameters(self) -> State:
+        return {"epsilon": str(self.cost.epsilon), "name": self.name, "noise": repr(self._noise)}
+
+    def _state_data(self) -> State:
+        return {"windows": self.windows}
+
+    def _load_state_data(self, data: State) -> None:
+        self.windows = whole_field(data, "windows")
+
+
+class CausesMechanism(Mechanism):
+    """Hold all mechanisms of a causes learner: a first window, the gate, and the evidence.
+
+    The rounds of the first window, if there is one, are read by its counts alone, at the whole
+    epsilon; the gate and the evidence read later rounds. So the whole costs the larger of the two
+    (Theorem 16). What a round costs is `per_round`; a user of `cap` rounds costs as much as a group
+    of so many.
+
+    Parameters
+    ----------
+    noise : Noise
+        Where all noise is drawn.
+    per_round : Cost
+        What one round may cost.
+    epsilon_evidence : Fraction
+        The share of the evidence.
+    gate : Callable
+        Makes the gate for a cost of false alarms.
+    cost : Fraction, optional
+        The cost of false alarms; None if it follows from the first window.
+    unit : {"event", "user"}
+        What is protected whole.
+    cap : int, optional
+        The most rounds of one user; for users only.
+    """
+
+    def __init__(
+        self,
+        noise: Noise,
+        *,
+        per_round: Cost,
+        epsilon_evidence: Fraction,
+        gate: Callable[[Fraction], CausesGate],
+        cost: Fraction | None,
+        unit: Unit = "event",
+        cap: int | None = None,
+    ) -> None:
+        super().__init__()
+        if (unit == "user") != (cap is not None):
+            raise BadParameter("unit='user' requires a cap on a user's rounds; 'event' has none")
+        self._noise, self.unit, self._cap = noise, unit, cap
+        self._per_round, self._make_gate, self._given = per_round, gate, cost
+        self.evidence = WindowCounts(noise, epsilon=epsilon_evidence, name="evidence")
+        self._first = WindowCounts(noise, epsilon=per_round.epsilon, name="first window")
+        self.gate: CausesGate | None = None
+        self.cost: Fraction | None = None
+        if cost is not None:
+            self.begin(cost)
+
+    # Releases are unlimited.
+    exhausted = False
+
+    def release_first(self, counts: Numbers) -> list[int]:
+        """Return the noisy counts of the first window, which ends here."""
+        if self._given is not None or self._first.windows:
+            raise BadParameter("there is one first window at most, before everything else")
+        return self._first.release(counts)
+
+    def begin(self, cost: Fraction) -> None:
+        """Make the gate for a cost of false alarms, which is public."""
+        if self.gate is not None:
+            raise BadParameter("the gate has begun: its cost of false alarms is fixed")
+        gate = self._make_gate(cost)
+        # What the gate and the evidence read, they both read.
+        total = gate._total() + self.evidence.cost
+        if total.epsilon > self._per_round.epsilon or total.delta > self._per_round.delta:
+            raise BadParameter("gate and evidence together cost more than a round may cost")
+        self.gate, self.cost = gate, cost
+
+    def run(self, losses: Numbers, ballot: Callable[[int], Gains]) -> Step:
+        """Make checks in a row, up to the first that fires (see `MistakesGate.run`)."""
+        if self.gate is None:
+            raise BadParameter("the first window has not ended")
+        with self._step:
+            return self.gate.run(losses, ballot)
+
+    @property
+    def releases_made(self) -> int:
+        """Return how many draws were made."""
+        return 0 if self.gate is None else self.gate.releases_made
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Return what all that is released guarantees, however long the stream gets."""
+        cost = self._per_round.for_group(self._cap or 1)
+        return Guarantee.of(cost, self._noise, self.unit, self._cap)
+
+    @property
+    def ledger(self) -> tuple[PrivacyEvent, ...]:
+        """Return every use of a mechanism so far."""
+        noise = repr(self._noise)
+        first = [PrivacyEvent("first window", self._first.cost, 0, noise)] * self._first.windows
+        evidence = [
+            PrivacyEvent("evidence", self.evidence.cost, window, noise)
+            for window in range(self.evidence.windows)
+        ]
+        return (*first, *(self.gate.ledger if self.gate else ()), *evidence)
+
+    @property
+    def spent(self) -> Cost:
+        """Return what one round may have cost so far; never more than the guarantee."""
+        gate = NOTHING if self.gate is None else self.gate.spent
+        later = gate + (self.evidence.cost if self.evidence.windows else NOTHING)
+        first = self._first.cost if self._first.windows else NOTHING
+        # Disjoint rounds: the larger of the two, not the sum.
+        largest = Cost(max(first.epsilon, later.epsilon), max(first.delta, later.delta))
+        return largest.for_group(self._cap or 1)
+
+    def _parameters(self) -> State:
+        return {
+            "epsilon": str(self._per_round.epsilon),
+            "delta": str(self._per_round.delta),
+            "evidence": self.evidence._parameters(),
+            "cost": None if self._given is None else str(self._given),
+            "unit": self.unit,
+            "cap": self._cap,
+        }
+
+    def _state_data(self) -> State:
+        return {
+            "first": self._first._state(),
+            "evidence": self.evidence._state(),
+            "cost": None if self.cost is None else str(self.cost),
+            "gate": None if self.gate is None else self.gate._state(),
+        }
+
+    def _load_state_data(self, data: State) -> None:
+        self._first.resume(data["first"])
+        self.evidence.resume(data["evidence"])
+        if data["gate"] is not None:
+            if self.gate is None:
+                self.begin(Fraction(data["cost"]))
+            assert self.gate is not None
+            self.gate.resume(data["gate"])
