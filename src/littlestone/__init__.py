@@ -14,6 +14,7 @@ from littlestone.classes.base import (
     VersionSpace,
     distinguishing_example,
 )
+from littlestone.classes.causes import Causes, Ranges
 from littlestone.classes.conjunctions import Conjunctions
 from littlestone.classes.dimension import MistakeTree, dimension, draw, shattered_depth, witness
 from littlestone.classes.finite import FiniteClass
@@ -25,6 +26,7 @@ from littlestone.classes.thresholds import Bins, Thresholds, binned
 from littlestone.classes.union import Complement, Union
 from littlestone.display import library_version
 from littlestone.errors import BadClass, BadExample, LittlestoneError, TooLarge
+from littlestone.hypotheses.causes import Cause, Condition, any_of, causes_of
 from littlestone.hypotheses.rows import label
 from littlestone.hypotheses.rules import (
     ALWAYS,
@@ -101,7 +103,10 @@ __all__ = [
     "BadStore",
     "BadStream",
     "Bins",
+    "Cause",
+    "Causes",
     "Complement",
+    "Condition",
     "Conjunctions",
     "EveryRound",
     "EveryRoundPlan",
@@ -119,6 +124,7 @@ __all__ = [
     "Points",
     "PrivateExperts",
     "PrivateLearner",
+    "Ranges",
     "Recommendation",
     "Release",
     "Rules",
@@ -129,9 +135,11 @@ __all__ = [
     "Union",
     "VersionSpace",
     "all_of",
+    "any_of",
     "at_least",
     "between",
     "binned",
+    "causes_of",
     "dimension",
     "distinguishing_example",
     "draw",

@@ -9,6 +9,7 @@ from dataclasses import fields
 from typing import Any
 
 from littlestone.classes.base import HypothesisClass
+from littlestone.classes.causes import Causes, Ranges
 from littlestone.classes.conjunctions import Conjunctions
 from littlestone.classes.finite import FiniteClass
 from littlestone.classes.grids import Edges, Grid, OnGrid
@@ -56,6 +57,9 @@ def class_to_json(cls: HypothesisClass) -> dict[str, Any]:
             return {"kind": "union", "members": [class_to_json(member) for member in members]}
         case FiniteClass() if type(cls) is FiniteClass:
             return {"kind": "table", **_table_to_json(cls)}
+        case Causes(columns, width, limit) if type(cls) is Causes:
+            listed = [_column_to_json(column) for column in columns]
+            return {"kind": "causes", "columns": listed, "width": width, "limit": limit}
     for kind, family in _FAMILIES.items():
         if type(cls) is family:
             return {"kind": kind, **_parameters(cls)}
@@ -83,6 +87,9 @@ def class_from_json(data: Mapping[str, Any]) -> HypothesisClass:
         "complement": lambda: Complement(class_from_json(data["of"])),
         "union": lambda: Union(*map(class_from_json, data["members"])),
         "table": lambda: _table_from_json(data),
+        "causes": lambda: Causes(
+            list(map(_column_from_json, data["columns"])), data["width"], data["limit"]
+        ),
     }
     kind = data["kind"]
     if kind in readers:
@@ -114,6 +121,16 @@ def _parameters(cls: Any) -> dict[str, Any]:
     # Points inherits the field k of Sets, which its constructor does not take.
     names = ["column"] if isinstance(cls, Points) else [field.name for field in fields(cls)]
     return {name: to_json(getattr(cls, name)) for name in names}
+
+
+def _column_to_json(column: str | Ranges) -> object:
+    if isinstance(column, Ranges):
+        return {"column": column.column, "edges": list(column.edges)}
+    return column
+
+
+def _column_from_json(data: Any) -> str | Ranges:
+    return Ranges(data["column"], data["edges"]) if isinstance(data, Mapping) else data
 
 
 def _table_to_json(cls: FiniteClass) -> dict[str, Any]:

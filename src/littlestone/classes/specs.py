@@ -6,6 +6,9 @@
     thresholds:COLUMN:LO:HI[:STEP]    column >= cut, on a grid (STEP is 1 if left out)
     intervals:COLUMN:LO:HI[:STEP]     low <= column < high, on a grid
     conjunctions:COLUMN,COLUMN,...    ands of boolean columns, negated or not
+    causes:COLUMN,...[:WIDTH[:LIMIT]] an or of up to LIMIT ands of up to WIDTH conditions, each
+                                      column = value, or a range of a numeric column with edges,
+                                      written age@18/30/65 (WIDTH is 1, LIMIT 8 if left out)
     table:FILE.csv                    any explicit class
 
 A table is a CSV file. Its first line names the column and the points, which are read as text; each
@@ -15,7 +18,8 @@ further line is a hypothesis, its name and then 0 or 1 for each point:
     only A,1,0,0
     all but A,0,1,1
 
-A backslash before a colon, a comma or a backslash makes it part of a name.
+A backslash before a colon, a comma or a backslash makes it part of a name; in `causes` also before
+an at sign.
 """
 
 import csv
@@ -25,6 +29,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from littlestone.classes.base import HypothesisClass
+from littlestone.classes.causes import Causes, Ranges
 from littlestone.classes.conjunctions import Conjunctions
 from littlestone.classes.finite import FiniteClass
 from littlestone.classes.intervals import Intervals
@@ -109,7 +114,7 @@ class _Part(NamedTuple):
 
     def name(self) -> str:
         """Return the piece with its backslashes resolved."""
-        return re.sub(r"\\([:,\\])", r"\1", self.text)
+        return re.sub(r"\\([:,@\\])", r"\1", self.text)
 
 
 class _Family(NamedTuple):
@@ -138,6 +143,12 @@ _FAMILIES = {
     ),
     "conjunctions": _Family(
         "conjunctions:COLUMN,COLUMN,...", ("columns",), 0, lambda columns: Conjunctions(columns)
+    ),
+    "causes": _Family(
+        "causes:COLUMN,COLUMN,...[:WIDTH[:LIMIT]]",
+        ("conditions", "width", "limit"),
+        2,
+        lambda conditions, **sizes: Causes(conditions, **sizes),
     ),
 }
 
@@ -186,13 +197,49 @@ def _read(spec: str, field: str, part: _Part) -> object:
         return _column_name(spec, part)
     if field == "columns":
         return _columns(spec, _split(part.text, ",", part.start))
-    number = _number(part.text)
-    if number is None or (field == "k" and not isinstance(number, int)):
-        kind = "whole number" if field == "k" else "number"
+    if field == "conditions":
+        return _conditions(spec, _split(part.text, ",", part.start))
+    number, whole = _number(part.text), field in _WHOLE
+    if number is None or (whole and not isinstance(number, int)):
+        kind = "whole number" if whole else "number"
         raise BadSpec(
             spec, part.start, part.end, f"{field.upper()} is a {kind}: {part.text!r} is not"
         )
     return number
+
+
+# The fields of specifications that are whole numbers.
+_WHOLE = {"k", "width", "limit"}
+
+
+def _conditions(spec: str, parts: list[_Part]) -> list[str | Ranges]:
+    """Return the columns of causes: names, and numeric columns with their edges."""
+    split = [_split(part.text, "@", part.start) for part in parts]
+    names = _columns(spec, [name for name, *_ in split])
+    found: list[str | Ranges] = []
+    for column, (_, *edges) in zip(names, split, strict=True):
+        if len(edges) > 1:
+            sentence = f"column {column!r} has edges twice: write a name with an at sign as \\@"
+            raise BadSpec(spec, edges[1].start - 1, edges[1].end, sentence)
+        found.append(_ranges(spec, column, edges[0]) if edges else column)
+    return found
+
+
+def _ranges(spec: str, column: str, part: _Part) -> Ranges:
+    edges: list[Number] = []
+    for edge in _split(part.text, "/", part.start):
+        number = _number(edge.text)
+        if number is None:
+            sentence = f"an edge is a number: {edge.text!r} is not; write {column}@18/30/65"
+            raise BadSpec(spec, edge.start, edge.end, sentence)
+        if edges and number <= edges[-1]:
+            sentence = f"edges must increase: {number} comes after {edges[-1]}"
+            raise BadSpec(spec, edge.start, edge.end, sentence)
+        edges.append(number)
+    try:
+        return Ranges(column, edges)
+    except BadClass as error:
+        raise BadSpec(spec, part.start, part.end, str(error)) from None
 
 
 def _columns(spec: str, parts: list[_Part]) -> list[str]:

@@ -575,8 +575,24 @@ _BUILDERS: dict[str, Builder] = {
 }
 
 
-def _is_rule(part: object) -> bool:
-    return isinstance(part, Mapping) and "kind" in part
+def register_kind(kind: str, build: Builder) -> None:
+    """Add a kind of rules that another module defines to those that `rule_from_json` reads.
+
+    Parameters
+    ----------
+    kind : str
+        The kind, as in `Hypothesis.kind`.
+    build : Builder
+        Returns the rule; it gets the fields of its JSON by name, lists as they are.
+    """
+    _BUILDERS[kind] = build
+
+
+def _part_from_json(part: object, also: Mapping[str, Builder] | None) -> object:
+    """Return a field of a rule: a rule, a value, or a list for the builder to read."""
+    if isinstance(part, Mapping) and "kind" in part:
+        return rule_from_json(part, also)
+    return part if isinstance(part, list) else from_json(part)
 
 
 def rule_from_json(data: object, also: Mapping[str, Builder] | None = None) -> Hypothesis:
@@ -615,11 +631,7 @@ def rule_from_json(data: object, also: Mapping[str, Builder] | None = None) -> H
     if build is None:
         raise wrong
     try:
-        parts = {
-            name: rule_from_json(part, also) if _is_rule(part) else from_json(part)
-            for name, part in data.items()
-            if name != "kind"
-        }
+        parts = {name: _part_from_json(part, also) for name, part in data.items() if name != "kind"}
         rule = build(**parts)
         # Written again and compared as text, so that a rule has one JSON: 1 is not true or 1.0.
         if json.dumps(rule.to_json(), sort_keys=True) == json.dumps(data, sort_keys=True):

@@ -1,0 +1,552 @@
+"""Causes: ands of conditions, and rules that are an or of causes.
+
+A *condition* is `column = value`, by the text of the value, or `low <= column < high`. A *cause* is
+an and of one to three conditions on different columns. A rule such as
+
+    device = 'K9' or country = 'SE' and version = '4.2.1'
+
+holds where one of its causes does. Build one with `any_of`, and read its causes with `causes_of`.
+
+**One set of causes has one rule**: repeated causes, and causes that a wider one contains, are left
+out, and the rest is sorted. Two different sets of causes are different rules even where they are
+the same function, as `age < 18 or age >= 18` is `always`: a learner that adds and drops causes one
+by one must find again what it has published.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from littlestone.errors import BadClass, BadExample
+from littlestone.hypotheses.compare import Number, compare_all, isin, number_of, simplest
+from littlestone.hypotheses.rows import (
+    Column,
+    as_batch,
+    batch_length,
+    checked_column,
+    column_of,
+    value_of,
+)
+from littlestone.hypotheses.rules import (
+    NEVER,
+    Hypothesis,
+    OneOf,
+    Steps,
+    between,
+    one_of,
+    register_kind,
+)
+from littlestone.hypotheses.values import (
+    Mask,
+    Plain,
+    canonical,
+    decode,
+    encode,
+    from_json,
+    key_of,
+    to_json,
+)
+
+# The most conditions of a cause: more are hard to read, and a row would list too many patterns.
+WIDEST = 3
+
+
+@dataclass(frozen=True)
+class Condition:
+    """Test `column = value`, or `low <= column < high` where a limit is given.
+
+    A missing number is below every limit, as in the rules of `between`.
+
+    Parameters
+    ----------
+    column : str
+        The column to read.
+    value : object, optional
+        The value that the column must have, identified by its text.
+    low, high : int or float, optional
+        The limits of a range; None for no limit. At least one is given for a range.
+
+    Raises
+    ------
+    BadClass
+        If the column is not a name, the range is empty, or it has a value as well.
+    BadExample
+        If the value has no canonical form, or a limit is not a finite number.
+
+    Examples
+    --------
+    >>> print(Condition("version", "4.2.1"), "|", Condition("age", low=18, high=30))
+    version = '4.2.1' | 18 <= age < 30
+    >>> Condition("version", 3) == Condition("version", "3")
+    True
+    """
+
+    column: str
+    value: Plain = None
+    low: Number | None = None
+    high: Number | None = None
+
+    def __post_init__(self) -> None:
+        if checked_column(self.column) is None:
+            raise BadClass("a condition reads a column with a name, not None")
+        # In canonical form: equal conditions have equal fields, hashes and keys.
+        object.__setattr__(self, "value", canonical(self.value))
+        for name in ("low", "high"):
+            limit = getattr(self, name)
+            object.__setattr__(self, name, None if limit is None else simplest(limit))
+        if self.is_range and self.value is not None:
+            raise BadClass(f"a condition has a value or limits, not both: {self.value!r}")
+        if self.low is not None and self.high is not None and self.low >= self.high:
+            raise BadClass(f"no number lies in the range from {self.low} to {self.high}")
+
+    @property
+    def is_range(self) -> bool:
+        """Return whether it is a range, not an equality."""
+        return self.low is not None or self.high is not None
+
+    @cached_property
+    def rule(self) -> Hypothesis:
+        """Return the condition as a rule."""
+        if self.is_range:
+            return between(self.low, self.high, self.column)
+        return one_of([self.value], self.column)
+
+    @property
+    def parts(self) -> tuple[Plain, ...]:
+        """Return (column, value) or (column, low, high)."""
+        if self.is_range:
+            return self.column, self.low, self.high
+        return self.column, self.value
+
+    @cached_property
+    def key(self) -> bytes:
+        """Return the canonical bytes: two conditions are equal exactly when their keys are."""
+        return encode(self.parts)
+
+    @cached_property
+    def _value_key(self) -> bytes:
+        return encode(self.value)
+
+    def __str__(self) -> str:
+        return str(self.rule)
+
+    def __call__(self, x: object) -> bool:
+        cell = value_of(x, self.column)
+        if not self.is_range:
+            return key_of(cell) == self._value_key
+        number = number_of(cell)
+        return (self.low is None or number >= self.low) and (
+            self.high is None or number < self.high
+        )
+
+    def predict(self, X: Any) -> Mask:
+        """Return where it holds in a batch."""
+        return self.holds(column_of(X, self.column, "number" if self.is_range else None))
+
+    def holds(self, column: npt.NDArray[Any]) -> Mask:
+        """Return for which entries of its column it holds."""
+        if not self.is_range:
+            return isin(column, [self.value])
+        mask = np.ones(len(column), dtype=bool)
+        if self.low is not None:
+            mask &= compare_all(column, self.low)
+        if self.high is not None:
+            mask &= ~compare_all(column, self.high)
+        return mask
+
+    def contains(self, other: "Condition") -> bool:
+        """Return whether it holds wherever the other one does.
+
+        A range and an equality never contain each other: they read the column in different ways.
+
+        Examples
+        --------
+        >>> Condition("age", high=30).contains(Condition("age", low=18, high=30))
+        True
+        """
+        if not self.is_range or not other.is_range or self.column != other.column:
+            return self == other
+        return _below(self.low) <= _below(other.low) and _above(other.high) <= _above(self.high)
+
+    def to_json(self) -> dict[str, object]:
+        """Return the condition as JSON data, from which `condition_from_json` restores it.
+
+        Examples
+        --------
+        >>> Condition("version", "4.2.1").to_json(), Condition("age", low=18).to_json()
+        ({'column': 'version', 'value': '4.2.1'}, {'column': 'age', 'low': 18, 'high': None})
+        """
+        if self.is_range:
+            return {"column": self.column, "low": self.low, "high": self.high}
+        return {"column": self.column, "value": to_json(self.value)}
+
+
+def _below(low: Number | None) -> Number:
+    return -math.inf if low is None else low
+
+
+def _above(high: Number | None) -> Number:
+    return math.inf if high is None else high
+
+
+def _condition(parts: Any) -> Condition:
+    """Return the condition that has these parts; raise `ValueError` if there is none."""
+    if len(parts) == 3:
+        return Condition(parts[0], low=parts[1], high=parts[2])
+    column, value = parts
+    return Condition(column, value)
+
+
+def condition_from_json(data: Any) -> Condition:
+    """Return the condition that `Condition.to_json` wrote.
+
+    Raises
+    ------
+    BadExample
+        If `to_json` of no condition gives this data.
+    """
+    wrong = BadExample(f"{data!r} is not a condition that littlestone wrote")
+    try:
+        parts: dict[str, Any] = {name: from_json(part) for name, part in data.items()}
+        found = Condition(**parts)
+        # Written again and compared as text, so that a condition has one JSON: 1 is not 1.0.
+        if json.dumps(found.to_json(), sort_keys=True) == json.dumps(data, sort_keys=True):
+            return found
+    except (AttributeError, TypeError, ValueError) as error:
+        raise wrong from error
+    raise wrong
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Test whether all of one to three conditions on different columns hold.
+
+    Parameters
+    ----------
+    conditions : tuple of Condition
+        The conditions, in any order; kept in the order of their columns.
+
+    Raises
+    ------
+    BadClass
+        If there is none, or more than three, or two on one column.
+
+    Examples
+    --------
+    >>> cause = Cause((Condition("version", "4.2.1"), Condition("country", "SE")))
+    >>> print(cause)
+    country = 'SE' and version = '4.2.1'
+    >>> cause({"country": "SE", "version": "4.2.1"}), cause_from_key(cause.key) == cause
+    (True, True)
+    """
+
+    conditions: tuple[Condition, ...]
+
+    def __post_init__(self) -> None:
+        conditions = tuple(sorted(self.conditions, key=lambda condition: condition.column))
+        object.__setattr__(self, "conditions", conditions)
+        if not 1 <= len(conditions) <= WIDEST:
+            raise BadClass(f"a cause has 1 to {WIDEST} conditions, not {len(conditions)}")
+        if len(set(self.columns)) < len(conditions):
+            raise BadClass(f"a cause has one condition for each column: not so {self}")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Return the columns that it reads, sorted."""
+        return tuple(condition.column for condition in self.conditions)
+
+    @property
+    def width(self) -> int:
+        """Return the number of conditions."""
+        return len(self.conditions)
+
+    @cached_property
+    def key(self) -> bytes:
+        """Return the canonical bytes, which `cause_from_key` reads."""
+        return encode(tuple(condition.parts for condition in self.conditions))
+
+    def __str__(self) -> str:
+        return " and ".join(map(str, self.conditions))
+
+    def __call__(self, x: object) -> bool:
+        # A list and not a generator: a column that cannot be read raises wherever it stands.
+        holds = [condition(x) for condition in self.conditions]
+        return all(holds)
+
+    def predict(self, X: Any) -> Mask:
+        """Return where it holds in a batch."""
+        return _masks([self], X)[0]
+
+    def contains(self, other: "Cause") -> bool:
+        """Return whether the other cause is at least as narrow: it holds wherever that one does.
+
+        Examples
+        --------
+        >>> wide = Cause((Condition("a", 1),))
+        >>> wide.contains(Cause((Condition("a", 1), Condition("b", 2))))
+        True
+        """
+        return all(
+            any(condition.contains(narrow) for narrow in other.conditions)
+            for condition in self.conditions
+        )
+
+    def to_json(self) -> list[dict[str, object]]:
+        """Return the cause as JSON data, from which `cause_from_json` restores it."""
+        return [condition.to_json() for condition in self.conditions]
+
+
+def cause_from_key(key: bytes) -> Cause:
+    """Return the cause that has this key.
+
+    Raises
+    ------
+    BadExample
+        If it is the key of no cause.
+    """
+    try:
+        parts: Any = decode(key)
+        cause = Cause(tuple(map(_condition, parts)))
+    except (TypeError, ValueError) as error:
+        raise BadExample(f"{key!r} is not the key of a cause") from error
+    if cause.key != key:
+        raise BadExample(f"{key!r} is not the key of a cause")
+    return cause
+
+
+def cause_from_json(data: Any) -> Cause:
+    """Return the cause that `Cause.to_json` wrote.
+
+    Raises
+    ------
+    BadExample
+        If `to_json` of no cause gives this data.
+
+    Examples
+    --------
+    >>> print(cause_from_json([{"column": "a", "value": 1}, {"column": "b", "low": 2, "high": 3}]))
+    a = 1 and 2 <= b < 3
+    """
+    try:
+        return Cause(tuple(map(condition_from_json, data)))
+    except (TypeError, BadClass) as error:
+        raise BadExample(f"{data!r} is not a cause that littlestone wrote") from error
+
+
+def match_counts(
+    causes: Sequence[Cause], X: Any
+) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int8]]:
+    """Return how many causes match each row of a batch, and which is the first.
+
+    Parameters
+    ----------
+    causes : sequence of Cause
+        The causes, at most 127.
+    X : object
+        A batch.
+
+    Returns
+    -------
+    counts : numpy.ndarray of int8
+        For each row the number of causes that match it.
+    first : numpy.ndarray of int8
+        For each row the index of the first cause that matches it, -1 if none does.
+
+    Raises
+    ------
+    BadExample
+        If a column is missing or cannot be read.
+
+    Examples
+    --------
+    >>> causes = [Cause((Condition("a", 1),)), Cause((Condition("b", 2),))]
+    >>> match_counts(causes, {"a": np.array([1, 1, 0, 0]), "b": np.array([2, 0, 2, 0])})
+    (array([2, 1, 1, 0], dtype=int8), array([ 0,  0,  1, -1], dtype=int8))
+    """
+    masks = _masks(causes, X)
+    length = len(masks[0]) if masks else batch_length(as_batch(X))
+    counts, first = np.zeros(length, dtype=np.int8), np.full(length, -1, dtype=np.int8)
+    # From the last to the first: the first that matches is written last.
+    for index in reversed(range(len(masks))):
+        counts += masks[index].view(np.int8)
+        first[masks[index]] = index
+    return counts, first
+
+
+def _masks(causes: Sequence[Cause], X: Any) -> list[Mask]:
+    """Return where each cause holds, each column read once and each condition evaluated once."""
+    conditions = {condition: None for cause in causes for condition in cause.conditions}
+    columns = {(condition.column, condition.is_range): None for condition in conditions}
+    arrays = {
+        (name, is_range): column_of(X, name, "number" if is_range else None)
+        for name, is_range in columns
+    }
+    holds = {
+        condition: condition.holds(arrays[condition.column, condition.is_range])
+        for condition in conditions
+    }
+    found = []
+    for cause in causes:
+        first, *others = (holds[condition] for condition in cause.conditions)
+        mask = first
+        for other in others:
+            mask = mask & other
+        found.append(mask)
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class AnyOf(Hypothesis):
+    """Test whether one of several causes holds.
+
+    Parameters
+    ----------
+    causes : tuple of Cause
+        The causes, sorted, none of which contains another.
+    """
+
+    kind = "any of"
+    causes: tuple[Cause, ...]
+
+    @cached_property
+    def key(self) -> bytes:
+        """Return the canonical bytes: two rules are equal exactly when their keys are."""
+        return encode((self.kind, *(cause.key for cause in self.causes)))
+
+    def __call__(self, x: object) -> bool:
+        holds = [cause(x) for cause in self.causes]
+        return any(holds)
+
+    def predict(self, X: Any) -> Mask:
+        return np.logical_or.reduce(_masks(self.causes, X))  # type: ignore[no-any-return]
+
+    def mentions(self) -> dict[Column, tuple[Plain, ...]]:
+        found: dict[Column, dict[Plain, None]] = {}
+        for cause in self.causes:
+            for condition in cause.conditions:
+                for column, some in condition.rule.mentions().items():
+                    found.setdefault(column, {}).update(dict.fromkeys(some))
+        return {column: tuple(some) for column, some in found.items()}
+
+    def __str__(self) -> str:
+        return " or ".join(map(str, self.causes))
+
+    def to_json(self) -> dict[str, object]:
+        """Return the rule as JSON data, from which `rule_from_json` restores it exactly.
+
+        Examples
+        --------
+        >>> both = Cause((Condition("a", 1), Condition("b", "x")))
+        >>> any_of([both]).to_json()["causes"]
+        [[{'column': 'a', 'value': 1}, {'column': 'b', 'value': 'x'}]]
+        """
+        return {"kind": self.kind, "causes": [cause.to_json() for cause in self.causes]}
+
+
+def any_of(causes: Iterable[Cause]) -> Hypothesis:
+    """Return the rule that one of several causes holds.
+
+    Parameters
+    ----------
+    causes : iterable of Cause
+        The causes, in any order. Those that another one contains are left out.
+
+    Returns
+    -------
+    Hypothesis
+        The rule: `NEVER` without causes; for one cause with one condition the rule that `one_of` or
+        `between` returns.
+
+    Raises
+    ------
+    BadClass
+        If something is not a cause.
+
+    Examples
+    --------
+    >>> k9, se = Cause((Condition("device", "K9"),)), Condition("country", "SE")
+    >>> print(any_of([Cause((se, Condition("version", "4.2.1"))), k9]))
+    device = 'K9' or country = 'SE' and version = '4.2.1'
+    >>> print(any_of([k9, Cause((se, Condition("device", "K9")))]), "|", any_of([]))
+    device = 'K9' | never
+    """
+    distinct = dict.fromkeys(causes)
+    for cause in distinct:
+        if not isinstance(cause, Cause):
+            raise BadClass(f"{cause!r} is not a cause")
+    by_columns: dict[tuple[str, ...], list[Cause]] = {}
+    for cause in distinct:
+        by_columns.setdefault(cause.columns, []).append(cause)
+    kept = [
+        cause
+        for cause in distinct
+        if not any(
+            wider.contains(cause)
+            for columns in _parts_of(cause.columns)
+            for wider in by_columns.get(columns, ())
+            if wider is not cause
+        )
+    ]
+    kept.sort(key=_reading_order)
+    match kept:
+        case []:
+            return NEVER
+        case [Cause((condition,))]:
+            return condition.rule
+    return AnyOf(tuple(kept))
+
+
+def _parts_of(columns: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """Return the columns that a cause may read which contains one that reads these."""
+    return (part for size in range(1, len(columns) + 1) for part in combinations(columns, size))
+
+
+def _reading_order(cause: Cause) -> tuple[int, tuple[str, ...], bytes]:
+    """Return the key by which the causes of a rule are sorted: short ones first."""
+    return cause.width, cause.columns, cause.key
+
+
+def causes_of(rule: Hypothesis) -> tuple[Cause, ...]:
+    """Return the causes of a rule that `any_of` returned.
+
+    Raises
+    ------
+    BadClass
+        If `any_of` does not return such a rule.
+
+    Examples
+    --------
+    >>> from littlestone.hypotheses.rules import between, one_of
+    >>> [str(cause) for cause in causes_of(between(18, 30, "age"))], causes_of(NEVER)
+    (['18 <= age < 30'], ())
+    """
+    match rule:
+        case AnyOf(causes):
+            return causes
+        case OneOf((value,), str(column)):
+            return (Cause((Condition(column, value),)),)
+        case Steps(False, (low,), str(column)):
+            return (Cause((Condition(column, low=low),)),)
+        case Steps(True, (high,), str(column)):
+            return (Cause((Condition(column, high=high),)),)
+        case Steps(False, (low, high), str(column)):
+            return (Cause((Condition(column, low=low, high=high),)),)
+    if rule == NEVER:
+        return ()
+    raise BadClass(f"{rule} is not an or of causes")
+
+
+def _from_json(causes: object) -> Hypothesis:
+    if not isinstance(causes, list):
+        raise BadExample(f"{causes!r} are not causes that littlestone wrote")
+    return any_of(map(cause_from_json, causes))
+
+
+register_kind(AnyOf.kind, _from_json)
