@@ -13,6 +13,7 @@ Hashing positive rows would not be private.
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from hashlib import blake2b
@@ -24,11 +25,10 @@ import numpy.typing as npt
 
 from littlestone.classes.causes import Causes, Ranges
 from littlestone.hypotheses.causes import Cause, Condition
-from littlestone.hypotheses.compare import compare_all
 from littlestone.hypotheses.rows import Batch, column_of
 from littlestone.hypotheses.values import Mask, Plain, canonical, encode, from_json, to_json
 from littlestone.learners.base import ChangedState, StateData
-from littlestone.privacy.causes import Counts, Gains
+from littlestone.privacy.causes import Counts
 
 Codes = npt.NDArray[np.uint32]
 Ids = npt.NDArray[np.int64]
@@ -213,27 +213,25 @@ class PatternIndex:
 
 def _levels(ranges: Ranges) -> Iterable[tuple[Ids, list[Condition]]]:
     """Yield, for each level of the dyadic tree, the condition number of each cell, from 1."""
-    cells = len(ranges.edges) + 1
+    cells = ranges.cells
+    sizes = Counter(condition for held in ranges.conditions for condition in held)
     by_level: dict[int, dict[Condition, list[int]]] = {}
-    for cell in range(cells):
-        for condition, size in ranges.dyadic(cell):
-            # Two ranges that hold one cell have different sizes up to the next power of two.
-            level = (size - 1).bit_length()
+    for cell, held in enumerate(ranges.conditions):
+        for condition in held:
+            # Ranges that hold one cell differ in size up to the next power of two: a clipped range
+            # of no more than half of its size equals its left half, and is listed once.
+            level = (sizes[condition] - 1).bit_length()
             by_level.setdefault(level, {}).setdefault(condition, []).append(cell)
     for level in sorted(by_level):
         table = np.zeros(cells, dtype=np.int64)
-        for number, held in enumerate(by_level[level].values(), start=1):
-            table[held] = number
+        for number, places in enumerate(by_level[level].values(), start=1):
+            table[places] = number
         yield table, list(by_level[level])
 
 
-def _cells(batch: Batch, ranges: Ranges) -> npt.NDArray[np.int64]:
-    """Return the cell of each number: how many edges it has reached."""
-    column = column_of(batch, ranges.column, "number")
-    found = np.zeros(len(column), dtype=np.int64)
-    for edge in ranges.edges:
-        found += compare_all(column, edge)
-    return found
+def _cells(batch: Batch, ranges: Ranges) -> npt.NDArray[np.intp]:
+    """Return the cell of each number of a batch."""
+    return ranges.cells_of(column_of(batch, ranges.column, "number"))
 
 
 class EpochRows:
@@ -293,7 +291,9 @@ class EpochRows:
         # A new object would keep its capacity too: streams have epochs of similar lengths.
         self._positives, self.size, self._saved, self._cleared = [], 0, 0, True
 
-    def gains(self, *, units: int, alarm: int) -> tuple[Counts, npt.NDArray[np.intp], "PatternKeys"]:
+    def gains(
+        self, *, units: int, alarm: int
+    ) -> tuple[Counts, npt.NDArray[np.intp], "PatternKeys"]:
         """Return the gain of every active pattern, its prior class, and the patterns.
 
         Parameters
