@@ -18,24 +18,29 @@ from fractions import Fraction
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
+import numpy as np
 from markupsafe import Markup
 
 from littlestone.classes.base import HypothesisClass, predict_row, read_row
 from littlestone.display import facts, facts_table, few, side_by_side
+from littlestone.errors import BadExample
 from littlestone.hypotheses.rows import Batch, label
 from littlestone.hypotheses.rules import Hypothesis
 from littlestone.hypotheses.values import Mask
 from littlestone.learners.rounds import (
+    NO_USER,
     BadRows,
     Numbers,
     RoundBatch,
     readable_batch,
     readable_rounds,
     usable_rounds,
+    user_number,
+    user_numbers,
 )
 from littlestone.learners.trace import TOP, Sample, Thinned, Trace
 from littlestone.plots import plot_private
-from littlestone.privacy.accounting import Cost, Guarantee, PrivacyEvent
+from littlestone.privacy.accounting import Cost, Guarantee, PrivacyEvent, Unit
 from littlestone.privacy.mechanism import ForwardOnly, MechanismMoved, State
 from littlestone.privacy.parameters import BadParameter
 
@@ -598,3 +603,185 @@ class EventLearner(PrivateLearner):
         batch, usable, answers = readable_rounds(self.cls, X, y, bad_rows)
         self._enter()
         self._pass_many(batch, answers, usable)
+
+
+class RemoteRows(Protocol):
+    """Describe consecutive remote rows, as far as a learner needs to know them."""
+
+    @property
+    def count(self) -> int:
+        """Return how many rows there are."""
+
+    @property
+    def has_users(self) -> bool:
+        """Tell whether each row has a user."""
+
+    def routes(self) -> Numbers:
+        """Return the number of each row's user, which is public."""
+
+    def numbered(self, first: int, within: Mask | None) -> RoundBatch:
+        """Return the rows as rounds.
+
+        Parameters
+        ----------
+        first : int
+            The number of the first round.
+        within : Mask or None
+            The rows within a user's cap; the others are null rounds. None: no cap.
+        """
+
+    def null_rounds(self, within: Mask | None) -> int:
+        """Return how many of the rows are null rounds."""
+
+
+class UserPlan(LearnerPlan, Protocol):
+    """Describe a plan that says what is protected."""
+
+    @property
+    def unit(self) -> Unit:
+        """Return what is protected: one round, or all rounds of a user."""
+
+    @property
+    def cap(self) -> int | None:
+        """Return how many rounds of a user count; None is no limit."""
+
+
+class UserLearner(PrivateLearner):
+    """Protect one round, or all rounds of a user, as the plan says."""
+
+    plan: UserPlan
+
+    def __init__(self, cls: HypothesisClass, rule: Hypothesis, horizon: int) -> None:
+        super().__init__(cls, rule, horizon)
+        self._rounds_of: dict[int, int] = {}
+        self._unsaved: set[int] = set()
+
+    def learn_one(self, x: object, y: object, user: object = None) -> None:
+        """Learn one labelled example.
+
+        Parameters
+        ----------
+        x : object
+            The example.
+        y : object
+            Its label: 0 or 1.
+        user : object, optional
+            Its user; required with `unit="user"`.
+
+        Raises
+        ------
+        BadExample
+            If the row, the label or the user cannot be read; then nothing has changed. Stopping
+            there is outside the guarantee; `skip_one` makes it a null round, which is inside.
+        """
+        self._one(read_row(self.cls, x), label(y), self._route(user))
+
+    def skip_one(self, user: object = None) -> None:
+        """Pass a null round: it uses up its number, and nothing is learned.
+
+        A user whose name has no text is nobody.
+        """
+        if user is not None:
+            self._need_users(True)
+        self._one(None, None, int(user_numbers([user], 1, "null")[0]))
+
+    def _one(self, x: object, y: bool | None, route: int) -> None:
+        """Learn one round, or pass it if its user's cap is reached."""
+        self._enter()
+        # Null rounds count against the cap too: who appears when is public, the label is not.
+        if self.plan.cap is not None and not self._within_cap(route):
+            self.beyond_cap += y is not None
+            y = None
+        self._pass(x, y, route)
+
+    def learn_many(
+        self, X: Any, y: object, users: Any = None, *, bad_rows: BadRows = "refuse"
+    ) -> None:
+        """Learn a batch of labelled examples, as if one after the other.
+
+        Parameters
+        ----------
+        X : table, array or list of rows
+            The examples.
+        y : sequence
+            Their labels.
+        users : sequence, optional
+            Their users; required with `unit="user"`.
+        bad_rows : {"refuse", "null"}
+            What happens to rows that cannot be read: "refuse" raises, which is outside the
+            guarantee; "null" makes them null rounds, which is inside.
+
+        Raises
+        ------
+        BadExample
+            If the batch is refused; then nothing has changed.
+        """
+        batch, usable, answers = readable_rounds(self.cls, X, y, bad_rows)
+        # Refused before `_enter`: a refusal must leave the learner as it was.
+        self._need_users(users is not None)
+        routes = None if users is None else user_numbers(users, len(answers), bad_rows)
+        if routes is not None:
+            usable = usable & self._with_user(routes, bad_rows)
+        self._enter()
+        if routes is not None and self.plan.cap is not None:
+            within = np.fromiter(map(self._within_cap, routes.tolist()), dtype=bool)
+            self.beyond_cap += int((usable & ~within).sum())
+            usable = usable & within
+        self._pass_many(batch, answers, usable, routes)
+
+    def learn_remote(self, rows: RemoteRows) -> None:
+        """Learn remote rows, as if one by one. Rows that cannot be read are null rounds."""
+        self._need_users(rows.has_users)
+        self._enter()
+        # Who is within the cap is public, so it is decided here and not where the rows are.
+        within = None
+        if self.plan.cap is not None:
+            within = np.fromiter(map(self._within_cap, rows.routes().tolist()), dtype=bool)
+        self._pass_rounds(rows.numbered(self.rounds, within), rows.count)
+        nulls = rows.null_rounds(within)
+        self.null_rounds += nulls
+        if within is not None:
+            self.beyond_cap += nulls - rows.null_rounds(None)
+        self._under_way.release()
+
+    def _route(self, user: object) -> int:
+        """Return what routes a round to its tree: its own number, or its user's."""
+        if user is None and self.plan.unit == "event":
+            return self.rounds
+        self._need_users(user is not None)
+        route = user_number(user)
+        if route == NO_USER:
+            raise BadExample("the round has no user")
+        return route
+
+    def _with_user(self, routes: Numbers, bad_rows: BadRows) -> Mask:
+        """Return which rounds have a user; one without is bad."""
+        # A round of nobody could not be counted against a cap.
+        known = np.asarray(routes != NO_USER)
+        if bad_rows == "refuse" and not known.all():
+            raise BadExample("the round has no user", int(np.argmin(known)))
+        return known
+
+    def _need_users(self, given: bool) -> None:
+        """Refuse users where the plan has none, and their absence where it has."""
+        if given != (self.plan.unit == "user"):
+            needs = "takes no users" if given else "requires the user of each round"
+            raise BadExample(f"a learner with unit={self.plan.unit!r} {needs}")
+
+    def _within_cap(self, route: int) -> bool:
+        """Count a user's round, and tell whether it is within the cap; both are public."""
+        if self.plan.cap is None or route == NO_USER:
+            return True
+        # Counted whatever the row holds: who appears when is public, so the cap depends on that
+        # alone.
+        self._rounds_of[route] = self._rounds_of.get(route, 0) + 1
+        self._unsaved.add(route)
+        return self._rounds_of[route] <= self.plan.cap
+
+    def _unsaved_users(self) -> Mapping[int, int]:
+        found = {route: self._rounds_of[route] for route in sorted(self._unsaved)}
+        self._unsaved = set()
+        return found
+
+    def _revive_users(self, users: Mapping[int, int]) -> None:
+        self._rounds_of = dict(users)

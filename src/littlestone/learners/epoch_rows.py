@@ -61,7 +61,8 @@ def text_hash(text: str) -> int:
         return int.from_bytes(digest.digest())
     points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
     factors = _multipliers()
-    return int((factors[LONGEST] + (points * factors[: len(points)]).sum(dtype=np.uint64)) >> 32)
+    total = int(factors[LONGEST]) + int((points * factors[: len(points)]).sum(dtype=np.uint64))
+    return total % (1 << 64) >> 32
 
 
 def value_hash(value: object) -> int:
@@ -174,10 +175,10 @@ class PatternIndex:
         return list(zip(*columns, strict=True))
 
     def slot_ids(self, slot: int, exact: Sequence[Plain]) -> tuple[Ids, Codes, list[Condition]]:
-        """Number the conditions of positive rows in a slot.
+        """Return numbers for the conditions of positive rows in a slot.
 
-        Returns the number of each row's condition from 1 (0 is none), the code of each condition
-        and the conditions, by number less 1.
+        The number of each row's condition from 1 (0 is none), the code of each condition and the
+        conditions, by number less 1.
 
         Parameters
         ----------
@@ -281,7 +282,7 @@ class EpochRows:
             grown = np.zeros((len(self._codes), room), dtype=np.uint32)
             grown[:, : self.size] = self._codes[:, : self.size]
             self._codes = grown
-            self._labels = np.concatenate([self._labels[: self.size], np.zeros(room, dtype=bool)])
+            self._labels = np.resize(self._labels, room)
         self._codes[:, self.size : end], self._labels[self.size : end] = codes, labels
         self._positives += positives
         self.size = end
@@ -430,14 +431,13 @@ class _Hashed:
 
 
 def _hash_ids(codes: npt.NDArray[Any], wanted: Codes) -> _Hashed:
-    """Number the codes of rows among those of positive rows."""
+    """Return the number of each row's code among those of positive rows."""
     # By code, not by condition: two conditions of one code both read its negatives.
     some, of_key = np.unique(wanted, return_inverse=True)
     if not len(some):
         return _Hashed(np.zeros(len(codes), np.int64), np.zeros(0, np.int64), 0)
-    place = np.searchsorted(some, codes)
-    place[place == len(some)] = 0
-    ids = np.where(some[place] == codes, place + 1, 0)
+    nearest = np.minimum(np.searchsorted(some, codes), len(some) - 1)
+    ids = np.where(some[nearest] == codes, nearest + 1, 0)
     return _Hashed(ids, of_key + 1, len(some))
 
 
@@ -467,7 +467,6 @@ def _negatives(keys: Ids, hashed: list[_Hashed]) -> Counts:
         return np.asarray(counts[wanted], dtype=np.int64)
     some, inverse = np.unique(wanted, return_inverse=True)
     combined = combined[listed]
-    place = np.searchsorted(some, combined)
-    place[place == len(some)] = 0
-    hits = place[some[place] == combined]
+    nearest = np.minimum(np.searchsorted(some, combined), len(some) - 1)
+    hits = nearest[some[nearest] == combined]
     return np.asarray(np.bincount(hits, minlength=len(some))[inverse], dtype=np.int64)

@@ -380,6 +380,11 @@ class CausesMechanism(Mechanism):
             return self.gate.run(losses, ballot)
 
     @property
+    def first_scale(self) -> Fraction:
+        """Return the scale of the noise of the first window."""
+        return self._first.scale
+
+    @property
     def releases_made(self) -> int:
         """Return how many draws were made."""
         return 0 if self.gate is None else self.gate.releases_made

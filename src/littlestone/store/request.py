@@ -7,8 +7,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from littlestone.classes.base import HypothesisClass
 from littlestone.classes.specs import parse_spec
 from littlestone.data.blocks import Block, RowSpan
-from littlestone.learners.base import PrivateLearner
-from littlestone.learners.dpsoa import RemoteRows
+from littlestone.learners.base import PrivateLearner, RemoteRows
 from littlestone.learners.registry import AUTO, LearnerChoice, LearnerTerms, choose
 from littlestone.privacy.accounting import Unit
 from littlestone.privacy.parameters import BadParameter

@@ -1,0 +1,268 @@
+"""Estimate from private counts how many events a cause matches, and at what rate they are positive.
+
+A learner of causes releases, for disjoint windows of rounds, noisy counts of the rows that each
+published cause matches first, by label, and of those that no cause matches. Everything here is
+computed from these counts, so it costs no privacy (docs/guarantee.md, Theorem 16).
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from littlestone.display import facts_table
+from littlestone.hypotheses.causes import Cause, cause_from_json
+
+# The normal quantile of a two-sided interval of 95 %.
+Z = 1.959964
+# Rates at which an interval is tried, before its ends are refined.
+GRID = 400
+
+
+class Window(NamedTuple):
+    """Hold the released counts of a window of rounds. Public.
+
+    Parameters
+    ----------
+    start, stop : int
+        The first round of the window, and the last.
+    causes : tuple of Cause
+        The causes that were published in it, in order.
+    negatives, positives : tuple of int
+        The noisy counts of the rows that each cause matches first; last, those of no cause.
+    scale : float
+        The scale of the noise of each count.
+    """
+
+    start: int
+    stop: int
+    causes: tuple[Cause, ...]
+    negatives: tuple[int, ...]
+    positives: tuple[int, ...]
+    scale: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the window as JSON data."""
+        return {**self._asdict(), "causes": [cause.to_json() for cause in self.causes]}
+
+
+def window_from_json(data: dict[str, Any]) -> Window:
+    """Return the window that `Window.to_json` wrote."""
+    causes = tuple(cause_from_json(cause) for cause in data["causes"])
+    tuples = {name: tuple(data[name]) for name in ("negatives", "positives")}
+    return Window(**{**data, "causes": causes, **tuples})
+
+
+class Rate(NamedTuple):
+    """Hold a rate that was estimated from noisy counts, with an interval of 95 %.
+
+    Parameters
+    ----------
+    events : int
+        The estimated number of rows, at least 0.
+    positives : int
+        The estimated number of positive ones, at least 0 and at most `events`.
+    rate : float or None
+        The estimated positive rate; None if the noise leaves nothing to estimate it from.
+    low, high : float
+        The interval.
+    """
+
+    events: int
+    positives: int
+    rate: float | None
+    low: float
+    high: float
+
+
+class CauseEvidence(NamedTuple):
+    """Hold what the released counts say about one cause.
+
+    Parameters
+    ----------
+    cause : Cause
+        The cause.
+    since : int
+        The first round of its counts.
+    until : int
+        The last round of its counts.
+    standing : bool
+        Whether it is published now.
+    estimate : Rate
+        Its events and their positive rate.
+    base : Rate
+        The same for the rows of those windows that no cause matches.
+    """
+
+    cause: Cause
+    since: int
+    until: int
+    standing: bool
+    estimate: Rate
+    base: Rate
+
+    @property
+    def lift(self) -> float | None:
+        """Return how many times the base rate the rate is; None if either is unknown or 0."""
+        rate, base = self.estimate.rate, self.base.rate
+        return None if rate is None or not base else rate / base
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the evidence as JSON data."""
+        return {
+            "cause": str(self.cause),
+            "since": self.since,
+            "until": self.until,
+            "standing": self.standing,
+            "events": self.estimate.events,
+            "positives": self.estimate.positives,
+            "rate": self.estimate.rate,
+            "low": self.estimate.low,
+            "high": self.estimate.high,
+            "base_rate": self.base.rate,
+            "lift": self.lift,
+        }
+
+
+class Evidence(tuple[CauseEvidence, ...]):
+    """Hold the evidence for every cause that was published, the present ones first. Public."""
+
+    __slots__ = ()
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Return the evidence as JSON data."""
+        return [entry.to_json() for entry in self]
+
+    def rows(self) -> list[tuple[str, str, str, str, str, str]]:
+        """Return a table of text: cause, events, rate, interval, base rate, lift."""
+        return [_row(entry) for entry in self]
+
+    def __str__(self) -> str:
+        rows = [HEAD, *self.rows()]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        return "\n".join(
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in rows
+        )
+
+    def _repr_html_(self) -> str:
+        return facts_table("evidence", self.rows(), HEAD, note="public")
+
+
+HEAD = ("cause", "events", "rate", "95 % interval", "others", "lift")
+
+
+def _row(entry: CauseEvidence) -> tuple[str, str, str, str, str, str]:
+    estimate = entry.estimate
+    name = str(entry.cause) if entry.standing else f"{entry.cause} (dropped)"
+    interval = f"{estimate.low:.1%} to {estimate.high:.1%}"
+    lift = "" if entry.lift is None else f"{entry.lift:.1f}x"
+    return name, f"{estimate.events:,}", _percent(estimate), interval, _percent(entry.base), lift
+
+
+def _percent(rate: Rate) -> str:
+    return "unknown" if rate.rate is None else f"{rate.rate:.1%}"
+
+
+def evidence_of(windows: Iterable[Window], published: Sequence[Cause]) -> Evidence:
+    """Return the evidence that released windows hold for each cause.
+
+    Parameters
+    ----------
+    windows : iterable of Window
+        What was released.
+    published : sequence of Cause
+        The causes that are published now.
+    """
+    held: dict[Cause, list[Window]] = {}
+    for window in windows:
+        for cause in window.causes:
+            held.setdefault(cause, []).append(window)
+    entries = [
+        CauseEvidence(
+            cause,
+            some[0].start,
+            some[-1].stop,
+            cause in published,
+            estimate_rate([(*_cell(window, cause), window.scale) for window in some]),
+            estimate_rate([(w.negatives[-1], w.positives[-1], w.scale) for w in some]),
+        )
+        for cause, some in held.items()
+    ]
+    return Evidence(sorted(entries, key=lambda entry: (not entry.standing, -entry.since)))
+
+
+def _cell(window: Window, cause: Cause) -> tuple[int, int]:
+    place = window.causes.index(cause)
+    return window.negatives[place], window.positives[place]
+
+
+def estimate_rate(cells: Sequence[tuple[int, int, float]]) -> Rate:
+    """Estimate a positive rate from noisy counts of several windows, with an interval of 95 %.
+
+    The interval holds the rates p at which (1 - p) positives - p negatives is no further from 0
+    than the noise of the counts and of sampling explain (Fieller's method). The quantile is that of
+    the normal law, corrected for the heavier tails of the Laplace noise (Cornish and Fisher).
+
+    Parameters
+    ----------
+    cells : sequence of (int, int, float)
+        Noisy negatives, noisy positives and the scale of their noise, for each window.
+
+    Examples
+    --------
+    >>> rate = estimate_rate([(700, 300, 20.0)])
+    >>> rate.events, rate.rate, round(rate.low, 2), round(rate.high, 2)
+    (1000, 0.3, 0.25, 0.36)
+    """
+    negatives, positives = sum(cell[0] for cell in cells), sum(cell[1] for cell in cells)
+    events = negatives + positives
+    # Variance and fourth cumulant of the discrete Laplace law, at scales where they matter.
+    variance = sum(_variance(scale) for _, _, scale in cells)
+    fourth = sum(12 * scale**4 for _, _, scale in cells)
+    low, high = _interval(negatives, positives, variance, fourth)
+    shown = min(max(positives, 0), max(events, 0))
+    rate = min(max(positives / events, 0.0), 1.0) if events > 2 * math.sqrt(2 * variance) else None
+    return Rate(max(events, 0), shown, rate, low, high)
+
+
+def _variance(scale: float) -> float:
+    a = math.exp(-1 / scale)
+    return 2 * a / (1 - a) ** 2
+
+
+def _interval(
+    negatives: int, positives: int, variance: float, fourth: float
+) -> tuple[float, float]:
+    events = max(negatives + positives, 1)
+
+    def accepts(p: Any) -> Any:
+        spread = events * p * (1 - p) + variance * ((1 - p) ** 2 + p**2)
+        heavy = fourth * ((1 - p) ** 4 + p**4) / spread**2
+        quantile = Z + (Z**3 - 3 * Z) * heavy / 24
+        return np.abs((1 - p) * positives - p * negatives) <= quantile * np.sqrt(spread)
+
+    rates = np.linspace(0, 1, GRID + 1)
+    inside = np.flatnonzero(accepts(rates))
+    if not len(inside):
+        best = min(max(positives / events, 0.0), 1.0)
+        inside = np.array([round(best * GRID)])
+    return _end(accepts, int(inside[0]), -1), _end(accepts, int(inside[-1]), 1)
+
+
+def _end(accepts: Any, place: int, step: int) -> float:
+    """Refine the end of an interval between a grid point inside and its neighbour outside."""
+    inside, outside = place / GRID, (place + step) / GRID
+    if not 0 <= outside <= 1:
+        return inside
+    for _ in range(20):
+        middle = (inside + outside) / 2
+        inside, outside = (middle, outside) if accepts(middle) else (inside, middle)
+    return inside
+
+
+def rate_of(count: int, of: int) -> Fraction:
+    """Return a rate as a fraction between 0 and 1, from noisy counts."""
+    return Fraction(min(max(count, 0), max(of, 1)), max(of, 1))
