@@ -42,6 +42,7 @@ from littlestone.hypotheses.rules import (
 )
 from littlestone.learners.adaptive import AdaptiveDPSOA, EveryRound, EveryRoundPlan
 from littlestone.learners.base import PrivateLearner, Release
+from littlestone.learners.causes import CausesPlan, PrivateCauses
 from littlestone.learners.dpsoa import DPSOA, ENGINES, Engine
 from littlestone.learners.experts import ExpertsPlan, PrivateExperts
 from littlestone.learners.plan import Plan, plan_from_json
@@ -105,6 +106,7 @@ __all__ = [
     "Bins",
     "Cause",
     "Causes",
+    "CausesPlan",
     "Complement",
     "Condition",
     "Conjunctions",
@@ -122,6 +124,7 @@ __all__ = [
     "MistakeTree",
     "Plan",
     "Points",
+    "PrivateCauses",
     "PrivateExperts",
     "PrivateLearner",
     "Ranges",

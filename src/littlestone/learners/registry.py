@@ -15,9 +15,12 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from littlestone.classes.base import HypothesisClass, checked_class
+from littlestone.classes.causes import Causes
 from littlestone.display import facts
 from littlestone.learners.adaptive import AdaptiveDPSOA, EveryRound, EveryRoundPlan
 from littlestone.learners.base import LearnerPlan, PrivateLearner
+from littlestone.learners.causes import AUTO as AUTO_RATE
+from littlestone.learners.causes import CausesPlan, PrivateCauses
 from littlestone.learners.dpsoa import DPSOA, Engine
 from littlestone.learners.experts import ExpertsPlan, FirstRule, PrivateExperts
 from littlestone.learners.plan import Plan, plan_from_json
@@ -57,6 +60,8 @@ class LearnerTerms:
         The rounds that count per user; later ones are null rounds.
     tolerance : Real
         The share of mistakes that causes no change of rule.
+    min_rate : Real or "auto"
+        The positive rate above which a cause is worth publishing; for learners of causes.
     """
 
     cls: HypothesisClass
@@ -66,6 +71,7 @@ class LearnerTerms:
     unit: Unit = "event"
     cap: int | None = None
     tolerance: Real = 0
+    min_rate: Real | str = AUTO_RATE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +97,8 @@ class LearnerEntry:
         Whether its guarantee has a delta.
     takes_tolerance : bool
         Whether its plan has a tolerance.
+    takes_min_rate : bool
+        Whether its plan has a `min_rate`.
     takes_engine : bool
         Whether it can work on a cluster: then it has `learn_remote`.
     unsupported : Callable
@@ -108,6 +116,7 @@ class LearnerEntry:
     units: tuple[Unit, ...] = ("event",)
     needs_delta: bool = True
     takes_tolerance: bool = False
+    takes_min_rate: bool = False
     takes_engine: bool = False
     unsupported: Callable[[HypothesisClass], str | None] = lambda cls: None
     storable: bool = False
@@ -140,6 +149,17 @@ def _make_experts(
     return PrivateExperts(cls, plan=plan, first=first, **options)
 
 
+def _make_causes(
+    cls: HypothesisClass,
+    plan: CausesPlan | None = None,
+    *,
+    watched: bool = False,
+    engine: None = None,
+    **options: Any,
+) -> PrivateCauses:
+    return PrivateCauses(cls, plan=plan, **options)
+
+
 def _make_every_round(
     kind: type[AdaptiveDPSOA],
     cls: HypothesisClass,
@@ -170,6 +190,22 @@ def _plan_paper(terms: LearnerTerms) -> Plan:
 
 def _plan_experts(terms: LearnerTerms) -> ExpertsPlan:
     return ExpertsPlan.practical(terms.cls, terms.epsilon, terms.horizon, tolerance=terms.tolerance)
+
+
+def _plan_causes(terms: LearnerTerms) -> CausesPlan:
+    return CausesPlan.practical(
+        terms.cls,
+        terms.epsilon,
+        terms.delta,
+        terms.horizon,
+        min_rate=terms.min_rate,
+        unit=terms.unit,
+        cap=terms.cap,
+    )
+
+
+def _not_causes(cls: HypothesisClass) -> str | None:
+    return None if isinstance(cls, Causes) else f"{cls!r} is not a class of causes: use dpsoa"
 
 
 def _plan_every_round(terms: LearnerTerms) -> EveryRoundPlan:
@@ -209,6 +245,17 @@ LEARNERS: dict[str, LearnerEntry] = {
         unsupported=why_unsupported,
         storable=True,
     ),
+    "causes": LearnerEntry(
+        learner=PrivateCauses,
+        what="causes with their rates, for classes of causes",
+        make=_make_causes,
+        make_plan=_plan_causes,
+        read_plan=partial(plan_data_from_json, CausesPlan),
+        units=("event", "user"),
+        takes_min_rate=True,
+        unsupported=_not_causes,
+        storable=True,
+    ),
     # O(t) per round: not for a stream that goes on, hence not storable.
     "adaptive": LearnerEntry(
         learner=AdaptiveDPSOA,
@@ -244,7 +291,7 @@ def learner_names(only: Callable[[LearnerEntry], bool] = lambda entry: True) -> 
     """Return `auto` and the names of the learners for which `only` is true.
 
     >>> learner_names(lambda entry: entry.storable)
-    ['auto', 'dpsoa', 'dpsoa-paper', 'experts']
+    ['auto', 'dpsoa', 'dpsoa-paper', 'experts', 'causes']
     """
     return [AUTO, *(name for name, entry in LEARNERS.items() if only(entry))]
 
@@ -417,6 +464,8 @@ def choose(name: str, terms: LearnerTerms, why: str = "It was asked for.") -> Le
         raise BadParameter(f"{name} protects events, not users: use dpsoa, or leave out the user")
     if terms.tolerance and not entry.takes_tolerance:
         raise BadParameter(f"{name} has no tolerance: use dpsoa, or leave out the tolerance")
+    if terms.min_rate != AUTO_RATE and not entry.takes_min_rate:
+        raise BadParameter(f"{name} has no min_rate: use a class of causes, or leave it out")
     assert entry.make_plan is not None, "checked above"
     return LearnerChoice(entry.learner_name, entry.make_plan(terms), why)
 
@@ -458,9 +507,11 @@ def make_learner(
     entry = LEARNERS.get(name)
     if entry is not None and not entry.private:
         return entry.make(terms.cls)
+    # Learners are compared on one stream, whose terms are for those that take them.
     if entry is not None and not entry.takes_tolerance:
-        # Learners are compared on one stream, whose tolerance is for those that have one.
         terms = replace(terms, tolerance=0)
+    if entry is not None and not entry.takes_min_rate:
+        terms = replace(terms, min_rate=AUTO_RATE)
     return choose(name, terms).make(terms.cls, seed, noise=noise)
 
 
@@ -497,6 +548,7 @@ def recommend(
     unit: Unit = "event",
     tolerance: Real = 0,
     cap: int | None = None,
+    min_rate: Real | str = AUTO_RATE,
 ) -> Recommendation:
     """Recommend a learner by the class and the budget, never by the stream: it costs no privacy.
 
@@ -514,6 +566,8 @@ def recommend(
         Mistakes per round that cause no change of rule.
     cap : int, optional
         How many rounds of a user count, with `unit="user"`; no limit by default.
+    min_rate : Real or "auto"
+        The positive rate above which a cause is worth publishing, for a class of causes.
 
     Returns
     -------
@@ -542,6 +596,7 @@ def recommend(
         unit=unit,
         cap=cap,
         tolerance=tolerance,
+        min_rate=min_rate,
     )
     name, why = _recommended(terms)
 
@@ -559,6 +614,12 @@ def _recommended(terms: LearnerTerms) -> tuple[str, str]:
     planned_epsilon(terms.epsilon)
     planned_delta(terms.delta)
     planned_horizon(terms.horizon)
+    if isinstance(cls, Causes):
+        return "causes", (
+            "A cause is published if its events are positive more often than min_rate, however "
+            "rarely that is. Learners that count mistakes need a rule that is right most of the "
+            "time."
+        )
     votes = "DPSOA lets copies of the class's own learner vote, and spends delta to release a rule."
     if terms.unit == "user" and terms.cap is not None:
         most = "1 round" if terms.cap == 1 else f"{terms.cap:,} rounds"

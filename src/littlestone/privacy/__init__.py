@@ -13,6 +13,13 @@ from littlestone.privacy.accounting import (
     per_release,
     spent,
 )
+from littlestone.privacy.causes import (
+    CausesGate,
+    CausesMechanism,
+    Gains,
+    SparseExponential,
+    WindowCounts,
+)
 from littlestone.privacy.exponential import ExponentialMechanism
 from littlestone.privacy.gates import Decision, EveryCheck, HistSparse, MistakesGate, Selector
 from littlestone.privacy.histogram import StableHistogram
@@ -25,10 +32,13 @@ from littlestone.privacy.sparse_vector import AboveThreshold, MistakesMonitor
 __all__ = [
     "AboveThreshold",
     "BadParameter",
+    "CausesGate",
+    "CausesMechanism",
     "Cost",
     "Decision",
     "EveryCheck",
     "ExponentialMechanism",
+    "Gains",
     "Guarantee",
     "HistSparse",
     "Mechanism",
@@ -38,9 +48,11 @@ __all__ = [
     "Noise",
     "PrivacyEvent",
     "Selector",
+    "SparseExponential",
     "StableHistogram",
     "SystemNoise",
     "UnknownDomainSelection",
+    "WindowCounts",
     "composed_epsilon",
     "per_release",
     "spent",

@@ -8,6 +8,7 @@ from littlestone.classes.base import HypothesisClass
 from littlestone.classes.specs import parse_spec
 from littlestone.data.blocks import Block, RowSpan
 from littlestone.learners.base import PrivateLearner, RemoteRows
+from littlestone.learners.causes import AUTO as AUTO_RATE
 from littlestone.learners.registry import AUTO, LearnerChoice, LearnerTerms, choose
 from littlestone.privacy.accounting import Unit
 from littlestone.privacy.parameters import BadParameter
@@ -15,7 +16,8 @@ from littlestone.privacy.parameters import BadParameter
 PlanName = Literal["practical", "paper"]
 # What a stored learner is begun with: said again, it must be the same.
 REQUEST_TERMS = (
-    "spec", "label", "epsilon", "delta", "horizon", "user", "cap", "tolerance", "learner", "plan"
+    "spec", "label", "epsilon", "delta", "horizon", "user", "cap", "tolerance", "min_rate",
+    "learner", "plan",
 )  # fmt: skip
 
 
@@ -41,6 +43,8 @@ class LearnRequest:
         The rounds that count per user; later ones are null rounds.
     tolerance : float
         The share of mistakes that causes no change of rule.
+    min_rate : float or "auto"
+        The positive rate above which a cause is worth publishing.
     learner : str
         The learner's name in the registry; "auto" takes what `recommend` does.
     plan : {"practical", "paper"}
@@ -82,6 +86,7 @@ class LearnRequest:
     user: str | None = None
     cap: int | None = None
     tolerance: float = 0.0
+    min_rate: float | str = AUTO_RATE
     learner: str = AUTO
     plan: PlanName = "practical"
     seed: int | None = None
@@ -152,6 +157,7 @@ def choose_learner(
         unit=task.unit,
         cap=task.cap,
         tolerance=task.tolerance,
+        min_rate=task.min_rate,
     )
     return choose(name, terms, why)
 
