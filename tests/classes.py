@@ -12,6 +12,7 @@ from littlestone.hypotheses.values import encode
 
 COLUMNS = ["a", "b", "c"]
 ROWS = points_of(dict.fromkeys(COLUMNS, (0, 1, 2)))
+PAIRS = points_of(dict.fromkeys(["a", "b"], (0, 1, 2)))
 TRUTHS = points_of(dict.fromkeys(COLUMNS, (False, True)))
 TABLE = [[0, 0, 1, 1], [0, 1, 0, 1], [1, 1, 0, 0], [1, 0, 0, 1], [0, 0, 0, 0], [1, 1, 1, 0]]
 VALUES: list[object] = ["red", 1, True, 1.0, None]
@@ -38,6 +39,10 @@ def targets(cls: ls.HypothesisClass, points: list[object]) -> list[ls.Hypothesis
         rules = [rule for member in cls.members for rule in targets(member, points)]
     elif isinstance(cls, ls.Rules):
         rules = [ls.NEVER, *(ls.one_of([v], c) for c in cls.columns for v in (0, 1, 2))]
+    elif isinstance(cls, ls.Causes):
+        patterns = dict.fromkeys(cause for x in points for cause in cls.patterns_of(x))
+        several = chain.from_iterable(combinations(patterns, n) for n in range(cls.limit + 1))
+        rules = [ls.any_of(causes) for causes in several]
     elif isinstance(cls, ls.Sets):
         values = {encode(v): v for v in (value_of(x, cls.column) for x in points)}.values()
         some = chain.from_iterable(combinations(values, size) for size in range(cls.k + 1))
@@ -52,6 +57,7 @@ def column(name: str, values: list[object]) -> list[object]:
     return [{name: value} for value in values]
 
 
+EDGES = [1, 2.5, 10]
 NUMBERS: list[object] = [-3, 0, 1, 2.5, 3, 4, 5, 99]
 
 CASES: dict[str, tuple[ls.HypothesisClass, list[object]]] = {
@@ -69,6 +75,13 @@ CASES: dict[str, tuple[ls.HypothesisClass, list[object]]] = {
     "intervals of a column": (ls.Intervals(0, 4, 2, "s"), column("s", [0, 2, 3.9, 4])),
     "conjunctions": (ls.Conjunctions(COLUMNS), TRUTHS),
     "monotone conjunctions": (ls.Conjunctions(COLUMNS, negation=False), TRUTHS),
+    "one cause": (ls.Causes(COLUMNS, limit=1), ROWS),
+    "two causes": (ls.Causes(["a", "b"], limit=2), PAIRS),
+    "a cause of two conditions": (ls.Causes(["a", "b"], width=2, limit=1), PAIRS),
+    "a cause with ranges": (
+        ls.Causes(["a", ls.Ranges("s", EDGES)], width=2, limit=1),
+        points_of({"a": (0, 1, 2), "s": (None, *EDGES)}),
+    ),
     "table": (ls.FiniteClass(TABLE), [0, 1, 2, 3]),
     "table by halving": (ls.FiniteClass(TABLE, vote="halving"), [0, 1, 2, 3]),
     "table by first": (ls.FiniteClass(TABLE, "wxyz", vote="first"), list("wxyz")),

@@ -116,7 +116,7 @@ def test_a_restarted_learner_begins_with_the_published_rule_and_stays_bounded(ca
 
 def offers_restart(cls: ls.HypothesisClass) -> bool:
     inner = cls.of if isinstance(cls, ls.Complement) else cls
-    return isinstance(inner, ls.Sets | ls.Rules | ls.Thresholds | ls.Bins)
+    return isinstance(inner, ls.Sets | ls.Rules | ls.Causes | ls.Thresholds | ls.Bins)
 
 
 def test_a_restarted_learner_is_none_exactly_when_no_rule_fits(case: Case) -> None:

@@ -10,7 +10,6 @@ candidates. A negative mistake removes a candidate that is no cause of the truth
 mistakes are the most. It is not proper: it publishes more causes than `limit`.
 """
 
-import sys
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -221,17 +220,23 @@ class Causes(HypothesisClass):
     d is at most `mistake_bound`, and where all columns have ranges at most the number of
     combinations of their cells.
 
-    *Below.* Take a row of values that occur nowhere else. If it is positive, its patterns are told
-    apart by rows that share some of its values: sort patterns by their last column (columns with
-    ranges first), and those of one column by their range; then "at most this one" is a row that
-    differs from the first one behind it, so a tree of depth floor(log2 sum of 2^depth) searches
-    among subtrees for the rest of the pattern, with one condition less. If it is negative, the next
-    row of fresh values serves instead. Patterns without an equality are left out, because a range
-    has no fresh values. That is 1 + D levels for one cause; causes with fresh values of their own
-    do not meet, so there are `limit` times as many levels in all.
+    *Below.* One cause: take a row. If it is positive, its patterns are told apart by rows that
+    share some of its cells: sort patterns by their last column, and those of one column from the
+    widest range to the narrowest; then "at most this one" is a row that differs from the first one
+    behind it, so a tree of depth D = floor(log2 sum of 2^depth) searches among subtrees for the
+    rest of the pattern, which has one condition less. If it is negative, another row serves: with
+    fresh values of text, and numbers in the second half of the first half of the cells, then in the
+    second quarter of it and so on, whose ranges hold none of the rows before. The j-th row lists
+    count - j ranges of a column, so there are min over j of j + 1 + D_j levels.
 
-    Both agree for one cause wherever D = floor(log2 L), such as up to 7 columns of width 2, and for
-    one column of text, where the class is `Sets(limit)`.
+    Several causes: for each but one a tree of 1 + D levels over the patterns with an equality, and
+    fresh values of its own. The causes of one do not hold for the rows of another, so the levels
+    add up. Where all columns have ranges, `limit` combinations of cells (of `width` columns) are
+    shattered by their subsets.
+
+    Both bounds agree for one cause wherever D_0 = floor(log2 L), such as up to 7 columns of text
+    of width 2, for one column of text, where the class is `Sets(limit)`, and for two columns of
+    width 1.
 
     Parameters
     ----------
@@ -456,70 +461,101 @@ class Causes(HypothesisClass):
 
     def _points(self) -> int:
         """Return how many examples the class tells apart, or a large number if infinitely many."""
-        if not all(isinstance(c, Ranges) for c in self.columns):
+        if len(self._ranges) < len(self.columns):
             return self.mistake_bound
-        return prod(c.cells for c in self.columns if isinstance(c, Ranges))
+        return prod(c.cells for c in self._ranges)
 
     def _least(self) -> int:
-        texts = [c for c in self.columns if not isinstance(c, Ranges)]
-        ranges = [c.count for c in self.columns if isinstance(c, Ranges)]
-        if not texts:
-            # Any `limit` combinations of cells are shattered by their subsets.
-            cells = sorted(c.cells for c in self.columns if isinstance(c, Ranges))
-            return min(self.limit, prod(cells[-self.width :]))
-        counts = [*sorted(ranges), *(1 for _ in texts)]
-        return self.limit * (1 + _depth(counts, self.width, first=len(ranges)))
+        texts = len(self._counts) - len(self._ranges)
+        if texts:
+            return self._levels_of_one + (self.limit - 1) * self._levels_with_text
+        cells = sorted(c.cells for c in self._ranges)
+        return max(self._levels_of_one, min(self.limit, prod(cells[-self.width :])))
+
+    @cached_property
+    def _ranges(self) -> list[Ranges]:
+        return sorted((c for c in self.columns if isinstance(c, Ranges)), key=lambda c: c.cells)
+
+    @cached_property
+    def _counts(self) -> list[int]:
+        """Return how many conditions of each column hold for a row, those of text last."""
+        return [*(c.count for c in self._ranges), *[1] * (len(self.columns) - len(self._ranges))]
+
+    @property
+    def _levels_with_text(self) -> int:
+        return 1 + _depth(self._counts, self.width, first=len(self._ranges))
+
+    @property
+    def _levels_of_one(self) -> int:
+        ranges = len(self._ranges)
+        left = (
+            [*(max(0, count - j) for count in self._counts[:ranges]), *self._counts[ranges:]]
+            for j in range(1 + max(self._counts))
+        )
+        return min(j + 1 + _depth(counts, self.width) for j, counts in enumerate(left))
 
     def finite_core(self) -> tuple[list[Hypothesis], list[object]]:
         depth = self.dimension
-        texts = [c for c in self.columns if not isinstance(c, Ranges)]
-        if not texts:
+        if depth > self._levels_of_one and len(self._ranges) == len(self.columns):
             return self._core_of_cells()
-        # The tree of the lower bound: `limit` phases, each with rows of fresh values.
-        phases = [
-            [f"v{phase}.{number}" for number in range(1, depth // self.limit + 1)]
-            for phase in range(1, self.limit + 1)
+        # The trees of the lower bound: one for each cause, each with rows of fresh values.
+        levels = [self._levels_of_one, *[self._levels_with_text] * (self.limit - 1)]
+        refuse_absurd(prod(1 + count * self.patterns for count in levels), depth)
+        roots = [
+            [(f"v{number}.{j}", j if number == 0 else 0) for j in range(count)]
+            for number, count in enumerate(levels)
         ]
-        refuse_absurd((1 + len(phases[0]) * self.patterns) ** self.limit, 1)
         choices = [
-            [(), *((cause,) for value in values for cause in self._core_causes(value))]
-            for values in phases
+            dict.fromkeys([(), *((p,) for at in some for p in self.patterns_of(self._row(*at)))])
+            for some in roots
         ]
         rules = [any_of(chain.from_iterable(chosen)) for chosen in product(*choices)]
-        points = {
+        points: dict[bytes, object] = {
             encode(tuple(row.values())): row
-            for value in chain.from_iterable(phases)
-            for row in self._core_rows(value)
+            for at in chain.from_iterable(roots)
+            for row in self._rows_for(*at)
         }
-        return rules, list(points.values())
+        return list(dict.fromkeys(rules)), list(points.values())
 
-    def _core_causes(self, value: str) -> list[Cause]:
-        """Return the patterns with an equality of a row with one value in all columns of text."""
-        row = {name: _at_level(c, None, value) for name, c in self._own.items()}
-        return [
-            cause
-            for cause in self.patterns_of(row)
-            if not all(condition.is_range for condition in cause.conditions)
-        ]
+    def _row(
+        self, value: str, j: int, levels: Mapping[str, int | None] | None = None
+    ) -> dict[str, object]:
+        """Return a row that shares cells with the j-th row of fresh values.
 
-    def _core_rows(self, value: str) -> Iterator[dict[str, object]]:
-        """Return the rows that tell those patterns apart: see *Below* in the notes.
-
-        In each, the columns before one agree with the row of the patterns, that one up to some
-        level, of those after it at most `width` - 1, and the others not.
+        Parameters
+        ----------
+        value : str
+            The value of that row in every column of text.
+        j : int
+            Its number.
+        levels : mapping of str to int, optional
+            For each column how many of the widest conditions of that row hold, None for all.
         """
-        names = sorted(self.names, key=lambda name: _text_last(self._own[name]))
-        for last in range(len(names)):
+        chosen = levels or {}
+        return {
+            name: c.number(_cell_at(c.count, j, chosen.get(name)))
+            if isinstance(c, Ranges)
+            else ("other" if chosen.get(name) == 0 else value)
+            for name, c in self._own.items()
+        }
+
+    def _rows_for(self, value: str, j: int) -> Iterator[dict[str, object]]:
+        """Return rows that tell the patterns of a row of fresh values apart.
+
+        In each, the columns before one agree with it, that one up to some level, of those after it
+        at most `width` - 1, and the others not.
+        """
+        texts = [name for name, c in self._own.items() if not isinstance(c, Ranges)]
+        names = [*(c.column for c in self._ranges), *texts]
+        for last, count in enumerate(self._counts):
             after = names[last + 1 :]
             for kept in chain.from_iterable(combinations(after, n) for n in range(self.width)):
-                for level in range(1, _levels(self._own[names[last]]) + 1):
-                    levels = dict.fromkeys(names[:last]) | dict.fromkeys(after, 0)
-                    levels |= {names[last]: level} | dict.fromkeys(kept)
-                    yield {n: _at_level(self._own[n], levels[n], value) for n in self.names}
+                for level in range(count + 1):
+                    levels: dict[str, int | None] = dict.fromkeys(after, 0)
+                    yield self._row(value, j, levels | dict.fromkeys(kept) | {names[last]: level})
 
     def _core_of_cells(self) -> tuple[list[Hypothesis], list[object]]:
-        ranges = [c for c in self.columns if isinstance(c, Ranges)]
-        most = sorted(ranges, key=lambda c: c.cells)[-self.width :]
+        most = self._ranges[-self.width :]
         count = prod(c.cells for c in most)
         refuse_absurd(sum(comb(count, size) for size in range(self.limit + 1)), count)
         cells = list(product(*(range(c.cells) for c in most)))
@@ -528,7 +564,7 @@ class Causes(HypothesisClass):
             for at in cells
         ]
         some = chain.from_iterable(combinations(causes, n) for n in range(self.limit + 1))
-        first: dict[str, object] = {c.column: c.number(0) for c in ranges}
+        first: dict[str, object] = {c.column: c.number(0) for c in self._ranges}
         points: list[object] = [
             first | {c.column: c.number(cell) for c, cell in zip(most, at, strict=True)}
             for at in cells
@@ -561,26 +597,33 @@ def _below(edge: Number) -> Number | None:
     return simplest(edge - 1) if edge - 1 < edge else None
 
 
-def _text_last(column: str | Ranges) -> int:
-    """Return the key by which columns are sorted: those with ranges first, by their number."""
-    return column.count if isinstance(column, Ranges) else sys.maxsize
+def _cell_at(count: int, j: int, level: int | None) -> int:
+    """Return a cell in the `level` widest ranges of the j-th row of fresh values, and no others.
 
+    That row is in the first cell for j = 0, and later in the first cell of the second half of the
+    cells before: the ranges that begin there are `count` - j.
 
-def _levels(column: str | Ranges) -> int:
-    """Return how many nested conditions of a column may hold for a row."""
-    return column.count if isinstance(column, Ranges) else 1
+    Parameters
+    ----------
+    count : int
+        How many ranges of the column hold for its first cell.
+    j : int
+        The number of the row.
+    level : int or None
+        How many of its ranges hold, None for all.
 
-
-def _at_level(column: str | Ranges, level: int | None, value: str) -> object:
-    """Return a cell for which the `level` widest conditions of a row hold, all of them if None.
-
-    The row is in the first cell of a column with ranges, and has `value` in a column of text.
+    Examples
+    --------
+    >>> [_cell_at(3, 0, level) for level in (0, 1, 2, 3)], [_cell_at(3, 1, n) for n in (0, 1, 2)]
+    ([4, 2, 1, 0], [0, 3, 2])
     """
-    if not isinstance(column, Ranges):
-        return "other" if level == 0 else value
-    if level is None or level == column.count:
-        return column.number(0)
-    return column.number(1 << (column.count - level - 1))
+    own = max(0, count - j)
+    start = 1 << (own - 1) if j and own else 0
+    if level is None or level >= own:
+        return start
+    if level == 0 and j:
+        return 0
+    return start + (1 << (own - level - 1))
 
 
 def _depth(counts: Sequence[int], width: int, first: int = 0, empty: int = 0) -> int:

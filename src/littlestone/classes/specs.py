@@ -179,7 +179,7 @@ def _build(spec: str, family: _Family) -> HypothesisClass:
     parts = _split(spec, ":", 0)[1:]
     fewest, most = len(family.fields) - family.optional, len(family.fields)
     if len(parts) < fewest:
-        missing = family.fields[len(parts)].upper()
+        missing = family.fields[len(parts)].replace("conditions", "columns").upper()
         raise BadSpec(spec, len(spec), len(spec), f"{missing} is missing: {family.usage}")
     if len(parts) > most:
         raise BadSpec(spec, parts[most].start, len(spec), f"one part too many: {family.usage}")

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from littlestone.errors import BadClass, BadExample
-from littlestone.hypotheses.compare import Number, compare_all, isin, number_of, simplest
+from littlestone.hypotheses.compare import Number, compare_all, isin_each, number_of, simplest
 from littlestone.hypotheses.rows import (
     Column,
     as_batch,
@@ -145,21 +145,6 @@ class Condition:
         return (self.low is None or number >= self.low) and (
             self.high is None or number < self.high
         )
-
-    def predict(self, X: Any) -> Mask:
-        """Return where it holds in a batch."""
-        return self.holds(column_of(X, self.column, "number" if self.is_range else None))
-
-    def holds(self, column: npt.NDArray[Any]) -> Mask:
-        """Return for which entries of its column it holds."""
-        if not self.is_range:
-            return isin(column, [self.value])
-        mask = np.ones(len(column), dtype=bool)
-        if self.low is not None:
-            mask &= compare_all(column, self.low)
-        if self.high is not None:
-            mask &= ~compare_all(column, self.high)
-        return mask
 
     def contains(self, other: "Condition") -> bool:
         """Return whether it holds wherever the other one does.
@@ -382,24 +367,49 @@ def match_counts(
 
 def _masks(causes: Sequence[Cause], X: Any) -> list[Mask]:
     """Return where each cause holds, each column read once and each condition evaluated once."""
-    conditions = {condition: None for cause in causes for condition in cause.conditions}
-    columns = {(condition.column, condition.is_range): None for condition in conditions}
-    arrays = {
-        (name, is_range): column_of(X, name, "number" if is_range else None)
-        for name, is_range in columns
-    }
-    holds = {
-        condition: condition.holds(arrays[condition.column, condition.is_range])
-        for condition in conditions
-    }
+    by_column: dict[tuple[str, bool], dict[Condition, None]] = {}
+    for cause in causes:
+        for condition in cause.conditions:
+            by_column.setdefault((condition.column, condition.is_range), {})[condition] = None
+    holds: dict[Condition, Mask] = {}
+    for (name, is_range), some in by_column.items():
+        column = column_of(X, name, "number" if is_range else None)
+        masks = _in_ranges(column, some) if is_range else isin_each(column, [c.value for c in some])
+        holds.update(zip(some, masks, strict=True))
     found = []
     for cause in causes:
-        first, *others = (holds[condition] for condition in cause.conditions)
-        mask = first
+        mask, *others = (holds[condition] for condition in cause.conditions)
         for other in others:
             mask = mask & other
         found.append(mask)
     return found
+
+
+def _in_ranges(column: npt.NDArray[Any], conditions: Iterable[Condition]) -> Iterator[Mask]:
+    """Return, for each of several ranges of a column, which entries lie in it."""
+    # Each number is read once, each limit compared once: ranges share them.
+    if column.dtype.kind not in "biuf":
+        column = _numbers(column)
+    reached: dict[Number, Mask] = {}
+    for condition in conditions:
+        for limit in (condition.low, condition.high):
+            if limit is not None and limit not in reached:
+                reached[limit] = compare_all(column, limit)
+        low, high = condition.low, condition.high
+        if low is None or high is None:
+            yield ~reached[high] if high is not None else reached[low]  # type: ignore[index]
+        else:
+            yield reached[low] & ~reached[high]
+
+
+def _numbers(column: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    numbers = np.empty(len(column))
+    for row, cell in enumerate(column):
+        try:
+            numbers[row] = number_of(cell)
+        except BadExample as error:
+            raise BadExample(error.sentence, row) from None
+    return numbers
 
 
 @dataclass(frozen=True, eq=False)

@@ -112,20 +112,67 @@ def _has_text(dtype: np.dtype[Any]) -> bool:
     return dtype.kind in "OUTiubfS"
 
 
+def isin_each(array: npt.NDArray[Any], values: Iterable[Plain]) -> list[Mask]:
+    """Return, for each of several values, which entries are that value.
+
+    This is `isin(array, [value])` for each value, but reads an array of objects once.
+
+    Parameters
+    ----------
+    array : numpy.ndarray
+        A column, of any type whose entries have a text.
+    values : iterable of Plain
+        The values to look for, as `canonical` returns them, distinct.
+
+    Returns
+    -------
+    list of Mask
+        For each value one truth value for each entry.
+
+    Examples
+    --------
+    >>> isin_each(np.array(["a", 1, None, "1"], dtype=object), [1, None])
+    [array([False,  True, False,  True]), array([False, False,  True, False])]
+    """
+    values = tuple(map(canonical, values))
+    if array.dtype.kind not in "OT" or len(values) == 1:
+        return [isin(array, [value]) for value in values]
+    objects = array.astype(object, copy=False)
+    if all(isinstance(value, str | int) for value in values) and _only_texts(objects):
+        return [_equal(objects, _texts([value])) for value in values]
+    index = {key_of(value): at for at, value in enumerate(values)}
+    codes = np.empty(len(objects), dtype=np.intp)
+    for row, entry in enumerate(objects):
+        try:
+            codes[row] = index.get(key_of(entry), -1)
+        except BadExample as error:
+            raise BadExample(error.sentence, row) from None
+    return [np.asarray(codes == at) for at in range(len(values))]
+
+
+def _only_texts(array: npt.NDArray[Any]) -> bool:
+    return set(map(type, array)) <= {str, NoneType}
+
+
+def _equal(array: npt.NDArray[Any], texts: Iterable[str]) -> Mask:
+    """Return which entries of an array of texts and None are one of a few texts."""
+    mask = np.zeros(len(array), dtype=bool)
+    for text in texts:
+        # As an object: a bare string would become fixed-width text, without trailing NULs.
+        box = np.empty((), dtype=object)
+        box[()] = text
+        mask |= np.asarray(array == box, dtype=bool)
+    return mask
+
+
 def _objects_isin(array: npt.NDArray[Any], values: tuple[Plain, ...]) -> Mask:
     texts = _texts(values)
     only_texts = all(isinstance(value, str | int) for value in values)
-    if only_texts and set(map(type, array)) <= {str, NoneType}:
-        if len(texts) > _FEW:
-            found = frozenset(texts)
-            return np.fromiter((e in found for e in array), dtype=bool, count=len(array))
-        mask = np.zeros(len(array), dtype=bool)
-        for text in texts:
-            # As an object: a bare string would become fixed-width text, without trailing NULs.
-            box = np.empty((), dtype=object)
-            box[()] = text
-            mask |= np.asarray(array == box, dtype=bool)
-        return mask
+    if only_texts and _only_texts(array):
+        if len(texts) <= _FEW:
+            return _equal(array, texts)
+        found = frozenset(texts)
+        return np.fromiter((e in found for e in array), dtype=bool, count=len(array))
     keys = set(map(key_of, values))
     return each(lambda entry: key_of(entry) in keys, array)
 
