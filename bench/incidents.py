@@ -25,7 +25,7 @@ min_rate), each cause must have
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any, NamedTuple, TypeAlias
 from zlib import crc32
 
@@ -266,7 +266,7 @@ def _pattern(
     for name in names:
         key += scale * sample[name]
         scale *= int(sample[name].max()) + 1
-    kept, firsts, counts = np.unique(key, return_index=True, return_counts=True)
+    _, firsts, counts = np.unique(key, return_index=True, return_counts=True)
     near = np.abs(np.log(counts / len(key) / share)) < 0.25
     if not near.any():
         return None
@@ -302,7 +302,7 @@ def _lives(
         yield 0, int(rounds * rng.uniform(0.4, 0.6))
     elif life == "drift":
         edges = np.linspace(0, rounds, count + 1).astype(int)
-        yield from ((int(a), int(b)) for a, b in zip(edges[:-1], edges[1:], strict=True))
+        yield from ((int(a), int(b)) for a, b in pairwise(edges))
     else:
         yield from [(0, rounds)] * count
 
