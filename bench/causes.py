@@ -433,3 +433,8 @@ def run(arguments: Sequence[str] = ()) -> None:
     tasks = [Task(group, seed, methods, options.width) for group in order for seed in which]
     found = attempts(tasks, options.processes)
     print_tables(groups, found, methods)
+
+
+if __name__ == "__main__":
+    # Without the other parts of the bench, for a venv that has the peers and not their packages.
+    run(sys.argv[1:])

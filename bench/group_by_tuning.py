@@ -20,9 +20,9 @@ from bench.incidents import GROUPS, seeds
 
 NOISES = ("gaussian", "laplace")
 STARTS = (2_000, 4_000, 8_000, 16_000, 32_000)
-LARGEST = (1, 16_000, 64_000, 0.25, 1.0)
+LARGEST = (0.0, 16_000, 64_000, 0.25, 1.0)
 MARGINS = (1.0, 2.0, 3.0, 4.0)
-KEEPS = (-2.0, 0.0, 1.0, 2.0)
+KEEPS = (-1.0, 0.0, 2.0, 3.0)
 
 
 def _tried(task: tuple[str, int, Sequence[Config]]) -> tuple[str, list[tuple[float, float]]]:
@@ -31,7 +31,7 @@ def _tried(task: tuple[str, int, Sequence[Config]]) -> tuple[str, list[tuple[flo
     for config in configs:
         timeline = run_group_by(incident, EPSILON, DELTA, width=incident.width, config=config)
         result = score(incident, timeline, "group-by")
-        found.append((result.f1, result.false))
+        found.append((result.f1, float(result.false)))
     return group, found
 
 
