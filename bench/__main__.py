@@ -1,4 +1,7 @@
-"""Run every part of the bench, or those named: `python -m bench theory privacy`."""
+"""Run every part of the bench, or those named: `python -m bench theory privacy`.
+
+Options are for the part `causes`, named alone: `python -m bench causes --seeds 20 --heldout`.
+"""
 
 import sys
 
@@ -6,6 +9,8 @@ from bench import (
     adaptive,
     agreement,
     auto,
+    causes,
+    causes_speed,
     experts,
     memory,
     mistakes,
@@ -40,11 +45,16 @@ PARTS = {
     "service": service.run,
     "scale": scale.run,
     "shape": shape.run,
+    "causes": causes.run,
+    "causes_speed": causes_speed.run,
 }
 
 
 def main() -> None:
     """Run what is asked for; worker processes import this file without running it."""
+    if sys.argv[1:2] == ["causes"] and sys.argv[2:3] and sys.argv[2].startswith("-"):
+        causes.run(sys.argv[2:])
+        return
     unknown = set(sys.argv[1:]) - set(PARTS)
     if unknown:
         sys.exit(f"no part of the bench is called {', '.join(sorted(unknown))}: {', '.join(PARTS)}")

@@ -1,0 +1,172 @@
+"""Make the fixed streams of DESIGN's table of figures, and real tables with planted causes.
+
+Fixed streams have five string columns (of 20 to 1,000 values, Zipf frequencies) unless their name
+says otherwise; each condition of a culprit is a value of its own, written over rows at random, so
+that shares are exact in expectation and columns are independent.
+"""
+
+from functools import partial
+from itertools import pairwise
+from typing import Any, NamedTuple
+from zlib import crc32
+
+import numpy as np
+import pandas as pd
+
+from bench.incidents import (
+    GROUPS,
+    Codes,
+    Draft,
+    Incident,
+    Maker,
+    Recipe,
+    finish,
+    make_group,
+    make_null,
+    plant,
+    zipf,
+)
+
+SIZES = (100, 50, 20, 200, 1000, 30, 60, 10, 400, 25)
+
+
+class Row(NamedTuple):
+    """A row of DESIGN's table: rates, share, and what differs from its usual stream."""
+
+    text: str
+    rate: float
+    base: float
+    share: float
+    min_rate: float = 0.09
+    causes: int = 1
+    width: int = 1
+    columns: int = 5
+    rounds: int = 200_000
+    first: int = 0
+    phases: int = 1
+
+
+FIXED: dict[str, Row] = {
+    "p.3 q.01": Row("p .3, q .01, share 5 %, min_rate .09", 0.3, 0.01, 0.05),
+    "p.7 q.05": Row("p .7, q .05, share 5 %, 0/1 loss", 0.7, 0.05, 0.05, 0.5),
+    "p.6 q.05": Row("p .6, q .05, share 2.5 %, 0/1 loss", 0.6, 0.05, 0.025, 0.5),
+    "p.7 q.1": Row("p .7, q .1, share 5 %, 0/1 loss", 0.7, 0.1, 0.05, 0.5),
+    "p1 q0": Row("p 1, q 0, share 5 %, 0/1 loss", 1.0, 0.0, 0.05, 0.5),
+    "p1 q0 column": Row("p 1, q 0, one column", 1.0, 0.0, 0.05, 0.5, columns=1),
+    "common pair": Row("pair of common values, p .3, share 2 %", 0.3, 0.01, 0.02, width=2),
+    "3 causes": Row("3 causes of 3 %, p .3", 0.3, 0.01, 0.03, causes=3),
+    "10 columns": Row(
+        "pair in 10 columns, p .3, share 2.6 %", 0.3, 0.01, 0.026, width=2, columns=10
+    ),
+    "share .3%": Row("share .3 %, p .3, T = 1e6", 0.3, 0.01, 0.003, rounds=1_000_000),
+    "appears": Row("p .3, share 5 %, from round 120,000", 0.3, 0.01, 0.05, first=120_000),
+    "no cause": Row("no cause, base rate 1 %", 0.0, 0.01, 0.0, causes=0),
+    "changing": Row("p .9, a new culprit every 20,000 rounds", 0.9, 0.01, 0.05, 0.5, phases=10),
+}
+
+
+def make_fixed(name: str, seed: int) -> Incident:
+    """Make a stream of DESIGN's table of figures."""
+    row = FIXED[name]
+    rng = np.random.default_rng([crc32(name.encode()), seed])
+    sizes = SIZES[: row.columns]
+    codes = {
+        f"column{n}": zipf(rng, row.rounds, size, rng.uniform(0.8, 1.2))
+        for n, size in enumerate(sizes)
+    }
+    edges = np.linspace(row.first, row.rounds, row.phases + 1).astype(int)
+    drafts = []
+    for number in range(row.causes):
+        for first, last in pairwise(edges.tolist()):
+            pattern = _write_culprit(rng, codes, row, number)
+            drafts.append(Draft(pattern, first, last, row.rate))
+    base = np.full(row.rounds, row.base)
+    facts: dict[str, Any] = {"group": name, "seed": seed, "text": row.text, "width": row.width}
+    return finish(rng, codes, base, drafts, min_rate=row.min_rate, **facts)
+
+
+def _write_culprit(
+    rng: np.random.Generator, codes: dict[str, Codes], row: Row, number: int
+) -> tuple[tuple[str, int], ...]:
+    """Write a new value over rows at random, in one column for each condition."""
+    each = row.share ** (1 / row.width)
+    pattern = []
+    for name in [str(n) for n in rng.permutation(list(codes))[: row.width]]:
+        code = int(codes[name].max()) + 1
+        codes[name] = np.where(rng.random(row.rounds) < each, np.int32(code), codes[name])
+        pattern.append((name, code))
+    return tuple(pattern)
+
+
+# Real tables.
+
+
+def _river(name: str, columns: int) -> pd.DataFrame:
+    from river import datasets
+
+    rows = [x for x, _ in getattr(datasets, name)()]
+    return pd.DataFrame(rows).iloc[:, :columns]
+
+
+def _sklearn(name: str, columns: int) -> pd.DataFrame:
+    from sklearn import datasets
+
+    data = getattr(datasets, f"load_{name}")(as_frame=True).data
+    # The columns with most distinct values first: pixels at the border of digits are constant.
+    return data[data.nunique().sort_values(ascending=False, kind="stable").index[:columns]]
+
+
+REAL: dict[str, partial[pd.DataFrame]] = {
+    "phishing": partial(_river, "Phishing", 9),
+    "solar flare": partial(_river, "SolarFlare", 8),
+    "shuttle": partial(_river, "Shuttle", 7),
+    "image segments": partial(_river, "ImageSegments", 7),
+    "chick weights": partial(_river, "ChickWeights", 3),
+    "trump approval": partial(_river, "TrumpApproval", 6),
+    "yeast": partial(_river, "Yeast", 6),
+    "wine": partial(_sklearn, "wine", 6),
+    "breast cancer": partial(_sklearn, "breast_cancer", 6),
+    "diabetes": partial(_sklearn, "diabetes", 6),
+    "digits": partial(_sklearn, "digits", 6),
+}
+
+
+def _binned(column: "pd.Series[Any]") -> "pd.Series[Any]":
+    """Return a column as text: numbers of more than 12 values in five quantile bins."""
+    if column.nunique() > 12 and pd.api.types.is_numeric_dtype(column):
+        return pd.qcut(column, 5, duplicates="drop").astype(str)
+    return column.astype(str)
+
+
+def make_real(seed: int) -> Incident:
+    """Make a stream of rows of a real table, drawn with replacement, with planted causes.
+
+    The table goes round `REAL` with the seed. Causes are filtered like those of the groups; columns
+    of real tables follow each other, so some tables have no solvable cause among the tries.
+    """
+    name = list(REAL)[seed % len(REAL)]
+    rng = np.random.default_rng([crc32(name.encode()), seed])
+    frame = REAL[name]().apply(_binned)
+    rounds = int(np.exp(rng.uniform(np.log(50_000), np.log(300_000))))
+    drawn = rng.integers(0, len(frame), rounds)
+    codes, values = {}, {}
+    for column in frame.columns:
+        coded, names = pd.factorize(frame[column])
+        codes[str(column)] = coded.astype(np.int32)[drawn]
+        values[str(column)] = np.asarray(names, dtype=object)
+    text = f"table {name}, causes planted"
+    base, drafts = plant(rng, codes, Recipe(text, (1, 2), (1, 1, 2, 3)))
+    return finish(rng, codes, base, drafts, values=values, group="real", seed=seed, text=text)
+
+
+MAKERS: dict[str, Maker] = {
+    **{name: partial(make_group, name) for name in GROUPS},
+    "real": make_real,
+    "null": make_null,
+    **{name: partial(make_fixed, name) for name in FIXED},
+}
+
+
+def make(name: str, seed: int) -> Incident:
+    """Make an incident of a group or fixed stream: the same for the same seed."""
+    return MAKERS[name](seed)
