@@ -65,20 +65,20 @@ FIRST_ROUNDS, FIRST_SHARE = 2000, Fraction(1, 20)
 # "auto" is twice the base rate, within these limits, in thousandths.
 LIFT, LEAST_RATE, MOST_RATE = 2, Fraction(1, 50), Fraction(1, 2)
 THOUSANDTHS = 1000
-# The share of the draw in what monitor and draw cost where both are moved.
-DRAW_SHARE = Fraction(11, 20)
 # The prior of a pattern falls with its width.
 PRIOR = (Fraction(1), Fraction(3, 10), Fraction(1, 10))
 # A drop must gain so many missed positives to weigh as much as nothing.
 DROP_PENALTY = 10
-# A threshold is multiplied by GROWTH at every refusal, up to MOST_GROWTH times its base.
+# How much of the loss may be base rate before the monitor fires: twice as much at every refusal.
 GROWTH, MOST_GROWTH = 2, 16
+# The same where the base rate is known.
+KNOWN_BASE = 4
+# A burst of losses fires at so many times the threshold above the expected loss.
+BURST = 1.5
 CHECK_EVERY = 8
-# The nats by which the right cause should outweigh nothing at a firing, and the units of the
+# The nats by which the right cause should outweigh nothing at a firing, and the scales of the
 # monitor's noise that are allowed for.
-DRAW_MARGIN, MONITOR_MARGIN = 3, 4
-# How much larger than the evidence a draw needs the threshold is: part of the loss is base rate.
-THRESHOLD_FACTOR = 2
+DRAW_MARGIN, MONITOR_MARGIN = 2, 3
 # An epoch ends without a firing after so many rounds, so that memory is bounded.
 LONGEST_EPOCH = 1 << 21
 # Windows of evidence: the first after a change as a share of the horizon, then twice as long.
@@ -241,9 +241,19 @@ class CausesPlan(PlanTable):
         return min_rate / (1 - min_rate)
 
     def rate(self, cost: Fraction) -> Fraction:
-        """Return the rate of the draw for a cost of false alarms."""
+        """Return the rate of the draw for a cost of false alarms.
+
+        It makes the threshold least: (nats of evidence) / rate + (noise allowed) / epsilon_monitor.
+        """
         epsilon = self.per_round.epsilon - self.epsilon_evidence
-        return min(epsilon / 2, DRAW_SHARE * epsilon / (1 + cost))
+        # A constant rational near the square root that minimises the sum.
+        ratio = math.sqrt(float(1 + cost) * MONITOR_MARGIN / self._nats(1))
+        best = epsilon / (1 + cost + Fraction(round(1024 * ratio), 1024))
+        return min(epsilon / 2, best)
+
+    def _nats(self, width: int) -> float:
+        """Return the logarithm of what the gain of a cause has to outweigh, with a margin."""
+        return DRAW_MARGIN - math.log(float(self.per_round.delta * self.prior[width - 1]))
 
     def epsilon_monitor(self, cost: Fraction) -> Fraction:
         """Return the monitor's epsilon for a cost of false alarms: what the draw leaves."""
@@ -260,13 +270,26 @@ class CausesPlan(PlanTable):
         width : int
             The conditions of the cause.
         """
-        weight = float(self.per_round.delta * self.prior[width - 1])
-        return 1 + (DRAW_MARGIN - math.log(weight)) / float(self.rate(cost))
+        return 1 + self._nats(width) / float(self.rate(cost))
 
     def threshold(self, cost: Fraction) -> float:
-        """Return the weighted loss of a new epoch at which the monitor fires, before noise."""
-        allowance = MONITOR_MARGIN / float(self.epsilon_monitor(cost))
-        return THRESHOLD_FACTOR * (self.needed(cost) + allowance)
+        """Return the loss above that of the base rate at which the monitor fires, before noise."""
+        return self.needed(cost) + MONITOR_MARGIN / float(self.epsilon_monitor(cost))
+
+    def slack(self, cost: Fraction, refusals: int, known: bool) -> float:
+        """Return how many times the threshold the loss may be, if all of it is base rate.
+
+        Parameters
+        ----------
+        cost : Fraction
+            The cost of a false alarm. Where it is 1, a cause is right most of the time.
+        refusals : int
+            How often in a row nothing was drawn.
+        known : bool
+            Whether the base rate is known.
+        """
+        first = KNOWN_BASE if known else 2 - float(cost)
+        return min(first * float(GROWTH ** min(refusals, 10)), MOST_GROWTH)
 
     def positives_needed(self, rate: float, width: int = 1) -> float:
         """Return about how many positives of a cause it takes until the cause is published.
@@ -287,13 +310,28 @@ class CausesPlan(PlanTable):
         gain = rate - float(cost) * (1 - rate)
         return math.inf if gain <= 0 else self.needed(cost, width) * rate / gain
 
-    def gate(self, noise: Noise, cost: Fraction) -> CausesGate:
-        """Return the gate for a cost of false alarms."""
-        units = cost.denominator
-        base = self.threshold(cost)
+    def gate(self, noise: Noise, cost: Fraction, base: Fraction = Fraction(0)) -> CausesGate:
+        """Return the gate for a cost of false alarms.
 
-        def threshold(age: Any, refusals: int) -> Any:
-            return math.ceil(units * base * min(GROWTH**refusals, MOST_GROWTH))
+        Parameters
+        ----------
+        noise : Noise
+            Where all noise is drawn.
+        cost : Fraction
+            The cost of a false alarm.
+        base : Fraction
+            The positive rate of the first window; 0 if it is unknown.
+        """
+        units, level = cost.denominator, self.threshold(cost)
+
+        def threshold(age: Any, refusals: int, rate: Fraction) -> Any:
+            slack = self.slack(cost, refusals, known=base > 0)
+            most = math.ceil(units * level * slack)
+            expected = max(float(rate), float(units * base))
+            # A stream whose losses come at the expected rate fires at `most`, one whose losses
+            # have become more frequent sooner.
+            sooner = BURST * units * level + (1 - 1 / slack) * expected * age
+            return np.minimum(most, np.ceil(sooner).astype(np.int64)) if expected else most
 
         return CausesGate(
             noise,
@@ -349,8 +387,8 @@ class CausesPlan(PlanTable):
         )
         yield PlanLine(
             "monitor",
-            f"weighted loss >= {self.threshold(cost):.0f}",
-            f"doubled when nothing is published, up to {MOST_GROWTH} times",
+            f"loss above the base rate's >= {self.threshold(cost):.0f}",
+            "less of it is tolerated as base rate, the more often nothing was found",
         )
         yield PlanLine("check every", f"{self.check_every:,} rounds", "a public schedule")
         yield PlanLine(
@@ -534,12 +572,12 @@ class CausesRunner:
     ) -> None:
         self.plan, self._publish, self._watch = plan, publish, watch
         given = None if plan.min_rate == AUTO else plan.given_rate
-        self.min_rate = given
+        self.min_rate, self._base = given, Fraction(0)
         self.gate = CausesMechanism(
             noise,
             per_round=plan.per_round,
             epsilon_evidence=plan.epsilon_evidence,
-            gate=lambda cost: plan.gate(noise, cost),
+            gate=lambda cost: plan.gate(noise, cost, self._base),
             cost=None if given is None else plan.cost_of(given),
             unit=plan.unit,
             cap=plan.cap,
@@ -690,10 +728,15 @@ class CausesRunner:
         negatives, positives = self.gate.release_first(self._cells.ravel())
         scale = float(self.gate.first_scale)
         self.windows.append(Window(1, number, (), (negatives,), (positives,), scale))
-        self.min_rate = auto_min_rate(negatives, positives)
+        self._set_min_rate(negatives, positives)
+        assert self.min_rate is not None
         self.gate.begin(self.plan.cost_of(self.min_rate))
         self._window_start = number
         self._begin_window()
+
+    def _set_min_rate(self, negatives: int, positives: int) -> None:
+        self.min_rate = auto_min_rate(negatives, positives)
+        self._base = rate_of(positives, negatives + positives)
 
     def end_window(self, number: int) -> None:
         """Release the counts of the window that ends after `number` rounds, and begin the next."""

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from littlestone.privacy.accounting import NOTHING, Cost, Guarantee, PrivacyEvent, Unit
 from littlestone.privacy.exponential import draw_by_score
-from littlestone.privacy.gates import MistakesGate, Step
+from littlestone.privacy.gates import Decision, MistakesGate, Step
 from littlestone.privacy.mechanism import Mechanism, State, whole_field
 from littlestone.privacy.noise import Noise, noise_scale
 from littlestone.privacy.parameters import (
@@ -205,7 +205,8 @@ class CausesGate(MistakesGate[Gains]):
     cost : Fraction
         The cost of a false alarm, above 0 and at most 1; a missed positive costs 1.
     threshold : Callable
-        Returns the threshold in units for (age, refusals).
+        Returns the threshold in units for (age, refusals, rate): the rounds since the epoch began,
+        how often in a row nothing was drawn, and the loss of a round of the last such epoch.
     check_every : int
         The rounds from one check to the next.
     restart_every : int, optional
@@ -219,7 +220,7 @@ class CausesGate(MistakesGate[Gains]):
         epsilon: Real,
         selector: SparseExponential,
         cost: Fraction,
-        threshold: Callable[[Any, int], Any],
+        threshold: Callable[[Any, int, Fraction], Any],
         check_every: int = 1,
         restart_every: int | None = None,
     ) -> None:
@@ -229,16 +230,31 @@ class CausesGate(MistakesGate[Gains]):
             noise,
             epsilon=epsilon,
             selector=selector,
-            threshold=threshold,
+            threshold=lambda age, refusals: threshold(age, refusals, self.loss_rate),
             published=b"",
             check_every=check_every,
             restart_every=restart_every,
             leave_out_published=False,
             largest_loss=selector.units,
         )
-        rate = selector.rate
-        joint = joint_epsilon(positive(epsilon, "epsilon"), rate, cost)
+        joint = joint_epsilon(positive(epsilon, "epsilon"), selector.rate, cost)
         self._joint = Cost(joint, selector.delta)
+        # In units; 0 until an epoch has ended with nothing, and after a move.
+        self.loss_rate = Fraction(0)
+
+    def _fire(self, ballot: Gains) -> Decision:
+        # At a firing the loss is about the threshold, which is public: so is what a round costs.
+        reached = Fraction(int(self._threshold(self.age, self.refusals)), self.age)
+        decision = super()._fire(ballot)
+        self.loss_rate = reached if decision.key is None else Fraction(0)
+        return decision
+
+    def _state_data(self) -> State:
+        return super()._state_data() | {"loss_rate": str(self.loss_rate)}
+
+    def _load_state_data(self, data: State) -> None:
+        super()._load_state_data(data)
+        self.loss_rate = Fraction(data["loss_rate"])
 
     @property
     def spent(self) -> Cost:

@@ -440,6 +440,7 @@ class MistakesGate(Gate[Ballot]):
                 limits = np.broadcast_to(self._threshold(ages, self.refusals), ages.shape)
                 fired = self._monitor.run(part, limits)
                 if fired is not None:
+                    self.age = int(ages[fired])
                     return Step(done + fired + 1, self._fire(ballot(done + fired)))
                 done += len(part)
                 self.age += len(part) * self.check_every
