@@ -42,7 +42,7 @@ from littlestone.hypotheses.causes import (
 from littlestone.hypotheses.compare import (
     Number,
     every,
-    float_above,
+    float_not_below,
     number_of,
     readable,
     readable_numbers,
@@ -136,7 +136,7 @@ class Ranges:
         if column.dtype.kind not in "biuf":
             return np.fromiter(map(self.cell, column), dtype=np.intp, count=len(column))
         numbers = column.astype(np.float64, copy=False)
-        found = np.searchsorted(np.array(list(map(float_above, self.edges))), numbers, "right")
+        found = np.searchsorted(np.array(list(map(float_not_below, self.edges))), numbers, "right")
         # A search puts NaN at the end; a missing number is below every edge.
         found[np.isnan(numbers)] = 0
         return found
