@@ -42,7 +42,7 @@ from littlestone.hypotheses.causes import (
 from littlestone.hypotheses.compare import (
     Number,
     every,
-    float_above,
+    float_not_below,
     number_of,
     readable,
     readable_numbers,
@@ -136,7 +136,7 @@ class Ranges:
         if column.dtype.kind not in "biuf":
             return np.fromiter(map(self.cell, column), dtype=np.intp, count=len(column))
         numbers = column.astype(np.float64, copy=False)
-        found = np.searchsorted(np.array(list(map(float_above, self.edges))), numbers, "right")
+        found = np.searchsorted(np.array(list(map(float_not_below, self.edges))), numbers, "right")
         # A search puts NaN at the end; a missing number is below every edge.
         found[np.isnan(numbers)] = 0
         return found
@@ -225,9 +225,10 @@ class Causes(HypothesisClass):
     widest range to the narrowest; then "at most this one" is a row that differs from the first one
     behind it, so a tree of depth D = floor(log2 sum of 2^depth) searches among subtrees for the
     rest of the pattern, which has one condition less. If it is negative, another row serves: with
-    fresh values of text, and numbers in the second half of the first half of the cells, then in the
-    second quarter of it and so on, whose ranges hold none of the rows before. The j-th row lists
-    count - j ranges of a column, so there are min over j of j + 1 + D_j levels.
+    fresh values of text, and numbers in the second half of the first half of the cells, then of the
+    first quarter and so on, whose ranges hold none of the rows before. So after j negative rows
+    there are count - j ranges of a column, hence 1 + D_j levels, and min over j of j + 1 + D_j in
+    all.
 
     Several causes: for each but one a tree of 1 + D levels over the patterns with an equality, and
     fresh values of its own. The causes of one do not hold for the rows of another, so the levels
@@ -448,22 +449,19 @@ class Causes(HypothesisClass):
     @property
     def dimension_bounds(self) -> tuple[int, int]:
         """Return numbers between which the Littlestone dimension lies: see the notes."""
-        most = min(self._most_by_counting(), self.mistake_bound, self._points())
+        most = min(self._most_by_counting(), self.mistake_bound)
+        if len(self._ranges) == len(self.columns):
+            most = min(most, prod(c.cells for c in self._ranges))
         return min(self._least(), most), most
 
     def _most_by_counting(self) -> int:
+        # The first depth m that the inequality of the notes excludes: d - 1 is below it.
         depth = 0
         while 2**depth <= self.patterns * sum(
             self.patterns**j * comb(depth, j) for j in range(self.limit)
         ):
             depth += 1
         return depth
-
-    def _points(self) -> int:
-        """Return how many examples the class tells apart, or a large number if infinitely many."""
-        if len(self._ranges) < len(self.columns):
-            return self.mistake_bound
-        return prod(c.cells for c in self._ranges)
 
     def _least(self) -> int:
         texts = len(self._counts) - len(self._ranges)

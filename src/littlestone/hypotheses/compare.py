@@ -302,11 +302,11 @@ def compare_all(column: npt.NDArray[Any], cut: Number) -> Mask:
     array([False,  True, False,  True])
     """
     if column.dtype.kind in "biuf":
-        return np.asarray(column.astype(np.float64, copy=False) >= float_above(cut))
+        return np.asarray(column.astype(np.float64, copy=False) >= float_not_below(cut))
     return each(lambda value: number_of(value) >= cut, column)
 
 
-def float_above(cut: Number) -> float:
+def float_not_below(cut: Number) -> float:
     """Return the smallest float that is not below the cut."""
     # A cut above 2^53 may have no float: rounded up, the comparison with floats stays exact.
     nearest = float(cut)
