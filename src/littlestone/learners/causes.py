@@ -69,10 +69,9 @@ THOUSANDTHS = 1000
 PRIOR = (Fraction(1), Fraction(3, 10), Fraction(1, 10))
 # A drop must gain so many missed positives to weigh as much as nothing.
 DROP_PENALTY = 10
-# How much of the loss may be base rate before the monitor fires: twice as much at every refusal.
-GROWTH, MOST_GROWTH = 2, 16
-# The same where the base rate is known.
-KNOWN_BASE = 4
+# The loss at which the monitor fires at the latest, in thresholds; and in the first epoch where the
+# base rate is known.
+MOST_SLACK, KNOWN_BASE = 16, 4
 # A burst of losses fires at so many times the threshold above the expected loss.
 BURST = 1.5
 CHECK_EVERY = 8
@@ -288,8 +287,12 @@ class CausesPlan(PlanTable):
         known : bool
             Whether the base rate is known.
         """
-        first = KNOWN_BASE if known else 2 - float(cost)
-        return min(first * float(GROWTH ** min(refusals, 10)), MOST_GROWTH)
+        c = float(cost)
+        # A cheap false alarm goes with a low min_rate, and there with a base rate: begin higher. A
+        # dear one goes with rules that are nearly right, or else nearly all of the loss is base
+        # rate: begin low, and grow fast.
+        first = KNOWN_BASE if known else 2 - c
+        return min(first * (2 + 2 * c) ** min(refusals, MOST_SLACK), MOST_SLACK)
 
     def positives_needed(self, rate: float, width: int = 1) -> float:
         """Return about how many positives of a cause it takes until the cause is published.
