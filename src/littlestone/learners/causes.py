@@ -71,15 +71,18 @@ PRIOR = (Fraction(1), Fraction(3, 10), Fraction(1, 10))
 DROP_PENALTY = 10
 # The loss at which the monitor fires at the latest, in thresholds; and in the first epoch where the
 # base rate is known.
-MOST_SLACK, KNOWN_BASE = 16, 4
+MOST_SLACK, KNOWN_BASE = 64, 4
 # A burst of losses fires at so many times the threshold above the expected loss.
 BURST = 1.5
 CHECK_EVERY = 8
 # The nats by which the right cause should outweigh nothing at a firing, and the scales of the
 # monitor's noise that are allowed for.
 DRAW_MARGIN, MONITOR_MARGIN = 2, 3
-# An epoch ends without a firing after so many rounds, so that memory is bounded.
+# An epoch ends after so many rounds at the latest, so that memory is bounded.
 LONGEST_EPOCH = 1 << 21
+# While causes are published an epoch ends after this share of the horizon, then twice as much, and
+# so on: a cause that has been repaired is dropped after about as long as it stood.
+FIRST_EPOCHS = 32
 # Windows of evidence: the first after a change as a share of the horizon, then twice as long.
 SHORTEST_WINDOW, FIRST_WINDOWS, FEWEST_WINDOWS = 1000, 256, 8
 
@@ -106,8 +109,8 @@ class CausesPlan(PlanTable):
         The share of epsilon that the evidence has.
     check_every : int
         The rounds from one check to the next.
-    restart_every : int
-        The rounds after which an epoch ends without a firing.
+    longest_epoch : int
+        The rounds after which an epoch ends at the latest.
     evidence_every : int
         The rounds of the first window of evidence after a change of rule.
     unit : {"event", "user"}
@@ -131,7 +134,7 @@ class CausesPlan(PlanTable):
     first_window: int
     evidence_share: Fraction
     check_every: int
-    restart_every: int
+    longest_epoch: int
     evidence_every: int
     unit: Unit = "event"
     cap: int | None = None
@@ -139,11 +142,11 @@ class CausesPlan(PlanTable):
     def __post_init__(self) -> None:
         for name in ("epsilon", "delta", "evidence_share"):
             object.__setattr__(self, name, positive(getattr(self, name), name))
-        for name in ("horizon", "check_every", "restart_every", "evidence_every"):
+        for name in ("horizon", "check_every", "longest_epoch", "evidence_every"):
             whole(getattr(self, name), name, least=1)
         if not self.evidence_share < 1:
             raise BadParameter("the evidence's share of epsilon leaves nothing for the causes")
-        if self.restart_every % self.check_every or self.first_window % self.check_every:
+        if self.longest_epoch % self.check_every or self.first_window % self.check_every:
             raise BadParameter("epochs and the first window end at a check")
 
     @classmethod
@@ -202,7 +205,7 @@ class CausesPlan(PlanTable):
             first_window=_at_checks(first),
             evidence_share=EVIDENCE_SHARE,
             check_every=CHECK_EVERY,
-            restart_every=LONGEST_EPOCH,
+            longest_epoch=LONGEST_EPOCH,
             evidence_every=_at_checks(min(longest, max(SHORTEST_WINDOW, length // FIRST_WINDOWS))),
             unit=unit,
             cap=cap,
@@ -349,7 +352,7 @@ class CausesPlan(PlanTable):
             cost=cost,
             threshold=threshold,
             check_every=self.check_every,
-            restart_every=self.restart_every,
+            longest_epoch=self.longest_epoch,
         )
 
     def lines(self) -> Iterator[PlanLine]:
@@ -395,7 +398,7 @@ class CausesPlan(PlanTable):
         )
         yield PlanLine("check every", f"{self.check_every:,} rounds", "a public schedule")
         yield PlanLine(
-            "epochs end after", f"{self.restart_every:,} rounds at most", "bounds memory"
+            "epochs end after", f"{self.longest_epoch:,} rounds at most", "bounds memory"
         )
         yield PlanLine("horizon", f"{self.horizon:,} rounds", "then the last rule stands")
         yield PlanLine(
@@ -592,12 +595,20 @@ class CausesRunner:
         self.mistakes = self.missed = 0
         self.windows: list[Window] = []
         self._pending, self._chunk = 0, FIRST_WINDOW
+        self._epochs_ended = 0
         self._window_start, self._window_length = 0, plan.evidence_every
         self._begin_epoch()
         self._begin_window()
 
     def _begin_epoch(self) -> None:
         self.forest.clear()
+        gate = self.gate.gate
+        if gate is not None and self.causes:
+            # Public: it depends on what was published when, and on epochs that ended by age.
+            share = self.plan.horizon // FIRST_EPOCHS << min(self._epochs_ended, FIRST_EPOCHS)
+            gate.end_epoch_after(_at_checks(min(max(share, 1), self.plan.longest_epoch)))
+        elif gate is not None:
+            gate.end_epoch_after(self.plan.longest_epoch)
         # For each cause, the negatives and positives that it alone matches.
         self._alone = np.zeros((len(self.causes), 2), dtype=np.int64)
 
@@ -643,14 +654,15 @@ class CausesRunner:
             self._add(rows.before((first + place + 1) * every))
             return self._gains()
 
+        assert self.gate.gate is not None, "it begins when the first window ends"
+        to_age = self.gate.gate.checks_to_restart
         step = self.gate.run(losses[:complete], gains_at)
         if step.decision.fired:
             stop = (first + step.checks) * every
-            self._end_epoch(stop, step.decision.key)
+            self._end_epoch(stop, step.decision.key, by_age=step.checks == to_age)
             return stop
         self._pending = int(losses[complete])
         self._add(rows)
-        self._restart_if_due(complete)
         self._watch(stop, {}, False)
         self._chunk = min(2 * self._chunk, LARGEST_WINDOW)
         return stop
@@ -697,10 +709,12 @@ class CausesRunner:
         drops = alarm * self._alone[:, 0] - units * self._alone[:, 1]
         return Gains(adds, classes, keys, drops, [cause.key for cause in self.causes])
 
-    def _end_epoch(self, number: int, key: bytes | None) -> None:
-        """End the epoch after a firing, and make the move that was drawn."""
+    def _end_epoch(self, number: int, key: bytes | None, by_age: bool) -> None:
+        """End the epoch after a draw, and make the move that was drawn."""
         self._watch(number, {}, True)
+        self._epochs_ended += by_age
         if key is not None:
+            self._epochs_ended = 0
             move, cause = key[:1], cause_from_key(key[1:])
             others = [other for other in self.causes if other != cause]
             rule = any_of([*others, cause] if move == ADD else others)
@@ -714,11 +728,6 @@ class CausesRunner:
         # Also when nothing was drawn: counts that survive a firing are read twice (Theorem 15).
         self._begin_epoch()
         self._pending, self._chunk = 0, FIRST_WINDOW
-
-    def _restart_if_due(self, checks: int) -> None:
-        """Forget the epoch where the gate made a public restart."""
-        if checks and self.gate.gate is not None and self.gate.gate.age == 0:
-            self._begin_epoch()
 
     def _end_rounds(self, number: int) -> None:
         """Release counts where a window ends."""
@@ -768,6 +777,7 @@ class CausesRunner:
             "mistakes": self.mistakes,
             "missed": self.missed,
             "pending": self._pending,
+            "epochs_ended": self._epochs_ended,
             "alone": self._alone.tolist(),
             "cells": self._cells.tolist(),
             "window": [self._window_start, self._window_length],
@@ -780,7 +790,7 @@ class CausesRunner:
         self.rule = releases[-1].rule
         self.causes = causes_of(self.rule)
         self.mistakes, self.missed = live["mistakes"], live["missed"]
-        self._pending = live["pending"]
+        self._pending, self._epochs_ended = live["pending"], live["epochs_ended"]
         self._alone = np.array(live["alone"], dtype=np.int64).reshape(len(self.causes), 2)
         self._cells = np.array(live["cells"], dtype=np.int64).reshape(len(self.causes) + 1, 2)
         self._window_start, self._window_length = live["window"]

@@ -14,10 +14,11 @@ Three mechanisms, and one that holds them together:
 - `CausesMechanism` has all of them, and an optional first window that is read by nothing else.
 """
 
+import operator
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from math import lcm
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
@@ -209,8 +210,9 @@ class CausesGate(MistakesGate[Gains]):
         how often in a row nothing was drawn, and the loss of a round of the last such epoch.
     check_every : int
         The rounds from one check to the next.
-    restart_every : int, optional
-        The rounds after which an epoch ends without a firing; the ballot is emptied there too.
+    longest_epoch : int
+        The rounds after which an epoch ends at the latest, with a draw; `end_epoch_after` sets
+        another number for an epoch that begins.
     """
 
     def __init__(
@@ -222,7 +224,7 @@ class CausesGate(MistakesGate[Gains]):
         cost: Fraction,
         threshold: Callable[[Any, int, Fraction], Any],
         check_every: int = 1,
-        restart_every: int | None = None,
+        longest_epoch: int = 1 << 40,
     ) -> None:
         if not 0 < cost <= 1 or selector.units % cost.denominator:
             raise BadParameter(f"a false alarm costs {cost}: it must be whole units, at most 1")
@@ -233,7 +235,7 @@ class CausesGate(MistakesGate[Gains]):
             threshold=lambda age, refusals: threshold(age, refusals, self.loss_rate),
             published=b"",
             check_every=check_every,
-            restart_every=restart_every,
+            restart_every=longest_epoch,
             leave_out_published=False,
             largest_loss=selector.units,
         )
@@ -242,6 +244,36 @@ class CausesGate(MistakesGate[Gains]):
         # In units; 0 until an epoch has ended with nothing, and after a move.
         self.loss_rate = Fraction(0)
 
+    def end_epoch_after(self, rounds: int) -> None:
+        """Set when the epoch that begins ends at the latest: a public number of rounds."""
+        if self.age:
+            raise BadParameter("the epoch has begun")
+        self.restart_every = whole(rounds, "rounds", least=1)
+
+    def run(self, mistakes: Numbers, ballot: Callable[[int], Gains]) -> Step:
+        """Make checks in a row, up to the first that fires or ends the epoch by its age.
+
+        Both end in a draw: Theorem 15 bounds an epoch that ends with a draw at a public round, too.
+        """
+        losses = whole_numbers(mistakes, "losses", least=0)[: self.checks_to_restart]
+        step = super().run(losses, ballot)
+        if step.decision.fired or self.age or not len(losses):
+            return step
+        with self._step:
+            # The base class has restarted the monitor: the epoch has reached its age.
+            return Step(len(losses), self._draw_at_age(ballot(len(losses) - 1)))
+
+    def _draw_at_age(self, ballot: Gains) -> Decision:
+        """Draw at the end of an epoch that has not fired; this is no refusal of a firing."""
+        decision = self._release(ballot)
+        if decision.key is not None:
+            self.refusals, self.loss_rate = 0, Fraction(0)
+        return Decision(True, decision.key)
+
+    def check(self, mistakes: SupportsIndex, ballot: Gains) -> Decision:
+        """Make one scheduled check: a run of one."""
+        return self.run([operator.index(mistakes)], lambda place: ballot).decision
+
     def _fire(self, ballot: Gains) -> Decision:
         # At a firing the loss is about the threshold, which is public: so is what a round costs.
         reached = Fraction(int(self._threshold(self.age, self.refusals)), self.age)
@@ -249,12 +281,18 @@ class CausesGate(MistakesGate[Gains]):
         self.loss_rate = reached if decision.key is None else Fraction(0)
         return decision
 
+    def _parameters(self) -> State:
+        # The age at which an epoch ends is state: it is set anew for each.
+        return {name: v for name, v in super()._parameters().items() if name != "restart_every"}
+
     def _state_data(self) -> State:
-        return super()._state_data() | {"loss_rate": str(self.loss_rate)}
+        own = {"loss_rate": str(self.loss_rate), "ends_after": self.restart_every}
+        return super()._state_data() | own
 
     def _load_state_data(self, data: State) -> None:
         super()._load_state_data(data)
         self.loss_rate = Fraction(data["loss_rate"])
+        self.restart_every = whole_field(data, "ends_after", least=1)
 
     @property
     def spent(self) -> Cost:
