@@ -404,7 +404,7 @@ MUTANTS = [
         "learners/test_dpsoa.py learners/test_gate_inputs.py",
     ),
     Mutant(
-        "coins of a round depend on its place in the batch",
+        "random bits of a round depend on its place in the batch",
         "learners/forest.py",
         "return below(trees, random_bits(seed, Purpose.TREE, routes))",
         "return below(trees, random_bits(seed, Purpose.TREE, np.arange(np.size(routes))))",
@@ -434,7 +434,7 @@ MUTANTS = [
         "learners/test_dpsoa.py",
     ),
     Mutant(
-        "cap counts are not revived",
+        "cap counts are not loaded",
         "learners/dpsoa.py",
         "self._rounds_of = dict(users)",
         "self._rounds_of = {}",
@@ -513,7 +513,7 @@ MUTANTS = [
     Mutant(
         "an old copy is forgotten when it is opened again",
         "store/store.py",
-        "            if condemned:",
+        "            if old_copy:",
         "            if False:",
         "store/test_store_files.py",
     ),

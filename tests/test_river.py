@@ -71,7 +71,7 @@ def test_what_is_skipped_would_be_refused_for_the_reason_given(name: str) -> Non
             check(model.clone())
 
 
-class Rehearsed(river.PrivateExpertsClassifier):
+class WithSeededNoise(river.PrivateExpertsClassifier):
     """Private experts whose noise is not secret, and the same in every run."""
 
     def _options(self) -> dict[str, Any]:
@@ -83,7 +83,7 @@ class Rehearsed(river.PrivateExpertsClassifier):
 def test_what_is_left_to_the_noise_passes_when_the_noise_is_the_same(
     name: str, epsilon: float
 ) -> None:
-    model = Rehearsed(POPULAR, epsilon * river.MANY, 2000, learners=river.MANY)
+    model = WithSeededNoise(POPULAR, epsilon * river.MANY, 2000, learners=river.MANY)
     found = [check for check in yield_checks(model) if check.__name__ == name]
     assert found
     for check in found:

@@ -76,7 +76,7 @@ class CountKeptAtFiring(MistakesMonitor):
         self._mistakes = kept
 
 
-class LiftShared(MistakesMonitor):
+class ThresholdNoiseShared(MistakesMonitor):
     """One threshold draw serves all epochs."""
 
     def _begin_epoch(self) -> None:

@@ -1,4 +1,4 @@
-"""Run `littlestone serve`: arguments in, a service until it is told to stop."""
+"""Run `littlestone serve`: arguments in, a service until it is stopped."""
 
 import sys
 from pathlib import Path
@@ -85,7 +85,7 @@ def serve(
         list[str] | None,
         typer.Option(
             metavar="ADDRESS",
-            help="A proxy, or its network, whose X-Forwarded-For is believed. Can be repeated.",
+            help="A proxy, or its network, whose X-Forwarded-For is trusted. Can be repeated.",
         ),
     ] = None,
 ) -> None:

@@ -27,9 +27,9 @@ def show(
     as_json: AsJson = False,
     private_json: PrivateJson = None,
 ) -> None:
-    """Show what a stored learner has published; with --private, what only its holder may see.
+    """Show what a stored learner has published; with --private, what only its owner may see.
 
-    It can be asked while the learner is at work elsewhere.
+    It works while another process runs the learner.
     """
     refuse_file(private_json)
     if not file.exists():

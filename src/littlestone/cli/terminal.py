@@ -48,7 +48,7 @@ def progress_bar(console: Console) -> Iterator[Callable[[RunResult], None]]:
         task = bar.add_task("", total=None)
 
         def watch(outcome: RunResult) -> None:
-            for note in outcome.untold_notes():
+            for note in outcome.new_notes():
                 bar.console.print(f"note: {note}", markup=False, highlight=False, soft_wrap=True)
             learner = outcome.learner
             repeats = outcome.guarantee.repeats
@@ -118,7 +118,7 @@ def print_private(console: Console, outcome: RunResult) -> None:
     for path in (task.report, task.private_json):
         if path is not None:
             console.print(f"  written to {path}, for its owner only")
-    for note in outcome.untold_notes():
+    for note in outcome.new_notes():
         console.print(f"\nnote: {note}")
 
 

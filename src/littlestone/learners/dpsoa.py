@@ -388,7 +388,7 @@ class DPSOA(PrivateLearner):
         self._unsaved = set()
         return found
 
-    def _revive_users(self, users: Mapping[int, int]) -> None:
+    def _load_users(self, users: Mapping[int, int]) -> None:
         self._rounds_of = dict(users)
         self._missing = missing_from(self.hypothesis, self.cls)
 

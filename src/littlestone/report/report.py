@@ -263,7 +263,7 @@ class RunResult:
     bad_rows: list[BadRow] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     repeats: int = 1
-    _told: int = 0
+    _printed: int = 0
     # How far the rows that were learned before have been passed over, while they are.
     passing: str = ""
 
@@ -272,14 +272,14 @@ class RunResult:
         """Return the guarantee of all that is published."""
         return self.learner.guarantee.for_repeats(self.repeats)
 
-    def untold_notes(self) -> list[str]:
-        """Return the notes that have not been told yet, once.
+    def new_notes(self) -> list[str]:
+        """Return the notes that have not been printed yet, once.
 
-        A note may follow from the rows (a file that is known under another name), so notes are told
-        where the private side is.
+        A note may follow from the rows (a file that is known under another name), so notes are
+        printed with the private side.
         """
-        told, self._told = self._told, len(self.notes)
-        return self.notes[told:]
+        printed, self._printed = self._printed, len(self.notes)
+        return self.notes[printed:]
 
     def public(self) -> dict[str, Any]:
         """Return what may be published, as JSON data."""
@@ -385,7 +385,7 @@ def report_of(outcome: RunResult) -> Report:
             "class": repr(learner.cls),
             "learner": f"{outcome.chosen.learner_name}: {outcome.chosen.why}",
             "plan": task.plan,
-            "seed of the coins (not secret)": str(learner.seed),
+            "seed of the random bits (not secret)": str(learner.seed),
         },
     )
 

@@ -320,8 +320,8 @@ class Store(ForwardOnly):
             self._db.execute("COMMIT")
 
     def _write_source(self, source: Source) -> None:
-        told = source.number, json.dumps(source.to_json())
-        self._db.execute("INSERT OR REPLACE INTO sources VALUES (?, ?)", told)
+        entry = source.number, json.dumps(source.to_json())
+        self._db.execute("INSERT OR REPLACE INTO sources VALUES (?, ?)", entry)
         if source.repeat > 1 and (source.begun, source.repeat) not in self._repeated:
             self._repeated.append((source.begun, source.repeat))
 
@@ -374,11 +374,11 @@ class Store(ForwardOnly):
                     f"of this batch is published. Put {self.path} back as it was, and start again"
                 )
 
-    def condemn(self) -> None:
+    def mark_old_copy(self) -> None:
         """Have the file say that it is an old copy: nobody may go on from it, this store neither.
 
-        Only its holder can tell: to one from whom it was taken, what its successor has published
-        looks the same.
+        Only the process that holds the file can tell: to one from which it was taken, what its
+        successor has published looks the same.
         """
         with self._transaction():
             self._db.execute("INSERT OR REPLACE INTO about VALUES ('old_copy', ?)", [OLD_COPY])
@@ -404,8 +404,8 @@ class Store(ForwardOnly):
                 if self._seal.written() != sealed:
                     checked_file(self.path, self._db)
                 saved = load(self._db)
-                condemned = is_condemned(self._db)
-            if condemned:
+                old_copy = is_old_copy(self._db)
+            if old_copy:
                 raise OldCopy(f"{self.path}: {OLD_COPY}")
             if not begun:
                 self._repeated = _repeated(self.sources())
@@ -508,8 +508,8 @@ def open_store(
     noise : Noise, optional
         Only for tests.
     after : int, optional
-        Take the file over only from the holder of that generation: whoever lost a connection may go
-        on, but not take the file back from another.
+        Take the file over only from the process of that generation: whoever lost a connection may
+        go on, but not take the file back from another.
     engine : Engine, optional
         Where the trees are to grow.
 
@@ -561,7 +561,7 @@ def _opened(
     return store
 
 
-def is_condemned(db: sqlite3.Connection) -> bool:
+def is_old_copy(db: sqlite3.Connection) -> bool:
     """Return whether a file is known to be an old copy."""
     return db.execute("SELECT 1 FROM about WHERE name = 'old_copy'").fetchone() is not None
 
@@ -570,15 +570,15 @@ def _public_side(
     learner: PrivateLearner, guarantee: Guarantee | None = None, spent: Cost | None = None
 ) -> Published:
     guarantee, spent = guarantee or learner.guarantee, spent or learner.spent
-    said = f"epsilon {float(spent.epsilon):.4g}, delta {float(spent.delta):.3g}"
-    return Published(learner.rounds, learner.releases, str(guarantee), said, learner.final)
+    spent_text = f"epsilon {float(spent.epsilon):.4g}, delta {float(spent.delta):.3g}"
+    return Published(learner.rounds, learner.releases, str(guarantee), spent_text, learner.final)
 
 
 def _write(
     db: sqlite3.Connection, saved: Checkpoint, learner: PrivateLearner, public: Published
 ) -> None:
-    told = json.dumps(public._replace(releases=())._asdict())
-    write(db, saved, learner.ledger, told)
+    published = json.dumps(public._replace(releases=())._asdict())
+    write(db, saved, learner.ledger, published)
 
 
 class StoreView(NamedTuple):
@@ -612,13 +612,13 @@ def _read(path: Path) -> StoreView:
         saved = load(db)
         published = Published(**{**json.loads(public), "releases": saved.releases})
         sources = tuple(sources_of(db))
-        return StoreView(about, published, saved, generation_of(db), sources, is_condemned(db))
+        return StoreView(about, published, saved, generation_of(db), sources, is_old_copy(db))
 
 
 def sources_of(db: sqlite3.Connection) -> list[Source]:
     """Return every source, in the order in which they were begun."""
-    rows = db.execute("SELECT told FROM sources ORDER BY number")
-    return [source_from_json(json.loads(told)) for (told,) in rows]
+    rows = db.execute("SELECT entry FROM sources ORDER BY number")
+    return [source_from_json(json.loads(entry)) for (entry,) in rows]
 
 
 def _repeated(sources: Iterable[Source]) -> list[tuple[int, int]]:
