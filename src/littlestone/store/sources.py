@@ -131,8 +131,8 @@ def recognised(
         notes.append(
             f"{rows.name} begins with the rows of {_name_in_words(known.name)}, of which "
             f"{known.rows:,} were learned: it is taken for the same source, and only what comes "
-            "after them is learned. If none of its rows was learned before, say --new-rows; to learn them once "
-            "more, --again"
+            "after them is learned. If none of its rows was learned before, say --new-rows; to "
+            "learn them once more, --again"
         )
     return known if name == STANDARD_INPUT else known._replace(name=name)
 
