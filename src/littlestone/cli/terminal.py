@@ -22,6 +22,7 @@ def plain_console(stderr: bool = False) -> Console:
     Standard output is for what is public; what is private goes to standard error, so that a file
     into which a command is redirected may be read by everybody.
     """
+    # Rules hold values of the data: markup or emoji in them must be printed as they are.
     return Console(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
@@ -43,6 +44,7 @@ def progress_bar(console: Console) -> Iterator[Callable[[RunResult], None]]:
     """
     columns = SpinnerColumn(), BarColumn(24), _Rounds(), TextColumn("{task.description}")
     with Progress(
+        # Without a terminal nothing is drawn: control codes would end up in files.
         *columns, console=console, transient=True, disable=not console.is_terminal
     ) as bar:
         task = bar.add_task("", total=None)

@@ -130,6 +130,7 @@ class Store(ForwardOnly):
         # can be told from forged ones.
         self.key = key
         self._db, self._seal = db, Seal(db, key)
+        # Device and inode: a path can come to lead to another file while SQLite has this one open.
         self._files = {path: identity(path)}
         self.generation = 0
         self._repeated: list[tuple[int, int]] = []
@@ -138,6 +139,8 @@ class Store(ForwardOnly):
     @property
     def run(self) -> str:
         """Return a public name of the learner, by which its releases can be told from others'."""
+        # Derived from the secret key by a one-way function: the name is public, the key stays
+        # secret.
         return hmac.new(self.key, b"run", "sha256").hexdigest()[:16]
 
     def _public(self) -> Published:
@@ -146,6 +149,7 @@ class Store(ForwardOnly):
     @property
     def repeats(self) -> int:
         """Return how often the same row was learned, at most."""
+        # Theorem 14: a row that was learned k times costs k times as much; most rows, once.
         return max([1, *(repeat for _, repeat in self._repeated)])
 
     @property
@@ -159,6 +163,7 @@ class Store(ForwardOnly):
     @property
     def spent(self) -> Cost:
         """Return what the learner has spent, for a row that was learned as often as any."""
+        # Theorem 14: a neighbour per user replaces all rounds of a user, however many they are.
         per_user = self.learner.guarantee.unit == "user"
         return self.learner.spent.for_group(1 if per_user else self.repeats)
 
@@ -167,6 +172,7 @@ class Store(ForwardOnly):
 
         Rows that were learned again after it do not matter.
         """
+        # Only what was repeated before the release: a line that is published must not change later.
         before = (repeat for begun, repeat in self._repeated if begun < release.round)
         return str(self.learner.guarantee.for_repeats(max([1, *before])))
 
@@ -190,6 +196,8 @@ class Store(ForwardOnly):
         ).fetchone()
         if row is None:
             return None
+        # Equal keys for different rows are an error of the client: an answer "known" would lose
+        # rows.
         if row[0] != digest:
             raise KeyConflict(f"the key {key!r} was used for other rows: choose a new one")
         return Receipt(row[1], row[2], row[3], again=True)
@@ -224,6 +232,7 @@ class Store(ForwardOnly):
         BadStore
             If the batch could not be committed; then this store goes no further.
         """
+        # One path for one batch and for many, so that both have the same guarantees.
         (found,) = self.learn_all([KeyedBatch(block, key, digest)], source)
         if isinstance(found, KeyConflict):
             raise found
@@ -284,12 +293,16 @@ class Store(ForwardOnly):
 
     def _commit(self) -> None:
         """Write the learner and commit; only then is anything published."""
+        # Theorem 12: if anything in this block fails, the learner in memory is unusable. Whether
+        # the commit happened is then decided by the file alone.
         with self.learner.checkpoint() as saved:
             public = self._public()
             _write(self._db, saved, self.learner, public)
             self._seal.write()
             self._db.execute("COMMIT")
             self._refuse_if_displaced()  # what was committed elsewhere is not acknowledged
+        # Only now: nothing is shown to anybody before the transaction that holds its rows is on
+        # disk.
         self.published = public
 
     def _fold_in(self) -> None:
@@ -299,6 +312,8 @@ class Store(ForwardOnly):
         a frame that is whole and wrong is damage (`refuse_damaged_log`). While somebody looks into
         the file it has to wait: what was committed is safe in the log.
         """
+        # Folding in is housekeeping: the commit is safe in the log, so a failure here is no
+        # failure.
         with suppress(sqlite3.Error, FileNotFoundError):
             if wal_file(self.path).stat().st_size < LONGEST_LOG:
                 return
@@ -342,6 +357,8 @@ class Store(ForwardOnly):
         """
         try:
             self._refuse_if_displaced()
+            # IMMEDIATE takes the write lock now: the generation that is read next cannot change
+            # before the COMMIT.
             self._db.execute("BEGIN IMMEDIATE")
             if not moving:
                 self.refuse_if_taken()
@@ -353,12 +370,16 @@ class Store(ForwardOnly):
                 "batch is published: mend that, and open the file again"
             ) from error
         finally:
+            # Also after an interrupt: what is not committed must not be seen by the next
+            # transaction.
             if self._db.in_transaction:
                 with suppress(sqlite3.Error):
                     self._db.execute("ROLLBACK")
 
     def refuse_if_taken(self) -> None:
         """Raise `StoreLost` if the file was opened for writing elsewhere since."""
+        # Every opening for writing counts the generation up, so an unequal one means another
+        # writer.
         if generation_of(self._db) != self.generation:
             raise StoreLost(
                 f"{self.path} was opened for writing by another process: this one may not go "
@@ -387,6 +408,7 @@ class Store(ForwardOnly):
             self._db.execute("COMMIT")
 
     def _step(self) -> None:
+        # Whoever holds the generation before this one can no longer commit.
         self._db.execute("UPDATE about SET value = value + 1 WHERE name = 'generation'")
 
     def _move_in(self, after: int | None, sealed: bytes, begun: bool) -> None:
@@ -395,6 +417,7 @@ class Store(ForwardOnly):
         `sealed` is the seal of what was checked: if it is another now, somebody has written since.
         `begun` says that the learner is already where the file is.
         """
+        # Before the transaction: what is written in it must be under the checksum.
         self._seal.watch()
         if after is not None:
             self.generation = after
@@ -407,6 +430,8 @@ class Store(ForwardOnly):
                 old_copy = is_old_copy(self._db)
             if old_copy:
                 raise OldCopy(f"{self.path}: {OLD_COPY}")
+            # A learner that was just begun has the state already; a mechanism resumes only before
+            # its first step.
             if not begun:
                 self._repeated = _repeated(self.sources())
                 self.learner.resume(saved)
@@ -416,6 +441,7 @@ class Store(ForwardOnly):
             generation = generation_of(self._db)
             self._db.execute("COMMIT")
         self.generation = generation
+        # The log holds the last commits: a log that was replaced is as bad as a file that was.
         self._files[wal_file(self.path)] = identity(wal_file(self.path))
 
     def close(self) -> None:
@@ -469,6 +495,7 @@ def create(
         If there is a file.
     """
     path = database_file(path)
+    # The log of a deleted file would be folded into a new one of the same name.
     refuse_leftovers(path)
     check_storable(chosen)
     chosen.check_engine(engine)
@@ -487,6 +514,7 @@ def create(
         _write(db, saved, learner, _public_side(learner))
         seal.write()
 
+    # The file appears whole, by one link: a crash leaves no store, not half of one.
     with learner.checkpoint() as saved:
         put_in_place(path, serialized(fill))
     return _opened(path, 0, lambda about: learner, key)
@@ -539,8 +567,11 @@ def _opened(
         db = for_writing(path)
     try:
         with reading(path):
+            # Before anything is written: the file is as sensitive as the rows.
             os.chmod(path, 0o600)
             db.execute("PRAGMA journal_mode = WAL")
+            # A commit that a power cut undoes would be decided again with fresh noise: a second
+            # release.
             db.execute("PRAGMA synchronous = FULL")
             db.execute("PRAGMA wal_autocheckpoint = 0")  # `_fold_in` does
             db.execute("PRAGMA cache_spill = OFF")  # the log is written in order, at the COMMIT
@@ -548,6 +579,7 @@ def _opened(
             begun, key, seal = checked_file(path, db)
             about, sealed = run_config_from_json(json.loads(begun)), seal.written()
             db.execute("COMMIT")
+        # Between making and opening the file, another process may have replaced it.
         if begun_with not in (None, key):
             raise StoreLost(
                 f"{path} holds another learner than the one that was begun there just now"
@@ -595,6 +627,7 @@ class StoreView(NamedTuple):
 def read_store(path: Path) -> StoreView:
     """Look into a store without taking it over."""
     path = database_file(path)
+    # A writer may begin or end while the file is read: one more attempt settles it.
     for _ in range(2):
         alone = not wal_file(path).exists()
         with suppress(BadStore):
