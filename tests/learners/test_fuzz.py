@@ -15,8 +15,7 @@ from classes import CASES, targets
 from littlestone.learners.adaptive import EveryRound
 from littlestone.learners.base import Release
 from littlestone.learners.forest import Root
-from littlestone.privacy.histogram import StableHistogram
-from littlestone.privacy.selection import UnknownDomainSelection
+from littlestone.privacy.selection import StableHistogram, UnknownDomainSelection
 from littlestone.privacy.testing import SeededNoise
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")

@@ -58,8 +58,8 @@ from littlestone.privacy.gates import (
     MistakesGate,
     Selector,
 )
-from littlestone.privacy.histogram import StableHistogram
 from littlestone.privacy.noise import Noise
+from littlestone.privacy.selection import StableHistogram
 from littlestone.privacy.sparse_vector import AboveThreshold, MistakesMonitor
 from littlestone.privacy.testing import ScriptedNoise
 

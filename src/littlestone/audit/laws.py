@@ -34,9 +34,8 @@ from littlestone.learners.experts import FixedSharePrior
 from littlestone.privacy.accounting import Cost
 from littlestone.privacy.exponential import ExponentialMechanism, Scores, _draw_group
 from littlestone.privacy.gates import Decision, Selector
-from littlestone.privacy.histogram import StableHistogram
 from littlestone.privacy.noise import Address, Noise
-from littlestone.privacy.selection import UnknownDomainSelection
+from littlestone.privacy.selection import StableHistogram, UnknownDomainSelection
 
 LawKey = tuple[tuple[int, ...], Fraction]
 _laws: dict[LawKey, list[tuple[bytes, float]]] = {}

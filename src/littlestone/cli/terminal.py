@@ -45,7 +45,10 @@ def progress_bar(console: Console) -> Iterator[Callable[[RunResult], None]]:
     columns = SpinnerColumn(), BarColumn(24), _Rounds(), TextColumn("{task.description}")
     with Progress(
         # Without a terminal nothing is drawn: control codes would end up in files.
-        *columns, console=console, transient=True, disable=not console.is_terminal
+        *columns,
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
     ) as bar:
         task = bar.add_task("", total=None)
 

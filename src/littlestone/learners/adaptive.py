@@ -54,9 +54,9 @@ from littlestone.learners.tree import Purpose, below, fresh_seed, random_bits
 from littlestone.learners.tuning import Selection
 from littlestone.privacy.accounting import Cost, per_release
 from littlestone.privacy.gates import EveryCheck
-from littlestone.privacy.histogram import StableHistogram
 from littlestone.privacy.noise import Noise, SystemNoise
 from littlestone.privacy.parameters import BadParameter, Real, whole
+from littlestone.privacy.selection import StableHistogram
 
 # The most states for which the errors of their rules are cached.
 MOST_STATES_CACHED = 512

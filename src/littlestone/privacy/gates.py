@@ -28,7 +28,6 @@ from littlestone.privacy.accounting import (
     per_release,
     spent,
 )
-from littlestone.privacy.histogram import StableHistogram, positive_votes
 from littlestone.privacy.mechanism import Mechanism, State, whole_field
 from littlestone.privacy.noise import Noise
 from littlestone.privacy.parameters import (
@@ -40,7 +39,7 @@ from littlestone.privacy.parameters import (
     whole,
     whole_numbers,
 )
-from littlestone.privacy.selection import UnknownDomainSelection
+from littlestone.privacy.selection import StableHistogram, UnknownDomainSelection, positive_votes
 from littlestone.privacy.sparse_vector import AboveThreshold, MistakesMonitor
 
 Ballot = TypeVar("Ballot")

@@ -430,6 +430,8 @@ def write_private(path: Path, text: str) -> None:
     path.unlink(missing_ok=True)
     with open(
         # Created with mode 0600: a chmod afterwards would leave a moment for others to open it.
-        os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
+        os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600),
+        "w",
+        encoding="utf-8",
     ) as f:
         f.write(text)
