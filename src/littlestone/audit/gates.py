@@ -130,6 +130,7 @@ def small_experts(monitor: Fraction, selector: Fraction, rounds: int) -> Finding
         )
         for rows in streams(rounds)
     }
+    # Both orders occur, so the loss is that of the worse direction.
     pairs = ((laws[one], laws[other]) for one in laws for other in neighbours(one))
     family = f"{len(laws)} streams of {rounds} rounds"
     return at_one("epochs gate", family, Cost(monitor + selector), pairs)

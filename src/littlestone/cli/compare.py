@@ -575,6 +575,7 @@ def compare(
         file,
         label,
     )
+    # Figures are made for publishing; mistakes on a person's own rows are private.
     if file is not None and figures is not None:
         raise BadParameter(
             "--figures are for publishing, and what a --file shows is private: take --html"
@@ -597,6 +598,7 @@ def compare(
             write_private(html, page)
         else:
             html.write_text(page, encoding="utf-8")
+    # Files before tables: what is printed names the files that exist.
     drawn = [] if figures is None else write_figures(figures, results)
     if private_json is not None:
         data = {"private": spending(sweep)} | _as_json(sweep, results)
@@ -620,6 +622,7 @@ def _as_json(sweep: Sweep, results: list[Result]) -> dict[str, Any]:
 
 
 def _words(text: str) -> list[str]:
+    # In the order given, once each: a repeated name would play its games twice.
     return list(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
 
 

@@ -148,12 +148,14 @@ def learn(
         complete=complete,
         verify=verify,
     )
+    # Before the first row is read: options that need a store must not be ignored in silence.
     task.refuse_without_store(db)
     refuse_file(private_json, force)
     try:
         with redirect_output(engine), progress_bar(Console(stderr=True)) as watch:
             outcome = run(task, watch, db)
     except KeyboardInterrupt:
+        # Standard output is public, and where a run stopped may depend on the rows.
         typer.echo(_stopped(db), err=True)
         raise typer.Exit(130) from None
     if as_json:

@@ -60,6 +60,7 @@ def plan(
         plan=kind,
     )
     chosen = choose_learner(task, horizon)
+    # The theorem takes a logarithm of the horizon, which must be above 0.
     theorem = Plan.theorem(parse_spec(spec), epsilon, delta, max(2, horizon))
     if as_json:
         asked = dict(theorem.lines())
@@ -91,6 +92,7 @@ def print_dimension(
     found: dict[str, Any] = {
         "class": spec,
         "dimension": cls.dimension,
+        # Readers of JSON often hold 64 bits: a larger count would be rounded by them.
         "hypotheses": cls.size if (cls.size or 0) < 2**63 else None,
         "mistake_bound": cls.mistake_bound,
     }

@@ -31,7 +31,9 @@ def show(
 
     It works while another process runs the learner.
     """
+    # Before anything is printed: a refusal afterwards would look like half a success.
     refuse_file(private_json)
+    # SQLite would create the file, and show an empty store.
     if not file.exists():
         raise FileNotFoundError(2, "there is no such file", str(file))
     shown = read_store(file)
@@ -42,6 +44,7 @@ def show(
     if private_json is not None:
         write_private(private_json, json.dumps(hidden(shown), ensure_ascii=False) + "\n")
     if private:
+        # Both streams may be one terminal: the public side comes first.
         sys.stdout.flush()
         _print_private(plain_console(stderr=True), shown)
 
