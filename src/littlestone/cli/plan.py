@@ -60,7 +60,7 @@ def plan(
         plan=kind,
     )
     chosen = choose_learner(task, horizon)
-    # The theorem takes a logarithm of the horizon, which must be above 0.
+    # The theorem is stated from two rounds on.
     theorem = Plan.theorem(parse_spec(spec), epsilon, delta, max(2, horizon))
     if as_json:
         asked = dict(theorem.lines())

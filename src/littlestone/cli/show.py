@@ -33,7 +33,6 @@ def show(
     """
     # Before anything is printed: a refusal afterwards would look like half a success.
     refuse_file(private_json)
-    # SQLite would create the file, and show an empty store.
     if not file.exists():
         raise FileNotFoundError(2, "there is no such file", str(file))
     shown = read_store(file)

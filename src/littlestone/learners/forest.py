@@ -162,8 +162,7 @@ class Forest:
         # until its first mistake (`tree.updated`).
         state = self.cls.restart(published)
         representable = self.cls.hypothesis(state) == published
-        # The epoch is part of every address: without it a tree would guess as it did in the last
-        # one.
+        # The epoch is part of the address of a guess: without it a tree would guess as in the last.
         self.epoch, self._from = epoch, published
         self._begin(VertexLearner(state if representable else None, published))
 
