@@ -281,7 +281,7 @@ def test_a_bit_that_flips_in_the_log_is_harmless_or_a_sentence(path: Path) -> No
     [
         "DELETE FROM batches WHERE key = 'batch 250'",
         "DELETE FROM users WHERE route = (SELECT min(route) FROM users)",
-        "UPDATE users SET shown = shown - 1 WHERE route = (SELECT min(route) FROM users)",
+        "UPDATE users SET rounds = rounds - 1 WHERE route = (SELECT min(route) FROM users)",
         "DELETE FROM releases WHERE number = 1",
         "UPDATE ledger SET epsilon = '0' WHERE number = 0",
         "DELETE FROM parts WHERE number = (SELECT min(number) FROM parts)",
