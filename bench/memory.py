@@ -67,7 +67,7 @@ def _measured(path: Path, what: str) -> Used:
 
 
 def _csv(folder: Path) -> Path:
-    """Every line is one of few, so they are spelt once and looked up."""
+    """Every line is one of few, so they are written once and looked up."""
     lines = np.array([[b"%d,%d\n" % (score, label) for label in (0, 1)] for score in range(16)])
     path = folder / "scores.csv"
     with path.open("wb") as file:

@@ -19,7 +19,7 @@ from littlestone.simulate.streams import SPACINGS, Stream, rows, scores, value_c
 
 SEEDS = range(20)
 DELTAS = (1e-6, 1e-9)
-TITLE = f"""Mistakes of the practical plan, epsilon = 1, {len(SEEDS)} seeds, T = 1e6 unless told
+TITLE = f"""Mistakes of the practical plan, epsilon = 1, {len(SEEDS)} seeds, T = 1e6 unless said
 (delta = 1e-6 is above 1/(10 T): for comparison with FIELD.md; of noisy streams, the excess)"""
 NOISE, NOISY = 0.02, "2 % noise"
 SHORT, LONG = "T = 1e5", "T = 1e7"
@@ -92,7 +92,7 @@ def _usual(name: str, remark: str = "") -> Row:
 
 
 def _case(family: Family, rounds: int = 10**6, noise: float = 0.0, **how: Any) -> Case:
-    """Positives at 6 %, i.i.d., unless told; the tolerance is the noise that there is."""
+    """Positives at 6 %, i.i.d., unless said; the tolerance is the noise that there is."""
     cls, stream, _ = family
     if stream.func is not scores:
         how = {"rate": 0.06, **how}

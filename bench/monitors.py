@@ -10,7 +10,7 @@ from rich.table import Table
 from littlestone.learners.tuning import exceeding, firing_law, threshold_noise_law
 
 REACH = 600
-LIFTS = np.arange(-REACH, REACH + 1)
+DRAWS = np.arange(-REACH, REACH + 1)
 FALSE_ALARMS = 0.01
 LEVELS = (0.5, 0.95, 0.99)
 
@@ -34,10 +34,10 @@ def run() -> None:
 
 def threshold(epsilon: float, checks: int, one_sided: bool) -> int:
     """The smallest threshold with few false alarms in so many checks at no mistakes."""
-    lifts = threshold_noise_law(epsilon, one_sided, LIFTS)
+    chances = threshold_noise_law(epsilon, one_sided, DRAWS)
     for theta in range(REACH):
-        fires = np.minimum(exceeding(theta + LIFTS.astype(float), epsilon, one_sided), 1 - 1e-16)
-        if (lifts * -np.expm1(checks * np.log1p(-fires))).sum() <= FALSE_ALARMS:
+        fires = np.minimum(exceeding(theta + DRAWS.astype(float), epsilon, one_sided), 1 - 1e-16)
+        if (chances * -np.expm1(checks * np.log1p(-fires))).sum() <= FALSE_ALARMS:
             return theta
     raise AssertionError("no threshold within reach")
 

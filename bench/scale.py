@@ -242,7 +242,7 @@ def _message(forest: Any, rule: Hypothesis, block: Any, active: int) -> None:
 
 
 class _Known:
-    """A stretch of which the mistakes are known: what is left is the gate."""
+    """A batch of which the mistakes are known: what is left is the gate."""
 
     def __init__(self, wrong: Numbers, start: int, stop: int) -> None:
         self._wrong, self._start, self._stop = wrong, start, stop
@@ -311,5 +311,5 @@ def _trees() -> Iterator[str]:
     kept = len(tree_to_bytes(forest.trees[0]))
     yield (
         f"trees: {held / TREES:,.0f} bytes each, {1e6 * took / TREES:.1f} us each to begin an "
-        f"epoch, {kept} bytes to keep one that was taught one row"
+        f"epoch, {kept} bytes to keep one that learned one row"
     )

@@ -40,7 +40,7 @@ def _first_for_good(chances: list[float], level: float) -> str:
     return str(1 + max((n for n, chance in enumerate(chances, 1) if chance < level), default=0))
 
 
-def drawn_and_kept(epsilon: Fraction, delta: Fraction) -> Named:
+def unknown_domain_selection(epsilon: Fraction, delta: Fraction) -> Named:
     selector = UnknownDomainSelection(epsilon=epsilon, delta=delta)
     return lambda n, m: float(selector.law({b"a": n, b"b": m})[b"a"])
 
@@ -67,18 +67,18 @@ def histogram(epsilon: Fraction, delta: Fraction) -> Named:
 def kept_set(epsilon: Fraction, delta: Fraction) -> Named:
     """Every key kept on its own at half of the budget, the first of a public order named; the
     rival comes first. The alternative of FIELD.md, left out of the room: see the figures."""
-    keep = keep_limit(float(epsilon) / 2, float(delta) / 2)
-    return lambda n, m: keep(n) * (1 - keep(m))
+    accept = acceptance_limit(float(epsilon) / 2, float(delta) / 2)
+    return lambda n, m: accept(n) * (1 - accept(m))
 
 
 def limit(epsilon: Fraction, delta: Fraction) -> Named:
     """What no mechanism that names only keys with votes can exceed, whatever the rivals."""
-    keep = keep_limit(float(epsilon), float(delta))
-    return lambda n, m: keep(n)
+    accept = acceptance_limit(float(epsilon), float(delta))
+    return lambda n, m: accept(n)
 
 
-def keep_limit(epsilon: float, delta: float) -> Callable[[int], float]:
-    """The optimal keep-probability of a single key (Desfontaines et al. 2020)."""
+def acceptance_limit(epsilon: float, delta: float) -> Callable[[int], float]:
+    """The optimal acceptance probability of a single key (Desfontaines et al. 2020)."""
     found = [0.0]
     while found[-1] < 1:
         p = found[-1]
@@ -89,6 +89,6 @@ def keep_limit(epsilon: float, delta: float) -> Callable[[int], float]:
 SELECTORS: dict[str, Callable[[Fraction, Fraction], Named]] = {
     "stable histogram": histogram,
     "kept set": kept_set,
-    "unknown-domain selection": drawn_and_kept,
+    "unknown-domain selection": unknown_domain_selection,
     "limit": limit,
 }

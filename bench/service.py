@@ -138,8 +138,10 @@ def _body(size: int, kind: str, seed: int) -> bytes:
         }
         for _ in range(size)
     ]
-    told = [row | {"failed": int(row["version"] == "4.2.1")} for row in rows]
-    return ("\n".join(map(json.dumps, told)) if kind == "x-ndjson" else json.dumps(told)).encode()
+    labelled = [row | {"failed": int(row["version"] == "4.2.1")} for row in rows]
+    return (
+        "\n".join(map(json.dumps, labelled)) if kind == "x-ndjson" else json.dumps(labelled)
+    ).encode()
 
 
 _keys = itertools.count()

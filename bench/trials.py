@@ -1,6 +1,6 @@
 """Trials: learners on synthetic streams, seed by seed, two at a time; the same figures every time.
 
-The noise is `SeededNoise`, which is NOT PRIVATE: these are rehearsals of the learner, not uses.
+The noise is `SeededNoise`, which is NOT PRIVATE: these runs test the learner and protect nobody.
 """
 
 import warnings
@@ -25,7 +25,7 @@ PART = 10**6
 
 @dataclass(frozen=True)
 class Case:
-    """A class, the plans to try on the same rounds, and a stream: told seed, rounds and part."""
+    """A class, the plans to try on the same rounds, and a stream: of seed, rounds and part."""
 
     cls: HypothesisClass
     plans: tuple[Plan, ...]

@@ -7,7 +7,7 @@ as abusive senders turn up: `python examples/blocklist.py [FOLDER]`.
 import numpy as np
 
 import littlestone as ls
-from story import folder, plot, told
+from story import folder, plot, public_side
 
 MESSAGES = 120_000
 ABUSIVE = {"deals@spam.example": 0, "win@prize.example": 40_000, "ceo@phish.example": 80_000}
@@ -33,7 +33,7 @@ def main() -> None:
         learner.learn_many({"sender": senders[part]}, reported[part])
 
     print("Whom to block? What may be published:")
-    print(told(learner))
+    print(public_side(learner))
     for sender in (*ABUSIVE, "user7@mail.example"):
         print(f"  {sender:<22}{'blocked' if learner.predict_one({'sender': sender}) else 'passes'}")
     title = "Block-list: mistakes so far"

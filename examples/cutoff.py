@@ -7,7 +7,7 @@ rule follows: `python examples/cutoff.py [FOLDER]`.
 import numpy as np
 
 import littlestone as ls
-from story import folder, plot, told
+from story import folder, plot, public_side
 
 TRANSACTIONS, CUTS = 60_000, (70, 45)
 
@@ -29,7 +29,7 @@ def main() -> None:
         learner.learn_many({"score": scores[part]}, fraud[part])
 
     print("Where to cut? What may be published:")
-    print(told(learner))
+    print(public_side(learner))
     wrong = first.predict({"score": scores}) != fraud
     title = "Cut-off: mistakes so far, the cut changes half-way"
     plot(place / "cutoff.svg", title, learner.trace, np.cumsum(wrong).tolist())

@@ -16,7 +16,7 @@ def folder() -> Path:
     return place
 
 
-def told(learner: ls.PrivateLearner) -> str:
+def public_side(learner: ls.PrivateLearner) -> str:
     """The public side, as sentences."""
     rules = [f"  from round {number:>7,}: {rule}" for number, rule in learner.releases]
     return "\n".join([*rules, f"  {learner.guarantee}"])

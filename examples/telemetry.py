@@ -10,7 +10,7 @@ import numpy as np
 
 import littlestone as ls
 from littlestone.simulate.streams import TELEMETRY_COLUMNS, write_events
-from story import folder, plot, told
+from story import folder, plot, public_side
 
 EVENTS = 100_000
 
@@ -31,8 +31,8 @@ def main() -> None:
         learner.learn_many({name: columns[name][part] for name in TELEMETRY_COLUMNS}, failed[part])
 
     print("Which version fails? What may be published:")
-    print(told(learner))
-    print(f"  {learner.mistakes:,} of {failed.sum():,} failures surprised us (private)")
+    print(public_side(learner))
+    print(f"  {learner.mistakes:,} of {failed.sum():,} failures were not predicted (private)")
     title = "Telemetry: mistakes so far"
     plot(place / "telemetry.svg", title, learner.trace, np.cumsum(failed).tolist())
 

@@ -1,4 +1,4 @@
-"""A stand-in for the module ray that does at once what it is asked, and loses what it is told to.
+"""A stand-in for the module ray that runs every call at once, and loses what a test names.
 
 With it a shard can be lost before every single call there is, which no real cluster could stage.
 The real one has its own tests.

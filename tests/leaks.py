@@ -33,13 +33,13 @@ class HalvedNoise(SystemNoise):
     def laplace(self, scale: Fraction, at: Address) -> int:
         return super().laplace(scale / 2, at)
 
-    def exceeds(self, margin: int, scale: Fraction, at: Address, one_sided: bool) -> bool:
-        return super().exceeds(margin, scale / 2, at, one_sided)
+    def exceeds(self, gap: int, scale: Fraction, at: Address, one_sided: bool) -> bool:
+        return super().exceeds(gap, scale / 2, at, one_sided)
 
     def first_exceeding(
-        self, margins: Gaps, scale: Fraction, check: int, one_sided: bool
+        self, gaps: Gaps, scale: Fraction, check: int, one_sided: bool
     ) -> int | None:
-        return super().first_exceeding(margins, scale / 2, check, one_sided)
+        return super().first_exceeding(gaps, scale / 2, check, one_sided)
 
 
 @dataclass(frozen=True)

@@ -185,35 +185,35 @@ MUTANTS = [
     # The selectors.
     Mutant(
         "the histogram's scale is halved",
-        "privacy/histogram.py",
+        "privacy/selection.py",
         "self.scale = noise_scale(2 / self.cost.epsilon)",
         "self.scale = noise_scale(1 / self.cost.epsilon)",
         "privacy/test_histogram.py",
     ),
     Mutant(
         "tau is one too small",
-        "privacy/histogram.py",
+        "privacy/selection.py",
         "return below + 1",
         "return below",
         "privacy/test_histogram.py",
     ),
     Mutant(
         "an undecided tau is taken for enough",
-        "privacy/histogram.py",
+        "privacy/selection.py",
         "if left_high <= right_low:",
         "if left_low <= right_high:",
         "privacy/test_histogram.py",
     ),
     Mutant(
         "a key without votes stays in the ballot",
-        "privacy/histogram.py",
+        "privacy/selection.py",
         "if n > 0 and key != leave_out}",
         "if key != leave_out}",
         "privacy/test_histogram.py",
     ),
     Mutant(
         "the left-out key is not left out",
-        "privacy/histogram.py",
+        "privacy/selection.py",
         "if n > 0 and key != leave_out}",
         "if n > 0}",
         "privacy/test_histogram.py privacy/test_selection.py",
@@ -404,7 +404,7 @@ MUTANTS = [
         "learners/test_dpsoa.py learners/test_gate_inputs.py",
     ),
     Mutant(
-        "coins of a round depend on its place in the batch",
+        "random bits of a round depend on its place in the batch",
         "learners/forest.py",
         "return below(trees, random_bits(seed, Purpose.TREE, routes))",
         "return below(trees, random_bits(seed, Purpose.TREE, np.arange(np.size(routes))))",
@@ -434,7 +434,7 @@ MUTANTS = [
         "learners/test_dpsoa.py",
     ),
     Mutant(
-        "cap counts are not revived",
+        "cap counts are not loaded",
         "learners/dpsoa.py",
         "self._rounds_of = dict(users)",
         "self._rounds_of = {}",
@@ -513,7 +513,7 @@ MUTANTS = [
     Mutant(
         "an old copy is forgotten when it is opened again",
         "store/store.py",
-        "            if condemned:",
+        "            if old_copy:",
         "            if False:",
         "store/test_store_files.py",
     ),

@@ -61,34 +61,34 @@ def soa_label(rows: Sequence[Row], point: int) -> int | None:
 
 
 Example = tuple[object, bool]
-Coin = Callable[..., int]
+RandomBits = Callable[..., int]
 
 
-def addressed(seed: int) -> Coin:
-    """Coins by address, as the forest has them."""
+def addressed(seed: int) -> RandomBits:
+    """Random bits by address, as the forest has them."""
     return lambda purpose, *address: int(random_bits(seed, purpose, *address))
 
 
-def number(coin: int, size: int) -> int:
-    """A coin as a number below `size`."""
-    return (coin >> 32) * size >> 32
+def number(bits: int, size: int) -> int:
+    """Random bits as a number below `size`."""
+    return (bits >> 32) * size >> 32
 
 
 class Forest:
     """Algorithm 1 with the paper's lists: S_v for every vertex, V for the pertinent ones.
 
-    `coin` is a function of (purpose, address). A test hands it one that reads a stream instead.
+    `bits` is a function of (purpose, address). A test hands it one that reads a stream instead.
     """
 
     def __init__(
         self,
         cls: ls.HypothesisClass,
         leaves: Sequence[int],
-        coin: Coin,
+        bits: RandomBits,
         root: str = "learns",
         replant: bool = False,
     ) -> None:
-        self.cls, self.leaves, self.coin, self.root = cls, leaves, coin, root
+        self.cls, self.leaves, self.bits, self.root = cls, leaves, bits, root
         self.replant, self.epoch = replant, 0
         self.published: ls.Hypothesis | None = None
         self.create_forest()
@@ -136,8 +136,8 @@ class Forest:
 
     def step(self, x: object, y: bool, route: int) -> None:
         """One round of Algorithm 1, after the prediction."""
-        i = number(self.coin(Purpose.TREE, route), len(self.leaves))
-        leaf = self.leaves[i] + number(self.coin(Purpose.LEAF, route), self.leaves[i])
+        i = number(self.bits(Purpose.TREE, route), len(self.leaves))
+        leaf = self.leaves[i] + number(self.bits(Purpose.LEAF, route), self.leaves[i])
         samples, pertinent = self.samples[i], self.pertinent[i]
         v1 = leaf
         while v1 not in pertinent:
@@ -158,7 +158,7 @@ class Forest:
                 samples[1] = None
             pairs = sorted(v for v in pertinent if v % 2 == 0 and v + 1 in pertinent)
             address = self.epoch, i, self.generation[i], self.merges[i]
-            chosen = number(self.coin(Purpose.CHOICE, *address), len(pairs)) if pairs else 0
+            chosen = number(self.bits(Purpose.CHOICE, *address), len(pairs)) if pairs else 0
             self.voter[i] = pairs[chosen] if pairs else 1
         if self.replant and pertinent == {1} and self.A(samples[1]) is None:
             self.generation[i] += 1
@@ -174,7 +174,7 @@ class Forest:
             samples[up] = None
         else:
             x = self.cls.disagreement(first, second)
-            y = bool(self.coin(Purpose.GUESS, self.epoch, i, self.generation[i], up) >> 63)
+            y = bool(self.bits(Purpose.GUESS, self.epoch, i, self.generation[i], up) >> 63)
             samples[up] = [*((one if first(x) != y else other) or []), (x, y)]
         self.pertinent[i] -= {v1, v1 ^ 1}
         self.pertinent[i].add(up)

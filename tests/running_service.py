@@ -82,7 +82,7 @@ class Running:
         headers = bearing("feeder", **{"Content-Type": kind})
         return self.client.post(f"/rounds{query}", content=body, headers=headers)
 
-    def taught(self) -> str:
+    def feed_until_found(self) -> str:
         """Feed until the culprit is published."""
         for at in range(0, 200_000, 4000):
             assert self.feed(events(4000, at)).status_code == 200

@@ -268,5 +268,5 @@ if __name__ == "__main__":
     for soak, share in ((soak_learn, 0.4), (soak_serve, 0.4), (soak_engine, 0.2)):
         with tempfile.TemporaryDirectory() as place:
             found = soak(Path(place), int(share * int(sys.argv[1])), random.randrange(10**6))
-        told = f"{found.kills} kills at {found.moments} different rounds: all is well"
-        sys.stdout.write(f"{soak.__name__}: {told}\n")
+        summary = f"{found.kills} kills at {found.moments} different rounds: all is well"
+        sys.stdout.write(f"{soak.__name__}: {summary}\n")

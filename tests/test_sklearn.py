@@ -39,7 +39,7 @@ MANY = 10**6
 """The checks fit clones of one estimator over and over: each fit gets epsilon 1, delta 1e-9."""
 
 
-class Rehearsed(PrivateClassifier):
+class WithSeededNoise(PrivateClassifier):
     """A classifier whose noise is not secret, and the same in every fit."""
 
     def _made(self, name: str, share: Fraction, horizon: int) -> Any:
@@ -52,7 +52,7 @@ CHECKED = [
         PrivateClassifier(CUTS, MANY, 1e-3, 2000, learner, fits=MANY, seed=1)
         for learner in ("auto", "dpsoa", "experts")
     ),
-    Rehearsed(CUTS, 50 * MANY, 1e-3, 2000, fits=MANY),
+    WithSeededNoise(CUTS, 50 * MANY, 1e-3, 2000, fits=MANY),
 ]
 
 

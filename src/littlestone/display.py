@@ -160,14 +160,14 @@ def facts_table(
     return Markup(template.render(caption=caption, head=head, rows=rows))
 
 
-def facts(title: str, told: Mapping[str, str], note: str = "") -> Markup:
+def facts(title: str, values: Mapping[str, str], note: str = "") -> Markup:
     """Return a table of names and values.
 
     Parameters
     ----------
     title : str
         The caption.
-    told : mapping of str to str
+    values : mapping of str to str
         The names and their values, one row each.
     note : str
         A remark for the caption, in parentheses.
@@ -177,7 +177,7 @@ def facts(title: str, told: Mapping[str, str], note: str = "") -> Markup:
     Markup
         The table.
     """
-    return facts_table(title, told.items(), note=note)
+    return facts_table(title, values.items(), note=note)
 
 
 def few(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:

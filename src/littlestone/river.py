@@ -2,9 +2,9 @@
 
 >>> from river import datasets, evaluate, metrics
 >>> from littlestone import Thresholds
->>> from littlestone.river import PrivateExperts
+>>> from littlestone.river import PrivateExpertsClassifier
 >>> popular = Thresholds(0, 1, 0.5, column="is_popular")
->>> model = PrivateExperts(popular, epsilon=1, horizon=1250)
+>>> model = PrivateExpertsClassifier(popular, epsilon=1, horizon=1250)
 >>> score = evaluate.progressive_val_score(datasets.Phishing(), model, metrics.Accuracy())
 >>> print(model.learner.guarantee)
 (1.0, 0.0)-differential privacy, replace-one, per event
@@ -19,7 +19,7 @@ How River's conventions apply:
 - In another process than the one that made it, a model can be loaded but makes no learner.
 - A private model that has a learner refuses copy, deepcopy and pickle, because running a copy is a
   second release. So the checks of River in `NOT_APPLICABLE` do not apply to it; nor, to
-  `PrivateExperts`, those in `NOISY`.
+  `PrivateExpertsClassifier`, those in `NOISY`.
 - A row that the class cannot read, such as one that lacks its column, is a null round, which keeps
   it inside the guarantee; there is no prediction for it (None, and no probabilities).
 - Probabilities are 0 and 1: a published rule is deterministic, and nothing more is public.
@@ -61,12 +61,12 @@ except ModuleNotFoundError as error:
     ) from error
 
 __all__ = [
-    "DPSOA",
     "NOISY",
     "NOT_APPLICABLE",
-    "SOA",
-    "Halving",
-    "PrivateExperts",
+    "DPSOAClassifier",
+    "HalvingClassifier",
+    "PrivateExpertsClassifier",
+    "SOAClassifier",
     "feed",
 ]
 
@@ -76,7 +76,7 @@ NOT_APPLICABLE: Mapping[str, str] = {
     "check_no_state_aliasing_with_input": "compares pickles of a model that has learned",
 }
 
-# The checks that `PrivateExperts` skips too. With scripted noise they pass, in the tests.
+# The checks that `PrivateExpertsClassifier` skips too. With scripted noise they pass, in the tests.
 NOISY: Mapping[str, str] = dict.fromkeys(
     (
         "check_shuffle_features_no_impact",
@@ -330,7 +330,7 @@ class _Private(HasBudget, _Model):
             yield given | budget
 
 
-class DPSOA(_Private):
+class DPSOAClassifier(_Private):
     """Run `littlestone.DPSOA` as a River classifier, for any class, also an infinite one.
 
     Parameters
@@ -357,7 +357,7 @@ class DPSOA(_Private):
     Examples
     --------
     >>> from littlestone import Rules
-    >>> model = DPSOA(Rules(["version"]), epsilon=4, delta=1e-6, horizon=10_000)
+    >>> model = DPSOAClassifier(Rules(["version"]), epsilon=4, delta=1e-6, horizon=10_000)
     >>> for number in range(1000):
     ...     model.learn_one({"version": f"4.{number % 5}"}, number % 5 == 2)
     >>> print(model.learner.hypothesis)
@@ -423,7 +423,7 @@ class DPSOA(_Private):
         self.learner.learn_many(X, y, users, bad_rows="null")
 
 
-class PrivateExperts(_Private):
+class PrivateExpertsClassifier(_Private):
     """Run `littlestone.PrivateExperts` as a River classifier, for finite classes, without a delta.
 
     Parameters
@@ -448,7 +448,8 @@ class PrivateExperts(_Private):
     Examples
     --------
     >>> from littlestone import Thresholds
-    >>> model = PrivateExperts(Thresholds(0, 9, column="score"), epsilon=8, horizon=10_000)
+    >>> scores = Thresholds(0, 9, column="score")
+    >>> model = PrivateExpertsClassifier(scores, epsilon=8, horizon=10_000)
     >>> for number in range(1000):
     ...     model.learn_one({"score": number % 10}, number % 10 >= 5)
     >>> model.predict_one({"score": 0}), model.predict_one({"score": 9}), model.predict_one({})
@@ -478,7 +479,7 @@ class PrivateExperts(_Private):
         return {*NOT_APPLICABLE, *NOISY}
 
 
-class SOA(_Model):
+class SOAClassifier(_Model):
     """Run `littlestone.SOA` as a River classifier. Not private.
 
     Parameters
@@ -489,7 +490,7 @@ class SOA(_Model):
     Examples
     --------
     >>> from littlestone import Points
-    >>> model = SOA(Points("merchant"))
+    >>> model = SOAClassifier(Points("merchant"))
     >>> model.learn_one({"merchant": "M"}, True)
     >>> model.predict_one({"merchant": "M"})
     True
@@ -501,7 +502,7 @@ class SOA(_Model):
         self.cls = cls
 
 
-class Halving(_Model):
+class HalvingClassifier(_Model):
     """Run `littlestone.Halving` as a River classifier. Not private.
 
     Parameters

@@ -319,8 +319,9 @@ def _cell_by_cell(X: Any) -> Any:
     """Return rows given as lists in an array that keeps the type of every cell.
 
     numpy would give all cells one type, which one cell can change: 3 is 3.0 beside 2.5, and '3'
-    beside text. Then one replaced row would respell all others. A row that is not as long as most
-    has no cells that can be read; where most are no rows, scikit-learn has its own sentence.
+    beside text. Then one replaced row would change the text of all others. A row that is not as
+    long as most has no cells that can be read; where most are no rows, scikit-learn has its own
+    sentence.
     """
     if not isinstance(X, list | tuple):
         return X

@@ -84,14 +84,14 @@ def forest(plan: Plan) -> tuple[AuditTarget, Neighbours]:
     return AuditTarget("dpsoa", ls.Points(), made, 0), for_forests(ls.Points(), made, 0)[0]
 
 
-def weighing() -> tuple[AuditTarget, Neighbours]:
+def experts_target() -> tuple[AuditTarget, Neighbours]:
     plan = ls.ExpertsPlan.practical(CUTS, 2, 1000)
     return AuditTarget("experts", CUTS, plan, 0), for_experts(CUTS, plan, 0)[0]
 
 
 SEEN = {
     "practical": lambda: forest(ls.Plan.practical(ls.Points(), 2, 0.001, 1000)),
-    "experts": weighing,
+    "experts": experts_target,
 }
 
 

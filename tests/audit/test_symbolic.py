@@ -1,4 +1,4 @@
-"""Undecided draws: the law of a selector's own code, at sizes no one can walk value by value."""
+"""Symbolic draws: the law of a selector's own code, at sizes no one can walk value by value."""
 
 from fractions import Fraction
 
@@ -12,7 +12,7 @@ A, B, C = b"a", b"b", b"c"
 
 @pytest.mark.parametrize("votes", [{}, {A: 1}, {A: 2, B: 2}, {A: 14, B: 9, C: 9}, {C: 25, B: 24}])
 @pytest.mark.parametrize("leave_out", [None, B])
-def test_drawn_and_kept_draws_by_the_law_it_states(
+def test_unknown_domain_selection_draws_by_the_law_it_states(
     votes: dict[bytes, int], leave_out: bytes | None
 ) -> None:
     """`select` draws uniform integers of some hundred digits; `law` is the theorem's formula."""

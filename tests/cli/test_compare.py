@@ -119,8 +119,8 @@ def test_a_result_goes_to_json_and_back() -> None:
     assert result_from_json(json.loads(json.dumps(result.to_json()))) == result
     assert repr(result) == "Result(dpsoa on burst, private)"
     refused = run_cell(parse_spec("points:m"), Cell("points:m", "halving", "iid", 50, 1.0, 1e-6, 1))
-    assert refused.trouble is not None
-    assert "infinitely many rules" in refused.trouble
+    assert refused.error is not None
+    assert "infinitely many rules" in refused.error
     assert cells(summary_lines([refused])[0])[3:5] == ["halving", "cannot"]
 
 
@@ -173,7 +173,7 @@ def test_a_result_plots_its_curve_beside_others() -> None:
 def test_hostile_text_stays_text_on_the_page_and_in_the_files() -> None:
     hostile = "points:</title><script>x</script>\u202e$_$"
     cell = Cell(hostile, "soa", "iid", 100, 1.0, 1e-6, 1)
-    refused = Result(replace(cell, learner="halving"), 1, trouble=hostile)
+    refused = Result(replace(cell, learner="halving"), 1, error=hostile)
     results = [Result(cell, 1, 100, ((1, 0), (100, 3)), 0, 0, 1, seconds=2.0), refused]
     sweep = Sweep([hostile], ["soa"], ["iid"], [100], [1.0], 1e-6, 1)
     page, (chart,) = render_comparison(sweep, results, hostile), charts(results)

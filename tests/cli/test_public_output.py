@@ -98,8 +98,8 @@ def test_a_cap_is_told_apart_from_rows_that_cannot_be_read(files: list[Path]) ->
     assert "per user: at most 5 rounds a user count" in done.stdout
     assert "without a limit" not in done.stdout
     private: dict[str, Any] = json.loads((files[1] / "p.json").read_text())
-    told = {"counted_rounds": 14, "null_rounds": 386, "beyond_cap": 385, "unreadable": 1}
-    assert {name: private[name] for name in told} == told
+    expected = {"counted_rounds": 14, "null_rounds": 386, "beyond_cap": 385, "unreadable": 1}
+    assert {name: private[name] for name in expected} == expected
     shown = littlestone("show", "run.db", "--private", folder=files[1])
     for err in (done.stderr, shown.stderr):
         lines = [line.strip() for line in err.splitlines()]

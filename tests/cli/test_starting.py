@@ -69,8 +69,8 @@ def test_predictions_in_batches_ask_for_pandas() -> None:
     said = python(
         "import sys; sys.modules['pandas'] = None\n"
         "from littlestone import Points\n"
-        "from littlestone.river import SOA\n"
-        "try:\n    SOA(Points('m')).predict_many({'m': [1]})\n"
+        "from littlestone.river import SOAClassifier\n"
+        "try:\n    SOAClassifier(Points('m')).predict_many({'m': [1]})\n"
         "except ModuleNotFoundError as error:\n    print(error)"
     )
     assert "pip install pandas" in said

@@ -98,7 +98,7 @@ RULES: dict[str, list[ls.Hypothesis]] = {
 def seen(cls: ls.HypothesisClass, batch: Batch, usable: Any, answers: Any) -> list[Fingerprint]:
     """What a class can tell of each round; a null round, which nobody is shown, is None."""
     kind = cls.reads["a"]
-    told = {"value": key_of, "number": number_of, "truth": label}[kind]
+    expected = {"value": key_of, "number": number_of, "truth": label}[kind]
     kept = part_of(batch, np.flatnonzero(usable))
     together = [rule.predict(kept).tolist() for rule in RULES[kind]]
     found: list[Fingerprint] = [None] * len(usable)
@@ -106,7 +106,7 @@ def seen(cls: ls.HypothesisClass, batch: Batch, usable: Any, answers: Any) -> li
         x: Any = row_of(kept, place)
         alone = [rule(x) for rule in RULES[kind]]
         assert alone == [said[place] for said in together]
-        found[row] = told(x["a"]), alone, bool(answers[row])
+        found[row] = expected(x["a"]), alone, bool(answers[row])
     return found
 
 
@@ -119,7 +119,7 @@ def rounds(cls: ls.HypothesisClass, X: Any, y: Any) -> list[Fingerprint]:
 def block_rounds(cls: ls.HypothesisClass, blocks: Sequence[Block]) -> list[Fingerprint]:
     """What a reader of files shows a learner."""
     found = (seen(cls, one.columns, one.labels != NULL, one.labels == 1) for one in blocks)
-    return [told for some in found for told in some]
+    return [expected for some in found for expected in some]
 
 
 def columns(rows: Sequence[Row]) -> dict[str, list[Any]]:
@@ -203,7 +203,7 @@ def renamed(cls: ls.HypothesisClass) -> Sequence[Any]:
 
 def river_rows(cls: ls.HypothesisClass, rows: Sequence[Row], folder: Path) -> list[Fingerprint]:
     """River's verbs, one row at a time."""
-    model, found = lr.DPSOA(cls, 1, 1e-6, 100), list[Fingerprint]()
+    model, found = lr.DPSOAClassifier(cls, 1, 1e-6, 100), list[Fingerprint]()
 
     def passed(self: PrivateLearner, x: Any, y: bool | None, route: int) -> None:
         self.rounds += 1
@@ -219,7 +219,7 @@ def river_rows(cls: ls.HypothesisClass, rows: Sequence[Row], folder: Path) -> li
 
 def river_frames(cls: ls.HypothesisClass, rows: Sequence[Row], folder: Path) -> list[Fingerprint]:
     """River's mini-batches, of the frame that pandas makes of lists."""
-    model, found = lr.DPSOA(cls, 1, 1e-6, 100), list[Fingerprint]()
+    model, found = lr.DPSOAClassifier(cls, 1, 1e-6, 100), list[Fingerprint]()
 
     def passed(self: PrivateLearner, batch: Any, answers: Any, usable: Any, routes: Any) -> None:
         found.extend(seen(cls, batch, usable, answers))

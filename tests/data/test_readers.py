@@ -593,7 +593,7 @@ def test_a_folder_is_its_parquet_files_in_the_order_of_their_paths(tmp_path: Pat
 
 
 def test_a_column_has_one_type_in_all_files_of_a_folder(tmp_path: Path) -> None:
-    """Numbers of one file would be spelt as those of the other: a row more would change others."""
+    """Numbers of one file would be read as those of the other: a row more would change others."""
     for name, cells in (("1", [1, 2]), ("2", ["1.5"])):
         table = pa.table({"a": cells, "y": [1] * len(cells)})
         pq.write_table(table, tmp_path / f"{name}.parquet")

@@ -96,7 +96,7 @@ COLUMNS: dict[str, list[Any]] = {
 
 @pytest.mark.parametrize("values", COLUMNS.values(), ids=list(COLUMNS))
 @pytest.mark.parametrize("table", TABLES.values(), ids=list(TABLES))
-def test_a_value_is_spelt_alike_in_every_table(
+def test_a_value_has_the_same_text_in_every_table(
     table: Callable[[Columns], Any], values: list[Any]
 ) -> None:
     found = as_batch(table({"a": values}))
@@ -105,7 +105,7 @@ def test_a_value_is_spelt_alike_in_every_table(
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=list(TABLES))
-def test_a_missing_neighbour_does_not_change_how_a_row_is_spelt(
+def test_a_missing_neighbour_does_not_change_the_text_of_a_row(
     table: Callable[[Columns], Any],
 ) -> None:
     """Else one replaced row would change the votes of all rows of its batch."""

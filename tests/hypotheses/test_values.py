@@ -1,4 +1,4 @@
-"""Values have one spelling, and rules about them have one identity."""
+"""Values have one canonical form, and rules about them have one identity."""
 
 import json
 from collections import Counter
@@ -35,10 +35,10 @@ ATOMS = st.one_of(
 VALUES = st.one_of(ATOMS, st.tuples(ATOMS), st.tuples(ATOMS, st.tuples(ATOMS)))
 
 
-def spelling(value: object) -> str:
+def canonical_text(value: object) -> str:
     """The oracle: type and content written out, nested."""
     if isinstance(value, tuple):
-        return "(" + ",".join(map(spelling, value)) + ")"
+        return "(" + ",".join(map(canonical_text, value)) + ")"
     if isinstance(value, float):
         value = "nan" if value != value else repr(value + 0.0)
         return "float " + str(value)
@@ -47,7 +47,7 @@ def spelling(value: object) -> str:
 
 @given(VALUES, VALUES)
 def test_encoding_separates_what_is_different_and_nothing_else(a: object, b: object) -> None:
-    assert (encode(a) == encode(b)) == (spelling(a) == spelling(b))
+    assert (encode(a) == encode(b)) == (canonical_text(a) == canonical_text(b))
 
 
 @given(VALUES)
@@ -115,7 +115,7 @@ class Colour(IntEnum):
     RED = 1
 
 
-def test_spellings_of_one_value_make_one_rule() -> None:
+def test_forms_of_one_value_make_one_rule() -> None:
     for same in (np.int8(1), np.uint64(1), Colour.RED, "1", b"1", np.str_("1")):
         assert ls.one_of([same]) == ls.one_of([1])
         assert ls.one_of([same]).to_json() == ls.one_of([1]).to_json()
@@ -135,7 +135,7 @@ ODD = [[1], {1}, {}, object(), np.datetime64("2026-01-01"), 1j, np.arange(2)]
 
 
 @pytest.mark.parametrize("value", ODD, ids=lambda value: type(value).__name__)
-def test_values_without_a_spelling_are_refused(value: object) -> None:
+def test_values_without_a_canonical_form_are_refused(value: object) -> None:
     with pytest.raises(ls.BadExample, match="no canonical form"):
         encode(value)
     column = np.fromiter(["a", value, 1], dtype=object)
@@ -173,7 +173,7 @@ def test_near_misses_are_not_equal() -> None:
 
 
 def test_keys_by_python_equality_would_tell_who_came_first() -> None:
-    """A planted fault: votes kept under `==`. The released spelling is that of the first record."""
+    """A planted fault: votes kept under `==`. The released form is that of the first record."""
     records: list[object] = [1, True, 1.0]
     by_equality = [Counter(order) for order in (records, records[::-1])]
     assert by_equality[0] == by_equality[1], "the same votes, as Python sees them"

@@ -81,8 +81,8 @@ def test_a_replaced_round_moves_one_vote_of_each_ballot(name: str) -> None:
             assert (other - one).total() <= 1
 
 
-class LastSurprise(HypothesisClass):
-    """Says yes to the example that surprised it last, whose spelling it keeps as it came."""
+class LastMistake(HypothesisClass):
+    """Predicts 1 on the example of its last mistake only, and keeps that as it came."""
 
     dimension = mistake_bound = 1
 
@@ -102,12 +102,12 @@ class LastSurprise(HypothesisClass):
         return True
 
 
-def test_states_that_are_equal_and_spelled_differently_are_not_one() -> None:
-    spellings = np.empty(3, dtype=object)
-    spellings[:] = [1, True, 1.0]
+def test_states_that_are_equal_and_of_different_types_are_not_one() -> None:
+    values = np.empty(3, dtype=object)
+    values[:] = [1, True, 1.0]
     answers = np.ones(3, dtype=bool)
-    replay = Replay(Learned(LastSurprise()))
-    found = replay.votes(spellings, answers, np.arange(3), np.arange(3), trees=3)
+    replay = Replay(Learned(LastMistake()))
+    found = replay.votes(values, answers, np.arange(3), np.arange(3), trees=3)
     assert found == Counter(one_of([x]) for x in (1, True, 1.0))
     assert len(found) == 3
 
@@ -134,7 +134,7 @@ def test_batches_do_not_matter_and_null_rounds_keep_their_number(
     assert len(found[0][0]) > 1
 
 
-def test_fresh_forests_have_coins_of_their_own() -> None:
+def test_fresh_forests_have_random_bits_of_their_own() -> None:
     ballots = {}
     for fresh in (True, False):
         prefix = Prefix(ls.Points(), 20, seed=3, fresh=fresh)

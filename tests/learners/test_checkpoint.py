@@ -21,7 +21,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:delta")
 Learner = ls.DPSOA | ls.PrivateExperts | ls.AdaptiveDPSOA
 
 
-class Shelf:
+class MemoryStore:
     """Keeps a learner as a store would: parts by number, everything else as JSON."""
 
     def __init__(self) -> None:
@@ -64,12 +64,12 @@ def fed(learner: Learner, stream: list[Example], users: list[object] | None) -> 
 
 def moved(make: Callable[[], Learner], stream: list[Example], users: Any, size: int) -> Learner:
     """Fed in batches; after each the learner is kept, thrown away and resumed."""
-    shelf, learner = Shelf(), make()
+    memory_store, learner = MemoryStore(), make()
     for at in range(0, len(stream), size):
         fed(learner, stream[at : at + size], None if users is None else users[at : at + size])
-        shelf.take(learner)
+        memory_store.take(learner)
         learner = make()
-        learner.resume(shelf.whole)
+        learner.resume(memory_store.whole)
     return learner
 
 
@@ -80,7 +80,7 @@ def same(make: Callable[[], Learner], stream: list[Example], users: Any = None) 
         went = moved(make, stream, users, size)
         for name in ("releases", "mistakes", "null_rounds", "rounds", "ledger", "spent", "final"):
             assert getattr(went, name) == getattr(stayed, name), name
-        one, other = Shelf(), Shelf()
+        one, other = MemoryStore(), MemoryStore()
         one.take(went)
         other.take(stayed)
         for name in ("rounds", "null_rounds", "gate", "runner", "memory"):
@@ -122,13 +122,13 @@ def test_a_release_at_every_round_moves_too(kind: type[ls.AdaptiveDPSOA]) -> Non
 
 def test_a_batch_saves_what_it_touched() -> None:
     plan = ls.Plan.practical(ls.Points(), 1, 1e-9, 10_000)
-    learner, shelf = ls.DPSOA(ls.Points(), plan=plan, seed=1), Shelf()
+    learner, memory_store = ls.DPSOA(ls.Points(), plan=plan, seed=1), MemoryStore()
     learner.learn_many(["a"] * 5, [1] * 5)
-    shelf.take(learner)
-    assert 0 < shelf.written <= 5
+    memory_store.take(learner)
+    assert 0 < memory_store.written <= 5
     learner.learn_many(["b"] * 100, [0] * 100)
-    shelf.take(learner)
-    assert shelf.written <= 5
+    memory_store.take(learner)
+    assert memory_store.written <= 5
 
 
 def test_a_learner_that_could_not_be_kept_learns_no_more() -> None:
@@ -166,29 +166,29 @@ def test_a_checkpoint_that_is_never_left_is_the_last_step() -> None:
 
 
 def test_only_a_fresh_learner_of_the_same_promise_resumes() -> None:
-    shelf = Shelf()
+    memory_store = MemoryStore()
     learner = ls.DPSOA(ls.Points(), 1, 1e-9, 100)
     learner.learn_one("a", 1)
-    shelf.take(learner)
+    memory_store.take(learner)
     with pytest.raises(BadParameter, match="not begun"):
-        learner.resume(shelf.whole)
+        learner.resume(memory_store.whole)
     for other in (ls.DPSOA(ls.Points(), 2, 1e-9, 100), ls.DPSOA(ls.Points(), 1, 1e-8, 100)):
         with pytest.raises(BadParameter, match="the state belongs to"):
-            other.resume(shelf.whole)
+            other.resume(memory_store.whole)
         with pytest.raises(MechanismMoved):
             other.learn_one("a", 1)
 
 
 def test_what_is_saved_holds_no_noise_that_was_not_used() -> None:
     """A resumed learner draws its own: two that resume one state part ways."""
-    shelf = Shelf()
+    memory_store = MemoryStore()
     learner = ls.DPSOA(ls.Points(), 1, 1e-9, 10_000, seed=1)
     learner.learn_many(["a"] * 40, [1] * 40)
-    shelf.take(learner)
+    memory_store.take(learner)
     rounds = set()
     for _ in range(60):
         again = ls.DPSOA(ls.Points(), 1, 1e-9, 10_000, seed=1)
-        again.resume(shelf.whole)
+        again.resume(memory_store.whole)
         again.learn_many(["a"] * 200, [1] * 200)
         rounds.add(again.releases[1].round)
     assert len(rounds) > 1

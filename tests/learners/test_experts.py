@@ -95,9 +95,9 @@ class Twin:
         if key is not None and self.rules[int.from_bytes(key)] != self.rule:
             old, self.rule = self.rule, self.rules[int.from_bytes(key)]
             self.releases.append((self.t + 1, self.rule))
-            self.believe(old, self.rule)
+            self.update_prior(old, self.rule)
 
-    def believe(self, old: ls.Hypothesis, new: ls.Hypothesis) -> None:
+    def update_prior(self, old: ls.Hypothesis, new: ls.Hypothesis) -> None:
         """Bayes' rule, with a little shared out."""
         telling = [x for x in self.points if old(x) != new(x)]
         for place, rule in enumerate(self.rules):
@@ -185,7 +185,7 @@ def test_rules_that_side_with_a_dropped_one_are_found(name: str) -> None:
 
 
 def test_what_was_published_is_remembered_though_the_data_is_not() -> None:
-    """The mirror leads a learner without belief round in circles: planted, by a belief that never
+    """The mirror leads a learner without a prior round in circles: planted, by a prior that never
     learns."""
     cls = ls.Thresholds(1, 255)
 
@@ -193,22 +193,22 @@ def test_what_was_published_is_remembered_though_the_data_is_not() -> None:
         learner = ls.PrivateExperts(cls, 1, 3000, seed=seed, noise=SeededNoise(seed))
         return play(learner, mirror(cls, 3000, seed), 3000).mistakes
 
-    believing = [mistakes(seed) for seed in range(3)]
+    with_prior = [mistakes(seed) for seed in range(3)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(FixedSharePrior, "drop", lambda self, siding: None)
+        patch.setattr(FixedSharePrior, "drop", lambda self, agreement: None)
         forgetting = [mistakes(seed) for seed in range(3)]
-    assert max(believing) < 600
-    assert min(forgetting) > 2 * max(believing)
+    assert max(with_prior) < 600
+    assert min(forgetting) > 2 * max(with_prior)
 
 
 def test_a_prior_gives_way_when_the_truth_changes() -> None:
-    belief, low = FixedSharePrior(100), np.arange(100) < 50
+    prior, low = FixedSharePrior(100), np.arange(100) < 50
     for _ in range(50):
-        belief.drop(low)
-    assert 10 < belief.penalties(Fraction(1, 4)).max() <= round(4 * math.log(2 / EVEN_SHARE))
+        prior.drop(low)
+    assert 10 < prior.penalties(Fraction(1, 4)).max() <= round(4 * math.log(2 / EVEN_SHARE))
     for _ in range(4):
-        belief.drop(~low)
-    assert belief.penalties(Fraction(1, 4))[0] == 0
+        prior.drop(~low)
+    assert prior.penalties(Fraction(1, 4))[0] == 0
 
 
 @given(st.lists(st.sampled_from([-7, 0, 0.25, 1, 2.5, 3, 1e300, None, float("nan"), True])))
@@ -219,23 +219,23 @@ def test_numbers_are_placed_as_their_grid_does(values: list[Any]) -> None:
         ls.Thresholds(-0.3, 2.5, 0.1),
         ls.Thresholds(-(2**60), 2**60, 2**58),
     ):
-        placing = DomainIndex(cls)
+        index = DomainIndex(cls)
         column = np.array([*values, 0], dtype=object)
         wanted = [cls.grid.place(value) for value in column]
-        assert placing(column).tolist() == wanted
+        assert index(column).tolist() == wanted
         floats = np.array([np.nan if v is None else float(v) for v in column])
-        assert placing(floats).tolist() == wanted
+        assert index(floats).tolist() == wanted
         ints = np.array([0, 1, 2, 2**62, -5])
-        assert placing(ints).tolist() == [cls.grid.place(value) for value in ints]
+        assert index(ints).tolist() == [cls.grid.place(value) for value in ints]
 
 
 def test_equal_tuples_of_different_values_lie_at_points_of_their_own() -> None:
-    spellings: list[Any] = [(1,), (True,), (1.0,)]
-    placing = DomainIndex(ls.FiniteClass([[0, 1, 0], [1, 0, 0]], points=spellings))
+    values: list[Any] = [(1,), (True,), (1.0,)]
+    index = DomainIndex(ls.FiniteClass([[0, 1, 0], [1, 0, 0]], points=values))
     for order in ([0, 1, 2], [1, 2, 0], [2, 0, 1]):
         column = np.empty(3, dtype=object)
-        column[:] = [spellings[place] for place in order]
-        assert placing(column).tolist() == order
+        column[:] = [values[place] for place in order]
+        assert index(column).tolist() == order
 
 
 def test_a_row_that_lies_nowhere_tells_nothing() -> None:
@@ -336,21 +336,21 @@ def test_the_first_rule_is_the_seeds_or_the_classes_own() -> None:
 
 def test_points_are_in_the_order_of_the_domain() -> None:
     cls = ls.Conjunctions(["a", "b", "c"])
-    placing = DomainIndex(cls)
-    rows = points_of(placing.domain)
-    assert placing(as_batch(rows)).tolist() == list(range(8))
+    index = DomainIndex(cls)
+    rows = points_of(index.domain)
+    assert index(as_batch(rows)).tolist() == list(range(8))
 
 
 def test_the_points_of_a_domain_are_the_same_one_by_one_and_at_once() -> None:
     for name in FINITE:
-        placing = DomainIndex(CASES[name][0])
-        if placing.domain:
-            rows, batch = points_of(placing.domain), batch_of(placing.domain)
+        index = DomainIndex(CASES[name][0])
+        if index.domain:
+            rows, batch = points_of(index.domain), batch_of(index.domain)
             assert [row_of(batch, n) for n in range(len(rows))] == rows
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1, 4])
-def test_the_margin_is_what_the_noise_takes_off(epsilon: float) -> None:
+def test_the_threshold_covers_what_the_noise_takes_off(epsilon: float) -> None:
     """In a burst few firings come too early; in a trickle no more than about half of them."""
     plan = ls.ExpertsPlan.practical(ls.Thresholds(1, 1023), epsilon, 10**6)
     rate, wanted = float(plan.epsilon_monitor), mistakes_to_outweigh(epsilon / 2, math.log(2))

@@ -168,18 +168,18 @@ def test_one_replaced_user_changes_one_vote(
     assert not rows or most_changed(*worlds) <= 1
 
 
-def test_coins_read_as_a_stream_leak() -> None:
+def test_random_bits_read_as_a_stream_leak() -> None:
     """The planted fault of DESIGN: with a generator read in the order of use, one replaced example
-    shifts the coins of other trees."""
+    shifts the random bits of other trees."""
 
     def votes(stream: Stream) -> list[Votes]:
         generator = random.Random(7)
 
-        def coin(purpose: Purpose, *address: int) -> int:
+        def bits(purpose: Purpose, *address: int) -> int:
             routing = purpose in (Purpose.TREE, Purpose.LEAF)
             return int(random_bits(7, purpose, *address)) if routing else generator.getrandbits(64)
 
-        forest = naive.Forest(ls.FiniteClass(np.eye(8, dtype=int).tolist()), [4] * 12, coin)
+        forest = naive.Forest(ls.FiniteClass(np.eye(8, dtype=int).tolist()), [4] * 12, bits)
         return list(slow_votes(forest, stream))
 
     draw = random.Random(1)
@@ -191,7 +191,7 @@ def test_coins_read_as_a_stream_leak() -> None:
     assert worst > 1
 
 
-def test_coins_are_a_function_and_look_fair() -> None:
+def test_random_bits_are_a_function_and_look_fair() -> None:
     rounds = np.arange(100_000)
     drawn = random_bits(5, Purpose.LEAF, rounds)
     assert (drawn == random_bits(5, Purpose.LEAF, rounds[::-1])[::-1]).all()

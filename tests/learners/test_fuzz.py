@@ -15,8 +15,7 @@ from classes import CASES, targets
 from littlestone.learners.adaptive import EveryRound
 from littlestone.learners.base import Release
 from littlestone.learners.forest import Root
-from littlestone.privacy.histogram import StableHistogram
-from littlestone.privacy.selection import UnknownDomainSelection
+from littlestone.privacy.selection import StableHistogram, UnknownDomainSelection
 from littlestone.privacy.testing import SeededNoise
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
@@ -147,7 +146,7 @@ LEARNERS: dict[str, tuple[Any, list[str], int]] = {
 
 
 def stream(draw: random.Random, points: list[object], rule: Any, nulls: bool) -> list[Any]:
-    """Rows, labels and users. Labels are a rule's, or a rule's with noise, or a coin's; some rows
+    """Rows, labels and users. Labels are a rule's, or a rule's with noise, or random; some rows
     have none, and some cannot be read."""
     noise = draw.choice([0.0, 0.1, 0.5])
     rows = []

@@ -125,7 +125,7 @@ class Setting:
     """Rounds a batch; 0 is one by one."""
     fault: Fault | None = None
     watched: bool = False
-    """Whether the forest is shown every round, also where rounds may be put by."""
+    """Whether the forest gets every round, also where rounds may be buffered."""
 
 
 def world(setting: Setting, stream: Stream, transcript: Transcript | None = None) -> Shown:
@@ -346,17 +346,17 @@ def test_lasting_votes_are_one_sensitive(
     plan = LASTING[kind]
     rows, new = data.draw(streams(points)), data.draw(streams(points))
     who = data.draw(st.lists(st.sampled_from(USERS), min_size=LENGTH, max_size=LENGTH))
-    touched = [data.draw(st.integers(0, LENGTH - 1))]
+    replaced = [data.draw(st.integers(0, LENGTH - 1))]
     if plan.unit == "user":
-        touched = [t for t in range(LENGTH) if _same(who[t], who[touched[0]])]
+        replaced = [t for t in range(LENGTH) if _same(who[t], who[replaced[0]])]
     users, size = (who if plan.unit == "user" else None), 0 if reacts else size
     setting = Setting(cls, plan, seed, script, users, size)
     if reacts:
-        one = reacting(rows, {t: rows[t] for t in touched})
-        other = reacting(rows, {t: new[t] for t in touched})
+        one = reacting(rows, {t: rows[t] for t in replaced})
+        other = reacting(rows, {t: new[t] for t in replaced})
     else:
         one = fixed(rows)
-        other = fixed([new[t] if t in touched else rows[t] for t in range(LENGTH)])
+        other = fixed([new[t] if t in replaced else rows[t] for t in range(LENGTH)])
     assert votes_hold(setting, *worlds(setting, one, other))
 
 
@@ -397,7 +397,7 @@ def not_restarted(learner: Any) -> None:
 
 
 def old_trees_kept(learner: Any) -> None:
-    """The restart draws new coins and keeps the trees."""
+    """The restart draws new random bits and keeps the trees."""
     forest: Forest = learner._runner.forest
 
     def restart(rule: ls.Hypothesis) -> None:

@@ -86,7 +86,7 @@ BAD: dict[str, tuple[str, Callable[[Any], object]]] = {
         "row 2: the example is a NoneType",
         lambda it: it.learn_many([*ROWS[:2], None], [1, 0, 1]),
     ),
-    "value without spelling": (
+    "value without canonical form": (
         "row 1: a value of type list",
         lambda it: it.learn_many({"m": ["a", ["b"], "c"]}, [1, 0, 1]),
     ),
@@ -101,7 +101,7 @@ BAD: dict[str, tuple[str, Callable[[Any], object]]] = {
     "one: no label": ("label None", lambda it: it.learn_one({"m": 1}, None)),
     "one: label of text": ("label 'yes'", lambda it: it.learn_one({"m": 1}, "yes")),
     "many predicted": ("row 1", lambda it: it.predict_many([{"m": 1}, {"n": 1}])),
-    "spelling predicted": ("row 1", lambda it: it.predict_many({"m": [1, [2]]})),
+    "unreadable predicted": ("row 1", lambda it: it.predict_many({"m": [1, [2]]})),
 }
 EVENT_ONLY: dict[str, tuple[str, Callable[[Any], object]]] = {
     "users": ("takes no users", lambda it: it.learn_many(ROWS, [1, 0, 1], ["x"] * 3)),
@@ -112,9 +112,12 @@ USER_ONLY: dict[str, tuple[str, Callable[[Any], object]]] = {
     "no users": ("requires the user", lambda it: it.learn_many(ROWS, [1, 0, 1])),
     "too few users": ("3 examples and 2 users", lambda it: it.learn_many(ROWS, [1, 0, 1], [1, 2])),
     "nobody": ("row 1: .*no user", lambda it: it.learn_many(ROWS, [1, 0, 1], ["x", None, "y"])),
-    "no spelling": ("row 2", lambda it: it.learn_many(ROWS, [1, 0, 1], ["x", "y", ["z"]])),
+    "no canonical form": ("row 2", lambda it: it.learn_many(ROWS, [1, 0, 1], ["x", "y", ["z"]])),
     "one: no user": ("requires the user", lambda it: it.learn_one({"m": 1}, 1)),
-    "one: no spelling": ("no canonical form", lambda it: it.learn_one({"m": 1}, 1, user={"a": 1})),
+    "one: no canonical form": (
+        "no canonical form",
+        lambda it: it.learn_one({"m": 1}, 1, user={"a": 1}),
+    ),
 }
 
 
@@ -133,7 +136,11 @@ def test_what_is_refused_changes_nothing(kind: str) -> None:
     several = {**BAD, **(USER_ONLY if plan.unit == "user" else EVENT_ONLY)}
     for name, (why, wrong) in several.items():
         before = state(learner)
-        if plan.unit == "user" and name in BAD and not name.startswith(("one", "many", "spelling")):
+        if (
+            plan.unit == "user"
+            and name in BAD
+            and not name.startswith(("one", "many", "unreadable"))
+        ):
             wrong = _with_users(wrong)
         with pytest.raises(ls.BadExample, match=why):
             wrong(learner)
@@ -160,7 +167,7 @@ def _with_users(wrong: Callable[[Any], object]) -> Callable[[Any], object]:
 
 @ignoring
 def test_a_row_with_odd_column_names_does_not_stop_the_learner() -> None:
-    """csv.DictReader puts what is too much under None. A surprise must not be where that shows."""
+    """csv.DictReader puts what is too much under None. No learner fails later because of it."""
     for plan in (SMALL, EVENTS):
         learner, twin = learner_of(plan), learner_of(plan)
         for x in ({"m": "a", None: ["b"]}, {"m": "a", 5: 1}, {"m": "b", "m2": [1]}):
@@ -369,7 +376,7 @@ def test_bad_rows_are_null_rounds(
 
 
 @ignoring
-def test_users_are_told_apart_by_spelling_in_any_batch() -> None:
+def test_users_are_distinguished_by_text_in_any_batch() -> None:
     """(1,) == (True,), and they are two users: each has one tree, whatever came before it."""
     users: list[object] = [(1,), (True,), (1.0,), 1, True, 1.0, "01", ("01",)]
     whole, parts = learner_of(LASTING), learner_of(LASTING)
@@ -380,14 +387,14 @@ def test_users_are_told_apart_by_spelling_in_any_batch() -> None:
     assert whole.votes == parts.votes
     assert user_numbers(users, 8).tolist() == [user_number(user) for user in users]
     assert len({user_number(user) for user in users}) == 8
-    assert user_number(7) == user_number("7") == user_number(np.int64(7)), "told apart by text"
+    assert user_number(7) == user_number("7") == user_number(np.int64(7)), "distinguished by text"
 
 
 @ignoring
-def test_rehearsals_say_that_they_protect_no_one() -> None:
-    rehearsed = learner_of()
-    assert "no privacy at all" in str(rehearsed.guarantee)
-    assert "no privacy at all" in repr(rehearsed)
+def test_learners_with_noise_of_tests_say_that_they_protect_no_one() -> None:
+    unprotected = learner_of()
+    assert "no privacy at all" in str(unprotected.guarantee)
+    assert "no privacy at all" in repr(unprotected)
     assert str(learner_of(real=True).guarantee).startswith("(8.0, 0.001)-differential")
 
 
@@ -484,7 +491,7 @@ def test_a_user_without_a_name_is_a_null_round_of_nobody(plan: ls.Plan) -> None:
     """A number too long to print, and what is no value at all: nobody else is affected."""
     xs, ys, users = ["a", "b"] * 20, [1, 0] * 20, [f"u{n % 9}" for n in range(40)]
     nameless = {7: 10**5000, 8: object(), 30: -(10**4400)}
-    told = []
+    states = []
     for names in (nameless, dict.fromkeys(nameless)):
         many, one = learner_of(plan, ls.Points()), learner_of(plan, ls.Points())
         given = [names.get(row, user) for row, user in enumerate(users)]
@@ -497,8 +504,8 @@ def test_a_user_without_a_name_is_a_null_round_of_nobody(plan: ls.Plan) -> None:
         for name in ("rounds", "null_rounds", "beyond_cap", "mistakes", "releases", "votes"):
             assert getattr(many, name) == getattr(one, name), name
         assert many.null_rounds - many.beyond_cap == len(nameless)
-        told.append((state(many), dict(many._rounds_of)))
-    assert told[0] == told[1]
+        states.append((state(many), dict(many._rounds_of)))
+    assert states[0] == states[1]
     with pytest.raises(ls.BadExample, match="row 7: a whole number that is too long"):
         learner_of(plan, ls.Points()).learn_many(xs, ys, [nameless.get(n, "u") for n in range(40)])
     with pytest.raises(ls.BadExample, match="too long to print"):

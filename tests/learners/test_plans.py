@@ -158,9 +158,9 @@ def test_lasting_forests_promise_what_was_asked(epsilon: Any, delta: float, rele
 
 def _promises(learner: ls.DPSOA, epsilon: Fraction, delta: Fraction, selections: int) -> None:
     plan, gate = learner.plan, cast(Any, learner._runner.gate)
-    told = learner.guarantee
-    assert (told.epsilon, told.delta) == (float_above(epsilon), float_above(delta))
-    assert (told.unit, told.adjacency) == (plan.unit, "replace-one")
+    stated = learner.guarantee
+    assert (stated.epsilon, stated.delta) == (float_above(epsilon), float_above(delta))
+    assert (stated.unit, stated.adjacency) == (plan.unit, "replace-one")
     assert (plan.epsilon, plan.delta) == (epsilon, delta)
     monitor, each = gate._monitor.cost, gate._selector.cost
     assert monitor == Cost(plan.epsilon_monitor)
@@ -209,12 +209,12 @@ def test_the_theorem_asks_for_this(
     dimension: int, epsilon: float, delta: Real, horizon: int
 ) -> None:
     """Each of the three demands on the trees is the largest in one of the cases."""
-    told = dict(TheoremPlan.of(dimension, epsilon, delta, horizon).lines())
+    stated = dict(TheoremPlan.of(dimension, epsilon, delta, horizon).lines())
     sure = exactly(dimension, Fraction(epsilon), Fraction(delta), horizon)
-    assert told.pop("leaves") == f"{int(sure.pop('leaves')):,}"
+    assert stated.pop("leaves") == f"{int(sure.pop('leaves')):,}"
     for name, value in sure.items():
         power = value.ln() / Decimal(2).ln()
-        assert abs(Decimal(told[name].removeprefix("2^").replace(",", "")) - power) < 0.0501
+        assert abs(Decimal(stated[name].removeprefix("2^").replace(",", "")) - power) < 0.0501
 
 
 @pytest.mark.parametrize("cls", [POINTS, ls.Sets(2), ls.Sets(3)])

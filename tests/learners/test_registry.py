@@ -62,8 +62,8 @@ def through_river(spec: str, path: Path) -> Any:
     river = pytest.importorskip("littlestone.river")
     cls = parse_spec(spec)
     if SPECS[spec] == "experts":
-        return river.PrivateExperts(cls, EPSILON, HORIZON, seed=SEED).learner
-    return river.DPSOA(cls, EPSILON, DELTA, HORIZON, seed=SEED).learner
+        return river.PrivateExpertsClassifier(cls, EPSILON, HORIZON, seed=SEED).learner
+    return river.DPSOAClassifier(cls, EPSILON, DELTA, HORIZON, seed=SEED).learner
 
 
 def through_audit(spec: str, path: Path) -> Any:

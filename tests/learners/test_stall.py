@@ -21,8 +21,8 @@ SIDE = 1000
 class Marked(ls.HypothesisClass):
     """All of X is positive, or none of it; and at most one z is positive.
 
-    One bit and one point: the dimension is two. Told of a positive x, the learner calls all of X
-    positive, and the z of that x too, until it is told otherwise: three mistakes at most.
+    One bit and one point: the dimension is two. After a positive x, the learner calls all of X
+    positive, and the z of that x too, until a label contradicts it: three mistakes at most.
     """
 
     dimension, mistake_bound = 2, 3

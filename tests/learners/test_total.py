@@ -203,9 +203,11 @@ class Optional(ls.Points):
         super().check(x)
 
 
-@pytest.mark.parametrize("reads", [{}, {"a": "value", "b": "value"}], ids=["untold", "told"])
+@pytest.mark.parametrize(
+    "reads", [{}, {"a": "value", "b": "value"}], ids=["kinds left out", "kinds given"]
+)
 def test_the_columns_of_one_row_are_not_those_of_another(reads: Any) -> None:
-    cls = type("Told", (Optional,), {"reads": reads})("a")
+    cls = type("WithKinds", (Optional,), {"reads": reads})("a")
     rows: list[Any] = [{"a": 1, "b": 1}, {"a": 2, "b": 7}, {"a": 3, "b": 1}]
     found = []
     for other in ({"a": 1, "b": 1}, {"a": 1}, {"b": 1}, {}, None, 7):

@@ -14,7 +14,7 @@ from littlestone.privacy import (
     StableHistogram,
 )
 from littlestone.privacy.gates import Decision
-from littlestone.privacy.histogram import positive_votes
+from littlestone.privacy.selection import positive_votes
 
 Votes = Mapping[bytes, int]
 
@@ -76,7 +76,7 @@ class CountKeptAtFiring(MistakesMonitor):
         self._mistakes = kept
 
 
-class LiftShared(MistakesMonitor):
+class ThresholdNoiseShared(MistakesMonitor):
     """One threshold draw serves all epochs."""
 
     def _begin_epoch(self) -> None:

@@ -124,14 +124,14 @@ def test_guarantees_are_rounded_up_and_frozen() -> None:
         setattr(guarantee, field, 0.0)
 
 
-def test_rehearsed_noise_guarantees_nothing() -> None:
+def test_noise_of_tests_guarantees_nothing() -> None:
     guarantee = Guarantee.of(Cost(Fraction(1)), SeededNoise(3))
     assert math.isinf(guarantee.epsilon)
     assert "no privacy at all" in str(guarantee)
     assert "SeededNoise(3, NOT PRIVATE)" in str(guarantee)
 
 
-def test_the_dearest_epsilon_and_the_dearest_delta_may_be_in_different_epochs() -> None:
+def test_the_largest_epsilon_and_the_largest_delta_may_be_in_different_epochs() -> None:
     costs = [Cost(Fraction(1), Fraction(1, 10)), Cost(Fraction(1, 2), Fraction(3, 10))]
     events = [PrivacyEvent("selector", cost, epoch=n) for n, cost in enumerate(costs)]
     assert spent(events) == Cost(Fraction(1), Fraction(3, 10))

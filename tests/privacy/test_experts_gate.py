@@ -36,20 +36,20 @@ def test_every_small_stream_is_within_the_claim(rounds: int) -> None:
     assert found.share > 0.5
 
 
-@pytest.mark.parametrize("belief", ["nothing", "published"])
-def test_worlds_that_react_are_within_the_claim(belief: PriorFrom) -> None:
+@pytest.mark.parametrize("prior", ["nothing", "published"])
+def test_worlds_that_react_are_within_the_claim(prior: PriorFrom) -> None:
     for seed in range(6):
-        one = transcripts(make, experts(reacting_rows(seed), prior_from=belief), 4, width=8)
+        one = transcripts(make, experts(reacting_rows(seed), prior_from=prior), 4, width=8)
         for replaced in range(4):
             rows = reacting_rows(seed, replaced)
-            other = transcripts(make, experts(rows, prior_from=belief), 4, width=8)
+            other = transcripts(make, experts(rows, prior_from=prior), 4, width=8)
             assert largest_loss(one, other) <= float(sum(BUDGET)) + 1e-9
 
 
-def worst_with(belief: PriorFrom) -> float:
+def worst_with(prior: PriorFrom) -> float:
     """The largest loss over all streams of three rounds."""
     laws = {
-        rows: transcripts(make, experts(fixed_rows(rows), prior_from=belief), 3, width=8)
+        rows: transcripts(make, experts(fixed_rows(rows), prior_from=prior), 3, width=8)
         for rows in streams(3)
     }
     return max(largest_loss(laws[a], laws[b]) for a in laws for b in neighbours(a))

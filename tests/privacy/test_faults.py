@@ -81,8 +81,8 @@ def test_a_count_that_is_kept_at_a_firing() -> None:
     assert loss(make, pair, (True,) * 3) > 2.9
 
 
-def test_a_lift_shared_by_epochs() -> None:
-    make = partial(faults.LiftShared, epsilon=1)
+def test_threshold_noise_shared_by_epochs() -> None:
+    make = partial(faults.ThresholdNoiseShared, epsilon=1)
     only: EnumeratedTranscript = (*(False,) * 12, True, True, True)
     pair: Pair = (
         lambda past: (0 if past else 12, 0 if len(past) < 12 else 60),

@@ -123,7 +123,7 @@ class FromLaw(UnknownDomainSelection):
         return noise.choose([(key, float(p)) for key, p in self.law(votes, leave_out).items()])
 
 
-def test_epochs_with_drawn_and_kept_cost_one_epoch_for_every_small_stream() -> None:
+def test_epochs_with_unknown_domain_selection_cost_one_epoch_for_every_small_stream() -> None:
     selector = FromLaw(epsilon=EPSILON_SELECTOR, delta=DELTA)
 
     def make(noise: Noise) -> MistakesGate[Mapping[bytes, int]]:
@@ -211,7 +211,7 @@ TAU = StableHistogram(epsilon=2, delta=0.01).threshold
 
 
 def test_one_round_can_cost_an_epoch_all_that_it_claims() -> None:
-    """Quiet checks pin the lift; the replaced round then fires the gate and wins the vote."""
+    """Quiet checks pin the threshold noise; the replaced round fires the gate and wins the vote."""
     make = partial(
         MistakesGate,
         epsilon=1,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from littlestone.audit.enumeration import delta_at, laplace_mass, laplace_tail, law
 from littlestone.privacy import BadParameter, StableHistogram
-from littlestone.privacy.histogram import release_threshold
+from littlestone.privacy.selection import release_threshold
 from littlestone.privacy.testing import ScriptedNoise
 
 A, B, C = b"a", b"b", b"c"

@@ -1,4 +1,4 @@
-"""Spenders go forward only, a move is a move, and bad parameters are refused before any draw."""
+"""Mechanisms go forward only, a move is a move, and bad parameters are refused before any draw."""
 
 import copy
 import json
@@ -61,7 +61,7 @@ def epochs(noise: Noise, **plan: Any) -> MistakesGate[Votes]:
     return MistakesGate(noise, **{**usual, **plan})
 
 
-SPENDERS: list[Callable[..., Mechanism]] = [sparse, mistakes, hist_sparse, epochs]
+MECHANISMS: list[Callable[..., Mechanism]] = [sparse, mistakes, hist_sparse, epochs]
 STEPS: dict[Callable[..., Mechanism], Callable[[int], tuple[object, ...]]] = {
     sparse: lambda n: (n, 9),
     mistakes: lambda n: (n, 30),
@@ -75,7 +75,7 @@ def verb(mechanism: Mechanism) -> Callable[..., object]:
     return mechanism.check
 
 
-@pytest.mark.parametrize("make", SPENDERS)
+@pytest.mark.parametrize("make", MECHANISMS)
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
 def test_a_mechanism_cannot_be_copied(
     make: Callable[..., Mechanism], duplicate: Callable[[object], object]
@@ -84,7 +84,7 @@ def test_a_mechanism_cannot_be_copied(
         duplicate(make(SystemNoise()))
 
 
-@pytest.mark.parametrize("make", SPENDERS)
+@pytest.mark.parametrize("make", MECHANISMS)
 @given(steps=st.lists(st.integers(0, 12), max_size=30), seed=st.integers(0, 99), data=st.data())
 def test_a_move_changes_nothing(
     make: Callable[..., Mechanism], steps: list[int], seed: int, data: st.DataObject
@@ -99,7 +99,7 @@ def test_a_move_changes_nothing(
         assert verb(stays)(*STEPS[make](step)) == verb(moves)(*STEPS[make](step))
 
 
-@pytest.mark.parametrize("make", SPENDERS)
+@pytest.mark.parametrize("make", MECHANISMS)
 def test_the_exporter_is_dead(make: Callable[..., Mechanism]) -> None:
     mechanism = make(SystemNoise())
     verb(mechanism)(*STEPS[make](1))
@@ -110,7 +110,7 @@ def test_the_exporter_is_dead(make: Callable[..., Mechanism]) -> None:
         mechanism.export()
 
 
-@pytest.mark.parametrize("make", SPENDERS)
+@pytest.mark.parametrize("make", MECHANISMS)
 def test_a_fork_is_a_copy(make: Callable[..., Mechanism]) -> None:
     mechanism = make(SystemNoise())
     child = os.fork()
@@ -124,19 +124,21 @@ def test_a_fork_is_a_copy(make: Callable[..., Mechanism]) -> None:
     verb(mechanism)(*STEPS[make](1))
 
 
-@pytest.mark.parametrize("make", SPENDERS)
-def test_the_live_lift_moves_and_draws_made_ahead_do_not(make: Callable[..., Mechanism]) -> None:
+@pytest.mark.parametrize("make", MECHANISMS)
+def test_the_live_threshold_noise_moves_and_draws_made_ahead_do_not(
+    make: Callable[..., Mechanism],
+) -> None:
     noise = SystemNoise()
     mechanism = make(noise)
     verb(mechanism)(*STEPS[make](0))
     text = json.dumps(mechanism.export())
-    assert '"lift": ' in text
-    assert '"lift": null' not in text
+    assert '"threshold_noise": ' in text
+    assert '"threshold_noise": null' not in text
     assert len(text) < 1500
     assert sum(map(len, noise._ahead.values())) > 100
 
 
-@pytest.mark.parametrize("make", SPENDERS)
+@pytest.mark.parametrize("make", MECHANISMS)
 def test_a_state_moves_only_to_a_fresh_mechanism_with_the_same_promise(
     make: Callable[..., Mechanism],
 ) -> None:
@@ -149,7 +151,7 @@ def test_a_state_moves_only_to_a_fresh_mechanism_with_the_same_promise(
         make(SeededNoise(1), epsilon=2).resume(state)
     with pytest.raises(BadParameter, match="belongs to"):
         make(SystemNoise()).resume(state)
-    for other in SPENDERS:
+    for other in MECHANISMS:
         if other is not make:
             with pytest.raises(BadParameter, match="belongs to"):
                 other(SeededNoise(1)).resume(state)
@@ -169,7 +171,7 @@ BAD_EPSILON = [0, -1, math.nan, math.inf, True, "1", None, 1j]
 BAD_COUNT = [0, -1, 1.5, True, "2", math.nan]
 
 
-@pytest.mark.parametrize("make", SPENDERS)
+@pytest.mark.parametrize("make", MECHANISMS)
 @pytest.mark.parametrize("epsilon", BAD_EPSILON)
 def test_a_bad_epsilon_is_refused(make: Callable[..., Mechanism], epsilon: object) -> None:
     with pytest.raises(BadParameter, match="epsilon"):
@@ -268,19 +270,19 @@ def test_a_guarantee_is_what_was_asked_for_and_no_less() -> None:
     assert str(capped).endswith(", replace-one, per user: at most 3 rounds a user count")
 
 
-def test_rehearsals_say_so_in_the_guarantee_and_in_the_ledger() -> None:
+def test_noise_of_tests_is_named_in_the_guarantee_and_in_the_ledger() -> None:
     gate = hist_sparse(ScriptedNoise({}))
     assert "NOT PRIVATE" in str(gate.guarantee)
     assert all("NOT PRIVATE" in event.noise for event in gate.ledger)
 
 
-def test_the_rehearsal_is_not_within_reach_of_the_room() -> None:
+def test_noise_of_tests_cannot_be_imported_by_mechanisms() -> None:
     import littlestone.privacy as room
 
     assert not {"ScriptedNoise", "SeededNoise"} & set(vars(room))
 
 
-@pytest.mark.parametrize("make", SPENDERS)
+@pytest.mark.parametrize("make", MECHANISMS)
 def test_a_mechanism_takes_one_step_at_a_time(make: Callable[..., Mechanism]) -> None:
     """While one thread is in a step, another is refused; and no firing is spent twice."""
     entered, leave = threading.Event(), threading.Event()
@@ -307,16 +309,16 @@ def test_a_mechanism_takes_one_step_at_a_time(make: Callable[..., Mechanism]) ->
 BROKEN: list[Callable[[dict[str, Any]], object]] = [
     lambda state: state.pop("live"),
     lambda state: state["live"].clear(),
-    lambda state: state["live"].update(lift=1.5, monitor={}),
+    lambda state: state["live"].update(threshold_noise=1.5, monitor={}),
     lambda state: state["live"].update(checks=-1, monitor={}),
     lambda state: state["live"].update(firings=-5, mistakes=-5, releases_made=-5),
     lambda state: state["live"].update(firings=10**6, mistakes=0.5, releases_made=10**6, age=-1),
 ]
 
 
-@pytest.mark.parametrize("make", SPENDERS)
+@pytest.mark.parametrize("make", MECHANISMS)
 @pytest.mark.parametrize("breaks", BROKEN)
-def test_a_broken_state_leaves_a_dead_spender(
+def test_a_broken_state_leaves_a_dead_mechanism(
     make: Callable[..., Mechanism], breaks: Callable[[dict[str, Any]], object]
 ) -> None:
     """Not a fresh budget."""
@@ -388,11 +390,11 @@ def test_noise_grows_with_what_a_user_or_a_query_can_move() -> None:
     assert ExponentialMechanism([b"a"], epsilon=1, sensitivity=3).rate == Fraction(1, 6)
 
 
-def test_a_public_restart_draws_a_new_lift() -> None:
+def test_a_public_restart_draws_new_threshold_noise() -> None:
     monitor = mistakes(ScriptedNoise({("threshold", 1, 0): 5}))
     assert not monitor.check(1, threshold=2)
     monitor.restart()
-    assert not monitor.check(6, threshold=2), "the count begins anew, under a lift of 5"
+    assert not monitor.check(6, threshold=2), "the count begins anew, under threshold noise of 5"
     assert monitor.check(1, threshold=2)
 
 

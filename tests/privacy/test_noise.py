@@ -68,10 +68,10 @@ def test_folding_the_laplace_law_gives_the_geometric_law(scale: Fraction) -> Non
     assert folds == [2, 1, 0, 0, 1, 2]
 
 
-@given(margin=st.integers(-9, 9), drawn=st.integers(-9, 9))
-def test_noise_reaches_a_margin_that_it_equals(margin: int, drawn: int) -> None:
+@given(gap=st.integers(-9, 9), drawn=st.integers(-9, 9))
+def test_noise_exceeds_a_gap_that_it_equals(gap: int, drawn: int) -> None:
     at = ("test", 0, 0)
-    assert ScriptedNoise({at: drawn}).exceeds(margin, SCALE, at, False) == (drawn >= margin)
+    assert ScriptedNoise({at: drawn}).exceeds(gap, SCALE, at, False) == (drawn >= gap)
 
 
 @given(st.fractions(min_value=Fraction(1, 10**9), max_value=LARGEST_SCALE))
@@ -170,7 +170,7 @@ def test_only_the_operating_system_is_private() -> None:
 
 
 @given(st.integers(0, 2**64), st.text(max_size=5), st.integers(0, 10**9), st.integers(0, 99))
-def test_rehearsed_noise_depends_on_the_address_alone(
+def test_seeded_noise_depends_on_the_address_alone(
     seed: int, purpose: str, number: int, rank: int
 ) -> None:
     noise, at = SeededNoise(seed), (purpose, number, rank)
@@ -186,7 +186,7 @@ def test_uniform_integers_are_secret(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_coin_is_used_once() -> None:
-    """Checks one at a time: fresh coins each, of the law of the noise."""
+    """Checks one at a time: fresh bits each, of the law of the noise."""
     noise, scale = SystemNoise(), Fraction(2)
     for one_sided in (True, False):
         low, _ = tail(1, scale, one_sided, digits=20)
@@ -196,7 +196,7 @@ def test_a_coin_is_used_once() -> None:
         assert abs(changes / 20_000 - 2 * float(low * (1 - low))) < 0.02
 
 
-def test_a_forked_child_has_none_of_its_parents_coins() -> None:
+def test_a_forked_child_has_none_of_its_parents_random_bits() -> None:
     noise = SystemNoise()
     noise.exceeds(1, Fraction(2), ("query", 0, 0), True)
     held = list(noise._words)

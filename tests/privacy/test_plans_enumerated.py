@@ -80,7 +80,7 @@ def test_faulty_sparse_vectors_are_convicted() -> None:
     "fault",
     [
         faults.CountKeptAtFiring,
-        faults.LiftShared,
+        faults.ThresholdNoiseShared,
         faults.Clamped,
         faults.NoQueryNoise,
         faults.SkipsQuietChecks,

@@ -33,7 +33,7 @@ from littlestone.privacy.testing import ScriptedNoise, SeededNoise
 F = Fraction
 Votes = dict[bytes, int]
 Law = Mapping[bytes | None, F]
-Keep = Callable[[int], F]
+Accept = Callable[[int], F]
 KEYS = (b"a", b"b", b"c", b"d")
 SMALL = [(F(1, 2), F(1, 20)), (F(1), F(1, 10)), (F(1), F(1, 100)), (F(2), F(1, 100))]
 REAL = [(F(3, 5), F(1, 10**6)), (F(3, 10), F(1, 10**9))]
@@ -73,12 +73,12 @@ def worst(mechanism: Callable[[Votes], Law], e: F, keys: int, total: int) -> F:
     )
 
 
-def written_out(votes: Votes, q: F, keep: Keep, none: F | int = 1, slope: int = 1) -> Law:
+def written_out(votes: Votes, q: F, accept: Accept, none: F | int = 1, slope: int = 1) -> Law:
     """The law as the theorem writes it; `none` and `slope` are where faults go in."""
     weight = {key: (q - 1) * q ** (slope * (n - 1)) for key, n in votes.items()}
     total = none + sum(weight.values())
     named: dict[bytes | None, F] = {
-        key: 1 / (1 / keep(n) + (total - weight[key]) / weight[key]) for key, n in votes.items()
+        key: 1 / (1 / accept(n) + (total - weight[key]) / weight[key]) for key, n in votes.items()
     }
     named[None] = 1 - sum(named.values(), F(0))
     return named
@@ -141,7 +141,7 @@ def test_any_vote_and_any_move(counts: list[int], at: tuple[F, F], draw: random.
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [*SMALL, *REAL, (F(20), F(1, 10**12))])
-def test_the_curve_is_lawful_largest_and_below_the_limit(epsilon: F, delta: F) -> None:
+def test_the_curve_is_valid_largest_and_below_the_limit(epsilon: F, delta: F) -> None:
     """No mechanism that names only keys with votes can exceed `limit`."""
     selector = UnknownDomainSelection(epsilon=epsilon, delta=delta)
     curve = selector.curve
@@ -155,22 +155,22 @@ def test_the_curve_is_lawful_largest_and_below_the_limit(epsilon: F, delta: F) -
         assert selector.law({b"a": n})[b"a"] < curve.at(n) <= limit
 
 
-def test_an_unlawful_curve_cannot_be_made() -> None:
+def test_an_invalid_curve_cannot_be_made() -> None:
     good = acceptance_curve(F(1), F(1, 100))
     for n in range(1, len(good.accept)):
         for nudge in (F(1, 1 << acceptance_bits(F(1), F(1, 100))), -good.accept[n] / 2):
-            keep = (*good.accept[:n], good.accept[n] + nudge, *good.accept[n + 1 :])
+            accept = (*good.accept[:n], good.accept[n] + nudge, *good.accept[n + 1 :])
             with pytest.raises(BadParameter, match="acceptance curve"):
-                AcceptanceCurve(good.epsilon, good.delta, good.growth, keep)
-    for keep in (good.accept[:-1], good.accept[1:], (F(0),), (*good.accept, F(1))):
+                AcceptanceCurve(good.epsilon, good.delta, good.growth, accept)
+    for accept in (good.accept[:-1], good.accept[1:], (F(0),), (*good.accept, F(1))):
         with pytest.raises(BadParameter, match="acceptance curve"):
-            AcceptanceCurve(good.epsilon, good.delta, good.growth, keep)
+            AcceptanceCurve(good.epsilon, good.delta, good.growth, accept)
     with pytest.raises(BadParameter, match="growth"):
         AcceptanceCurve(good.epsilon, good.delta, good.growth + F(1, 1 << 23), good.accept)
 
 
 @pytest.mark.parametrize(
-    ("now", "after", "lawful"),
+    ("now", "after", "valid"),
     [
         ("0.3", "0.5", True),
         ("0.01", "0.0211", False),  # (1): after > 2 now + low
@@ -182,9 +182,9 @@ def test_an_unlawful_curve_cannot_be_made() -> None:
         ("0.5", "1", False),
     ],
 )
-def test_each_condition_is_asked_on_its_own(now: str, after: str, lawful: bool) -> None:
+def test_each_condition_is_asked_on_its_own(now: str, after: str, valid: bool) -> None:
     """With g = 2 and low = 1/1000; each step breaks one condition and keeps the others."""
-    assert is_valid_step(F(now), F(after), F(2), F(1, 1000)) == lawful
+    assert is_valid_step(F(now), F(after), F(2), F(1, 1000)) == valid
 
 
 def test_a_curve_that_stops_growing_cannot_be_made() -> None:
@@ -192,9 +192,9 @@ def test_a_curve_that_stops_growing_cannot_be_made() -> None:
     good = acceptance_curve(F(1), F(1, 100))
     for n in range(3, len(good.accept) - 1):
         flat = good.accept[n] + (good.accept[n + 1] - good.accept[n]) / 100
-        keep = (*good.accept[: n + 1], flat, *good.accept[n + 1 :])
+        accept = (*good.accept[: n + 1], flat, *good.accept[n + 1 :])
         with pytest.raises(BadParameter, match=f"too steep between {n} and"):
-            AcceptanceCurve(good.epsilon, good.delta, good.growth, keep)
+            AcceptanceCurve(good.epsilon, good.delta, good.growth, accept)
 
 
 @pytest.mark.parametrize("epsilon", [F(1, 100), F(1, 2), 1, 5, 30, 88, 100, 256])
@@ -260,7 +260,7 @@ class Tickets(ScriptedNoise):
 
 @pytest.mark.parametrize("counts", [(), (1,), (2, 1), (3, 3), (2, 3, 1, 0), (2, 2, 2, 1)])
 def test_the_sampler_has_the_law_exactly(counts: tuple[int, ...]) -> None:
-    """Every pair of tickets is drawn, on a coarse curve (not a lawful one), so they are few."""
+    """Every pair of tickets is drawn, on a coarse curve (not a valid one), so they are few."""
     coarse = AcceptanceCurve.__new__(AcceptanceCurve)
     object.__setattr__(coarse, "growth", F(3, 2))
     object.__setattr__(coarse, "accept", (F(0), F(1, 8), F(1, 2), F(7, 8)))
@@ -302,13 +302,13 @@ def test_secret_draws_name_who_has_the_votes() -> None:
     assert selector.select({b"a": 500}, noise, 0, leave_out=b"a") is None
     with pytest.raises(BadParameter, match="at least 0"):
         selector.select({b"a": -1}, noise, 0)
-    spelt: Any = {"a": 1}
+    by_text: Any = {"a": 1}
     with pytest.raises(BadParameter, match="must be bytes"):
-        selector.select(spelt, noise, 0)
+        selector.select(by_text, noise, 0)
 
 
-def limit_curve(e: F, delta: F) -> Keep:
-    """The keep-curve of Desfontaines et al. (2020), the largest for a single key."""
+def limit_curve(e: F, delta: F) -> Accept:
+    """The acceptance curve of Desfontaines et al. (2020), the largest for a single key."""
     found = [F(0)]
     for _ in range(40):
         p = found[-1]

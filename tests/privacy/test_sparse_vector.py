@@ -84,7 +84,7 @@ def test_every_small_stream_of_mistakes_costs_epsilon_once() -> None:
     assert 0.999 < worst <= 1 + 1e-9
 
 
-def test_a_shift_up_is_paid_by_the_lift_alone_and_all_of_it() -> None:
+def test_a_shift_up_is_paid_by_the_threshold_noise_alone_and_all_of_it() -> None:
     only: EnumeratedTranscript = (False,) * 12
     pair: Pair = (lambda past: (0 if past else 12, 0), lambda past: (0 if past else 13, 0))
     assert loss_on(mistakes, pair, only, width=60) == pytest.approx(1, rel=1e-6)

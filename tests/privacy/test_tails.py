@@ -31,13 +31,13 @@ SCALES = [Fraction(1, 3), Fraction(1), Fraction(7, 2), Fraction(40)]
 @pytest.mark.parametrize("one_sided", [False, True])
 def test_tails_are_enclosed_tightly(scale: Fraction, one_sided: bool) -> None:
     twin = geometric_tail if one_sided else laplace_tail
-    for margin in range(-60, 61):
-        low, high = tail(margin, scale, one_sided, digits=30)
+    for gap in range(-60, 61):
+        low, high = tail(gap, scale, one_sided, digits=30)
         assert low <= high <= low + Fraction(1, 10**26)
-        assert float(low) == pytest.approx(twin(margin, scale)[0], rel=1e-12)
-        finer = tail(margin, scale, one_sided, digits=60)
+        assert float(low) == pytest.approx(twin(gap, scale)[0], rel=1e-12)
+        finer = tail(gap, scale, one_sided, digits=60)
         assert low <= finer[0] <= finer[1] <= high
-        below, above = bounds(margin, scale, one_sided)
+        below, above = bounds(gap, scale, one_sided)
         assert below <= low * 2**WORD_BITS <= high * 2**WORD_BITS <= above <= 2**WORD_BITS
         assert above - below <= 2
 
@@ -55,41 +55,41 @@ def bits(*words: int) -> Callable[[int], bytes]:
     return secret
 
 
-@pytest.mark.parametrize("margin", [-3, 0, 1, 5, 30])
+@pytest.mark.parametrize("gap", [-3, 0, 1, 5, 30])
 @pytest.mark.parametrize("one_sided", [False, True])
-def test_a_word_decides_where_the_enclosure_can_tell(margin: int, one_sided: bool) -> None:
+def test_a_word_decides_where_the_enclosure_can_tell(gap: int, one_sided: bool) -> None:
     scale = Fraction(7, 2)
-    low, high = bounds(margin, scale, one_sided)
-    margins = np.array([margin])
+    low, high = bounds(gap, scale, one_sided)
+    gaps = np.array([gap])
     for word, reached in ((0, True), (low - 1, True), (high, False), (2**WORD_BITS - 1, False)):
-        if 0 <= word < 2**WORD_BITS and not (one_sided and margin <= 0):
-            found = first_exceeding(margins, scale, one_sided, bits(word))
+        if 0 <= word < 2**WORD_BITS and not (one_sided and gap <= 0):
+            found = first_exceeding(gaps, scale, one_sided, bits(word))
             assert (found == 0) == reached
-    if one_sided and margin <= 0:
-        assert first_exceeding(margins, scale, one_sided, bits(2**WORD_BITS - 1)) == 0
+    if one_sided and gap <= 0:
+        assert first_exceeding(gaps, scale, one_sided, bits(2**WORD_BITS - 1)) == 0
 
 
-@pytest.mark.parametrize("margin", [1, 5, 30])
-def test_where_it_cannot_tell_more_bits_do(margin: int) -> None:
+@pytest.mark.parametrize("gap", [1, 5, 30])
+def test_where_it_cannot_tell_more_bits_do(gap: int) -> None:
     """The word that straddles the tail: its continuation, compared with 128 bits of the tail."""
-    scale, margins = Fraction(7, 2), np.array([margin])
-    low, high = bounds(margin, scale, one_sided=True)
+    scale, gaps = Fraction(7, 2), np.array([gap])
+    low, high = bounds(gap, scale, one_sided=True)
     assert high - low == 1, "one word is open"
-    exact, _ = tail(margin, scale, one_sided=True, digits=80)
+    exact, _ = tail(gap, scale, one_sided=True, digits=80)
     turn = int(exact * 2 ** (2 * WORD_BITS)) - (low << WORD_BITS)
-    assert first_exceeding(margins, scale, True, bits(low, turn - 1)) == 0
-    assert first_exceeding(margins, scale, True, bits(low, turn + 1)) is None
+    assert first_exceeding(gaps, scale, True, bits(low, turn - 1)) == 0
+    assert first_exceeding(gaps, scale, True, bits(low, turn + 1)) is None
 
 
 @pytest.mark.parametrize("one_sided", [False, True])
 @pytest.mark.parametrize(("factor", "accepted"), [(0.8, False), (1.0, True), (1.25, False)])
 def test_secret_runs_have_the_law(one_sided: bool, factor: float, accepted: bool) -> None:
-    """How often a margin of 4 is reached at scale 3, in 40,000 checks, in runs and one by one:
+    """How often a gap of 4 is reached at scale 3, in 40,000 checks, in runs and one by one:
     accepted within six standard deviations; noise of another scale would not be."""
     noise, n = SystemNoise(), 40_000
-    margins, in_runs, start = np.full(n, 4), 0, 0
+    gaps, in_runs, start = np.full(n, 4), 0, 0
     while start < n:
-        place = noise.first_exceeding(margins[start:], Fraction(3), 0, one_sided)
+        place = noise.first_exceeding(gaps[start:], Fraction(3), 0, one_sided)
         in_runs, start = (in_runs, n) if place is None else (in_runs + 1, start + place + 1)
     singly = sum(noise.exceeds(4, Fraction(3), ("query", t, 0), one_sided) for t in range(n))
     twin = geometric_tail if one_sided else laplace_tail
@@ -98,12 +98,12 @@ def test_secret_runs_have_the_law(one_sided: bool, factor: float, accepted: bool
         assert (abs(reached - n * p) < 6 * (n * p * (1 - p)) ** 0.5) == accepted
 
 
-@pytest.mark.parametrize(("margin", "ends"), [(10**12, (0, 1)), (46, (0, 1)), (44, (1, 2))])
-def test_a_tail_too_thin_for_a_word_is_not_written_out(margin: int, ends: tuple[int, int]) -> None:
+@pytest.mark.parametrize(("gap", "ends"), [(10**12, (0, 1)), (46, (0, 1)), (44, (1, 2))])
+def test_a_tail_too_thin_for_a_word_is_not_written_out(gap: int, ends: tuple[int, int]) -> None:
     """2^64 exp(-44) is 1.4: the last tail that a word can still reach."""
     for one_sided in (False, True):
-        assert bounds(margin, Fraction(1), one_sided) == ends
-    low, high = bounds(1 - margin, Fraction(1), one_sided=False)
+        assert bounds(gap, Fraction(1), one_sided) == ends
+    low, high = bounds(1 - gap, Fraction(1), one_sided=False)
     assert (2**WORD_BITS - high, 2**WORD_BITS - low) == ends
 
 

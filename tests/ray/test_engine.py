@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 import pytest
 import ray
 from test_dpsoa import LENGTH, PLANS
-from test_shards import after, make, told
+from test_shards import after, make, observable
 
 import littlestone as ls
 from commands import MAIN, littlestone
@@ -114,7 +114,7 @@ def here(kind: str, folder: Path) -> dict[str, Any]:
     with open_rows(folder, RULES, label="failed", user=KINDS[kind][1]) as rows:
         for block in rows:
             learn_block(learner, block)
-    return told(learner)
+    return observable(learner)
 
 
 def there(kind: str, folder: Path, engine: Ray, **options: Any) -> dict[str, Any]:
@@ -132,7 +132,7 @@ def there_with(
         for number, block in enumerate(rows):
             before(number)
             learn_block(learner, block)
-    return told(learner)
+    return observable(learner)
 
 
 @pytest.mark.parametrize("kind", PLANS)
@@ -419,10 +419,10 @@ def test_a_command_says_the_same_with_a_cluster_though_a_shard_is_killed(folder:
             if shards:
                 shards[0].kill()
                 break
-    told, aside = process.communicate()
-    assert process.returncode == 0, aside
-    assert json.loads(told)["public"]["rounds"] == ROWS
-    assert "Traceback" not in aside
+    output, errors = process.communicate()
+    assert process.returncode == 0, errors
+    assert json.loads(output)["public"]["rounds"] == ROWS
+    assert "Traceback" not in errors
 
 
 def test_games_on_a_cluster(tmp_path: Path) -> None:

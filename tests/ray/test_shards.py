@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Any, get_args
 
 import pytest
-from test_checkpoint import Shelf
+from test_checkpoint import MemoryStore
 from test_dpsoa import LENGTH, PLANS, fed, stream_of, users_of
 
 import littlestone as ls
@@ -21,7 +21,7 @@ from littlestone.ray.shards import ForestSpec, Shard, ShardRestarted
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
 
 
-def told(learner: ls.DPSOA) -> dict[str, Any]:
+def observable(learner: ls.DPSOA) -> dict[str, Any]:
     """All that must be equal."""
     names = ("releases", "mistakes", "null_rounds", "rounds", "ledger", "spent", "final", "votes")
     return {name: getattr(learner, name) for name in names}
@@ -35,7 +35,7 @@ def make(name: str, kind: str, **options: Any) -> ls.DPSOA:
 def after(learner: ls.DPSOA, name: str, size: int) -> dict[str, Any]:
     """A learner after a stream in batches of a size."""
     fed(learner, stream_of(name, 0.1, seed=2), users_of(learner.plan), size)
-    return told(learner)
+    return observable(learner)
 
 
 @pytest.mark.parametrize("kind", PLANS)
@@ -125,21 +125,21 @@ def test_a_learner_moves_between_here_and_there(kind: str) -> None:
     """Saved after every batch and resumed elsewhere: here, in two shards, in three, and so on."""
     name = "points"
     plan, stream = PLANS[kind](CASES[name][0]), stream_of(name, 0.1, seed=2)
-    users, shelf = users_of(plan), Shelf()
+    users, memory_store = users_of(plan), MemoryStore()
     grounds = [None, Pretended(workers=2), Pretended(workers=3)]
     learner = make(name, kind, watched=True)
     for turn, at in enumerate(range(0, LENGTH, 10)):
         xs, ys = zip(*stream[at : at + 10], strict=True)
         some = None if users is None else users[at : at + 10]
         learner.learn_many(list(xs), list(ys), some, bad_rows="null")
-        shelf.take(learner)
+        memory_store.take(learner)
         learner = make(name, kind, watched=True, engine=grounds[turn % 3])
-        learner.resume(shelf.whole)
+        learner.resume(memory_store.whole)
     stayed = make(name, kind, watched=True)
-    assert told(learner) == after(stayed, name, 10)
-    other = Shelf()
+    assert observable(learner) == after(stayed, name, 10)
+    other = MemoryStore()
     other.take(stayed)
-    assert shelf.parts == other.parts
+    assert memory_store.parts == other.parts
 
 
 def test_a_cluster_that_loses_everything_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

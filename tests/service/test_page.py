@@ -62,7 +62,7 @@ def test_it_is_filled_and_then_live(served: Running, page: Page, tmp_path: Path)
     expect(page.locator("#stood")).to_contain_text("40 rounds")
     served.feed(events(2))
     expect(page.locator("#stood")).to_contain_text("42 rounds")
-    sentence = served.taught()
+    sentence = served.feed_until_found()
     expect(page.locator("#rule")).to_have_text(sentence)
     expect(page.locator("#said")).to_contain_text(sentence)  # a screen reader says it
     expect(page.locator("#releases li")).to_have_count(2)
@@ -75,7 +75,7 @@ def test_it_is_filled_and_then_live(served: Running, page: Page, tmp_path: Path)
 
 @needs_chromium
 def test_what_is_private_is_shown_for_the_token_only(served: Running, page: Page) -> None:
-    served.taught()
+    served.feed_until_found()
     asked: list[Any] = []
     page.on("request", lambda request: asked.append(request))
     page.goto(served.url)

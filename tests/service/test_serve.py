@@ -1,4 +1,4 @@
-"""`littlestone serve` as a process: its arguments, its logs, its stop, and what is never told."""
+"""`littlestone serve` as a process: its arguments, its logs, its stop, what is never printed."""
 
 import contextlib
 import json
@@ -116,22 +116,22 @@ def test_nothing_of_the_data_is_told(tmp_path: Path) -> None:
             headers=served.feeder | {"Idempotency-Key": CANARY},
         )
         assert (null.status_code, refused.status_code) == (200, 422)
-        assert CANARY in refused.text  # whoever sent it is told what was wrong with it
+        assert CANARY in refused.text  # whoever sent it learns what was wrong with it
         client.post("/rounds", content=f"[{CANARY}".encode(), headers=served.feeder)
         client.post("/rounds", json=bad, headers=served.operator)
         public()
         inside = client.get("/private/trace", headers=served.operator).json()
         assert inside["null_rounds"] == 1
         _, out, errors = served.stop()
-    told = "\n".join(seen)
-    assert "merchant = 'M7'" in told
-    for where, text in {"public": told, "output": out, "logs": errors}.items():
+    seen_text = "\n".join(seen)
+    assert "merchant = 'M7'" in seen_text
+    for where, text in {"public": seen_text, "output": out, "logs": errors}.items():
         assert CANARY not in text, where
         for token in served.tokens.values():
             assert token not in text, where
     assert "POST /rounds" in errors  # there are logs
     for name in ("mistakes", "votes", "null_rounds"):
-        assert not re.search(rf'"{name}": ?[\d\[]', told), name
+        assert not re.search(rf'"{name}": ?[\d\[]', seen_text), name
 
 
 def test_a_stop_finishes_what_it_has_begun_and_loses_nothing(tmp_path: Path) -> None:
@@ -318,13 +318,13 @@ def test_names_and_proxies_are_the_operators_to_say(tmp_path: Path) -> None:
         _, _, errors = served.stop()
     assert r"\x1b[2Jforged\x9b:0 - " in errors
     generation = read_store(tmp_path / "run.db").generation
-    for option, value, told in (
+    for option, value, seen_text in (
         ("--trusted-proxy", "*", "an address or a network"),
         ("--most-connections", "1000000000", "ulimit -n"),
     ):
         done = command(tmp_path, "serve", "run.db", "--port", "0", option, value)
         assert done.returncode == 2
-        assert told in done.stderr
+        assert seen_text in done.stderr
     assert read_store(tmp_path / "run.db").generation == generation  # nobody was thrown out
 
 

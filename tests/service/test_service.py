@@ -1,4 +1,4 @@
-"""The service as its clients meet it: who may do what, and that nothing is lost, doubled or told.
+"""The service as its clients meet it: who may do what, and that nothing is lost, doubled or leaked.
 
 The service is real (a socket, a thread, a file); only the clock of the limits is not waited for.
 """
@@ -213,8 +213,8 @@ def test_a_batch_that_spoils_a_commit_is_tried_apart_and_never_twice(
         answers += [writer.learn(block, None, b"") for block in blocks[1:]]
         go_on.set()
         done = [answer.exception(60) is None for answer in answers]
-        told = "it is learned" if committed else "none of it is learned"
-        assert told in str(answers[2].exception(60))
+        ending = "it is learned" if committed else "none of it is learned"
+        assert ending in str(answers[2].exception(60))
         assert done == ([True, False, False, False] if committed else [True, True, False, True])
         rounds = read_store(served.path).published.rounds
         assert rounds == (1 + 2 + 3 + 4 if committed else 1 + 2 + 4)
@@ -309,7 +309,7 @@ def test_a_user_goes_with_every_round(tmp_path: Path) -> None:
 
 def test_the_rule_is_published_and_says_what_it_says(tmp_path: Path) -> None:
     with running(tmp_path / "run.db") as served:
-        assert served.taught() == "merchant = 'M7'"
+        assert served.feed_until_found() == "merchant = 'M7'"
         now = served.get("/hypothesis").json()
         assert now["stood"] == now["rounds"] - now["round"] + 1
         assert now["since"]
@@ -560,7 +560,7 @@ def test_half_a_body_does_not_delay_a_stop(tmp_path: Path) -> None:
         raw = served.raw(head.encode(), b"\r\nContent-Length: 100\r\n\r\n[")
         until(lambda: served.service.batches.taken == 1)
     with raw:
-        assert raw.recv(100) == b""  # dropped; not told after the grace period that it was
+        assert raw.recv(100) == b""  # dropped; no answer after the grace period that it was
 
 
 def test_a_batch_that_outlasts_a_stop_is_told_so(
@@ -754,7 +754,7 @@ def test_refusals_are_sentences() -> None:
 def test_a_restart_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "run.db"
     with running(path) as served:
-        served.taught()
+        served.feed_until_found()
         before = {name: served.get(name).json() for name in ("/hypothesis", "/guarantee")}
         inside = served.get("/private/trace", "operator").json()
     with running(path) as served:
@@ -916,7 +916,7 @@ def test_a_witness_of_another_history_stops_it_too(tmp_path: Path) -> None:
         served.feed(events(10))
     shutil.copy(path, copy)
     with running(path) as served:
-        served.taught()
+        served.feed_until_found()
         seen = last_mark(served)
         rounds = served.get("/healthz").json()["rounds"]
     shutil.copy(copy, path)
@@ -933,7 +933,7 @@ def test_events_tell_of_releases_and_rounds_after_they_are_on_disk(tmp_path: Pat
     with running(tmp_path / "run.db") as served, served.watching() as found:
         name, mark, data = next(found)
         assert (name, data["rounds"], data["releases"]) == ("rounds", 0, 1)
-        sentence = served.taught()
+        sentence = served.feed_until_found()
         seen: list[tuple[str, str, Any]] = []
         while not seen or seen[-1][0] != "release":
             seen.append(next(found))

@@ -250,7 +250,7 @@ def test_a_game_in_batches_is_the_game_round_by_round(name: str, player: str) ->
     assert game.best <= rounds
 
 
-def test_hindsight_is_the_best_rule_by_brute_force() -> None:
+def test_the_best_fixed_rule_is_found_by_brute_force() -> None:
     for family in ("points", "sets", "rules", "thresholds", "intervals", "conjunctions", "table"):
         cls = CLASSES[family]
         for name in ("noisy", "drift"):

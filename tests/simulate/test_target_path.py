@@ -141,7 +141,7 @@ def test_intervals_can_be_cut_to_their_dimension_on_every_grid(deepest: int) -> 
         assert len(path) == deepest
 
 
-def test_half_of_the_levels_surprise_the_optimal_learner_and_none_twice() -> None:
+def test_half_of_the_levels_are_mistakes_of_the_optimal_learner_and_none_twice() -> None:
     cls = ls.Thresholds(1, 2**10 - 1)
     games = [play(ls.SOA(cls), halving(cls, 1000, seed), 1000).mistakes for seed in range(40)]
     assert max(games) <= 10

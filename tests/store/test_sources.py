@@ -218,7 +218,7 @@ GUARANTEES = {
 
 
 def test_rows_learned_again_are_paid_for(day: Path) -> None:
-    """The guarantee adds up, wherever it is told, and stays so."""
+    """The guarantee adds up, wherever it is stated, and stays so."""
     store, out = day.parent / "run.db", day.parent / "r.jsonl"
     deltas = {2: 1e-6 * (1 + 2.718281828459045**4)}
     deltas[3] = deltas[2] + 1e-6 * 2.718281828459045**8
@@ -244,9 +244,9 @@ def test_rows_learned_again_are_paid_for(day: Path) -> None:
         public = served.client.get("/guarantee").json()
     assert (public["guarantee"], public["epsilon"]) == (shown.guarantee, 12.0)
     assert public["spent_epsilon"] == float(opened.spent.epsilon)
-    told = [json.loads(line) for line in out.read_text().splitlines()]
-    assert [line["round"] for line in told] == [one.round for one in shown.releases]
-    for line in told:
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [line["round"] for line in lines] == [one.round for one in shown.releases]
+    for line in lines:
         repeats = (line["round"] - 2) // 200 + 1 if line["round"] > 1 else 1
         assert line["guarantee"].startswith(GUARANTEES[repeats][:5])
 
@@ -430,7 +430,7 @@ def test_row_groups_that_were_learned_are_not_read(
     read.clear()
     whole = run(task(folder), lambda outcome: None, day.parent / "run.db")
     assert whole.learner.rounds == 1600
-    assert sum(read) >= 1600, "a file that was touched is checked again"
+    assert sum(read) >= 1600, "a file with a new time is checked again"
     plain = run(task(day), lambda outcome: None, day.parent / "other.db")
     assert plain.learner.mistakes >= 0
     assert learned(day).learner.rounds == 1600, "the same rows in another format"

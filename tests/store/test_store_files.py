@@ -281,11 +281,11 @@ def test_a_bit_that_flips_in_the_log_is_harmless_or_a_sentence(path: Path) -> No
     [
         "DELETE FROM batches WHERE key = 'batch 250'",
         "DELETE FROM users WHERE route = (SELECT min(route) FROM users)",
-        "UPDATE users SET shown = shown - 1 WHERE route = (SELECT min(route) FROM users)",
+        "UPDATE users SET rounds = rounds - 1 WHERE route = (SELECT min(route) FROM users)",
         "DELETE FROM releases WHERE number = 1",
         "UPDATE ledger SET epsilon = '0' WHERE number = 0",
         "DELETE FROM parts WHERE number = (SELECT min(number) FROM parts)",
-        "UPDATE sources SET told = '{}'",
+        "UPDATE sources SET entry = '{}'",
         "UPDATE about SET value = replace(value, '200.0', '100.0') WHERE name = 'begun'",
         "DELETE FROM trace WHERE number = 0",
         "DROP TABLE ledger",
@@ -471,9 +471,9 @@ def test_a_writer_that_was_stopped_after_its_commit_writes_no_line_twice(
         written = (tmp_path / "r.jsonl").read_text()
     finally:
         first.send_signal(signal.SIGCONT)
-    told = first.communicate()[1]
+    errors = first.communicate()[1]
     assert first.returncode == 2
-    assert "was written by another process: this one may not go on" in told
+    assert "was written by another process: this one may not go on" in errors
     assert (tmp_path / "r.jsonl").read_text() == written
     rounds = [json.loads(line)["round"] for line in written.splitlines()]
     assert rounds == [r.round for r in read_store(tmp_path / "run.db").published.releases]

@@ -58,8 +58,8 @@ from littlestone.privacy.gates import (
     MistakesGate,
     Selector,
 )
-from littlestone.privacy.histogram import StableHistogram
 from littlestone.privacy.noise import Noise
+from littlestone.privacy.selection import StableHistogram
 from littlestone.privacy.sparse_vector import AboveThreshold, MistakesMonitor
 from littlestone.privacy.testing import ScriptedNoise
 
@@ -119,6 +119,7 @@ def small_experts(monitor: Fraction, selector: Fraction, rounds: int) -> Finding
     rounds
         The number of rounds.
     """
+    # Noise is enumerated up to so many scales; what lies beyond has a mass of e^-CUTOFF.
     width = CUTOFF * math.ceil(1 / monitor)
     laws = {
         rows: transcripts(
@@ -129,6 +130,7 @@ def small_experts(monitor: Fraction, selector: Fraction, rounds: int) -> Finding
         )
         for rows in streams(rounds)
     }
+    # Both orders occur, so the loss is that of the worse direction.
     pairs = ((laws[one], laws[other]) for one in laws for other in neighbours(one))
     family = f"{len(laws)} streams of {rounds} rounds"
     return at_one("epochs gate", family, Cost(monitor + selector), pairs)
@@ -151,6 +153,7 @@ def extremal_experts(monitor: Fraction, selector: Fraction, restarted: bool = Tr
     """
     fires = 1 if restarted else 2
     unit = math.ceil(1 / monitor)
+    # Many rounds a check, so that mistakes of one check can lie far beyond the threshold noise.
     every = 12 * unit
     high = 30 * unit
     only: EnumeratedTranscript = (*(NO_CHANGE,) * QUIET, *(Decision(True, A) for _ in range(fires)))
@@ -166,6 +169,8 @@ def extremal_experts(monitor: Fraction, selector: Fraction, restarted: bool = Tr
 
     def world(new: int) -> World:
         def inputs(past: EnumeratedTranscript) -> tuple[object, ...]:
+            # The quiet checks are noes although the count is far above the threshold: they force
+            # the threshold noise up, where the replaced round costs most.
             firings = len(past) - QUIET
             mistakes = every if not past or firings > 0 else new if firings == 0 else 0
             return mistakes, (-LEAD * unit + new, -new)
@@ -179,6 +184,7 @@ def extremal_experts(monitor: Fraction, selector: Fraction, restarted: bool = Tr
 
 def exponential(epsilon: Fraction) -> Iterator[Finding]:
     """Enumerate the exponential mechanism, on scores that one example moves by one (Theorem 6)."""
+    # Pure: the exponential mechanism spends no delta.
     claim = Cost(epsilon)
 
     def law(scores: Sequence[int]) -> dict[bytes, float]:
@@ -240,6 +246,8 @@ def every_check(epsilon: Fraction, delta: Fraction, releases: int) -> Finding:
 
     def gate(noise: Noise) -> EveryCheck:
         made = EveryCheck(noise, epsilon=epsilon, delta=delta, releases=releases, published=OLD)
+        # The law of the real selector, computed once: drawing it value by value in every transcript
+        # would not end.
         made._selector = selector
         return made
 
@@ -292,6 +300,7 @@ def epochs_gate(
         Its selector.
     """
     name, unit = "epochs gate", math.ceil(scale)
+    # Transcripts grow with the noise to the power of the rounds: wide noise gets fewer rounds.
     length = 3 if unit <= 2 else 2
     laws = {
         rows: transcripts(make, epochs(fixed_rows(rows)), length, SHORT * unit)
@@ -337,6 +346,8 @@ def votes_gate(
     threshold_width, query = (math.ceil(scale) for scale in scales)
     high = 14 * query
     enough = votes_without_delta(selector)
+    # So far ahead that the selector would almost surely take the favourite: the underdog's win has
+    # the largest ratio.
     held = max(28 * query, enough + 100 * math.ceil(2 / selector.cost.epsilon))
     trees = 10 * held
     threshold = trees - 2 - high
@@ -452,6 +463,8 @@ def scaled_down(plan: Plan) -> tuple[Plan, list[str]]:
         f"(the plan's: every {plan.check_every}): neither enters a proof"
     ]
     if (plan.releases or 0) > MOST_FIRINGS:
+        # Fewer releases at the same epsilon means a larger epsilon each: noise is narrower, not
+        # wider.
         small = replace(small, releases=MOST_FIRINGS)
         notes.append(
             f"{plan.releases} releases are not enumerated at this size: {MOST_FIRINGS} were, with "
@@ -482,6 +495,7 @@ def _findings(plan: Plan) -> Iterator[Finding]:
     chosen, claim = gate._selector, Cost(plan.epsilon, plan.delta)
     selector = Enumerated(chosen, width=votes_without_delta(chosen) + 200 * math.ceil(scales[-1]))
 
+    # Plans check themselves when they are made, and the same few are asked for many times.
     @cache
     def sized(trees: int, threshold: int) -> Plan:
         return replace(plan, leaves={1: trees}, thresholds=(threshold,))

@@ -34,9 +34,8 @@ from littlestone.learners.experts import FixedSharePrior
 from littlestone.privacy.accounting import Cost
 from littlestone.privacy.exponential import ExponentialMechanism, Scores, _draw_group
 from littlestone.privacy.gates import Decision, Selector
-from littlestone.privacy.histogram import StableHistogram
 from littlestone.privacy.noise import Address, Noise
-from littlestone.privacy.selection import UnknownDomainSelection
+from littlestone.privacy.selection import StableHistogram, UnknownDomainSelection
 
 LawKey = tuple[tuple[int, ...], Fraction]
 _laws: dict[LawKey, list[tuple[bytes, float]]] = {}
@@ -55,6 +54,7 @@ class FixedPointNoise(Noise):
         raise AssertionError("the exponential mechanism has no use for Laplace noise")
 
     def uniform(self, below: int, at: Address) -> int:
+        # Later draws only refine a point that the first 64 bits leave open: 0 takes its lower end.
         return self.point if at[2] == 1 else 0
 
 
@@ -114,6 +114,7 @@ class FromLaw(ExponentialMechanism):
 
     def law(self, scores: Scores) -> list[tuple[bytes, float]]:
         """Return the probability of each candidate."""
+        # As plain integers: an array cannot be a key.
         key = (tuple(map(int, scores)), self.rate)
         if key not in _laws:
             levels, counts = np.unique(scores, return_counts=True)
@@ -153,6 +154,7 @@ def reacting_rows(seed: int, replaced: int | None = None) -> SmallStream:
 
     def row(past: EnumeratedTranscript) -> Row:
         world = "other" if len(past) == replaced else "one"
+        # Apart from the replaced round a function of the past alone: the worlds react alike.
         return random.Random(repr((seed, past, world))).choice([A, B, None])
 
     return row
@@ -185,6 +187,8 @@ def epochs(rows: SmallStream, restarted: bool = True) -> World:
         for number, decision in enumerate(past):
             assert isinstance(decision, Decision)
             published = decision.key or published
+            # The runner empties its trees at a firing; without that (a planted fault) epochs
+            # overlap.
             since = number + 1 if decision.fired and restarted else since
         votes = Counter(row for n in range(since, len(past) + 1) if (row := rows(past[:n])))
         row = rows(past)
@@ -207,6 +211,7 @@ def forest(rows: SmallStream, trees: int = 2) -> World:
     def world(past: EnumeratedTranscript) -> tuple[object, ...]:
         votes: list[Row] = [OLD] * trees
         for n in range(len(past) + 1):
+            # The tree of a round depends on its number alone, so a replaced row moves one vote.
             votes[n % trees] = rows(past[:n])
         return (dict(Counter(vote for vote in votes if vote is not None)),)
 
@@ -300,6 +305,7 @@ class Finding:
         """Return the larger share of the claim that was reached."""
         shares = [self.epsilon / float(self.claim.epsilon)]
         if self.claim.delta:
+            # A claim without delta has no share of one.
             shares.append(self.delta / float(self.claim.delta))
         return max(shares)
 
@@ -328,6 +334,7 @@ def worst(mechanism: str, family: str, claim: Cost, pairs: Iterable[Pair[Outcome
     """
     epsilon = delta = 0.0
     for one, other in pairs:
+        # Both views of one claim: the loss at its delta, and the delta at its loss.
         epsilon = max(epsilon, epsilon_at(float(claim.delta), one, other))
         delta = max(delta, delta_at(float(claim.epsilon), one, other))
     return Finding(mechanism, family, claim, epsilon, delta)
@@ -431,6 +438,8 @@ def sparse_vector(
         if all(abs(x - y) <= 1 for x, y in zip(one, other, strict=True))
     )
     yield worst(name, f"{len(worlds)} streams of {length} queries", claim, small)
+    # High noes force the threshold noise up; a shift of one in every query then costs the monitor's
+    # whole share, and each firing its own.
     high, quiet = 14 * query, (False,) * 10
     only = quiet + (True,) * releases
     one, other = (

@@ -62,6 +62,8 @@ class Grid:
             raise BadClass(f"step must be above zero, not {self.step!r}", "step")
         if self.hi < self.lo:
             raise BadClass(f"the range from {self.lo} to {self.hi} ends before it begins", "hi")
+        # A range that the step does not divide has no last point, and rounding would choose one in
+        # silence.
         if self._steps.denominator != 1:
             raise BadClass(
                 f"step {self.step} does not divide the range from {self.lo} to {self.hi}: "
@@ -75,9 +77,11 @@ class Grid:
 
     @cached_property
     def _steps(self) -> Fraction:
+        # Exact: 0.3 / 0.1 in floats is just below 3, and the grid would lose a point.
         return (decimal(self.hi) - decimal(self.lo)) / decimal(self.step)
 
     def _point(self, steps: int) -> Number:
+        # From the start each time: adding the step again and again would add up its rounding.
         exact = decimal(self.lo) + steps * decimal(self.step)
         return int(exact) if exact.denominator == 1 else float(exact)
 
@@ -96,6 +100,7 @@ class Grid:
 
     def place(self, value: object) -> int:
         """Return the index of the point at which a number is placed."""
+        # The class reads a number through the grid alone: numbers between two points are one value.
         number = number_of(value)
         if self._points is not None:
             return max(0, bisect_right(self._points, number) - 1)
@@ -147,6 +152,7 @@ class Edges:
 
     def __getitem__(self, index: int) -> Number:
         at = index if index >= 0 else index + self.count
+        # The first bin is open below: any number under the first cut stands for it.
         return self.cuts[at - 1] if at else simplest(self.cuts[0] - 1)
 
     def place(self, value: object) -> int:
@@ -217,6 +223,7 @@ class OnGrid(OnPoints):
 
 def decimal(number: Number) -> Fraction:
     """Return a number exactly as it is written: 0.1 is a tenth, not the nearest binary fraction."""
+    # `repr` is the shortest text that reads back as the same float: what the person wrote.
     return Fraction(repr(number)) if isinstance(number, float) else Fraction(number)
 
 
@@ -273,6 +280,7 @@ def nearest(low: int, high: int, claim: int, size: int) -> int:
     >>> nearest(3, 15, claim=2, size=16), nearest(4, 15, claim=2, size=16)
     (3, 4)
     """
+    # From the root to the claim: the subtrees that hold it, from the largest to the smallest.
     subtrees, start, end = [(0, size - 1)], 0, size - 1
     while (middle := start + (end - start + 1) // 2) != claim:
         start, end = (start, middle - 1) if claim < middle else (middle + 1, end)

@@ -51,6 +51,8 @@ class Cuts(OnPoints, HypothesisClass):
 
     @property
     def dimension(self) -> int:
+        # floor(log2 size): binary search halves the rules at every mistake, and no learner does
+        # better.
         return self.size.bit_length() - 1
 
     @property
@@ -69,6 +71,7 @@ class Cuts(OnPoints, HypothesisClass):
             return INCONSISTENT
         low, high, claim = state.content
         if label(y):
+            # Positives begin at the cut: a positive at `index` puts the cut there or before.
             high = min(high, index)
         else:
             low = max(low, index + 1)
@@ -105,6 +108,8 @@ class Cuts(OnPoints, HypothesisClass):
         return 0 if rule == ALWAYS else self.grid.count
 
     def disagreement(self, one: Hypothesis, other: Hypothesis) -> object:
+        # The rule with the smaller cut is positive there, the other is not. `never` has no point of
+        # its own, hence the last one.
         first = min(self._index(one), self._index(other), self.grid.count - 1)
         return example(self.grid[first], self.column)
 

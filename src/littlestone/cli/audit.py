@@ -46,7 +46,7 @@ def audit(
         ),
     ] = "dpsoa",
     runs: Annotated[int, typer.Option(help="Runs in each of two worlds; 0 for none.")] = 2000,
-    seed: Annotated[int, typer.Option(help="Of the coins, which are not secret.")] = 0,
+    seed: Annotated[int, typer.Option(help="Of the random bits that are not secret.")] = 0,
     file: Annotated[
         str | None, typer.Option(help="Run on this stream of yours: what that shows is private.")
     ] = None,

@@ -29,7 +29,7 @@ from littlestone.privacy.parameters import BadParameter
 
 CONFIDENCE = 0.95
 MOST_ROWS = 20_000
-# Told what is being done, of how many runs, and how many were made.
+# Called with what is being done, of how many runs, and how many were made.
 ReportProgress = Callable[[str, int | None, int | None], None]
 
 
@@ -111,7 +111,7 @@ def run_audit(
     workers : int, optional
         Processes; all cores by default.
     watch : Callable
-        Is told what is being done, of how many runs, and how many were made.
+        Called with what is being done, of how many runs, and how many were made.
     """
     cases = [(each, pair) for each in subjects for pair in _pairs(each, rows)] if runs else []
     plan = subjects[0].plan

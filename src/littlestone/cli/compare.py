@@ -167,7 +167,7 @@ def run_sweep(
     engine : str, optional
         Play on a Ray cluster.
     watch : Callable
-        Is told how many games are done, of how many, and the last result.
+        Called with how many games are done, of how many, and the last result.
     """
     classes = {spec: parse_spec(spec) for spec in sweep.specs}
     stream, cells = None, sweep.cells()
@@ -335,10 +335,10 @@ def spending(sweep: Sweep) -> str:
     """Say what comparing learners on a user's own file has cost."""
     open_ones = [n for n in sweep.learners if n != AUTO and not LEARNERS[n].private]
     total = sum(sweep.epsilons) * sweep.seeds * (len(sweep.learners) - len(open_ones))
-    told = f" {', '.join(open_ones)} follow the data without noise." if open_ones else ""
+    open_note = f" {', '.join(open_ones)} follow the data without noise." if open_ones else ""
     return (
         f"PRIVATE: for studying, not for publishing. Every private learner and seed spends its"
-        f" epsilon on this data, {total:g} in all if their rules were published.{told}"
+        f" epsilon on this data, {total:g} in all if their rules were published.{open_note}"
     )
 
 
@@ -422,7 +422,7 @@ def print_comparison(console: Console, sweep: Sweep, results: Sequence[Result]) 
 def cells(line: SummaryLine) -> list[str]:
     """Return the cells of a line of the table."""
     start = [_stream(line), f"{line.rounds:,}", f"{line.epsilon:g}", line.learner]
-    if line.trouble:
+    if line.error:
         return [*start, "cannot", "", "", "", ""]
     return [
         *start,
@@ -443,8 +443,8 @@ def unsupported(found: Sequence[SummaryLine]) -> list[str]:
     """Say why some learners could not play, each reason once, with the streams it is about."""
     about: dict[tuple[str, str], dict[str, None]] = {}
     for line in found:
-        if line.trouble:
-            about.setdefault((line.learner, line.trouble), {})[_stream(line)] = None
+        if line.error:
+            about.setdefault((line.learner, line.error), {})[_stream(line)] = None
     return [f"{name} on {', '.join(on)}: {why}" for (name, why), on in about.items()]
 
 
@@ -488,7 +488,10 @@ def render_comparison(sweep: Sweep, results: Sequence[Result], command: str) -> 
             ("command", command),
             ("littlestone", library_version()),
             ("delta", f"{sweep.delta:g}"),
-            ("seeds", f"1 to {sweep.seeds}, of the streams and of the coins; the noise is secret"),
+            (
+                "seeds",
+                f"1 to {sweep.seeds}, of the streams and of the random bits; the noise is secret",
+            ),
             *((name, what_is(name)) for name in sweep.learners),
         ],
     )
@@ -532,7 +535,8 @@ def compare(
         float, typer.Option(help="The share of mistakes that should not cause a change of rule.")
     ] = 0.0,
     file: Annotated[
-        str | None, typer.Option(help="Compare on this file, instead of made-up streams. PRIVATE.")
+        str | None,
+        typer.Option(help="Compare on this file, instead of synthetic streams. PRIVATE."),
     ] = None,
     label: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="The file's column of 0 and 1.")
@@ -552,7 +556,7 @@ def compare(
     as_json: AsJson = False,
     private_json: PrivateJson = None,
 ) -> None:
-    """Compare learners: on made-up streams that know the truth, or on a file of yours.
+    """Compare learners: on synthetic streams that know the truth, or on a file of yours.
 
     Noise is secret as always, so two runs differ. On a --file every learner spends its epsilon:
     what it shows is private, for studying and not for publishing. It is printed on standard error,
@@ -571,6 +575,7 @@ def compare(
         file,
         label,
     )
+    # Figures are made for publishing; mistakes on a person's own rows are private.
     if file is not None and figures is not None:
         raise BadParameter(
             "--figures are for publishing, and what a --file shows is private: take --html"
@@ -581,7 +586,9 @@ def compare(
             "--private-json FILE"
         )
     if file is None and private_json is not None:
-        raise BadParameter("made-up streams have nothing private: take --json, not --private-json")
+        raise BadParameter(
+            "synthetic streams have nothing private: take --json, not --private-json"
+        )
     refuse_file(private_json)
     with redirect_output(engine), _watching(Console(stderr=True)) as watch:
         results = run_sweep(sweep, resume=resume, workers=workers, engine=engine, watch=watch)
@@ -591,6 +598,7 @@ def compare(
             write_private(html, page)
         else:
             html.write_text(page, encoding="utf-8")
+    # Files before tables: what is printed names the files that exist.
     drawn = [] if figures is None else write_figures(figures, results)
     if private_json is not None:
         data = {"private": spending(sweep)} | _as_json(sweep, results)
@@ -614,6 +622,7 @@ def _as_json(sweep: Sweep, results: list[Result]) -> dict[str, Any]:
 
 
 def _words(text: str) -> list[str]:
+    # In the order given, once each: a repeated name would play its games twice.
     return list(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
 
 

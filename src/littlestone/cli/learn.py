@@ -1,4 +1,4 @@
-"""Run `littlestone learn`: learn a rule from a stream of labelled rows, privately."""
+"""Run `littlestone learn`, from a stream of labelled rows, and `demo`, from a built-in one."""
 
 import json
 import sys
@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from littlestone.classes.rules import Rules
 from littlestone.cli.options import (
     AsJson,
     CapOption,
@@ -24,11 +25,18 @@ from littlestone.cli.options import (
     WhichPlan,
     given,
 )
-from littlestone.cli.terminal import plain_console, print_private, print_result, progress_bar
+from littlestone.cli.terminal import (
+    plain_console,
+    print_plan,
+    print_private,
+    print_result,
+    progress_bar,
+)
+from littlestone.learners.plan import Plan
 from littlestone.learners.registry import check_name, storable_names
 from littlestone.privacy.parameters import BadParameter
 from littlestone.report.report import refuse_file
-from littlestone.store.request import LearnRequest
+from littlestone.store.request import LearnRequest, choose_learner
 
 EXAMPLE = (
     "Example: littlestone learn events.csv --class rules:version,country --label failed "
@@ -140,12 +148,14 @@ def learn(
         complete=complete,
         verify=verify,
     )
+    # Before the first row is read: options that need a store must not be ignored in silence.
     task.refuse_without_store(db)
     refuse_file(private_json, force)
     try:
         with redirect_output(engine), progress_bar(Console(stderr=True)) as watch:
             outcome = run(task, watch, db)
     except KeyboardInterrupt:
+        # Standard output is public, and where a run stopped may depend on the rows.
         typer.echo(_stopped(db), err=True)
         raise typer.Exit(130) from None
     if as_json:
@@ -161,3 +171,75 @@ def _stopped(db: Path | None) -> str:
     if db is None:
         return "stopped: what was released so far stands, and running again spends again"
     return "stopped: what was learned is in the file; the same command goes on, each row once"
+
+
+DEMO_EXAMPLE = "Example: littlestone demo"
+DEMO_EVENTS = 300_000
+DEMO_EPSILON, DEMO_DELTA, DEMO_TOLERANCE = 1.0, 1e-7, 0.01
+
+
+def demo(
+    folder: Annotated[
+        Path, typer.Option("--out", help="Where to leave the events, releases and report.")
+    ] = Path("littlestone-demo"),
+) -> None:
+    """Run the whole story on a built-in stream of telemetry: a cause is found, privately."""
+    run_demo(plain_console(), plain_console(stderr=True), folder)
+
+
+def run_demo(console: Console, private: Console, folder: Path) -> None:
+    """Make the events, learn from them, leave everything in the folder.
+
+    Parameters
+    ----------
+    console
+        Where to print what is public, and the story.
+    private
+        Where to print what is private.
+    folder
+        Where to leave the events, the releases and the report.
+    """
+    from littlestone.cli.learn_run import run
+    from littlestone.simulate.streams import NOISE, SHARE, TELEMETRY_COLUMNS, write_events
+
+    folder.mkdir(parents=True, exist_ok=True)
+    events = folder / "events.csv"
+    console.rule("1. The stream")
+    start = write_events(events, DEMO_EVENTS)
+    console.print(
+        f"\n{DEMO_EVENTS:,} events of an app, each with {', '.join(TELEMETRY_COLUMNS)}, and whether"
+        f" it\nfailed. From event {start:,} on a bad version is about, on {SHARE:.0%} of the"
+        f" devices; {NOISE:.0%} of the"
+        "\nlabels are wrong. Every event is somebody's: none may show in what is published.\n"
+    )
+    spec = "rules:" + ",".join(TELEMETRY_COLUMNS)
+    console.rule("2. The plan, made before looking")
+    console.print()
+    task = LearnRequest(
+        source=str(events),
+        spec=spec,
+        label="failed",
+        epsilon=DEMO_EPSILON,
+        delta=DEMO_DELTA,
+        tolerance=DEMO_TOLERANCE,
+        out=folder / "releases.jsonl",
+        report=folder / "report.html",
+        force=True,
+    )
+    theorem = Plan.theorem(Rules(TELEMETRY_COLUMNS), DEMO_EPSILON, DEMO_DELTA, DEMO_EVENTS)
+    print_plan(console, choose_learner(task, DEMO_EVENTS), theorem)
+    console.print()
+    console.rule("3. Learning: a rule is published before each event")
+    with progress_bar(Console(stderr=True)) as watch:
+        outcome = run(task, watch)
+    console.print()
+    print_result(console, outcome)
+    print_private(private, outcome)
+    console.print()
+    console.rule("4. Now yours")
+    console.print(
+        f"\nOpen {folder / 'report.html'} for the pictures. The same, as a command:\n\n"
+        f"    littlestone learn {events} --class {spec} --label failed \\\n"
+        f"        --epsilon {DEMO_EPSILON:g} --delta {DEMO_DELTA:g}"
+        f" --tolerance {DEMO_TOLERANCE:g}\n"
+    )

@@ -52,7 +52,7 @@ def run(task: LearnRequest, watch: ProgressCallback, db: Path | None = None) -> 
     task : LearnRequest
         What is asked.
     watch : Callable
-        Is told how it goes, after every part of the rows.
+        Called with the progress, after every part of the rows.
     db : Path, optional
         The store: made if there is none, and gone on with if there is.
 
@@ -187,7 +187,7 @@ def _releases_file(outcome: RunResult, store: Store | None) -> Iterator[Releases
             file.catch_up(store.published.releases, store.refuse_if_taken)
         except OldCopy:
             # The store says so itself from here on, also where the releases file is not at hand.
-            store.condemn()
+            store.mark_old_copy()
             raise
         yield file
 

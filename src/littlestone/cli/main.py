@@ -4,8 +4,8 @@ Tables are for people, `--json` is for machines. What is public goes to standard
 private to standard error or to a file that only its owner may read. Bad input is one sentence on
 standard error and exit code 2, never a traceback.
 
-Every verb has a module of its own. What only one verb needs is imported when that verb runs: people
-ask for help more often than for anything else.
+A verb has a module; `dimension` shares that of `plan`, and `demo` that of `learn`. What only one
+verb needs is imported when that verb runs: people ask for help more often than for anything else.
 """
 
 import io
@@ -14,7 +14,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from littlestone.cli import audit, compare, demo, dimension, learn, plan, serve, show
+from littlestone.cli import audit, compare, learn, plan, serve, show
 from littlestone.display import library_version
 from littlestone.errors import LittlestoneError
 
@@ -42,14 +42,16 @@ def _options(
 ) -> None: ...
 
 
-app.command("dimension", epilog=dimension.EXAMPLE, help=dimension.HELP)(dimension.print_dimension)
+app.command("dimension", epilog=plan.DIMENSION_EXAMPLE, help=plan.DIMENSION_HELP)(
+    plan.print_dimension
+)
 app.command(epilog=learn.EXAMPLE)(learn.learn)
 app.command(epilog=plan.EXAMPLE)(plan.plan)
 app.command(epilog=compare.EXAMPLE)(compare.compare)
 app.command(epilog=audit.EXAMPLE)(audit.audit)
 app.command(epilog=show.EXAMPLE)(show.show)
 app.command(epilog=serve.EXAMPLE)(serve.serve)
-app.command(epilog=demo.EXAMPLE)(demo.demo)
+app.command(epilog=learn.DEMO_EXAMPLE)(learn.demo)
 
 
 def main() -> None:

@@ -44,7 +44,9 @@ AnyLearner = Annotated[
 LabelOption = Annotated[
     str | None, typer.Option(metavar="COLUMN", help="The column of 0 and 1, or true and false.")
 ]
-Seed = Annotated[int | None, typer.Option(help="Of the forest's coins, which are not secret.")]
+Seed = Annotated[
+    int | None, typer.Option(help="Of the forest's random bits, which are not secret.")
+]
 WhichEngine = Annotated[
     str | None,
     typer.Option(

@@ -1,4 +1,4 @@
-"""Run `littlestone serve`: arguments in, a service until it is told to stop."""
+"""Run `littlestone serve`: arguments in, a service until it is stopped."""
 
 import sys
 from pathlib import Path
@@ -85,7 +85,7 @@ def serve(
         list[str] | None,
         typer.Option(
             metavar="ADDRESS",
-            help="A proxy, or its network, whose X-Forwarded-For is believed. Can be repeated.",
+            help="A proxy, or its network, whose X-Forwarded-For is trusted. Can be repeated.",
         ),
     ] = None,
 ) -> None:
@@ -107,6 +107,7 @@ def serve(
             server_for,
         )
     except ModuleNotFoundError as error:
+        # Any other missing module is a fault of ours, and must not be reported as a missing extra.
         if error.name not in ("fastapi", "uvicorn", "starlette", "pydantic"):
             raise
         raise BadParameter(MISSING) from None
@@ -148,8 +149,10 @@ def serve(
         app = make_app(_store(db, task), keys, limits, hosts=(host, *(host_name or ())))
         if not is_loopback(host):
             typer.echo(OPEN.format(host=host), err=True)
+        # An IPv6 address stands in brackets in a URL.
         shown = f"[{host}]" if ":" in host else host
         typer.echo(f"page    http://{shown}:{listening.getsockname()[1]}/\ntokens  {secrets}")
+        # Whoever started the service through a pipe waits for this line.
         sys.stdout.flush()
         run_server(server_for(app, admitted), listening)
     typer.echo("stopped: what was acknowledged is in the file, and the service can go on from it")

@@ -27,10 +27,11 @@ def show(
     as_json: AsJson = False,
     private_json: PrivateJson = None,
 ) -> None:
-    """Show what a stored learner has published; with --private, what only its holder may see.
+    """Show what a stored learner has published; with --private, what only its owner may see.
 
-    It can be asked while the learner is at work elsewhere.
+    It works while another process runs the learner.
     """
+    # Before anything is printed: a refusal afterwards would look like half a success.
     refuse_file(private_json)
     if not file.exists():
         raise FileNotFoundError(2, "there is no such file", str(file))
@@ -42,6 +43,7 @@ def show(
     if private_json is not None:
         write_private(private_json, json.dumps(hidden(shown), ensure_ascii=False) + "\n")
     if private:
+        # Both streams may be one terminal: the public side comes first.
         sys.stdout.flush()
         _print_private(plain_console(stderr=True), shown)
 

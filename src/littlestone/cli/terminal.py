@@ -22,6 +22,7 @@ def plain_console(stderr: bool = False) -> Console:
     Standard output is for what is public; what is private goes to standard error, so that a file
     into which a command is redirected may be read by everybody.
     """
+    # Rules hold values of the data: markup or emoji in them must be printed as they are.
     return Console(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
@@ -43,12 +44,16 @@ def progress_bar(console: Console) -> Iterator[Callable[[RunResult], None]]:
     """
     columns = SpinnerColumn(), BarColumn(24), _Rounds(), TextColumn("{task.description}")
     with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
+        # Without a terminal nothing is drawn: control codes would end up in files.
+        *columns,
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
     ) as bar:
         task = bar.add_task("", total=None)
 
         def watch(outcome: RunResult) -> None:
-            for note in outcome.untold_notes():
+            for note in outcome.new_notes():
                 bar.console.print(f"note: {note}", markup=False, highlight=False, soft_wrap=True)
             learner = outcome.learner
             repeats = outcome.guarantee.repeats
@@ -118,7 +123,7 @@ def print_private(console: Console, outcome: RunResult) -> None:
     for path in (task.report, task.private_json):
         if path is not None:
             console.print(f"  written to {path}, for its owner only")
-    for note in outcome.untold_notes():
+    for note in outcome.new_notes():
         console.print(f"\nnote: {note}")
 
 

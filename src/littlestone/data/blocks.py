@@ -312,7 +312,7 @@ class ColumnSchema:
 
 
 def _alike(name: str, names: list[str]) -> str:
-    """Return a hint for a misspelt name."""
+    """Return a hint for a mistyped name."""
     close = difflib.get_close_matches(name, names, n=1)
     return f" Did you mean {close[0]!r}?" if close else ""
 

@@ -65,6 +65,7 @@ class Delimited:
     def begin(self, lines: list[str]) -> int:
         """Implement `TextFormat.begin`: read the header, which takes one line."""
         where = f"{self.name}: line 1"
+        # A wrong format would otherwise be reported as a missing column, with bytes for names.
         if _NOT_TEXT.search(lines[0]):
             raise BadStream(
                 f"{where}: not text in UTF-8, and a CSV file begins with the names of its columns. "
@@ -89,12 +90,14 @@ class Delimited:
         if not self._is_simple(text, lines):
             return self._split_by_rules(lines, last)
         flat = text.replace("\n", self.delimiter).split(self.delimiter)
+        # The text ends with a line feed, so there is an empty cell after the last.
         flat.pop()
         cells = {name: flat[at :: self.width] for name, at in self._columns.items()}
         return Split(cells, {}, np.arange(len(lines)), len(lines))
 
     def _is_simple(self, text: str, lines: list[str]) -> bool:
         """Return whether splitting at the delimiters gives what the rules of CSV give, faster."""
+        # Whatever the `csv` module treats in a special way goes to the slow path, which is the law.
         if '"' in text or "\r" in text or len(text) > csv.field_size_limit():
             return False
         return {*map(str.count, lines, repeat(self.delimiter))} == {self.width - 1}
@@ -104,6 +107,8 @@ class Delimited:
             rows: list[list[str] | str] = [*self._read(lines)]
         except csv.Error:
             return self._split_by_lines(lines, last)
+        # A record took several lines: its lines have to be counted, so that others keep their
+        # numbers.
         if len(rows) < len(lines):
             return self._split_by_lines(lines, last)
         return self._select(rows, np.arange(len(lines)), len(lines))
@@ -113,6 +118,8 @@ class Delimited:
         offsets: list[int] = []
         at = 0
         while at < len(lines):
+            # Lemma 0: bounded, so that one open quote spoils at most so many lines, not the whole
+            # file.
             row, used = self._record(lines[at : at + MAX_RECORD_LINES], last)
             if not used:
                 break
@@ -135,6 +142,8 @@ class Delimited:
         try:
             cells = next(reader)
         except csv.Error as error:
+            # The quote may be closed by lines that are not read yet; `last` says that there are
+            # none.
             is_open = str(error) == _OPEN_QUOTE and len(lines) < MAX_RECORD_LINES
             return sentence, 0 if is_open and not last else 1
         # Lemma 0: a sound row inside the quote would be swallowed, so the quote is the fault.
@@ -172,6 +181,7 @@ class Delimited:
             faults[at] = "the line is blank"
         else:
             faults[at] = f"{len(row)} cells where line 1 has {self.width}"
+        # A row of the right width in its place: a null round must keep its number (Theorem 9).
         return [""] * self.width
 
 
@@ -224,6 +234,7 @@ def parse_objects(
         Reads JSON.
     """
     try:
+        # All at once is faster; only where a line fails are they decoded one by one to find it.
         values = list(map(decode, lines))
     except (ValueError, RecursionError):
         values = [_decode(line, at, faults, decode) for at, line in enumerate(lines)]
@@ -275,6 +286,7 @@ def column(rows: Sequence[dict[str, Any]], name: str, faults: Faults) -> Cells:
         Where faults are added.
     """
     try:
+        # A missing key is rare, so the common case asks for none.
         return [row[name] for row in rows]
     except KeyError:
         cells = [row.get(name, _MISSING) for row in rows]

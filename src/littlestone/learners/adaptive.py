@@ -54,9 +54,9 @@ from littlestone.learners.tree import Purpose, below, fresh_seed, random_bits
 from littlestone.learners.tuning import Selection
 from littlestone.privacy.accounting import Cost, per_release
 from littlestone.privacy.gates import EveryCheck
-from littlestone.privacy.histogram import StableHistogram
 from littlestone.privacy.noise import Noise, SystemNoise
 from littlestone.privacy.parameters import BadParameter, Real, whole
+from littlestone.privacy.selection import StableHistogram
 
 # The most states for which the errors of their rules are cached.
 MOST_STATES_CACHED = 512
@@ -275,6 +275,7 @@ class Replay:
         trees : int
             The number of trees.
         """
+        # The last row that each tree has learned; before the first there is none.
         at = np.full(trees, -1)
         groups: dict[int, list[Any]] = {0: [np.arange(trees)]}
         votes: Counter[Hypothesis] = Counter()
@@ -288,6 +289,7 @@ class Replay:
             places = _first_errors(errors.rows, routes, at, members)
             erring = places < len(errors.rows)
             if not erring.all():
+                # A tree without further mistakes has reached its last state: that is its vote.
                 votes[rule] += int((~erring).sum())
             moving, places = members[erring], places[erring]
             at[moving] = errors.rows[places]
@@ -449,6 +451,7 @@ class EveryRoundPlan(PlanTable):
         """
         horizon = self.horizon
         # Iterate: the mistakes that are needed depend on the horizon through the split of epsilon.
+        # Mistakes needed grow like the root of the horizon, so the iteration settles at once.
         for _ in range(SEARCH_STEPS):
             needed = EveryRoundPlan.of(self.epsilon, self.delta, horizon).mistakes_needed or 0
             horizon = max(1, math.ceil(needed**2 / horizon))

@@ -487,14 +487,14 @@ class PrivateLearner(ForwardOnly, ABC):
         self._trace.load_state(live["trace"], saved.trace.new)
         self.rounds, self.null_rounds = live["rounds"], live["null_rounds"]
         self.beyond_cap = live.get("beyond_cap", 0)
-        self._revive_users(saved.users)
+        self._load_users(saved.users)
         self._under_way.release()
 
     def _unsaved_users(self) -> Mapping[int, int]:
         """Return the users whose count has changed since the last call."""
         return {}
 
-    def _revive_users(self, users: Mapping[int, int]) -> None:
+    def _load_users(self, users: Mapping[int, int]) -> None:
         """Load the saved counts."""
 
     def _enter(self) -> None:
@@ -783,5 +783,5 @@ class UserLearner(PrivateLearner):
         self._unsaved = set()
         return found
 
-    def _revive_users(self, users: Mapping[int, int]) -> None:
+    def _load_users(self, users: Mapping[int, int]) -> None:
         self._rounds_of = dict(users)

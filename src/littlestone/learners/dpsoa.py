@@ -221,8 +221,8 @@ class DPSOA(UserLearner):
         self._runner.learn_buffered()
         return dict(self._runner.forest.votes)
 
-    def _revive_users(self, users: Mapping[int, int]) -> None:
-        super()._revive_users(users)
+    def _load_users(self, users: Mapping[int, int]) -> None:
+        super()._load_users(users)
         self._missing = missing_from(self.hypothesis, self.cls)
 
     def _publish(self, number: int, rule: Hypothesis) -> None:

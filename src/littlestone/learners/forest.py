@@ -162,6 +162,7 @@ class Forest:
         # until its first mistake (`tree.updated`).
         state = self.cls.restart(published)
         representable = self.cls.hypothesis(state) == published
+        # The epoch is part of the address of a guess: without it a tree would guess as in the last.
         self.epoch, self._from = epoch, published
         self._begin(VertexLearner(state if representable else None, published))
 
@@ -204,6 +205,7 @@ class Forest:
         # The common case: all trees hold the published rule, which is right.
         if len(self._held) == 1 and right in self._held:
             return False
+        # A rule that is right causes no update, so a row that all rules get right changes nothing.
         return any(predict_row(rule, x) != y for rule in self._held if rule is not right)
 
     def routed(self, routes: Routes) -> tuple[Indices, Indices]:
@@ -217,6 +219,7 @@ class Forest:
         # Only trees in which a rule may be wrong are visited: those that get a row which a
         # common rule gets wrong, and those that hold a rule that is not common. On all other trees
         # the batch has no effect.
+        # One evaluation of a common rule serves all trees that hold it.
         wrong = {rule: predict_rows(self.cls, rule, batch) != answers for rule in self._common()}
         active: set[int] = set()
         for mask in wrong.values():
@@ -234,6 +237,7 @@ class Forest:
         for number in sorted(active):
             begin, end = starts[number], starts[number + 1]
             changes += self._walk(number, routed, leaves[order[begin:end]], begin)
+        # By row: the runner has to know the votes as they were at each check.
         return sorted(changes)
 
     def _common(self) -> list[Hypothesis]:
@@ -259,6 +263,7 @@ class Forest:
             found = next_mistake(tree, routed, leaves, begin, at)
             if found is None:
                 return
+            # Read before the update, which may replace the tree itself.
             before, held = tree.vote, tree.rules
             self._changed.add(number)
             self._update_vertex(
@@ -283,6 +288,7 @@ class Forest:
     def _update_vertex(self, number: int, vertex: int, x: object, y: bool) -> None:
         """Update a vertex that made a mistake on (x, y), and play while siblings disagree."""
         tree = self.trees[number]
+        # Only the vertex that owns the leaf learns: one row updates one learner of one tree.
         tree.pertinent[vertex] = updated(self.cls, tree.pertinent[vertex], x, y)
         played = False
         while vertex != ROOT and disagree(tree.pertinent, vertex):
@@ -290,10 +296,12 @@ class Forest:
         if vertex == ROOT and self.root == "dies" and played:
             tree.pertinent[ROOT] = DEAD
         if played:
+            # The choice stays until the next play, so a tree's vote moves only by its own rows.
             tree.voter = self._chosen(number, tree)
         # A replaced tree has a new generation, so that it uses fresh random bits.
         if self.replant and tree.vote is None and set(tree.pertinent) == {ROOT}:
             self.trees[number] = self._planted(tree.leaves)
+            # Its own count, not a common one: another tree's death must not move it (Theorem 9).
             self.trees[number].generation = tree.generation + 1
 
     def get_state(self) -> StateData:
@@ -349,6 +357,7 @@ class Forest:
 
     def _chosen(self, number: int, tree: Tree) -> int:
         """Choose a collision by random bits; where none is left, the root."""
+        # Sorted, so that the choice depends on the vertices and not on the order of their plays.
         pairs = sorted(v for v in tree.pertinent if v % 2 == 0 and v + 1 in tree.pertinent)
         if not pairs:
             return ROOT

@@ -52,10 +52,9 @@ from littlestone.learners.tuning import (
 )
 from littlestone.privacy.accounting import Unit
 from littlestone.privacy.gates import HistSparse, MistakesGate
-from littlestone.privacy.histogram import StableHistogram
 from littlestone.privacy.noise import Noise
 from littlestone.privacy.parameters import BadParameter, Real, log_of, positive, probability, whole
-from littlestone.privacy.selection import UnknownDomainSelection
+from littlestone.privacy.selection import StableHistogram, UnknownDomainSelection
 
 LN2 = math.log(2)
 # Beyond it even the logarithms of the constants, which grow as 2^d, are too large for floats.

@@ -46,9 +46,8 @@ from littlestone.classes.thresholds import Cuts
 from littlestone.classes.union import Complement
 from littlestone.errors import TooLarge
 from littlestone.hypotheses.rules import Hypothesis, OneOf, negation
-from littlestone.privacy.histogram import StableHistogram
 from littlestone.privacy.parameters import BadParameter, Real
-from littlestone.privacy.selection import UnknownDomainSelection
+from littlestone.privacy.selection import StableHistogram, UnknownDomainSelection
 from littlestone.privacy.sparse_vector import sparse_vector_scales
 
 Floats = npt.NDArray[np.float64]

@@ -22,11 +22,10 @@ from littlestone.privacy.causes import (
 )
 from littlestone.privacy.exponential import ExponentialMechanism
 from littlestone.privacy.gates import Decision, EveryCheck, HistSparse, MistakesGate, Selector
-from littlestone.privacy.histogram import StableHistogram
 from littlestone.privacy.mechanism import Mechanism, MechanismMoved
 from littlestone.privacy.noise import Noise, SystemNoise
 from littlestone.privacy.parameters import BadParameter
-from littlestone.privacy.selection import UnknownDomainSelection
+from littlestone.privacy.selection import StableHistogram, UnknownDomainSelection
 from littlestone.privacy.sparse_vector import AboveThreshold, MistakesMonitor
 
 __all__ = [

@@ -28,7 +28,6 @@ from littlestone.privacy.accounting import (
     per_release,
     spent,
 )
-from littlestone.privacy.histogram import StableHistogram, positive_votes
 from littlestone.privacy.mechanism import Mechanism, State, whole_field
 from littlestone.privacy.noise import Noise
 from littlestone.privacy.parameters import (
@@ -40,7 +39,7 @@ from littlestone.privacy.parameters import (
     whole,
     whole_numbers,
 )
-from littlestone.privacy.selection import UnknownDomainSelection
+from littlestone.privacy.selection import StableHistogram, UnknownDomainSelection, positive_votes
 from littlestone.privacy.sparse_vector import AboveThreshold, MistakesMonitor
 
 Ballot = TypeVar("Ballot")
@@ -239,8 +238,10 @@ class HistSparse(Gate[Mapping[bytes, int]]):
         self.trees, self.threshold = whole(trees, "trees", least=1), whole(threshold, "threshold")
         # Theorem 7 with k = releases: e_m = epsilon/2, and the selections share the rest.
         half = self.cost.epsilon / 2
+        # Each selection may read all rounds, so the shares add up (basic composition).
         chosen = selector(epsilon=half / releases, delta=self.cost.delta / releases)
         super().__init__(noise, chosen, published, False, unit)
+        # The sparse vector stops after `releases` firings: its cost is for all of them together.
         self._monitor = AboveThreshold(noise, epsilon=half, releases=releases)
 
     @property
@@ -407,6 +408,7 @@ class MistakesGate(Gate[Ballot]):
         if mistakes > self.check_every * self.largest_loss:
             raise BadParameter(f"{mistakes} mistakes in {self.check_every} rounds")
         with self._step:
+            # Assigned after the check: a threshold that raises must not move the age.
             age = self.age + self.check_every
             fired = self._monitor.check(mistakes, self._threshold(age, self.refusals))
             self.age = age
@@ -464,6 +466,7 @@ class MistakesGate(Gate[Ballot]):
         # Theorem 3: the epoch ends at every firing, whatever the selector returns.
         self.age = 0
         decision = self._release(ballot)
+        # Both are public, so a threshold may depend on them (Theorem 3).
         self.refusals = self.refusals + 1 if decision.key is None else 0
         return decision
 

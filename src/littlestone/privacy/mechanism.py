@@ -52,7 +52,8 @@ def whole_field(state: State, name: str, least: int | None = 0, most: int | None
 
 def threshold_noise_field(state: State) -> int | None:
     """Return the threshold noise of an exported state, or None if none was drawn."""
-    return None if state.get("lift") is None else whole_field(state, "lift", least=None)
+    name = "threshold_noise"
+    return None if state.get(name) is None else whole_field(state, name, least=None)
 
 
 class _Step:

@@ -165,7 +165,11 @@ class AboveThreshold(_Monitor):
         return {"epsilon": str(self.cost.epsilon), **own, "noise": repr(self._noise)}
 
     def _state_data(self) -> State:
-        return {"checks": self.checks, "firings": self.firings, "lift": self._threshold_draw}
+        return {
+            "checks": self.checks,
+            "firings": self.firings,
+            "threshold_noise": self._threshold_draw,
+        }
 
     def _load_state_data(self, data: State) -> None:
         self.checks = whole_field(data, "checks")
@@ -287,7 +291,7 @@ class MistakesMonitor(_Monitor):
 
     def _state_data(self) -> State:
         counts = {"checks": self.checks, "epoch": self.epoch, "mistakes": self._mistakes}
-        return {**counts, "lift": self._threshold_draw}
+        return {**counts, "threshold_noise": self._threshold_draw}
 
     def _load_state_data(self, data: State) -> None:
         self.checks, self.epoch = whole_field(data, "checks"), whole_field(data, "epoch")

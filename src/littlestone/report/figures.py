@@ -174,7 +174,7 @@ FLOOR_LINE, BOUND_LINE = ":", "--"
 
 def charts(results: Sequence[Result]) -> list[Chart]:
     """Return all charts that the results have something for."""
-    played = [result for result in results if result.trouble is None]
+    played = [result for result in results if result.error is None]
     names = dict.fromkeys(result.cell.learner for result in results)
     palette = {name: COLOURS[number % len(COLOURS)] for number, name in enumerate(names)}
     return [*_against_t(played, palette), *_against_others(summary_lines(played), played, palette)]

@@ -68,6 +68,7 @@ class Report:
 
     def __post_init__(self) -> None:
         for sample in self.samples:
+            # A figure that shows more votes than trees would hide a fault of the learner.
             if voters(sample) > self.trees:
                 raise ValueError(
                     f"A tree has one vote: {self.trees} trees cannot have cast the"
@@ -121,6 +122,7 @@ def lettered_rules(releases: Sequence[Release], samples: Iterable[Sample]) -> di
     for sample in samples:
         for rule, votes in sample.votes:
             most[rule] = max(votes, most.get(rule, 0))
+    # The rule that stands, then published ones, then those with most votes: colours are few.
     ranked = sorted(most, key=lambda rule: (rule != standing, rule not in published, -most[rule]))
     return dict(zip(ranked[: len(COLOURS)], ascii_uppercase, strict=False))
 
@@ -172,6 +174,8 @@ def _plot_votes(ax: "Axes", report: Report, rules: Mapping[Hypothesis, str]) -> 
         counts = [votes.get(letter, 0) for votes in cast]
         if any(counts):
             (line,) = ax.plot(across, counts, color=colour, marker=marker, label=letter)
+            # Votes stay as they are between two samples; a slope would show changes that did not
+            # happen.
             line.set_drawstyle("steps-post")
     ax.set_ylim(0, 1.05 * max([1, *(sum(votes.values()) for votes in cast)]))
     short_numbers(ax.yaxis)
@@ -235,6 +239,7 @@ def in_words(report: Report) -> Iterable[str]:
         yield "Nothing was recorded."
     else:
         last = report.samples[-1]
+        # The last sample itself qualifies, so there is always one.
         half = next(s for s in report.samples if 2 * s.mistakes >= last.mistakes)
         yield (
             f"{last.mistakes:,} mistakes in {last.round:,} rounds;"
@@ -263,7 +268,7 @@ class RunResult:
     bad_rows: list[BadRow] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     repeats: int = 1
-    _told: int = 0
+    _printed: int = 0
     # How far the rows that were learned before have been passed over, while they are.
     passing: str = ""
 
@@ -272,14 +277,14 @@ class RunResult:
         """Return the guarantee of all that is published."""
         return self.learner.guarantee.for_repeats(self.repeats)
 
-    def untold_notes(self) -> list[str]:
-        """Return the notes that have not been told yet, once.
+    def new_notes(self) -> list[str]:
+        """Return the notes that have not been printed yet, once.
 
-        A note may follow from the rows (a file that is known under another name), so notes are told
-        where the private side is.
+        A note may follow from the rows (a file that is known under another name), so notes are
+        printed with the private side.
         """
-        told, self._told = self._told, len(self.notes)
-        return self.notes[told:]
+        printed, self._printed = self._printed, len(self.notes)
+        return self.notes[printed:]
 
     def public(self) -> dict[str, Any]:
         """Return what may be published, as JSON data."""
@@ -385,7 +390,7 @@ def report_of(outcome: RunResult) -> Report:
             "class": repr(learner.cls),
             "learner": f"{outcome.chosen.learner_name}: {outcome.chosen.why}",
             "plan": task.plan,
-            "seed of the coins (not secret)": str(learner.seed),
+            "seed of the random bits (not secret)": str(learner.seed),
         },
     )
 
@@ -421,8 +426,12 @@ def refuse_file(path: Path | None, force: bool = False) -> None:
 
 def write_private(path: Path, text: str) -> None:
     """Write a file that only its owner may read."""
+    # A file that exists keeps its mode when it is overwritten: it might be readable for others.
     path.unlink(missing_ok=True)
     with open(
-        os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
+        # Created with mode 0600: a chmod afterwards would leave a moment for others to open it.
+        os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600),
+        "w",
+        encoding="utf-8",
     ) as f:
         f.write(text)

@@ -121,6 +121,7 @@ class TokenRoles:
 
     def role_of(self, token: str | None) -> Role | None:
         """Return the role of a token, or None."""
+        # Hashes have one length, so the comparison does not tell how long a token is.
         given = _hash(token or "")
         # A list, not `next`: every hash is compared, so the time tells nothing about which fits.
         found = [role for role in self._hashes if hmac.compare_digest(given, self._hashes[role])]
@@ -247,6 +248,7 @@ async def read_body(request: Request, limits: Limits, maximum: int) -> Body:
     form = body_format(request.headers.get("content-type"))
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise Refused(415, "a body must not be compressed")
+    # A promise of the client, so it only refuses early: what arrives is counted as well.
     length = request.headers.get("content-length", "0")
     if length.isdecimal() and int(length) > maximum:
         raise _too_long(maximum)
@@ -260,6 +262,8 @@ async def read_body(request: Request, limits: Limits, maximum: int) -> Body:
     try:
         async with asyncio.timeout_at(next_timeout()) as waiting:
             async for chunk in request.stream():
+                # Two clocks: a body that trickles never is silent, and must not hold a slot for
+                # ever.
                 waiting.reschedule(next_timeout())
                 chunks.append(chunk)
                 total += len(chunk)

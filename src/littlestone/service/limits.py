@@ -129,12 +129,16 @@ class RateLimit:
 
     def wait(self, client: str) -> float:
         """Take a request out of a client's bucket, or return the seconds until there is one."""
+        # At least one: with a rate below 1 a smaller bucket would never hold a whole request.
         now, size = self._clock(), max(1.0, self.rate)
         # Popped and put back: a dict keeps insertion order, so its first key is the least recent.
         left, then = self._buckets.pop(client, (size, now))
+        # Filled when it is read: no timer has to run for clients that do not come back.
         left = min(size, left + (now - then) * self.rate)
         wait = 0.0 if left >= 1 else (1 - left) / self.rate
         self._buckets[client] = (left if wait else left - 1), now
+        # Bounded, or a client with many addresses could fill the memory. A dropped client begins
+        # with a full bucket, which is the lesser evil.
         if len(self._buckets) > self.MAX_CLIENTS:
             del self._buckets[next(iter(self._buckets))]
         return wait
@@ -186,6 +190,7 @@ class ConcurrencyLimit:
 
     def acquire(self, client: str | None = None) -> None:
         """Take a slot, or raise `Refused`; a client None has no limit of its own."""
+        # 503 for all together, 429 for one client: only the second can do something about it.
         if self.taken >= self.maximum:
             raise unavailable(f"there are {self.maximum} {self.name} already: try again", 1)
         if client is not None:
@@ -195,6 +200,8 @@ class ConcurrencyLimit:
                     f"you have {self.each} of the {self.maximum} {self.name} already: try again",
                     headers={"Retry-After": "1"},
                 )
+            # Counted after both checks: a refused client holds nothing that it would have to give
+            # back.
             self._by_client[client] += 1
         self.taken += 1
 
@@ -219,6 +226,7 @@ def plain_address(host: str) -> str:
         address = ipaddress.ip_address(host)
     except ValueError:
         return host
+    # A socket for both versions reports IPv4 clients so; unmapped, one client has one name.
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     return str(mapped or address)
 

@@ -216,7 +216,7 @@ class Writer:
             return
         try:
             self._store = self._store or self._reopen(self._generation)
-            self._store.condemn()
+            self._store.mark_old_copy()
         except StoreLost:
             # Whoever has the file now has published more than we know, so a client that has seen
             # more proves nothing about the file. The reason to report is that it was taken.

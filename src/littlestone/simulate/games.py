@@ -44,15 +44,15 @@ class Transcript:
     """Hold a game and its provenance. Private, as it counts mistakes: it does not print.
 
     `best` is the mistakes of the best fixed rule of the class, `unavoidable` those of the targets
-    themselves (the label noise); None where they are not known. `coins` is the learner's seed,
-    which is not secret.
+    themselves (the label noise); None where they are not known. `learner_seed` fixes the
+    random bits of the learner, which are not secret.
     """
 
     version: str
     learner: str
     cls: str
     plan: Mapping[str, Any] | None
-    coins: int | None
+    learner_seed: int | None
     adversary: str
     seed: int | None
     rounds: int
@@ -290,7 +290,7 @@ def play(
         learner=name or type(learner).__name__,
         cls=repr(learner.cls),
         plan=_plan_of(learner),
-        coins=getattr(learner, "seed", None),
+        learner_seed=getattr(learner, "seed", None),
         adversary=opponent or type(adversary).__name__,
         seed=seed,
         rounds=learner.rounds,

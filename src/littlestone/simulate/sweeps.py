@@ -80,7 +80,7 @@ class Cell:
 class Result:
     """Hold how a cell came out. Private where the stream is.
 
-    `trouble` is the error, if no game was played; `vacuous` is what the learner's plan said before
+    `error` is the error, if no game was played; `vacuous` is what the learner's plan said before
     the game.
     """
 
@@ -95,7 +95,7 @@ class Result:
     truth: str | None = None
     guarantee: str = ""
     seconds: float = 0.0
-    trouble: str | None = None
+    error: str | None = None
     vacuous: bool = False
 
     def __repr__(self) -> str:
@@ -162,7 +162,7 @@ def run_cell(cls: HypothesisClass, cell: Cell, given: Stream | None = None) -> R
         game, vacuous = _played(cls, cell, given)
     # One cell that cannot be played must not end a sweep of hours.
     except REFUSALS as refusal:
-        return Result(cell, cls.dimension, trouble=str(refusal))
+        return Result(cell, cls.dimension, error=str(refusal))
     return Result(
         cell,
         cls.dimension,
@@ -230,7 +230,7 @@ class SummaryLine(NamedTuple):
     """Hold the summary of several seeds of one learner on one stream.
 
     `excess` is over the best fixed rule, `beyond_targets` over the targets, each in its time (they
-    differ under drift); `trouble` is the error, if no game was played.
+    differ under drift); `error` is the error, if no game was played.
     """
 
     cls: str
@@ -246,7 +246,7 @@ class SummaryLine(NamedTuple):
     beyond_targets: float | None = None
     releases: float = 0.0
     per_second: float = 0.0
-    trouble: str | None = None
+    error: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON data."""
@@ -275,12 +275,12 @@ def summary_lines(results: Iterable[Result]) -> list[SummaryLine]:
 
 
 def _line(group: Sequence[Result]) -> SummaryLine:
-    cell, played = group[0].cell, [result for result in group if result.trouble is None]
+    cell, played = group[0].cell, [result for result in group if result.error is None]
     line = SummaryLine(
         cell.cls, group[0].dimension, cell.stream, cell.rounds, cell.epsilon, cell.learner
     )
     if not played:
-        return line._replace(trouble=group[0].trouble)
+        return line._replace(error=group[0].error)
     excess = [result.excess for result in played if result.excess is not None]
     beyond = [game.mistakes - game.unavoidable for game in played if game.unavoidable is not None]
     return line._replace(

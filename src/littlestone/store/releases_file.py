@@ -60,6 +60,7 @@ class ReleasesFile:
 
     def __enter__(self) -> "ReleasesFile":
         if self._path is not None:
+            # In append mode: a write never overwrites a line that is public already.
             self._file = open(self._path, "ab+")
         return self
 
@@ -95,10 +96,14 @@ class ReleasesFile:
         if self._file is None:
             return
         with self._locked(self._file):
+            # Under the lock: whoever lost the store must not write lines that the new owner writes
+            # too.
             still_ours()
             self._file.seek(0)
             ours = tuple(releases)
             found, known = self._file.read(), b"".join(map(self._line, ours))
+            # A release that is public and that the store does not know: the store would draw fresh
+            # noise for rounds that it has decided on.
             if self._has_other_releases(found, ours):
                 raise OldCopy(
                     f"{self._path} holds releases that the store does not know: the store is an "
@@ -164,6 +169,8 @@ class ReleasesFile:
     @staticmethod
     def _append(file: BinaryIO, data: bytes) -> None:
         file.write(data)
+        # To the operating system, not to the disk: the store is the record, and `catch_up` repeats
+        # what a power cut loses.
         file.flush()
 
     def _line(self, release: Release) -> bytes:

@@ -135,7 +135,7 @@ CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE live (one INTEGER PRIMARY KEY CHECK (one = 1), state TEXT NOT NULL,
                    public TEXT NOT NULL) STRICT;
 CREATE TABLE parts (number INTEGER PRIMARY KEY, state BLOB NOT NULL) STRICT;
-CREATE TABLE users (route INTEGER PRIMARY KEY, shown INTEGER NOT NULL) STRICT;
+CREATE TABLE users (route INTEGER PRIMARY KEY, rounds INTEGER NOT NULL) STRICT;
 CREATE TABLE releases (number INTEGER PRIMARY KEY, round INTEGER NOT NULL,
                        rule TEXT NOT NULL) STRICT;
 CREATE TABLE ledger (number INTEGER PRIMARY KEY, mechanism TEXT NOT NULL, epsilon TEXT NOT NULL,
@@ -145,7 +145,7 @@ CREATE TABLE trace (kept INTEGER, number INTEGER, round INTEGER NOT NULL, mistak
 CREATE TABLE batches (id INTEGER PRIMARY KEY, key TEXT UNIQUE NOT NULL, digest BLOB NOT NULL,
                       first INTEGER NOT NULL, rounds INTEGER NOT NULL,
                       nulls INTEGER NOT NULL) STRICT;
-CREATE TABLE sources (number INTEGER PRIMARY KEY, told TEXT NOT NULL) STRICT;
+CREATE TABLE sources (number INTEGER PRIMARY KEY, entry TEXT NOT NULL) STRICT;
 CREATE TABLE seal (one INTEGER PRIMARY KEY CHECK (one = 1), total BLOB NOT NULL) STRICT;
 """
 SUM_BYTES = 16
@@ -259,7 +259,7 @@ def write(
     if saved.memory.cleared:
         db.execute("DELETE FROM parts")
     db.executemany("INSERT OR REPLACE INTO parts VALUES (?, ?)", saved.memory.parts.items())
-    users = ((route - HALF, shown) for route, shown in saved.users.items())
+    users = ((route - HALF, rounds) for route, rounds in saved.users.items())
     db.executemany("INSERT OR REPLACE INTO users VALUES (?, ?)", users)
     _append(db, "releases", saved.releases, lambda r: (r.round, json.dumps(r.rule.to_json())))
     _append(db, "ledger", ledger, _used)
@@ -271,7 +271,7 @@ def load(db: sqlite3.Connection) -> Checkpoint:
     """Return the whole learner that is in the file."""
     (live,) = db.execute("SELECT state FROM live").fetchone()
     parts = dict(db.execute("SELECT number, state FROM parts"))
-    users = {route + HALF: shown for route, shown in db.execute("SELECT * FROM users")}
+    users = {route + HALF: rounds for route, rounds in db.execute("SELECT * FROM users")}
     return Checkpoint(
         json.loads(live),
         ChangedState(True, parts),

@@ -108,7 +108,7 @@ def recognised(
     rounds : int
         How many rounds were learned before.
     notes : list of str
-        Is told if the file is known under another name.
+        Called if the file is known under another name.
 
     Raises
     ------
@@ -129,10 +129,10 @@ def recognised(
         return new
     if known.name != name:
         notes.append(
-            f"{rows.name} begins with the rows of {_told(known.name)}, of which {known.rows:,} "
-            "were learned: it is taken for the same source, and only what comes after them is "
-            "learned. If none of its rows was learned before, say --new-rows; to learn them once "
-            "more, --again"
+            f"{rows.name} begins with the rows of {_name_in_words(known.name)}, of which "
+            f"{known.rows:,} were learned: it is taken for the same source, and only what comes "
+            "after them is learned. If none of its rows was learned before, say --new-rows; to "
+            "learn them once more, --again"
         )
     return known if name == STANDARD_INPUT else known._replace(name=name)
 
@@ -211,7 +211,7 @@ def _refuse_shorter(source: Source, rows: RowReader[Any], name: str) -> None:
             f"file has changed. {_OTHERWISE}"
         )
     raise BadStore(
-        f"{rows.name} begins as {_told(source.name)} does and has {count:,} rows, and "
+        f"{rows.name} begins as {_name_in_words(source.name)} does and has {count:,} rows, and "
         f"{source.rows:,} of that were learned before: it seems to be a part of it. If none of its "
         "rows was learned before, say --new-rows; to learn them once more, name the whole and say "
         "--again"
@@ -238,7 +238,7 @@ def _again(sources: list[Source], known: Source | None, new: Source, name: str) 
     return new._replace(original=known.original, repeat=last.repeat + 1)
 
 
-def _told(name: str) -> str:
+def _name_in_words(name: str) -> str:
     return "standard input" if name == STANDARD_INPUT else name
 
 
@@ -296,7 +296,7 @@ class NewRows:
     bad : list of BadRow
         Collects the first new rows that cannot be read. Private.
     tell : Callable
-        Is told how far the rows that were learned before have been passed over.
+        Called with how far the rows that were learned before have been passed over.
 
     Raises
     ------

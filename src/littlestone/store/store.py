@@ -130,6 +130,7 @@ class Store(ForwardOnly):
         # can be told from forged ones.
         self.key = key
         self._db, self._seal = db, Seal(db, key)
+        # Device and inode: a path can come to lead to another file while SQLite has this one open.
         self._files = {path: identity(path)}
         self.generation = 0
         self._repeated: list[tuple[int, int]] = []
@@ -138,6 +139,8 @@ class Store(ForwardOnly):
     @property
     def run(self) -> str:
         """Return a public name of the learner, by which its releases can be told from others'."""
+        # Derived from the secret key by a one-way function: the name is public, the key stays
+        # secret.
         return hmac.new(self.key, b"run", "sha256").hexdigest()[:16]
 
     def _public(self) -> Published:
@@ -146,6 +149,7 @@ class Store(ForwardOnly):
     @property
     def repeats(self) -> int:
         """Return how often the same row was learned, at most."""
+        # Theorem 14: a row that was learned k times costs k times as much; most rows, once.
         return max([1, *(repeat for _, repeat in self._repeated)])
 
     @property
@@ -159,6 +163,7 @@ class Store(ForwardOnly):
     @property
     def spent(self) -> Cost:
         """Return what the learner has spent, for a row that was learned as often as any."""
+        # Theorem 14: a neighbour per user replaces all rounds of a user, however many they are.
         per_user = self.learner.guarantee.unit == "user"
         return self.learner.spent.for_group(1 if per_user else self.repeats)
 
@@ -167,6 +172,7 @@ class Store(ForwardOnly):
 
         Rows that were learned again after it do not matter.
         """
+        # Only what was repeated before the release: a line that is published must not change later.
         before = (repeat for begun, repeat in self._repeated if begun < release.round)
         return str(self.learner.guarantee.for_repeats(max([1, *before])))
 
@@ -190,6 +196,8 @@ class Store(ForwardOnly):
         ).fetchone()
         if row is None:
             return None
+        # Equal keys for different rows are an error of the client: an answer "known" would lose
+        # rows.
         if row[0] != digest:
             raise KeyConflict(f"the key {key!r} was used for other rows: choose a new one")
         return Receipt(row[1], row[2], row[3], again=True)
@@ -224,6 +232,7 @@ class Store(ForwardOnly):
         BadStore
             If the batch could not be committed; then this store goes no further.
         """
+        # One path for one batch and for many, so that both have the same guarantees.
         (found,) = self.learn_all([KeyedBatch(block, key, digest)], source)
         if isinstance(found, KeyConflict):
             raise found
@@ -284,12 +293,16 @@ class Store(ForwardOnly):
 
     def _commit(self) -> None:
         """Write the learner and commit; only then is anything published."""
+        # Theorem 12: if anything in this block fails, the learner in memory is unusable. Whether
+        # the commit happened is then decided by the file alone.
         with self.learner.checkpoint() as saved:
             public = self._public()
             _write(self._db, saved, self.learner, public)
             self._seal.write()
             self._db.execute("COMMIT")
             self._refuse_if_displaced()  # what was committed elsewhere is not acknowledged
+        # Only now: nothing is shown to anybody before the transaction that holds its rows is on
+        # disk.
         self.published = public
 
     def _fold_in(self) -> None:
@@ -299,6 +312,8 @@ class Store(ForwardOnly):
         a frame that is whole and wrong is damage (`refuse_damaged_log`). While somebody looks into
         the file it has to wait: what was committed is safe in the log.
         """
+        # Folding in is housekeeping: the commit is safe in the log, so a failure here is no
+        # failure.
         with suppress(sqlite3.Error, FileNotFoundError):
             if wal_file(self.path).stat().st_size < LONGEST_LOG:
                 return
@@ -320,8 +335,8 @@ class Store(ForwardOnly):
             self._db.execute("COMMIT")
 
     def _write_source(self, source: Source) -> None:
-        told = source.number, json.dumps(source.to_json())
-        self._db.execute("INSERT OR REPLACE INTO sources VALUES (?, ?)", told)
+        entry = source.number, json.dumps(source.to_json())
+        self._db.execute("INSERT OR REPLACE INTO sources VALUES (?, ?)", entry)
         if source.repeat > 1 and (source.begun, source.repeat) not in self._repeated:
             self._repeated.append((source.begun, source.repeat))
 
@@ -342,6 +357,8 @@ class Store(ForwardOnly):
         """
         try:
             self._refuse_if_displaced()
+            # IMMEDIATE takes the write lock now: the generation that is read next cannot change
+            # before the COMMIT.
             self._db.execute("BEGIN IMMEDIATE")
             if not moving:
                 self.refuse_if_taken()
@@ -353,12 +370,16 @@ class Store(ForwardOnly):
                 "batch is published: mend that, and open the file again"
             ) from error
         finally:
+            # Also after an interrupt: what is not committed must not be seen by the next
+            # transaction.
             if self._db.in_transaction:
                 with suppress(sqlite3.Error):
                     self._db.execute("ROLLBACK")
 
     def refuse_if_taken(self) -> None:
         """Raise `StoreLost` if the file was opened for writing elsewhere since."""
+        # Every opening for writing counts the generation up, so an unequal one means another
+        # writer.
         if generation_of(self._db) != self.generation:
             raise StoreLost(
                 f"{self.path} was opened for writing by another process: this one may not go "
@@ -374,11 +395,11 @@ class Store(ForwardOnly):
                     f"of this batch is published. Put {self.path} back as it was, and start again"
                 )
 
-    def condemn(self) -> None:
+    def mark_old_copy(self) -> None:
         """Have the file say that it is an old copy: nobody may go on from it, this store neither.
 
-        Only its holder can tell: to one from whom it was taken, what its successor has published
-        looks the same.
+        Only the process that holds the file can tell: to one from which it was taken, what its
+        successor has published looks the same.
         """
         with self._transaction():
             self._db.execute("INSERT OR REPLACE INTO about VALUES ('old_copy', ?)", [OLD_COPY])
@@ -387,6 +408,7 @@ class Store(ForwardOnly):
             self._db.execute("COMMIT")
 
     def _step(self) -> None:
+        # Whoever holds the generation before this one can no longer commit.
         self._db.execute("UPDATE about SET value = value + 1 WHERE name = 'generation'")
 
     def _move_in(self, after: int | None, sealed: bytes, begun: bool) -> None:
@@ -395,6 +417,7 @@ class Store(ForwardOnly):
         `sealed` is the seal of what was checked: if it is another now, somebody has written since.
         `begun` says that the learner is already where the file is.
         """
+        # Before the transaction: what is written in it must be under the checksum.
         self._seal.watch()
         if after is not None:
             self.generation = after
@@ -404,9 +427,11 @@ class Store(ForwardOnly):
                 if self._seal.written() != sealed:
                     checked_file(self.path, self._db)
                 saved = load(self._db)
-                condemned = is_condemned(self._db)
-            if condemned:
+                old_copy = is_old_copy(self._db)
+            if old_copy:
                 raise OldCopy(f"{self.path}: {OLD_COPY}")
+            # A learner that was just begun has the state already; a mechanism resumes only before
+            # its first step.
             if not begun:
                 self._repeated = _repeated(self.sources())
                 self.learner.resume(saved)
@@ -416,6 +441,7 @@ class Store(ForwardOnly):
             generation = generation_of(self._db)
             self._db.execute("COMMIT")
         self.generation = generation
+        # The log holds the last commits: a log that was replaced is as bad as a file that was.
         self._files[wal_file(self.path)] = identity(wal_file(self.path))
 
     def close(self) -> None:
@@ -469,6 +495,7 @@ def create(
         If there is a file.
     """
     path = database_file(path)
+    # The log of a deleted file would be folded into a new one of the same name.
     refuse_leftovers(path)
     check_storable(chosen)
     chosen.check_engine(engine)
@@ -487,6 +514,7 @@ def create(
         _write(db, saved, learner, _public_side(learner))
         seal.write()
 
+    # The file appears whole, by one link: a crash leaves no store, not half of one.
     with learner.checkpoint() as saved:
         put_in_place(path, serialized(fill))
     return _opened(path, 0, lambda about: learner, key)
@@ -508,8 +536,8 @@ def open_store(
     noise : Noise, optional
         Only for tests.
     after : int, optional
-        Take the file over only from the holder of that generation: whoever lost a connection may go
-        on, but not take the file back from another.
+        Take the file over only from the process of that generation: whoever lost a connection may
+        go on, but not take the file back from another.
     engine : Engine, optional
         Where the trees are to grow.
 
@@ -539,8 +567,11 @@ def _opened(
         db = for_writing(path)
     try:
         with reading(path):
+            # Before anything is written: the file is as sensitive as the rows.
             os.chmod(path, 0o600)
             db.execute("PRAGMA journal_mode = WAL")
+            # A commit that a power cut undoes would be decided again with fresh noise: a second
+            # release.
             db.execute("PRAGMA synchronous = FULL")
             db.execute("PRAGMA wal_autocheckpoint = 0")  # `_fold_in` does
             db.execute("PRAGMA cache_spill = OFF")  # the log is written in order, at the COMMIT
@@ -548,6 +579,7 @@ def _opened(
             begun, key, seal = checked_file(path, db)
             about, sealed = run_config_from_json(json.loads(begun)), seal.written()
             db.execute("COMMIT")
+        # Between making and opening the file, another process may have replaced it.
         if begun_with not in (None, key):
             raise StoreLost(
                 f"{path} holds another learner than the one that was begun there just now"
@@ -561,7 +593,7 @@ def _opened(
     return store
 
 
-def is_condemned(db: sqlite3.Connection) -> bool:
+def is_old_copy(db: sqlite3.Connection) -> bool:
     """Return whether a file is known to be an old copy."""
     return db.execute("SELECT 1 FROM about WHERE name = 'old_copy'").fetchone() is not None
 
@@ -570,15 +602,15 @@ def _public_side(
     learner: PrivateLearner, guarantee: Guarantee | None = None, spent: Cost | None = None
 ) -> Published:
     guarantee, spent = guarantee or learner.guarantee, spent or learner.spent
-    said = f"epsilon {float(spent.epsilon):.4g}, delta {float(spent.delta):.3g}"
-    return Published(learner.rounds, learner.releases, str(guarantee), said, learner.final)
+    spent_text = f"epsilon {float(spent.epsilon):.4g}, delta {float(spent.delta):.3g}"
+    return Published(learner.rounds, learner.releases, str(guarantee), spent_text, learner.final)
 
 
 def _write(
     db: sqlite3.Connection, saved: Checkpoint, learner: PrivateLearner, public: Published
 ) -> None:
-    told = json.dumps(public._replace(releases=())._asdict())
-    write(db, saved, learner.ledger, told)
+    published = json.dumps(public._replace(releases=())._asdict())
+    write(db, saved, learner.ledger, published)
 
 
 class StoreView(NamedTuple):
@@ -595,6 +627,7 @@ class StoreView(NamedTuple):
 def read_store(path: Path) -> StoreView:
     """Look into a store without taking it over."""
     path = database_file(path)
+    # A writer may begin or end while the file is read: one more attempt settles it.
     for _ in range(2):
         alone = not wal_file(path).exists()
         with suppress(BadStore):
@@ -612,13 +645,13 @@ def _read(path: Path) -> StoreView:
         saved = load(db)
         published = Published(**{**json.loads(public), "releases": saved.releases})
         sources = tuple(sources_of(db))
-        return StoreView(about, published, saved, generation_of(db), sources, is_condemned(db))
+        return StoreView(about, published, saved, generation_of(db), sources, is_old_copy(db))
 
 
 def sources_of(db: sqlite3.Connection) -> list[Source]:
     """Return every source, in the order in which they were begun."""
-    rows = db.execute("SELECT told FROM sources ORDER BY number")
-    return [source_from_json(json.loads(told)) for (told,) in rows]
+    rows = db.execute("SELECT entry FROM sources ORDER BY number")
+    return [source_from_json(json.loads(entry)) for (entry,) in rows]
 
 
 def _repeated(sources: Iterable[Source]) -> list[tuple[int, int]]:
