@@ -177,7 +177,7 @@ class RateBar(NamedTuple):
 
 
 # The most columns of a name beside a bar.
-LONGEST_NAME = 44
+LONGEST_NAME = 52
 
 
 def percent(rate: float) -> str:
@@ -243,28 +243,30 @@ def plot_rates(
     >>> [round(float(bar.get_width()), 2) for bar in ax.patches]
     [0.3, 0.01]
     """
-    ax = new_axes(0.9 + 0.7 * max(1, len(bars))) if ax is None else ax
+    ax = new_axes(0.9 + 0.95 * max(1, len(bars))) if ax is None else ax
     scale = rate_scale(bars, min_rate)
     for at, bar in enumerate(bars):
         if bar.rate is not None:
-            ax.barh(at - 0.12, bar.rate, 0.36, color=COLOURS[0])
+            ax.barh(at - 0.05, bar.rate, 0.32, color=COLOURS[0])
             spread = [[max(0.0, bar.rate - bar.low)], [max(0.0, bar.high - bar.rate)]]
-            ax.errorbar(bar.rate, at - 0.12, xerr=spread, color=INK, capsize=3, linewidth=1.4)
+            ax.errorbar(bar.rate, at - 0.05, xerr=spread, color=INK, capsize=3, linewidth=1.4)
         if bar.base is not None:
-            ax.barh(at + 0.2, bar.base, 0.2, color=OTHER)
+            ax.barh(at + 0.2, bar.base, 0.12, color=OTHER)
         # Above the bar, from the left: there it is never cut, however long the bar is.
-        said = "not known yet" if bar.rate is None else percent(bar.rate)
-        text = f"{clipped(bar.name, LONGEST_NAME)}: {said}{bar.note and ', '}{bar.note}"
-        # A dollar in text from the data must not begin mathematics.
-        ax.text(0, at - 0.36, text, fontsize=LETTERS, color=INK, va="bottom", parse_math=False)
+        said = f"{'unknown' if bar.rate is None else percent(bar.rate)}{bar.note and ' '}{bar.note}"
+        for y, text, colour in ((0.53, clipped(bar.name, LONGEST_NAME), INK), (0.31, said, SOFT)):
+            # A dollar in text from the data must not begin mathematics.
+            one = ax.text(0, at - y, text, fontsize=LETTERS, color=colour, parse_math=False)
+            # Else a long name would make the axes narrow.
+            one.set_in_layout(False)
     if not bars:
         ax.text(0.5, 0.5, empty, transform=ax.transAxes, ha="center", color=SOFT)
     if min_rate is not None:
         # Beside the bars only: across the whole height it would run through the names.
-        ends = [(at - 0.34, at + 0.34) for at in range(len(bars))]
+        ends = [(at - 0.24, at + 0.3) for at in range(len(bars))]
         lows, highs = [low for low, _ in ends], [high for _, high in ends]
         ax.vlines([min_rate] * len(bars), lows, highs, colors=SOFT, linestyles="--", linewidth=1)
-    ax.set_ylim(max(1, len(bars)) - 0.55, -0.75)
+    ax.set_ylim(max(1, len(bars)) - 0.6, -0.8)
     ax.set_yticks([])
     ax.set_xlim(0, scale)
     ax.xaxis.set_major_formatter(lambda rate, _: f"{100 * rate:g} %")

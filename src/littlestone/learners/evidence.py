@@ -299,10 +299,10 @@ class CauseSummary(NamedTuple):
         """Return the rate as a bar to draw."""
         found = self.evidence
         if found is None:
-            return RateBar(str(self.cause), None, 0.0, 1.0, None, "no counts released yet")
+            return RateBar(str(self.cause), None, 0.0, 1.0, None, "until counts are released")
         _, _, rate, low, high = found.estimate
         lift = "" if found.lift is None else f", {found.lift:.3g} times the others"
-        note = f"{found.estimate.events:,} events{lift}"
+        note = f"of {found.estimate.events:,} events{lift}"
         return RateBar(str(self.cause), rate, low, high, found.base.rate, note)
 
     def to_json(self) -> dict[str, Any]:
@@ -410,5 +410,6 @@ def costs_of(windows: Iterable[Window], cost: float) -> list[CostSample]:
     for window in windows:
         published += window.positives[-1] + cost * sum(window.negatives[:-1])
         nothing += sum(window.positives)
-        found.append(CostSample(window.stop, published, nothing))
+        # The noise may take a sum below 0, which no cost is.
+        found.append(CostSample(window.stop, max(0.0, published), max(0.0, nothing)))
     return found
