@@ -191,6 +191,15 @@ def percent(rate: float) -> str:
     return f"{100 * rate:.1f} %" if rate >= 0.001 else f"{100 * rate:.2g} %"
 
 
+def multiple(times: float) -> str:
+    """Write how many times one rate is another, in two digits.
+
+    >>> multiple(30.68), multiple(1.25), multiple(1234.5)
+    ('31', '1.2', '1,200')
+    """
+    return f"{float(f'{times:.2g}'):,g}"
+
+
 def rate_scale(bars: Sequence[RateBar], min_rate: float | None = None) -> float:
     """Return a round rate at which a scale for all bars may end.
 

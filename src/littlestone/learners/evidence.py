@@ -15,7 +15,7 @@ import numpy as np
 from littlestone.display import facts_table
 from littlestone.hypotheses.causes import Cause, cause_from_json, causes_of
 from littlestone.hypotheses.rules import Hypothesis
-from littlestone.plots import RateBar
+from littlestone.plots import RateBar, multiple
 
 # The normal quantile of a two-sided interval of 95 %.
 Z = 1.959964
@@ -301,7 +301,7 @@ class CauseSummary(NamedTuple):
         if found is None:
             return RateBar(str(self.cause), None, 0.0, 1.0, None, "until counts are released")
         _, _, rate, low, high = found.estimate
-        lift = "" if found.lift is None else f", {found.lift:.3g} times the others"
+        lift = "" if found.lift is None else f", {multiple(found.lift)} times the others"
         note = f"of {found.estimate.events:,} events{lift}"
         return RateBar(str(self.cause), rate, low, high, found.base.rate, note)
 

@@ -9,7 +9,7 @@ const EVENTS = "littlestone: events";
 const AGAIN = 3000;
 const now = { releases: [], rounds: 0, guarantee: null, evidence: null };
 const STEPS = [.001, .002, .005, .01, .02, .03, .05, .1, .15, .2, .3, .4, .5, .6, .8, 1];
-const NONE = "no cause published yet";
+const none = () => `no cause published ${now.releases.length > 1 ? "now" : "yet"}`;
 
 // Text from the data is only ever text; what does not print is shown instead of obeyed.
 const visible = (text) =>
@@ -64,7 +64,7 @@ const stood = (at) => {
 // Text of a rule with its label: "failed when version = '4.2.1'".
 function worded(release) {
   const constant = release.rule.kind === "constant";
-  if (hasCauses() && constant) return [visible(now.evidence.label), NONE];
+  if (hasCauses() && constant) return [visible(now.evidence.label), none()];
   const label = now.guarantee ? now.guarantee.label : "";
   return [constant ? label : `${label} when`, release.sentence].map(visible);
 }
@@ -95,7 +95,7 @@ function causeItem(cause, most, long) {
     rates.append(made("span", "all others"),
       strip("others", bar("track", 0, 1000), bar("rate", 0, at(cause.base_rate)), ...mark.map((part) => part.cloneNode())),
       made("b", percent(cause.base_rate), "others"));
-  const lift = cause.lift === null ? "" : `, ${Number(cause.lift.toPrecision(2))} times the rate of others`;
+  const lift = cause.lift === null ? "" : `, ${count(Number(cause.lift.toPrecision(2)))} times the rate of others`;
   facts.append(made("strong", `${percent(cause.rate)} of about ${count(cause.events)} events`),
     ` (95\u00a0% interval ${percent(cause.low)} to ${percent(cause.high)})${lift}. ${since}.`);
   line.append(rates, facts);
@@ -201,7 +201,7 @@ function drawRules() {
     const changes = moves(release), what = made("div");
     for (const [move, cause] of changes) {
       const part = made("div");
-      part.append(made("i", move, "move"), ruled(cause));
+      part.append(made("i", `${move} `, "move"), ruled(cause));
       what.append(part);
     }
     const text = release.number === 1 ? "begun: no cause published" : release.sentence;
