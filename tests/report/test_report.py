@@ -504,7 +504,7 @@ def test_a_learner_of_causes_plots_its_evidence_in_public_and_its_mistakes_in_pr
     assert [float(bar.get_width()) for bar in ax.patches] == [  # type: ignore[attr-defined]
         entry.estimate.rate, entry.base.rate
     ]  # fmt: skip
-    (whisker,) = ax.containers[1].lines[2]  # type: ignore[union-attr]
+    (whisker,) = ax.containers[1].lines[2]  # type: ignore[attr-defined]
     assert whisker.get_segments()[0][:, 0].tolist() == pytest.approx(
         [entry.estimate.low, entry.estimate.high]
     )

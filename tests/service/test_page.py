@@ -264,6 +264,7 @@ def test_a_dropped_cause_is_in_the_timeline_and_not_in_the_list(
         assert incidents.feed(incident(1000, seed, rate=0.0)).status_code == 200
     (found,) = evidence_of(incidents)["causes"]
     assert not found["standing"]
+    assert incidents.get("/hypothesis").json()["causes"] == [], "those that stand"
     page.goto(incidents.url)
     expect(page.locator("#rule")).to_have_text("no cause published now")
     expect(page.locator("#causes")).to_be_hidden()
@@ -288,8 +289,7 @@ def test_causes_fit_every_screen_and_hostile_ones_are_text(
         for width in (390, 1280):
             for scheme in ("light", "dark"):
                 context = browser.new_context(
-                    viewport={"width": width, "height": 844},
-                    color_scheme=scheme,  # type: ignore[arg-type]
+                    viewport={"width": width, "height": 844}, color_scheme=scheme
                 )
                 page = context.new_page()
                 page.goto(served.url)
