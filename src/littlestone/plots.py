@@ -9,11 +9,11 @@ Promises: equal figures give equal SVG, byte by byte; the SVG names no address a
 import io
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from markupsafe import Markup
 
-from littlestone.display import short_number, visible
+from littlestone.display import clipped, short_number, visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -148,6 +148,137 @@ def plot_private(
     ax = plot_mistakes(points, changes, ax)
     ax.set_title("PRIVATE: not for publication", color=INK, fontsize=LETTERS + 1)
     ax.legend(frameon=False, fontsize=LETTERS)
+    return ax
+
+
+class RateBar(NamedTuple):
+    """Hold a positive rate to draw.
+
+    Parameters
+    ----------
+    name : str
+        What has the rate; text from the data is drawn as text.
+    rate : float or None
+        The rate; None if it is not known.
+    low, high : float
+        Its interval.
+    base : float or None
+        The rate of everything else, if it is known.
+    note : str
+        What is written beside the bar, such as how many events there are.
+    """
+
+    name: str
+    rate: float | None
+    low: float
+    high: float
+    base: float | None
+    note: str = ""
+
+
+# The most columns of a name beside a bar.
+LONGEST_NAME = 52
+
+
+def percent(rate: float) -> str:
+    """Write a rate in percent, with a decimal where it says something.
+
+    >>> percent(0.3022), percent(0.0098), percent(0.00012), percent(1.0), percent(0)
+    ('30.2 %', '1.0 %', '0.012 %', '100 %', '0 %')
+    """
+    if rate in (0, 1):
+        return f"{rate:.0%}".replace("%", " %")
+    return f"{100 * rate:.1f} %" if rate >= 0.001 else f"{100 * rate:.2g} %"
+
+
+def multiple(times: float) -> str:
+    """Write how many times one rate is another, in two digits.
+
+    >>> multiple(30.68), multiple(1.25), multiple(1234.5)
+    ('31', '1.2', '1,200')
+    """
+    return f"{float(f'{times:.2g}'):,g}"
+
+
+def rate_scale(bars: Sequence[RateBar], min_rate: float | None = None) -> float:
+    """Return a round rate at which a scale for all bars may end.
+
+    Parameters
+    ----------
+    bars : sequence of RateBar
+        The bars.
+    min_rate : float, optional
+        A rate that is marked too.
+
+    Examples
+    --------
+    >>> rate_scale([RateBar("a", 0.3, 0.28, 0.33, 0.01)]), rate_scale([], 0.02), rate_scale([])
+    (0.4, 0.03, 1.0)
+    """
+    known = [bar for bar in bars if bar.rate is not None]
+    most = max([min_rate or 0.0, *(max(bar.high, bar.base or 0.0) for bar in known)])
+    steps = (0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8)
+    return next((step for step in steps if 1.1 * most <= step), 1.0) if most else 1.0
+
+
+def plot_rates(
+    bars: Sequence[RateBar],
+    ax: "Axes | None" = None,
+    *,
+    min_rate: float | None = None,
+    empty: str = "no cause published yet",
+) -> "Axes":
+    """Draw rates with their intervals as bars, each above the rate of everything else.
+
+    Parameters
+    ----------
+    bars : sequence of RateBar
+        The rates, from top to bottom.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; new axes by default.
+    min_rate : float, optional
+        A rate to mark with a dashed line.
+    empty : str
+        What is written if there are no bars.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    Examples
+    --------
+    >>> ax = plot_rates([RateBar("version = '4.2.1'", 0.3, 0.28, 0.33, 0.01)], min_rate=0.02)
+    >>> [round(float(bar.get_width()), 2) for bar in ax.patches]
+    [0.3, 0.01]
+    """
+    ax = new_axes(0.9 + 0.95 * max(1, len(bars))) if ax is None else ax
+    scale = rate_scale(bars, min_rate)
+    for at, bar in enumerate(bars):
+        if bar.rate is not None:
+            ax.barh(at - 0.05, bar.rate, 0.32, color=COLOURS[0])
+            spread = [[max(0.0, bar.rate - bar.low)], [max(0.0, bar.high - bar.rate)]]
+            ax.errorbar(bar.rate, at - 0.05, xerr=spread, color=INK, capsize=3, linewidth=1.4)
+        if bar.base is not None:
+            ax.barh(at + 0.2, bar.base, 0.12, color=OTHER)
+        # Above the bar, from the left: there it is never cut, however long the bar is.
+        said = f"{'unknown' if bar.rate is None else percent(bar.rate)}{bar.note and ' '}{bar.note}"
+        for y, text, colour in ((0.53, clipped(bar.name, LONGEST_NAME), INK), (0.31, said, SOFT)):
+            # A dollar in text from the data must not begin mathematics.
+            one = ax.text(0, at - y, text, fontsize=LETTERS, color=colour, parse_math=False)
+            # Else a long name would make the axes narrow.
+            one.set_in_layout(False)
+    if not bars:
+        ax.text(0.5, 0.5, empty, transform=ax.transAxes, ha="center", color=SOFT)
+    if min_rate is not None:
+        # Beside the bars only: across the whole height it would run through the names.
+        ends = [(at - 0.24, at + 0.3) for at in range(len(bars))]
+        lows, highs = [low for low, _ in ends], [high for _, high in ends]
+        ax.vlines([min_rate] * len(bars), lows, highs, colors=SOFT, linestyles="--", linewidth=1)
+    ax.set_ylim(max(1, len(bars)) - 0.6, -0.8)
+    ax.set_yticks([])
+    ax.set_xlim(0, scale)
+    ax.xaxis.set_major_formatter(lambda rate, _: f"{100 * rate:g} %")
     return ax
 
 

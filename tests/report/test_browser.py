@@ -17,6 +17,7 @@ from littlestone.simulate.sweeps import run_cell
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
+SHOWN = ("a run", "hostile", "many releases", "causes", "hostile causes", "no cause")
 CUT = """
 [...document.querySelectorAll('svg')].flatMap(svg => {
     const frame = svg.getBoundingClientRect();
@@ -44,7 +45,7 @@ def pages() -> dict[str, str]:
     results = [run_cell(parse_spec(cell.cls), cell) for cell in sweep.cells()]
     return {
         "comparison": render_comparison(sweep, results, "littlestone compare"),
-        **{name: render_report(CASES[name]) for name in ("a run", "hostile", "many releases")},
+        **{name: render_report(CASES[name]) for name in SHOWN},
     }
 
 

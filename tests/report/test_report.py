@@ -12,21 +12,37 @@ from matplotlib.axes import Axes
 
 import littlestone as ls
 from littlestone.display import clipped, columns, environment, visible
+from littlestone.hypotheses.causes import Cause, Condition, any_of
 from littlestone.hypotheses.rules import NEVER, Hypothesis, one_of
 from littlestone.learners.base import Release
+from littlestone.learners.evidence import (
+    CostSample,
+    Window,
+    costs_of,
+    evidence_of,
+    summarize_causes,
+)
 from littlestone.learners.trace import TOP, Sample
 from littlestone.plots import COLOURS, inline_svg, plot_mistakes, svg_file
 from littlestone.privacy.testing import SeededNoise
-from littlestone.report.report import Report, lettered_rules, render_report, run_figure
+from littlestone.report.report import (
+    Report,
+    RunResult,
+    lettered_rules,
+    render_report,
+    report_of,
+    run_figure,
+)
 from littlestone.simulate.games import play
 from littlestone.simulate.streams import value_column
+from littlestone.store.request import LearnRequest, choose_learner
 
 HOSTILE = (
     "</title><script>alert('1')</script>\"><img src=x onerror=y>&amp;\n\x00\x1b\u202eevil\ud800"
 )
 TAGS = re.compile(
     "html|head|meta|title|style|body|aside|p|strong|main|header|h1|h2|span|code|dl|div|dt|dd|small"
-    "|section|figure|figcaption|svg|defs|clippath|text|path|rect|use|g|ul|li|i|bdi|details|summary"
+    "|ol|section|figure|figcaption|svg|defs|clippath|text|path|rect|use|g|ul|li|i|bdi|details|summary"
     "|table|thead|tbody|tr|th|td"
 )
 
@@ -91,6 +107,43 @@ RUN = Report(
     notes=["The horizon was not reached."],
     provenance={"version": "0.1.0", "seed": "7"},
 )
+
+
+def cause(*values: str) -> Cause:
+    return Cause(tuple(Condition(f"c{at}", value) for at, value in enumerate(values)))
+
+
+def causes_report(first: Cause, second: Cause) -> Report:
+    """One cause from round 1,001 on, dropped at 5,001; another from 3,001 on, which stands."""
+    releases = [
+        Release(1, NEVER),
+        Release(1_001, any_of([first])),
+        Release(3_001, any_of([first, second])),
+        Release(5_001, any_of([second])),
+    ]
+    windows = [
+        Window(1, 1_000, (), (950,), (50,), 20.0),
+        Window(1_001, 3_000, (first,), (700, 970), (300, 30), 20.0),
+        Window(3_001, 5_000, (first, second), (700, 300, 500), (300, 190, 10), 20.0),
+        Window(5_001, 9_000, (second,), (600, 2_950), (400, 50), 20.0),
+    ]
+    return replace(
+        RUN,
+        spec="causes:c0,c1:2",
+        label="failed",
+        rounds=9_000,
+        trees=0,
+        releases=releases,
+        samples=[Sample(1, 0, ()), Sample(9_000, 2_940, ())],
+        causes=summarize_causes(releases, evidence_of(windows, [second])),
+        min_rate=0.1,
+        costs=costs_of(windows, 1 / 9),
+        missed=140,
+    )
+
+
+OLD, NEW = cause("4.2.1"), cause("K9", "SE")
+CAUSES = causes_report(OLD, NEW)
 EMPTY = replace(RUN, rounds=0, samples=[], releases=[Release(1, NEVER)], null_rounds=0, bad_rows=[])
 CASES = {
     "a run": RUN,
@@ -120,6 +173,21 @@ CASES = {
             for n in range(2_001)
         ],
     ),
+    "causes": CAUSES,
+    "no cause": replace(CAUSES, causes=[], releases=RUN.releases[:1]),
+    "no window": replace(CAUSES, causes=[], releases=RUN.releases[:1], costs=[], min_rate=None),
+    "a cause without counts": replace(
+        CAUSES,
+        releases=[Release(1, NEVER), Release(9_001, any_of([OLD]))],
+        causes=summarize_causes([Release(1, NEVER), Release(9_001, any_of([OLD]))], []),
+    ),
+    "many causes": replace(
+        CAUSES,
+        causes=summarize_causes(
+            [Release(1 + 100 * n, any_of([cause(f"v{n}")])) for n in range(90)], []
+        ),
+    ),
+    "hostile causes": causes_report(cause(HOSTILE), cause(HOSTILE * 300, HOSTILE)),
     "hostile": replace(
         RUN,
         title=HOSTILE,
@@ -225,8 +293,9 @@ def test_the_figure_holds_no_text_from_the_data() -> None:
     """So text from the data needs no font that matplotlib has not, and no escape of `$`."""
     ours = re.compile(
         r"[A-F]|other|[\d.]+[kM]?|rounds|Votes of 300 trees|Published rules|Mistakes .*"
+        r"|Cost, .*|Causes, .*|publishing nothing|the published causes"
     )
-    for case in ("hostile", "many samples"):
+    for case in ("hostile", "many samples", "hostile causes"):
         texts = Page(inline_svg(run_figure(CASES[case]), "run")).said("text")
         assert texts
         assert all(ours.fullmatch(text) for text in texts)
@@ -327,6 +396,147 @@ def test_the_standing_rule_and_the_published_ones_get_the_colours() -> None:
     assert len(lettered_rules(many.releases, many.samples)) == len(COLOURS)
     assert "all other rules" in Page(render_report(many)).said("li")
     assert "all other rules" not in Page(render_report(RUN)).said("li")
+
+
+def shown(page: Page, tag: str, kind: str) -> list[str]:
+    """The own texts of elements of a class."""
+    return [
+        text
+        for (name, attributes), text in zip(page.found, page.texts, strict=True)
+        if name == tag and attributes.get("class") == kind
+    ]
+
+
+def test_each_cause_is_drawn_beside_the_base_rate() -> None:
+    written = render_report(CAUSES)
+    page = Page(written)
+    assert page.said("code") == [str(NEW), "", ""], "the headline; in the list they are isolated"
+    assert {str(NEW), str(OLD), "failed"} <= set(page.said("bdi"))
+    assert "39.6 %" in page.said("strong")
+    facts = " ".join(" ".join(part.split()) for part in (written,))
+    assert "<strong>39.6 % of about 1,490 events</strong>" in facts
+    assert "<strong>30.0 % of about 2,000 events</strong>" in facts
+    assert "published: rounds 3,001 to the end." in facts
+    assert "dropped: rounds 1,001 to 5,000." in facts
+    assert "Dashed: causes above 10.0 % are worth publishing." in facts
+    second, _ = CAUSES.causes or ()
+    assert second.evidence is not None
+    assert f"{second.evidence.lift:.2g} times the rate of others" in facts
+    bars = [a for a in page.all("rect") if a.get("height") == "14"]
+    scale = 0.5
+    rates = [590 / 1_490, 60 / 3_510, 600 / 2_000, 40 / 1_510]
+    assert [float(a["width"]) for a in bars] == pytest.approx(
+        [1_000 * rate / scale for rate in rates], abs=0.1
+    )
+    assert [a["fill"] for a in bars] == ["var(--c0)", *["var(--other)"] * 3]
+    low, high = second.evidence.estimate.low, second.evidence.estimate.high
+    assert f"M{1_000 * low / scale:.1f},10 H{1_000 * high / scale:.1f}" in written
+    assert shown(page, "li", "gone") != []
+    assert page.said("dd")[:2] == ["140", "2,800"]
+
+
+def test_the_costs_are_drawn_beside_publishing_nothing_and_causes_by_their_rounds() -> None:
+    cost, spans = run_figure(CAUSES).axes
+    nothing, ours = cost.lines[:2]
+    assert (nothing.get_label(), ours.get_label()) == ("publishing nothing", "the published causes")
+    assert data(nothing) == [[0, 0], [1_000, 50], [3_000, 380], [5_000, 880], [9_000, 1_330]]
+    expected = [0, 50, 80 + 700 / 9, 90 + 1_700 / 9, 140 + 2_300 / 9]
+    assert [y for _, y in data(ours)] == pytest.approx(expected)
+    assert [line.get_xdata()[0] for line in cost.lines[2:]] == [1_001, 3_001, 5_001]  # type: ignore[index]
+    stood = [c.get_segments()[0][:, 0].tolist() for c in spans.collections]  # type: ignore[attr-defined]
+    assert stood == [[3_001, 9_000], [1_001, 5_000]]
+    assert [tick.get_text() for tick in spans.get_yticklabels()] == ["A", "B"]
+    said = figure_words(CAUSES)
+    assert "cost about 396 missed positives" in said
+    assert "nothing would have cost about 1,330." in said
+    assert f"{OLD}, dropped: rounds 1,001 to 5,000." in said
+
+
+def test_no_cause_is_said_in_words() -> None:
+    page = Page(render_report(CASES["no cause"]))
+    assert page.said("code") == ["no cause was published"]
+    assert "The causes " not in page.said("h2")
+    dropped = [Release(1, NEVER), Release(5, any_of([OLD])), Release(90, NEVER)]
+    gone = replace(CAUSES, releases=dropped, causes=summarize_causes(dropped, []))
+    page = Page(render_report(gone))
+    assert page.said("code")[0] == "no cause is published"
+    said = " ".join(page.said("p"))
+    assert "dropped: rounds 5 to 89. No counts were released while it stood." in said
+
+
+def test_a_rule_is_named_with_its_label() -> None:
+    page = Page(render_report(replace(RUN, label="fraud")))
+    assert " when (since round 212,962)" in page.said("span")
+    assert "fraud" in page.said("bdi")
+
+
+def test_a_cause_that_comes_back_has_both_spans_and_dropped_ones_are_few() -> None:
+    one = any_of([OLD])
+    releases = [Release(1, NEVER), Release(5, one), Release(9, NEVER), Release(20, one)]
+    (found,) = summarize_causes(releases, [])
+    assert found.spans == ((5, 8), (20, None))
+    assert found.standing
+    many = CASES["many causes"].causes or ()
+    assert [one.standing for one in many] == [True, *[False] * 40]
+    assert many[1].spans == ((8_801, 8_900),), "the last one that was dropped comes first"
+
+
+def test_costs_are_never_below_nothing() -> None:
+    windows = [Window(1, 9, (), (9,), (-4,), 2.0), Window(10, 20, (), (9,), (7,), 2.0)]
+    assert costs_of(windows, 0.1) == [
+        CostSample(0, 0, 0), CostSample(9, 0, 0), CostSample(20, 3, 3)
+    ]  # fmt: skip
+
+
+def test_a_learner_of_causes_plots_its_evidence_in_public_and_its_mistakes_in_private() -> None:
+    draw = np.random.default_rng(5)
+    versions = draw.choice(["4.$2$.1", "4.2.0", "4.3.0"], 30_000)
+    failed = draw.random(30_000) < np.where(versions == "4.$2$.1", 0.5, 0.05)
+    learner = ls.PrivateCauses(
+        ls.Causes(["version"]), 1, 1e-7, 30_000, min_rate=0.2, noise=SeededNoise(2)
+    )
+    assert "no cause published yet" in [text.get_text() for text in learner.plot().texts]
+    learner.learn_many({"version": versions}, failed)
+    (entry,) = learner.evidence
+    ax = learner.plot()
+    assert isinstance(ax, Axes)
+    assert "PRIVATE" not in ax.get_title("left")
+    assert [float(bar.get_width()) for bar in ax.patches] == [  # type: ignore[attr-defined]
+        entry.estimate.rate, entry.base.rate
+    ]  # fmt: skip
+    (whisker,) = ax.containers[1].lines[2]  # type: ignore[attr-defined]
+    assert whisker.get_segments()[0][:, 0].tolist() == pytest.approx(
+        [entry.estimate.low, entry.estimate.high]
+    )
+    name, said = ax.texts
+    assert name.get_text() == "version = '4.$2$.1'"
+    assert not name.get_parse_math(), "a dollar is a dollar"
+    assert f"{entry.estimate.events:,} events" in said.get_text()
+    given = plot_mistakes([(1, 0)], [])
+    assert learner.plot(given) is given
+    private = learner.plot_private()
+    assert "PRIVATE" in private.get_title()
+    assert data(private.lines[0])[-1] == [30_000, learner.mistakes]
+
+
+def test_the_report_of_a_learner_of_causes_has_its_evidence() -> None:
+    task = LearnRequest(
+        spec="causes:version", label="failed", epsilon=1, delta=1e-7, horizon=9_000, min_rate=0.2
+    )
+    chosen = choose_learner(task, 9_000)
+    learner = chosen.make(ls.Causes(["version"]), None, watched=True, noise=SeededNoise(3))
+    assert isinstance(learner, ls.PrivateCauses)
+    draw = np.random.default_rng(6)
+    versions = draw.choice(["4.2.1", "4.2.0", "4.3.0"], 9_000)
+    failed = draw.random(9_000) < np.where(versions == "4.2.1", 0.5, 0.05)
+    learner.learn_many({"version": versions}, failed)
+    report = report_of(RunResult(task, chosen, learner, 9_000))
+    assert (report.label, report.min_rate, report.missed) == ("failed", 0.2, learner.missed)
+    (found,) = report.causes or ()
+    assert found.evidence == learner.evidence[0]
+    assert report.costs[-1].round == learner.windows[-1].stop
+    assert report.costs[-1].published < report.costs[-1].nothing
+    assert f"{found.evidence.estimate.events:,} events" in render_report(report)
 
 
 def test_a_learner_and_a_transcript_plot_their_mistakes_and_say_private() -> None:

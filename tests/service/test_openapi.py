@@ -37,8 +37,8 @@ CHECKS = [
 ]
 ROLES: dict[str, Role] = {"/rounds": "feeder", "/private/trace": "operator"}
 ROUTES = [
-    ("GET", "/hypothesis"), ("GET", "/releases"), ("GET", "/guarantee"), ("GET", "/healthz"),
-    ("POST", "/predict"), ("POST", "/rounds"), ("GET", "/private/trace"),
+    ("GET", "/hypothesis"), ("GET", "/releases"), ("GET", "/evidence"), ("GET", "/guarantee"),
+    ("GET", "/healthz"), ("POST", "/predict"), ("POST", "/rounds"), ("GET", "/private/trace"),
 ]  # fmt: skip
 CASES = [
     (verb, path, kind)

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from incidents import CAUSE, CAUSES, evidence_of, incident, with_evidence
+from littlestone.plots import multiple
 from littlestone.service.limits import Limits
 from littlestone.service.routes import load_page
 from running_service import CULPRIT, TOKENS, Running, events, running
@@ -67,7 +69,7 @@ def test_it_is_filled_and_then_live(served: Running, page: Page, tmp_path: Path)
     expect(page.locator("#said")).to_contain_text(sentence)  # a screen reader says it
     expect(page.locator("#releases li")).to_have_count(2)
     expect(page.locator("#words li").first).to_contain_text("almost nothing about any one event")
-    expect(page.locator("#epsilon")).to_have_text("1 of 1")
+    expect(page.locator("#epsilon")).to_have_text("1")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     page.screenshot(path=tmp_path / "page.png", full_page=True)
     assert (tmp_path / "page.png").stat().st_size > 10_000
@@ -194,3 +196,125 @@ def test_a_browser_may_run_this_script_and_no_other() -> None:
     script = text.split("<script>")[1].split("</script>")[0]
     assert not re.search(r"innerHTML|insertAdjacentHTML|document\.write|eval\(", script)
     assert len(re.findall("<h1", text)) == 1
+
+
+# Causes.
+
+BARS = """
+item => [...item.querySelectorAll('rect.rate')].map(bar => Number(bar.getAttribute('width')))
+"""
+
+
+@pytest.fixture
+def incidents(tmp_path: Path) -> Iterator[Running]:
+    with running(tmp_path / "causes.db", task=CAUSES) as found:
+        yield found
+
+
+def percent(rate: float) -> str:
+    return f"{100 * rate:.1f}\u00a0%"
+
+
+@needs_chromium
+def test_causes_come_live_with_their_evidence(incidents: Running, page: Page) -> None:
+    page.goto(incidents.url)
+    heading = page.get_by_role("heading", level=1)
+    expect(heading).to_have_text("failed no cause published yet")
+    expect(page.locator("#scale")).to_contain_text("Causes above 20.0\u00a0% are worth publishing")
+    expect(page.locator("#causes")).to_be_hidden()
+    found = with_evidence(incidents)
+    item = page.locator("#causes > li")
+    expect(item).to_have_count(1)
+    expect(heading).to_have_text(f"failed when {CAUSE}")  # for a screen reader, and in the title
+    expect(page).to_have_title(f"failed when {CAUSE} · littlestone")
+    expect(page.locator("#said")).to_contain_text(f"failed when {CAUSE}")
+    expect(item.locator(".cause")).to_have_text(CAUSE)
+    expect(item.locator(".facts")).to_contain_text(
+        f"{percent(found['rate'])} of about {found['events']:,} events"
+    )
+    expect(item).to_contain_text(f"{percent(found['low'])} to {percent(found['high'])}")
+    expect(item).to_contain_text(f"{multiple(found['lift'])} times the rate of others")
+    expect(item).to_contain_text(f"since round {found['since']:,}")
+    rate, base = item.evaluate(BARS)
+    assert rate / base == pytest.approx(found["rate"] / found["base_rate"], rel=0.02)
+    path = item.locator(".whisker").get_attribute("d")
+    assert path is not None
+    low, high = (float(number) for number in re.findall(r"M([\d.]+),5", path))
+    assert low < rate < high
+    assert high / rate == pytest.approx(found["high"] / found["rate"], rel=0.01)
+    assert item.locator("svg:not([aria-hidden=true])").count() == 0
+    expect(page.locator("#timeline li")).to_have_count(1)
+    expect(page.locator("#timeline")).to_contain_text(f"rounds {found['since']:,} to now")
+    expect(page.locator("#releases li").first).to_contain_text(f"added {CAUSE}")
+    expect(page.locator("#band")).to_be_hidden()
+    incidents.feed(incident(8000, 99))  # longer than any window: the next counts come by themselves
+    later = evidence_of(incidents)["causes"][0]
+    assert later["counted_to"] > found["counted_to"]
+    expect(item.locator(".facts")).to_contain_text(f"about {later['events']:,} events")
+
+
+@needs_chromium
+def test_a_dropped_cause_is_in_the_timeline_and_not_in_the_list(
+    incidents: Running, page: Page
+) -> None:
+    with_evidence(incidents)
+    for seed in range(30):
+        if not incidents.get("/hypothesis").json()["causes"]:
+            break
+        assert incidents.feed(incident(1000, seed, rate=0.0)).status_code == 200
+    (found,) = evidence_of(incidents)["causes"]
+    assert not found["standing"]
+    assert incidents.get("/hypothesis").json()["causes"] == [], "those that stand"
+    page.goto(incidents.url)
+    expect(page.locator("#rule")).to_have_text("no cause published now")
+    expect(page.locator("#causes")).to_be_hidden()
+    expect(page.locator("#timeline .gone")).to_contain_text(
+        f"dropped: rounds {found['since']:,} to {found['until']:,}"
+    )
+    expect(page.locator("#releases li").first).to_contain_text(f"dropped {CAUSE}")
+    total = incidents.get("/guarantee").json()["rounds"]
+    drawn = page.locator("#timeline .gone rect.stood")
+    start, width = (float(drawn.get_attribute(name) or "") for name in ("x", "width"))
+    assert start == pytest.approx(1000 * (found["since"] - 1) / total, abs=0.2)
+    assert start + width == pytest.approx(1000 * found["until"] / total, abs=0.2)
+
+
+@needs_chromium
+def test_causes_fit_every_screen_and_hostile_ones_are_text(
+    browser: Browser, tmp_path: Path
+) -> None:
+    hostile = HOSTILE + "x" * 80
+    with running(tmp_path / "run.db", task=CAUSES) as served:
+        with_evidence(served, bad=hostile)
+        for width in (390, 1280):
+            for scheme in ("light", "dark"):
+                context = browser.new_context(
+                    viewport={"width": width, "height": 844}, color_scheme=scheme
+                )
+                page = context.new_page()
+                page.goto(served.url)
+                expect(page.locator("#causes > li .cause")).to_contain_text("onerror=alert(1)>")
+                assert "\u202e" not in page.locator("body").inner_text()
+                assert page.locator("img").count() == 0
+                assert page.evaluate("document.documentElement.scrollWidth") == width
+                fill = page.locator("#causes rect.rate").first.evaluate(
+                    "b => getComputedStyle(b).fill"
+                )
+                assert fill == {"light": "rgb(68, 119, 170)", "dark": "rgb(91, 143, 196)"}[scheme]
+                inside = page.evaluate(
+                    "[...document.querySelectorAll('.rates b, .facts, .cause')].every(part => "
+                    f"part.getBoundingClientRect().right <= {width})"
+                )
+                assert inside, "nothing is cut"
+                context.close()
+
+
+@needs_chromium
+def test_other_learners_show_their_rule_with_the_label(served: Running, page: Page) -> None:
+    sentence = served.taught()
+    page.goto(served.url)
+    expect(page.get_by_role("heading", level=1)).to_have_text(f"fraud when {sentence}")
+    expect(page.locator("#causes")).to_be_hidden()
+    expect(page.locator("#timeline")).to_be_hidden()
+    expect(page.locator("#band i")).to_have_count(2)
+    expect(page.locator("#rule")).to_be_visible()

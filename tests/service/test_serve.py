@@ -93,7 +93,8 @@ def test_nothing_of_the_data_is_told(tmp_path: Path) -> None:
         client = served.client
 
         def public() -> None:
-            for path in ("hypothesis", "releases", "guarantee", "healthz", "openapi.json", "", "x"):
+            told = ("hypothesis", "releases", "evidence", "guarantee", "healthz", "openapi.json")
+            for path in (*told, "", "x"):
                 seen.append(repr((client.get(path).headers, client.get(path).text)))
             seen.append(client.post("/predict", json={"merchant": "M7"}).text)
             seen.append(client.post("/predict", json={"x": "M7"}).text)
@@ -130,7 +131,7 @@ def test_nothing_of_the_data_is_told(tmp_path: Path) -> None:
         for token in served.tokens.values():
             assert token not in text, where
     assert "POST /rounds" in errors  # there are logs
-    for name in ("mistakes", "votes", "null_rounds"):
+    for name in ("mistakes", "missed", "votes", "null_rounds"):
         assert not re.search(rf'"{name}": ?[\d\[]', seen_text), name
 
 

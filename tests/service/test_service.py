@@ -51,7 +51,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 # Who may do what.
 
-OPEN = {"/hypothesis", "/releases", "/guarantee", "/healthz", "/openapi.json", "/"}
+OPEN = {"/hypothesis", "/releases", "/evidence", "/guarantee", "/healthz", "/openapi.json", "/"}
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -79,7 +79,7 @@ def test_only_an_operator_looks_inside(served: Running, role: Any, status: int) 
     headers = {"Authorization": "Bearer no such token"} if role == "other" else bearing(role)
     answer = served.client.get("/private/trace", headers=headers)
     assert answer.status_code == status
-    private = {"mistakes", "votes", "rate", "null_rounds", "ledger"}
+    private = {"mistakes", "missed", "votes", "rate", "null_rounds", "ledger"}
     assert (private <= answer.json().keys()) == (status == 200)
 
 

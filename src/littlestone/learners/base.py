@@ -374,6 +374,21 @@ class PrivateLearner(ForwardOnly, ABC):
         return past if past and past[-1].round == now.round else (*past, now)
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Draw what there is to see of a run: here `plot_private`. A learner of causes has more.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; new axes by default.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes. Their title says whether they are PRIVATE.
+        """
+        return self.plot_private(ax)
+
+    def plot_private(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the mistakes over the rounds, with a mark where another rule is published. PRIVATE.
 
         The curve carries no noise: it belongs to the data owner and must not be published.
@@ -382,7 +397,7 @@ class PrivateLearner(ForwardOnly, ABC):
         ----------
         ax : matplotlib.axes.Axes, optional
             Where to draw, such as those of `pyplot.subplots`; new axes by default, which pyplot
-            does not know of: `learner.plot().figure.savefig("private.svg")`.
+            does not know of: `learner.plot_private().figure.savefig("private.svg")`.
 
         Returns
         -------

@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,7 @@ from littlestone.learners.evidence import (
     Window,
     evidence_of,
     rate_of,
+    summarize_causes,
     window_from_json,
 )
 from littlestone.learners.plan_table import (
@@ -46,6 +47,7 @@ from littlestone.learners.plan_table import (
 from littlestone.learners.rounds import RoundBatch, Rounds
 from littlestone.learners.runners import FIRST_WINDOW, LARGEST_WINDOW, BallotWatcher, Publish
 from littlestone.learners.tree import fresh_seed
+from littlestone.plots import INK, LETTERS, plot_rates
 from littlestone.privacy.accounting import Cost, Unit
 from littlestone.privacy.causes import (
     ADD,
@@ -56,6 +58,9 @@ from littlestone.privacy.causes import (
 )
 from littlestone.privacy.noise import Noise, SystemNoise
 from littlestone.privacy.parameters import BadParameter, Real, enclose_exp, positive, whole
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 AUTO = "auto"
 # The share of epsilon that the evidence has.
@@ -545,6 +550,32 @@ class PrivateCauses(UserLearner):
     def missed(self) -> int:
         """Return the positives that the published rules missed. Private."""
         return self._runner.missed
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Draw the evidence: the rate of each standing cause beside the base rate. Public.
+
+        A bar is the positive rate of a cause, with its interval of 95 %; the grey bar below it is
+        the rate of the events that no published cause matches; a dashed line is `min_rate`. The
+        private curve of mistakes is `plot_private`.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; new axes by default, which pyplot does not know of:
+            `learner.plot().figure.savefig("evidence.svg")`.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
+        found = summarize_causes(self.releases, self.evidence)
+        bars = [one.bar for one in found if one.standing]
+        ax = plot_rates(bars, ax, min_rate=self.min_rate)
+        title = "Public: rates estimated from private counts"
+        ax.set_title(title, loc="left", color=INK, fontsize=LETTERS + 1)
+        ax.set_xlabel("positive rate (grey: of all other events; dashed: min_rate)")
+        return ax
 
     def end_window(self) -> None:
         """Release the counts of the present window now, before its scheduled end.

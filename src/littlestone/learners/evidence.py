@@ -13,12 +13,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from littlestone.display import facts_table
-from littlestone.hypotheses.causes import Cause, cause_from_json
+from littlestone.hypotheses.causes import Cause, cause_from_json, causes_of
+from littlestone.hypotheses.rules import Hypothesis
+from littlestone.plots import RateBar, multiple
 
 # The normal quantile of a two-sided interval of 95 %.
 Z = 1.959964
 # Rates at which an interval is tried, before its ends are refined.
 GRID = 400
+# The most dropped causes of a summary: a stream that drifts may publish any number.
+MOST_DROPPED = 40
 
 
 class Window(NamedTuple):
@@ -266,3 +270,146 @@ def _end(accepts: Any, place: int, step: int) -> float:
 def rate_of(count: int, of: int) -> Fraction:
     """Return a rate as a fraction between 0 and 1, from noisy counts."""
     return Fraction(min(max(count, 0), max(of, 1)), max(of, 1))
+
+
+class CauseSummary(NamedTuple):
+    """Hold when a cause was published, and what the released counts say about it. Public.
+
+    Parameters
+    ----------
+    cause : Cause
+        The cause.
+    spans : tuple of (int, int or None)
+        The first and the last round of each time that it stood; no last round if it stands.
+    evidence : CauseEvidence or None
+        None before the first window with the cause has ended.
+    """
+
+    cause: Cause
+    spans: tuple[tuple[int, int | None], ...]
+    evidence: CauseEvidence | None
+
+    @property
+    def standing(self) -> bool:
+        """Return whether it is published now."""
+        return self.spans[-1][1] is None
+
+    @property
+    def bar(self) -> RateBar:
+        """Return the rate as a bar to draw."""
+        found = self.evidence
+        if found is None:
+            return RateBar(str(self.cause), None, 0.0, 1.0, None, "until counts are released")
+        _, _, rate, low, high = found.estimate
+        lift = "" if found.lift is None else f", {multiple(found.lift)} times the others"
+        note = f"of {found.estimate.events:,} events{lift}"
+        return RateBar(str(self.cause), rate, low, high, found.base.rate, note)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the summary as JSON data; figures that are not known yet are None."""
+        found = self.evidence
+        estimate = None if found is None else found.estimate
+        return {
+            "cause": str(self.cause),
+            "conditions": self.cause.to_json(),
+            "standing": self.standing,
+            "since": self.spans[-1][0],
+            "until": self.spans[-1][1],
+            "spans": [list(span) for span in self.spans],
+            "counted_from": None if found is None else found.since,
+            "counted_to": None if found is None else found.until,
+            "events": None if estimate is None else estimate.events,
+            "positives": None if estimate is None else estimate.positives,
+            "rate": None if estimate is None else estimate.rate,
+            "low": None if estimate is None else estimate.low,
+            "high": None if estimate is None else estimate.high,
+            "base_rate": None if found is None else found.base.rate,
+            "lift": None if found is None else found.lift,
+        }
+
+
+def summarize_causes(
+    releases: Iterable[tuple[int, Hypothesis]], evidence: Iterable[CauseEvidence]
+) -> list[CauseSummary]:
+    """Return every cause that was published, those that stand first, then the last ones dropped.
+
+    Parameters
+    ----------
+    releases : iterable of (int, Hypothesis)
+        The published rules, each with its first round.
+    evidence : iterable of CauseEvidence
+        What the released counts say.
+
+    Examples
+    --------
+    >>> from littlestone.hypotheses.rules import NEVER, one_of
+    >>> releases = [(1, NEVER), (9, one_of(["K9"], "device")), (50, NEVER)]
+    >>> [(str(one.cause), one.spans) for one in summarize_causes(releases, [])]
+    [("device = 'K9'", ((9, 49),))]
+    """
+    spans: dict[Cause, list[tuple[int, int | None]]] = {}
+    before: set[Cause] = set()
+    for number, rule in releases:
+        now = causes_of(rule)
+        for cause in now:
+            if cause not in before:
+                spans.setdefault(cause, []).append((number, None))
+        for cause in before - set(now):
+            spans[cause][-1] = (spans[cause][-1][0], number - 1)
+        before = set(now)
+    known = {entry.cause: entry for entry in evidence}
+    found = [CauseSummary(cause, tuple(some), known.get(cause)) for cause, some in spans.items()]
+    standing = [one for one in found if one.standing]
+    dropped = [one for one in found if not one.standing]
+    dropped.sort(key=lambda one: -(one.spans[-1][1] or 0))
+    return [*standing, *dropped[:MOST_DROPPED]]
+
+
+def estimate_base(windows: Sequence[Window]) -> Rate:
+    """Estimate the positive rate of the rows that no published cause matched, in all windows."""
+    if not windows:
+        return Rate(0, 0, None, 0.0, 1.0)
+    return estimate_rate([(w.negatives[-1], w.positives[-1], w.scale) for w in windows])
+
+
+class CostSample(NamedTuple):
+    """Hold estimates of what the published rules have cost by a round, in missed positives. Public.
+
+    Parameters
+    ----------
+    round : int
+        The last round of a window.
+    published : float
+        Missed positives, and false alarms times their cost.
+    nothing : float
+        What publishing nothing would have cost: all positives.
+    """
+
+    round: int
+    published: float
+    nothing: float
+
+
+def costs_of(windows: Iterable[Window], cost: float) -> list[CostSample]:
+    """Estimate from released counts what the published rules have cost by the end of each window.
+
+    Parameters
+    ----------
+    windows : iterable of Window
+        What was released.
+    cost : float
+        The cost of a false alarm, in missed positives.
+
+    Examples
+    --------
+    >>> costs_of([Window(1, 9, (), (90,), (10,), 20.0)], 0.1)[-1]
+    CostSample(round=9, published=10.0, nothing=10.0)
+    """
+    published = nothing = 0.0
+    found = [CostSample(0, 0.0, 0.0)]
+    for window in windows:
+        published += window.positives[-1] + cost * sum(window.negatives[:-1])
+        nothing += sum(window.positives)
+        # The noise may take a sum below 0, which no cost is.
+        found.append(CostSample(window.stop, max(0.0, published), max(0.0, nothing)))
+    return found

@@ -13,6 +13,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from string import ascii_uppercase
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,8 @@ from littlestone.data.blocks import BadRow
 from littlestone.display import clipped, environment, library_version
 from littlestone.hypotheses.rules import Hypothesis
 from littlestone.learners.base import PrivateLearner, Release
+from littlestone.learners.causes import PrivateCauses
+from littlestone.learners.evidence import CauseSummary, CostSample, costs_of, summarize_causes
 from littlestone.learners.registry import LearnerChoice
 from littlestone.learners.trace import TOP, Sample
 from littlestone.plots import (
@@ -28,9 +31,13 @@ from littlestone.plots import (
     INK,
     LETTERS,
     OTHER,
+    SOFT,
     inline_svg,
+    multiple,
     new_figure,
+    percent,
     plot_mistakes,
+    rate_scale,
     short_numbers,
     style_axes,
 )
@@ -45,11 +52,16 @@ if TYPE_CHECKING:
 
 # The letter of the rules that have none of their own.
 OTHER_RULES = "other"
+# The most causes in a figure: those that stand, and the last ones that were dropped.
+MOST_CAUSES = 12
 
 
 @dataclass(frozen=True, repr=False)
 class Report:
-    """Hold all that a report shows. Private, so it does not print."""
+    """Hold all that a report shows. Private, so it does not print.
+
+    The last fields are for a learner of causes; for others `causes` is None.
+    """
 
     title: str
     spec: str
@@ -65,6 +77,11 @@ class Report:
     ledger: Sequence[tuple[str, str, str, str]]
     notes: Sequence[str]
     provenance: Mapping[str, str]
+    label: str = ""
+    causes: Sequence[CauseSummary] | None = None
+    min_rate: float | None = None
+    costs: Sequence[CostSample] = ()
+    missed: int | None = None
 
     def __post_init__(self) -> None:
         for sample in self.samples:
@@ -93,7 +110,51 @@ def render_report(report: Report) -> str:
         words=" ".join(in_words(report)),
         numbers=map(_in_numbers, report.samples),
         releases=[(f"{number:,}", rule) for number, rule in report.releases],
+        causes=None if report.causes is None else [*_cause_rows(report)],
+        costs=[(f"{at:,}", f"{ours:,.0f}", f"{none:,.0f}") for at, ours, none in report.costs],
+        scale=f"{100 * _scale(report):g} %",
+        least=None if report.min_rate is None else percent(report.min_rate),
     )
+
+
+def _scale(report: Report) -> float:
+    return rate_scale([one.bar for one in report.causes or ()], report.min_rate)
+
+
+def _cause_rows(report: Report) -> Iterator[dict[str, Any]]:
+    """Yield what the template shows of each cause; places on a bar are in thousandths of it."""
+    scale = _scale(report)
+
+    def place(rate: float | None) -> str | None:
+        return None if rate is None else f"{min(1000.0, 1000 * rate / scale):.1f}"
+
+    for one, letter in zip_longest(report.causes or (), ascii_uppercase[:MOST_CAUSES]):
+        if one is None:
+            return
+        found, bar = one.evidence, one.bar
+        known = found is not None and bar.rate is not None
+        yield {
+            "letter": letter or "",
+            "cause": str(one.cause),
+            "standing": one.standing,
+            "spans": spans_in_words(one),
+            "events": None if found is None else f"{found.estimate.events:,}",
+            "rate": percent(bar.rate) if bar.rate is not None else None,
+            "interval": f"{percent(bar.low)} to {percent(bar.high)}",
+            "base": None if bar.base is None else percent(bar.base),
+            "lift": None if found is None or found.lift is None else multiple(found.lift),
+            "at": place(bar.rate),
+            "low": place(bar.low) if known else None,
+            "high": place(bar.high) if known else None,
+            "base_at": place(bar.base),
+            "least_at": place(report.min_rate),
+        }
+
+
+def spans_in_words(one: CauseSummary) -> str:
+    """Return the rounds in which a cause stood, in words."""
+    said = [f"{a:,} to {'the end' if b is None else f'{b:,}'}" for a, b in one.spans]
+    return ("published" if one.standing else "dropped") + f": rounds {', '.join(said)}"
 
 
 def _in_numbers(sample: Sample) -> tuple[str, ...]:
@@ -138,8 +199,11 @@ def run_figure(report: Report) -> "Figure":
     Returns
     -------
     matplotlib.figure.Figure
-        The figure; without axes for votes if the learner has no trees.
+        The figure; without axes for votes if the learner has no trees. For causes: what they cost
+        beside publishing nothing, and when each of them stood.
     """
+    if report.causes is not None and len(report.costs) > 1:
+        return _causes_figure(report)
     rules = lettered_rules(report.releases, report.samples)
     rows = list(dict.fromkeys(rules.get(rule, OTHER_RULES) for _, rule in report.releases))
     heights = [2.0, *([2.0] if report.trees else []), 0.55 + 0.2 * len(rows)]
@@ -159,6 +223,52 @@ def run_figure(report: Report) -> "Figure":
     last.set_xlim(0, report.rounds)
     last.set_xlabel("rounds")
     return figure
+
+
+def _causes_figure(report: Report) -> "Figure":
+    """Draw what the published causes cost by the rounds, and when each of them stood."""
+    causes = list(report.causes or ())[:MOST_CAUSES]
+    heights = [2.2, *([0.55 + 0.2 * len(causes)] if causes else [])]
+    figure = new_figure(sum(heights))
+    grid = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights, squeeze=False)
+    first, *rest = map(style_axes, grid[:, 0])
+    across = [sample.round for sample in report.costs]
+    nothing = [sample.nothing for sample in report.costs]
+    published = [sample.published for sample in report.costs]
+    for values, colour, line, name in (
+        (nothing, SOFT, "--", "publishing nothing"),
+        (published, COLOURS[0], "-", "the published causes"),
+    ):
+        first.plot(across, values, color=colour, linestyle=line, label=name, clip_on=False)
+    first.set_ylim(0, 1.05 * max(1.0, *published, *nothing))
+    for release in report.releases[1:]:
+        first.axvline(min(release.round, report.rounds), color=SOFT, linestyle=":", linewidth=1)
+    short_numbers(first.yaxis)
+    legend = first.legend(frameon=False, fontsize=LETTERS, labelcolor=INK, loc="upper left")
+    legend.set_zorder(1)
+    _entitle(first, "Cost, in missed positives (estimated; dotted: a change)")
+    for ax in rest:
+        _plot_spans(ax, report, causes)
+    last = rest[-1] if rest else first
+    last.set_xlim(0, report.rounds)
+    short_numbers(last.xaxis)
+    last.set_xlabel("rounds")
+    return figure
+
+
+def _plot_spans(ax: "Axes", report: Report, causes: Sequence[CauseSummary]) -> None:
+    """Draw a row for each cause: a bar for the rounds in which it stood."""
+    for at, one in enumerate(causes):
+        colour = COLOURS[0] if one.standing else OTHER
+        starts = [min(start, report.rounds) for start, _ in one.spans]
+        stops = [min(stop or report.rounds, report.rounds) for _, stop in one.spans]
+        ax.hlines([at] * len(starts), starts, stops, colors=colour, linewidth=7)
+        # However short it stood, a dot shows that it did; at the edge it must not be cut.
+        ax.plot(starts, [at] * len(starts), "o", color=colour, markersize=7, clip_on=False)
+    ax.set_yticks(range(len(causes)), list(ascii_uppercase[: len(causes)]))
+    ax.tick_params(axis="y", pad=8)
+    ax.set_ylim(len(causes) - 0.4, -0.6)
+    _entitle(ax, "Causes, by the rounds in which they stood")
 
 
 def _entitle(ax: "Axes", title: str) -> None:
@@ -235,6 +345,16 @@ def in_words(report: Report) -> Iterable[str]:
     str
         A sentence for each part of the figure.
     """
+    if report.causes is not None and len(report.costs) > 1:
+        last_cost = report.costs[-1]
+        yield (
+            f"By round {last_cost.round:,} the published causes cost about "
+            f"{last_cost.published:,.0f} missed positives, false alarms included; publishing "
+            f"nothing would have cost about {last_cost.nothing:,.0f}."
+        )
+        for one in report.causes[:MOST_CAUSES]:
+            yield f"{clipped(str(one.cause), 80)}, {spans_in_words(one)}."
+        return
     if not report.samples:
         yield "Nothing was recorded."
     else:
@@ -371,7 +491,10 @@ def some(count: int, what: str) -> str:
 def report_of(outcome: RunResult) -> Report:
     """Return the private report of a run."""
     learner, task = outcome.learner, outcome.task
+    of_causes = _of_causes(learner) if isinstance(learner, PrivateCauses) else {}
     return Report(
+        label=task.label,
+        **of_causes,
         title=task.source,
         spec=task.spec,
         guarantee=str(outcome.guarantee),
@@ -393,6 +516,17 @@ def report_of(outcome: RunResult) -> Report:
             "seed of the random bits (not secret)": str(learner.seed),
         },
     )
+
+
+def _of_causes(learner: PrivateCauses) -> dict[str, Any]:
+    """Return the fields of a report that only a learner of causes has."""
+    least = learner.min_rate
+    return {
+        "causes": summarize_causes(learner.releases, learner.evidence),
+        "min_rate": least,
+        "costs": [] if least is None else costs_of(learner.windows, least / (1 - least)),
+        "missed": learner.missed,
+    }
 
 
 def _adding(adds: bool, cap: int | None) -> str:

@@ -77,7 +77,7 @@ def make_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        loop, events = asyncio.get_running_loop(), EventHub(state, key)
+        loop, events = asyncio.get_running_loop(), EventHub(state, key, config.label)
 
         def publish(state: PublicState) -> None:
             # Called in the writer's thread; the hub belongs to the event loop.

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from littlestone.service.schemas import ProgressResponse, ReleaseResponse
+from littlestone.service.schemas import EvidenceResponse, ProgressResponse, ReleaseResponse
 from littlestone.service.writer import PublicState
 from littlestone.store.releases_file import release_to_json
 
@@ -91,10 +91,12 @@ class EventHub:
         What is published at the start.
     key
         The learner's key, which signs positions.
+    label
+        The column of labels.
     """
 
-    def __init__(self, state: PublicState, key: bytes) -> None:
-        self._key = key
+    def __init__(self, state: PublicState, key: bytes, label: str) -> None:
+        self._key, self._label = key, label
         self._changed = asyncio.Event()
         self.releases: list[ReleaseResponse] = []
         self._digests = [""]
@@ -164,14 +166,28 @@ class EventHub:
             final=published.final,
         )
 
+    def evidence(self) -> EvidenceResponse:
+        """Return the evidence as it was committed; without causes for a learner that has none."""
+        found = self.state.published.evidence
+        if found is None:
+            found = dict.fromkeys(("min_rate", "base_rate", "base_low", "base_high", "causes"))
+            found["counted_to"] = 0
+        return EvidenceResponse(label=self._label, **found)
+
     async def stream(self, seen: int) -> AsyncIterator[bytes]:
-        """Yield the releases from number `seen` + 1 on, and the progress, as events."""
+        """Yield the releases from number `seen` + 1 on, evidence that is new, and the progress."""
         yield b"retry: 2000\n\n"
+        sent = None
         while True:
             changed = self._changed
             for release in self.releases[seen:]:
                 yield _event("release", release.to_json())
             seen = len(self.releases)
+            # Before the progress: some clients close the stream once they have that.
+            evidence = self.state.published.evidence
+            if evidence != sent:
+                sent = evidence
+                yield _event("evidence", self.evidence().to_json())
             # A stale store sends no ids: a subscriber keeps the one that proves it to be stale.
             event_id = None if self.stale else self.position.sign(self._key)
             yield _event("rounds", self.progress().to_json(), event_id)

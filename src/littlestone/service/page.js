@@ -7,7 +7,9 @@ const SEEN = "littlestone: last event";
 const TOKEN = "littlestone: operator";
 const EVENTS = "littlestone: events";
 const AGAIN = 3000;
-const now = { releases: [], rounds: 0, guarantee: null };
+const now = { releases: [], rounds: 0, guarantee: null, evidence: null };
+const STEPS = [.001, .002, .005, .01, .02, .03, .05, .1, .15, .2, .3, .4, .5, .6, .8, 1];
+const none = () => `no cause published ${now.releases.length > 1 ? "now" : "yet"}`;
 
 // Text from the data is only ever text; what does not print is shown instead of obeyed.
 const visible = (text) =>
@@ -36,25 +38,143 @@ function colours() {
   for (const sentence of plain) found.set(sentence, "other");
   return found;
 }
+const percent = (rate) => // with a space that does not break
+  rate === null ? "unknown" : rate === 0 || rate === 1 ? `${100 * rate}\u00a0%`
+    : rate >= .001 ? `${(100 * rate).toFixed(1)}\u00a0%` : `${Number((100 * rate).toPrecision(2))}\u00a0%`;
+const hasCauses = () => Boolean(now.evidence && now.evidence.causes);
+const standing = () => now.evidence.causes.filter((cause) => cause.standing);
+function drawn(name, attributes) {
+  const found = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) found.setAttribute(key, value);
+  return found;
+}
+// A strip 1000 units wide; what it shows is also there as text, so a screen reader passes it over.
+function strip(kind, ...parts) {
+  const found = drawn("svg", { viewBox: "0 0 1000 20", preserveAspectRatio: "none", "aria-hidden": "true", class: kind });
+  found.append(...parts);
+  return found;
+}
+const bar = (kind, from, to, y = 0, height = 20) =>
+  drawn("rect", { class: kind, x: from.toFixed(1), width: Math.max(0, to - from).toFixed(1), y, height });
 const stood = (at) => {
   const next = now.releases[at + 1];
   return (next ? next.round : now.rounds + 1) - now.releases[at].round;
 };
 
+// Text of a rule with its label: "failed when version = '4.2.1'".
+function worded(release) {
+  const constant = release.rule.kind === "constant";
+  if (hasCauses() && constant) return [visible(now.evidence.label), none()];
+  const label = now.guarantee ? now.guarantee.label : "";
+  return [constant ? label : `${label} when`, release.sentence].map(visible);
+}
+
+function causeItem(cause, most, long) {
+  const line = made("li"), name = made("div", "", long ? "cause long" : "cause");
+  name.append(ruled(cause.cause));
+  line.append(name);
+  const facts = made("p", "", "facts");
+  const since = `Published since round ${count(cause.since)}`;
+  if (cause.rate === null) {
+    facts.textContent = cause.events === null
+      ? `${since}. Counts follow when the first window of rounds has ended.`
+      : `${since}. Too few events so far to estimate a rate.`;
+    line.append(facts);
+    return line;
+  }
+  const at = (rate) => Math.min(1000, (1000 * rate) / most);
+  const rates = made("div", "", "rates"), low = at(cause.low), high = at(cause.high);
+  const least = now.evidence.min_rate;
+  const mark = least === null ? [] : [drawn("path", { class: "least", d: `M${at(least).toFixed(1)},0 V20` })];
+  rates.append(
+    made("span", "its events"),
+    strip("", bar("track", 0, 1000), bar("rate", 0, at(cause.rate), 3, 14),
+      drawn("path", { class: "whisker", d: `M${low},10 H${high} M${low},5 V15 M${high},5 V15` }), ...mark),
+    made("b", percent(cause.rate)));
+  if (cause.base_rate !== null)
+    rates.append(made("span", "all others"),
+      strip("others", bar("track", 0, 1000), bar("rate", 0, at(cause.base_rate)), ...mark.map((part) => part.cloneNode())),
+      made("b", percent(cause.base_rate), "others"));
+  const lift = cause.lift === null ? "" : `, ${count(Number(cause.lift.toPrecision(2)))} times the rate of others`;
+  facts.append(made("strong", `${percent(cause.rate)} of about ${count(cause.events)} events`),
+    ` (95\u00a0% interval ${percent(cause.low)} to ${percent(cause.high)})${lift}. ${since}.`);
+  line.append(rates, facts);
+  return line;
+}
+
+function drawCauses() {
+  const shown = hasCauses();
+  for (const id of ["causes", "timeline", "span"]) by(id).hidden = !shown;
+  by("band").hidden = by("ends").hidden = shown;
+  if (!shown) return;
+  const found = standing();
+  const known = found.filter((cause) => cause.rate !== null);
+  const { min_rate: least, base_rate: base, label } = now.evidence;
+  const highest = Math.max(least || 0, ...known.map((cause) => Math.max(cause.high, cause.base_rate || 0)));
+  const most = STEPS.find((step) => 1.1 * highest <= step) || 1;
+  const long = found.some((cause) => cause.cause.length > 34);
+  by("causes").hidden = found.length === 0;
+  by("causes").replaceChildren(...found.map((cause, place) => {
+    const item = causeItem(cause, most, long);
+    if (place) item.querySelector(".cause").prepend(made("i", "or "));
+    return item;
+  }));
+  by("rule").classList.toggle("unseen", found.length > 0); // the list shows it, with its evidence
+  const said = [];
+  if (known.length) said.push(`Bars run from 0 to ${Number((100 * most).toPrecision(3))}\u00a0%, with the 95\u00a0% interval of the rate.`);
+  if (least !== null) said.push(`${known.length ? "Dashed: c" : "C"}auses above ${percent(least)} are worth publishing.`);
+  else said.push("The first rounds are used to find the rate above which a cause is worth publishing.");
+  if (!found.length && base !== null) said.push(`So far the rate of ${visible(label)} is about ${percent(base)}.`);
+  if (known.length) said.push("Rates come from counts with noise, within the privacy budget below.");
+  by("scale").hidden = false;
+  put("scale", said.join(" "));
+  drawTimeline();
+}
+
+function drawTimeline() {
+  const long = Math.max(1, now.rounds);
+  by("timeline").replaceChildren(...now.evidence.causes.slice(0, SHOWN).map((cause) => {
+    const line = made("li", "", cause.standing ? "" : "gone"), words = made("div");
+    const spans = cause.spans.map(([from, to]) => `${count(from)} to ${to === null ? "now" : count(to)}`);
+    words.append(ruled(cause.cause), made("span", `${cause.standing ? "stands" : "dropped"}: rounds ${spans.join(", ")}`));
+    const parts = cause.spans.map(([from, to]) => {
+      const start = (1000 * (from - 1)) / long, stop = (1000 * (to === null ? long : to)) / long;
+      return bar("stood", Math.min(start, 994), Math.max(stop, Math.min(start, 994) + 6));
+    });
+    line.append(words, strip("", bar("track", 0, 1000), ...parts));
+    return line;
+  }));
+  put("span-to", rounds(now.rounds));
+  by("span").hidden = now.evidence.causes.length === 0;
+}
+
+// What a release changed, from the rounds in which causes stood.
+function moves(release) {
+  const names = (kind, test) => now.evidence.causes.filter((cause) => cause.spans.some(test)).map((cause) => [kind, cause.cause]);
+  return [
+    ...names("added", ([from]) => from === release.round),
+    ...names("dropped", ([, to]) => to !== null && to === release.round - 1),
+  ];
+}
+
 function drawRule() {
   const last = now.releases.at(-1);
   if (!last) return;
-  const text = visible(last.sentence);
+  const [over, text] = worded(last);
+  put("over", over);
   const rule = by("rule");
   if (rule.textContent !== text) {
     rule.replaceChildren(made("bdi", text));
     rule.classList.toggle("long", text.length > 40);
-    document.title = `${text} · littlestone`;
+    document.title = `${over} ${text} · littlestone`;
   }
   const since = last.since ? `, since ${new Date(last.since).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" })}` : "";
   const length = rounds(Math.max(0, stood(now.releases.length - 1)));
-  put("stood", `It has stood for ${length}, from round ${count(last.round)}${since}.`);
+  put("stood", hasCauses()
+    ? `${rounds(now.rounds)} so far${last.number === 1 ? "" : `; the causes changed last at round ${count(last.round)}${since.replace("since", "on")}`}.`
+    : `It has stood for ${length}, from round ${count(last.round)}${since}.`);
   put("rounds", rounds(now.rounds));
+  drawCauses();
 }
 
 function drawRules() {
@@ -73,10 +193,22 @@ function drawRules() {
     const line = made("li");
     const length = rounds(Math.max(0, stood(first + at)));
     const until = at === shown.length - 1 ? `stands for ${length}` : `stood for ${length}`;
-    line.append(made("i", "", `swatch ${colour.get(release.sentence)}`), ruled(release.sentence),
-      made("span", `from round ${count(release.round)}, ${until}`));
+    if (!hasCauses()) {
+      line.append(made("i", "", `swatch ${colour.get(release.sentence)}`), ruled(release.sentence),
+        made("span", `from round ${count(release.round)}, ${until}`));
+      return line;
+    }
+    const changes = moves(release), what = made("div");
+    for (const [move, cause] of changes) {
+      const part = made("div");
+      part.append(made("i", `${move} `, "move"), ruled(cause));
+      what.append(part);
+    }
+    const text = release.number === 1 ? "begun: no cause published" : release.sentence;
+    line.append(made("i"), changes.length ? what : made("div", visible(text)), made("span", `from round ${count(release.round)}`));
     return line;
   });
+  put("rules", hasCauses() ? "What was published when" : "Rules so far");
   by("releases").replaceChildren(...lines.reverse());
   by("earlier").hidden = first === 0;
   put("earlier", `and ${count(first)} earlier ones, at /releases`);
@@ -90,12 +222,9 @@ function drawGuarantee(spent) {
   if (by("words").childElementCount !== said.words.length)
     by("words").replaceChildren(...said.words.map((line) => made("li", line)));
   const show = (number) => Number(number.toPrecision(3)).toString();
-  const limit = said.epsilon === null ? "no limit" : show(said.epsilon);
-  put("epsilon", `${show(spent.spent_epsilon)} of ${limit}`);
-  put("delta", `${show(spent.spent_delta)} of ${show(said.delta)}`);
+  put("epsilon", said.epsilon === null ? "no limit" : show(said.epsilon));
+  put("delta", show(said.delta));
   put("horizon", `${count(now.rounds)} of ${count(said.horizon)}`);
-  fill("epsilon-used", said.epsilon && spent.spent_epsilon / said.epsilon);
-  fill("delta-used", said.delta && spent.spent_delta / said.delta);
   fill("horizon-used", now.rounds / said.horizon);
   by("final").hidden = !spent.final;
   put("final", spent.final || "");
@@ -107,7 +236,7 @@ function add(release) {
   by("rule").classList.remove("new");
   void by("rule").offsetWidth;
   by("rule").classList.add("new");
-  put("said", `A new rule is published: ${visible(release.sentence)}`);
+  put("said", `A new rule is published: ${worded(release).join(" ")}`);
 }
 
 async function load() {
@@ -120,6 +249,7 @@ async function load() {
     found.push(...some.releases);
   }
   now.releases = found;
+  now.evidence = await asked("evidence");
   drawRule();
   drawRules();
   drawGuarantee(now.guarantee);
@@ -151,6 +281,7 @@ function hear({ name, data }) {
   if (name === "refresh") refresh();
   else if (name === "lost") status("connection lost: trying again", "lost");
   else if (name === "release") { add(data); drawRule(); drawRules(); }
+  else if (name === "evidence") { now.evidence = data; drawRule(); drawRules(); }
   else {
     now.rounds = data.rounds;
     drawRule();
@@ -175,6 +306,7 @@ function listen(stay) {
     again();
   };
   source.addEventListener("release", (event) => say({ name: "release", data: JSON.parse(event.data) }));
+  source.addEventListener("evidence", (event) => say({ name: "evidence", data: JSON.parse(event.data) }));
   source.addEventListener("rounds", (event) => {
     if (event.lastEventId) localStorage.setItem(SEEN, event.lastEventId);
     say({ name: "rounds", data: JSON.parse(event.data) });
@@ -211,10 +343,15 @@ function open_(wide) {
 const share = (rate) => (rate === null ? "none yet" : `${(100 * rate).toPrecision(3)} %`);
 
 function drawInside(seen) {
+  const told = seen.missed !== null;
   const figures = {
-    "mistakes": count(seen.mistakes),
-    "of the rounds that counted": share(seen.rate),
-    "of the standing rule": `${count(seen.mistakes_of_rule)} (${share(seen.rate_of_rule)})`,
+    ...(told
+      ? { "positives missed": count(seen.missed), "false alarms": count(seen.mistakes - seen.missed) }
+      : { "mistakes": count(seen.mistakes) }),
+    ...(told ? {} : {
+      "of the rounds that counted": share(seen.rate),
+      "of the standing rule": `${count(seen.mistakes_of_rule)} (${share(seen.rate_of_rule)})`,
+    }),
     "rows not readable": count(seen.unreadable),
     ...(seen.beyond_cap ? {"rounds beyond the cap": count(seen.beyond_cap)} : {}),
   };
@@ -224,6 +361,7 @@ function drawInside(seen) {
     return pair;
   }));
   drawCurve(seen);
+  by("votes-head").hidden = seen.voters === 0;
   by("votes").replaceChildren(...seen.votes.map((vote) => {
     const line = made("li"), gauge = made("div", "", "gauge"), bar = made("i");
     bar.style.width = `${(100 * vote.votes) / Math.max(1, seen.voters)}%`;
@@ -249,6 +387,7 @@ function drawCurve(seen) {
     return path;
   });
   by("curve").replaceChildren(by("curve-says"), ...paths);
+  put("curve-head", seen.missed === null ? "Mistakes of the published rules" : "Positives missed and false alarms together");
   put("curve-says", `${count(seen.mistakes)} mistakes in ${rounds(seen.rounds)}`);
   put("curve-from", "round 1");
   put("curve-to", `${count(seen.mistakes)} by round ${count(seen.rounds)}`);

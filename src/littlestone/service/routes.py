@@ -19,6 +19,7 @@ from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from littlestone.learners.base import PrivateLearner
+from littlestone.learners.causes import PrivateCauses
 from littlestone.learners.trace import Sample
 from littlestone.privacy.accounting import Guarantee
 from littlestone.report.report import counts_of, ledger_rows
@@ -54,14 +55,28 @@ private = APIRouter()
 async def hypothesis(service: ServiceDependency) -> Response:
     """Return the current rule."""
     release, published = service.events.releases[-1], service.events.state.published
+    evidence = service.events.evidence()
+    causes = evidence.causes
     return json_response(
         schemas.HypothesisResponse(
             **dict(release),
+            label=evidence.label,
             rounds=published.rounds,
             stood=published.rounds - release.round + 1,
             final=published.final,
+            min_rate=evidence.min_rate,
+            causes=None if causes is None else [cause for cause in causes if cause.standing],
         )
     )
+
+
+@public.get("/evidence", response_model=schemas.EvidenceResponse, responses=problems(429))
+async def evidence(service: ServiceDependency) -> Response:
+    """Return events, rate, interval and lift of every cause that was published.
+
+    The figures are estimated from counts with noise, and covered by the guarantee.
+    """
+    return json_response(service.events.evidence())
 
 
 @public.get("/releases", response_model=schemas.ReleasesResponse, responses=problems(422, 429))
@@ -88,6 +103,7 @@ async def guarantee(service: ServiceDependency) -> Response:
             unit=promised.unit,
             words=guarantee_in_words(promised),
             learner=config.chosen.learner_name,
+            label=config.label,
             class_=config.spec,
             horizon=config.chosen.plan.horizon,
             **dict(service.events.progress()),
@@ -142,7 +158,8 @@ async def events(
 ) -> Response:
     """Stream releases and rounds as they come, as server-sent events.
 
-    `release` is a published rule; `rounds` is how far the stream is, and carries an id. An id that
+    `release` is a published rule, `evidence` the evidence for all causes, sent when it is new;
+    `rounds` is how far the stream is, and carries an id. An id that
     is ahead of the store proves that its file is an old copy: then no more rounds are accepted.
     """
     seen = last_event_id or last
@@ -288,23 +305,26 @@ class _Inspected(NamedTuple):
 
     samples: tuple[Sample, ...]
     counts: dict[str, int]
+    missed: int | None
     ledger: list[tuple[str, str, str, str]]
 
 
 def _inspect(learner: PrivateLearner) -> _Inspected:
     counts = counts_of(learner.rounds, learner.null_rounds, learner.beyond_cap, learner.mistakes)
-    return _Inspected(learner.trace, counts, ledger_rows(learner))
+    missed = learner.missed if isinstance(learner, PrivateCauses) else None
+    return _Inspected(learner.trace, counts, missed, ledger_rows(learner))
 
 
 def _trace_response(inspected: _Inspected, *, before: int, maximum: int) -> schemas.TraceResponse:
     """Return the trace; `before` is the number of rounds before the current rule's release."""
-    samples, counts, ledger = inspected
+    samples, counts, missed, ledger = inspected
     last = samples[-1]
     earlier = [sample.mistakes for sample in samples if sample.round <= before]
     of_rule = last.mistakes - (earlier[-1] if earlier else 0)
     rounds_of_rule, counted = counts["rounds"] - before, counts["counted_rounds"]
     return schemas.TraceResponse(
         **counts,
+        missed=missed,
         rate=counts["mistakes"] / counted if counted else None,
         mistakes_of_rule=of_rule,
         rate_of_rule=of_rule / rounds_of_rule if rounds_of_rule else None,

@@ -77,12 +77,67 @@ class ReleaseResponse(ApiModel):
     ]
 
 
+class CauseResponse(ApiModel):
+    """Hold a cause that was published, with what released counts say about it.
+
+    All figures are estimates from counts with noise, so they are part of the guarantee. They are
+    null before the first window with the cause has ended.
+    """
+
+    cause: Annotated[str, Field(description="In words.")]
+    conditions: Annotated[list[dict[str, Any]], Field(description="The cause as data.")]
+    standing: Annotated[bool, Field(description="Whether it is published now.")]
+    since: Annotated[int, Field(description="The round from which it is, or was last, published.")]
+    until: Annotated[int | None, Field(description="The last round, if it was dropped.")]
+    spans: Annotated[
+        list[tuple[int, int | None]],
+        Field(description="The first and last round of each time that it stood."),
+    ]
+    counted_from: Annotated[int | None, Field(description="The first round that is counted.")]
+    counted_to: Annotated[int | None, Field(description="The last round that is counted.")]
+    events: Annotated[int | None, Field(description="Estimated events that it matches first.")]
+    positives: Annotated[int | None, Field(description="Estimated positive ones among them.")]
+    rate: Annotated[float | None, Field(description="Their positive rate.")]
+    low: Annotated[float | None, Field(description="The lower end of its 95 % interval.")]
+    high: Annotated[float | None, Field(description="The upper end.")]
+    base_rate: Annotated[
+        float | None, Field(description="The positive rate of events that no cause matches.")
+    ]
+    lift: Annotated[float | None, Field(description="The rate, in multiples of the base rate.")]
+
+
+class EvidenceResponse(ApiModel):
+    """Hold the evidence for every cause that was published: the data of the event `evidence`."""
+
+    label: Annotated[str, Field(description="The column of labels: what the causes are of.")]
+    min_rate: Annotated[
+        float | None, Field(description="Causes with a higher rate are worth publishing.")
+    ]
+    base_rate: Annotated[
+        float | None,
+        Field(description="The positive rate of all events that no published cause matched."),
+    ]
+    base_low: Annotated[float | None, Field(description="The lower end of its 95 % interval.")]
+    base_high: Annotated[float | None, Field(description="The upper end.")]
+    counted_to: Annotated[int, Field(description="The last round that is counted.")]
+    causes: Annotated[
+        list[CauseResponse] | None,
+        Field(description="Those that stand first; null if the learner has no evidence."),
+    ]
+
+
 class HypothesisResponse(ReleaseResponse):
     """Hold the current rule."""
 
+    label: Annotated[str, Field(description="The column of labels, which the rule predicts.")]
     rounds: Annotated[int, Field(description="Rounds so far.")]
     stood: Annotated[int, Field(description="Rounds since its release.")]
     final: Annotated[str | None, Field(description="Why it will not change any more, if so.")]
+    min_rate: Annotated[float | None, Field(description="As in /evidence; null if there is none.")]
+    causes: Annotated[
+        list[CauseResponse] | None,
+        Field(description="The causes that stand, as in /evidence; null if there are none."),
+    ]
 
 
 class ReleasesResponse(ApiModel):
@@ -120,6 +175,7 @@ class GuaranteeResponse(ApiModel):
     unit: str
     words: Annotated[list[str], Field(description="The same in plain words.")]
     learner: str
+    label: Annotated[str, Field(description="The column of labels.")]
     class_: Annotated[str, Field(alias="class", description="Which rules may be published.")]
     horizon: int
     rounds: int
@@ -176,6 +232,9 @@ class TraceResponse(ApiModel):
     rounds: int
     counted_rounds: Annotated[int, Field(description="Rounds with an example that was learned.")]
     mistakes: Annotated[int, Field(description="Among the rounds that counted.")]
+    missed: Annotated[
+        int | None, Field(description="Of these, positives; null if they are not told apart.")
+    ]
     null_rounds: Annotated[int, Field(description="All others: unreadable, or beyond the cap.")]
     beyond_cap: Annotated[int, Field(description="Rounds beyond the cap of their user.")]
     unreadable: Annotated[int, Field(description="Rounds whose row could not be read.")]
@@ -194,9 +253,10 @@ TITLE = "littlestone"
 DESCRIPTION = """A stored learner behind HTTP: before every round it has a published rule, and the
 whole sequence of published rules is differentially private.
 
-**Public**, without a token: the rules, the rounds of their release, the number of rounds, the
-guarantee. **Feeder**: writes rounds. **Operator**: sees mistakes and votes, which are exact and
-belong to the data owner. No role includes another. Tokens are sent as `Authorization: Bearer`.
+**Public**, without a token: the rules, the rounds of their release, the evidence for causes, the
+number of rounds, the guarantee. **Feeder**: writes rounds. **Operator**: sees mistakes and votes,
+which are exact and belong to the data owner. No role includes another. Tokens are sent as
+`Authorization: Bearer`.
 
 Every refusal is a sentence, as JSON: `{"error": "..."}`. A batch that is refused changes nothing,
 and is outside the privacy guarantee: that it was refused tells about its rows."""
@@ -239,7 +299,7 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 EVENTS: dict[int | str, dict[str, Any]] = {
     200: {
-        "description": "Events `release` and `rounds`, each with JSON data.",
+        "description": "Events `release`, `evidence` and `rounds`, each with JSON data.",
         "content": {"text/event-stream": {"schema": {"type": "string"}}},
     }
 }

@@ -16,13 +16,15 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from littlestone.classes.base import HypothesisClass
 from littlestone.classes.specs import parse_spec
 from littlestone.data.blocks import Block
 from littlestone.learners.base import Checkpoint, PrivateLearner, Release
+from littlestone.learners.causes import PrivateCauses
 from littlestone.learners.dpsoa import Engine
+from littlestone.learners.evidence import estimate_base, summarize_causes
 from littlestone.learners.registry import LearnerChoice, check_storable
 from littlestone.learners.tree import fresh_seed
 from littlestone.privacy.accounting import Cost, Guarantee
@@ -91,13 +93,31 @@ class KeyedBatch(NamedTuple):
 
 
 class Published(NamedTuple):
-    """Hold the public side after the last commit."""
+    """Hold the public side after the last commit.
+
+    Parameters
+    ----------
+    rounds : int
+        The rounds so far.
+    releases : tuple of Release
+        The published rules.
+    guarantee, spent : str
+        What is promised, and what it has cost.
+    final : str or None
+        Why the rule will not change any more, if so.
+    evidence : dict or None
+        For a learner of causes, as JSON data: the `causes` that were published, each with its
+        released counts (`CauseSummary`); `min_rate`; and the positive rate of rows that no
+        published cause matches, `base_rate`, with its interval. None for other learners.
+    """
 
     rounds: int
     releases: tuple[Release, ...]
     guarantee: str
     spent: str
     final: str | None
+    # A value of JSON data, not the learner's own objects: those change before the next commit.
+    evidence: dict[str, Any] | None = None
 
 
 class Store(ForwardOnly):
@@ -134,6 +154,8 @@ class Store(ForwardOnly):
         self._files = {path: identity(path)}
         self.generation = 0
         self._repeated: list[tuple[int, int]] = []
+        # The evidence as it was at so many windows and releases: it changes with these only.
+        self._evidence: tuple[tuple[int, int], dict[str, Any] | None] = ((-1, -1), None)
         self.published = self._public()
 
     @property
@@ -144,7 +166,13 @@ class Store(ForwardOnly):
         return hmac.new(self.key, b"run", "sha256").hexdigest()[:16]
 
     def _public(self) -> Published:
-        return _public_side(self.learner, self.guarantee, self.spent)
+        found = _public_side(self.learner, self.guarantee, self.spent)
+        if not isinstance(self.learner, PrivateCauses):
+            return found
+        key = len(self.learner.windows), len(self.learner.releases)
+        if self._evidence[0] != key:
+            self._evidence = key, _evidence_of(self.learner)
+        return found._replace(evidence=self._evidence[1])
 
     @property
     def repeats(self) -> int:
@@ -604,6 +632,18 @@ def _public_side(
     guarantee, spent = guarantee or learner.guarantee, spent or learner.spent
     spent_text = f"epsilon {float(spent.epsilon):.4g}, delta {float(spent.delta):.3g}"
     return Published(learner.rounds, learner.releases, str(guarantee), spent_text, learner.final)
+
+
+def _evidence_of(learner: PrivateCauses) -> dict[str, Any]:
+    base = estimate_base(learner.windows)
+    return {
+        "min_rate": learner.min_rate,
+        "base_rate": base.rate,
+        "base_low": base.low if base.rate is not None else None,
+        "base_high": base.high if base.rate is not None else None,
+        "counted_to": learner.windows[-1].stop if learner.windows else 0,
+        "causes": [one.to_json() for one in summarize_causes(learner.releases, learner.evidence)],
+    }
 
 
 def _write(
