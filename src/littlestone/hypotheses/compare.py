@@ -98,7 +98,7 @@ def readable(array: npt.NDArray[Any]) -> Mask:
     """
     if array.dtype.kind != "O":
         return np.full(array.shape, _has_text(array.dtype))
-    if set(map(type, array)) <= _TEXT_TYPES:
+    if set(map(type, array.tolist())) <= _TEXT_TYPES:
         return np.ones(array.shape, dtype=bool)
     return each(partial(passes, canonical), array)
 
@@ -151,7 +151,7 @@ def isin_each(array: npt.NDArray[Any], values: Iterable[Plain]) -> list[Mask]:
 
 
 def _only_texts(array: npt.NDArray[Any]) -> bool:
-    return set(map(type, array)) <= {str, NoneType}
+    return set(map(type, array.tolist())) <= {str, NoneType}
 
 
 def _equal(array: npt.NDArray[Any], texts: Iterable[str]) -> Mask:

@@ -24,7 +24,6 @@ from littlestone.classes.base import HypothesisClass, checked_class
 from littlestone.classes.causes import Causes
 from littlestone.errors import BadClass
 from littlestone.hypotheses.causes import Cause, any_of, cause_from_key, causes_of, match_counts
-from littlestone.hypotheses.rows import as_batch
 from littlestone.hypotheses.rules import NEVER, Hypothesis
 from littlestone.hypotheses.values import Mask
 from littlestone.learners.base import Release, StateData, UserLearner
@@ -191,7 +190,7 @@ class CausesPlan(PlanTable):
         rounds = 1 if cap is None else whole(cap, "cap", least=1)
         exact, length = planned_epsilon(epsilon, rounds, "a cap"), planned_horizon(horizon)
         given = checked_min_rate(min_rate)
-        first = min(FIRST_ROUNDS, int(length * FIRST_SHARE)) if given == AUTO else 0
+        first = min(FIRST_ROUNDS, math.ceil(length * FIRST_SHARE)) if given == AUTO else 0
         longest = max(length // FEWEST_WINDOWS, SHORTEST_WINDOW)
         return cls(
             made_for=repr(causes),
@@ -615,16 +614,33 @@ class CausesRunner:
         return stop
 
     def advance_one(self, number: int, x: object, y: bool, route: int) -> None:
-        """Learn one round."""
-        part = Rounds(as_batch([x]), np.array([y]), np.array([number]), np.array([route]))
-        self._learn(part, number, number + 1)
-        self._end_rounds(number + 1)
+        """Learn one round, without arrays: as `advance` would."""
+        matched = [place for place, cause in enumerate(self.causes) if cause(x)]
+        # The last cell is that of no cause.
+        self._cells[matched[0] if matched else -1, int(y)] += 1
+        if bool(matched) != y:
+            self.mistakes += 1
+            self.missed += y
+        if number >= self.plan.first_window:
+            if bool(matched) != y:
+                self._pending += self._costs[0 if y else 1]
+            if not matched:
+                self.forest.add_one(x, y)
+            elif len(matched) == 1:
+                self._alone[matched[0], int(y)] += 1
+        self.pass_one(number)
 
     def pass_one(self, number: int) -> None:
-        """End a null round: check if one is due."""
-        none = np.zeros(0, dtype=np.int64)
-        self._learn(Rounds(none, none.astype(bool), none, none), number, number + 1)
-        self._end_rounds(number + 1)
+        """End a round, null or not: check if one is due."""
+        number += 1
+        if number > self.plan.first_window and not number % self.plan.check_every:
+            step = self.gate.run([self._pending], lambda _: self._gains())
+            if step.decision.fired:
+                self._end_epoch(number, step.decision.key)
+            else:
+                self._pending = 0
+                self._restart_if_due(1)
+        self._end_rounds(number)
 
     @property
     def _costs(self) -> tuple[int, int]:
