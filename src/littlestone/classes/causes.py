@@ -384,9 +384,9 @@ class Causes(HypothesisClass):
 
     @property
     def reads(self) -> Mapping[Column, Kind]:
-        return {
-            name: "number" if isinstance(c, Ranges) else "value" for name, c in self._own.items()
-        }
+        # Without `_own`: reading a class must not change it, as scikit-learn checks.
+        named = zip(self.names, self.columns, strict=True)
+        return {name: "number" if isinstance(c, Ranges) else "value" for name, c in named}
 
     def __contains__(self, rule: object) -> bool:
         try:
