@@ -589,8 +589,9 @@ class CausesRunner:
             self._count(rows)
             return stop
         first, complete = start // every, stop // every - start // every
+        wrong, costs = rows.losses(self._costs)
         losses = np.bincount(
-            part.number // every - first, weights=rows.losses(self._costs), minlength=complete + 1
+            part.number[wrong] // every - first, weights=costs, minlength=complete + 1
         ).astype(np.int64)
         # Losses since the last check belong to the first check of this part.
         losses[0] += self._pending
@@ -634,9 +635,9 @@ class CausesRunner:
         """End a round, null or not: check if one is due."""
         number += 1
         if number > self.plan.first_window and not number % self.plan.check_every:
-            step = self.gate.run([self._pending], lambda _: self._gains())
-            if step.decision.fired:
-                self._end_epoch(number, step.decision.key)
+            fired, key = self.gate.check(self._pending, self._gains)
+            if fired:
+                self._end_epoch(number, key)
             else:
                 self._pending = 0
                 self._restart_if_due(1)
@@ -651,15 +652,17 @@ class CausesRunner:
 
     def _count(self, rows: "_Matched") -> None:
         """Count rows for the window, and mistakes for the data owner."""
-        self._cells += rows.cells(len(self.causes))
-        missed, alarms = rows.mistakes()
+        cells = rows.cells(len(self.causes))
+        self._cells += cells
+        missed, alarms = int(cells[-1, 1]), int(cells[:-1, 0].sum())
         self.missed += missed
         self.mistakes += missed + alarms
 
     def _add(self, rows: "_Matched") -> None:
         """Count rows, and keep what the next draw reads of them."""
         self._count(rows)
-        self._alone += rows.alone(len(self.causes))
+        if self.causes:
+            self._alone += rows.alone(len(self.causes))
         if rows.part.size:
             self.forest.add(rows.part.batch, rows.part.answers, rows.counts == 0)
 
@@ -777,19 +780,23 @@ class _Matched(NamedTuple):
         part = self.part.between(0, number)
         return _Matched(part, self.counts[: part.size], self.first[: part.size])
 
-    def losses(self, costs: tuple[int, int]) -> npt.NDArray[np.int64]:
-        """Return the loss of each round, for the units of a missed positive and a false alarm."""
-        units, alarm = costs
-        labels, matched = self.part.answers, self.counts > 0
-        return np.where(labels, np.where(matched, 0, units), np.where(matched, alarm, 0))
+    def losses(self, costs: tuple[int, int]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.int64]]:
+        """Return the rounds with a loss and the loss of each.
 
-    def mistakes(self) -> tuple[int, int]:
-        """Return the missed positives and the false alarms."""
-        labels, matched = self.part.answers, self.counts > 0
-        return int((labels & ~matched).sum()), int((matched & ~labels).sum())
+        Parameters
+        ----------
+        costs : tuple of int
+            The units of a missed positive and of a false alarm.
+        """
+        units, alarm = costs
+        wrong = np.flatnonzero((self.first >= 0) != self.part.answers)
+        return wrong, np.where(self.part.answers[wrong], units, alarm)
 
     def cells(self, causes: int) -> npt.NDArray[np.int64]:
         """Return the negatives and positives that each cause matches first; last, of none."""
+        if not causes:
+            positives = int(np.count_nonzero(self.part.answers))
+            return np.array([[self.part.size - positives, positives]])
         place = np.where(self.first < 0, causes, self.first)
         return _by_label(place, self.part.answers, causes + 1)
 

@@ -153,6 +153,7 @@ class PatternIndex:
         self.cls = cls
         self.names = tuple(c.column if isinstance(c, Ranges) else c for c in cls.columns)
         self.ranges = tuple(c if isinstance(c, Ranges) else None for c in cls.columns)
+        self._read = tuple(zip(self.names, self.ranges, strict=True))
         self.slots: list[int] = []
         # For each slot of ranges, the number of the condition of each cell; 0 is none.
         self._tables: list[Ids | None] = []
@@ -181,16 +182,16 @@ class PatternIndex:
             for name, ranges in zip(self.names, self.ranges, strict=True)
         ]
 
-    def codes_of(self, x: object) -> Iterator[int]:
-        """Yield the numbers of one row, as `codes` has them."""
-        for name, ranges in zip(self.names, self.ranges, strict=True):
-            cell = value_of(x, name)
-            if ranges is not None:
-                yield ranges.cell(cell)
-            elif type(cell) is str:
-                yield _REMEMBERED[cell]
-            else:
-                yield value_hash(cell)
+    def codes_of(self, x: object) -> list[int]:
+        """Return the numbers of one row, as `codes` has them."""
+        return [
+            ranges.cell(value_of(x, name))
+            if ranges is not None
+            else _REMEMBERED[cell]
+            if type(cell := value_of(x, name)) is str
+            else value_hash(cell)
+            for name, ranges in self._read
+        ]
 
     def cells(self, batch: Batch) -> list[list[Any]]:
         """Return each column of some rows exactly: its values, or the cells of its numbers."""
@@ -201,7 +202,7 @@ class PatternIndex:
 
     def cells_of(self, x: object) -> Iterator[object]:
         """Yield the entries of one row, as `cells` has them."""
-        for name, ranges in zip(self.names, self.ranges, strict=True):
+        for name, ranges in self._read:
             cell = value_of(x, name)
             yield cell if ranges is None else ranges.cell(cell)
 
@@ -273,7 +274,10 @@ class Numbering(dict[Any, int]):
 
     def all_of(self, cells: list[Any]) -> list[int]:
         """Return the number of each entry."""
-        return cells if self.exact else [self.of(cell) for cell in cells]
+        if self.exact:
+            return cells
+        plain = set(map(type, cells)) <= _PLAIN_CELLS
+        return list(map(self.__getitem__ if plain else self.of, cells))
 
     def forget(self) -> None:
         """Begin again."""

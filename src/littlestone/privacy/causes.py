@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from littlestone.privacy.accounting import NOTHING, Cost, Guarantee, PrivacyEvent, Unit
 from littlestone.privacy.exponential import draw_by_score
-from littlestone.privacy.gates import MistakesGate, Step
+from littlestone.privacy.gates import Decision, MistakesGate, Step
 from littlestone.privacy.mechanism import Mechanism, State, whole_field
 from littlestone.privacy.noise import Noise, noise_scale
 from littlestone.privacy.parameters import (
@@ -378,6 +378,13 @@ class CausesMechanism(Mechanism):
             raise BadParameter("the first window has not ended")
         with self._step:
             return self.gate.run(losses, ballot)
+
+    def check(self, loss: int, ballot: Callable[[], Gains]) -> Decision:
+        """Make one check (see `MistakesGate.check_with`)."""
+        if self.gate is None:
+            raise BadParameter("the first window has not ended")
+        with self._step:
+            return self.gate.check_with(loss, ballot)
 
     @property
     def first_scale(self) -> Fraction:
