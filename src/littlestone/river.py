@@ -47,10 +47,11 @@ from littlestone.hypotheses.rows import (
     passes,
 )
 from littlestone.learners.base import PrivateLearner
+from littlestone.learners.causes import AUTO as AUTO_RATE
 from littlestone.learners.causes import CausesPlan
 from littlestone.learners.experts import ExpertsPlan, FirstRule
 from littlestone.learners.plan import Plan
-from littlestone.learners.registry import AUTO_RATE, FIRST, LEARNERS
+from littlestone.learners.registry import FIRST, LEARNERS
 from littlestone.learners.rounds import named_user, read_rows, readable_rounds
 from littlestone.privacy.accounting import Cost, HasBudget, Unit, cost_of
 from littlestone.privacy.parameters import BadParameter, Real, positive, probability, whole

@@ -46,9 +46,9 @@ from littlestone.hypotheses.compare import float_of
 from littlestone.hypotheses.rows import Batch, as_batch, column_names, passes
 from littlestone.hypotheses.values import key_of
 from littlestone.learners.base import PrivateLearner
+from littlestone.learners.causes import AUTO as AUTO_RATE
 from littlestone.learners.registry import (
     AUTO,
-    AUTO_RATE,
     LEARNERS,
     LearnerTerms,
     check_name,

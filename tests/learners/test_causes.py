@@ -183,17 +183,16 @@ def test_the_first_window_sets_the_rate_and_nothing_else_reads_it() -> None:
     size = private.plan.first_window
     fed(private, rows[: size - 1])
     assert private.min_rate is None
-    assert private.windows == ()
+    assert not private.windows
     assert private.spent.epsilon == 0
     fed(private, rows[size - 1 : size])
-    assert private.windows[0][:3] == (1, size, ())
-    assert private.min_rate == float(
-        auto_min_rate(private.windows[0].negatives[0], private.windows[0].positives[0])
-    )
+    first = private.windows[-1]
+    assert first[:3] == (1, size, ())
+    assert private.min_rate == float(auto_min_rate(first.negatives[0], first.positives[0]))
     assert private._runner.forest.size == 0
     assert private._runner._pending == 0
     # Full epsilon, as no later mechanism reads these rounds.
-    assert private.windows[0].scale == float(2 / private.plan.per_round.epsilon)
+    assert first.scale == float(2 / private.plan.per_round.epsilon)
 
 
 @pytest.mark.parametrize("given", [0, -0.1, 0.51, 1, "often", None, float("nan"), float("inf")])
@@ -292,7 +291,9 @@ def test_frames_give_the_same_releases() -> None:
     age = draw.uniform(0, 90, 4000)
     y = draw.random(4000) < np.where((text["a"] == "p") & (age < 30), 0.8, 0.02)
     missing = draw.random(4000) < 0.1
-    objects = {n: np.where(missing, None, c.astype(object)) for n, c in text.items()}
+    objects = {name: cells.astype(object) for name, cells in text.items()}
+    for cells in objects.values():
+        cells[missing] = None
     batches: list[Any] = [
         objects | {"age": age},
         pd.DataFrame(objects | {"age": age}),

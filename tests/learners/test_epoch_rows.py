@@ -123,7 +123,7 @@ def test_gains_are_those_of_the_definition(
     unmatched = draw.random(len(labels)) < 0.8
     fast, slow, one_by_one = EpochRows(cls), naive.EpochCounts(cls), EpochRows(cls)
     fast.add(batch, labels, unmatched)
-    for row in np.flatnonzero(unmatched):
+    for row in np.flatnonzero(unmatched).tolist():
         slow.add(row_of(batch, row), bool(labels[row]))
         one_by_one.add_one(row_of(batch, row), bool(labels[row]))
     assert found(fast, 9, 2) == slow.gains(9, 2)
@@ -150,7 +150,8 @@ def test_negatives_of_one_hash_are_shared_and_positives_are_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Theorem 15, hashed negatives: with every value in one hash, all keys read all negatives."""
-    monkeypatch.setattr(epoch_rows, "text_hash", lambda text: 7)
+    monkeypatch.setattr(epoch_rows, "_multipliers", lambda: np.zeros(65, dtype=np.uint64))
+    monkeypatch.setattr(epoch_rows, "_factors", lambda: [0] * 65)
     monkeypatch.setattr(epoch_rows, "_REMEMBERED", epoch_rows._TextHashes())
     rows = EpochRows(ls.Causes(["a"]))
     values = np.array(["x", "x", "y", "z"], dtype=object)

@@ -19,6 +19,7 @@ from functools import cache
 from hashlib import blake2b
 from itertools import combinations
 from math import prod
+from operator import mul
 from types import NoneType
 from typing import Any, NamedTuple
 
@@ -58,6 +59,12 @@ def _multipliers() -> npt.NDArray[np.uint64]:
     return np.array([int.from_bytes(digest.digest()) | 1 for digest in digests], dtype=np.uint64)
 
 
+@cache
+def _factors() -> list[int]:
+    """Return the constants of the hash as whole numbers of Python."""
+    return list(map(int, _multipliers()))
+
+
 def text_hash(text: str) -> int:
     """Return a hash of 32 bits of a text: multilinear, so equal for padded and unpadded text.
 
@@ -67,10 +74,9 @@ def text_hash(text: str) -> int:
     if len(text) > LONGEST:
         digest = blake2b(text.encode("utf-32-le", "surrogatepass"), digest_size=4)
         return int.from_bytes(digest.digest())
-    points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
-    factors = _multipliers()
-    total = int(factors[LONGEST]) + int((points * factors[: len(points)]).sum(dtype=np.uint64))
-    return total % (1 << 64) >> 32
+    # Whole numbers of Python: faster than arrays for short text.
+    factors = _factors()
+    return (factors[LONGEST] + sum(map(mul, map(ord, text), factors))) % (1 << 64) >> 32
 
 
 def value_hash(value: object) -> int:
@@ -108,6 +114,16 @@ def hash_column(array: npt.NDArray[Any]) -> Codes:
     if set(map(type, cells)) <= {str, NoneType}:
         return np.fromiter(map(_REMEMBERED.__getitem__, cells), np.uint32, len(cells))
     return np.fromiter(map(value_hash, cells), np.uint32, len(cells))
+
+
+def _hash_values(values: Sequence[Plain]) -> Codes:
+    """Return the hash of each of several canonical values."""
+    if set(map(type, values)) <= {str, int}:
+        texts = list(map(str, values))
+        if max(map(len, texts), default=0) <= LONGEST:
+            # The text of a canonical value is never one of a negative zero.
+            return _hash_texts(np.array(texts, dtype=np.str_))
+    return np.fromiter(map(value_hash, values), np.uint32, len(values))
 
 
 @cache
@@ -252,15 +268,15 @@ class Numbering(dict[Any, int]):
 
     def __init__(self, exact: bool) -> None:
         super().__init__()
-        self.exact, self.values = exact, list[Plain]()
+        self.exact, self.known = exact, list[Plain]()
         self._numbers: dict[Plain, int] = {}
 
     def __missing__(self, cell: object) -> int:
         # Canonical values hold neither truth values nor floats, so equal ones are the same value.
         value = canonical(cell)
-        number = self._numbers.setdefault(value, len(self.values))
-        if number == len(self.values):
-            self.values.append(value)
+        number = self._numbers.setdefault(value, len(self.known))
+        if number == len(self.known):
+            self.known.append(value)
         if type(cell) in _PLAIN_CELLS:
             self[cell] = number
         return number
@@ -283,11 +299,11 @@ class Numbering(dict[Any, int]):
         """Begin again."""
         self.clear()
         self._numbers.clear()
-        self.values = []
+        self.known = []
 
     def value(self, number: int) -> Plain:
         """Return the value that has a number."""
-        return number if self.exact else self.values[number]
+        return number if self.exact else self.known[number]
 
 
 _PLAIN_CELLS = {str, int, NoneType}
@@ -321,7 +337,7 @@ class _Columns:
         if self._rows:
             rows = np.array(self._rows, dtype=np.uint32).reshape(-1, len(self._array))
             self._rows = []
-            self.add(rows.T, len(rows))
+            self.add(list(rows.T), len(rows))
 
     def _reserve(self, count: int) -> None:
         if self._size + count > self._array.shape[1]:
@@ -413,8 +429,10 @@ class EpochRows:
 
     def clear(self) -> None:
         """Forget all rows: an epoch has ended."""
-        for some in (self._positives, self._negatives, *self._numbers):
-            some.forget()
+        for rows in (self._positives, self._negatives):
+            rows.forget()
+        for numbers in self._numbers:
+            numbers.forget()
         self._saved, self._cleared = [0, 0], True
 
     def gains(
@@ -441,7 +459,7 @@ class EpochRows:
             classes.append(np.full(len(found), len(form) - 1, dtype=np.intp))
             forms.append(np.full(len(found), number, dtype=np.int64))
             keys.append(found)
-        values = [self._numbers[place].values for place in index.slots]
+        values = [self._numbers[place].known for place in index.slots]
         patterns = PatternKeys(index, values, forms, keys)
         if not gains:
             return np.zeros(0, np.int64), np.zeros(0, np.intp), patterns
@@ -451,14 +469,14 @@ class EpochRows:
         """Yield the conditions of all rows, slot by slot."""
         positives, negatives = self._positives.array, self._negatives.array
         for slot, place in enumerate(self.index.slots):
-            table, values = self.index.table(slot), self._numbers[place].values
+            table, values = self.index.table(slot), self._numbers[place].known
             if table is not None:
                 # Cells are exact: a condition has the same number in negative rows.
                 size = len(self.index.conditions(slot, values))
                 ids = table[positives[place]]
                 yield _Slot(ids, size, table[negatives[place]], np.arange(size + 1), size)
                 continue
-            hashes = np.array([value_hash(value) for value in values], dtype=np.uint32)
+            hashes = _hash_values(values)
             # By hash, not by condition: two conditions of one hash both read its negatives.
             some, of_condition = np.unique(hashes, return_inverse=True)
             yield _Slot(
@@ -639,7 +657,7 @@ def _places(rows: npt.NDArray[Any], keys: npt.NDArray[Any], attempt: int = 0) ->
     if len(lost):
         again = _places(rows, keys[lost], attempt + 1)
         found = np.where(again > 0, np.concatenate([[0], lost + 1])[again], found)
-    return found.astype(np.int64)
+    return np.asarray(found, dtype=np.int64)
 
 
 def _leading(numbers: npt.NDArray[Any], bits: int, attempt: int) -> npt.NDArray[np.uint64]:
