@@ -11,6 +11,7 @@ from bench import (
     auto,
     causes,
     causes_speed,
+    evidence,
     experts,
     memory,
     mistakes,
@@ -37,16 +38,17 @@ PARTS = {
     "experts": experts.run,
     "adaptive": adaptive.run,
     "auto": auto.run,
+    "evidence": evidence.run,
     "peers": peers.run,
     "agreement": agreement.run,
     "speed": speed.run,
+    "causes_speed": causes_speed.run,
     "starting": starting.run,
     "memory": memory.run,
     "service": service.run,
     "scale": scale.run,
     "shape": shape.run,
     "causes": causes.run,
-    "causes_speed": causes_speed.run,
 }
 
 

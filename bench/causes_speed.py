@@ -1,90 +1,112 @@
-"""Speed of the causes learner beside polars' group-bys, on one thread.
+"""Speed of the causes learner: `learn_many` beside polars' group-bys, one by one beside River.
 
-Polars counts rows and positives for every set of at most `width` of five string columns (5, 15, 25
-group-bys at width 1, 2, 3); `PrivateCauses.learn_many` learns the same rows, from the polars frame
-and from numpy arrays. Only the ratios mean anything. Runs in a process of its own, because polars
-reads POLARS_MAX_THREADS when it is imported.
+Five columns of text, 2,000,000 rows. Polars counts rows and positives of every choice of at most
+`width` columns (5, 15 and 25 group-bys) in one thread. Both in seconds of processor time, so that
+other programs on the machine disturb less; only the ratios mean anything. The noise is the real
+one.
 """
 
 import os
-import subprocess
-import sys
+
+# Before polars is imported: it reads the number of threads once.
+os.environ["POLARS_MAX_THREADS"] = "1"
+
+import time
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import combinations
 from typing import Any
 
 import numpy as np
+import polars as pl
+from rich.console import Console
+from rich.table import Table
+from river.linear_model import LogisticRegression
+from river.preprocessing import OneHotEncoder
 
-from bench.clock import seconds
-from bench.incidents import zipf
+from bench.speed import ONES, _examples, _one_by_one
+from littlestone import Causes, PrivateCauses
+from littlestone.simulate.streams import rows
 
-ROWS, SIZES, TRIES = 1_000_000, (100, 50, 20, 200, 1000), 3
+ROWS, TRIES = 2_000_000, 3
+NAMES, SIZES = tuple("abcde"), (10, 30, 100, 300, 1000)
 AIMS = {1: 1, 2: 2, 3: 3}
 
 
 def run() -> None:
-    """Print the table, from a process in which polars has one thread."""
-    print("Rows a second of learn_many and of polars' group-bys, one thread", flush=True)
-    environment = {**os.environ, "POLARS_MAX_THREADS": "1"}
-    subprocess.run([sys.executable, "-m", "bench.causes_speed"], check=True, env=environment)
+    """Print the table."""
+    title = "Rows a second of processor time: learn_many and one by one"
+    table = Table("width", "rows as", "rows/s", "of", "rows/s", "ratio", "aim", "ok", title=title)
+    for line in (*_batches(), *_ones()):
+        table.add_row(*line)
+    Console(highlight=False, width=100).print(table)
 
 
-def _measure() -> None:
-    import polars as pl
-    from rich.console import Console
-    from rich.table import Table
+def _columns() -> tuple[dict[str, Any], Any]:
+    draw = np.random.default_rng(0)
+    columns = {
+        name: np.array([f"v{n:03d}" for n in range(size)])[
+            np.minimum(draw.zipf(1.5, ROWS), size) - 1
+        ]
+        for name, size in zip(NAMES, SIZES, strict=True)
+    }
+    return columns, draw.random(ROWS) < np.where(columns["b"] == "v001", 0.3, 0.01)
 
-    from bench.causes import private_causes_exist
 
-    columns, labels = _rows()
-    texts = {name: column.tolist() for name, column in columns.items()}
-    frame = pl.DataFrame({**texts, "label": labels})
-    title = f"{ROWS:,} rows, five string columns, polars with {pl.thread_pool_size()} thread"
-    table = Table("width", "group-bys", title=title)
-    for name in ("polars rows/s", "learn_many(frame)", "ratio", "learn_many(arrays)", "ratio"):
-        table.add_column(name, justify="right")
-    table.add_column("aim")
+def _batches() -> Iterator[list[str]]:
+    columns, labels = _columns()
+    frame = pl.DataFrame({name: column.tolist() for name, column in columns.items()})
+    kinds: dict[str, Any] = {
+        "text arrays": columns,
+        "object arrays": {name: column.astype(object) for name, column in columns.items()},
+        "polars frame": frame,
+    }
+    labelled = frame.with_columns(y=pl.Series(labels))
     for width, aim in AIMS.items():
-        sets = [s for n in range(1, width + 1) for s in combinations(columns, n)]
-        polars = ROWS / seconds(partial(_group_bys, frame, sets), TRIES)
-        cells = [f"{polars:,.0f}"]
-        for batch in (frame.select(list(columns)), columns):
-            if not private_causes_exist():
-                cells += ["not built", ""]
-                continue
-            speed = ROWS / seconds(partial(_learn, batch, labels, width), TRIES)
-            cells += [f"{speed:,.0f}", f"{speed / polars:.2f}"]
-        table.add_row(str(width), str(len(sets)), *cells, f">= {aim}")
-    Console(highlight=False, width=110).print(table)
+        other = ROWS / _seconds(partial(_group_bys, labelled, width))
+        for kind, batch in kinds.items():
+            own = ROWS / _seconds(partial(_learn, batch, labels, width))
+            yield _line(str(width), kind, own, "polars", other, aim)
 
 
-def _rows() -> tuple[dict[str, Any], Any]:
-    rng = np.random.default_rng(7)
-    columns: dict[str, Any] = {}
-    for number, size in enumerate(SIZES):
-        names = np.array([f"value{code}" for code in range(size)], dtype=object)
-        columns[f"column{number}"] = names[zipf(rng, ROWS, size, 1.0)]
-    culprit = columns["column0"] == "value7"
-    return columns, rng.random(ROWS) < np.where(culprit, 0.3, 0.01)
+def _ones() -> Iterator[list[str]]:
+    examples = _examples(rows(7, ONES, 0.06))
+    names = list(examples[0][0])
 
+    def private(width: int) -> None:
+        causes = Causes(names, width=width)
+        _one_by_one(PrivateCauses(causes, 1, 1e-9, ONES, min_rate=0.1), examples)
 
-def _group_bys(frame: Any, sets: list[tuple[str, ...]]) -> None:
-    import polars as pl
+    def river() -> None:
+        _one_by_one(OneHotEncoder(drop_zeros=True) | LogisticRegression(), examples)
 
-    for names in sets:
-        frame.group_by(names).agg(pl.len(), pl.col("label").sum())
+    other = ONES / _seconds(river)
+    for width in AIMS:
+        own = ONES / _seconds(partial(private, width))
+        yield _line(str(width), "one by one", own, "River", other, 1)
 
 
 def _learn(batch: Any, labels: Any, width: int) -> None:
-    import littlestone as ls
-
-    library: Any = ls
-    names = [f"column{number}" for number in range(len(SIZES))]
-    learner = library.PrivateCauses(
-        library.Causes(names, width=width), epsilon=1, delta=1e-7, horizon=ROWS, min_rate=0.09
-    )
+    learner = PrivateCauses(Causes(NAMES, width=width), 1, 1e-7, ROWS, min_rate=0.09)
     learner.learn_many(batch, labels)
 
 
-if __name__ == "__main__":
-    _measure()
+def _group_bys(frame: pl.DataFrame, width: int) -> None:
+    for size in range(1, width + 1):
+        for some in combinations(NAMES, size):
+            frame.group_by(some).agg(pl.len(), pl.col("y").sum())
+
+
+def _seconds(action: Callable[[], None]) -> float:
+    """Return the least processor time of several runs."""
+    taken = []
+    for _ in range(TRIES):
+        began = time.process_time()
+        action()
+        taken.append(time.process_time() - began)
+    return min(taken)
+
+
+def _line(width: str, kind: str, own: float, of: str, other: float, aim: int) -> list[str]:
+    ok = "yes" if own >= aim * other else "NO"
+    return [width, kind, f"{own:,.0f}", of, f"{other:,.0f}", f"{own / other:.2f}", f">= {aim}", ok]

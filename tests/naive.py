@@ -1,14 +1,23 @@
 """Slow, obvious twins of the fast code, in the shape of the definitions. They are the oracles."""
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
 from itertools import product
+from typing import Any
+
+import numpy as np
 
 import littlestone as ls
+from littlestone.hypotheses.causes import Cause, any_of, cause_from_key, causes_of
+from littlestone.hypotheses.values import canonical
+from littlestone.learners.epoch_rows import PatternIndex
 from littlestone.learners.rounds import user_number
 from littlestone.learners.tree import Purpose, random_bits
 from littlestone.learners.tuning import missing_from
 from littlestone.privacy import HistSparse, Noise
+from littlestone.privacy.causes import ADD, CausesGate, Gains, WindowCounts
 
 Row = tuple[int, ...]
 Tree = tuple[int, "Tree", "Tree"] | None
@@ -226,3 +235,160 @@ class Learner:
         restarted = self.gate.restart_every is not None and self.gate.age == 0
         if fired or restarted:
             self.forest.restart(self.rule)
+
+
+class EpochCounts:
+    """What the causes learner knows of an epoch, by the definition: every row is kept as it is."""
+
+    def __init__(self, cls: ls.Causes) -> None:
+        self.cls = cls
+        self.rows: list[tuple[object, bool]] = []
+
+    def add(self, x: object, label: bool) -> None:
+        self.rows.append((x, label))
+
+    def gains(self, units: int, alarm: int) -> dict[bytes, tuple[int, int]]:
+        """The gain and the prior class of every pattern that a positive row lists, by key."""
+        listed = [({c.key: c.width for c in self.cls.patterns_of(x)}, y) for x, y in self.rows]
+        active = {key: width for row, y in listed if y for key, width in row.items()}
+        found = {}
+        for key, width in active.items():
+            signs = [units if y else -alarm for row, y in listed if key in row]
+            found[key] = sum(signs), width - 1
+        return found
+
+
+class CausesLearner:
+    """The causes learner one round at a time, in the shape of docs/guarantee.md, Theorem 15."""
+
+    def __init__(self, cls: ls.Causes, plan: ls.CausesPlan, noise: Noise) -> None:
+        self.cls, self.plan, self.noise = cls, plan, noise
+        self.causes: tuple[Cause, ...] = ()
+        self.releases: list[tuple[int, ls.Hypothesis]] = [(1, any_of([]))]
+        self.windows: list[tuple[int, int, tuple[int, ...], tuple[int, ...]]] = []
+        self.evidence = WindowCounts(noise, epsilon=plan.epsilon_evidence, name="evidence")
+        self.t = self.mistakes = self.missed = 0
+        self.gate: CausesGate | None = None
+        if plan.min_rate != "auto":
+            self.begin(plan.given_rate)
+        self.new_epoch()
+        self.window_start, self.window_length = 0, plan.evidence_every
+        self.window: list[tuple[int, bool]] = []
+
+    def begin(self, rate: Fraction) -> None:
+        self.min_rate = rate
+        self.cost = rate / (1 - rate)
+        self.gate = self.plan.gate(self.noise, self.cost)
+
+    def new_epoch(self) -> None:
+        self.epoch = EpochCounts(self.cls)
+        self.alone = [[0, 0] for _ in self.causes]
+        self.loss = 0
+
+    def step(self, x: object, y: bool | None) -> None:
+        """One round; a null one has no label."""
+        if self.t >= self.plan.horizon:
+            if y is not None:
+                self.mistakes += any(cause(x) for cause in self.causes) != y
+            self.t += 1
+            return
+        if y is not None:
+            self.learn(x, y)
+        self.t += 1
+        if self.gate is not None and self.t % self.plan.check_every == 0:
+            self.check(self.gate)
+        if self.gate is None and self.t == self.plan.first_window:
+            self.end_first_window()
+        elif self.t in (self.window_start + self.window_length, self.plan.horizon):
+            self.end_window()
+
+    def learn(self, x: object, y: bool) -> None:
+        matched = [place for place, cause in enumerate(self.causes) if cause(x)]
+        self.window.append((matched[0] if matched else len(self.causes), y))
+        self.missed += y and not matched
+        self.mistakes += y != bool(matched)
+        if self.gate is None:
+            return
+        units, alarm = self.cost.denominator, self.cost.numerator
+        if y and not matched:
+            self.loss += units
+        if matched and not y:
+            self.loss += alarm
+        if not matched:
+            self.epoch.add(x, y)
+        if len(matched) == 1:
+            self.alone[matched[0]][y] += 1
+
+    def check(self, gate: CausesGate) -> None:
+        fired, key = gate.check(self.loss, self.ballot())
+        self.loss = 0
+        if key is not None:
+            cause = cause_from_key(key[1:])
+            others = [other for other in self.causes if other != cause]
+            rule = any_of([*others, cause] if key[:1] == ADD else others)
+            if rule != self.releases[-1][1]:
+                self.end_window()
+                self.causes = causes_of(rule)
+                self.releases.append((self.t + 1, rule))
+                self.window_length = self.plan.evidence_every
+        if fired or gate.age == 0:
+            self.new_epoch()
+
+    def ballot(self) -> Gains:
+        units, alarm = self.cost.denominator, self.cost.numerator
+        # In the order of the fast path, which is public: by form, then by first appearance.
+        found = self.epoch.gains(units, alarm) if len(self.causes) < self.cls.limit else {}
+        keys = sorted(found, key=self.order)
+        return Gains(
+            np.array([found[key][0] for key in keys], dtype=np.int64),
+            np.array([found[key][1] for key in keys], dtype=np.intp),
+            keys.__getitem__,
+            np.array([alarm * n - units * p for n, p in self.alone], dtype=np.int64),
+            [cause.key for cause in self.causes],
+        )
+
+    def order(self, key: bytes) -> tuple[object, ...]:
+        cause, index = cause_from_key(key), PatternIndex(self.cls)
+        slots, numbers = [], []
+        for condition in cause.conditions:
+            place = index.names.index(condition.column)
+            for slot in (s for s, column in enumerate(index.slots) if column == place):
+                some = index.conditions(slot, self.seen(condition.column))
+                if condition in some:
+                    slots.append(slot)
+                    numbers.append(some.index(condition))
+                    break
+        both = sorted(zip(slots, numbers, strict=True))
+        form = tuple(slot for slot, _ in both)
+        return index.forms.index(form), [number for _, number in both]
+
+    def seen(self, column: str) -> list[Any]:
+        """The values of a column in positive rows of the epoch, in order."""
+        rows = [x for x, y in self.epoch.rows if y]
+        return list(dict.fromkeys(canonical(x[column]) for x in rows))  # type: ignore[index]
+
+    def end_window(self) -> None:
+        if self.t <= self.window_start:
+            return
+        cells = Counter(self.window)
+        counts = self.evidence.release(
+            [cells[place, y] for place in range(len(self.causes) + 1) for y in (False, True)]
+        )
+        self.windows.append(
+            (self.window_start + 1, self.t, tuple(counts[::2]), tuple(counts[1::2]))
+        )
+        longest = max(self.plan.horizon // 8, self.plan.evidence_every)
+        length = min(2 * self.window_length, longest)
+        self.window_start, self.window_length = self.t, -(-length // 8) * 8
+        self.window = []
+
+    def end_first_window(self) -> None:
+        positives = sum(y for _, y in self.window)
+        first = WindowCounts(self.noise, epsilon=self.plan.per_round.epsilon, name="first window")
+        negatives, positives = first.release([len(self.window) - positives, positives])
+        rate = Fraction(min(max(positives, 0), max(negatives + positives, 1)))
+        rate /= max(negatives + positives, 1)
+        rounded = Fraction(math.ceil(2 * rate * 1000), 1000)
+        self.windows.append((1, self.t, (negatives,), (positives,)))
+        self.begin(min(max(rounded, Fraction(1, 50)), Fraction(1, 2)))
+        self.window_start, self.window = self.t, []

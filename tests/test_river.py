@@ -18,7 +18,11 @@ from littlestone import river
 from littlestone.privacy.parameters import BadParameter
 from littlestone.privacy.testing import SeededNoise
 
-PRIVATE = [river.DPSOAClassifier, river.PrivateExpertsClassifier]
+PRIVATE = [
+    river.DPSOAClassifier,
+    river.PrivateExpertsClassifier,
+    river.PrivateCausesClassifier,
+]
 PLAIN = [river.SOAClassifier, river.HalvingClassifier]
 POPULAR = ls.Thresholds(0, 1, 0.5, column="is_popular")
 RULES = ls.Rules(["version", "country"])
@@ -328,3 +332,46 @@ def test_a_user_without_a_name_makes_one_null_round(user: object) -> None:
     with pytest.raises(ls.BadExample, match="row 1"):
         model.learner.learn_many(rows, [1, 1], ["alice", user])
     assert model.learner.rounds == 9
+
+
+def test_causes_are_learned_one_by_one_and_in_batches() -> None:
+    """With noise that is the same both ways give the same releases, per user too."""
+
+    class Seeded(river.PrivateCausesClassifier):
+        def _options(self) -> dict[str, Any]:
+            return super()._options() | {"noise": SeededNoise(7)}
+
+    causes = ls.Causes(["version", "country"], width=2)
+    draw = np.random.default_rng(3)
+    frame = pd.DataFrame(
+        {
+            "version": draw.choice(["4.2.0", "4.2.1", "4.3.0"], 3000),
+            "country": draw.choice(["SE", "NO"], 3000),
+            "who": draw.choice([f"user {n}" for n in range(2500)], 3000),
+        }
+    )
+    failed = pd.Series((frame["version"] == "4.2.1") & (draw.random(3000) < 0.6))
+    settings: list[dict[str, Any]] = [{}, {"user": "who", "cap": 3}]
+    for more in settings:
+        given: dict[str, Any] = {"epsilon": 12, "delta": 1e-4, "horizon": 3000, "min_rate": 0.3}
+        one_by_one, batched = Seeded(causes, **given, **more), Seeded(causes, **given, **more)
+        for x, y in zip(frame.to_dict("records"), failed, strict=True):
+            one_by_one.learn_one(x, y)
+        for start in range(0, 3000, 700):
+            part = slice(start, start + 700)
+            batched.learn_many(frame.iloc[part], failed.iloc[part])
+        assert one_by_one.learner.releases == batched.learner.releases
+        assert one_by_one.learner.windows == batched.learner.windows
+        assert str(batched.learner.hypothesis) == "version = '4.2.1'"
+        assert batched.learner.evidence[0].estimate.rate is not None
+
+
+def test_a_model_of_causes_takes_a_rate() -> None:
+    causes = ls.Causes(["m"])
+    given: dict[str, Any] = {"epsilon": 1, "delta": 1e-6, "horizon": 1000}
+    assert river.PrivateCausesClassifier(causes, **given).learner.plan.min_rate == "auto"
+    assert river.PrivateCausesClassifier(causes, **given, min_rate=0.1).learner.min_rate == 0.1
+    with pytest.raises(BadParameter, match="min_rate"):
+        assert river.PrivateCausesClassifier(causes, **given, min_rate=0.7).learner
+    with pytest.raises(ValueError, match="learns Causes"):
+        assert river.PrivateCausesClassifier(ls.Points("m"), **given).learner

@@ -34,6 +34,7 @@ from littlestone.privacy.testing import SeededNoise
 from littlestone.sklearn import EXPECTED_FAILURES, NOISY, PrivateClassifier
 
 CUTS = ls.Thresholds(-5, 5, 0.5, column="x0")
+CAUSES = ls.Causes([ls.Ranges("x0", [-2, -1, 0, 1, 2])])
 SPENT = "is left of the budget"
 MANY = 10**6
 """The checks fit clones of one estimator over and over: each fit gets epsilon 1, delta 1e-9."""
@@ -52,6 +53,7 @@ CHECKED = [
         PrivateClassifier(CUTS, MANY, 1e-3, 2000, learner, fits=MANY, seed=1)
         for learner in ("auto", "dpsoa", "experts")
     ),
+    PrivateClassifier(CAUSES, MANY, 1e-3, 2000, min_rate=0.5, fits=MANY, seed=1),
     WithSeededNoise(CUTS, 50 * MANY, 1e-3, 2000, fits=MANY),
 ]
 
@@ -443,3 +445,27 @@ def test_learners_for_study_are_not_offered() -> None:
     X, y = data(60)
     with pytest.raises(ValueError, match="adaptive is for study"):
         model(learner="adaptive", epsilon=10**4).fit(X, y)
+
+
+def test_causes_are_found_in_frames_and_arrays_of_objects() -> None:
+    draw = np.random.default_rng(3)
+    version, country = draw.choice(["4.2.0", "4.2.1"], 4000), draw.choice(["SE", "NO"], 4000)
+    y = (version == "4.2.1") & (country == "SE") & (draw.random(4000) < 0.4)
+    named = ls.Causes(["version", "country"], width=2)
+    numbered = ls.Causes(["x0", "x1"], width=2)
+    columns = {"version": version, "country": country}
+    for cls, X in (
+        (named, pd.DataFrame(columns)),
+        (named, pl.DataFrame(columns)),
+        (named, pa.table(columns)),
+        (numbered, np.stack([version, country], axis=1).astype(object)),
+    ):
+        fitted = PrivateClassifier(cls, 8, 1e-5, min_rate=0.2).fit(X, y)
+        assert fitted.learner_.plan.to_json()["min_rate"] == "1/5"
+        first, second = cls.names
+        rule = " and ".join(sorted([f"{first} = '4.2.1'", f"{second} = 'SE'"]))
+        assert str(fitted.learner_.hypothesis) == rule
+        assert fitted.predict(X).tolist() == ((version == "4.2.1") & (country == "SE")).tolist()
+    assert PrivateClassifier(named, min_rate=0.3).get_params()["min_rate"] == 0.3
+    with pytest.raises(BadParameter, match="min_rate"):
+        model(min_rate=0.3).fit(*data())

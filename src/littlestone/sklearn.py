@@ -46,6 +46,7 @@ from littlestone.hypotheses.compare import float_of
 from littlestone.hypotheses.rows import Batch, as_batch, column_names, passes
 from littlestone.hypotheses.values import key_of
 from littlestone.learners.base import PrivateLearner
+from littlestone.learners.causes import AUTO as AUTO_RATE
 from littlestone.learners.registry import (
     AUTO,
     LEARNERS,
@@ -102,10 +103,12 @@ class PrivateClassifier(HasBudget, ClassifierMixin, BaseEstimator):
     horizon : int, optional
         The number of rounds to plan for. `fit` by default plans for its rows; `partial_fit` needs
         it.
-    learner : {"auto", "dpsoa", "dpsoa-paper", "experts"}
+    learner : {"auto", "dpsoa", "dpsoa-paper", "experts", "causes"}
         The learner; "auto" takes what `recommend` returns.
     tolerance : int, float or Fraction
         The share of mistakes that should cause no change of the rule.
+    min_rate : int, float, Fraction or "auto"
+        The positive rate above which a cause is worth publishing; for classes of causes.
     classes : iterable, optional
         The two labels; the larger one is the positive one.
     fits : int
@@ -132,6 +135,7 @@ class PrivateClassifier(HasBudget, ClassifierMixin, BaseEstimator):
         learner: str = AUTO,
         *,
         tolerance: Real = 0,
+        min_rate: Real | str = AUTO_RATE,
         classes: Iterable[Any] | None = None,
         fits: int = 1,
         seed: int | None = None,
@@ -142,6 +146,7 @@ class PrivateClassifier(HasBudget, ClassifierMixin, BaseEstimator):
         self.horizon = horizon
         self.learner = learner
         self.tolerance = tolerance
+        self.min_rate = min_rate
         self.classes = classes
         self.fits = fits
         self.seed = seed
@@ -228,6 +233,7 @@ class PrivateClassifier(HasBudget, ClassifierMixin, BaseEstimator):
             delta=total.delta * self._share,
             horizon=horizon,
             tolerance=self.tolerance,
+            min_rate=self.min_rate,
         )
         learner = choose(self.learner, terms).make(terms.cls, self.seed)
         self._draw(learner.plan)

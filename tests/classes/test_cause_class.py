@@ -144,6 +144,7 @@ def test_bad_parameters_get_a_sentence() -> None:
     with pytest.raises(BadClass, match="column 'a' is named twice"):
         ls.Causes(["a", ls.Ranges("a", [1])])
     bad: list[Any] = ["version", ls.Ranges("a", [1]), None]
+    columns: Any
     for columns in bad:
         with pytest.raises(BadClass, match="columns are a list of names and Ranges"):
             ls.Causes(columns)

@@ -10,7 +10,7 @@ from test_experts import plan_for
 
 import littlestone as ls
 from classes import CASES
-from littlestone.learners.base import ChangedState, Checkpoint
+from littlestone.learners.base import ChangedState, Checkpoint, PrivateLearner
 from littlestone.learners.trace import Entry, Thinned
 from littlestone.privacy.mechanism import MechanismMoved
 from littlestone.privacy.parameters import BadParameter
@@ -30,7 +30,7 @@ class MemoryStore:
         self.trace: dict[tuple[bool, int], Entry] = {}
         self.written = 0
 
-    def take(self, learner: ls.DPSOA | ls.PrivateExperts | ls.AdaptiveDPSOA) -> None:
+    def take(self, learner: PrivateLearner) -> None:
         """Keep what has changed of a learner."""
         with learner.checkpoint() as saved:
             self._keep(saved)

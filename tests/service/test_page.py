@@ -311,7 +311,7 @@ def test_causes_fit_every_screen_and_hostile_ones_are_text(
 
 @needs_chromium
 def test_other_learners_show_their_rule_with_the_label(served: Running, page: Page) -> None:
-    sentence = served.taught()
+    sentence = served.feed_until_found()
     page.goto(served.url)
     expect(page.get_by_role("heading", level=1)).to_have_text(f"fraud when {sentence}")
     expect(page.locator("#causes")).to_be_hidden()

@@ -280,6 +280,10 @@ class Causes(HypothesisClass):
             )
         object.__setattr__(self, "columns", tuple(self.columns))
         checked_columns(self.names)
+        # Made here and not when it is first read: scikit-learn checks that reading changes nothing.
+        named = zip(self.names, self.columns, strict=True)
+        kinds = {name: "number" if isinstance(c, Ranges) else "value" for name, c in named}
+        object.__setattr__(self, "_reads", kinds)
         object.__setattr__(self, "width", _checked(self.width, "width", WIDEST))
         # Counts of matching causes are kept in one byte a row (`match_counts`).
         object.__setattr__(self, "limit", _checked(self.limit, "limit", 100))
@@ -373,7 +377,10 @@ class Causes(HypothesisClass):
             if isinstance(c, Ranges):
                 number_of(value_of(x, c.column))
             else:
-                key_of(value_of(x, c))
+                cell = value_of(x, c)
+                # Every text identifies a value: its key is not made to find that out.
+                if type(cell) is not str:
+                    key_of(cell)
 
     def readable(self, batch: Batch) -> Mask:
         return every(
@@ -385,9 +392,8 @@ class Causes(HypothesisClass):
 
     @property
     def reads(self) -> Mapping[Column, Kind]:
-        return {
-            name: "number" if isinstance(c, Ranges) else "value" for name, c in self._own.items()
-        }
+        found: Mapping[Column, Kind] = self.__dict__["_reads"]
+        return found
 
     def __contains__(self, rule: object) -> bool:
         try:

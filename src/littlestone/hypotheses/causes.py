@@ -25,7 +25,14 @@ import numpy as np
 import numpy.typing as npt
 
 from littlestone.errors import BadClass, BadExample
-from littlestone.hypotheses.compare import Number, compare_all, isin_each, number_of, simplest
+from littlestone.hypotheses.compare import (
+    Number,
+    compare_all,
+    isin_each,
+    number_of,
+    simplest,
+    texts_of,
+)
 from littlestone.hypotheses.rows import (
     Column,
     as_batch,
@@ -134,12 +141,19 @@ class Condition:
     def _value_key(self) -> bytes:
         return encode(self.value)
 
+    @cached_property
+    def _value_texts(self) -> frozenset[str]:
+        """Return all texts whose canonical value is the condition's."""
+        return frozenset(texts_of([self.value]))
+
     def __str__(self) -> str:
         return str(self.rule)
 
     def __call__(self, x: object) -> bool:
         cell = value_of(x, self.column)
-        if not self.is_range:
+        if self.low is None and self.high is None:
+            if type(cell) is str:
+                return cell in self._value_texts
             return key_of(cell) == self._value_key
         number = number_of(cell)
         return (self.low is None or number >= self.low) and (

@@ -73,7 +73,7 @@ def isin(array: npt.NDArray[Any], values: Iterable[Plain]) -> Mask:
         same: list[Any] = [value for value in values if type(value) is int]
     else:
         # Fixed-width numpy text drops trailing NULs, so such a text is never an entry of it.
-        same = [text for text in _texts(values) if not text.endswith("\0")]
+        same = [text for text in texts_of(values) if not text.endswith("\0")]
     if len(same) > _FEW:
         return np.isin(array, np.array(same, dtype=object if kind in _INTEGER_KINDS else None))
     mask = np.zeros(array.shape, dtype=bool)
@@ -82,7 +82,7 @@ def isin(array: npt.NDArray[Any], values: Iterable[Plain]) -> Mask:
     return mask
 
 
-def _texts(values: Iterable[Plain]) -> list[str]:
+def texts_of(values: Iterable[Plain]) -> list[str]:
     """Return the texts that stand for some of the values."""
     found = [str(value) for value in values if isinstance(value, str | int)]
     return [*found, "-0.0"] if "0.0" in found else found
@@ -98,7 +98,7 @@ def readable(array: npt.NDArray[Any]) -> Mask:
     """
     if array.dtype.kind != "O":
         return np.full(array.shape, _has_text(array.dtype))
-    if set(map(type, array)) <= _TEXT_TYPES:
+    if set(map(type, array.tolist())) <= _TEXT_TYPES:
         return np.ones(array.shape, dtype=bool)
     return each(partial(passes, canonical), array)
 
@@ -139,7 +139,7 @@ def isin_each(array: npt.NDArray[Any], values: Iterable[Plain]) -> list[Mask]:
         return [isin(array, [value]) for value in values]
     objects = array.astype(object, copy=False)
     if all(isinstance(value, str | int) for value in values) and _only_texts(objects):
-        return [_equal(objects, _texts([value])) for value in values]
+        return [_equal(objects, texts_of([value])) for value in values]
     index = {key_of(value): at for at, value in enumerate(values)}
     codes = np.empty(len(objects), dtype=np.intp)
     for row, entry in enumerate(objects):
@@ -151,7 +151,7 @@ def isin_each(array: npt.NDArray[Any], values: Iterable[Plain]) -> list[Mask]:
 
 
 def _only_texts(array: npt.NDArray[Any]) -> bool:
-    return set(map(type, array)) <= {str, NoneType}
+    return set(map(type, array.tolist())) <= {str, NoneType}
 
 
 def _equal(array: npt.NDArray[Any], texts: Iterable[str]) -> Mask:
@@ -166,7 +166,7 @@ def _equal(array: npt.NDArray[Any], texts: Iterable[str]) -> Mask:
 
 
 def _objects_isin(array: npt.NDArray[Any], values: tuple[Plain, ...]) -> Mask:
-    texts = _texts(values)
+    texts = texts_of(values)
     only_texts = all(isinstance(value, str | int) for value in values)
     if only_texts and _only_texts(array):
         if len(texts) <= _FEW:

@@ -20,6 +20,7 @@ the module of its type.
 
 import math
 from decimal import Decimal
+from types import NoneType
 from typing import Any, Literal
 
 import numpy as np
@@ -137,7 +138,11 @@ def _texts(cells: Any, missing: Any, held: object, *, numbers: bool = False) -> 
     found = _without(np.asarray(cells, dtype=object), missing)
     # A column of numbers has lost its text even if all are missing: some were, such as '+nan'.
     lost = numbers and len(found)
-    if lost or not all(cell is None or isinstance(cell, str) for cell in found):
+    # By type first, which is much faster; a subclass of str is text too.
+    if lost or (
+        not set(map(type, found.tolist())) <= {str, NoneType}
+        and not all(cell is None or isinstance(cell, str) for cell in found)
+    ):
         raise _not_text(held)
     return found
 

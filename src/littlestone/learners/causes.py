@@ -24,7 +24,6 @@ from littlestone.classes.base import HypothesisClass, checked_class
 from littlestone.classes.causes import Causes
 from littlestone.errors import BadClass
 from littlestone.hypotheses.causes import Cause, any_of, cause_from_key, causes_of, match_counts
-from littlestone.hypotheses.rows import as_batch
 from littlestone.hypotheses.rules import NEVER, Hypothesis
 from littlestone.hypotheses.values import Mask
 from littlestone.learners.base import Release, StateData, UserLearner
@@ -198,7 +197,7 @@ class CausesPlan(PlanTable):
         rounds = 1 if cap is None else whole(cap, "cap", least=1)
         exact, length = planned_epsilon(epsilon, rounds, "a cap"), planned_horizon(horizon)
         given = checked_min_rate(min_rate)
-        first = max(1, min(FIRST_ROUNDS, int(length * FIRST_SHARE))) if given == AUTO else 0
+        first = min(FIRST_ROUNDS, math.ceil(length * FIRST_SHARE)) if given == AUTO else 0
         longest = max(length // FEWEST_WINDOWS, SHORTEST_WINDOW)
         return cls(
             made_for=repr(causes),
@@ -661,10 +660,15 @@ class CausesRunner:
         """Return the next round at which something public happens whatever the rows are."""
         if number < self.plan.first_window:
             return self.plan.first_window
-        assert self.gate.gate is not None, "it begins when the first window ends"
         every = self.plan.check_every
-        restart = (number // every + self.gate.gate.checks_to_restart) * every
-        return min(restart, self._window_start + self._window_length)
+        at_age = (number // every + self._checks_to_age) * every
+        return min(at_age, self._window_start + self._window_length)
+
+    @property
+    def _checks_to_age(self) -> int:
+        """Return how many checks are left before the epoch ends by its age."""
+        assert self.gate.gate is not None, "it begins when the first window ends"
+        return self.gate.gate.checks_to_restart
 
     def _learn(self, part: Rounds, start: int, stop: int) -> int:
         """Learn up to `stop`, or up to the first firing; return where it stopped."""
@@ -673,8 +677,9 @@ class CausesRunner:
             self._count(rows)
             return stop
         first, complete = start // every, stop // every - start // every
+        wrong, costs = rows.losses(self._costs)
         losses = np.bincount(
-            part.number // every - first, weights=rows.losses(self._costs), minlength=complete + 1
+            part.number[wrong] // every - first, weights=costs, minlength=complete + 1
         ).astype(np.int64)
         # Losses since the last check belong to the first check of this part.
         losses[0] += self._pending
@@ -685,12 +690,11 @@ class CausesRunner:
             self._add(rows.before((first + place + 1) * every))
             return self._gains()
 
-        assert self.gate.gate is not None, "it begins when the first window ends"
-        to_age = self.gate.gate.checks_to_restart
+        to_age = self._checks_to_age
         step = self.gate.run(losses[:complete], gains_at)
         if step.decision.fired:
             stop = (first + step.checks) * every
-            self._end_epoch(stop, step.decision.key, by_age=step.checks == to_age)
+            self._end_epoch(stop, step.decision.key, step.checks == to_age)
             return stop
         self._pending = int(losses[complete])
         self._add(rows)
@@ -699,16 +703,33 @@ class CausesRunner:
         return stop
 
     def advance_one(self, number: int, x: object, y: bool, route: int) -> None:
-        """Learn one round."""
-        part = Rounds(as_batch([x]), np.array([y]), np.array([number]), np.array([route]))
-        self._learn(part, number, number + 1)
-        self._end_rounds(number + 1)
+        """Learn one round, without arrays: as `advance` would."""
+        matched = [place for place, cause in enumerate(self.causes) if cause(x)]
+        # The last cell is that of no cause.
+        self._cells[matched[0] if matched else -1, int(y)] += 1
+        if bool(matched) != y:
+            self.mistakes += 1
+            self.missed += y
+        if number >= self.plan.first_window:
+            if bool(matched) != y:
+                self._pending += self._costs[0 if y else 1]
+            if not matched:
+                self.forest.add_one(x, y)
+            elif len(matched) == 1:
+                self._alone[matched[0], int(y)] += 1
+        self.pass_one(number)
 
     def pass_one(self, number: int) -> None:
-        """End a null round: check if one is due."""
-        none = np.zeros(0, dtype=np.int64)
-        self._learn(Rounds(none, none.astype(bool), none, none), number, number + 1)
-        self._end_rounds(number + 1)
+        """End a round, null or not: check if one is due."""
+        number += 1
+        if number > self.plan.first_window and not number % self.plan.check_every:
+            by_age = self._checks_to_age == 1
+            fired, key = self.gate.check(self._pending, self._gains)
+            if fired:
+                self._end_epoch(number, key, by_age)
+            else:
+                self._pending = 0
+        self._end_rounds(number)
 
     @property
     def _costs(self) -> tuple[int, int]:
@@ -719,15 +740,17 @@ class CausesRunner:
 
     def _count(self, rows: "_Matched") -> None:
         """Count rows for the window, and mistakes for the data owner."""
-        self._cells += rows.cells(len(self.causes))
-        missed, alarms = rows.mistakes()
+        cells = rows.cells(len(self.causes))
+        self._cells += cells
+        missed, alarms = int(cells[-1, 1]), int(cells[:-1, 0].sum())
         self.missed += missed
         self.mistakes += missed + alarms
 
     def _add(self, rows: "_Matched") -> None:
         """Count rows, and keep what the next draw reads of them."""
         self._count(rows)
-        self._alone += rows.alone(len(self.causes))
+        if self.causes:
+            self._alone += rows.alone(len(self.causes))
         if rows.part.size:
             self.forest.add(rows.part.batch, rows.part.answers, rows.counts == 0)
 
@@ -848,19 +871,23 @@ class _Matched(NamedTuple):
         part = self.part.between(0, number)
         return _Matched(part, self.counts[: part.size], self.first[: part.size])
 
-    def losses(self, costs: tuple[int, int]) -> npt.NDArray[np.int64]:
-        """Return the loss of each round, for the units of a missed positive and a false alarm."""
-        units, alarm = costs
-        labels, matched = self.part.answers, self.counts > 0
-        return np.where(labels, np.where(matched, 0, units), np.where(matched, alarm, 0))
+    def losses(self, costs: tuple[int, int]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.int64]]:
+        """Return the rounds with a loss and the loss of each.
 
-    def mistakes(self) -> tuple[int, int]:
-        """Return the missed positives and the false alarms."""
-        labels, matched = self.part.answers, self.counts > 0
-        return int((labels & ~matched).sum()), int((matched & ~labels).sum())
+        Parameters
+        ----------
+        costs : tuple of int
+            The units of a missed positive and of a false alarm.
+        """
+        units, alarm = costs
+        wrong = np.flatnonzero((self.first >= 0) != self.part.answers)
+        return wrong, np.where(self.part.answers[wrong], units, alarm)
 
     def cells(self, causes: int) -> npt.NDArray[np.int64]:
         """Return the negatives and positives that each cause matches first; last, of none."""
+        if not causes:
+            positives = int(np.count_nonzero(self.part.answers))
+            return np.array([[self.part.size - positives, positives]])
         place = np.where(self.first < 0, causes, self.first)
         return _by_label(place, self.part.answers, causes + 1)
 

@@ -14,18 +14,21 @@ Hashing positive rows would not be private.
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from hashlib import blake2b
 from itertools import combinations
-from typing import Any
+from math import prod
+from operator import mul
+from types import NoneType
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from littlestone.classes.causes import Causes, Ranges
 from littlestone.hypotheses.causes import Cause, Condition
-from littlestone.hypotheses.rows import Batch, column_of
+from littlestone.hypotheses.rows import Batch, column_of, part_of, value_of
 from littlestone.hypotheses.values import Mask, Plain, canonical, encode, from_json, to_json
 from littlestone.learners.base import ChangedState, StateData
 from littlestone.privacy.causes import Counts
@@ -39,8 +42,14 @@ LONGEST = 64
 MOST_REMEMBERED = 1 << 18
 # Rows that are saved together.
 PAGE = 1024
-# A key that a table of this size holds is found by indexing, others by a search.
-LARGEST_TABLE = 1 << 22
+# Counts of so many keys are kept in a table by key; of more keys, only those that are wanted.
+LARGEST_TABLE = 1 << 20
+# Distinct positive patterns are found by one whole number each, up to this size.
+LARGEST_NUMBER = 1 << 62
+# A lookup has at least so many places for each key, so that few keys share a place.
+PLACES = 16
+# Odd constants that mix the numbers of a lookup, one for each attempt.
+MIXERS = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 
 
 @cache
@@ -48,6 +57,12 @@ def _multipliers() -> npt.NDArray[np.uint64]:
     """Return the public constants of the hash: the same in every version, as stores keep hashes."""
     digests = (blake2b(f"littlestone text {n}".encode(), digest_size=8) for n in range(LONGEST + 1))
     return np.array([int.from_bytes(digest.digest()) | 1 for digest in digests], dtype=np.uint64)
+
+
+@cache
+def _factors() -> list[int]:
+    """Return the constants of the hash as whole numbers of Python."""
+    return list(map(int, _multipliers()))
 
 
 def text_hash(text: str) -> int:
@@ -59,9 +74,9 @@ def text_hash(text: str) -> int:
     if len(text) > LONGEST:
         digest = blake2b(text.encode("utf-32-le", "surrogatepass"), digest_size=4)
         return int.from_bytes(digest.digest())
-    points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
-    factors = _multipliers()
-    total = int(factors[LONGEST]) + int((points * factors[: len(points)]).sum(dtype=np.uint64))
+    # Whole numbers of Python: faster than arrays for short text.
+    factors = _factors()
+    total: int = factors[LONGEST] + sum(map(mul, map(ord, text), factors))
     return total % (1 << 64) >> 32
 
 
@@ -83,7 +98,7 @@ class _TextHashes(dict[str | None, int]):
         # Bounded, so that memory does not grow with the number of distinct values.
         if len(self) >= MOST_REMEMBERED:
             self.clear()
-        self[text] = found = 0 if text is None else text_hash(text)
+        self[text] = found = value_hash(text)
         return found
 
 
@@ -97,9 +112,25 @@ def hash_column(array: npt.NDArray[Any]) -> Codes:
     if array.dtype.kind == "U":
         return _hash_texts(array.astype(array.dtype.newbyteorder("="), copy=False))
     cells = array.tolist()
-    if set(map(type, cells)) <= {str, type(None)}:
+    if set(map(type, cells)) <= {str, NoneType}:
         return np.fromiter(map(_REMEMBERED.__getitem__, cells), np.uint32, len(cells))
     return np.fromiter(map(value_hash, cells), np.uint32, len(cells))
+
+
+def _hash_values(values: Sequence[Plain]) -> Codes:
+    """Return the hash of each of several canonical values."""
+    if set(map(type, values)) <= {str, int}:
+        texts = list(map(str, values))
+        if max(map(len, texts), default=0) <= LONGEST:
+            # The text of a canonical value is never one of a negative zero.
+            return _hash_texts(np.array(texts, dtype=np.str_))
+    return np.fromiter(map(value_hash, values), np.uint32, len(values))
+
+
+@cache
+def _zero_hashes() -> tuple[int, int]:
+    """Return the hash of the text of a negative zero, and that of the value it stands for."""
+    return text_hash("-0.0"), value_hash("-0.0")
 
 
 def _hash_texts(array: npt.NDArray[np.str_]) -> Codes:
@@ -115,6 +146,10 @@ def _hash_texts(array: npt.NDArray[np.str_]) -> Codes:
     if width > LONGEST:
         for row in np.flatnonzero(points[:, LONGEST:].any(axis=1)):
             found[row] = text_hash(str(array[row]))
+    # The one text that is not its own canonical text (`canonical`).
+    written, meant = _zero_hashes()
+    zeros = np.flatnonzero(found == written)
+    found[zeros[array[zeros] == "-0.0"]] = meant
     return found
 
 
@@ -135,6 +170,7 @@ class PatternIndex:
         self.cls = cls
         self.names = tuple(c.column if isinstance(c, Ranges) else c for c in cls.columns)
         self.ranges = tuple(c if isinstance(c, Ranges) else None for c in cls.columns)
+        self._read = tuple(zip(self.names, self.ranges, strict=True))
         self.slots: list[int] = []
         # For each slot of ranges, the number of the condition of each cell; 0 is none.
         self._tables: list[Ids | None] = []
@@ -156,60 +192,47 @@ class PatternIndex:
             if len({self.slots[slot] for slot in form}) == width
         ]
 
-    def codes(self, batch: Batch) -> Codes:
+    def codes(self, batch: Batch) -> list[npt.NDArray[Any]]:
         """Return a number for each column and row: the hash of a text, the cell of a number."""
-        rows = [
+        return [
             hash_column(column_of(batch, name)) if ranges is None else _cells(batch, ranges)
             for name, ranges in zip(self.names, self.ranges, strict=True)
         ]
-        return np.array(rows, dtype=np.uint32)
 
-    def values(self, batch: Batch, rows: Ids) -> list[tuple[Plain, ...]]:
-        """Return some rows exactly: canonical values, and cells of numbers."""
-        columns = [
-            [canonical(value) for value in column_of(batch, name)[rows].tolist()]
-            if ranges is None
-            else _cells(batch, ranges)[rows].tolist()
+    def codes_of(self, x: object) -> list[int]:
+        """Return the numbers of one row, as `codes` has them."""
+        return [
+            ranges.cell(value_of(x, name))
+            if ranges is not None
+            else _REMEMBERED[cell]
+            if type(cell := value_of(x, name)) is str
+            else value_hash(cell)
+            for name, ranges in self._read
+        ]
+
+    def cells(self, batch: Batch) -> list[list[Any]]:
+        """Return each column of some rows exactly: its values, or the cells of its numbers."""
+        return [
+            column_of(batch, name).tolist() if ranges is None else _cells(batch, ranges).tolist()
             for name, ranges in zip(self.names, self.ranges, strict=True)
         ]
-        return list(zip(*columns, strict=True))
 
-    def slot_ids(self, slot: int, exact: Sequence[Plain]) -> tuple[Ids, Codes, list[Condition]]:
-        """Return numbers for the conditions of positive rows in a slot.
+    def cells_of(self, x: object) -> Iterator[object]:
+        """Yield the entries of one row, as `cells` has them."""
+        for name, ranges in self._read:
+            cell = value_of(x, name)
+            yield cell if ranges is None else ranges.cell(cell)
 
-        The number of each row's condition from 1 (0 is none), the code of each condition and the
-        conditions, by number less 1.
-
-        Parameters
-        ----------
-        slot : int
-            The slot.
-        exact : sequence of Plain
-            The exact values of the slot's column.
-        """
-        table = self._tables[slot]
-        if table is not None:
-            # Cells are exact already; a condition's own number stands for it in negative rows too.
-            ids = table[np.array(exact, dtype=np.int64)] if len(exact) else np.zeros(0, np.int64)
-            codes = np.arange(1, len(self._conditions[slot]) + 1, dtype=np.uint32)
-            return ids, codes, self._conditions[slot]
-        numbers: dict[bytes, int] = {}
-        values: list[Plain] = []
-        ids = np.zeros(len(exact), dtype=np.int64)
-        for row, value in enumerate(exact):
-            key = encode(value)
-            if key not in numbers:
-                numbers[key] = len(numbers) + 1
-                values.append(value)
-            ids[row] = numbers[key]
+    def conditions(self, slot: int, values: Sequence[Plain]) -> list[Condition]:
+        """Return the conditions of a slot: one for each value of its column, or its ranges."""
+        if self._tables[slot] is not None:
+            return self._conditions[slot]
         name = self.names[self.slots[slot]]
-        codes = np.array([value_hash(value) for value in values], dtype=np.uint32)
-        return ids, codes, [Condition(name, value) for value in values]
+        return [Condition(name, value) for value in values]
 
-    def slot_codes(self, slot: int, codes: Codes) -> npt.NDArray[Any]:
-        """Return the codes of a slot for rows, from the codes of its column; 0 is none."""
-        table = self._tables[slot]
-        return codes if table is None else table[codes]
+    def table(self, slot: int) -> Ids | None:
+        """Return the condition number of each cell of a slot of ranges; None for text."""
+        return self._tables[slot]
 
 
 def _levels(ranges: Ranges) -> Iterable[tuple[Ids, list[Condition]]]:
@@ -235,6 +258,108 @@ def _cells(batch: Batch, ranges: Ranges) -> npt.NDArray[np.intp]:
     return ranges.cells_of(column_of(batch, ranges.column, "number"))
 
 
+class Numbering(dict[Any, int]):
+    """Number the distinct values of a column in the order in which they occur.
+
+    Parameters
+    ----------
+    exact : bool
+        Whether entries are cells of numbers, which are their own numbers.
+    """
+
+    def __init__(self, exact: bool) -> None:
+        super().__init__()
+        self.exact, self.known = exact, list[Plain]()
+        self._numbers: dict[Plain, int] = {}
+
+    def __missing__(self, cell: object) -> int:
+        # Canonical values hold neither truth values nor floats, so equal ones are the same value.
+        value = canonical(cell)
+        number = self._numbers.setdefault(value, len(self.known))
+        if number == len(self.known):
+            self.known.append(value)
+        if type(cell) in _PLAIN_CELLS:
+            self[cell] = number
+        return number
+
+    def of(self, cell: Any) -> int:
+        """Return the number of one entry."""
+        if self.exact:
+            return int(cell)
+        # 1, 1.0 and True are equal and are three values: only texts and whole numbers are keys.
+        return self[cell] if type(cell) in _PLAIN_CELLS else self.__missing__(cell)
+
+    def all_of(self, cells: list[Any]) -> list[int]:
+        """Return the number of each entry."""
+        if self.exact:
+            return cells
+        plain = set(map(type, cells)) <= _PLAIN_CELLS
+        return list(map(self.__getitem__ if plain else self.of, cells))
+
+    def forget(self) -> None:
+        """Begin again."""
+        self.clear()
+        self._numbers.clear()
+        self.known = []
+
+    def value(self, number: int) -> Plain:
+        """Return the value that has a number."""
+        return number if self.exact else self.known[number]
+
+
+_PLAIN_CELLS = {str, int, NoneType}
+
+
+class _Columns:
+    """Hold columns of whole numbers of 32 bits that grow at the end."""
+
+    def __init__(self, columns: int) -> None:
+        self._array = np.zeros((columns, PAGE), dtype=np.uint32)
+        self._rows: list[int] = []
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size + len(self._rows) // len(self._array)
+
+    def add(self, columns: Sequence[Any], count: int) -> None:
+        """Add rows, given by columns."""
+        self._flush()
+        self._reserve(count)
+        for place, column in enumerate(columns):
+            self._array[place, self._size : self._size + count] = column
+        self._size += count
+
+    def add_one(self, row: Iterable[int]) -> None:
+        """Add one row."""
+        # Collected first: writing to an array costs as much for one number as for a hundred.
+        self._rows.extend(row)
+
+    def _flush(self) -> None:
+        if self._rows:
+            rows = np.array(self._rows, dtype=np.uint32).reshape(-1, len(self._array))
+            self._rows = []
+            self.add(list(rows.T), len(rows))
+
+    def _reserve(self, count: int) -> None:
+        if self._size + count > self._array.shape[1]:
+            # By half: doubling would leave up to as much unused as is used.
+            room = max(self._size + count, self._array.shape[1] * 3 // 2)
+            grown = np.zeros((len(self._array), room), dtype=np.uint32)
+            grown[:, : self._size] = self._array[:, : self._size]
+            self._array = grown
+
+    def forget(self) -> None:
+        """Drop all rows."""
+        # The capacity is kept: streams have epochs of similar lengths.
+        self._rows, self._size = [], 0
+
+    @property
+    def array(self) -> Codes:
+        """Return the rows, a column each, as a view."""
+        self._flush()
+        return self._array[:, : self._size]
+
+
 class EpochRows:
     """Hold the unmatched rows of an epoch. Private.
 
@@ -249,13 +374,17 @@ class EpochRows:
 
     def __init__(self, cls: Causes) -> None:
         self.cls, self.index = cls, PatternIndex(cls)
-        self._codes = np.zeros((len(self.index.names), PAGE), dtype=np.uint32)
-        self._labels = np.zeros(PAGE, dtype=bool)
-        self._positives: list[tuple[Plain, ...]] = []
-        self.size, self._saved, self._cleared = 0, 0, True
+        self._numbers = [Numbering(ranges is not None) for ranges in self.index.ranges]
+        self._positives, self._negatives = (_Columns(len(self.index.names)) for _ in range(2))
+        self._saved, self._cleared = [0, 0], True
 
     def __repr__(self) -> str:
         return f"EpochRows({self.cls!r}, private)"
+
+    @property
+    def size(self) -> int:
+        """Return the number of rows."""
+        return len(self._positives) + len(self._negatives)
 
     def add(self, batch: Batch, labels: Mask, unmatched: Mask) -> None:
         """Add the rows of a batch that no published cause matches.
@@ -269,28 +398,43 @@ class EpochRows:
         unmatched : Mask
             Which of them are added.
         """
+        positive = np.flatnonzero(labels & unmatched)
+        self._number(self.index.cells(part_of(batch, positive)), len(positive))
+        negative = np.flatnonzero(unmatched & ~labels)
         codes = self.index.codes(batch)
-        if not unmatched.all():
-            codes = codes[:, unmatched]
-        positives = self.index.values(batch, np.flatnonzero(labels & unmatched))
-        self._append(codes, labels[unmatched], positives)
+        if len(negative) < len(labels):
+            codes = [column[negative] for column in codes]
+        self._negatives.add(codes, len(negative))
 
-    def _append(self, codes: Codes, labels: Mask, positives: list[tuple[Plain, ...]]) -> None:
-        end = self.size + len(labels)
-        if end > len(self._labels):
-            room = max(end, 2 * len(self._labels))
-            grown = np.zeros((len(self._codes), room), dtype=np.uint32)
-            grown[:, : self.size] = self._codes[:, : self.size]
-            self._codes = grown
-            self._labels = np.resize(self._labels, room)
-        self._codes[:, self.size : end], self._labels[self.size : end] = codes, labels
-        self._positives += positives
-        self.size = end
+    def add_one(self, x: object, label: bool) -> None:
+        """Add one row that no published cause matches, as `add` would.
+
+        Parameters
+        ----------
+        x : object
+            The row.
+        label : bool
+            Its label.
+        """
+        if not label:
+            self._negatives.add_one(self.index.codes_of(x))
+            return
+        cells = zip(self._numbers, self.index.cells_of(x), strict=True)
+        self._positives.add_one(numbers.of(cell) for numbers, cell in cells)
+
+    def _number(self, cells: list[list[Any]], count: int) -> None:
+        """Add positive rows, given by the values and cells of each column."""
+        if count:
+            columns = zip(self._numbers, cells, strict=True)
+            self._positives.add([numbers.all_of(some) for numbers, some in columns], count)
 
     def clear(self) -> None:
         """Forget all rows: an epoch has ended."""
-        # A new object would keep its capacity too: streams have epochs of similar lengths.
-        self._positives, self.size, self._saved, self._cleared = [], 0, 0, True
+        for rows in (self._positives, self._negatives):
+            rows.forget()
+        for numbers in self._numbers:
+            numbers.forget()
+        self._saved, self._cleared = [0, 0], True
 
     def gains(
         self, *, units: int, alarm: int
@@ -304,74 +448,81 @@ class EpochRows:
         alarm : int
             The units of a false alarm.
         """
-        index, labels = self.index, self._labels[: self.size]
-        positive_slots = [
-            index.slot_ids(slot, [row[place] for row in self._positives])
-            for slot, place in enumerate(index.slots)
-        ]
-        negative_codes = self._codes[:, : self.size][:, ~labels]
-        hashed = [
-            _hash_ids(
-                index.slot_codes(slot, negative_codes[place]),
-                positive_slots[slot][1],
-            )
-            for slot, place in enumerate(index.slots)
-        ]
+        index, slots = self.index, list(self._slots())
         gains, classes, forms, keys = [], [], [], []
         for number, form in enumerate(index.forms):
-            found, positives = _distinct([positive_slots[slot][0] for slot in form])
+            some = [slots[slot] for slot in form]
+            found, positives = _distinct([s.positives for s in some], [s.size for s in some])
             if not len(found):
                 continue
-            negatives = _negatives(found, [hashed[slot] for slot in form])
+            negatives = _count_negatives(found, some)
             gains.append(units * positives - alarm * negatives)
             classes.append(np.full(len(found), len(form) - 1, dtype=np.intp))
             forms.append(np.full(len(found), number, dtype=np.int64))
             keys.append(found)
-        patterns = PatternKeys(index, [slot[2] for slot in positive_slots], forms, keys)
+        values = [self._numbers[place].known for place in index.slots]
+        patterns = PatternKeys(index, values, forms, keys)
         if not gains:
             return np.zeros(0, np.int64), np.zeros(0, np.intp), patterns
         return np.concatenate(gains), np.concatenate(classes), patterns
 
+    def _slots(self) -> Iterator["_Slot"]:
+        """Yield the conditions of all rows, slot by slot."""
+        positives, negatives = self._positives.array, self._negatives.array
+        for slot, place in enumerate(self.index.slots):
+            table, values = self.index.table(slot), self._numbers[place].known
+            if table is not None:
+                # Cells are exact: a condition has the same number in negative rows.
+                size = len(self.index.conditions(slot, values))
+                ids = table[positives[place]]
+                yield _Slot(ids, size, table[negatives[place]], np.arange(size + 1), size)
+                continue
+            hashes = _hash_values(values)
+            # By hash, not by condition: two conditions of one hash both read its negatives.
+            some, of_condition = np.unique(hashes, return_inverse=True)
+            yield _Slot(
+                positives[place].astype(np.int64) + 1,
+                len(values),
+                _places(negatives[place], some),
+                np.concatenate([[0], of_condition + 1]).astype(np.int64),
+                len(some),
+            )
+
     def get_state(self) -> StateData:
         """Return what is not in parts."""
-        return {"size": self.size}
+        return {"positives": len(self._positives), "negatives": len(self._negatives)}
 
     def unsaved(self) -> ChangedState:
         """Return the pages of rows that are new since the last call."""
-        first = 0 if self._cleared else self._saved // PAGE
-        parts = {page: self._page(page) for page in range(first, -(-self.size // PAGE))}
+        sizes = [len(self._positives), len(self._negatives)]
+        # Even parts are pages of positive rows, odd ones of negative rows.
+        parts = {
+            2 * page + kind: self._page(kind, page)
+            for kind, (saved, size) in enumerate(zip(self._saved, sizes, strict=True))
+            for page in range(saved // PAGE, -(-size // PAGE))
+        }
         changed = ChangedState(self._cleared, parts)
-        self._saved, self._cleared = self.size, False
+        self._saved, self._cleared = sizes, False
         return changed
 
     def load_state(self, live: StateData, parts: Mapping[int, bytes]) -> None:
         """Load a saved state. Only called on a fresh object."""
-        for page in range(-(-live["size"] // PAGE)):
-            count, codes, labels, positives = _read_page(parts[page], len(self._codes))
-            self._append(codes, labels, positives)
-            assert count == len(labels)
-        self._saved, self._cleared = self.size, False
+        for page in range(-(-live["positives"] // PAGE)):
+            rows = json.loads(parts[2 * page])
+            cells = [[from_json(value) for value in column] for column in zip(*rows, strict=True)]
+            self._number(cells, len(rows))
+        for page in range(-(-live["negatives"] // PAGE)):
+            codes = np.frombuffer(parts[2 * page + 1], "<u4").reshape(len(self.index.names), -1)
+            self._negatives.add(list(codes), codes.shape[1])
+        self._saved, self._cleared = [len(self._positives), len(self._negatives)], False
 
-    def _page(self, page: int) -> bytes:
-        rows = slice(page * PAGE, min((page + 1) * PAGE, self.size))
-        before = int(self._labels[: rows.start].sum())
-        labels = self._labels[rows]
-        positives = self._positives[before : before + int(labels.sum())]
-        head = json.dumps([[to_json(value) for value in row] for row in positives]).encode()
-        count = len(labels).to_bytes(4) + len(head).to_bytes(8)
-        return count + head + np.packbits(labels).tobytes() + self._codes[:, rows].tobytes()
-
-
-def _read_page(page: bytes, columns: int) -> tuple[int, Codes, Mask, list[tuple[Plain, ...]]]:
-    count, head = int.from_bytes(page[:4]), int.from_bytes(page[4:12])
-    positives = [
-        tuple(from_json(value) for value in row) for row in json.loads(page[12 : 12 + head])
-    ]
-    packed = -(-count // 8)
-    at = 12 + head
-    labels = np.unpackbits(np.frombuffer(page[at : at + packed], np.uint8), count=count)
-    codes = np.frombuffer(page[at + packed :], np.uint32).reshape(columns, count)
-    return count, codes, labels.astype(bool), positives
+    def _page(self, kind: int, page: int) -> bytes:
+        rows = slice(page * PAGE, (page + 1) * PAGE)
+        if kind:
+            return self._negatives.array[:, rows].astype("<u4").tobytes()
+        exact = zip(self._numbers, self._positives.array[:, rows].tolist(), strict=True)
+        columns = [[to_json(numbers.value(n)) for n in column] for numbers, column in exact]
+        return json.dumps(list(zip(*columns, strict=True))).encode()
 
 
 class PatternKeys:
@@ -381,8 +532,8 @@ class PatternKeys:
     ----------
     index : PatternIndex
         The slots and forms.
-    conditions : list
-        The conditions of each slot, by number less 1.
+    values : list
+        The values of each slot's column, by condition number less 1; not read for ranges.
     forms : list of numpy.ndarray
         The form of each pattern, in parts.
     keys : list of numpy.ndarray
@@ -392,81 +543,127 @@ class PatternKeys:
     def __init__(
         self,
         index: PatternIndex,
-        conditions: list[list[Condition]],
+        values: list[list[Plain]],
         forms: list[Ids],
         keys: list[Ids],
     ) -> None:
-        self._index, self._conditions, self._forms, self._keys = index, conditions, forms, keys
+        self._index, self._values, self._forms, self._keys = index, values, forms, keys
 
     def cause(self, place: int) -> Cause:
         """Return a pattern, as a cause."""
         for forms, keys in zip(self._forms, self._keys, strict=True):
             if place < len(forms):
                 slots = self._index.forms[int(forms[place])]
-                numbers = keys[place].tolist()
-                chosen = zip(slots, numbers, strict=True)
-                return Cause(tuple(self._conditions[slot][number - 1] for slot, number in chosen))
+                chosen = zip(slots, keys[place].tolist(), strict=True)
+                return Cause(tuple(self._condition(slot, number - 1) for slot, number in chosen))
             place -= len(forms)
         raise IndexError(place)
+
+    def _condition(self, slot: int, number: int) -> Condition:
+        if self._index.table(slot) is not None:
+            return self._index.conditions(slot, ())[number]
+        return self._index.conditions(slot, self._values[slot][number : number + 1])[0]
 
     def __call__(self, place: int) -> bytes:
         return self.cause(place).key
 
 
-class _Hashed:
-    """Number rows of negatives by the code of a slot, for the codes of positive rows only.
+class _Slot(NamedTuple):
+    """Hold the conditions of all rows in one slot, by number from 1; 0 is none.
 
     Parameters
     ----------
-    ids : numpy.ndarray
-        The number of each negative row's code from 1; 0 is a code of no positive row.
-    of_key : numpy.ndarray
-        The number of the code of each condition of positive rows, by condition number less 1.
+    positives : numpy.ndarray
+        The condition of each positive row.
     size : int
-        How many different codes there are.
+        The number of conditions.
+    negatives : numpy.ndarray
+        The group of each negative row: conditions of one hash are one group.
+    group_of : numpy.ndarray
+        The group of each condition.
+    groups : int
+        The number of groups.
     """
 
-    def __init__(self, ids: Ids, of_key: Ids, size: int) -> None:
-        self.ids, self.of_key, self.size = ids, of_key, size
+    positives: Ids
+    size: int
+    negatives: Ids
+    group_of: Ids
+    groups: int
 
 
-def _hash_ids(codes: npt.NDArray[Any], wanted: Codes) -> _Hashed:
-    """Return the number of each row's code among those of positive rows."""
-    # By code, not by condition: two conditions of one code both read its negatives.
-    some, of_key = np.unique(wanted, return_inverse=True)
-    if not len(some):
-        return _Hashed(np.zeros(len(codes), np.int64), np.zeros(0, np.int64), 0)
-    nearest = np.minimum(np.searchsorted(some, codes), len(some) - 1)
-    ids = np.where(some[nearest] == codes, nearest + 1, 0)
-    return _Hashed(ids, of_key + 1, len(some))
-
-
-def _distinct(ids: list[Ids]) -> tuple[Ids, Counts]:
+def _distinct(ids: list[Ids], sizes: list[int]) -> tuple[Ids, Counts]:
     """Return the distinct rows of numbers without a 0, in order, and how often each occurs."""
-    rows = np.stack(ids, axis=1)
-    rows = rows[(rows > 0).all(axis=1)]
-    if not len(rows):
-        return rows, np.zeros(0, np.int64)
-    found, counts = np.unique(rows, axis=0, return_counts=True)
-    return found, counts.astype(np.int64)
+    if prod(size + 1 for size in sizes) > LARGEST_NUMBER:
+        rows = np.stack(ids, axis=1)
+        found, counts = np.unique(rows[(rows > 0).all(axis=1)], axis=0, return_counts=True)
+        return found, counts.astype(np.int64)
+    listed = np.logical_and.reduce([some > 0 for some in ids])
+    numbers = np.zeros(len(listed), dtype=np.int64)
+    for some, size in zip(ids, sizes, strict=True):
+        numbers = numbers * (size + 1) + some
+    keys, counts = np.unique(numbers[listed], return_counts=True)
+    columns = []
+    for size in reversed(sizes):
+        keys, column = np.divmod(keys, size + 1)
+        columns.append(column)
+    return np.stack(columns[::-1], axis=1), counts.astype(np.int64)
 
 
-def _negatives(keys: Ids, hashed: list[_Hashed]) -> Counts:
-    """Return how many negative rows have the codes of each key."""
-    combined = np.zeros(len(hashed[0].ids), dtype=np.int64)
-    listed = np.ones(len(combined), dtype=bool)
-    wanted = np.zeros(len(keys), dtype=np.int64)
-    size = 1
-    for place, slot in enumerate(hashed):
-        combined = combined * (slot.size + 1) + slot.ids
-        listed &= slot.ids > 0
-        wanted = wanted * (slot.size + 1) + slot.of_key[keys[:, place] - 1]
-        size *= slot.size + 1
-    if size <= LARGEST_TABLE:
-        counts = np.bincount(combined[listed], minlength=size)
-        return np.asarray(counts[wanted], dtype=np.int64)
-    some, inverse = np.unique(wanted, return_inverse=True)
-    combined = combined[listed]
-    nearest = np.minimum(np.searchsorted(some, combined), len(some) - 1)
-    hits = nearest[some[nearest] == combined]
-    return np.asarray(np.bincount(hits, minlength=len(some))[inverse], dtype=np.int64)
+def _count_negatives(keys: Ids, slots: list[_Slot]) -> Counts:
+    """Return how many negative rows are in the groups of each key."""
+    rows, wanted = slots[0].negatives, slots[0].group_of[keys[:, 0]]
+    size = slots[0].groups + 1
+    for place, slot in enumerate(slots[1:], start=1):
+        if size * (slot.groups + 1) > LARGEST_TABLE and size > len(keys) + 1:
+            # Only prefixes of wanted keys are kept: numbers stay small, and never overflow.
+            some, wanted = np.unique(wanted, return_inverse=True)
+            rows, wanted, size = _places(rows, some), wanted + 1, len(some) + 1
+        rows = rows * (slot.groups + 1) + slot.negatives
+        wanted = wanted * (slot.groups + 1) + slot.group_of[keys[:, place]]
+        size *= slot.groups + 1
+    if size > LARGEST_TABLE:
+        some, wanted = np.unique(wanted, return_inverse=True)
+        rows, wanted, size = _places(rows, some), wanted + 1, len(some) + 1
+    # Rows without a group count for keys with a 0, which nothing wants.
+    return np.asarray(np.bincount(rows, minlength=size)[wanted], dtype=np.int64)
+
+
+def _places(rows: npt.NDArray[Any], keys: npt.NDArray[Any], attempt: int = 0) -> Ids:
+    """Return for each row the place of its number among distinct keys, from 1; 0 if it is none.
+
+    Parameters
+    ----------
+    rows : numpy.ndarray
+        Whole numbers, at least 0.
+    keys : numpy.ndarray
+        What to look for, sorted.
+    attempt : int
+        How many attempts were made to place all keys in a table.
+    """
+    if not len(keys):
+        return np.zeros(len(rows), dtype=np.int64)
+    if attempt == len(MIXERS):
+        nearest = np.minimum(np.searchsorted(keys, rows), len(keys) - 1)
+        return np.where(keys[nearest] == rows, nearest + 1, 0)
+    # A table indexed by the leading bits of a product. Keys that lose their place to another one
+    # are looked up in a second table.
+    bits = (PLACES * len(keys)).bit_length()
+    numbers = np.arange(1, len(keys) + 1, dtype=np.int32)
+    table = np.zeros(1 << bits, dtype=np.int32)
+    table[_leading(keys, bits, attempt)] = numbers
+    held = table[_leading(rows, bits, attempt)]
+    found = held * (np.concatenate([keys[:1], keys])[held] == rows)
+    lost = np.flatnonzero(table[_leading(keys, bits, attempt)] != numbers)
+    if len(lost):
+        again = _places(rows, keys[lost], attempt + 1)
+        found = np.where(again > 0, np.concatenate([[0], lost + 1])[again], found)
+    return np.asarray(found, dtype=np.int64)
+
+
+def _leading(numbers: npt.NDArray[Any], bits: int, attempt: int) -> npt.NDArray[np.uint64]:
+    """Return the leading bits of numbers, mixed."""
+    mixed = numbers.astype(np.uint64)
+    mixed *= np.uint64(MIXERS[attempt])
+    mixed >>= np.uint64(64 - bits)
+    return mixed

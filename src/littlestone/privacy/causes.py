@@ -14,7 +14,6 @@ Three mechanisms, and one that holds them together:
 - `CausesMechanism` has all of them, and an optional first window that is read by nothing else.
 """
 
-import operator
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from math import lcm
@@ -270,9 +269,13 @@ class CausesGate(MistakesGate[Gains]):
             self.refusals, self.loss_rate = 0, Fraction(0)
         return Decision(True, decision.key)
 
-    def check(self, mistakes: SupportsIndex, ballot: Gains) -> Decision:
-        """Make one scheduled check: a run of one."""
-        return self.run([operator.index(mistakes)], lambda place: ballot).decision
+    def check_with(self, mistakes: SupportsIndex, ballot: Callable[[], Gains]) -> Decision:
+        """Make one scheduled check: a run of one, without arrays."""
+        decision = super().check_with(mistakes, ballot)
+        if decision.fired or self.age:
+            return decision
+        with self._step:
+            return self._draw_at_age(ballot())
 
     def _fire(self, ballot: Gains) -> Decision:
         # At a firing the loss is about the threshold, which is public: so is what a round costs.
@@ -432,6 +435,13 @@ class CausesMechanism(Mechanism):
             raise BadParameter("the first window has not ended")
         with self._step:
             return self.gate.run(losses, ballot)
+
+    def check(self, loss: int, ballot: Callable[[], Gains]) -> Decision:
+        """Make one check (see `MistakesGate.check_with`)."""
+        if self.gate is None:
+            raise BadParameter("the first window has not ended")
+        with self._step:
+            return self.gate.check_with(loss, ballot)
 
     @property
     def first_scale(self) -> Fraction:

@@ -403,6 +403,18 @@ class MistakesGate(Gate[Ballot]):
         ballot
             What the selector reads (private).
         """
+        return self.check_with(mistakes, lambda: ballot)
+
+    def check_with(self, mistakes: SupportsIndex, ballot: Callable[[], Ballot]) -> Decision:
+        """Make one scheduled check as `check` does; the ballot is made at a firing only.
+
+        Parameters
+        ----------
+        mistakes
+            The mistakes of the last `check_every` rounds (private).
+        ballot
+            Returns what the selector reads (private).
+        """
         mistakes = whole(mistakes, "mistakes", least=0)
         # More mistakes than rounds would break the sensitivity that the monitor requires.
         if mistakes > self.check_every * self.largest_loss:
@@ -413,7 +425,7 @@ class MistakesGate(Gate[Ballot]):
             fired = self._monitor.check(mistakes, self._threshold(age, self.refusals))
             self.age = age
             if fired:
-                return self._fire(ballot)
+                return self._fire(ballot())
             self._restart_if_due()
             return NO_CHANGE
 

@@ -1,0 +1,317 @@
+"""The causes learner: its slow twin, batches of any size, first window, checkpoints, users."""
+
+import random
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from test_checkpoint import MemoryStore
+
+import littlestone as ls
+import naive
+from effort import scaled
+from littlestone.errors import BadClass, BadExample
+from littlestone.hypotheses.causes import causes_of
+from littlestone.learners import causes as causes_module
+from littlestone.learners.causes import auto_min_rate, checked_min_rate
+from littlestone.privacy.mechanism import MechanismMoved
+from littlestone.privacy.parameters import BadParameter
+from littlestone.privacy.testing import ScriptedNoise, SeededNoise
+
+pytestmark = pytest.mark.filterwarnings("ignore:delta")
+
+ROUNDS = 1600
+AGES = ls.Ranges("age", [18, 30, 65])
+# Some rows cannot be read: the value of a column has no text.
+Row = dict[str, Any]
+Stream = list[tuple[Row | None, bool | None]]
+
+
+def stream(seed: int, rounds: int = ROUNDS, nulls: float = 0.0) -> Stream:
+    """Rows whose culprit changes half-way, at a rate below 1; some rounds are null."""
+    draw = random.Random(seed)
+    rows: Stream = []
+    for number in range(rounds):
+        if draw.random() < nulls:
+            rows.append((None, None))
+            continue
+        x = {
+            "a": draw.choice(["x", "y", None]),
+            "b": draw.choice([1, "1", 2, 3, "z"]),
+            "age": draw.choice([None, 10, "20", 40.5, 70]),
+        }
+        bad = x["a"] == "x" if number < rounds // 2 else x["b"] == 2
+        y = draw.random() < (0.7 if bad else 0.02)
+        rows.append((x, y))
+    return rows
+
+
+def learner(width: int = 1, seed: int = 1, **given: Any) -> ls.PrivateCauses:
+    cls = ls.Causes(["a", "b", AGES], width=width, limit=given.pop("limit", 8))
+    usual: dict[str, Any] = {"epsilon": 8, "delta": 1e-3, "horizon": ROUNDS, "min_rate": 0.2}
+    return ls.PrivateCauses(cls, noise=SeededNoise(seed), **usual | given)
+
+
+def fed(private: ls.PrivateCauses, rows: Stream, sizes: Any = None) -> ls.PrivateCauses:
+    """Learn rows in batches of these sizes; one by one without."""
+    if sizes is None:
+        for x, y in rows:
+            private.skip_one() if y is None else private.learn_one(x, y)
+        return private
+    at = 0
+    while at < len(rows):
+        size = sizes()
+        part = rows[at : at + size]
+        xs = [{"a": object(), "b": 1, "age": 1} if x is None else x for x, _ in part]
+        private.learn_many(xs, [bool(y) for _, y in part], bad_rows="null")
+        at += size
+    return private
+
+
+def public(private: ls.PrivateCauses) -> Any:
+    return private.releases, private.windows, private.min_rate, private.spent, private.rounds
+
+
+def private_too(private: ls.PrivateCauses) -> Any:
+    return *public(private), private.mistakes, private.missed, private.null_rounds
+
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "width 1": {"width": 1},
+    "width 2": {"width": 2},
+    "width 3": {"width": 3},
+    "auto": {"width": 2, "min_rate": "auto"},
+    "limit": {"width": 1, "limit": 1},
+    "small epsilon": {"epsilon": 2},
+    "horizon": {"horizon": 1000},
+    "half": {"min_rate": 0.5},
+}
+
+
+@pytest.mark.parametrize("nulls", [0.0, 0.2])
+@pytest.mark.parametrize("name", SETTINGS)
+def test_it_is_its_slow_twin_however_it_is_fed(
+    name: str, nulls: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Epochs that end without a firing, and short windows, within a short stream.
+    monkeypatch.setattr(causes_module, "LONGEST_EPOCH", 400)
+    monkeypatch.setattr(causes_module, "SHORTEST_WINDOW", 100)
+    rows = stream(3, nulls=nulls)
+    one_by_one = fed(learner(**SETTINGS[name]), rows)
+    cls = one_by_one.cls
+    assert isinstance(cls, ls.Causes)
+    slow = naive.CausesLearner(cls, one_by_one.plan, SeededNoise(1))
+    for x, y in rows:
+        slow.step(x, y)
+    assert [tuple(release) for release in one_by_one.releases] == slow.releases
+    shown = [(w.start, w.stop, w.negatives, w.positives) for w in one_by_one.windows]
+    assert shown == slow.windows
+    assert (one_by_one.mistakes, one_by_one.min_rate) == (slow.mistakes, float(slow.min_rate))
+    if name != "horizon":
+        assert one_by_one.missed == slow.missed
+    draw = random.Random(5)
+    for sizes in (lambda: 1, lambda: draw.randint(1, 40), lambda: 8, lambda: 777, lambda: ROUNDS):
+        assert private_too(fed(learner(**SETTINGS[name]), rows, sizes)) == private_too(one_by_one)
+    if name in ("width 1", "width 2", "limit"):
+        assert len(one_by_one.releases) >= 2
+
+
+def test_causes_are_added_and_dropped() -> None:
+    """The second half of the stream speaks against what the first half published."""
+    found = fed(learner(seed=2, horizon=4 * ROUNDS), stream(4, 4 * ROUNDS), lambda: 500)
+    sets = [{str(cause) for cause in causes_of(release.rule)} for release in found.releases]
+    assert any("a = 'x'" in some for some in sets)
+    assert "a = 'x'" not in sets[-1]
+    assert "b = 2" in sets[-1]
+
+
+def test_releases_without_noise_follow_from_the_rows() -> None:
+    cls = ls.Causes(["a"])
+    private = ls.PrivateCauses(cls, 1, 1e-6, 10_000, min_rate=0.5, noise=ScriptedNoise({}))
+    threshold = private.plan.threshold(Fraction(1))
+    private.learn_many({"a": np.array(["x"] * 400)}, np.ones(400, dtype=bool))
+    # The count is compared at multiples of check_every.
+    first = -(-int(np.ceil(threshold)) // 8) * 8 + 1
+    assert [release.round for release in private.releases] == [1, first]
+    assert private.missed == first - 1
+
+
+def test_a_bad_batch_changes_nothing() -> None:
+    private = fed(learner(), stream(3)[:300], lambda: 100)
+    before = private_too(private)
+    good = {"a": "x", "b": 1, "age": 1}
+    with pytest.raises(BadExample):
+        private.learn_many([good, {"a": object(), "b": 1, "age": 1}], [True, False])
+    with pytest.raises(BadExample, match="not 0 or 1"):
+        private.learn_many([good, good], [True, 7])
+    with pytest.raises(BadExample, match="2 examples and 1 labels"):
+        private.learn_many([good, good], [True])
+    for bad in ({"a": "x"}, {"a": "x", "b": 1, "age": "old"}, 7):
+        with pytest.raises(BadExample):
+            private.learn_one(bad, True)
+    assert private_too(private) == before
+    private.learn_one(good, True)
+
+
+def test_past_the_horizon_nothing_is_read() -> None:
+    private = fed(learner(horizon=800), stream(3), lambda: 300)
+    other = fed(learner(horizon=800), stream(3)[:800], lambda: 300)
+    assert (private.releases, private.windows) == (other.releases, other.windows)
+    assert private._runner.forest.size == other._runner.forest.size
+    assert private.windows[-1].stop == 800
+    fed(private, stream(9), None)
+    private.end_window()
+    assert (private.releases, private.windows) == (other.releases, other.windows)
+    assert private.final is not None
+
+
+@pytest.mark.parametrize("horizon", [1, 5, 8, 9, 19, 20, 100])
+def test_a_short_horizon_has_a_first_window_too(horizon: int) -> None:
+    for sizes in (None, lambda: 7, lambda: 200):
+        private = fed(learner(horizon=horizon, min_rate="auto"), stream(3)[:150], sizes)
+        assert private.rounds == 150
+        assert (private.min_rate is None) == (horizon < 8)
+
+
+def test_the_first_window_sets_the_rate_and_nothing_else_reads_it() -> None:
+    rows = stream(3)
+    private = learner(min_rate="auto")
+    size = private.plan.first_window
+    fed(private, rows[: size - 1])
+    assert private.min_rate is None
+    assert not private.windows
+    assert private.spent.epsilon == 0
+    fed(private, rows[size - 1 : size])
+    first = private.windows[-1]
+    assert first[:3] == (1, size, ())
+    assert private.min_rate == float(auto_min_rate(first.negatives[0], first.positives[0]))
+    assert private._runner.forest.size == 0
+    assert private._runner._pending == 0
+    # Full epsilon, as no later mechanism reads these rounds.
+    assert first.scale == float(2 / private.plan.per_round.epsilon)
+
+
+@pytest.mark.parametrize("given", [0, -0.1, 0.51, 1, "often", None, float("nan"), float("inf")])
+def test_a_rate_out_of_bounds_is_refused(given: Any) -> None:
+    with pytest.raises(BadParameter, match="min_rate"):
+        learner(min_rate=given)
+
+
+def test_rates_within_bounds_are_exact() -> None:
+    for given in (0.5, "1/2", Fraction(1, 2), np.float64(0.5)):
+        assert checked_min_rate(given) == "1/2"
+    assert checked_min_rate(0.001) == "1/1000"
+    assert [float(auto_min_rate(*counts)) for counts in ((990, 10), (1900, 100), (0, 0))] == [
+        0.02, 0.1, 0.02,
+    ]  # fmt: skip
+
+
+def test_what_it_does_not_take_is_refused() -> None:
+    with pytest.raises(BadClass, match="PrivateCauses learns Causes"):
+        ls.PrivateCauses(ls.Points("a"), 1, 1e-6, 100)
+    with pytest.raises(BadParameter, match="give epsilon, delta and horizon"):
+        ls.PrivateCauses(ls.Causes(["a"]), 1)
+    plan = ls.CausesPlan.practical(ls.Causes(["a"]), 1, 1e-6, 100)
+    with pytest.raises(BadParameter, match="made for"):
+        ls.PrivateCauses(ls.Causes(["b"]), plan=plan)
+    for unit, cap in (("user", None), ("event", 2)):
+        with pytest.raises(BadParameter, match="cap"):
+            learner(unit=unit, cap=cap)
+
+
+@pytest.mark.parametrize("name", ["width 1", "width 2", "auto"])
+def test_a_learner_that_moves_is_the_learner_that_stayed(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(causes_module, "LONGEST_EPOCH", 800)
+    rows, draw = stream(3, nulls=0.1), random.Random(1)
+    stayed = fed(learner(**SETTINGS[name]), rows, lambda: 333)
+    for _ in range(scaled(6, least=3)):
+        store, went, at = MemoryStore(), learner(**SETTINGS[name]), 0
+        while at < len(rows):
+            size = draw.choice([1, 7, 8, 50, 400])
+            fed(went, rows[at : at + size], draw.choice([None, lambda: 30]))
+            at += size
+            store.take(went)
+            went = learner(**SETTINGS[name])
+            went.resume(store.whole)
+        assert private_too(went) == private_too(stayed)
+        assert went.evidence == stayed.evidence
+        assert went.trace[-1] == stayed.trace[-1]
+
+
+def test_only_the_same_plan_resumes_and_a_lost_checkpoint_is_the_end() -> None:
+    store, private = MemoryStore(), fed(learner(), stream(3)[:100], None)
+    store.take(private)
+    other = learner(epsilon=4)
+    with pytest.raises(BadParameter, match="the state belongs to"):
+        other.resume(store.whole)
+    with pytest.raises(RuntimeError, match="disk"), private.checkpoint():
+        raise RuntimeError("disk full")
+    with pytest.raises(MechanismMoved):
+        private.learn_one({"a": "x", "b": 1, "age": 1}, True)
+
+
+def test_a_users_rounds_beyond_the_cap_are_null_rounds() -> None:
+    rows = stream(3)
+    users = [f"user {random.Random(n).randrange(400)}" for n in range(ROUNDS)]
+    seen: dict[str, int] = {}
+    capped: Stream = []
+    for row, user in zip(rows, users, strict=True):
+        seen[user] = seen.get(user, 0) + 1
+        capped.append(row if seen[user] <= 2 else (None, None))
+    made = [learner(epsilon=40, unit="user", cap=2) for _ in range(3)]
+    xs, ys = zip(*rows, strict=True)
+    made[0].learn_many(list(xs), list(ys), users)
+    for (x, y), user in zip(rows, users, strict=True):
+        made[1].learn_one(x, y, user)
+    # The same rounds with nothing beyond the cap, in the naive way.
+    cls = made[0].cls
+    assert isinstance(cls, ls.Causes)
+    slow = naive.CausesLearner(cls, made[0].plan, SeededNoise(1))
+    for x, y in capped:
+        slow.step(x, y)
+    for one in made[:2]:
+        assert [tuple(release) for release in one.releases] == slow.releases
+        assert one.beyond_cap == sum(x is None for x, _ in capped)
+    assert len(slow.releases) > 1
+    kept = ls.PrivateCauses(cls, plan=made[0].plan).guarantee
+    assert (kept.epsilon <= 40, kept.delta <= 1e-3, kept.unit, kept.cap) == (True, True, "user", 2)
+    with pytest.raises(BadExample, match="requires the user"):
+        made[2].learn_one(xs[0], True)
+
+
+def test_frames_give_the_same_releases() -> None:
+    draw = np.random.default_rng(2)
+    text = {name: draw.choice(["p", "q", "r", "3"], 4000) for name in ("a", "b")}
+    age = draw.uniform(0, 90, 4000)
+    y = draw.random(4000) < np.where((text["a"] == "p") & (age < 30), 0.8, 0.02)
+    missing = draw.random(4000) < 0.1
+    objects = {name: cells.astype(object) for name, cells in text.items()}
+    for cells in objects.values():
+        cells[missing] = None
+    batches: list[Any] = [
+        objects | {"age": age},
+        pd.DataFrame(objects | {"age": age}),
+        pd.DataFrame(objects | {"age": age}).astype({"a": "category", "b": "string"}),
+        pl.DataFrame({n: c.tolist() for n, c in objects.items()} | {"age": age}),
+        pl.DataFrame({n: c.tolist() for n, c in objects.items()} | {"age": age}).with_columns(
+            pl.col("a").cast(pl.Categorical)
+        ),
+        pa.table({n: c.tolist() for n, c in objects.items()} | {"age": age}),
+        pa.table(
+            {n: pa.array(c.tolist()).dictionary_encode() for n, c in objects.items()} | {"age": age}
+        ),
+        [{"a": a, "b": b, "age": c} for a, b, c in zip(*objects.values(), age, strict=True)],
+    ]
+    made = []
+    for batch in batches:
+        made.append(learner(width=2, horizon=4000))
+        made[-1].learn_many(batch, y)
+    assert len(made[0].releases) > 1
+    for other in made[1:]:
+        assert private_too(other) == private_too(made[0])

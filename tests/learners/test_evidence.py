@@ -1,0 +1,93 @@
+"""Evidence: what is computed from released counts, and intervals that hold as often as they say."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from effort import EFFORT, scaled
+from littlestone.hypotheses.causes import Cause, Condition
+from littlestone.learners.evidence import (
+    Window,
+    estimate_rate,
+    evidence_of,
+    rate_of,
+    window_from_json,
+)
+from littlestone.simulate.intervals import interval_coverage
+
+K9, SE = Cause((Condition("device", "K9"),)), Cause((Condition("country", "SE"),))
+WINDOWS = [
+    Window(1, 100, (), (95,), (5,), 20.0),
+    Window(101, 200, (K9,), (30, 60), (10, 0), 20.0),
+    Window(201, 400, (SE, K9), (50, 70, 40), (20, 30, -10), 20.0),
+]
+
+
+def test_counts_of_the_windows_of_a_cause_are_added_up() -> None:
+    device, country = sorted(evidence_of(WINDOWS, [K9]), key=lambda entry: str(entry.cause))[::-1]
+    assert (device.cause, country.cause) == (K9, SE)
+    assert (device.since, device.until, device.standing) == (101, 400, True)
+    assert (device.estimate.events, device.estimate.positives) == (140, 40)
+    assert device.estimate.rate is None or device.estimate.rate == pytest.approx(40 / 140)
+    assert (device.base.events, device.base.positives) == (90, 0)
+    assert (country.since, country.until, country.standing) == (201, 400, False)
+    assert (country.estimate.events, country.estimate.positives) == (70, 20)
+    assert [entry.cause for entry in evidence_of(WINDOWS, [K9])] == [K9, SE]
+    assert [entry.cause for entry in evidence_of(WINDOWS, [SE])] == [SE, K9]
+
+
+def test_evidence_is_shown_and_written() -> None:
+    evidence = evidence_of([Window(1, 9, (K9,), (700, 99_000), (300, 1000), 20.0)], [K9])
+    (entry,) = evidence.to_json()
+    assert entry["cause"] == "device = 'K9'"
+    assert (entry["events"], entry["positives"], entry["rate"]) == (1000, 300, 0.3)
+    assert entry["low"] < 0.3 < entry["high"]
+    assert entry["lift"] == pytest.approx(30)
+    assert "30.0x" in str(evidence)
+    assert "device = &#39;K9&#39;" in evidence._repr_html_()
+    assert "(dropped)" in str(evidence_of([Window(1, 9, (K9,), (1, 1), (1, 1), 1.0)], []))
+
+
+def test_windows_are_written_and_read_back() -> None:
+    for window in WINDOWS:
+        assert window_from_json(window.to_json()) == window
+
+
+def test_counts_that_noise_made_negative_are_no_rates_out_of_bounds() -> None:
+    for negatives, positives in ((-50, -50), (0, 0), (-30, 10), (10, -30), (1000, -5), (-5, 1000)):
+        rate = estimate_rate([(negatives, positives, 20.0)])
+        assert 0 <= rate.low <= rate.high <= 1
+        assert 0 <= rate.positives <= rate.events
+        assert rate.rate is None or rate.low <= rate.rate <= rate.high
+    assert estimate_rate([(0, 0, 20.0)]).rate is None
+    assert [rate_of(*pair) for pair in ((-3, 10), (3, 10), (11, 10), (3, -2))] == [
+        0, Fraction(3, 10), 1, 1,
+    ]  # fmt: skip
+
+
+def test_more_events_and_less_noise_make_intervals_shorter() -> None:
+    def length(events: int, scale: float) -> float:
+        rate = estimate_rate([(round(0.7 * events), round(0.3 * events), scale)])
+        return rate.high - rate.low
+
+    assert length(500, 20) > length(5000, 20) > length(50_000, 20)
+    assert length(5000, 200) > length(5000, 20) > length(5000, 2)
+
+
+# At 1,000 windows a share of .955 has a standard error of .0066; at fewer the bounds are wider.
+RUNS = scaled(1000, least=100)
+MARGIN = 0.0 if EFFORT == 1 else 0.06
+
+
+@pytest.mark.parametrize("windows", [1, 4])
+@pytest.mark.parametrize("rate", [0.02, 0.1, 0.3, 0.5])
+@pytest.mark.parametrize("events", [200, 2000, 20_000])
+def test_an_interval_of_95_percent_holds_in_94_to_97_percent_of_runs(
+    events: int, rate: float, windows: int
+) -> None:
+    draw = np.random.default_rng([events, round(100 * rate), windows])
+    found = interval_coverage(
+        events=events, rate=rate, windows=windows, epsilon=0.1, runs=4 * RUNS, draw=draw
+    )
+    assert 0.94 - MARGIN <= found.share <= 0.97 + MARGIN

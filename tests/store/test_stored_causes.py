@@ -1,0 +1,126 @@
+"""A stored causes learner, closed or killed at random, goes on exactly: releases, windows, rate."""
+
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from effort import scaled
+from littlestone.classes.specs import parse_spec
+from littlestone.data.blocks import Block
+from littlestone.learners.causes import PrivateCauses
+from littlestone.privacy.testing import SeededNoise
+from littlestone.store.request import LearnRequest, choose_learner, learn_block
+from littlestone.store.store import create, open_store, read_store
+
+pytestmark = pytest.mark.filterwarnings("ignore:delta")
+ROUNDS, HORIZON = 12_000, 12_000
+WAYS: dict[str, dict[str, Any]] = {
+    "rate": {"min_rate": 0.2},
+    "auto": {},
+    "width 2": {"min_rate": 0.2, "spec": "causes:a,b,age@18/30/65:2"},
+    "user": {"min_rate": 0.3, "user": "who", "cap": 3, "epsilon": 12.0},
+}
+
+
+def request(**more: Any) -> LearnRequest:
+    usual: dict[str, Any] = {"spec": "causes:a,b,age@18/30/65", "epsilon": 4.0, "delta": 1e-5}
+    return LearnRequest(label="y", horizon=HORIZON, seed=3, **usual | more)
+
+
+def rows(users: bool) -> Block:
+    """A stream whose culprit changes; a few rows are null rounds."""
+    draw = np.random.default_rng(5)
+    a, b = (draw.choice(["p", "q", "r", "s"], ROUNDS).astype(object) for _ in range(2))
+    age = draw.integers(0, 90, ROUNDS).astype(np.float64)
+    culprit = np.where(np.arange(ROUNDS) < ROUNDS // 2, a == "p", (b == "q") & (age < 30))
+    labels = (draw.random(ROUNDS) < np.where(culprit, 0.7, 0.02)).astype(np.int8)
+    labels[5::37] = -1
+    names = draw.choice([f"user {n}" for n in range(ROUNDS // 2)], ROUNDS).astype(object)
+    return Block({"a": a, "b": b, "age": age}, labels, names if users else None, (), 0)
+
+
+def in_memory(asked: LearnRequest) -> PrivateCauses:
+    plain = choose_learner(asked, HORIZON).make(parse_spec(asked.spec), 3, noise=SeededNoise(1))
+    learn_block(plain, rows(asked.user is not None))
+    assert isinstance(plain, PrivateCauses)
+    return plain
+
+
+def stored(path: Path) -> PrivateCauses:
+    """The learner of a store, resumed for reading."""
+    found = read_store(path)
+    learner = found.about.chosen.make(found.about.cls, found.about.seed, noise=SeededNoise(1))
+    learner.resume(found.saved)
+    assert isinstance(learner, PrivateCauses)
+    return learner
+
+
+def same(one: PrivateCauses, other: PrivateCauses) -> None:
+    for name in ("releases", "windows", "min_rate", "mistakes", "missed", "null_rounds", "spent"):
+        assert getattr(one, name) == getattr(other, name), name
+    assert one.evidence == other.evidence
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_stored_causes_learner_is_the_learner(tmp_path: Path, way: str) -> None:
+    asked = request(**WAYS[way])
+    plain, whole, draw = in_memory(asked), rows(asked.user is not None), random.Random(way)
+    path = tmp_path / "run.db"
+    create(path, asked, choose_learner(asked, HORIZON), noise=SeededNoise(1)).close()
+    at = 0
+    while at < ROUNDS:
+        size = draw.choice([1, 7, 100, 1500, 3000])
+        with open_store(path, noise=SeededNoise(1)) as store:
+            store.learn(whole.part(at, min(at + size, ROUNDS)))
+        at += size
+    same(stored(path), plain)
+    assert len(plain.releases) > 2
+    assert len(plain.windows) > 3
+
+
+# Learns what the store does not have yet, in batches of random size, until it is killed.
+WORKER = """
+import random, sys
+sys.path[:0] = {paths!r}
+from pathlib import Path
+from test_stored_causes import ROUNDS, rows
+from littlestone.privacy.testing import SeededNoise
+from littlestone.store.store import open_store
+whole, draw = rows({users!r}), random.Random()
+with open_store(Path({path!r}), noise=SeededNoise(1)) as store:
+    print("begun", flush=True)
+    at = store.published.rounds
+    while at < ROUNDS:
+        size = draw.choice([1, 7, 40, 90])
+        store.learn(whole.part(at, min(at + size, ROUNDS)))
+        at += size
+"""
+
+
+@pytest.mark.parametrize("way", ["auto", "user"])
+def test_killed_at_random_it_goes_on_exactly(tmp_path: Path, way: str) -> None:
+    asked, path = request(**WAYS[way]), tmp_path / "run.db"
+    create(path, asked, choose_learner(asked, HORIZON), noise=SeededNoise(1)).close()
+    here = Path(__file__).parent
+    code = WORKER.format(
+        paths=[str(here), str(here.parent)], users=asked.user is not None, path=str(path)
+    )
+    draw, moments = random.Random(), set()
+    for _ in range(scaled(12, least=3)):
+        process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(draw.uniform(0.0, 0.25))
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        moments.add(read_store(path).published.rounds)
+    assert subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL).returncode == 0
+    assert len(moments) > 1
+    same(stored(path), in_memory(asked))
