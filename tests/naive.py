@@ -267,7 +267,7 @@ class CausesLearner:
         self.releases: list[tuple[int, ls.Hypothesis]] = [(1, any_of([]))]
         self.windows: list[tuple[int, int, tuple[int, ...], tuple[int, ...]]] = []
         self.evidence = WindowCounts(noise, epsilon=plan.epsilon_evidence, name="evidence")
-        self.t = self.mistakes = self.missed = 0
+        self.t = self.mistakes = self.missed = self.ended_by_age = 0
         self.gate: CausesGate | None = None
         if plan.min_rate != "auto":
             self.begin(plan.given_rate)
@@ -275,13 +275,20 @@ class CausesLearner:
         self.window_start, self.window_length = 0, plan.evidence_every
         self.window: list[tuple[int, bool]] = []
 
-    def begin(self, rate: Fraction) -> None:
+    def begin(self, rate: Fraction, base: Fraction = Fraction(0)) -> None:
         self.min_rate = rate
         self.cost = rate / (1 - rate)
-        self.gate = self.plan.gate(self.noise, self.cost)
+        self.gate = self.plan.gate(self.noise, self.cost, base)
 
     def new_epoch(self) -> None:
         self.epoch = EpochCounts(self.cls)
+        # An epoch with causes ends by age: after a 32nd of the horizon, then twice that, ...
+        if self.gate is not None and self.causes:
+            share = max(1, self.plan.horizon // 32 * 2 ** min(self.ended_by_age, 32))
+            rounds = -(-min(share, self.plan.longest_epoch) // 8) * 8
+            self.gate.end_epoch_after(rounds)
+        elif self.gate is not None:
+            self.gate.end_epoch_after(self.plan.longest_epoch)
         self.alone = [[0, 0] for _ in self.causes]
         self.loss = 0
 
@@ -320,9 +327,11 @@ class CausesLearner:
             self.alone[matched[0]][y] += 1
 
     def check(self, gate: CausesGate) -> None:
+        self.ended_by_age += gate.checks_to_restart == 1
         fired, key = gate.check(self.loss, self.ballot())
         self.loss = 0
         if key is not None:
+            self.ended_by_age = 0
             cause = cause_from_key(key[1:])
             others = [other for other in self.causes if other != cause]
             rule = any_of([*others, cause] if key[:1] == ADD else others)
@@ -331,7 +340,7 @@ class CausesLearner:
                 self.causes = causes_of(rule)
                 self.releases.append((self.t + 1, rule))
                 self.window_length = self.plan.evidence_every
-        if fired or gate.age == 0:
+        if fired:
             self.new_epoch()
 
     def ballot(self) -> Gains:
@@ -390,5 +399,5 @@ class CausesLearner:
         rate /= max(negatives + positives, 1)
         rounded = Fraction(math.ceil(2 * rate * 1000), 1000)
         self.windows.append((1, self.t, (negatives,), (positives,)))
-        self.begin(min(max(rounded, Fraction(1, 50)), Fraction(1, 2)))
+        self.begin(min(max(rounded, Fraction(1, 50)), Fraction(1, 2)), rate)
         self.window_start, self.window = self.t, []

@@ -15,6 +15,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -608,12 +609,12 @@ class CausesRunner:
     ) -> None:
         self.plan, self._publish, self._watch = plan, publish, watch
         given = None if plan.min_rate == AUTO else plan.given_rate
-        self.min_rate, self._base = given, Fraction(0)
+        self.min_rate = given
         self.gate = CausesMechanism(
             noise,
             per_round=plan.per_round,
             epsilon_evidence=plan.epsilon_evidence,
-            gate=lambda cost: plan.gate(noise, cost, self._base),
+            gate=partial(plan.gate, noise),
             cost=None if given is None else plan.cost_of(given),
             unit=plan.unit,
             cap=plan.cap,
@@ -794,15 +795,11 @@ class CausesRunner:
         negatives, positives = self.gate.release_first(self._cells.ravel())
         scale = float(self.gate.first_scale)
         self.windows.append(Window(1, number, (), (negatives,), (positives,), scale))
-        self._set_min_rate(negatives, positives)
-        assert self.min_rate is not None
-        self.gate.begin(self.plan.cost_of(self.min_rate))
+        self.min_rate = auto_min_rate(negatives, positives)
+        base = rate_of(positives, negatives + positives)
+        self.gate.begin(self.plan.cost_of(self.min_rate), base)
         self._window_start = number
         self._begin_window()
-
-    def _set_min_rate(self, negatives: int, positives: int) -> None:
-        self.min_rate = auto_min_rate(negatives, positives)
-        self._base = rate_of(positives, negatives + positives)
 
     def end_window(self, number: int) -> None:
         """Release the counts of the window that ends after `number` rounds, and begin the next."""

@@ -377,7 +377,7 @@ class CausesMechanism(Mechanism):
     epsilon_evidence : Fraction
         The share of the evidence.
     gate : Callable
-        Makes the gate for a cost of false alarms.
+        Makes the gate for a cost of false alarms and the base rate, 0 if that is unknown.
     cost : Fraction, optional
         The cost of false alarms; None if it follows from the first window.
     unit : {"event", "user"}
@@ -392,7 +392,7 @@ class CausesMechanism(Mechanism):
         *,
         per_round: Cost,
         epsilon_evidence: Fraction,
-        gate: Callable[[Fraction], CausesGate],
+        gate: Callable[[Fraction, Fraction], CausesGate],
         cost: Fraction | None,
         unit: Unit = "event",
         cap: int | None = None,
@@ -406,6 +406,7 @@ class CausesMechanism(Mechanism):
         self._first = WindowCounts(noise, epsilon=per_round.epsilon, name="first window")
         self.gate: CausesGate | None = None
         self.cost: Fraction | None = None
+        self.base = Fraction(0)
         if cost is not None:
             self.begin(cost)
 
@@ -418,16 +419,24 @@ class CausesMechanism(Mechanism):
             raise BadParameter("there is one first window at most, before everything else")
         return self._first.release(counts)
 
-    def begin(self, cost: Fraction) -> None:
-        """Make the gate for a cost of false alarms, which is public."""
+    def begin(self, cost: Fraction, base: Fraction = Fraction(0)) -> None:
+        """Make the gate.
+
+        Parameters
+        ----------
+        cost : Fraction
+            The cost of a false alarm (public).
+        base : Fraction
+            The positive rate of the first window (public), or 0.
+        """
         if self.gate is not None:
             raise BadParameter("the gate has begun: its cost of false alarms is fixed")
-        gate = self._make_gate(cost)
+        gate = self._make_gate(cost, base)
         # What the gate and the evidence read, they both read.
         total = gate._total() + self.evidence.cost
         if total.epsilon > self._per_round.epsilon or total.delta > self._per_round.delta:
             raise BadParameter("gate and evidence together cost more than a round may cost")
-        self.gate, self.cost = gate, cost
+        self.gate, self.cost, self.base = gate, cost, base
 
     def run(self, losses: Numbers, ballot: Callable[[int], Gains]) -> Step:
         """Make checks in a row, up to the first that fires (see `MistakesGate.run`)."""
@@ -495,6 +504,7 @@ class CausesMechanism(Mechanism):
             "first": self._first._state(),
             "evidence": self.evidence._state(),
             "cost": None if self.cost is None else str(self.cost),
+            "base": str(self.base),
             "gate": None if self.gate is None else self.gate._state(),
         }
 
@@ -503,6 +513,6 @@ class CausesMechanism(Mechanism):
         self.evidence.resume(data["evidence"])
         if data["gate"] is not None:
             if self.gate is None:
-                self.begin(Fraction(data["cost"]))
+                self.begin(Fraction(data["cost"]), Fraction(data["base"]))
             assert self.gate is not None
             self.gate.resume(data["gate"])
