@@ -428,20 +428,20 @@ def test_keys_that_any_row_makes_active_would_be_within_the_claim_too(cost: Frac
 
 def test_the_naive_move_that_replaces_a_cause() -> None:
     """A key of one world inherits what dropping a cause gains (767 times delta in one example)."""
-    rows = [((P,), False)] * 2 * TWELVE
+    gate, rows = replace(TINY, drop_penalty=10), [((P,), False)] * 2 * TWELVE
     found = []
     for draw in (move_law, planted.with_replacing):
         world = KeyWorld(
-            partial(TINY.gate, threshold=lambda age, refusals: CERTAIN, check_every=len(rows) + 1),
-            KeyCounts(TINY.cost),
+            partial(gate.gate, threshold=lambda age, refusals: CERTAIN, check_every=len(rows) + 1),
+            KeyCounts(gate.cost),
             1,
             published=frozenset([P]),
             draw=draw,
         )
         one, other = (world.law(fixed_keys([(row, *rows)])) for row in (POSITIVE, None))
         found.append((one, other))
-    assert worst_pair("gate", "dropping", TINY.claim, found[:1]).kept
-    assert factor(TINY, found[1]) > 0.49
+    assert worst_pair("gate", "dropping", gate.claim, found[:1]).kept
+    assert factor(gate, found[1]) > 1000
 
 
 def test_rows_that_are_kept_where_nothing_was_drawn() -> None:
@@ -521,7 +521,7 @@ def fired_with(
     [(None, 0.9), (faults.LiftShared, 2.9), (faults.CountKeptAtFiring, 2.9)],
     ids=["sound", "threshold noise shared by epochs", "counts of the monitor kept at a refusal"],
 )
-def test_a_monitor_that_remembers(fault: type[faults.LiftShared] | None, least: float) -> None:
+def test_a_monitor_that_remembers(fault: type[MistakesMonitor] | None, least: float) -> None:
     """One shift is paid for at each of three refusals: 3e, where the monitor claims e."""
     nothing = KeyCounts(F(1)).ballot(frozenset(), [])
     refused: EnumeratedTranscript = (NO_CHANGE, *(Decision(True, None),) * 3)
