@@ -7,7 +7,8 @@ Neighbours whose keys are all fresh miss most faults, so families have keys in c
 import math
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from dataclasses import fields as dataclass_fields
 from fractions import Fraction
 from functools import partial
 from typing import Any, NamedTuple
@@ -36,11 +37,13 @@ from littlestone.audit.causes import (
     worst_pair,
 )
 from littlestone.audit.enumeration import (
+    BranchingNoise,
     EnumeratedTranscript,
     World,
     delta_at,
     epsilon_at,
     largest_loss,
+    law,
     transcripts,
 )
 from littlestone.audit.laws import Laws
@@ -147,6 +150,78 @@ def test_moves_are_drawn_by_the_weights_that_are_said(seed: int) -> None:
     said = move_law(selector, ballot)
     assert found.keys() == said.keys()
     assert all(found[move] == pytest.approx(said[move], abs=5e-3) for move in said)
+
+
+class SummedNoise(BranchingNoise):
+    """Forks at every check and draw, and sums over the threshold noise; windows get none."""
+
+    def __init__(self, path: Sequence[int], width: int) -> None:
+        super().__init__(path, width)
+        self._law = np.ones(1)
+
+    def laplace(self, scale: Fraction, at: Address) -> int:
+        return 0
+
+    def geometric(self, scale: Fraction, at: Address) -> int:
+        law = np.exp(-np.arange(math.ceil(40 * scale)) / float(scale))
+        self._law = law / law.sum()
+        return 0
+
+    def exceeds(self, gap: int, scale: Fraction, at: Address, one_sided: bool) -> bool:
+        fires = np.exp(-np.maximum(0, gap + np.arange(len(self._law))) / float(scale))
+        yes = float((self._law * fires).sum())
+        parts = [(answer, p) for answer, p in ((True, yes), (False, 1 - yes)) if p > 1e-15]
+        fired = self.choose(parts)
+        posterior = self._law * (fires if fired else 1 - fires)
+        self._law = posterior / posterior.sum()
+        return fired
+
+
+@dataclass(frozen=True)
+class LowPlan(CausesPlan):
+    """A threshold of one missed positive, so that a few rounds fire."""
+
+    def threshold(self, cost: Fraction) -> float:
+        return 1.0
+
+
+@pytest.mark.parametrize("rate", [0.2, 0.5])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_whole_learner_has_the_law_of_the_twin(rate: float, seed: int) -> None:
+    """`PrivateCauses` itself, over all of its noise: its rows, epochs, restarts and moves."""
+    cls, draw = ls.Causes(["a", "b"], limit=2), random.Random(seed)
+    practical = CausesPlan.practical(cls, 4, 0.2, 100, min_rate=rate)
+    fields = {field.name: getattr(practical, field.name) for field in dataclass_fields(practical)}
+    plan = LowPlan(**fields | {"check_every": 1, "restart_every": 2, "evidence_every": 2})
+    points = [{"a": a, "b": b} for a in "xy" for b in "pq"]
+    rows = [(draw.choice(points), draw.random() < 0.7) for _ in range(3)]
+
+    def run(noise: BranchingNoise) -> EnumeratedTranscript:
+        learner = ls.PrivateCauses(cls, plan=plan, noise=noise)
+        gate: Any = learner._runner.gate.gate
+        real, moves = gate._selector, list[bytes | None]()
+
+        def select(ballot: Gains, *rest: object) -> bytes | None:
+            moves.append(noise.choose(list(move_law(real, ballot).items())))
+            return moves[-1]
+
+        real.select = select
+        said: list[Decision] = []
+        for x, y in rows:
+            before = len(moves)
+            learner.learn_one(x, y)
+            said.append(Decision(True, moves[-1]) if len(moves) > before else NO_CHANGE)
+        return tuple(said)
+
+    whole = law(run, 0, SummedNoise)
+    keyed: list[KeyRow] = [(tuple(c.key for c in cls.patterns_of(x)), y) for x, y in rows]
+    assert not any(b"&" in key for row in keyed if row for key in row[0])
+    cost = plan.cost_of(plan.given_rate)
+    twin = KeyWorld(lambda noise: plan.gate(noise, cost), KeyCounts(cost, 2), 3)
+    said = twin.law(one_by_one(keyed))
+    assert whole.keys() == said.keys()
+    assert len(said) > 20
+    assert all(whole[past] == pytest.approx(said[past], rel=1e-9) for past in said)
 
 
 # Everything small.
