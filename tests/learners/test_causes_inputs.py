@@ -192,6 +192,27 @@ def learn(
         learner.learn_one(*rows[0], **who)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"pattern_counts": "1"},
+        {"min_rate": "1/100003"},
+        {"min_rate": "3/5"},
+        {"restart_every": 1 << 22},
+        {"min_rate": "auto"},
+        {"first_window": 8},
+        {"first_window": -8},
+    ],
+    ids=str,
+)
+def test_a_plan_that_would_break_the_terms_is_refused(change: dict[str, Any]) -> None:
+    """Priors that sum to more than 1 over a row's patterns, scores beyond 64 bits, no gate."""
+    cls = ls.Causes(["a", "b"])
+    plan = CausesPlan.practical(cls, 1, 1e-6, 1000, min_rate=0.1)
+    with pytest.raises(ls.BadParameter):
+        ls.PrivateCauses(cls, plan=replace(plan, **change))
+
+
 # What the theorems allow.
 
 
@@ -372,7 +393,13 @@ def test_what_is_shown_does_not_depend_on_batches_or_on_resuming(kind: str) -> N
     for number in range(12):
         setting, rows, _ = random_setting(kind, number, size=0, resumed=None, ends=())
         alone = world(setting, fixed(rows), None)
-        for changes in ({"size": 7}, {"size": LENGTH}, {"resumed": 10}, {"resumed": 33}):
+        several: list[dict[str, Any]] = [
+            {"size": 7},
+            {"size": LENGTH},
+            {"resumed": 10},
+            {"resumed": 33},
+        ]
+        for changes in several:
             assert world(replace(setting, **changes), fixed(rows), None) == alone
 
 

@@ -42,17 +42,29 @@ from littlestone.audit.enumeration import (
     World,
     delta_at,
     epsilon_at,
+    laplace_mass,
     largest_loss,
     law,
     transcripts,
 )
+from littlestone.audit.gates import enumerated
 from littlestone.audit.laws import Laws
+from littlestone.audit.neighbours import for_causes
+from littlestone.audit.runs import AuditTarget
+from littlestone.audit.runs import published as seen_of
 from littlestone.learners.causes import CausesPlan
 from littlestone.privacy import MistakesMonitor, Noise
 from littlestone.privacy.accounting import Cost
-from littlestone.privacy.causes import CausesGate, Gains, SparseExponential, joint_epsilon
+from littlestone.privacy.causes import (
+    CausesGate,
+    Gains,
+    SparseExponential,
+    WindowCounts,
+    joint_epsilon,
+)
 from littlestone.privacy.gates import NO_CHANGE, Decision
 from littlestone.privacy.noise import Address
+from littlestone.privacy.testing import ScriptedNoise
 
 from . import causes_faults as planted
 from . import faults
@@ -373,10 +385,67 @@ def test_the_gate_of_a_plan(rate: float, width: int) -> None:
     assert max(f.delta for f in found) == pytest.approx(1e-6, rel=1e-5)
 
 
+@pytest.mark.parametrize("rate", ["auto", 0.1])
+def test_an_audit_enumerates_a_plan(rate: float | str) -> None:
+    cls = ls.Causes(["a", "b"])
+    found = enumerated(CausesPlan.practical(cls, 1, 1e-6, 1000, min_rate=rate))
+    assert found.kept
+    reached: dict[str, float] = {}
+    for finding in found.findings:
+        reached[finding.mechanism] = max(reached.get(finding.mechanism, 0.0), finding.share)
+    assert min(reached.values()) > 0.99
+    assert ("first window" in reached) == (rate == "auto")
+    assert not replace(found.findings[0], claim=Cost(F(1, 2), F(1, 10**7))).kept
+
+
+def test_neighbours_for_runs_are_checked_at_the_threshold() -> None:
+    cls = ls.Causes(["a", ls.Ranges("n", [1, 2])], width=2)
+    plan = CausesPlan.practical(cls, 2, 1e-4, 1000, min_rate=0.2)
+    (pair,) = for_causes(cls, plan)
+    assert len(pair.one) % plan.check_every == 0
+    missed = sum(y is True for _, y in pair.one)
+    assert missed == math.floor(plan.threshold(plan.cost_of(plan.given_rate)))
+    control = AuditTarget("causes", cls, plan, 0).control
+    assert control is not None
+    assert isinstance(control.plan, CausesPlan)
+    # Twice the epsilon, and the thresholds as they were.
+    assert control.plan.epsilon == 2 * plan.epsilon
+    assert control.plan.threshold(F(1, 4)) == plan.threshold(F(1, 4))
+    seen = seen_of(control(), pair.one, pair)
+    assert all(firing.round % plan.check_every == 0 for firing in seen)
+
+
 def test_windows_cost_what_they_claim() -> None:
     for finding in window_findings("evidence", F(1, 10)):
         assert finding.kept
     assert max(f.share for f in window_findings("evidence", F(1, 10))) > 0.999
+
+
+def counted_loss(epsilon: Fraction, one: Sequence[int], other: Sequence[int]) -> float:
+    """The largest loss of windows with these counts, over outcomes beyond both."""
+    scale = WindowCounts(ScriptedNoise({}), epsilon=epsilon, name="evidence").scale
+    pairs = zip(one, other, strict=True)
+    # Far out on the side of the first world: each count adds its whole distance.
+    return sum(
+        math.log(laplace_mass(far - a, scale) / laplace_mass(far - b, scale))
+        for a, b in pairs
+        for far in [50 if a > b else -50]
+    )
+
+
+def test_windows_that_overlap_and_a_first_window_that_is_read_twice() -> None:
+    """A round in two windows: twice what they claim. In first window and gate: 1.9 times."""
+    assert counted_loss(F(1, 10), [1, 0], [0, 1]) <= 0.1 + 1e-12
+    assert counted_loss(F(1, 10), [1, 0, 1, 0], [0, 1, 0, 1]) == pytest.approx(0.2)
+    plan = CausesPlan.practical(ls.Causes(["a"]), 1, 1e-6, 1000)
+    gate = gate_parameters(plan, F(1))
+    fires = max(
+        epsilon_at(float(gate.delta), *laws) for _, laws in extremal_pairs(gate, listed_keys(plan))
+    )
+    first = counted_loss(plan.epsilon, [1, 0], [0, 1])
+    assert first == pytest.approx(1)
+    # The noise of the two is independent, so that their losses add up where both are largest.
+    assert first + fires > 1.89 * float(plan.epsilon)
 
 
 def user_pair(gate: GateParameters) -> Laws:

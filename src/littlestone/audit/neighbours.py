@@ -405,7 +405,8 @@ def for_causes(cls: HypothesisClass, plan: CausesPlan) -> list[Neighbours]:
     if not isinstance(cls, Causes) or all(isinstance(c, Ranges) for c in cls.columns):
         raise BadParameter(f"{cls!r} has no column of text: no neighbours are known for it")
     cost = plan.cost_of(plan.given_rate)
-    missed = math.ceil(plan.threshold(cost))
+    # Below the threshold, so that the shift by one costs the monitor its whole epsilon.
+    missed = math.floor(plan.threshold(cost))
     alike = min(missed, _positives_of_a_cause(plan, cost))
     start = plan.first_window
     rows: list[Row] = [(_row_of_its_own(cls, number), False) for number in range(start)]
