@@ -25,8 +25,8 @@ from littlestone.audit.causes import (
     KeyRow,
     KeyStream,
     KeyWorld,
+    epoch_law,
     extremal_pairs,
-    firing_law,
     fixed_keys,
     gate_parameters,
     listed_keys,
@@ -34,7 +34,6 @@ from littlestone.audit.causes import (
     neighbouring_laws,
     one_by_one,
     window_findings,
-    worst_pair,
 )
 from littlestone.audit.enumeration import (
     BranchingNoise,
@@ -48,7 +47,7 @@ from littlestone.audit.enumeration import (
     transcripts,
 )
 from littlestone.audit.gates import enumerated
-from littlestone.audit.laws import Laws
+from littlestone.audit.laws import Laws, worst
 from littlestone.audit.neighbours import for_causes
 from littlestone.audit.runs import AuditTarget
 from littlestone.audit.runs import published as seen_of
@@ -95,7 +94,7 @@ def test_summing_over_the_threshold_noise_is_drawing_it(cost: Fraction) -> None:
             noise, lambda age, refusals: 2 + refusals, restart_every=2
         )
 
-    summed = firing_law(make, losses, 1)
+    summed = epoch_law(make, losses, 1)
     drawn = [0.0] * 4
     nothing = KeyCounts(cost).ballot(frozenset(), [])
 
@@ -300,7 +299,7 @@ def test_all_small_neighbours_are_within_the_claim(
             rounds,
             published=frozenset(published),
         )
-        found = worst_pair("gate", "small", gate.claim, neighbouring_laws(world, rows))
+        found = worst("gate", "small", gate.claim, neighbouring_laws(world, rows))
         assert found.kept, found
         assert found.delta < 0.1 / 1.1 + 1e-9
         assert found.share > 0.3
@@ -312,7 +311,7 @@ def test_five_rounds(cost: Fraction) -> None:
     rows = [((A, B), True), ((A, B), False), ((A, K), True)]
     world = KeyWorld(gate.gate, KeyCounts(cost, limit=1), 5)
     pairs = neighbouring_laws(world, rows[:2] if cost == 1 else rows[1:])
-    assert worst_pair("gate", "five rounds", gate.claim, pairs).kept
+    assert worst("gate", "five rounds", gate.claim, pairs).kept
 
 
 def reacting(seed: int, rows: Sequence[KeyRow], replaced: int | None = None) -> KeyStream:
@@ -335,7 +334,7 @@ def test_worlds_that_react_are_within_the_claim(rows: Sequence[KeyRow], cost: Fr
         one = world.law(reacting(seed, rows))
         assert sum(one.values()) == pytest.approx(1)
         laws += [(one, world.law(reacting(seed, rows, at))) for at in range(3)]
-    found = worst_pair("gate", "reacting", gate.claim, laws)
+    found = worst("gate", "reacting", gate.claim, laws)
     assert found.kept
     assert found.share > 0.2
 
@@ -353,7 +352,7 @@ def test_the_claim_is_attained(cost: Fraction, s: Fraction) -> None:
     terms = {"alone": None, "negative": e + (1 + cost) * s, "leading": 2 * s}
     for family, laws in extremal_pairs(gate, keys):
         term = next(value for name, value in terms.items() if name in family)
-        assert worst_pair("gate", family, gate.claim, [laws]).kept
+        assert worst("gate", family, gate.claim, [laws]).kept
         if term is None:
             claimed = float(gate.delta / (1 + gate.delta))
             assert delta_at(float(gate.claim.epsilon), *laws) == pytest.approx(claimed, rel=1e-9)
@@ -377,7 +376,7 @@ def test_the_gate_of_a_plan(rate: float, width: int) -> None:
     gate = gate_parameters(plan, plan.cost_of(plan.given_rate))
     assert gate.claim == Cost(plan.epsilon * F(9, 10), plan.delta)
     found = [
-        worst_pair("gate", family, gate.claim, [laws])
+        worst("gate", family, gate.claim, [laws])
         for family, laws in extremal_pairs(gate, listed_keys(plan))
     ]
     assert all(finding.kept for finding in found)
@@ -459,14 +458,14 @@ def test_a_user_of_two_rounds() -> None:
     gate = gate_parameters(plan, F(1))
     claim = gate.claim.for_group(2)
     assert claim.delta <= plan.delta
-    assert worst_pair("gate", "user", claim, [user_pair(gate)]).kept
+    assert worst("gate", "user", claim, [user_pair(gate)]).kept
     small = KeyWorld(gate.gate, KeyCounts(F(1)), 2, published=frozenset([P]))
     laws = [small.law(one_by_one([a, b])) for a in SMALL_ROWS for b in SMALL_ROWS[:5]]
     pairs = ((one, other) for one in laws for other in laws)
-    assert worst_pair("gate", "all users", claim, pairs).kept
+    assert worst("gate", "all users", claim, pairs).kept
     # Without the division of delta a user of two rounds has nearly twice of it.
     undivided = replace(gate, delta=plan.delta)
-    found = worst_pair("gate", "user", Cost(claim.epsilon, plan.delta), [user_pair(undivided)])
+    found = worst("gate", "user", Cost(claim.epsilon, plan.delta), [user_pair(undivided)])
     assert not found.kept
     assert found.delta > 1.95 * float(plan.delta)
 
@@ -494,7 +493,7 @@ def counted_by(
 
 def factor(gate: GateParameters, *pairs: Laws) -> float:
     """How many times the claimed delta the worst pair of laws has."""
-    return worst_pair("gate", "planted", gate.claim, pairs).delta / float(gate.claim.delta)
+    return worst("gate", "planted", gate.claim, pairs).delta / float(gate.claim.delta)
 
 
 TINY = replace(gate_of(F(1, 2)), delta=F(1, 10**4))
@@ -545,7 +544,7 @@ def test_faulty_counts_are_convicted(name: str) -> None:
     laws = [
         counted_by(TINY, one, other, counts(TINY.cost), published) for counts in (KeyCounts, fault)
     ]
-    assert worst_pair("gate", name, TINY.claim, laws[:1]).kept
+    assert worst("gate", name, TINY.claim, laws[:1]).kept
     assert factor(TINY, laws[1]) > least
 
 
@@ -553,11 +552,11 @@ def test_faulty_counts_are_convicted(name: str) -> None:
 def test_negatives_that_every_key_of_a_hash_reads_are_within_the_claim(cost: Fraction) -> None:
     gate, rows = gate_of(cost, listed=1), [None, POSITIVE, NEGATIVE, OTHER, ((L,), False)]
     world = KeyWorld(gate.gate, planted.NegativesOfAHash(cost), 3)
-    assert worst_pair("gate", "hashed", gate.claim, neighbouring_laws(world, rows)).kept
+    assert worst("gate", "hashed", gate.claim, neighbouring_laws(world, rows)).kept
     hashed = counted_by(
         TINY, [POSITIVE, *COLLIDING], [OTHER, *COLLIDING], planted.NegativesOfAHash(TINY.cost)
     )
-    assert worst_pair("gate", "hashed", TINY.claim, [hashed]).kept
+    assert worst("gate", "hashed", TINY.claim, [hashed]).kept
 
 
 @pytest.mark.parametrize("cost", COSTS)
@@ -567,7 +566,7 @@ def test_keys_that_any_row_makes_active_would_be_within_the_claim_too(cost: Frac
     for rows, published in ((SQUARE, {b"x0"}), (SMALL_ROWS, {P})):
         counts = planted.ActiveByAnyRow(cost)
         world = KeyWorld(gate.gate, counts, 2, published=frozenset(published))
-        assert worst_pair("gate", "active", gate.claim, neighbouring_laws(world, rows)).kept
+        assert worst("gate", "active", gate.claim, neighbouring_laws(world, rows)).kept
 
 
 def test_the_naive_move_that_replaces_a_cause() -> None:
@@ -584,7 +583,7 @@ def test_the_naive_move_that_replaces_a_cause() -> None:
         )
         one, other = (world.law(fixed_keys([(row, *rows)])) for row in (POSITIVE, None))
         found.append((one, other))
-    assert worst_pair("gate", "dropping", gate.claim, found[:1]).kept
+    assert worst("gate", "dropping", gate.claim, found[:1]).kept
     assert factor(gate, found[1]) > 1000
 
 

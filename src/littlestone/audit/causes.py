@@ -7,7 +7,7 @@ of an epoch are counted by a plain twin of the learner, which knows keys only.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
@@ -15,13 +15,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from littlestone.audit.enumeration import (
-    EnumeratedTranscript,
-    delta_at,
-    epsilon_at,
-    laplace_mass,
-)
-from littlestone.audit.laws import Finding, Laws
+from littlestone.audit.enumeration import EnumeratedTranscript, laplace_mass
+from littlestone.audit.laws import Finding, Laws, worst
 from littlestone.learners.causes import AUTO, LEAST_RATE, MOST_RATE, CausesPlan
 from littlestone.privacy.accounting import Cost
 from littlestone.privacy.causes import ADD, CausesGate, Gains, SparseExponential, WindowCounts
@@ -90,7 +85,7 @@ class QuietNoise(Noise):
         return float(self._joint.sum())
 
 
-def firing_law(
+def epoch_law(
     make: MakeGate, losses: Sequence[int], refusals: int, step: int = 1
 ) -> tuple[float, ...]:
     """Return the probability that an epoch ends at each check; last, that it goes on.
@@ -169,13 +164,33 @@ class KeyCounts:
         return list(dict.fromkeys(key for keys in found for key in keys))
 
     def net(self, published: Published, rows: Sequence[KeyRow], key: bytes) -> int:
-        """Return the loss of the published rule less that with the key added."""
+        """Return the loss of the published rule less that with the key added.
+
+        Parameters
+        ----------
+        published
+            The published causes.
+        rows
+            The rows of the epoch.
+        key
+            The key.
+        """
         unmatched = [row for row in rows if row and not published.intersection(row[0])]
         listed = [label for keys, label in unmatched if key in keys]
         return self.units * sum(listed) - self.alarm * (len(listed) - sum(listed))
 
     def drop(self, published: Published, rows: Sequence[KeyRow], key: bytes) -> int:
-        """Return the loss of the published rule less that without the key."""
+        """Return the loss of the published rule less that without the key.
+
+        Parameters
+        ----------
+        published
+            The published causes.
+        rows
+            The rows of the epoch.
+        key
+            The key.
+        """
         alone = [row[1] for row in rows if row and published.intersection(row[0]) == {key}]
         return self.alarm * (len(alone) - sum(alone)) - self.units * sum(alone)
 
@@ -299,7 +314,7 @@ class KeyWorld:
     def _fires(self, losses: tuple[int, ...], refusals: int) -> tuple[float, ...]:
         key = losses, refusals
         if key not in self._firings:
-            self._firings[key] = firing_law(self._make, losses, refusals, self._step)
+            self._firings[key] = epoch_law(self._make, losses, refusals, self._step)
         return self._firings[key]
 
     def _draws(self, published: Published, rows: tuple[KeyRow, ...]) -> Moves:
@@ -331,15 +346,6 @@ def neighbouring_laws(world: KeyWorld, alphabet: Sequence[KeyRow]) -> Iterator[L
         # Both directions are compared for each pair, so one order of it is enough.
         for other in range(chosen[place]):
             yield laws[chosen], laws[(*chosen[:place], other, *chosen[place + 1 :])]
-
-
-def worst_pair(mechanism: str, family: str, claim: Cost, pairs: Iterable[Laws]) -> Finding:
-    """Return the finding over pairs of laws, both parameters by the hockey-stick divergence."""
-    epsilon = delta = 0.0
-    for one, other in pairs:
-        delta = max(delta, delta_at(float(claim.epsilon), one, other))
-        epsilon = max(epsilon, epsilon_at(float(claim.delta), one, other))
-    return Finding(mechanism, family, claim, epsilon, delta)
 
 
 @dataclass(frozen=True)
@@ -416,7 +422,17 @@ class GateParameters:
     def at_once(
         self, one: Sequence[KeyRow], other: Sequence[KeyRow], threshold: int, published: Published
     ) -> Laws:
-        """Return the laws of two streams that are checked once, at their end."""
+        """Return the laws of two streams that are checked once, at their end.
+
+        Parameters
+        ----------
+        one, other
+            The streams.
+        threshold
+            The threshold, in units.
+        published
+            The causes at the start.
+        """
 
         def make(noise: Noise) -> CausesGate:
             return self.gate(noise, lambda age, refusals: threshold, len(one))
@@ -476,14 +492,14 @@ def window_findings(name: str, epsilon: Fraction) -> Iterator[Finding]:
         "a round becomes a null round": ((1, 0), (0, 0)),
     }
     for family, (one, other) in pairs.items():
-        worst = 0.0
+        largest = 0.0
         for counts in product(range(-3, 4), repeat=2):
             p, q = (
                 math.prod(laplace_mass(n - at, scale) for n, at in zip(counts, cells, strict=True))
                 for cells in (one, other)
             )
-            worst = max(worst, abs(math.log(p / q)))
-        yield Finding(name, family, claim, worst, 0.0)
+            largest = max(largest, abs(math.log(p / q)))
+        yield Finding(name, family, claim, largest, 0.0)
 
 
 def gate_parameters(plan: CausesPlan, cost: Fraction) -> GateParameters:
@@ -517,9 +533,9 @@ def causes_findings(plan: CausesPlan) -> Iterator[Finding]:
         name, claim = f"causes gate, c = {gate.cost}", gate.claim
         small = KeyWorld(gate.gate, KeyCounts(gate.cost), 2, published=frozenset([b"p"]))
         pairs = neighbouring_laws(small, SMALL_ROWS)
-        yield worst_pair(name, f"{len(SMALL_ROWS) ** 2} streams of 2 rounds", claim, pairs)
+        yield worst(name, f"{len(SMALL_ROWS) ** 2} streams of 2 rounds", claim, pairs)
         for family, laws in extremal_pairs(gate, listed_keys(plan)):
-            yield worst_pair(name, family, claim, [laws])
+            yield worst(name, family, claim, [laws])
     yield from window_findings("evidence", plan.epsilon_evidence)
     if auto:
         yield from window_findings("first window", plan.per_round.epsilon)
