@@ -6,7 +6,7 @@ Neighbours whose keys are all fresh miss most faults, so families have keys in c
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from dataclasses import fields as dataclass_fields
 from fractions import Fraction
@@ -38,11 +38,9 @@ from littlestone.audit.causes import (
 from littlestone.audit.enumeration import (
     BranchingNoise,
     EnumeratedTranscript,
-    World,
     delta_at,
     epsilon_at,
     laplace_mass,
-    largest_loss,
     law,
     transcripts,
 )
@@ -627,7 +625,7 @@ def test_noise_that_is_not_on_the_grid() -> None:
         world = KeyWorld(
             partial(
                 gate.gate,
-                threshold=lambda age, refusals: np.where(age <= 26, 0, 27),
+                threshold=lambda age, refusals: np.where(age <= 26, 24, 25),
                 check_every=26,
             ),
             KeyCounts(gate.cost),
@@ -639,60 +637,73 @@ def test_noise_that_is_not_on_the_grid() -> None:
             world.law(fixed_keys([(((P,), label), *negatives), (None,) * 26]))
             for label in (True, False)
         )
-        common: EnumeratedTranscript = (NO_CHANGE, Decision(True, None))
-        found.append(abs(math.log(one[common] / other[common])))
-    assert found[0] <= float(gate.claim.epsilon) < 4.2 < found[1]
+        found.append(worst("gate", "grid", gate.claim, [(one, other)]))
+    assert found[0].kept
+    assert not found[1].kept
+    # By the hockey-stick divergence, so that the outcomes are likely enough to matter.
+    assert found[1].delta > 800 * float(gate.delta)
+    assert found[1].epsilon > 1.8 * float(gate.claim.epsilon)
 
 
-def fired_with(
-    monitor: Callable[..., Any], cost: Fraction, only: EnumeratedTranscript, world: World
+QUICK = GateParameters(F(1), F(1), F(1, 10), F(1, 10**4), (F(1),))
+"""Nearly all of the budget is the monitor's, so that its faults are not covered by the draw's."""
+
+
+def said(
+    monitor: type[MistakesMonitor], only: EnumeratedTranscript, threshold: int, losses: list[int]
 ) -> dict[EnumeratedTranscript, float]:
-    """The probability of one transcript, under a gate with this monitor."""
-    gate, quiet = replace(gate_of(cost), selector=planted.FromWeights), NO_CHANGE in only
+    """The probability of one transcript, under a gate with this monitor; ballots are empty."""
+    gate = replace(QUICK, selector=planted.FromWeights)
+    nothing = KeyCounts(gate.cost).ballot(frozenset(), [])
 
     def make(noise: Noise) -> CausesGate:
-        made = gate.gate(noise, lambda age, refusals: 0 if quiet and age <= 12 else 60, 12)
-        made._monitor = monitor(noise, epsilon=F(1), cap=cost.denominator)
-        made.largest_loss = 12
+        made = gate.gate(noise, lambda age, refusals: threshold)
+        made._monitor = monitor(noise, epsilon=gate.epsilon_monitor)
         return made
 
-    return transcripts(make, world, len(only), 80, only)
+    return transcripts(make, lambda past: (losses[len(past)], nothing), len(only), 60, only)
+
+
+REFUSED = Decision(True, None)
 
 
 @pytest.mark.parametrize(
-    ("fault", "least"),
-    [(None, 0.9), (faults.LiftShared, 2.9), (faults.CountKeptAtFiring, 2.9)],
-    ids=["sound", "threshold noise shared by epochs", "counts of the monitor kept at a refusal"],
+    ("fault", "only", "threshold", "least"),
+    [
+        # The quiet check, and the refusals of two later epochs, pay for the shift: 3e.
+        (faults.LiftShared, (NO_CHANGE, REFUSED, REFUSED, REFUSED), 0, 60),
+        # Each of three refusals reads the round: 3e.
+        (faults.CountKeptAtFiring, (REFUSED, REFUSED, REFUSED), 1, 3000),
+    ],
+    ids=["threshold noise shared by epochs", "the monitor's count kept at a refusal"],
 )
-def test_a_monitor_that_remembers(fault: type[MistakesMonitor] | None, least: float) -> None:
-    """One shift is paid for at each of three refusals: 3e, where the monitor claims e."""
-    nothing = KeyCounts(F(1)).ballot(frozenset(), [])
-    refused: EnumeratedTranscript = (NO_CHANGE, *(Decision(True, None),) * 3)
-    only = refused[1:] if fault is faults.CountKeptAtFiring else refused
-
-    def world(shift: int) -> World:
-        first = 0 if len(only) == 3 else 12
-        return lambda past: (0 if past else first + shift, nothing)
-
-    monitor = fault or MistakesMonitor
-    loss = largest_loss(*(fired_with(monitor, F(1), only, world(n)) for n in (0, 1)))
-    assert least < loss < (1.001 if fault is None else 3.1)
+def test_a_monitor_that_remembers(
+    fault: type[MistakesMonitor], only: EnumeratedTranscript, threshold: int, least: float
+) -> None:
+    """One transcript alone has more than the claimed delta at the joint epsilon."""
+    found = {}
+    for monitor in (MistakesMonitor, fault):
+        laws = [said(monitor, only, threshold, [n, 0, 0, 0]) for n in (0, 1)]
+        found[monitor] = factor(QUICK, (laws[0], laws[1]))
+    assert found[MistakesMonitor] <= 1
+    assert found[fault] > least
 
 
 def test_noise_for_one_unit_where_losses_are_counted_in_units() -> None:
-    gate = gate_of(F(1, 9))
+    """A missed positive is 9 units: 9e, where e is claimed."""
+    gate = replace(QUICK, cost=F(1, 9))
 
     def make(noise: Noise, fault: bool) -> CausesGate:
-        made = gate.gate(noise, lambda age, refusals: 30)
+        made = gate.gate(noise, lambda age, refusals: 10)
         if fault:
             made._monitor = planted.NoiseForOneUnit(noise, epsilon=F(1), cap=9)
-            made._monitor._set_scales()
         return made
 
-    losses = []
+    found = []
     for fault in (False, True):
         world = KeyWorld(partial(make, fault=fault), KeyCounts(gate.cost), 1)
         one, other = (world.law(one_by_one([row])) for row in (((A,), True), None))
-        fired: EnumeratedTranscript = (Decision(True, None),)
-        losses.append(math.log(one[fired] / other[fired]))
-    assert losses[0] <= 1 < 8.9 < losses[1]
+        found.append(worst("gate", "units", gate.claim, [(one, other)]))
+    assert found[0].kept
+    assert found[1].delta > 2000 * float(gate.delta)
+    assert found[1].epsilon > 8.9
