@@ -32,9 +32,10 @@ from littlestone.data.parquet import piece_from_table
 from littlestone.data.readers import RowReader, open_rows
 from littlestone.errors import BadColumn
 from littlestone.hypotheses.compare import number_of
-from littlestone.hypotheses.rows import Batch, label, part_of, row_of
+from littlestone.hypotheses.rows import Batch, as_batch, label, part_of, row_of
 from littlestone.hypotheses.values import encode, key_of
 from littlestone.learners.base import PrivateLearner
+from littlestone.learners.epoch_rows import PatternIndex
 from littlestone.learners.rounds import readable_rounds
 from littlestone.service.limits import Limits
 from littlestone.service.parsing import parse_block
@@ -44,7 +45,15 @@ pytestmark = pytest.mark.filterwarnings("ignore:delta", "ignore::FutureWarning")
 
 TEXT, NUMBER, TRUTH = ls.Points("a"), ls.Thresholds(0, 9, 0.5, column="a"), ls.Conjunctions(["a"])
 BOTH = ls.Union(ls.Points("a"), ls.Thresholds(0, 9, 0.5, column="a"))
-CLASSES = {"text": TEXT, "number": NUMBER, "truth": TRUTH, "text and number": BOTH}
+CAUSES, RANGES = ls.Causes(["a"]), ls.Causes([ls.Ranges("a", [1, 2.5, 2**53 + 1])])
+CLASSES = {
+    "text": TEXT,
+    "number": NUMBER,
+    "truth": TRUTH,
+    "text and number": BOTH,
+    "causes": CAUSES,
+    "causes with ranges": RANGES,
+}
 Row = tuple[Any, Any, Any]
 """The cell that the class reads, a cell that it does not read, and the label."""
 Fingerprint = object
@@ -107,6 +116,23 @@ def seen(cls: ls.HypothesisClass, batch: Batch, usable: Any, answers: Any) -> li
         alone = [rule(x) for rule in RULES[kind]]
         assert alone == [said[place] for said in together]
         found[row] = expected(x["a"]), alone, bool(answers[row])
+    if isinstance(cls, ls.Causes):
+        return with_patterns(cls, kept, np.flatnonzero(usable), found)
+    return found
+
+
+def with_patterns(
+    cls: ls.Causes, kept: Batch, places: Any, found: list[Fingerprint]
+) -> list[Fingerprint]:
+    """What the rows of an epoch hold of each round as well: its hash, and its exact value."""
+    index = PatternIndex(cls)
+    codes, values = index.codes(kept)[0].tolist(), index.values(kept, np.arange(len(places)))
+    for place, row in enumerate(places):
+        single = as_batch([row_of(kept, place)])
+        # A batch holds of a row what the row alone gives.
+        assert index.codes(single)[0].tolist() == [codes[place]]
+        assert index.values(single, np.arange(1)) == [values[place]]
+        found[row] = found[row], codes[place], encode(values[place])
     return found
 
 
@@ -198,6 +224,8 @@ def renamed(cls: ls.HypothesisClass) -> Sequence[Any]:
         return [ls.Points("x0"), ls.Thresholds(0, 9, 0.5, "x0")]
     if cls is TEXT:
         return ["x0"]
+    if isinstance(cls, ls.Causes):
+        return [["x0"] if cls is CAUSES else [ls.Ranges("x0", [1, 2.5, 2**53 + 1])]]
     return [["x0"]] if cls is TRUTH else [0, 9, 0.5, "x0"]
 
 

@@ -15,6 +15,7 @@ from functools import cache
 from itertools import product
 from typing import Any
 
+from littlestone.audit.causes import causes_findings
 from littlestone.audit.enumeration import (
     Enumerated,
     EnumeratedTranscript,
@@ -46,6 +47,7 @@ from littlestone.audit.laws import (
 )
 from littlestone.audit.runs import AnyPlan
 from littlestone.learners.adaptive import EveryRoundPlan
+from littlestone.learners.causes import AUTO, CausesPlan
 from littlestone.learners.experts import ExpertsPlan
 from littlestone.learners.plan import Plan, VoteGate
 from littlestone.privacy.accounting import Cost
@@ -432,8 +434,25 @@ def _enumerated(plan: AnyPlan) -> tuple[list[str], Iterator[Finding]]:
             f"what each may spend, and {min(FEW, plan.horizon)} that share the whole budget"
         )
         return [added], _every_check_findings(plan)
+    if isinstance(plan, CausesPlan):
+        return _causes_notes(plan), causes_findings(plan)
     small, notes = scaled_down(plan)
     return notes, _findings(small)
+
+
+def _causes_notes(plan: CausesPlan) -> list[str]:
+    """Return what is not enumerated as the plan has it."""
+    notes = [
+        f"the gate enumerated with thresholds of its families and a check each round, or one for "
+        f"all rounds (the plan's: every {plan.check_every}): neither enters a proof"
+    ]
+    if plan.min_rate == AUTO:
+        notes.append("the gate enumerated at the smallest and the largest min_rate of 'auto'")
+    if plan.cap is not None:
+        notes.append(
+            f"claims are for one round: a user of {plan.cap} is a group of so many (Theorem 14)"
+        )
+    return notes
 
 
 def _narrowed(widest: Fraction) -> tuple[int, list[str]]:

@@ -10,11 +10,15 @@ For private experts, two kinds of rows that the first rule gets wrong are mixed 
 which are right on the replaced one are drawn with a probability that a flipped label moves most.
 The laws of the draw and of one check at the threshold are known (Theorems 3 and 6), so the mix is
 computed.
+
+For causes, positives of one cause, as many as let the draw name it about as often as not, come
+among positives of causes of their own, up to the threshold. The replaced one becomes a negative.
 """
 
 import math
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
+from fractions import Fraction
 from itertools import islice, product
 from typing import Any, NamedTuple
 
@@ -23,10 +27,12 @@ import numpy.typing as npt
 
 from littlestone.audit.runs import NULL, Neighbours, Row, critical_votes, separation
 from littlestone.classes.base import HypothesisClass
+from littlestone.classes.causes import Causes, Ranges
 from littlestone.errors import BadExample
 from littlestone.hypotheses.rows import as_batch
 from littlestone.hypotheses.rules import Hypothesis
 from littlestone.learners.adaptive import EveryRoundPlan
+from littlestone.learners.causes import CausesPlan
 from littlestone.learners.experts import ExpertsPlan
 from littlestone.learners.forest import Forest, Routes
 from littlestone.learners.plan import Plan
@@ -373,3 +379,71 @@ def for_every_round(cls: HypothesisClass, plan: EveryRoundPlan) -> list[Neighbou
     count = max(1, min(length, round(plan.trees * math.log(2))))
     stream = (mistake_row,) * count + (NULL,) * (length - count)
     return [Neighbours("the label of round 1 is flipped", stream, _flip_label(stream, 0))]
+
+
+def for_causes(cls: HypothesisClass, plan: CausesPlan) -> list[Neighbours]:
+    """Return positives of one cause among others, up to the threshold; one becomes a negative.
+
+    Parameters
+    ----------
+    cls
+        The class.
+    plan
+        The plan.
+
+    Raises
+    ------
+    BadParameter
+        If no column of the class has text, or the horizon is too short for a firing.
+
+    Examples
+    --------
+    >>> plan = CausesPlan.practical(Causes(["a", "b"]), 4, 1e-3, 1000, min_rate=0.1)
+    >>> [(pair.what, len(pair.one)) for pair in for_causes(Causes(["a", "b"]), plan)]
+    [('the label of round 1 is flipped', 24)]
+    """
+    if not isinstance(cls, Causes) or all(isinstance(c, Ranges) for c in cls.columns):
+        raise BadParameter(f"{cls!r} has no column of text: no neighbours are known for it")
+    cost = plan.cost_of(plan.given_rate)
+    # Below the threshold, so that the shift by one costs the monitor its whole epsilon.
+    missed = math.floor(plan.threshold(cost))
+    alike = min(missed, _positives_of_a_cause(plan, cost))
+    start = plan.first_window
+    rows: list[Row] = [(_row_of_its_own(cls, number), False) for number in range(start)]
+    rows += [(_row_of_its_own(cls, start + number, "k"), True) for number in range(alike)]
+    rows += [(_row_of_its_own(cls, start + number), True) for number in range(alike, missed)]
+    # Null rounds up to the next check: nothing is published in between.
+    rows += [NULL] * (-len(rows) % plan.check_every)
+    if len(rows) > plan.horizon:
+        raise BadParameter(f"a horizon of {plan.horizon} is too short for a firing: plan for more")
+    stream = tuple(rows)
+    what = f"the label of round {start + 1:,} is flipped"
+    return [Neighbours(what, stream, _flip_label(stream, start), plan.check_every)]
+
+
+def _row_of_its_own(cls: Causes, number: int, first: str | None = None) -> dict[str, object]:
+    """Return a row whose text is its own, but for that of the first column of text."""
+    row: dict[str, object] = {
+        c.column if isinstance(c, Ranges) else c: c.number(number % c.cells)
+        if isinstance(c, Ranges)
+        else f"v{number}"
+        for c in cls.columns
+    }
+    if first is not None:
+        row[next(c for c in cls.columns if isinstance(c, str))] = first
+    return row
+
+
+def _positives_of_a_cause(plan: CausesPlan, cost: Fraction) -> int:
+    """Return how many positives of a cause show most, if the draw spent twice its rate."""
+    rate, claimed = 2 * float(plan.rate(cost)), float(plan.epsilon)
+    fires = 1 / (1 + math.exp(-2 * float(plan.epsilon_monitor(cost))))
+    least = math.log(float(plan.per_round.delta * plan.prior[0]))
+
+    def merit(count: int) -> float:
+        # With all of them, and with a negative instead of one.
+        weights = (least + rate * (count - 1), least + rate * (count - 2 - float(cost)))
+        p, q = (1 / (1 + math.exp(-weight)) for weight in weights)
+        return separation(fires * p, (1 - fires) * q, claimed)
+
+    return max(range(2, 4 + math.ceil((10 - least) / rate)), key=merit)

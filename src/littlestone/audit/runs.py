@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from dataclasses import fields as dataclass_fields
 from fractions import Fraction
 from multiprocessing import get_context
 from statistics import NormalDist
@@ -27,6 +28,7 @@ import numpy as np
 from littlestone.classes.base import HypothesisClass
 from littlestone.learners.adaptive import EveryRoundPlan
 from littlestone.learners.base import Release
+from littlestone.learners.causes import CausesPlan, PrivateCauses
 from littlestone.learners.experts import ExpertsPlan
 from littlestone.learners.plan import SELECTORS, Plan
 from littlestone.learners.registry import LEARNERS
@@ -428,11 +430,23 @@ def _learn(learner: Any, rows: Sequence[Row], start: int) -> None:
 
 
 def _uses(learner: AuditedLearner) -> int:
+    if isinstance(learner, PrivateCauses):
+        # Its ledger has the counts of windows too, which end on a public schedule.
+        return learner._runner.gate.releases_made
     ledger = getattr(learner, "ledger", None)
     return len(learner.releases if ledger is None else ledger)
 
 
-AnyPlan: TypeAlias = Plan | ExpertsPlan | EveryRoundPlan
+@dataclass(frozen=True)
+class TwiceCausesPlan(CausesPlan):
+    """Spend what a plan of half the epsilon has thresholds for."""
+
+    def threshold(self, cost: Fraction) -> float:
+        """Return the threshold for half of the epsilon."""
+        return CausesPlan.threshold(replace(self, epsilon=self.epsilon / 2), cost)
+
+
+AnyPlan: TypeAlias = Plan | ExpertsPlan | EveryRoundPlan | CausesPlan
 # Trees, and rounds, for each vote in a small plan: rounds then reach enough different trees.
 TREES_A_VOTE = 2
 
@@ -487,6 +501,9 @@ def twice(plan: AnyPlan) -> AnyPlan:
     """Return the plan with twice the epsilon, and every count as it was."""
     if isinstance(plan, EveryRoundPlan):
         return replace(plan, epsilon=2 * plan.epsilon)
+    if isinstance(plan, CausesPlan):
+        fields = {field.name: getattr(plan, field.name) for field in dataclass_fields(plan)}
+        return TwiceCausesPlan(**fields | {"epsilon": 2 * plan.epsilon})
     return replace(plan, epsilon=2 * plan.epsilon, epsilon_monitor=2 * plan.epsilon_monitor)
 
 
@@ -528,7 +545,8 @@ def small(plan: AnyPlan) -> list[AnyPlan]:
     if isinstance(plan, ExpertsPlan):
         few = replace(plan, threshold=1, check_every=2, restart_every=None, tolerance=Fraction(0))
         return [few]
-    if isinstance(plan, EveryRoundPlan):
+    # The counts of causes follow from epsilon and delta, and so does what a leak would show.
+    if isinstance(plan, EveryRoundPlan | CausesPlan):
         return [plan]
     if plan.monitor == "votes":
         plan = replace(plan, releases=1)

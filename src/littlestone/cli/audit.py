@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from littlestone.classes.causes import Causes
 from littlestone.classes.specs import parse_spec
 from littlestone.cli.options import AsJson, CapOption, PrivateJson, Tolerance, WhichPlan
 from littlestone.cli.terminal import plain_console
@@ -38,13 +39,13 @@ def audit(
         ),
     ] = False,
     learner: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="NAME",
             help=f"One of {', '.join(LEARNERS)}; soa and halving are not private, and must be "
-            "caught.",
+            "caught. By default causes for classes of causes, dpsoa for others.",
         ),
-    ] = "dpsoa",
+    ] = None,
     runs: Annotated[int, typer.Option(help="Runs in each of two worlds; 0 for none.")] = 2000,
     seed: Annotated[int, typer.Option(help="Of the random bits that are not secret.")] = 0,
     file: Annotated[
@@ -85,6 +86,8 @@ def audit(
     if file is None and private_json is not None:
         raise BadParameter("without a --file nothing is private: take --json, not --private-json")
     refuse_file(private_json)
+    cls = parse_spec(spec)
+    learner = learner or ("causes" if isinstance(cls, Causes) else "dpsoa")
     check_name(learner, LEARNERS)
     task = LearnRequest(
         spec=spec,
@@ -99,7 +102,6 @@ def audit(
         learner=learner if LEARNERS[learner].private else "dpsoa",
         plan=kind,
     )
-    cls = parse_spec(spec)
     plan = choose_learner(task, horizon).plan
     if not isinstance(plan, AnyPlan):
         raise BadParameter(f"{learner} cannot be audited: no law is known for its mechanisms")

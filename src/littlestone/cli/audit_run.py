@@ -13,6 +13,7 @@ from littlestone.audit.audit import ENOUGH_POWER, Audit, Measured, audit_runs, v
 from littlestone.audit.gates import Enumeration, enumerated
 from littlestone.audit.laws import Finding
 from littlestone.audit.neighbours import (
+    for_causes,
     for_every_round,
     for_experts,
     for_forests,
@@ -22,6 +23,7 @@ from littlestone.audit.runs import AuditTarget, Neighbours, Row
 from littlestone.classes.base import HypothesisClass
 from littlestone.cli.terminal import open_table
 from littlestone.data.readers import open_rows
+from littlestone.learners.causes import CausesPlan
 from littlestone.learners.experts import ExpertsPlan
 from littlestone.learners.plan import Plan
 from littlestone.learners.registry import LEARNERS
@@ -147,6 +149,8 @@ def _pairs(subject: AuditTarget, rows: list[Row] | None) -> list[Neighbours]:
         pairs = for_forests(cls, plan, seed)
     elif isinstance(plan, ExpertsPlan):
         pairs = for_experts(cls, plan, seed)
+    elif isinstance(plan, CausesPlan):
+        pairs = for_causes(cls, plan)
     else:
         pairs = for_every_round(cls, plan)
     return [replace(pair, every=subject.every) for pair in pairs]

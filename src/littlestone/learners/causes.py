@@ -153,6 +153,13 @@ class CausesPlan(PlanTable):
             raise BadParameter("the evidence's share of epsilon leaves nothing for the causes")
         if self.longest_epoch % self.check_every or self.first_window % self.check_every:
             raise BadParameter("epochs and the first window end at a check")
+        # Scores are exact in 64 bits for units and epochs of these sizes only.
+        if self.longest_epoch > LONGEST_EPOCH:
+            raise BadParameter(f"an epoch has at most {LONGEST_EPOCH:,} rounds")
+        if self.min_rate != checked_min_rate(self.min_rate):
+            raise BadParameter(f"min_rate is a fraction of at most {THOUSANDTHS}ths, or 'auto'")
+        if (self.min_rate == AUTO) != (whole(self.first_window, "first_window", least=0) > 0):
+            raise BadParameter("min_rate='auto' has a first window, and a given rate has none")
 
     @classmethod
     def practical(
@@ -524,6 +531,9 @@ class PrivateCauses(UserLearner):
             )
         if not isinstance(cls, Causes) or repr(cls) != plan.made_for:
             raise BadParameter(f"the plan was made for {plan.made_for}, not for {cls!r}")
+        # The priors of a row's patterns sum to 1 for these counts only (Theorem 15).
+        if plan.pattern_counts != " ".join(map(str, cls.pattern_counts)):
+            raise BadParameter(f"rows of {cls!r} do not list {plan.pattern_counts} patterns")
         self.plan, self.seed = plan, fresh_seed() if seed is None else seed
         super().__init__(cls, NEVER, plan.horizon)
         self._runner = CausesRunner(

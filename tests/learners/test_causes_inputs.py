@@ -1,0 +1,596 @@
+"""What the mechanisms of the causes learner are shown: the terms of Theorems 15 and 16.
+
+The real learner runs with noise that follows a script and a selector that writes down what it is
+shown. World A writes a transcript; world B, its neighbour, replays it. Given the transcript, what
+is shown may differ only as the theorems allow. What is shown is also that of a plain twin, on
+which the gate's law is enumerated (`littlestone.audit.causes`). Planted faults must show.
+"""
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import littlestone as ls
+from littlestone.audit.causes import KeyCounts, KeyRow
+from littlestone.hypotheses.causes import cause_from_key, causes_of
+from littlestone.learners import epoch_rows
+from littlestone.learners.causes import CausesPlan, CausesRunner
+from littlestone.learners.epoch_rows import EpochRows
+from littlestone.privacy import Noise
+from littlestone.privacy.causes import ADD, DROP, Gains
+from littlestone.privacy.noise import Address
+
+pytestmark = pytest.mark.filterwarnings("ignore:delta")
+
+LENGTH = 60
+Example = tuple[dict[str, object], bool] | None
+Moves = dict[bytes, int]
+Fault = Callable[[pytest.MonkeyPatch], None]
+
+
+class Impossible(Exception):
+    """The other world cannot draw what the transcript says."""
+
+
+@dataclass
+class Shown:
+    """What was shown under a transcript."""
+
+    script: Mapping[int, int | None] | None
+    """The checks at which world A fires, and the rank of the move; None is nothing."""
+    transcript: dict[int, bytes | None]
+    gaps: dict[int, int] = field(default_factory=dict)
+    ballots: dict[int, Moves] = field(default_factory=dict)
+    priors: dict[int, dict[bytes, Fraction]] = field(default_factory=dict)
+    windows: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
+    first: tuple[int, ...] = ()
+
+
+class Scripted(Noise):
+    """Fires where the script says, and writes down the gap of every check."""
+
+    def __init__(self, shown: Shown) -> None:
+        self.shown = shown
+
+    def __repr__(self) -> str:
+        return "Scripted(NOT PRIVATE)"
+
+    def laplace(self, scale: Fraction, at: Address) -> int:
+        return 0
+
+    def geometric(self, scale: Fraction, at: Address) -> int:
+        return 0
+
+    def uniform(self, below: int, at: Address) -> int:
+        raise AssertionError("the selector is a stand-in")
+
+    def exceeds(self, gap: int, scale: Fraction, at: Address, one_sided: bool) -> bool:
+        self.shown.gaps[at[1]] = int(gap)
+        script = self.shown.script
+        return at[1] in (self.shown.transcript if script is None else script)
+
+
+class Selector:
+    """In place of the real one: writes down the gain of every move."""
+
+    def __init__(self, shown: Shown, real: Any) -> None:
+        self.shown, self.real, self.cost, self.name = shown, real, real.cost, real.name
+
+    def parameters(self) -> dict[str, str]:
+        return dict(self.real.parameters())
+
+    def select(
+        self, ballot: Gains, noise: object, release: int, leave_out: bytes | None
+    ) -> bytes | None:
+        check = max(self.shown.gaps)
+        drops = zip(ballot.drop_keys, ballot.drops.tolist(), strict=True)
+        moves = {DROP + key: gain for key, gain in drops}
+        keys = [ballot.add_key(place) for place in range(len(ballot.adds))]
+        moves |= {ADD + key: gain for key, gain in zip(keys, ballot.adds.tolist(), strict=True)}
+        # A key that is there twice would be lost in the dict.
+        assert len(moves) == len(ballot.drops) + len(ballot.adds)
+        self.shown.ballots[check] = moves
+        self.shown.priors[check] = {
+            key: self.real.prior[kind]
+            for key, kind in zip(keys, ballot.classes.tolist(), strict=True)
+        }
+        if self.shown.script is None:
+            move = self.shown.transcript[check]
+            if move is not None and move not in moves:
+                raise Impossible
+            return move
+        rank = self.shown.script[check]
+        ranked = sorted(moves, key=lambda move: (-moves[move], move))
+        named = rank is not None and rank < len(ranked)
+        self.shown.transcript[check] = ranked[rank] if named and rank is not None else None
+        return self.shown.transcript[check]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """All that is public."""
+
+    cls: ls.Causes
+    plan: CausesPlan
+    script: Mapping[int, int | None]
+    size: int = 0
+    """Rounds a batch; 0 is one by one."""
+    ends: tuple[int, ...] = ()
+    """Rounds after which the caller ends the window."""
+    resumed: int | None = None
+    """The round after which the learner is saved and resumed."""
+    users: tuple[str, ...] | None = None
+
+
+Stream = Callable[[int, ls.Hypothesis], Example]
+
+
+def learner_of(setting: Setting, shown: Shown) -> ls.PrivateCauses:
+    """The real learner, with its noise, its selector and its counts watched."""
+    made = ls.PrivateCauses(setting.cls, plan=setting.plan, noise=Scripted(shown))
+    mechanism: Any = made._runner.gate
+    real_gate = mechanism._make_gate
+
+    def watched(gate: Any) -> Any:
+        gate._selector = Selector(shown, gate._selector)
+        return gate
+
+    def release(counts: Any) -> list[int]:
+        shown.windows.append((made._runner._window_start, tuple(map(int, counts))))
+        return [0] * len(counts)
+
+    def release_first(counts: Any) -> list[int]:
+        shown.first = tuple(map(int, counts))
+        return [9, 1]
+
+    mechanism._make_gate = lambda cost: watched(real_gate(cost))
+    mechanism.evidence.release = release
+    mechanism.release_first = release_first
+    if mechanism.gate is not None:
+        watched(mechanism.gate)
+    return made
+
+
+def world(setting: Setting, stream: Stream, transcript: Mapping[int, bytes | None] | None) -> Shown:
+    """What is shown: under the script, or under the transcript of another world."""
+    shown = Shown(setting.script if transcript is None else None, dict(transcript or {}))
+    learner = learner_of(setting, shown)
+    step = max(1, setting.size)
+    for at in range(0, LENGTH, step):
+        rows = [stream(t, learner.hypothesis) for t in range(at, min(at + step, LENGTH))]
+        users = None if setting.users is None else list(setting.users[at : at + step])
+        learn(learner, rows, users, setting.size > 0)
+        if learner.rounds in setting.ends:
+            learner.end_window()
+        if learner.rounds == setting.resumed:
+            with learner.checkpoint() as saved:
+                after = learner_of(setting, shown)
+                after.resume(saved)
+            learner = after
+    return shown
+
+
+def learn(
+    learner: ls.PrivateCauses, rows: list[Example], users: list[str] | None, many: bool
+) -> None:
+    if many:
+        xs = [{"a": 0, "b": 0, "n": 0} if row is None else row[0] for row in rows]
+        ys = [None if row is None else row[1] for row in rows]
+        learner.learn_many(xs, ys, users, bad_rows="null")
+        return
+    who: dict[str, Any] = {} if users is None else {"user": users[0]}
+    if rows[0] is None:
+        learner.skip_one(**who)
+    else:
+        learner.learn_one(*rows[0], **who)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"pattern_counts": "1"},
+        {"min_rate": "1/100003"},
+        {"min_rate": "3/5"},
+        {"restart_every": 1 << 22},
+        {"min_rate": "auto"},
+        {"first_window": 8},
+        {"first_window": -8},
+    ],
+    ids=str,
+)
+def test_a_plan_that_would_break_the_terms_is_refused(change: dict[str, Any]) -> None:
+    """Priors that sum to more than 1 over a row's patterns, scores beyond 64 bits, no gate."""
+    cls = ls.Causes(["a", "b"])
+    plan = CausesPlan.practical(cls, 1, 1e-6, 1000, min_rate=0.1)
+    with pytest.raises(ls.BadParameter):
+        ls.PrivateCauses(cls, plan=replace(plan, **change))
+
+
+# What the theorems allow.
+
+
+def distance(one: Sequence[int], other: Sequence[int]) -> int:
+    return sum(abs(m - n) for m, n in zip(one, other, strict=True))
+
+
+def within_terms(setting: Setting, a: Shown, b: Shown, at: int) -> bool:
+    """Whether two worlds that differ in round `at` are shown what the theorems allow."""
+    plan = setting.plan
+    assert a.gaps.keys() == b.gaps.keys()
+    assert a.ballots.keys() == b.ballots.keys()
+    assert [start for start, _ in a.windows] == [start for start, _ in b.windows]
+    counts = sum(distance(m, n) for (_, m), (_, n) in zip(a.windows, b.windows, strict=True))
+    first = distance(a.first, b.first)
+    shifts = {check: a.gaps[check] - b.gaps[check] for check in a.gaps}
+    if at < plan.first_window:
+        # The first window is read by nothing else.
+        return first <= 2 and not counts and not any(shifts.values()) and a.ballots == b.ballots
+    cost = plan.cost_of(Fraction(1, 5) if plan.first_window else plan.given_rate)
+    units, alarm = cost.denominator, cost.numerator
+    own = range((at - plan.first_window) // plan.check_every, _epoch_end(setting, a, at))
+    moved = {shift for check, shift in shifts.items() if check in own}
+    elsewhere = any(shift for check, shift in shifts.items() if check not in own)
+    ends = [check for check in a.ballots if check in own]
+    sizes = [
+        _joint(a, b, check, units, alarm, bool(moved - {0})) if check in ends else
+        a.ballots[check] == b.ballots[check]
+        for check in a.ballots
+    ]  # fmt: skip
+    steady = len(moved) <= 1 and all(abs(shift) <= units for shift in moved)
+    return steady and not elsewhere and all(sizes) and counts <= 2 and first == 0
+
+
+def _epoch_end(setting: Setting, shown: Shown, at: int) -> int:
+    """The check after the epoch that holds a round: its firing, or a public restart."""
+    plan = setting.plan
+    check = (at - plan.first_window) // plan.check_every
+    longest = plan.restart_every // plan.check_every
+    begun = 0
+    fired = {*shown.ballots}
+    for number in range(max(shown.gaps, default=0) + 1):
+        if number - begun == longest:
+            begun = number
+        if number > check and number == begun:
+            return number
+        if number in fired:
+            begun = number + 1
+            if number >= check:
+                return begun
+    return max(shown.gaps, default=0) + 1
+
+
+def _joint(a: Shown, b: Shown, check: int, units: int, alarm: int, shifted: bool) -> bool:
+    """Theorem 15, steps 1 and 4: common moves rise and fall together, the others are light."""
+    one, other = a.ballots[check], b.ballots[check]
+    changes = [other[move] - one[move] for move in one.keys() & other.keys()]
+    spread = max([0, *changes]) - min([0, *changes])
+    for here, there, priors in ((one, other, a.priors), (other, one, b.priors)):
+        alone = here.keys() - there.keys()
+        if any(here[move] > units or not move.startswith(ADD) for move in alone):
+            return False
+        if sum(priors[check][move[1:]] for move in alone) > 1:
+            return False
+    return spread <= (units + alarm if shifted else 2 * units)
+
+
+# Settings and neighbours.
+
+TEXT = ls.Causes(["a", "b"], width=1, limit=2)
+WIDE = ls.Causes(["a", "b"], width=2, limit=3)
+RANGES = ls.Causes(["a", ls.Ranges("n", [1, 2, 3])], width=2, limit=3)
+
+
+def plan_of(cls: ls.Causes, **changes: Any) -> CausesPlan:
+    rate = changes.pop("min_rate", 0.2)
+    plan = CausesPlan.practical(cls, 4, 0.01, LENGTH, min_rate=rate)
+    usual: dict[str, Any] = {"check_every": 4, "restart_every": 24, "evidence_every": 12}
+    return replace(plan, **(usual | changes))
+
+
+PLANS: dict[str, tuple[ls.Causes, CausesPlan]] = {
+    "text": (TEXT, plan_of(TEXT)),
+    "every round": (TEXT, plan_of(TEXT, check_every=1, restart_every=30, min_rate=0.5)),
+    "wide": (WIDE, plan_of(WIDE, restart_every=40, evidence_every=7)),
+    "ranges": (RANGES, plan_of(RANGES, check_every=3, min_rate=0.1)),
+    "auto": (WIDE, plan_of(WIDE, min_rate="auto", first_window=16)),
+}
+
+
+def random_example(draw: random.Random, positives: float = 0.5) -> Example:
+    if draw.random() < 0.08:
+        return None
+    x = {"a": draw.choice("xyz"), "b": draw.choice("pq"), "n": draw.randrange(4)}
+    return x, draw.random() < positives
+
+
+def random_setting(kind: str, number: int, **changes: Any) -> tuple[Setting, list[Example], int]:
+    draw = random.Random(number)
+    cls, plan = PLANS[kind]
+    checks = (LENGTH - plan.first_window) // plan.check_every
+    script = {
+        check: draw.choice([None, 0, 0, 1, 2, 5])
+        for check in draw.sample(range(checks), min(checks, 6))
+    }
+    rows = [random_example(draw, 0.25 if plan.check_every == 1 else 0.5) for _ in range(LENGTH)]
+    size = draw.choice([0, 1, 5, LENGTH])
+    # Windows end, and learners are saved, at public times only.
+    ends = (20, 45) if size in (0, 1, 5) else ()
+    resumed = draw.choice([None, 10, 35]) if size in (0, 1, 5) else None
+    setting = Setting(cls, plan, script, size, ends, resumed)
+    return replace(setting, **changes), rows, draw.randrange(LENGTH)
+
+
+def fixed(rows: Sequence[Example]) -> Stream:
+    return lambda t, rule: rows[t]
+
+
+def reacting(rows: Sequence[Example], at: int) -> Stream:
+    """Labels that depend on what is published, but for one round."""
+
+    def stream(t: int, rule: ls.Hypothesis) -> Example:
+        row = rows[t]
+        if t == at or row is None:
+            return row
+        return row[0], row[1] != (rule.key[-1] % 2 == t % 2)
+
+    return stream
+
+
+def compared(setting: Setting, one: Stream, other: Stream) -> tuple[Shown, Shown] | None:
+    a = world(setting, one, None)
+    try:
+        return a, world(setting, other, a.transcript)
+    except Impossible:
+        return None
+
+
+def holds(kind: str, number: int, reacts: bool = False, **changes: Any) -> bool | None:
+    """Whether a random pair of neighbours is shown what is allowed; None if it cannot follow."""
+    setting, rows, at = random_setting(kind, number, **changes)
+    new = random_example(random.Random(~number))
+    other = [*rows[:at], new, *rows[at + 1 :]]
+    if reacts:
+        setting = replace(setting, size=0)
+        pair = compared(setting, reacting(rows, at), reacting(other, at))
+    else:
+        pair = compared(setting, fixed(rows), fixed(other))
+    return None if pair is None else within_terms(setting, *pair, at)
+
+
+@pytest.mark.parametrize("kind", PLANS)
+@pytest.mark.parametrize("reacts", [False, True])
+@settings(max_examples=20)
+@given(number=st.integers(0, 2**32))
+def test_neighbours_are_shown_what_the_theorems_allow(kind: str, reacts: bool, number: int) -> None:
+    assert holds(kind, number, reacts) is not False
+
+
+@pytest.mark.parametrize("kind", ["wide", "auto"])
+def test_also_where_all_negatives_collide(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    few_hashes(monkeypatch)
+    assert all(holds(kind, number) is not False for number in range(60))
+
+
+def few_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two hashes for all texts."""
+    monkeypatch.setattr(epoch_rows, "value_hash", lambda value: len(repr(value)) % 2)
+    monkeypatch.setattr(
+        epoch_rows,
+        "hash_column",
+        lambda array: np.array([len(repr(v)) % 2 for v in array.tolist()], dtype=np.uint32),
+    )
+
+
+@pytest.mark.parametrize("kind", PLANS)
+def test_what_is_shown_does_not_depend_on_batches_or_on_resuming(kind: str) -> None:
+    for number in range(12):
+        setting, rows, _ = random_setting(kind, number, size=0, resumed=None, ends=())
+        alone = world(setting, fixed(rows), None)
+        several: list[dict[str, Any]] = [
+            {"size": 7},
+            {"size": LENGTH},
+            {"resumed": 10},
+            {"resumed": 33},
+        ]
+        for changes in several:
+            assert world(replace(setting, **changes), fixed(rows), None) == alone
+
+
+USERS = ("ann", "bob", "cem", "dan")
+
+
+@pytest.mark.parametrize("cap", [1, 3])
+def test_capped_users_are_counted_cap_times(cap: int) -> None:
+    """A user's rounds, all replaced: cap of them are in the windows and in the monitor's counts."""
+    followed = 0
+    for number in range(30):
+        setting, rows, _ = random_setting("wide", number, resumed=None)
+        plan = CausesPlan.practical(WIDE, 4, 0.01, LENGTH, min_rate=0.2, unit="user", cap=cap)
+        plan = replace(plan, check_every=4, restart_every=40, evidence_every=7)
+        draw = random.Random(~number)
+        users = tuple(draw.choice(USERS) for _ in range(LENGTH))
+        setting = replace(setting, plan=plan, users=users)
+        new = [random_example(draw) for _ in range(LENGTH)]
+        other = [new[t] if users[t] == "ann" else row for t, row in enumerate(rows)]
+        pair = compared(setting, fixed(rows), fixed(other))
+        if pair is None:
+            continue
+        followed += 1
+        a, b = pair
+        counts = sum(distance(m, n) for (_, m), (_, n) in zip(a.windows, b.windows, strict=True))
+        gaps = [0, *(a.gaps[check] - b.gaps[check] for check in sorted(a.gaps))]
+        assert counts <= 2 * cap
+        assert max(map(abs, gaps)) <= cap * plan.cost_of(plan.given_rate).denominator
+    assert followed > 5
+
+
+def twin(setting: Setting, rows: Sequence[Example], shown: Shown) -> Iterator[tuple[int, Moves]]:
+    """The ballots of the plain twin, under the same transcript."""
+    plan, cls = setting.plan, setting.cls
+    cost = plan.cost_of(Fraction(1, 5) if plan.first_window else plan.given_rate)
+    counts, published, held = KeyCounts(cost, cls.limit), frozenset[bytes](), list[KeyRow]()
+    rule: ls.Hypothesis = ls.NEVER
+    begun = 0
+    for check in range((LENGTH - plan.first_window) // plan.check_every):
+        start = plan.first_window + check * plan.check_every
+        for row in rows[start : start + plan.check_every]:
+            if row is not None:
+                keys = tuple(cause.key for cause in cls.patterns_of(row[0]))
+                held.append((keys, row[1]))
+        if check in shown.ballots:
+            adds = counts.active(published, held) if len(published) < cls.limit else []
+            moves = {ADD + key: counts.net(published, held, key) for key in adds}
+            moves |= {DROP + key: counts.drop(published, held, key) for key in published}
+            yield check, moves
+            move = shown.transcript[check]
+            if move is not None:
+                causes = [c for c in causes_of(rule) if c.key != move[1:]]
+                added = [cause_from_key(move[1:])] if move.startswith(ADD) else []
+                rule = ls.any_of([*causes, *added])
+                published = frozenset(cause.key for cause in causes_of(rule))
+        if check in shown.ballots or (check + 1 - begun) * plan.check_every == plan.restart_every:
+            held, begun = [], check + 1
+
+
+@pytest.mark.parametrize("kind", PLANS)
+def test_ballots_are_those_of_the_plain_twin(kind: str) -> None:
+    named = 0
+    for number in range(30):
+        setting, rows, _ = random_setting(kind, number)
+        shown = world(setting, fixed(rows), None)
+        assert dict(twin(setting, rows, shown)) == shown.ballots
+        named += sum(move is not None for move in shown.transcript.values())
+    assert named > 30
+
+
+# Planted faults: searched for a violation, and it must be found; without the fault, none is.
+
+
+def kept_at_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows of an epoch are kept where nothing was drawn."""
+    real = CausesRunner._end_epoch
+
+    def end(self: CausesRunner, number: int, key: bytes | None) -> None:
+        if key is not None:
+            real(self, number, key)
+        self._pending = 0
+
+    monkeypatch.setattr(CausesRunner, "_end_epoch", end)
+
+
+def later_rounds_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The draw reads rounds after the check that fired; the next epoch reads them again."""
+    from littlestone.learners.causes import _Matched
+
+    monkeypatch.setattr(_Matched, "before", lambda self, number: self)
+
+
+def windows_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A window counts the rows of the one before it too, unless the causes have changed."""
+    real = CausesRunner._begin_window
+
+    def begin(self: CausesRunner) -> None:
+        cells = getattr(self, "_cells", None)
+        if cells is None or len(cells) != len(self.causes) + 1:
+            real(self)
+
+    monkeypatch.setattr(CausesRunner, "_begin_window", begin)
+
+
+def first_window_read_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows of the first window are rows of the first epoch too."""
+    monkeypatch.setattr(CausesRunner, "_count", _count_and_keep)
+
+
+_real_count = CausesRunner._count
+
+
+def _count_and_keep(self: CausesRunner, rows: Any) -> None:
+    _real_count(self, rows)
+    if rows.part.size and rows.part.number[0] < self.plan.first_window:
+        self.forest.add(rows.part.batch, rows.part.answers, rows.counts == 0)
+
+
+def matched_rows_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that a cause matches move the gains of keys."""
+    real = EpochRows.add
+    monkeypatch.setattr(
+        EpochRows,
+        "add",
+        lambda self, batch, labels, unmatched: real(
+            self, batch, labels, np.ones(len(unmatched), dtype=bool)
+        ),
+    )
+
+
+def negatives_to_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the conditions that share a hash, only the first that occurred reads its negatives."""
+    few_hashes(monkeypatch)
+    real = epoch_rows._hash_ids
+
+    def first(codes: Any, wanted: Any) -> Any:
+        found = real(codes, wanted)
+        _, places = np.unique(wanted, return_index=True)
+        others = np.setdiff1d(np.arange(len(wanted)), places)
+        # No code has this number: those conditions read no negatives.
+        found.size += 1
+        found.of_key = found.of_key.copy()
+        found.of_key[others] = found.size
+        return found
+
+    monkeypatch.setattr(epoch_rows, "_hash_ids", first)
+
+
+def counted_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negatives before the first positive row of the epoch are left out."""
+    real = EpochRows.add
+
+    def add(self: EpochRows, batch: Any, labels: Any, unmatched: Any) -> None:
+        seen = np.cumsum(labels & unmatched) + len(self._positives) > 0
+        real(self, batch, labels, unmatched & seen)
+
+    monkeypatch.setattr(EpochRows, "add", add)
+
+
+FAULTS: dict[str, tuple[Fault, str]] = {
+    "kept at a refusal": (kept_at_a_refusal, "text"),
+    "later rounds read": (later_rounds_read, "text"),
+    "windows overlap": (windows_overlap, "text"),
+    "first window read twice": (first_window_read_twice, "auto"),
+    "matched rows kept": (matched_rows_kept, "text"),
+    "negatives to the first": (negatives_to_the_first, "every round"),
+    "counted late": (counted_late, "every round"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_planted_faults_are_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    fault, kind = FAULTS[name]
+    assert all(holds(kind, number) is not False for number in range(40))
+    fault(monkeypatch)
+    assert any(holds(kind, number) is False for number in range(300))
+
+
+def test_the_scripts_do_publish() -> None:
+    """The tests above have power: gaps, ballots and counts do differ, moves are made."""
+    shifted, changed, counted, added, dropped = 0, 0, 0, 0, 0
+    for number in range(60):
+        setting, rows, at = random_setting("text", number)
+        other = [*rows[:at], random_example(random.Random(~number)), *rows[at + 1 :]]
+        pair = compared(setting, fixed(rows), fixed(other))
+        if pair is None:
+            continue
+        a, b = pair
+        shifted += a.gaps != b.gaps
+        changed += a.ballots != b.ballots
+        counted += a.windows != b.windows
+        added += sum(bool(move) and move[:1] == ADD for move in a.transcript.values() if move)
+        dropped += sum(move[:1] == DROP for move in a.transcript.values() if move)
+    assert min(shifted, changed, counted, added, dropped) > 5

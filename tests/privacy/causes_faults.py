@@ -1,0 +1,122 @@
+"""Planted faults of the causes learner: its counts, its draw or its noise with one error put in."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+from math import exp
+
+import numpy as np
+import numpy.typing as npt
+
+from littlestone.audit.causes import KeyCounts, KeyRow, Moves, Published, move_law
+from littlestone.audit.enumeration import BranchingNoise
+from littlestone.privacy import MistakesMonitor, Noise
+from littlestone.privacy.causes import Counts, Gains, SparseExponential
+
+HASHES = {b"k": 1, b"l": 1}
+"""The keys k and l share a hash, all others have their own."""
+
+
+def hash_of(key: bytes) -> object:
+    return HASHES.get(key, key)
+
+
+class ListedTwice(KeyCounts):
+    """A row's patterns are a list in which each occurs twice."""
+
+    def net(self, published: Published, rows: Sequence[KeyRow], key: bytes) -> int:
+        return 2 * super().net(published, rows, key)
+
+
+class CountedLate(KeyCounts):
+    """Negatives count only for keys that a positive row has listed before."""
+
+    def net(self, published: Published, rows: Sequence[KeyRow], key: bytes) -> int:
+        first = next((n for n, row in enumerate(rows) if row and row[1] and key in row[0]), 0)
+        return super().net(published, rows[first:], key)
+
+
+class MatchedRowsMoveNet(KeyCounts):
+    """Rows that a published cause matches move `net` too."""
+
+    def net(self, published: Published, rows: Sequence[KeyRow], key: bytes) -> int:
+        return super().net(frozenset(), rows, key)
+
+
+class SketchedPositives(KeyCounts):
+    """Positives are counted by hash: an overestimate, as in a count-min sketch."""
+
+    def net(self, published: Published, rows: Sequence[KeyRow], key: bytes) -> int:
+        unmatched = [row for row in rows if row and not published.intersection(row[0])]
+        alike = sum(label and hash_of(key) in set(map(hash_of, keys)) for keys, label in unmatched)
+        negatives = sum(key in keys and not label for keys, label in unmatched)
+        return self.units * alike - self.alarm * negatives
+
+
+class NegativesOfAHash(KeyCounts):
+    """No fault: every key reads the negatives of its hash."""
+
+    def net(self, published: Published, rows: Sequence[KeyRow], key: bytes) -> int:
+        unmatched = [row for row in rows if row and not published.intersection(row[0])]
+        positives = sum(label and key in keys for keys, label in unmatched)
+        alike = sum(
+            not label and hash_of(key) in set(map(hash_of, keys)) for keys, label in unmatched
+        )
+        return self.units * positives - self.alarm * alike
+
+
+class NegativesToTheFirst(NegativesOfAHash):
+    """The negatives of a hash go to the colliding key that was listed first."""
+
+    def net(self, published: Published, rows: Sequence[KeyRow], key: bytes) -> int:
+        same = [k for k in self.active(published, rows) if hash_of(k) == hash_of(key)]
+        if same[0] == key:
+            return super().net(published, rows, key)
+        return super().net(published, [row for row in rows if row and row[1]], key)
+
+
+class ActiveByAnyRow(KeyCounts):
+    """A key is active whichever row lists it: matched positives and negatives too."""
+
+    def active(self, published: Published, rows: Sequence[KeyRow]) -> list[bytes]:
+        listed = (key for row in rows if row for key in row[0])
+        return [key for key in dict.fromkeys(listed) if key not in published]
+
+
+class GainWithoutOneOff(SparseExponential):
+    """Weighs a key by its gain, not by its gain less 1."""
+
+    def scores(self, ballot: Gains) -> tuple[Counts, npt.NDArray[np.intp]]:
+        scores, classes = super().scores(ballot)
+        return scores + np.where(classes > 0, self.units, 0), classes
+
+
+def with_replacing(selector: SparseExponential, ballot: Gains) -> Moves:
+    """The naive move "replace b by k": the product of both weights, at the same rate."""
+    moves, rate = move_law(selector, ballot), float(selector.rate / selector.units)
+    for drop, drop_key in zip(ballot.drops.tolist(), ballot.drop_keys, strict=True):
+        for place, gain in enumerate(ballot.adds.tolist()):
+            weight = float(selector.weights[ballot.classes[place] + 1])
+            gained = drop + gain - selector.units
+            # Relative to nothing, which weighs 1.
+            moves[b"~" + drop_key + b">" + ballot.add_key(place)] = (
+                moves[None] * weight * exp(rate * gained)
+            )
+    total = sum(moves.values())
+    return {move: share / total for move, share in moves.items()}
+
+
+class FromWeights(SparseExponential):
+    """No fault: a draw is one fork of an enumeration."""
+
+    def select(
+        self, ballot: Gains, noise: Noise, release: int, leave_out: bytes | None = None
+    ) -> bytes | None:
+        assert isinstance(noise, BranchingNoise)
+        return noise.choose(list(move_law(self, ballot).items()))
+
+
+class NoiseForOneUnit(MistakesMonitor):
+    """The noise of a monitor that counts mistakes, where losses are counted in units."""
+
+    def _scales(self) -> tuple[Fraction, Fraction]:
+        return 1 / self.cost.epsilon, 1 / self.cost.epsilon
