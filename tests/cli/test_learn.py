@@ -74,7 +74,7 @@ def test_a_file_in_releases_and_a_report_out(command: Command, file: Path) -> No
     assert [line["sentence"] for line in lines] == ["never", "merchant = 'M7'"]
     assert lines[0]["round"] == 1
     assert ls.rule_from_json(lines[1]["rule"]) == ls.one_of(["M7"], "merchant")
-    assert set(lines[1]) == {"round", "sentence", "rule", "guarantee"}
+    assert set(lines[1]) == {"kind", "round", "sentence", "rule", "label", "guarantee"}
     assert stat.S_IMODE(report.stat().st_mode) == 0o600
     page = report.read_text()
     assert "Private" in page

@@ -14,6 +14,7 @@ from littlestone.cli.options import (
     Delta,
     Epsilon,
     LabelOption,
+    MinRate,
     PrivateJson,
     Seed,
     Spec,
@@ -23,6 +24,7 @@ from littlestone.cli.options import (
     WhichLearner,
     WhichPlan,
     given,
+    read_min_rate,
 )
 from littlestone.cli.terminal import plain_console, print_private, print_result, progress_bar
 from littlestone.learners.registry import check_name, storable_names
@@ -31,7 +33,7 @@ from littlestone.report.report import refuse_file
 from littlestone.store.request import LearnRequest
 
 EXAMPLE = (
-    "Example: littlestone learn events.csv --class rules:version,country --label failed "
+    "Example: littlestone learn events.csv --class causes:version,country,device:2 --label failed "
     "--epsilon 1 --delta 1e-7 --out releases.jsonl --report report.html"
 )
 
@@ -54,6 +56,7 @@ def learn(
     user: UserOption = None,
     cap: CapOption = None,
     tolerance: Tolerance = 0.0,
+    min_rate: MinRate = "auto",
     learner: WhichLearner = "auto",
     plan: WhichPlan = "practical",
     db: Annotated[
@@ -123,6 +126,7 @@ def learn(
         user=user,
         cap=cap,
         tolerance=tolerance,
+        min_rate=read_min_rate(min_rate),
         learner=learner,
         plan=plan,
         seed=seed,

@@ -10,9 +10,11 @@ from rich.text import Text
 
 from littlestone.learners.plan import TheoremPlan
 from littlestone.learners.registry import LearnerChoice
+from littlestone.report.causes import HEAD, CausesSummary, bar, label_in_words
 from littlestone.report.report import RunResult, counts_in_words, ledger_rows
 
 LONGEST_RULE = 48
+WIDEST = 200
 PRIVATE = "PRIVATE: for the data owner only"
 
 
@@ -91,10 +93,41 @@ def print_result(console: Console, outcome: RunResult) -> None:
     console.print(rules)
     if len(learner.releases) > 20:
         console.print(f"  (the last 20 of {len(learner.releases):,})")
+    if outcome.causes is not None:
+        print_causes(console, outcome.causes, label_in_words(**task.label_data))
     console.print(f"\n  {outcome.guarantee}")
     console.print(f"  by {outcome.chosen.learner_name}. {outcome.chosen.why}")
     if task.out is not None:
         console.print(f"  releases written to {task.out}")
+
+
+def print_causes(console: Console, causes: CausesSummary, label: str) -> None:
+    """Print the causes that are, or were, published, with their evidence. Public.
+
+    Parameters
+    ----------
+    console : Console
+        Where: standard output. Bars are drawn as blocks on a terminal, and as # elsewhere.
+    causes : CausesSummary
+        What was published.
+    label : str
+        What a positive row is, in words.
+    """
+    rule = " or ".join(map(str, causes.causes))
+    console.print(
+        f"\nPUBLIC: {label} when {rule}" if rule else f"\nPUBLIC: no cause of {label} yet"
+    )
+    if rows := causes.rows():
+        table, full = open_table(*HEAD, ""), "█" if console.is_terminal else "#"
+        for column in table.columns[1:]:
+            column.no_wrap = True
+        for row, rate in rows:
+            table.add_row(*row, bar(rate, full=full))
+        # A file has no width: causes are cut into lines on a terminal only.
+        wide = console if console.is_terminal else Console(file=console.file, width=WIDEST)
+        wide.print(table, markup=False, highlight=False)
+    for sentence in causes.sentences():
+        console.print(f"  {sentence}")
 
 
 def print_private(console: Console, outcome: RunResult) -> None:

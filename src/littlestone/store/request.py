@@ -9,6 +9,7 @@ from littlestone.classes.specs import parse_spec
 from littlestone.data.blocks import Block, RowSpan
 from littlestone.learners.base import PrivateLearner, RemoteRows
 from littlestone.learners.causes import AUTO as AUTO_RATE
+from littlestone.learners.evidence import Window
 from littlestone.learners.registry import AUTO, LearnerChoice, LearnerTerms, choose
 from littlestone.privacy.accounting import Unit
 from littlestone.privacy.parameters import BadParameter
@@ -119,6 +120,11 @@ class LearnRequest:
         return {name: getattr(self, name) for name in REQUEST_TERMS}
 
     @property
+    def label_data(self) -> dict[str, Any]:
+        """Return what the rules are about, as JSON data: the column of labels."""
+        return {"label": self.label}
+
+    @property
     def unit(self) -> Unit:
         """Return what is protected whole."""
         return "event" if self.user is None else "user"
@@ -182,6 +188,32 @@ class RemoteLearner(Protocol):
 
     def learn_remote(self, rows: RemoteRows) -> None:
         """Learn remote rows, as if one by one."""
+
+
+@runtime_checkable
+class WindowedLearner(Protocol):
+    """Describe a learner that releases counts of windows of rounds."""
+
+    @property
+    def windows(self) -> tuple[Window, ...]:
+        """Return the counts that were released. Public."""
+
+    def end_window(self) -> None:
+        """Release the counts of the present window now."""
+
+
+def windows_of(learner: PrivateLearner) -> tuple[Window, ...]:
+    """Return the windows whose counts a learner has released; of most learners there are none."""
+    return learner.windows if isinstance(learner, WindowedLearner) else ()
+
+
+def end_window(learner: PrivateLearner) -> None:
+    """End the present window of a learner that has windows.
+
+    When to call this must not depend on the data: at the end of a file, whose length is public.
+    """
+    if isinstance(learner, WindowedLearner):
+        learner.end_window()
 
 
 def learn_block(learner: PrivateLearner, block: Block | RemoteBlock) -> None:

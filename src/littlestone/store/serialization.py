@@ -72,6 +72,11 @@ class RunConfig:
         return str(self.terms["label"])
 
     @property
+    def label_data(self) -> dict[str, Any]:
+        """Return what the rules are about, as JSON data: the column of labels."""
+        return {"label": self.label}
+
+    @property
     def user(self) -> str | None:
         """Return the column of users, if users are protected."""
         user = self.terms["user"]
