@@ -6,32 +6,33 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from littlestone.classes.rules import Rules
+from littlestone.cli.options import MinRate, read_min_rate
 from littlestone.cli.terminal import (
     plain_console,
-    print_plan,
     print_private,
     print_result,
     progress_bar,
 )
-from littlestone.learners.plan import Plan
-from littlestone.store.request import LearnRequest, choose_learner
+from littlestone.store.request import LearnRequest
 
 EXAMPLE = "Example: littlestone demo"
 EVENTS = 300_000
-EPSILON, DELTA, TOLERANCE = 1.0, 1e-7, 0.01
+EPSILON, DELTA = 1.0, 1e-7
 
 
 def demo(
     folder: Annotated[
         Path, typer.Option("--out", help="Where to leave the events, releases and report.")
     ] = Path("littlestone-demo"),
+    min_rate: MinRate = "auto",
 ) -> None:
     """Run the whole story on a built-in stream of telemetry: a cause is found, privately."""
-    run_demo(plain_console(), plain_console(stderr=True), folder)
+    run_demo(plain_console(), plain_console(stderr=True), folder, min_rate=read_min_rate(min_rate))
 
 
-def run_demo(console: Console, private: Console, folder: Path) -> None:
+def run_demo(
+    console: Console, private: Console, folder: Path, *, min_rate: float | str = "auto"
+) -> None:
     """Make the events, learn from them, leave everything in the folder.
 
     Parameters
@@ -42,47 +43,54 @@ def run_demo(console: Console, private: Console, folder: Path) -> None:
         Where to print what is private.
     folder
         Where to leave the events, the releases and the report.
+    min_rate
+        The positive rate above which a cause is worth publishing, or "auto".
     """
     from littlestone.cli.learn_run import run
-    from littlestone.simulate.streams import NOISE, SHARE, TELEMETRY_COLUMNS, write_events
+    from littlestone.simulate.streams import (
+        BASE_RATE,
+        CULPRIT,
+        CULPRIT_RATE,
+        CULPRIT_SHARE,
+        TELEMETRY_COLUMNS,
+        write_events,
+    )
 
     folder.mkdir(parents=True, exist_ok=True)
     events = folder / "events.csv"
     console.rule("1. The stream")
     start = write_events(events, EVENTS)
     console.print(
-        f"\n{EVENTS:,} events of an app, each with {', '.join(TELEMETRY_COLUMNS)}, and whether it"
-        f"\nfailed. From event {start:,} on a bad version is about, on {SHARE:.0%} of the devices;"
-        f" {NOISE:.0%} of the"
-        "\nlabels are wrong. Every event is somebody's: none may show in what is published.\n"
+        f"\n{EVENTS:,} events of an app, each with {', '.join(TELEMETRY_COLUMNS)}, and whether"
+        f"\nit failed. From event {start:,} on, {CULPRIT_SHARE:.0%} of the devices have version"
+        f" {CULPRIT}, which fails {CULPRIT_RATE:.0%}"
+        f"\nof the time; everything else fails {BASE_RATE:.0%} of the time. Every event is"
+        " somebody's: none may show"
+        "\nin what is published. The learner is told none of this.\n"
     )
-    spec = "rules:" + ",".join(TELEMETRY_COLUMNS)
-    console.rule("2. The plan, made before looking")
-    console.print()
+    console.rule("2. Learning: causes are published with their evidence, the events are not")
+    spec = "causes:" + ",".join(TELEMETRY_COLUMNS)
     task = LearnRequest(
         source=str(events),
         spec=spec,
         label="failed",
         epsilon=EPSILON,
         delta=DELTA,
-        tolerance=TOLERANCE,
+        min_rate=min_rate,
         out=folder / "releases.jsonl",
         report=folder / "report.html",
         force=True,
     )
-    theorem = Plan.theorem(Rules(TELEMETRY_COLUMNS), EPSILON, DELTA, EVENTS)
-    print_plan(console, choose_learner(task, EVENTS), theorem)
-    console.print()
-    console.rule("3. Learning: a rule is published before each event")
     with progress_bar(Console(stderr=True)) as watch:
         outcome = run(task, watch)
     console.print()
     print_result(console, outcome)
     print_private(private, outcome)
     console.print()
-    console.rule("4. Now yours")
+    console.rule("3. Now yours")
     console.print(
         f"\nOpen {folder / 'report.html'} for the pictures. The same, as a command:\n\n"
-        f"    littlestone learn {events} --class {spec} --label failed \\\n"
-        f"        --epsilon {EPSILON:g} --delta {DELTA:g} --tolerance {TOLERANCE:g}\n"
+        f"    littlestone learn {events} \\\n"
+        f"        --class {spec} \\\n"
+        f"        --label failed --epsilon {EPSILON:g} --delta {DELTA:g}\n"
     )

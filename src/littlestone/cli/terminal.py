@@ -155,7 +155,7 @@ def print_private(console: Console, outcome: RunResult) -> None:
         console.print(f"\nnote: {note}")
 
 
-def print_plan(console: Console, chosen: LearnerChoice, theorem: TheoremPlan) -> None:
+def print_plan(console: Console, chosen: LearnerChoice, theorem: TheoremPlan | None) -> None:
     """Print a plan as a table, and what the theorem would ask for.
 
     Parameters
@@ -164,14 +164,16 @@ def print_plan(console: Console, chosen: LearnerChoice, theorem: TheoremPlan) ->
         Where to print.
     chosen : LearnerChoice
         The plan, and why its learner.
-    theorem : TheoremPlan
-        The constants of the paper's proof.
+    theorem : TheoremPlan, optional
+        The constants of the paper's proof, if it is about this learner.
     """
     console.print(f"{chosen.learner_name}. {chosen.why}\n")
     constants = open_table("what", "value", "why")
     for line in chosen.plan.lines():
         constants.add_row(*line)
     console.print(constants)
+    if theorem is None:
+        return
     console.print("\nWhat the paper's proof would ask for (powers of two; nobody can run it):")
     numbers = open_table("what", "value")
     for name, value in theorem.lines():

@@ -11,7 +11,8 @@ others draw uniformly from the values that distinguish their rules.
 Make a stream of telemetry: events of a mobile app, one of whose versions fails.
 
 Columns have many values, with a few common values and a long tail. The bad version is rolled
-out some way into the stream; before that failures are noise.
+out some way into the stream. It fails in a part of its events, and the others fail too now and
+then, as in real incidents: no rule says which events fail.
 """
 
 import csv
@@ -412,7 +413,10 @@ def _insert_values(
 TELEMETRY_COLUMNS = ("version", "country", "device", "carrier", "language")
 CULPRIT = "4.2.1"
 SIZES = {"version": 2_000, "country": 240, "device": 8_000, "carrier": 900, "language": 180}
-ROLLED_OUT, SHARE, NOISE = 0.2, 0.05, 0.01
+# From this part of the stream on the bad version is in use, on this share of the devices.
+ROLLED_OUT, CULPRIT_SHARE = 0.2, 0.05
+# How often an event of the bad version fails, and how often any other does.
+CULPRIT_RATE, BASE_RATE = 0.3, 0.01
 
 
 def column_values(column: str) -> list[str]:
@@ -446,10 +450,9 @@ def write_events(path: Path, events: int = 300_000, seed: int = 7) -> int:
     draw = np.random.default_rng(seed)
     columns = {name: _column(draw, name, events) for name in TELEMETRY_COLUMNS}
     start = round(ROLLED_OUT * events)
-    # Before the roll-out nobody has the bad version: failures there are noise.
-    bad = (np.arange(events) >= start) & (draw.random(events) < SHARE)
+    bad = (np.arange(events) >= start) & (draw.random(events) < CULPRIT_SHARE)
     columns["version"][bad] = CULPRIT
-    failed = (bad ^ (draw.random(events) < NOISE)).astype(int)
+    failed = (draw.random(events) < np.where(bad, CULPRIT_RATE, BASE_RATE)).astype(int)
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow([*TELEMETRY_COLUMNS, "failed"])
