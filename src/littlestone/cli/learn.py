@@ -15,6 +15,7 @@ from littlestone.cli.options import (
     Epsilon,
     LabelOption,
     MinRate,
+    PositiveOption,
     PrivateJson,
     Seed,
     Spec,
@@ -48,6 +49,7 @@ def learn(
     ],
     spec: Spec = None,
     label: LabelOption = None,
+    positive: PositiveOption = None,
     epsilon: Epsilon = 1.0,
     delta: Delta = 1e-6,
     horizon: Annotated[
@@ -120,6 +122,7 @@ def learn(
         source=file,
         spec=spec or "",
         label=label or "",
+        positive=tuple(positive or ()),
         epsilon=epsilon,
         delta=delta,
         horizon=horizon,

@@ -261,6 +261,7 @@ def rows_of(
             user=task.user,
             strict=task.strict,
             summed=stored,
+            positive=task.positive,
         )
     return open_rows(
         task.source,
@@ -271,6 +272,7 @@ def rows_of(
         format=task.format,
         block_rows=LARGEST_BLOCK,
         growing=stored and not task.complete,
+        positive=task.positive,
     )
 
 

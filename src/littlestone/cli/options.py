@@ -55,6 +55,13 @@ AnyLearner = Annotated[
 LabelOption = Annotated[
     str | None, typer.Option(metavar="COLUMN", help="The column of 0 and 1, or true and false.")
 ]
+PositiveOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="VALUE",
+        help="A value of --label that is positive, if it has others than 0 and 1. Can be repeated.",
+    ),
+]
 Seed = Annotated[int | None, typer.Option(help="Of the forest's coins, which are not secret.")]
 WhichEngine = Annotated[
     str | None,

@@ -27,6 +27,13 @@ def plain_console(stderr: bool = False) -> Console:
     return Console(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
+def wide_console(console: Console) -> Console:
+    """Return a console for wide tables: a file has no width, so nothing is cut into lines there."""
+    if console.is_terminal:
+        return console
+    return Console(file=console.file, width=WIDEST, highlight=False, markup=False, emoji=False)
+
+
 class _Rounds(ProgressColumn):
     """Rounds so far, and rounds a second."""
 
@@ -123,9 +130,7 @@ def print_causes(console: Console, causes: CausesSummary, label: str) -> None:
             column.no_wrap = True
         for row, rate in rows:
             table.add_row(*row, bar(rate, full=full))
-        # A file has no width: causes are cut into lines on a terminal only.
-        wide = console if console.is_terminal else Console(file=console.file, width=WIDEST)
-        wide.print(table, markup=False, highlight=False)
+        wide_console(console).print(table)
     for sentence in causes.sentences():
         console.print(f"  {sentence}")
 

@@ -45,7 +45,7 @@ from littlestone.hypotheses.rows import as_batch, example, part_of
 from littlestone.hypotheses.rules import All, Hypothesis, negation
 from littlestone.hypotheses.values import Mask
 from littlestone.privacy.parameters import BadParameter
-from littlestone.simulate.streams import Stream, examples, target_of
+from littlestone.simulate.streams import SHARE, Stream, examples, target_of
 
 RuleT = TypeVar("RuleT")
 Labelled = tuple[object, bool]
@@ -371,6 +371,91 @@ def noisy(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> S
     return _iid(cls, rounds, seed, noise or USUAL_NOISE)
 
 
+def rates(
+    cls: HypothesisClass,
+    rounds: int,
+    seed: int,
+    noise: float = 0.0,
+    *,
+    rate: float = 0.3,
+    base: float = 0.01,
+    share: float = SHARE,
+) -> Stream:
+    """Draw labels that the target makes likely, not certain: as causes of failures do.
+
+    Parameters
+    ----------
+    cls
+        The hypothesis class.
+    rounds
+        The number of rounds.
+    seed
+        The seed of the stream.
+    noise
+        Must be 0: rates are noise already.
+    rate
+        The positive rate where the target is positive.
+    base
+        The positive rate elsewhere.
+    share
+        The share of the rounds in which the target is positive, where the domain is unbounded.
+
+    Examples
+    --------
+    >>> from littlestone.classes.causes import Causes
+    >>> stream = rates(Causes(["a", "b"]), 10_000, seed=1, rate=0.5, base=0.02, share=0.1)
+    >>> matched = stream.truth.predict(stream.batch)
+    >>> round(matched.mean(), 1), round(stream.answers[matched].mean(), 1)
+    (np.float64(0.1), np.float64(0.5))
+    """
+    if noise:
+        raise BadParameter("the stream `rates` takes no label noise: its base rate is the noise")
+    _check_rates(rate=rate, base=base, share=share)
+    draw = np.random.default_rng(seed)
+    target = target_of(cls, draw)
+    batch = examples(cls, target, draw, rounds, share=share)
+    chance = np.where(target.predict(batch), rate, base)
+    return Stream(batch, draw.random(rounds) < chance, target)
+
+
+def adversary_of(name: str) -> Make:
+    """Return what makes a stream or adversary, by its name on the command line.
+
+    Parameters
+    ----------
+    name
+        A name in `ADVERSARIES`; `rates` takes parameters, as in `rates:0.3:0.01:0.05` (the
+        positive rate of the cause, that of all else, and the share of the cause).
+
+    Raises
+    ------
+    BadParameter
+        If there is none of that name, or its parameters cannot be read.
+    """
+    kind, _, told = name.partition(":")
+    if kind not in ADVERSARIES:
+        raise BadParameter(f"no stream is called {name!r}: there are {', '.join(ADVERSARIES)}")
+    if not told:
+        return ADVERSARIES[kind]
+    if kind != "rates":
+        raise BadParameter(f"the stream {kind} takes no parameters: {name!r}")
+    try:
+        numbers = dict(zip(("rate", "base", "share"), map(float, told.split(":")), strict=False))
+    except ValueError:
+        numbers = {}
+    if not 1 <= told.count(":") + 1 == len(numbers):
+        raise BadParameter(f"expected rates:RATE:BASE:SHARE, such as rates:0.3:0.01, not {name!r}")
+    usual = {"rate": 0.3, "base": 0.01, "share": SHARE} | numbers
+    _check_rates(**usual)
+    return lambda cls, rounds, seed, noise: rates(cls, rounds, seed, noise, **usual)
+
+
+def _check_rates(**numbers: float) -> None:
+    for name, value in numbers.items():
+        if not 0 <= value <= 1:
+            raise BadParameter(f"rates:RATE:BASE:SHARE: {name} is from 0 to 1, not {value:g}")
+
+
 def _in_order(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> Stream:
     """Draw as `_iid`, all negatives before all positives; numbers in ascending order."""
     stream = _iid(cls, rounds, seed)
@@ -498,6 +583,7 @@ def tree(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> Tr
 ADVERSARIES: dict[str, Make] = {
     "iid": _iid,
     "noisy": noisy,
+    "rates": rates,
     "sorted": _in_order,
     "burst": _burst,
     "halving": halving,

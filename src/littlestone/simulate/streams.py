@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from littlestone.classes.base import HypothesisClass
+from littlestone.classes.causes import Causes, Ranges
 from littlestone.classes.conjunctions import Conjunctions
 from littlestone.classes.grids import OnGrid
 from littlestone.classes.intervals import Intervals
@@ -34,6 +35,7 @@ from littlestone.classes.sets import Sets
 from littlestone.classes.thresholds import Cuts, Thresholds
 from littlestone.classes.union import Complement, Union
 from littlestone.errors import TooLarge
+from littlestone.hypotheses.causes import Cause, Condition, any_of, causes_of
 from littlestone.hypotheses.rows import Batch, Column, as_batch, part_of
 from littlestone.hypotheses.rules import Hypothesis, all_of, negation, one_of
 from littlestone.hypotheses.values import Mask
@@ -298,6 +300,8 @@ def target_of(cls: HypothesisClass, draw: np.random.Generator) -> Hypothesis:
         case Rules(columns):
             rank = int(draw.integers(COMMON, DOMAIN_SIZE))
             return one_of([f"v{rank}"], columns[int(draw.integers(len(columns)))])
+        case Causes():
+            return any_of([_cause_of(cls, draw)])
         case Complement(of):
             return negation(target_of(of, draw))
         case Union():
@@ -316,8 +320,30 @@ def target_of(cls: HypothesisClass, draw: np.random.Generator) -> Hypothesis:
     return next(islice(cls.hypotheses(), int(draw.integers(cls.size)), None))
 
 
+def _cause_of(cls: Causes, draw: np.random.Generator) -> Cause:
+    """Draw one cause, with as many conditions as the class allows."""
+    which = sorted(draw.choice(len(cls.columns), size=_most_conditions(cls), replace=False))
+    rank = int(draw.integers(COMMON, DOMAIN_SIZE))
+    row = {
+        name: c.number(int(draw.integers(c.cells))) if isinstance(c, Ranges) else f"v{rank}"
+        for name, c in zip(cls.names, cls.columns, strict=True)
+    }
+    # The first condition of a column of numbers is the narrowest range.
+    conditions = cls.conditions_of(row)
+    return Cause(tuple(conditions[place][0] for place in which))
+
+
+def _most_conditions(cls: Causes) -> int:
+    return min(cls.width, len(cls.columns))
+
+
 def examples(
-    cls: HypothesisClass, target: Hypothesis, draw: np.random.Generator, rounds: int
+    cls: HypothesisClass,
+    target: Hypothesis,
+    draw: np.random.Generator,
+    rounds: int,
+    *,
+    share: float = SHARE,
 ) -> Batch:
     """Draw independent examples.
 
@@ -331,20 +357,60 @@ def examples(
         The random bits.
     rounds
         How many.
+    share
+        The share of the rounds that holds what the target is about, where the domain is unbounded.
     """
     match cls:
+        case Causes():
+            return _cause_rows(cls, target, draw, rounds, share=share)
         case Sets(_, column):
             batch = _batch({column: zipf(draw, rounds)})
         case Rules(columns):
             batch = {name: as_strings(zipf(draw, rounds)) for name in columns}
         case Complement(of):
-            return examples(of, target, draw, rounds)
+            return examples(of, target, draw, rounds, share=share)
         case Union():
-            return _merged([examples(some, target, draw, rounds) for some in cls.members], draw)
+            parts = [examples(some, target, draw, rounds, share=share) for some in cls.members]
+            return _merged(parts, draw)
         case _:
             return _from_domain(cls, draw, rounds)
-    _insert_values(batch, target, draw, rounds)
+    _insert_values(batch, target, draw, rounds, share=share)
     return batch
+
+
+def _cause_rows(
+    cls: Causes, target: Hypothesis, draw: np.random.Generator, rounds: int, *, share: float
+) -> Batch:
+    """Draw rows of which a share matches one of the target's causes."""
+    batch: dict[str, npt.NDArray[Any]] = {}
+    for c in cls.columns:
+        if isinstance(c, Ranges):
+            cells = _array(tuple(c.number(cell) for cell in range(c.cells)))
+            batch[c.column] = cells[draw.integers(c.cells, size=rounds)]
+        else:
+            batch[c] = as_strings(zipf(draw, rounds))
+    causes = causes_of(target)
+    matched = draw.random(rounds) < share
+    which = draw.integers(max(1, len(causes)), size=rounds)
+    for number, cause in enumerate(causes):
+        at = np.flatnonzero(matched & (which == number))
+        # All conditions of a cause together: alone they say nothing about the label.
+        for condition in cause.conditions:
+            column = next(c for c in cls.columns if _column_name(c) == condition.column)
+            batch[condition.column][at] = (
+                _number_in(column, condition) if isinstance(column, Ranges) else condition.value
+            )
+    return batch
+
+
+def _column_name(column: str | Ranges) -> str:
+    return column.column if isinstance(column, Ranges) else column
+
+
+def _number_in(column: Ranges, condition: Condition) -> Any:
+    """Return a number for which a condition of the column holds."""
+    cells = range(column.cells)
+    return next(column.number(c) for c in cells if condition in column.conditions[c])
 
 
 def _from_domain(cls: HypothesisClass, draw: np.random.Generator, rounds: int) -> Batch:
@@ -398,7 +464,7 @@ def _mixed(some: list[npt.NDArray[Any]], draw: np.random.Generator) -> npt.NDArr
 
 
 def _insert_values(
-    batch: Batch, target: Hypothesis, draw: np.random.Generator, rounds: int
+    batch: Batch, target: Hypothesis, draw: np.random.Generator, rounds: int, *, share: float
 ) -> None:
     """Insert what the target mentions into a share of the rounds, where the columns can hold it."""
     columns: dict[Column, npt.NDArray[Any]]
@@ -406,7 +472,7 @@ def _insert_values(
     for name, values in target.mentions().items():
         column, inserted = columns.get(name), _array(values)
         if column is not None and column.dtype == inserted.dtype:
-            at = np.flatnonzero(draw.random(rounds) < SHARE)
+            at = np.flatnonzero(draw.random(rounds) < share)
             column[at] = inserted[draw.integers(len(values), size=len(at))]
 
 

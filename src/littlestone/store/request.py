@@ -1,5 +1,6 @@
 """Hold what a person asked of a stream, and choose the learner for it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -18,7 +19,7 @@ PlanName = Literal["practical", "paper"]
 # What a stored learner is begun with: said again, it must be the same.
 REQUEST_TERMS = (
     "spec", "label", "epsilon", "delta", "horizon", "user", "cap", "tolerance", "min_rate",
-    "learner", "plan",
+    "learner", "plan", "positive",
 )  # fmt: skip
 
 
@@ -46,6 +47,8 @@ class LearnRequest:
         The share of mistakes that causes no change of rule.
     min_rate : float or "auto"
         The positive rate above which a cause is worth publishing.
+    positive : sequence of str
+        The values of the label that are positive, if it has others than 0 and 1.
     learner : str
         The learner's name in the registry; "auto" takes what `recommend` does.
     plan : {"practical", "paper"}
@@ -88,6 +91,7 @@ class LearnRequest:
     cap: int | None = None
     tolerance: float = 0.0
     min_rate: float | str = AUTO_RATE
+    positive: Sequence[str] = ()
     learner: str = AUTO
     plan: PlanName = "practical"
     seed: int | None = None
@@ -117,12 +121,15 @@ class LearnRequest:
     @property
     def terms(self) -> dict[str, Any]:
         """Return what a learner is begun with, which never changes afterwards."""
-        return {name: getattr(self, name) for name in REQUEST_TERMS}
+        # As they come back from the file.
+        return {name: getattr(self, name) for name in REQUEST_TERMS} | {
+            "positive": list(self.positive)
+        }
 
     @property
     def label_data(self) -> dict[str, Any]:
-        """Return what the rules are about, as JSON data: the column of labels."""
-        return {"label": self.label}
+        """Return what the rules are about, as JSON data: label, and its positive values."""
+        return {"label": self.label} | ({"positive": list(self.positive)} if self.positive else {})
 
     @property
     def unit(self) -> Unit:
