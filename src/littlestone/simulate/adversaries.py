@@ -10,8 +10,8 @@ Make the streams and adaptive adversaries that choose the examples of a game.
 An *oblivious* adversary is a `Stream`, fixed before the game. An *adaptive* one chooses each
 example against the published rule, and stays realizable: a private learner's guarantee holds
 against it too, but a small number of mistakes is not guaranteed. Each is made by one function of
-(class, rounds, seed, noise) and has a name in `ADVERSARIES`. All but `noisy` and `_drift` are
-realizable while noise is 0: a rule of the class fits all their examples.
+(class, rounds, seed, noise) and has a name in `ADVERSARIES`. All but `noisy`, `rates` and `_drift`
+are realizable while noise is 0: a rule of the class fits all their examples.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -392,7 +392,7 @@ def rates(
     seed
         The seed of the stream.
     noise
-        Must be 0: rates are noise already.
+        The share of labels that are flipped besides.
     rate
         The positive rate where the target is positive.
     base
@@ -408,14 +408,12 @@ def rates(
     >>> round(matched.mean(), 1), round(stream.answers[matched].mean(), 1)
     (np.float64(0.1), np.float64(0.5))
     """
-    if noise:
-        raise BadParameter("the stream `rates` takes no label noise: its base rate is the noise")
     _check_rates(rate=rate, base=base, share=share)
     draw = np.random.default_rng(seed)
     target = target_of(cls, draw)
     batch = examples(cls, target, draw, rounds, share=share)
     chance = np.where(target.predict(batch), rate, base)
-    return Stream(batch, draw.random(rounds) < chance, target)
+    return Stream(batch, _noisy(draw, draw.random(rounds) < chance, noise), target)
 
 
 def adversary_of(name: str) -> Make:
