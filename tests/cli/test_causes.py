@@ -174,6 +174,15 @@ def test_a_forecast_is_about_right() -> None:
     assert 0.5 < float(np.median(found)) / told.rounds < 1.5
 
 
+@pytest.mark.parametrize("rows", [1, 7, 19, 40])
+def test_a_file_of_a_few_rows_is_learned(tmp_path: Path, rows: int) -> None:
+    (tmp_path / "e.csv").write_text("version,failed\n" + "4.2.1,1\n" * rows)
+    done = littlestone("learn", "e.csv", "--class", "causes:version", "--label", "failed",
+                       "--delta", "1e-7", folder=tmp_path)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "PUBLIC: no cause of failed yet" in done.stdout
+
+
 def test_compare_has_missed_positives_and_false_alarms() -> None:
     done = littlestone("compare", "--class", "causes:a,b", "--learners", "causes,dpsoa",
                        "--streams", "rates:0.4:0.01:0.1", "--rounds", 20_000, "--seeds", 1,

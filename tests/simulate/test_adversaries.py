@@ -43,6 +43,11 @@ CLASSES: dict[str, ls.HypothesisClass] = {
     "union of columns": ls.Union(ls.Points("a"), ls.Thresholds(0, 2, 1, "b")),
     "contributed": CASES["contributed"][0],
 }
+# Without a known dimension, which adaptive adversaries need.
+CAUSES: dict[str, ls.HypothesisClass] = {
+    "causes": ls.Causes(["a", "b", "c"]),
+    "causes of two conditions": ls.Causes(["a", "b", ls.Ranges("n", [1, 2, 3])], width=2),
+}
 OBLIVIOUS = [name for name in ADVERSARIES if name not in ("mirror", "tree")]
 REALIZABLE = [name for name in OBLIVIOUS if name not in ("noisy", "rates", "drift")]
 
@@ -59,10 +64,10 @@ def terms(
     return LearnerTerms(cls=cls, epsilon=epsilon, delta=delta, horizon=horizon, tolerance=tolerance)
 
 
-@pytest.mark.parametrize("family", CLASSES)
+@pytest.mark.parametrize("family", CLASSES | CAUSES)
 @pytest.mark.parametrize("name", OBLIVIOUS)
 def test_a_stream_can_be_read_and_fits_the_rule_it_names(name: str, family: str) -> None:
-    cls = CLASSES[family]
+    cls = (CLASSES | CAUSES)[family]
     for seed in range(3):
         made = stream(name, cls, 400, seed)
         assert broken_promise(cls, made, 400, name in REALIZABLE) is None
@@ -119,6 +124,7 @@ def test_noise_flips_the_share_of_labels_that_was_asked_for() -> None:
 def test_a_stream_with_rates_has_them(cls: ls.HypothesisClass) -> None:
     made = adversary_of("rates:0.4:0.02:0.1")(cls, 40_000, 7, 0.0)
     assert isinstance(made, Stream)
+    assert made.truth is not None
     assert made.truth in cls
     assert cls.readable(made.batch).all()
     matched = made.truth.predict(made.batch)

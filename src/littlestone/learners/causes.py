@@ -191,7 +191,8 @@ class CausesPlan(PlanTable):
         rounds = 1 if cap is None else whole(cap, "cap", least=1)
         exact, length = planned_epsilon(epsilon, rounds, "a cap"), planned_horizon(horizon)
         given = checked_min_rate(min_rate)
-        first = min(FIRST_ROUNDS, int(length * FIRST_SHARE)) if given == AUTO else 0
+        # At least one round, however short the horizon: without a rate nothing can begin.
+        first = max(1, min(FIRST_ROUNDS, int(length * FIRST_SHARE))) if given == AUTO else 0
         longest = max(length // FEWEST_WINDOWS, SHORTEST_WINDOW)
         return cls(
             made_for=repr(causes),

@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from littlestone.classes.base import HypothesisClass, fresh_value, points_of
+from littlestone.classes.causes import Causes, Ranges
 from littlestone.classes.conjunctions import Conjunctions
 from littlestone.classes.dimension import (
     Leaf,
@@ -41,11 +42,12 @@ from littlestone.classes.sets import Sets
 from littlestone.classes.thresholds import Cuts
 from littlestone.classes.union import Complement, Union
 from littlestone.errors import TooLarge
+from littlestone.hypotheses.causes import causes_of
 from littlestone.hypotheses.rows import as_batch, example, part_of
 from littlestone.hypotheses.rules import All, Hypothesis, negation
 from littlestone.hypotheses.values import Mask
 from littlestone.privacy.parameters import BadParameter
-from littlestone.simulate.streams import SHARE, Stream, examples, target_of
+from littlestone.simulate.streams import SHARE, Stream, examples, target_of, value_for
 
 RuleT = TypeVar("RuleT")
 Labelled = tuple[object, bool]
@@ -87,6 +89,9 @@ def path_of(cls: HypothesisClass, target: Hypothesis, draw: np.random.Generator)
             points = ((example(v, column), True) for v in target.mentions().get(column, ()))
         case Rules(columns):
             points = _of_rule(columns, target)
+        case Causes():
+            # Part of a path only: the dimension of such a class is not always known.
+            return list(_of_causes(cls, target))
         case Conjunctions():
             points = _of_conjunction(cls, target, draw)
         case _:
@@ -122,6 +127,23 @@ def _of_rule(columns: Sequence[str], target: Hypothesis) -> Iterator[Labelled]:
 
     yield row(columns), target(row(columns))
     yield from _halved(columns, row, target)
+
+
+def _of_causes(cls: Causes, target: Hypothesis) -> Iterator[Labelled]:
+    """Yield a row of each cause of the target, then that row with each condition broken."""
+    if cls.width == 1 and all(isinstance(column, str) for column in cls.columns):
+        yield from _of_rule(cls.names, target)
+        return
+    other = fresh_value([v for some in target.mentions().values() for v in some])
+    plain = {
+        name: column.number(0) if isinstance(column, Ranges) else other
+        for name, column in zip(cls.names, cls.columns, strict=True)
+    }
+    for cause in causes_of(target):
+        row = plain | {c.column: value_for(cls, c) for c in cause.conditions}
+        broken = [row | {c.column: value_for(cls, c, holds=False)} for c in cause.conditions]
+        for x in [row, *broken]:
+            yield x, target(x)
 
 
 def _of_conjunction(

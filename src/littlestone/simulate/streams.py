@@ -25,7 +25,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from littlestone.classes.base import HypothesisClass
+from littlestone.classes.base import HypothesisClass, fresh_value
 from littlestone.classes.causes import Causes, Ranges
 from littlestone.classes.conjunctions import Conjunctions
 from littlestone.classes.grids import OnGrid
@@ -396,21 +396,27 @@ def _cause_rows(
         at = np.flatnonzero(matched & (which == number))
         # All conditions of a cause together: alone they say nothing about the label.
         for condition in cause.conditions:
-            column = next(c for c in cls.columns if _column_name(c) == condition.column)
-            batch[condition.column][at] = (
-                _number_in(column, condition) if isinstance(column, Ranges) else condition.value
-            )
+            batch[condition.column][at] = value_for(cls, condition)
     return batch
 
 
-def _column_name(column: str | Ranges) -> str:
-    return column.column if isinstance(column, Ranges) else column
+def value_for(cls: Causes, condition: Condition, *, holds: bool = True) -> Any:
+    """Return a value of a column for which a condition holds, or does not.
 
-
-def _number_in(column: Ranges, condition: Condition) -> Any:
-    """Return a number for which a condition of the column holds."""
+    Parameters
+    ----------
+    cls
+        The class of the condition.
+    condition
+        The condition.
+    holds
+        Whether it is to hold.
+    """
+    column = dict(zip(cls.names, cls.columns, strict=True))[condition.column]
+    if not isinstance(column, Ranges):
+        return condition.value if holds else fresh_value([condition.value])
     cells = range(column.cells)
-    return next(column.number(c) for c in cells if condition in column.conditions[c])
+    return next(column.number(c) for c in cells if (condition in column.conditions[c]) == holds)
 
 
 def _from_domain(cls: HypothesisClass, draw: np.random.Generator, rounds: int) -> Batch:
