@@ -1,7 +1,8 @@
 """Telemetry root cause: which version makes the app fail? Nobody's crash may show.
 
-Events of an app with five columns; from some event on a bad version is about, and one label in a
-hundred is wrong. We publish a rule before every event: `python examples/telemetry.py [FOLDER]`.
+Events of an app with five columns; from some event on a bad version is about, which fails 30 % of
+the time, where all else fails 1 % of the time. What is published before every event are the causes,
+with their evidence: `python examples/telemetry.py [FOLDER]`.
 """
 
 import csv
@@ -25,14 +26,15 @@ def main() -> None:
     }
     failed = np.array([int(row["failed"]) for row in rows])
 
-    learner = ls.DPSOA(ls.Rules(TELEMETRY_COLUMNS), 1, 1e-8, EVENTS, tolerance=0.01, watched=True)
+    learner = ls.PrivateCauses(ls.Causes(TELEMETRY_COLUMNS), 1, 1e-8, EVENTS)
     for start in range(0, EVENTS, 500):  # as they come in, say once a minute
         part = slice(start, start + 500)
         learner.learn_many({name: columns[name][part] for name in TELEMETRY_COLUMNS}, failed[part])
 
     print("Which version fails? What may be published:")
     print(public_side(learner))
-    print(f"  {learner.mistakes:,} of {failed.sum():,} failures were not predicted (private)")
+    print(learner.evidence)
+    print(f"  {learner.missed:,} of {failed.sum():,} failures came without warning (private)")
     title = "Telemetry: mistakes so far"
     plot(place / "telemetry.svg", title, learner.trace, np.cumsum(failed).tolist())
 

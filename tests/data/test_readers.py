@@ -556,7 +556,7 @@ PACKED = gzip.compress(b"a,y\n1,1\n", mtime=0)
         ("s.jsonl", b'{"b": 1, "y": 1}\n', "no column 'a', which the class reads: the file has"),
         ("s.jsonl", b"a,y\n1,1\n", "2 of the first 2 rows cannot be read. line 1: not a line of"),
         ("s.csv", b"a,y\n1,1\n1,2\n1,3\n", "2 of the first 3 rows cannot be read. "
-         "line 3: column 'y': '2' is not 0, 1, true or false; line 4: column 'y': '3' is not"),
+         "line 3: column 'y': '2' is not 0, 1, true or false. If the labels have other"),
         ("s.parquet", b"a,y\n1,1\n", "not a Parquet file"),
     ],
 )  # fmt: skip

@@ -9,6 +9,7 @@ import pytest
 
 import littlestone as ls
 from classes import CASES
+from littlestone.hypotheses.causes import causes_of
 from littlestone.hypotheses.rows import row_of
 from littlestone.learners.registry import LearnerTerms, learner_names, make_learner
 from littlestone.privacy.parameters import BadParameter
@@ -19,6 +20,7 @@ from littlestone.simulate.adversaries import (
     Adversary,
     Mirror,
     TreeAdversary,
+    adversary_of,
     halving,
     mirror,
 )
@@ -41,8 +43,13 @@ CLASSES: dict[str, ls.HypothesisClass] = {
     "union of columns": ls.Union(ls.Points("a"), ls.Thresholds(0, 2, 1, "b")),
     "contributed": CASES["contributed"][0],
 }
+# Without a known dimension, which adaptive adversaries need.
+CAUSES: dict[str, ls.HypothesisClass] = {
+    "causes": ls.Causes(["a", "b", "c"]),
+    "causes of two conditions": ls.Causes(["a", "b", ls.Ranges("n", [1, 2, 3])], width=2),
+}
 OBLIVIOUS = [name for name in ADVERSARIES if name not in ("mirror", "tree")]
-REALIZABLE = [name for name in OBLIVIOUS if name not in ("noisy", "drift")]
+REALIZABLE = [name for name in OBLIVIOUS if name not in ("noisy", "rates", "drift")]
 
 
 def stream(name: str, cls: ls.HypothesisClass, rounds: int, seed: int, noise: float = 0) -> Stream:
@@ -57,15 +64,15 @@ def terms(
     return LearnerTerms(cls=cls, epsilon=epsilon, delta=delta, horizon=horizon, tolerance=tolerance)
 
 
-@pytest.mark.parametrize("family", CLASSES)
+@pytest.mark.parametrize("family", CLASSES | CAUSES)
 @pytest.mark.parametrize("name", OBLIVIOUS)
 def test_a_stream_can_be_read_and_fits_the_rule_it_names(name: str, family: str) -> None:
-    cls = CLASSES[family]
+    cls = (CLASSES | CAUSES)[family]
     for seed in range(3):
         made = stream(name, cls, 400, seed)
         assert broken_promise(cls, made, 400, name in REALIZABLE) is None
         assert made.unavoidable is not None
-        assert (made.unavoidable == 0) == (name != "noisy")
+        assert (made.unavoidable == 0) == (name not in ("noisy", "rates"))
         again = stream(name, cls, 400, seed)
         assert [row_of(made.batch, n) for n in range(400)] == [
             row_of(again.batch, n) for n in range(400)
@@ -102,11 +109,62 @@ def test_planted_streams_that_break_their_word_are_found(family: str) -> None:
 
 
 def test_noise_flips_the_share_of_labels_that_was_asked_for() -> None:
-    for name in OBLIVIOUS:
+    for name in set(OBLIVIOUS) - {"rates"}:
         made = stream(name, ls.Points(), 20_000, 5, noise=0.1)
         assert made.unavoidable == pytest.approx(2000, abs=250), name
     with pytest.raises(BadParameter, match="takes no label noise"):
         ADVERSARIES["mirror"](ls.Points(), 10, 1, 0.1)
+
+
+@pytest.mark.parametrize("cls", [
+    ls.Causes(["a", "b", "c"]),
+    ls.Causes(["a", "b", ls.Ranges("n", [1, 2, 3])], width=2),
+    ls.Rules(["a", "b"]),
+])  # fmt: skip
+def test_a_stream_with_rates_has_them(cls: ls.HypothesisClass) -> None:
+    made = adversary_of("rates:0.4:0.02:0.1")(cls, 40_000, 7, 0.0)
+    assert isinstance(made, Stream)
+    assert made.truth is not None
+    assert made.truth in cls
+    assert cls.readable(made.batch).all()
+    matched = made.truth.predict(made.batch)
+    assert matched.mean() == pytest.approx(0.1, abs=0.01)
+    assert made.answers[matched].mean() == pytest.approx(0.4, abs=0.03)
+    assert made.answers[~matched].mean() == pytest.approx(0.02, abs=0.005)
+    if isinstance(cls, ls.Causes):
+        (cause,) = causes_of(made.truth)
+        assert len(cause.conditions) == cls.width
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("rates:2", "rate is from 0 to 1, not 2"),
+        ("rates:0.1:0.2:0.3:0.4", "expected rates:RATE:BASE:SHARE"),
+        ("rates:often", "expected rates:RATE:BASE:SHARE"),
+        ("iid:0.3", "the stream iid takes no parameters"),
+        ("circles", "no stream is called 'circles'"),
+    ],
+)
+def test_a_bad_name_of_a_stream_is_a_sentence(name: str, why: str) -> None:
+    with pytest.raises(BadParameter, match=why):
+        adversary_of(name)
+
+
+def test_missed_positives_are_those_of_the_rules_in_their_time() -> None:
+    """Counted again from the releases, round by round."""
+    made = adversary_of("rates:0.9:0.01:0.1")(ls.Points("m"), 3_000, 3, 0.0)
+    assert isinstance(made, Stream)
+    game = play(ls.SOA(ls.Points("m")), made, 3_000)
+    at, missed = 0, 0
+    for number in range(3_000):
+        while at + 1 < len(game.releases) and game.releases[at + 1].round <= number + 1:
+            at += 1
+        missed += bool(made.answers[number]) and not game.releases[at].rule(
+            row_of(made.batch, number)
+        )
+    assert game.missed == missed > 0
+    assert game.mistakes > missed
 
 
 def test_streams_have_their_shapes() -> None:
@@ -230,7 +288,9 @@ def test_the_mirror_catches_a_learner_that_never_changes_every_time() -> None:
 @pytest.mark.parametrize("player", sorted(learner_names()))
 def test_a_game_in_batches_is_the_game_round_by_round(name: str, player: str) -> None:
     slow = player in ("dpsoa-paper", "adaptive", "every-round")
+    cls: ls.HypothesisClass
     cls, rounds = (ls.Points(), 150) if slow else (ls.Thresholds(1, 7), 1500)
+    cls = ls.Causes(["a", "b"], limit=1) if player == "causes" else cls
     made = stream(name, cls, rounds, 6)
     asked = terms(cls, 8, 1e-4, rounds)
     one, other = (make_learner(player, asked, seed=9, noise=SeededNoise(4)) for _ in "ab")

@@ -23,7 +23,7 @@ from littlestone.store import store as stores
 from littlestone.store.files import APPLICATION
 from littlestone.store.releases_file import ReleasesFile
 from littlestone.store.request import LearnRequest, choose_learner, learn_block
-from littlestone.store.serialization import BadStore
+from littlestone.store.serialization import BadStore, OldCopy
 from littlestone.store.store import Receipt, Store, StoreLost, create, open_store, read_store
 from soak import Soaked, soak_learn, soak_serve
 
@@ -415,6 +415,71 @@ def test_an_old_copy_is_found_out_by_its_releases(command: Command, tmp_path: Pa
     done = command(*again)
     assert done.returncode == 2
     assert "the store is an older copy" in done.stderr
+
+
+def causes_task(**more: Any) -> LearnRequest:
+    return LearnRequest(
+        spec="causes:who", label="y", epsilon=4.0, delta=1e-4, horizon=4000, min_rate=0.2, **more
+    )
+
+
+def causes_block(rows: int) -> Block:
+    who = np.array([f"v{n % 4}" for n in range(rows)], dtype=object)
+    return Block({"who": who}, (who == "v1").astype(np.int8), None, (), 0)
+
+
+def test_the_last_window_is_committed_once_and_found_by_the_next_run(tmp_path: Path) -> None:
+    path, task = tmp_path / "run.db", causes_task()
+    with create(path, task, choose_learner(task, 4000)) as store:
+        store.learn(causes_block(1500))
+        before = len(store.published.windows)
+    # Killed here: the next run ends the window, and a third one has nothing to end.
+    with open_store(path) as store:
+        store.end_window()
+        ended = store.published.windows
+        assert len(ended) == before + 1
+        assert ended[-1].stop == 1500
+        store.end_window()
+        assert store.published.windows == ended
+    assert read_store(path).published.windows == ended
+    with open_store(path) as store:
+        store.learn(causes_block(300))
+        store.end_window()
+        assert [w.start for w in store.published.windows[1:]] == [
+            w.stop + 1 for w in store.published.windows[:-1]
+        ], "disjoint, and none left out"
+
+
+def test_a_window_that_was_not_committed_was_not_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, task = tmp_path / "run.db", causes_task()
+    with create(path, task, choose_learner(task, 4000)) as store:
+        store.learn(causes_block(1500))
+        before = store.published
+        monkeypatch.setattr(store, "_commit", lambda: (_ for _ in ()).throw(OSError("disk")))
+        with pytest.raises(OSError, match="disk"):
+            store.end_window()
+        assert store.published == before
+    assert read_store(path).published.windows == before.windows
+
+
+def test_evidence_lines_prove_an_old_copy(tmp_path: Path) -> None:
+    """The store was put back to before a window ended: its counts would be released again."""
+    path, out, task = tmp_path / "run.db", tmp_path / "r.jsonl", causes_task()
+    with create(path, task, choose_learner(task, 4000)) as store:
+        store.learn(causes_block(1500))
+        old, run = store.published, store.run
+        store.end_window()
+        new = store.published
+    with ReleasesFile(out, "", run, label={"label": "y"}) as file:
+        file.catch_up(new.releases, lambda: None, new.windows)
+        lines = [json.loads(line) for line in out.read_text().splitlines()]
+        assert len(lines) == len(new.releases) + len(new.windows)
+        file.publish(new.releases, new.windows)
+    assert len(out.read_text().splitlines()) == len(lines), "written once"
+    with ReleasesFile(out, "", run, label={"label": "y"}) as file, pytest.raises(OldCopy):
+        file.catch_up(old.releases, lambda: None, old.windows)
 
 
 KILLS = 10

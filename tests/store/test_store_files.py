@@ -441,11 +441,11 @@ from littlestone.cli.main import main
 from littlestone.store.releases_file import ReleasesFile
 publish, stopped = ReleasesFile.publish, []
 
-def stop_before(self, releases):
+def stop_before(self, releases, windows=()):
     if len(releases) > 1 and not stopped:
         stopped.append(True)
         os.kill(os.getpid(), signal.SIGSTOP)
-    publish(self, releases)
+    publish(self, releases, windows)
 
 ReleasesFile.publish = stop_before
 main()

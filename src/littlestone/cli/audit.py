@@ -9,7 +9,15 @@ from rich.console import Console
 
 from littlestone.classes.causes import Causes
 from littlestone.classes.specs import parse_spec
-from littlestone.cli.options import AsJson, CapOption, PrivateJson, Tolerance, WhichPlan
+from littlestone.cli.options import (
+    AsJson,
+    CapOption,
+    MinRate,
+    PrivateJson,
+    Tolerance,
+    WhichPlan,
+    read_min_rate,
+)
 from littlestone.cli.terminal import plain_console
 from littlestone.learners.registry import LEARNERS, check_name
 from littlestone.privacy.parameters import BadParameter
@@ -31,6 +39,7 @@ def audit(
     ] = False,
     cap: CapOption = None,
     tolerance: Tolerance = 0.0,
+    min_rate: MinRate = "auto",
     kind: WhichPlan = "practical",
     shrunk: Annotated[
         bool,
@@ -98,6 +107,7 @@ def audit(
         user="user" if per_user else None,
         cap=cap,
         tolerance=tolerance,
+        min_rate=read_min_rate(min_rate),
         # One without privacy has no plan, and is held to what DPSOA promises.
         learner=learner if LEARNERS[learner].private else "dpsoa",
         plan=kind,

@@ -34,12 +34,21 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from littlestone.classes.base import HypothesisClass
+from littlestone.classes.causes import Causes
 from littlestone.classes.specs import parse_spec
-from littlestone.cli.options import AsJson, PrivateJson, WhichEngine
-from littlestone.cli.terminal import plain_console
+from littlestone.cli.options import (
+    AsJson,
+    MinRate,
+    PositiveOption,
+    PrivateJson,
+    WhichEngine,
+    read_min_rate,
+)
+from littlestone.cli.terminal import plain_console, wide_console
 from littlestone.data.blocks import BadStream, Block
 from littlestone.data.readers import open_rows
 from littlestone.display import environment, library_version, short_number
+from littlestone.learners.causes import AUTO as AUTO_RATE
 from littlestone.learners.plan_table import planned_delta, planned_epsilon
 from littlestone.learners.registry import AUTO, LEARNERS, learner_names
 from littlestone.plots import inline_svg
@@ -47,7 +56,7 @@ from littlestone.privacy.parameters import BadParameter
 from littlestone.ray import ray_of, redirect_output
 from littlestone.report.figures import charts
 from littlestone.report.report import refuse_file, write_private
-from littlestone.simulate.adversaries import ADVERSARIES
+from littlestone.simulate.adversaries import ADVERSARIES, adversary_of
 from littlestone.simulate.streams import Stream
 from littlestone.simulate.sweeps import (
     FILE,
@@ -82,6 +91,10 @@ class Sweep:
         The share of labels that is flipped; the share of mistakes that causes no change of rule.
     file, label : str, optional
         The one stream is this file, which is private, with this column of labels.
+    min_rate : float or "auto"
+        The positive rate above which a cause is worth publishing, for learners of causes.
+    positive : sequence of str
+        The values of the file's label that are positive, if it has others than 0 and 1.
     """
 
     specs: Sequence[str]
@@ -95,10 +108,19 @@ class Sweep:
     tolerance: float = 0.0
     file: str | None = None
     label: str | None = None
+    min_rate: float | str = AUTO_RATE
+    positive: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         _known("learner", self.learners, learner_names())
-        _known("stream", self.streams, ADVERSARIES)
+        if not self.streams:
+            _known("stream", [], ADVERSARIES)
+        for stream in self.streams:
+            adversary_of(stream)
+        if self.min_rate != AUTO_RATE and not any(
+            isinstance(parse_spec(spec), Causes) for spec in self.specs
+        ):
+            raise BadParameter("--min-rate is about a class of causes: leave it out")
         for name, values in (("--rounds", self.rounds), ("--epsilon", self.epsilons)):
             if not values or not all(value > 0 for value in values):
                 raise BadParameter(f"{name} is one or more numbers above zero, with commas between")
@@ -133,7 +155,18 @@ class Sweep:
             range(1, self.seeds + 1), self.specs, lengths, self.epsilons, streams, self.learners
         )
         return [
-            Cell(spec, learner, name, length, epsilon, self.delta, seed, self.noise, self.tolerance)
+            Cell(
+                spec,
+                learner,
+                name,
+                length,
+                epsilon,
+                self.delta,
+                seed,
+                self.noise,
+                self.tolerance,
+                min_rate=self.min_rate,
+            )
             for seed, spec, length, epsilon, name, learner in ways
         ]
 
@@ -174,7 +207,7 @@ def run_sweep(
     # A file has one stream, whose length is known only now.
     if sweep.file is not None and sweep.label is not None:
         name = _digest(sweep.file, resume is not None)
-        stream = read_stream(sweep.file, classes[sweep.specs[0]], sweep.label)
+        stream = read_stream(sweep.file, classes[sweep.specs[0]], sweep.label, sweep.positive)
         cells = sweep.cells(name, len(stream))
     done = {} if resume is None else finished(resume)
     left = [cell for cell in cells if cell.key not in done]
@@ -187,7 +220,9 @@ def run_sweep(
     return [done[cell.key] for cell in cells]
 
 
-def read_stream(file: str, cls: HypothesisClass, label: str) -> Stream:
+def read_stream(
+    file: str, cls: HypothesisClass, label: str, positive: Sequence[str] = ()
+) -> Stream:
     """Read a file as a stream whose truth is not known.
 
     Rows that cannot be read are left out: this is for studying learners, and no guarantee rests on
@@ -201,8 +236,10 @@ def read_stream(file: str, cls: HypothesisClass, label: str) -> Stream:
         The class, which says what columns are read.
     label : str
         The column of labels.
+    positive : sequence of str
+        The values of the label that are positive, if it has others than 0 and 1.
     """
-    with open_rows(file, cls, label=label) as rows:
+    with open_rows(file, cls, label=label, positive=positive) as rows:
         parts = [_usable(block) for block in rows]
     columns = {name: np.concatenate([p.batch[name] for p in parts]) for name in parts[0].batch}
     return Stream(columns, np.concatenate([part.answers for part in parts]), None)
@@ -320,14 +357,16 @@ TABLE_COLUMNS = (
     "learner",
     "median",
     "worst",
+    "missed",
+    "alarms",
     "excess",
     "releases",
     "rounds/s",
 )
-WIDEST_CELL = 120
 EXCESS = (
     "Mistakes over seeds: median and worst. Excess: the median over the mistakes of the best rule"
-    " that never changes. Releases: those after the first rule, median."
+    " that never changes. Missed and alarms: the mistakes on positives and on negatives, medians."
+    " Releases: those after the first rule, median."
 )
 
 
@@ -401,7 +440,7 @@ def print_comparison(console: Console, sweep: Sweep, results: Sequence[Result]) 
         of_class = [line for line in found if line.cls == spec]
         seeds = max(line.seeds for line in of_class)
         console.print(
-            f"{spec}, Littlestone dimension {of_class[0].dimension}, delta {sweep.delta:g},"
+            f"{spec}, {_dimension_in_words(of_class[0].dimension)}delta {sweep.delta:g},"
             f" {seeds} seed{'s' * (seeds != 1)}"
         )
         table = Table(box=None, padding=(0, 1, 0, 0), show_edge=False)
@@ -410,7 +449,7 @@ def print_comparison(console: Console, sweep: Sweep, results: Sequence[Result]) 
             table.add_column(name, justify=side, no_wrap=True)
         for line in of_class:
             table.add_row(*cells(line))
-        console.print(table, width=WIDEST_CELL)
+        wide_console(console).print(table)
         for said in unsupported(of_class):
             console.print(f"  {said}")
         console.print()
@@ -419,15 +458,23 @@ def print_comparison(console: Console, sweep: Sweep, results: Sequence[Result]) 
         console.print(f"note: {note}")
 
 
+def _dimension_in_words(dimension: int | None) -> str:
+    return "" if dimension is None else f"Littlestone dimension {dimension}, "
+
+
 def cells(line: SummaryLine) -> list[str]:
     """Return the cells of a line of the table."""
     start = [_stream(line), f"{line.rounds:,}", f"{line.epsilon:g}", line.learner]
     if line.error:
-        return [*start, "cannot", "", "", "", ""]
+        return [*start, "cannot", *[""] * (len(TABLE_COLUMNS) - len(start) - 1)]
     return [
         *start,
         f"{line.median:,.4g}" if line.median < 10_000 else f"{line.median:,.0f}",
         f"{line.worst:,}",
+        *(
+            "" if number is None else f"{number:,.0f}"
+            for number in (line.missed, line.false_alarms)
+        ),
         "unknown" if line.excess is None else f"{line.excess:,.0f}",
         f"{line.releases:,.4g}",
         _brief(line.per_second),
@@ -510,7 +557,8 @@ def write_figures(folder: Path, results: Sequence[Result]) -> list[Path]:
 
 EXAMPLE = (
     "Example: littlestone compare --class points:merchant --learners dpsoa,soa "
-    "--streams iid,halving --rounds 10000,100000 --seeds 5 --html compare.html"
+    "--streams iid,halving --rounds 10000,100000 --seeds 5 --html compare.html; or, for causes, "
+    "littlestone compare --class causes:a,b,c --learners causes,dpsoa --streams rates:0.3:0.01:0.05"
 )
 OBLIVIOUS = "iid,sorted,burst,halving"
 
@@ -524,7 +572,11 @@ def compare(
         str, typer.Option(help=f"Some of {', '.join(learner_names())}, with commas.")
     ] = "dpsoa,soa",
     streams: Annotated[
-        str, typer.Option(help=f"Some of {', '.join(ADVERSARIES)}, with commas.")
+        str,
+        typer.Option(
+            help=f"Some of {', '.join(ADVERSARIES)}, with commas. rates:0.3:0.01:0.05 is a cause "
+            "whose events are positive 30 % of the time, others 1 %, that 5 % of events have."
+        ),
     ] = OBLIVIOUS,
     rounds: Annotated[str, typer.Option(help="Rounds a game; several with commas.")] = "100000",
     epsilon: Annotated[str, typer.Option(help="Privacy budget; several with commas.")] = "1",
@@ -534,6 +586,7 @@ def compare(
     tolerance: Annotated[
         float, typer.Option(help="The share of mistakes that should not cause a change of rule.")
     ] = 0.0,
+    min_rate: MinRate = "auto",
     file: Annotated[
         str | None,
         typer.Option(help="Compare on this file, instead of synthetic streams. PRIVATE."),
@@ -541,6 +594,7 @@ def compare(
     label: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="The file's column of 0 and 1.")
     ] = None,
+    positive: PositiveOption = None,
     resume: Annotated[
         Path | None,
         typer.Option(help="Append each finished game here, and skip those that are there."),
@@ -574,6 +628,8 @@ def compare(
         tolerance,
         file,
         label,
+        read_min_rate(min_rate),
+        tuple(positive or ()),
     )
     # Figures are made for publishing; mistakes on a person's own rows are private.
     if file is not None and figures is not None:

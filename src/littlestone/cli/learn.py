@@ -1,4 +1,4 @@
-"""Run `littlestone learn`, from a stream of labelled rows, and `demo`, from a built-in one."""
+"""Run `littlestone learn`: learn from a stream of labelled rows."""
 
 import json
 import sys
@@ -8,13 +8,14 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from littlestone.classes.rules import Rules
 from littlestone.cli.options import (
     AsJson,
     CapOption,
     Delta,
     Epsilon,
     LabelOption,
+    MinRate,
+    PositiveOption,
     PrivateJson,
     Seed,
     Spec,
@@ -24,22 +25,21 @@ from littlestone.cli.options import (
     WhichLearner,
     WhichPlan,
     given,
+    read_min_rate,
 )
 from littlestone.cli.terminal import (
     plain_console,
-    print_plan,
     print_private,
     print_result,
     progress_bar,
 )
-from littlestone.learners.plan import Plan
 from littlestone.learners.registry import check_name, storable_names
 from littlestone.privacy.parameters import BadParameter
 from littlestone.report.report import refuse_file
-from littlestone.store.request import LearnRequest, choose_learner
+from littlestone.store.request import LearnRequest
 
 EXAMPLE = (
-    "Example: littlestone learn events.csv --class rules:version,country --label failed "
+    "Example: littlestone learn events.csv --class causes:version,country,device:2 --label failed "
     "--epsilon 1 --delta 1e-7 --out releases.jsonl --report report.html"
 )
 
@@ -54,6 +54,7 @@ def learn(
     ],
     spec: Spec = None,
     label: LabelOption = None,
+    positive: PositiveOption = None,
     epsilon: Epsilon = 1.0,
     delta: Delta = 1e-6,
     horizon: Annotated[
@@ -62,6 +63,7 @@ def learn(
     user: UserOption = None,
     cap: CapOption = None,
     tolerance: Tolerance = 0.0,
+    min_rate: MinRate = "auto",
     learner: WhichLearner = "auto",
     plan: WhichPlan = "practical",
     db: Annotated[
@@ -125,12 +127,14 @@ def learn(
         source=file,
         spec=spec or "",
         label=label or "",
+        positive=tuple(positive or ()),
         epsilon=epsilon,
         delta=delta,
         horizon=horizon,
         user=user,
         cap=cap,
         tolerance=tolerance,
+        min_rate=read_min_rate(min_rate),
         learner=learner,
         plan=plan,
         seed=seed,
@@ -171,75 +175,3 @@ def _stopped(db: Path | None) -> str:
     if db is None:
         return "stopped: what was released so far stands, and running again spends again"
     return "stopped: what was learned is in the file; the same command goes on, each row once"
-
-
-DEMO_EXAMPLE = "Example: littlestone demo"
-DEMO_EVENTS = 300_000
-DEMO_EPSILON, DEMO_DELTA, DEMO_TOLERANCE = 1.0, 1e-7, 0.01
-
-
-def demo(
-    folder: Annotated[
-        Path, typer.Option("--out", help="Where to leave the events, releases and report.")
-    ] = Path("littlestone-demo"),
-) -> None:
-    """Run the whole story on a built-in stream of telemetry: a cause is found, privately."""
-    run_demo(plain_console(), plain_console(stderr=True), folder)
-
-
-def run_demo(console: Console, private: Console, folder: Path) -> None:
-    """Make the events, learn from them, leave everything in the folder.
-
-    Parameters
-    ----------
-    console
-        Where to print what is public, and the story.
-    private
-        Where to print what is private.
-    folder
-        Where to leave the events, the releases and the report.
-    """
-    from littlestone.cli.learn_run import run
-    from littlestone.simulate.streams import NOISE, SHARE, TELEMETRY_COLUMNS, write_events
-
-    folder.mkdir(parents=True, exist_ok=True)
-    events = folder / "events.csv"
-    console.rule("1. The stream")
-    start = write_events(events, DEMO_EVENTS)
-    console.print(
-        f"\n{DEMO_EVENTS:,} events of an app, each with {', '.join(TELEMETRY_COLUMNS)}, and whether"
-        f" it\nfailed. From event {start:,} on a bad version is about, on {SHARE:.0%} of the"
-        f" devices; {NOISE:.0%} of the"
-        "\nlabels are wrong. Every event is somebody's: none may show in what is published.\n"
-    )
-    spec = "rules:" + ",".join(TELEMETRY_COLUMNS)
-    console.rule("2. The plan, made before looking")
-    console.print()
-    task = LearnRequest(
-        source=str(events),
-        spec=spec,
-        label="failed",
-        epsilon=DEMO_EPSILON,
-        delta=DEMO_DELTA,
-        tolerance=DEMO_TOLERANCE,
-        out=folder / "releases.jsonl",
-        report=folder / "report.html",
-        force=True,
-    )
-    theorem = Plan.theorem(Rules(TELEMETRY_COLUMNS), DEMO_EPSILON, DEMO_DELTA, DEMO_EVENTS)
-    print_plan(console, choose_learner(task, DEMO_EVENTS), theorem)
-    console.print()
-    console.rule("3. Learning: a rule is published before each event")
-    with progress_bar(Console(stderr=True)) as watch:
-        outcome = run(task, watch)
-    console.print()
-    print_result(console, outcome)
-    print_private(private, outcome)
-    console.print()
-    console.rule("4. Now yours")
-    console.print(
-        f"\nOpen {folder / 'report.html'} for the pictures. The same, as a command:\n\n"
-        f"    littlestone learn {events} --class {spec} --label failed \\\n"
-        f"        --epsilon {DEMO_EPSILON:g} --delta {DEMO_DELTA:g}"
-        f" --tolerance {DEMO_TOLERANCE:g}\n"
-    )

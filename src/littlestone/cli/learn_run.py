@@ -30,7 +30,14 @@ from littlestone.report.report import (
 )
 from littlestone.store.files import refuse_leftovers
 from littlestone.store.releases_file import ReleasesFile
-from littlestone.store.request import LearnRequest, RemoteBlock, choose_learner, learn_block
+from littlestone.store.request import (
+    LearnRequest,
+    RemoteBlock,
+    choose_learner,
+    end_window,
+    learn_block,
+    windows_of,
+)
 from littlestone.store.serialization import OldCopy
 from littlestone.store.sources import LARGEST_BLOCK, NewRows, Source, all_rows, recognised
 from littlestone.store.store import Store, create, open_store, read_store
@@ -39,6 +46,11 @@ from littlestone.store.store import Store, create, open_store, read_store
 UNCHANGED = (
     "the first rule stood to the end, with a --tolerance of 0: where some labels are wrong the "
     "copies may never agree, so say beforehand what share of them you expect"
+)
+
+NO_CAUSE = (
+    "no cause was published: none was frequent enough, and positive often enough. `littlestone "
+    "plan SPEC --horizon N --rate R --share S` says how many rounds a cause takes"
 )
 
 ProgressCallback = Callable[[RunResult], None]
@@ -126,19 +138,38 @@ def _learn_rows(
         watch(outcome)
         for block, reached in new:
             _learn(outcome, store, block, reached)
-            # With a store only what is committed: the learner in memory may be ahead of it.
-            file.publish(learner.releases if store is None else store.published.releases)
+            _publish(file, outcome, store)
             outcome.repeats = 1 if store is None else store.repeats
             watch(outcome)
+        # The number of rounds is public, so the last window may end with the file. A run that was
+        # killed before this ends it when it is run again.
+        end_window(learner) if store is None else store.end_window()
+        _publish(file, outcome, store)
     if store is None:
         # Not with a store: its stream may go on in another run.
-        if len(learner.releases) == 1 and not outcome.task.tolerance and not vacuous:
-            notes.append(UNCHANGED)
+        if len(learner.releases) == 1 and not vacuous:
+            notes.extend(_unchanged(outcome))
     # A store that has just been begun may wait for its first rows: that is no remark.
     elif before and learner.rounds == before:
         notes.append(f"no new rows: all of {rows.name} was learned before, nothing is spent again")
     if store is not None and rows.unfinished:
         notes.append(f"{rows.name}: {UNFINISHED}")
+
+
+def _publish(file: ReleasesFile, outcome: RunResult, store: Store | None) -> None:
+    """Write what is new to the releases file."""
+    if store is None:
+        file.publish(outcome.learner.releases, windows_of(outcome.learner))
+    else:
+        # Only what is committed: the learner in memory may be ahead of it.
+        file.publish(store.published.releases, store.published.windows)
+
+
+def _unchanged(outcome: RunResult) -> list[str]:
+    """Return what to say when the first rule stood to the end."""
+    if outcome.chosen.entry.takes_tolerance:
+        return [] if outcome.task.tolerance else [UNCHANGED]
+    return [NO_CAUSE] if outcome.causes is not None else []
 
 
 def _new_rows(
@@ -175,16 +206,17 @@ def _learn(
 @contextmanager
 def _releases_file(outcome: RunResult, store: Store | None) -> Iterator[ReleasesFile]:
     """Open the releases file, with all that is published already in it."""
-    path, learner = outcome.task.out, outcome.learner
+    path, learner, label = outcome.task.out, outcome.learner, outcome.task.label_data
     if store is None:
-        with ReleasesFile(path, str(learner.guarantee)) as file:
+        with ReleasesFile(path, str(learner.guarantee), label=label) as file:
             file.begin()
-            file.publish(learner.releases)
+            _publish(file, outcome, None)
             yield file
         return
-    with ReleasesFile(path, store.guarantee_up_to, store.run) as file:
+    with ReleasesFile(path, store.guarantee_up_to, store.run, label=label) as file:
         try:
-            file.catch_up(store.published.releases, store.refuse_if_taken)
+            public = store.published
+            file.catch_up(public.releases, store.refuse_if_taken, public.windows)
         except OldCopy:
             # The store says so itself from here on, also where the releases file is not at hand.
             store.mark_old_copy()
@@ -229,6 +261,7 @@ def rows_of(
             user=task.user,
             strict=task.strict,
             summed=stored,
+            positive=task.positive,
         )
     return open_rows(
         task.source,
@@ -239,6 +272,7 @@ def rows_of(
         format=task.format,
         block_rows=LARGEST_BLOCK,
         growing=stored and not task.complete,
+        positive=task.positive,
     )
 
 

@@ -4,7 +4,7 @@ Tables are for people, `--json` is for machines. What is public goes to standard
 private to standard error or to a file that only its owner may read. Bad input is one sentence on
 standard error and exit code 2, never a traceback.
 
-A verb has a module; `dimension` shares that of `plan`, and `demo` that of `learn`. What only one
+A verb has a module; `dimension` shares that of `plan`. What only one
 verb needs is imported when that verb runs: people ask for help more often than for anything else.
 """
 
@@ -14,7 +14,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from littlestone.cli import audit, compare, learn, plan, serve, show
+from littlestone.cli import audit, compare, demo, learn, plan, serve, show
 from littlestone.display import library_version
 from littlestone.errors import LittlestoneError
 
@@ -51,7 +51,7 @@ app.command(epilog=compare.EXAMPLE)(compare.compare)
 app.command(epilog=audit.EXAMPLE)(audit.audit)
 app.command(epilog=show.EXAMPLE)(show.show)
 app.command(epilog=serve.EXAMPLE)(serve.serve)
-app.command(epilog=learn.DEMO_EXAMPLE)(learn.demo)
+app.command(epilog=demo.EXAMPLE)(demo.demo)
 
 
 def main() -> None:

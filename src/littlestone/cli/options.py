@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from littlestone.learners.causes import AUTO as AUTO_RATE
+from littlestone.learners.causes import checked_min_rate
 from littlestone.learners.registry import planned_names, storable_names
 from littlestone.store.request import PlanName
 
@@ -22,6 +24,15 @@ CapOption = Annotated[
 ]
 Tolerance = Annotated[
     float, typer.Option(help="The share of mistakes that should not cause a change of rule.")
+]
+MinRate = Annotated[
+    str,
+    typer.Option(
+        "--min-rate",
+        metavar="RATE|auto",
+        help="For causes: the positive rate above which a cause is worth publishing, such as 0.1. "
+        "auto takes twice the base rate of a first window.",
+    ),
 ]
 WhichPlan = Annotated[PlanName, typer.Option("--plan", help="What the constants are chosen for.")]
 # The registry checks names when a verb runs: a learner may be registered after this import.
@@ -44,6 +55,13 @@ AnyLearner = Annotated[
 LabelOption = Annotated[
     str | None, typer.Option(metavar="COLUMN", help="The column of 0 and 1, or true and false.")
 ]
+PositiveOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="VALUE",
+        help="A value of --label that is positive, if it has others than 0 and 1. Can be repeated.",
+    ),
+]
 Seed = Annotated[
     int | None, typer.Option(help="Of the forest's random bits, which are not secret.")
 ]
@@ -60,6 +78,16 @@ PrivateJson = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Write the private side here, as JSON, for its owner only."),
 ]
+
+
+def read_min_rate(text: str) -> float | str:
+    """Return the value of --min-rate: a number, or "auto".
+
+    >>> read_min_rate("0.1"), read_min_rate("auto")
+    (0.1, 'auto')
+    """
+    exact = checked_min_rate(text)
+    return exact if exact == AUTO_RATE else float(text)
 
 
 def given(context: typer.Context) -> frozenset[str]:

@@ -9,8 +9,15 @@ import typer
 from rich.console import Console
 
 from littlestone.cli.options import AsJson, PrivateJson
-from littlestone.cli.terminal import PRIVATE, open_table, plain_console
-from littlestone.report.report import counts_in_words, counts_of, refuse_file, write_private
+from littlestone.cli.terminal import PRIVATE, open_table, plain_console, print_causes
+from littlestone.report.causes import CausesSummary, label_in_words, summary_of
+from littlestone.report.report import (
+    counts_in_words,
+    counts_of,
+    errors_by_kind,
+    refuse_file,
+    write_private,
+)
 from littlestone.store.releases_file import release_to_json
 from littlestone.store.serialization import OLD_COPY
 from littlestone.store.store import StoreView, read_store
@@ -62,7 +69,15 @@ def public(shown: StoreView) -> dict[str, Any]:
         "rounds": published.rounds,
         "horizon": chosen.plan.horizon,
         "final": published.final,
+        **shown.about.label_data,
+        **({} if (found := _causes(shown)) is None else {"causes": found.to_json()}),
     } | ({"old_copy": OLD_COPY} if shown.old_copy else {})
+
+
+def _causes(shown: StoreView) -> CausesSummary | None:
+    published = shown.published
+    rule = published.releases[-1].rule
+    return summary_of(shown.about.chosen.plan, published.windows, rule)
 
 
 def hidden(shown: StoreView) -> dict[str, Any]:
@@ -76,6 +91,7 @@ def hidden(shown: StoreView) -> dict[str, Any]:
             live.get("beyond_cap", 0),
             live["runner"]["mistakes"],
         ),
+        **errors_by_kind(live["runner"]["mistakes"], live["runner"].get("missed")),
         "votes": [[str(rule), n] for entry in last for rule, n in entry.sample.votes],
         "opened": shown.generation,
         "sources": [
@@ -92,6 +108,8 @@ def _print_public(console: Console, shown: StoreView) -> None:
     for release in shown.published.releases[-MOST_RULES:]:
         rules.add_row(f"{release.round:,}", str(release.rule))
     console.print(rules)
+    if (causes := _causes(shown)) is not None:
+        print_causes(console, causes, label_in_words(**shown.about.label_data))
     console.print(f"\n  {found['guarantee']}")
     console.print(f"  spent so far: {found['spent']}")
     console.print(f"  {found['rounds']:,} rounds of a horizon of {found['horizon']:,}")

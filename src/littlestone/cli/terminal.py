@@ -10,9 +10,11 @@ from rich.text import Text
 
 from littlestone.learners.plan import TheoremPlan
 from littlestone.learners.registry import LearnerChoice
+from littlestone.report.causes import HEAD, CausesSummary, bar, label_in_words
 from littlestone.report.report import RunResult, counts_in_words, ledger_rows
 
 LONGEST_RULE = 48
+WIDEST = 200
 PRIVATE = "PRIVATE: for the data owner only"
 
 
@@ -24,6 +26,13 @@ def plain_console(stderr: bool = False) -> Console:
     """
     # Rules hold values of the data: markup or emoji in them must be printed as they are.
     return Console(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+def wide_console(console: Console) -> Console:
+    """Return a console for wide tables: a file has no width, so nothing is cut into lines there."""
+    if console.is_terminal:
+        return console
+    return Console(file=console.file, width=WIDEST, highlight=False, markup=False, emoji=False)
 
 
 class _Rounds(ProgressColumn):
@@ -96,10 +105,39 @@ def print_result(console: Console, outcome: RunResult) -> None:
     console.print(rules)
     if len(learner.releases) > 20:
         console.print(f"  (the last 20 of {len(learner.releases):,})")
+    if outcome.causes is not None:
+        print_causes(console, outcome.causes, label_in_words(**task.label_data))
     console.print(f"\n  {outcome.guarantee}")
     console.print(f"  by {outcome.chosen.learner_name}. {outcome.chosen.why}")
     if task.out is not None:
         console.print(f"  releases written to {task.out}")
+
+
+def print_causes(console: Console, causes: CausesSummary, label: str) -> None:
+    """Print the causes that are, or were, published, with their evidence. Public.
+
+    Parameters
+    ----------
+    console : Console
+        Where: standard output. Bars are drawn as blocks on a terminal, and as # elsewhere.
+    causes : CausesSummary
+        What was published.
+    label : str
+        What a positive row is, in words.
+    """
+    rule = " or ".join(map(str, causes.causes))
+    console.print(
+        f"\nPUBLIC: {label} when {rule}" if rule else f"\nPUBLIC: no cause of {label} yet"
+    )
+    if rows := causes.rows():
+        table, full = open_table(*HEAD, ""), "█" if console.is_terminal else "#"
+        for column in table.columns[1:]:
+            column.no_wrap = True
+        for row, rate in rows:
+            table.add_row(*row, bar(rate, full=full))
+        wide_console(console).print(table)
+    for sentence in causes.sentences():
+        console.print(f"  {sentence}")
 
 
 def print_private(console: Console, outcome: RunResult) -> None:
@@ -127,7 +165,7 @@ def print_private(console: Console, outcome: RunResult) -> None:
         console.print(f"\nnote: {note}")
 
 
-def print_plan(console: Console, chosen: LearnerChoice, theorem: TheoremPlan) -> None:
+def print_plan(console: Console, chosen: LearnerChoice, theorem: TheoremPlan | None) -> None:
     """Print a plan as a table, and what the theorem would ask for.
 
     Parameters
@@ -136,14 +174,16 @@ def print_plan(console: Console, chosen: LearnerChoice, theorem: TheoremPlan) ->
         Where to print.
     chosen : LearnerChoice
         The plan, and why its learner.
-    theorem : TheoremPlan
-        The constants of the paper's proof.
+    theorem : TheoremPlan, optional
+        The constants of the paper's proof, if it is about this learner.
     """
     console.print(f"{chosen.learner_name}. {chosen.why}\n")
     constants = open_table("what", "value", "why")
     for line in chosen.plan.lines():
         constants.add_row(*line)
     console.print(constants)
+    if theorem is None:
+        return
     console.print("\nWhat the paper's proof would ask for (powers of two; nobody can run it):")
     numbers = open_table("what", "value")
     for name, value in theorem.lines():

@@ -31,6 +31,7 @@ from littlestone.classes.base import HypothesisClass, check_row, checked_class, 
 from littlestone.errors import BadExample, LittlestoneError
 from littlestone.hypotheses.compare import float_of
 from littlestone.hypotheses.rows import Kind, label, passes, row_of
+from littlestone.hypotheses.values import key_of
 
 # 32 columns, each 32 bits.
 Matrix = tuple[int, ...]
@@ -267,18 +268,36 @@ class ColumnSchema:
         The columns that it reads, and how.
     label, user
         The columns of labels, and of users if they are protected.
+    positive
+        The values of the label that are positive; all others are negative. With none, labels are
+        0 and 1, or true and false.
     """
 
     cls: HypothesisClass
     kinds: dict[str, Kind]
     label: str
     user: str | None
+    positive: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
         """Return every column, once."""
         users = () if self.user is None else (self.user,)
         return tuple(dict.fromkeys((*self.kinds, self.label, *users)))
+
+    @property
+    def label_kind(self) -> Kind:
+        """Return how the column of labels is read."""
+        return "value" if self.positive else "truth"
+
+    @property
+    def wrong_label(self) -> str:
+        """Return the fault of a label that cannot be read."""
+        return WRONG_VALUE if self.positive else WRONG["truth"]
+
+    def labels_of(self, cells: "Cells") -> tuple[npt.NDArray[np.int8], list[int]]:
+        """Read labels, each by itself; return them, and the rows of those that are `NULL`."""
+        return named_label_cells(cells, self.positive) if self.positive else label_cells(cells)
 
     def check_names(self, where: str, found: Iterable[str]) -> None:
         """Check that a file has every column to read, once.
@@ -330,7 +349,9 @@ def _separator(names: list[str]) -> str:
     )
 
 
-def column_schema(cls: HypothesisClass, label: str, user: str | None) -> ColumnSchema:
+def column_schema(
+    cls: HypothesisClass, label: str, user: str | None, positive: Sequence[str] = ()
+) -> ColumnSchema:
     """Return which columns of a file a class needs.
 
     Parameters
@@ -339,6 +360,8 @@ def column_schema(cls: HypothesisClass, label: str, user: str | None) -> ColumnS
         The class.
     label, user
         The columns of labels, and of users if they are protected.
+    positive
+        The values of the label that are positive, if it has others than 0 and 1.
 
     Raises
     ------
@@ -363,7 +386,7 @@ def column_schema(cls: HypothesisClass, label: str, user: str | None) -> ColumnS
         raise BadStream(f"column {label!r} is the label: a class that reads it would only copy it")
     if label == user:
         raise BadStream(f"column {label!r} is named as the label and as the user: it can be one")
-    return ColumnSchema(cls, named, label, user)
+    return ColumnSchema(cls, named, label, user, tuple(positive))
 
 
 def quoted(cell: object) -> str:
@@ -531,6 +554,9 @@ WRONG: dict[Kind, str] = {
     "truth": "is not 0, 1, true or false",
 }
 
+# The fault of a label whose positive values are named: it is missing, or no plain value.
+WRONG_VALUE = "is not a value that a label can have"
+
 # The most frequent labels; `label` reads the others, one by one.
 _TRUTHS: dict[object, int] = {0: 0, 1: 1, "0": 0, "1": 1, "false": 0, "true": 1}
 _PLAIN = {NoneType, bool, int, float, str}
@@ -556,7 +582,7 @@ def read_cells(
         The line of each row.
     """
     columns = read_columns(schema, cells, faults)
-    labels = _read_column(cells, schema.label, WRONG["truth"], faults, label_cells)
+    labels = _read_column(cells, schema.label, schema.wrong_label, faults, schema.labels_of)
     users = None
     if schema.user is not None:
         users = _read_column(cells, schema.user, "does not name a user", faults, user_cells)
@@ -689,6 +715,42 @@ def label_cells(cells: Cells) -> tuple[npt.NDArray[np.int8], list[int]]:
     for row in np.flatnonzero(array == NULL).tolist():
         if passes(label, cells[row]):
             array[row] = label(cells[row])
+    return array, np.flatnonzero(array == NULL).tolist()
+
+
+def named_label_cells(
+    cells: Cells, positive: Iterable[str]
+) -> tuple[npt.NDArray[np.int8], list[int]]:
+    """Read labels of several values: 1 if the text is among the positive ones, 0 if it is another.
+
+    A missing label is `NULL`, also an empty one, unless the empty text is named as positive.
+
+    Parameters
+    ----------
+    cells
+        The cells of the column.
+    positive
+        The positive values, as text.
+
+    Examples
+    --------
+    >>> named_label_cells(["failed", "ok", "", None, 3], ["failed", "3"])
+    (array([ 1,  0, -1, -1,  1], dtype=int8), [2, 3])
+    """
+    names = set(positive)
+    keys = set(map(key_of, names))
+    values, wrong = value_cells(cells)
+    array = np.zeros(len(cells), dtype=np.int8)
+    # Values repeat: each distinct one is looked up once.
+    known: dict[object, int] = {}
+    for row, cell in enumerate(values.tolist()):
+        # With its type, as 1, 1.0 and True are one key of a dict and not one text.
+        place = type(cell), cell
+        if place not in known:
+            missing = cell is None or cell != cell or (cell == "" and "" not in names)
+            known[place] = NULL if missing else int(key_of(cell) in keys)
+        array[row] = known[place]
+    array[list(wrong)] = NULL
     return array, np.flatnonzero(array == NULL).tolist()
 
 

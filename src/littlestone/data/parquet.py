@@ -193,7 +193,7 @@ class ParquetFile:
         schema = self._schema
         schema.check_names(self.path, found.names)
         for name in schema.names:
-            kind = schema.kinds.get(name, "truth" if name == schema.label else "value")
+            kind = schema.kinds.get(name, schema.label_kind if name == schema.label else "value")
             held = found.field(name).type
             if not _is_usable(_flat(held), kind):
                 raise BadStream(
@@ -239,8 +239,8 @@ def piece_from_table(schema: ColumnSchema, table: Any, first: int) -> Piece:
     for name, kind in schema.kinds.items():
         columns[name], rows = _READ[kind](cells[name])
         add_faults(name, WRONG[kind], rows)
-    labels, rows = _labels(cells[schema.label])
-    add_faults(schema.label, WRONG["truth"], rows)
+    labels, rows = _labels_by_schema(schema, cells[schema.label])
+    add_faults(schema.label, schema.wrong_label, rows)
     users = None
     if schema.user is not None:
         users, rows = _users(cells[schema.user])
@@ -345,6 +345,15 @@ def _labels(column: Any) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.intp]]:
     array = np.full(len(found), NULL, dtype=np.int8)
     array[found == 0], array[found == 1] = 0, 1
     return array, np.flatnonzero(array == NULL)
+
+
+def _labels_by_schema(
+    schema: ColumnSchema, column: Any
+) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.intp]]:
+    if not schema.positive:
+        return _labels(column)
+    array, wrong = schema.labels_of([_scalar(cell) for cell in column])
+    return array, np.array(wrong, dtype=np.intp)
 
 
 def _truths(column: Any) -> ReadColumn:

@@ -42,6 +42,10 @@ UNFINISHED = (
 # How many first rows of a remote source are read locally.
 BEGINNING = 1 << 16
 _QUOTED_FAULTS = 3
+OTHER_LABELS = (
+    "If the labels have other values, say which of them are positive: --positive VALUE, once or "
+    "more often; all others are negative then"
+)
 _FORMATS = {"csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "ndjson": "jsonl", "parquet": "parquet"}
 
 
@@ -84,6 +88,8 @@ class RowReader(Generic[SpanT]):
         Rows of a block.
     beginning
         The first `BEGINNING` rows, if they were read in another way.
+    label
+        The column of labels, if these must be 0 and 1: for advice.
     """
 
     def __init__(
@@ -94,8 +100,9 @@ class RowReader(Generic[SpanT]):
         strict: bool,
         block_rows: int,
         beginning: Block | None = None,
+        label: str | None = None,
     ) -> None:
-        self.name = name
+        self.name, self._label = name, label
         self._source, self._strict, self._size = source, strict, block_rows
         self._rest: Iterator[SpanT] | None = None
         try:
@@ -183,9 +190,14 @@ class RowReader(Generic[SpanT]):
             raise BadStream(f"{self.name}: there are no rows in the file{yet}")
         checked = min(rows, CHECKED_ROWS)
         if 2 * nulls > checked:
-            bad = [self._describe(row) for block in first for row in block.bad][:_QUOTED_FAULTS]
+            bad = [row for block in first for row in block.bad][:_QUOTED_FAULTS]
+            advice = ""
+            if self._label and all(r.sentence.startswith(f"column {self._label!r}: ") for r in bad):
+                # One value is enough to see what is wrong; the others are the data owner's.
+                bad, advice = bad[:1], f". {OTHER_LABELS}"
             raise BadStream(
-                f"{self.name}: {nulls} of the first {checked} rows cannot be read. {'; '.join(bad)}"
+                f"{self.name}: {nulls} of the first {checked} rows cannot be read. "
+                f"{'; '.join(map(self._describe, bad))}{advice}"
             )
 
     def _describe(self, bad: BadRow) -> str:
@@ -217,6 +229,7 @@ def open_rows(
     block_rows: int = 65536,
     format: str | None = None,  # noqa: A002
     growing: bool = False,
+    positive: Sequence[str] = (),
 ) -> RowReader[Block]:
     """Open a file of labelled rows.
 
@@ -238,6 +251,8 @@ def open_rows(
     growing
         Whether a text file may still be written to: then a last line without a line feed is no row
         yet.
+    positive
+        The values of the label that are positive, if it has others than 0 and 1.
 
     Raises
     ------
@@ -258,11 +273,17 @@ def open_rows(
     if block_rows < 1:
         raise ValueError(f"a block has at least one row: block_rows is {block_rows}")
     name = "standard input" if str(path) == STDIN else str(path)
-    schema = column_schema(cls, label, user)
+    schema = column_schema(cls, label, user, positive)
     source = _open_source(
         str(path), name, schema, form=_format(str(path), name, format), growing=growing
     )
-    return RowReader(name, source, strict=strict, block_rows=block_rows)
+    return RowReader(
+        name,
+        source,
+        strict=strict,
+        block_rows=block_rows,
+        label=None if schema.positive else label,
+    )
 
 
 def _open_source(

@@ -326,7 +326,10 @@ class CausesPlan(PlanTable):
         """
         cost = self.cost_of(self.given_rate)
         gain = rate - float(cost) * (1 - rate)
-        return math.inf if gain <= 0 else self.needed(cost, width) * rate / gain
+        if gain <= 0:
+            return math.inf
+        # The draw comes when the monitor fires, at the earliest after so many missed positives.
+        return max(self.needed(cost, width) * rate / gain, self.threshold(cost))
 
     def gate(self, noise: Noise, cost: Fraction, base: Fraction = Fraction(0)) -> CausesGate:
         """Return the gate for a cost of false alarms.

@@ -191,11 +191,16 @@ def evidence_of(windows: Iterable[Window], published: Sequence[Cause]) -> Eviden
             some[-1].stop,
             cause in published,
             estimate_rate([(*_cell(window, cause), window.scale) for window in some]),
-            estimate_rate([(w.negatives[-1], w.positives[-1], w.scale) for w in some]),
+            base_rate(some),
         )
         for cause, some in held.items()
     ]
     return Evidence(sorted(entries, key=lambda entry: (not entry.standing, -entry.since)))
+
+
+def base_rate(windows: Iterable[Window]) -> Rate:
+    """Return the positive rate of the counted rows that no published cause matches."""
+    return estimate_rate([(w.negatives[-1], w.positives[-1], w.scale) for w in windows])
 
 
 def _cell(window: Window, cause: Cause) -> tuple[int, int]:

@@ -11,7 +11,7 @@ makes it request again.
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
@@ -492,6 +492,7 @@ def open_remote_rows(
     user: str | None = None,
     strict: bool = False,
     summed: bool = False,
+    positive: Sequence[str] = (),
 ) -> "RowReader[RemoteParquetBlock]":
     """Open Parquet files of labelled rows, to be read on a cluster.
 
@@ -499,12 +500,12 @@ def open_remote_rows(
     ----------
     engine
         The cluster.
-    path, cls, label, user, strict
+    path, cls, label, user, strict, positive
         As in `open_rows`.
     summed
         Whether checksums are computed on the way.
     """
-    source = RemoteParquet(engine, path, column_schema(cls, label, user), summed)
+    source = RemoteParquet(engine, path, column_schema(cls, label, user, positive), summed)
     return RowReader(
         path, source, strict=strict, block_rows=LARGEST_BLOCK, beginning=source.beginning()
     )

@@ -193,7 +193,9 @@ def _against_t(results: Sequence[Result], palette: dict[str, str]) -> Iterator[C
             Curve(g[0].cell.learner, palette[g[0].cell.learner], median_curve(g)) for g in kept
         ]
         delta, dimension = kept[0][0].cell.delta, kept[0][0].dimension
-        curves.append(_floor((1, dimension), (longest, dimension)))
+        # A class whose dimension is not known has no such line.
+        if dimension is not None:
+            curves.append(_floor((1, dimension), (longest, dimension)))
         curves += _bound(epsilon, delta, longest)
         title = f"Mistakes so far, {spec}, {_named(stream)}, epsilon {epsilon:g} (median)"
         yield Chart(f"rounds-{number}", title, "rounds", curves)
@@ -228,7 +230,8 @@ def _against_others(
     for name, across, place, same, log in ways:
         groups: dict[object, list[SummaryLine]] = {}
         for line in found:
-            groups.setdefault(same(line), []).append(line)
+            if name != "d" or line.dimension is not None:
+                groups.setdefault(same(line), []).append(line)
         for number, group in enumerate(groups.values(), 1):
             at = sorted({place(line) for line in group})
             if len(at) > 1:
@@ -263,7 +266,8 @@ def _references(
     if name == "d":
         yield _floor(*((d, d) for d in at))
         return
-    yield _floor((at[0], first.dimension), (at[-1], first.dimension))
+    if first.dimension is not None:
+        yield _floor((at[0], first.dimension), (at[-1], first.dimension))
     if name == "T":
         known = LOWER_BOUND.get((first.epsilon, delta), {})
         points = [(T, known[int(T)]) for T in at if int(T) in known]

@@ -42,8 +42,9 @@ from littlestone.plots import (
     style_axes,
 )
 from littlestone.privacy.accounting import Guarantee
+from littlestone.report.causes import CausesSummary, summary_of
 from littlestone.store.releases_file import release_to_json
-from littlestone.store.request import LearnRequest
+from littlestone.store.request import LearnRequest, windows_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -415,9 +416,17 @@ class RunResult:
             "guarantee": str(self.guarantee),
             "rule": str(learner.hypothesis),
             "releases": [release_to_json(release) for release in learner.releases],
+            **self.task.label_data,
             "rounds": learner.rounds,
             "final": learner.final,
+            **({} if self.causes is None else {"causes": self.causes.to_json()}),
         }
+
+    @property
+    def causes(self) -> CausesSummary | None:
+        """Return the evidence and rates of a learner of causes; None for other learners. Public."""
+        learner = self.learner
+        return summary_of(learner.plan, windows_of(learner), learner.hypothesis)
 
     def private(self) -> dict[str, Any]:
         """Return what belongs to the data owner, as JSON data."""
@@ -425,11 +434,15 @@ class RunResult:
         counts = counts_of(
             learner.rounds, learner.null_rounds, learner.beyond_cap, learner.mistakes
         )
-        return counts | {
-            "bad_rows": [f"line {bad.line}: {bad.sentence}" for bad in self.bad_rows],
-            "ledger": [list(row) for row in ledger_rows(learner)],
-            "notes": self.notes,
-        }
+        return (
+            counts
+            | errors_by_kind(learner.mistakes, getattr(learner, "missed", None))
+            | {
+                "bad_rows": [f"line {bad.line}: {bad.sentence}" for bad in self.bad_rows],
+                "ledger": [list(row) for row in ledger_rows(learner)],
+                "notes": self.notes,
+            }
+        )
 
 
 def counts_of(rounds: int, null_rounds: int, beyond_cap: int, mistakes: int) -> dict[str, int]:
@@ -456,6 +469,11 @@ def counts_of(rounds: int, null_rounds: int, beyond_cap: int, mistakes: int) -> 
     }
 
 
+def errors_by_kind(mistakes: int, missed: int | None) -> dict[str, int]:
+    """Return the mistakes of a learner of causes by kind, for which they cost differently."""
+    return {} if missed is None else {"missed": missed, "false_alarms": mistakes - missed}
+
+
 def counts_in_words(counts: Mapping[str, int]) -> Iterator[str]:
     """Say what became of the rounds: what counted, what was beyond the cap, what was unreadable.
 
@@ -468,7 +486,10 @@ def counts_in_words(counts: Mapping[str, int]) -> Iterator[str]:
     ['0 mistakes in 1 round (0.000%)']
     """
     counted, mistakes = counts["counted_rounds"], some(counts["mistakes"], "mistake")
-    share = f" ({counts['mistakes'] / counted:.3%})" if counted else ""
+    if "missed" in counts:
+        alarms = some(counts["false_alarms"], "false alarm")
+        mistakes = f"{some(counts['missed'], 'missed positive')} and {alarms}"
+    share = f" ({counts['mistakes'] / counted:.3%})" if counted and "missed" not in counts else ""
     if counts["null_rounds"]:
         yield f"{mistakes} in the {some(counted, 'round')} that counted{share}"
     else:

@@ -70,7 +70,7 @@ def make_app(
     reopen
         Opens the store again after a failed commit, given its path and generation.
     """
-    schema = column_schema(store.cls, store.about.label, store.about.user)
+    schema = column_schema(store.cls, store.about.label, store.about.user, store.about.positive)
     # Read here: from the start of the writer on, the store belongs to its thread.
     state = PublicState(store.published, store.spent)
     config, guarantee, key = store.about, store.guarantee, store.key

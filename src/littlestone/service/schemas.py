@@ -344,8 +344,8 @@ def row_schemas(schema: ColumnSchema) -> dict[str, Any]:
     """Return the JSON schemas of a row with its label and of one without, for a class."""
     properties = {name: _KINDS[kind] for name, kind in schema.kinds.items()}
     example = {name: _EXAMPLES[kind] for name, kind in schema.kinds.items()}
-    labelled = properties | {schema.label: _KINDS["truth"]}
-    labelled_example = example | {schema.label: 0}
+    labelled = properties | {schema.label: _KINDS[schema.label_kind]}
+    labelled_example = example | {schema.label: schema.positive[0] if schema.positive else 0}
     if schema.user is not None:
         labelled[schema.user] = {"type": ["string", "integer"], "minLength": 1}
         labelled_example[schema.user] = "somebody"

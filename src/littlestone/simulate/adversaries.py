@@ -10,8 +10,8 @@ Make the streams and adaptive adversaries that choose the examples of a game.
 An *oblivious* adversary is a `Stream`, fixed before the game. An *adaptive* one chooses each
 example against the published rule, and stays realizable: a private learner's guarantee holds
 against it too, but a small number of mistakes is not guaranteed. Each is made by one function of
-(class, rounds, seed, noise) and has a name in `ADVERSARIES`. All but `noisy` and `_drift` are
-realizable while noise is 0: a rule of the class fits all their examples.
+(class, rounds, seed, noise) and has a name in `ADVERSARIES`. All but `noisy`, `rates` and `_drift`
+are realizable while noise is 0: a rule of the class fits all their examples.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from littlestone.classes.base import HypothesisClass, fresh_value, points_of
+from littlestone.classes.causes import Causes, Ranges
 from littlestone.classes.conjunctions import Conjunctions
 from littlestone.classes.dimension import (
     Leaf,
@@ -41,11 +42,12 @@ from littlestone.classes.sets import Sets
 from littlestone.classes.thresholds import Cuts
 from littlestone.classes.union import Complement, Union
 from littlestone.errors import TooLarge
+from littlestone.hypotheses.causes import causes_of
 from littlestone.hypotheses.rows import as_batch, example, part_of
 from littlestone.hypotheses.rules import All, Hypothesis, negation
 from littlestone.hypotheses.values import Mask
 from littlestone.privacy.parameters import BadParameter
-from littlestone.simulate.streams import Stream, examples, target_of
+from littlestone.simulate.streams import SHARE, Stream, examples, target_of, value_for
 
 RuleT = TypeVar("RuleT")
 Labelled = tuple[object, bool]
@@ -87,6 +89,9 @@ def path_of(cls: HypothesisClass, target: Hypothesis, draw: np.random.Generator)
             points = ((example(v, column), True) for v in target.mentions().get(column, ()))
         case Rules(columns):
             points = _of_rule(columns, target)
+        case Causes():
+            # Part of a path only: the dimension of such a class is not always known.
+            return list(_of_causes(cls, target))
         case Conjunctions():
             points = _of_conjunction(cls, target, draw)
         case _:
@@ -122,6 +127,23 @@ def _of_rule(columns: Sequence[str], target: Hypothesis) -> Iterator[Labelled]:
 
     yield row(columns), target(row(columns))
     yield from _halved(columns, row, target)
+
+
+def _of_causes(cls: Causes, target: Hypothesis) -> Iterator[Labelled]:
+    """Yield a row of each cause of the target, then that row with each condition broken."""
+    if cls.width == 1 and all(isinstance(column, str) for column in cls.columns):
+        yield from _of_rule(cls.names, target)
+        return
+    other = fresh_value([v for some in target.mentions().values() for v in some])
+    plain = {
+        name: column.number(0) if isinstance(column, Ranges) else other
+        for name, column in zip(cls.names, cls.columns, strict=True)
+    }
+    for cause in causes_of(target):
+        row = plain | {c.column: value_for(cls, c) for c in cause.conditions}
+        broken = [row | {c.column: value_for(cls, c, holds=False)} for c in cause.conditions]
+        for x in [row, *broken]:
+            yield x, target(x)
 
 
 def _of_conjunction(
@@ -371,6 +393,89 @@ def noisy(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> S
     return _iid(cls, rounds, seed, noise or USUAL_NOISE)
 
 
+def rates(
+    cls: HypothesisClass,
+    rounds: int,
+    seed: int,
+    noise: float = 0.0,
+    *,
+    rate: float = 0.3,
+    base: float = 0.01,
+    share: float = SHARE,
+) -> Stream:
+    """Draw labels that the target makes likely, not certain: as causes of failures do.
+
+    Parameters
+    ----------
+    cls
+        The hypothesis class.
+    rounds
+        The number of rounds.
+    seed
+        The seed of the stream.
+    noise
+        The share of labels that are flipped besides.
+    rate
+        The positive rate where the target is positive.
+    base
+        The positive rate elsewhere.
+    share
+        The share of the rounds in which the target is positive, where the domain is unbounded.
+
+    Examples
+    --------
+    >>> from littlestone.classes.causes import Causes
+    >>> stream = rates(Causes(["a", "b"]), 10_000, seed=1, rate=0.5, base=0.02, share=0.1)
+    >>> matched = stream.truth.predict(stream.batch)
+    >>> round(matched.mean(), 1), round(stream.answers[matched].mean(), 1)
+    (np.float64(0.1), np.float64(0.5))
+    """
+    _check_rates(rate=rate, base=base, share=share)
+    draw = np.random.default_rng(seed)
+    target = target_of(cls, draw)
+    batch = examples(cls, target, draw, rounds, share=share)
+    chance = np.where(target.predict(batch), rate, base)
+    return Stream(batch, _noisy(draw, draw.random(rounds) < chance, noise), target)
+
+
+def adversary_of(name: str) -> Make:
+    """Return what makes a stream or adversary, by its name on the command line.
+
+    Parameters
+    ----------
+    name
+        A name in `ADVERSARIES`; `rates` takes parameters, as in `rates:0.3:0.01:0.05` (the
+        positive rate of the cause, that of all else, and the share of the cause).
+
+    Raises
+    ------
+    BadParameter
+        If there is none of that name, or its parameters cannot be read.
+    """
+    kind, _, told = name.partition(":")
+    if kind not in ADVERSARIES:
+        raise BadParameter(f"no stream is called {name!r}: there are {', '.join(ADVERSARIES)}")
+    if not told:
+        return ADVERSARIES[kind]
+    if kind != "rates":
+        raise BadParameter(f"the stream {kind} takes no parameters: {name!r}")
+    try:
+        numbers = dict(zip(("rate", "base", "share"), map(float, told.split(":")), strict=False))
+    except ValueError:
+        numbers = {}
+    if not 1 <= told.count(":") + 1 == len(numbers):
+        raise BadParameter(f"expected rates:RATE:BASE:SHARE, such as rates:0.3:0.01, not {name!r}")
+    usual = {"rate": 0.3, "base": 0.01, "share": SHARE} | numbers
+    _check_rates(**usual)
+    return lambda cls, rounds, seed, noise: rates(cls, rounds, seed, noise, **usual)
+
+
+def _check_rates(**numbers: float) -> None:
+    for name, value in numbers.items():
+        if not 0 <= value <= 1:
+            raise BadParameter(f"rates:RATE:BASE:SHARE: {name} is from 0 to 1, not {value:g}")
+
+
 def _in_order(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> Stream:
     """Draw as `_iid`, all negatives before all positives; numbers in ascending order."""
     stream = _iid(cls, rounds, seed)
@@ -498,6 +603,7 @@ def tree(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> Tr
 ADVERSARIES: dict[str, Make] = {
     "iid": _iid,
     "noisy": noisy,
+    "rates": rates,
     "sorted": _in_order,
     "burst": _burst,
     "halving": halving,

@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from littlestone.classes.base import HypothesisClass
+from littlestone.classes.causes import Causes
 from littlestone.classes.rules import Rules
 from littlestone.classes.sets import Sets
 from littlestone.display import facts, library_version, side_by_side
 from littlestone.errors import TooLarge
 from littlestone.hypotheses.rows import Batch, Column, column_of, part_of
-from littlestone.hypotheses.rules import Hypothesis, rule_from_json
+from littlestone.hypotheses.rules import NEVER, Hypothesis, rule_from_json
 from littlestone.hypotheses.values import key_of
 from littlestone.learners.base import Release, Releases
 from littlestone.plots import plot_private
@@ -44,8 +45,9 @@ class Transcript:
     """Hold a game and its provenance. Private, as it counts mistakes: it does not print.
 
     `best` is the mistakes of the best fixed rule of the class, `unavoidable` those of the targets
-    themselves (the label noise); None where they are not known. `learner_seed` fixes the
-    random bits of the learner, which are not secret.
+    themselves (the label noise); None where they are not known. `missed` are the mistakes on
+    positives, against a stream. `learner_seed` fixes the random bits of the learner, which are not
+    secret.
     """
 
     version: str
@@ -63,6 +65,7 @@ class Transcript:
     unavoidable: int | None
     guarantee: str
     seconds: float
+    missed: int | None = None
 
     def __repr__(self) -> str:
         return f"Transcript({self.learner} against {self.adversary}, private)"
@@ -146,7 +149,10 @@ def best_mistakes(cls: HypothesisClass, stream: Stream) -> int | None:
     >>> best_mistakes(Points(), Stream(np.array([1, 1, 2]), np.array([True, True, True]), None))
     1
     """
-    known = [stream.errors(rule) for rule in (stream.truth, stream.later) if rule is not None]
+    targets = [rule for rule in (stream.truth, stream.later) if rule is not None]
+    # A cause that is seldom positive makes more mistakes than `never`, which is in the class too.
+    targets += [NEVER] if isinstance(cls, Causes) else []
+    known = [stream.errors(rule) for rule in targets]
     # No rule does better than none, so the search can stop.
     if 0 in known:
         return 0
@@ -301,7 +307,20 @@ def play(
         unavoidable=unavoidable,
         guarantee=str(learner.guarantee),
         seconds=seconds,
+        missed=_missed(adversary, learner.releases, learner.rounds),
     )
+
+
+def _missed(adversary: Adversary, releases: tuple[Release, ...], rounds: int) -> int | None:
+    """Return how many positives of a stream the published rules missed."""
+    if not isinstance(adversary, Stream):
+        return None
+    missed = 0
+    ends = [*(release.round - 1 for release in releases[1:]), rounds]
+    for (first, rule), end in zip(releases, ends, strict=True):
+        part = adversary.part(min(first - 1, rounds), min(end, rounds))
+        missed += int((part.answers & ~rule.predict(part.batch)).sum()) if len(part) else 0
+    return missed
 
 
 def _plan_of(learner: PlayableLearner) -> dict[str, Any] | None:

@@ -11,7 +11,8 @@ others draw uniformly from the values that distinguish their rules.
 Make a stream of telemetry: events of a mobile app, one of whose versions fails.
 
 Columns have many values, with a few common values and a long tail. The bad version is rolled
-out some way into the stream; before that failures are noise.
+out some way into the stream. It fails in a part of its events, and the others fail too now and
+then, as in real incidents: no rule says which events fail.
 """
 
 import csv
@@ -24,7 +25,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from littlestone.classes.base import HypothesisClass
+from littlestone.classes.base import HypothesisClass, fresh_value
+from littlestone.classes.causes import Causes, Ranges
 from littlestone.classes.conjunctions import Conjunctions
 from littlestone.classes.grids import OnGrid
 from littlestone.classes.intervals import Intervals
@@ -33,6 +35,7 @@ from littlestone.classes.sets import Sets
 from littlestone.classes.thresholds import Cuts, Thresholds
 from littlestone.classes.union import Complement, Union
 from littlestone.errors import TooLarge
+from littlestone.hypotheses.causes import Cause, Condition, any_of, causes_of
 from littlestone.hypotheses.rows import Batch, Column, as_batch, part_of
 from littlestone.hypotheses.rules import Hypothesis, all_of, negation, one_of
 from littlestone.hypotheses.values import Mask
@@ -297,6 +300,8 @@ def target_of(cls: HypothesisClass, draw: np.random.Generator) -> Hypothesis:
         case Rules(columns):
             rank = int(draw.integers(COMMON, DOMAIN_SIZE))
             return one_of([f"v{rank}"], columns[int(draw.integers(len(columns)))])
+        case Causes():
+            return any_of([_cause_of(cls, draw)])
         case Complement(of):
             return negation(target_of(of, draw))
         case Union():
@@ -315,8 +320,30 @@ def target_of(cls: HypothesisClass, draw: np.random.Generator) -> Hypothesis:
     return next(islice(cls.hypotheses(), int(draw.integers(cls.size)), None))
 
 
+def _cause_of(cls: Causes, draw: np.random.Generator) -> Cause:
+    """Draw one cause, with as many conditions as the class allows."""
+    which = sorted(draw.choice(len(cls.columns), size=_most_conditions(cls), replace=False))
+    rank = int(draw.integers(COMMON, DOMAIN_SIZE))
+    row = {
+        name: c.number(int(draw.integers(c.cells))) if isinstance(c, Ranges) else f"v{rank}"
+        for name, c in zip(cls.names, cls.columns, strict=True)
+    }
+    # The first condition of a column of numbers is the narrowest range.
+    conditions = cls.conditions_of(row)
+    return Cause(tuple(conditions[place][0] for place in which))
+
+
+def _most_conditions(cls: Causes) -> int:
+    return min(cls.width, len(cls.columns))
+
+
 def examples(
-    cls: HypothesisClass, target: Hypothesis, draw: np.random.Generator, rounds: int
+    cls: HypothesisClass,
+    target: Hypothesis,
+    draw: np.random.Generator,
+    rounds: int,
+    *,
+    share: float = SHARE,
 ) -> Batch:
     """Draw independent examples.
 
@@ -330,20 +357,66 @@ def examples(
         The random bits.
     rounds
         How many.
+    share
+        The share of the rounds that holds what the target is about, where the domain is unbounded.
     """
     match cls:
+        case Causes():
+            return _cause_rows(cls, target, draw, rounds, share=share)
         case Sets(_, column):
             batch = _batch({column: zipf(draw, rounds)})
         case Rules(columns):
             batch = {name: as_strings(zipf(draw, rounds)) for name in columns}
         case Complement(of):
-            return examples(of, target, draw, rounds)
+            return examples(of, target, draw, rounds, share=share)
         case Union():
-            return _merged([examples(some, target, draw, rounds) for some in cls.members], draw)
+            parts = [examples(some, target, draw, rounds, share=share) for some in cls.members]
+            return _merged(parts, draw)
         case _:
             return _from_domain(cls, draw, rounds)
-    _insert_values(batch, target, draw, rounds)
+    _insert_values(batch, target, draw, rounds, share=share)
     return batch
+
+
+def _cause_rows(
+    cls: Causes, target: Hypothesis, draw: np.random.Generator, rounds: int, *, share: float
+) -> Batch:
+    """Draw rows of which a share matches one of the target's causes."""
+    batch: dict[str, npt.NDArray[Any]] = {}
+    for c in cls.columns:
+        if isinstance(c, Ranges):
+            cells = _array(tuple(c.number(cell) for cell in range(c.cells)))
+            batch[c.column] = cells[draw.integers(c.cells, size=rounds)]
+        else:
+            batch[c] = as_strings(zipf(draw, rounds))
+    causes = causes_of(target)
+    matched = draw.random(rounds) < share
+    which = draw.integers(max(1, len(causes)), size=rounds)
+    for number, cause in enumerate(causes):
+        at = np.flatnonzero(matched & (which == number))
+        # All conditions of a cause together: alone they say nothing about the label.
+        for condition in cause.conditions:
+            batch[condition.column][at] = value_for(cls, condition)
+    return batch
+
+
+def value_for(cls: Causes, condition: Condition, *, holds: bool = True) -> Any:
+    """Return a value of a column for which a condition holds, or does not.
+
+    Parameters
+    ----------
+    cls
+        The class of the condition.
+    condition
+        The condition.
+    holds
+        Whether it is to hold.
+    """
+    column = dict(zip(cls.names, cls.columns, strict=True))[condition.column]
+    if not isinstance(column, Ranges):
+        return condition.value if holds else fresh_value([condition.value])
+    cells = range(column.cells)
+    return next(column.number(c) for c in cells if (condition in column.conditions[c]) == holds)
 
 
 def _from_domain(cls: HypothesisClass, draw: np.random.Generator, rounds: int) -> Batch:
@@ -397,7 +470,7 @@ def _mixed(some: list[npt.NDArray[Any]], draw: np.random.Generator) -> npt.NDArr
 
 
 def _insert_values(
-    batch: Batch, target: Hypothesis, draw: np.random.Generator, rounds: int
+    batch: Batch, target: Hypothesis, draw: np.random.Generator, rounds: int, *, share: float
 ) -> None:
     """Insert what the target mentions into a share of the rounds, where the columns can hold it."""
     columns: dict[Column, npt.NDArray[Any]]
@@ -405,14 +478,17 @@ def _insert_values(
     for name, values in target.mentions().items():
         column, inserted = columns.get(name), _array(values)
         if column is not None and column.dtype == inserted.dtype:
-            at = np.flatnonzero(draw.random(rounds) < SHARE)
+            at = np.flatnonzero(draw.random(rounds) < share)
             column[at] = inserted[draw.integers(len(values), size=len(at))]
 
 
 TELEMETRY_COLUMNS = ("version", "country", "device", "carrier", "language")
 CULPRIT = "4.2.1"
 SIZES = {"version": 2_000, "country": 240, "device": 8_000, "carrier": 900, "language": 180}
-ROLLED_OUT, SHARE, NOISE = 0.2, 0.05, 0.01
+# From this part of the stream on the bad version is in use, on this share of the devices.
+ROLLED_OUT, CULPRIT_SHARE = 0.2, 0.05
+# How often an event of the bad version fails, and how often any other does.
+CULPRIT_RATE, BASE_RATE = 0.3, 0.01
 
 
 def column_values(column: str) -> list[str]:
@@ -446,10 +522,9 @@ def write_events(path: Path, events: int = 300_000, seed: int = 7) -> int:
     draw = np.random.default_rng(seed)
     columns = {name: _column(draw, name, events) for name in TELEMETRY_COLUMNS}
     start = round(ROLLED_OUT * events)
-    # Before the roll-out nobody has the bad version: failures there are noise.
-    bad = (np.arange(events) >= start) & (draw.random(events) < SHARE)
+    bad = (np.arange(events) >= start) & (draw.random(events) < CULPRIT_SHARE)
     columns["version"][bad] = CULPRIT
-    failed = (bad ^ (draw.random(events) < NOISE)).astype(int)
+    failed = (draw.random(events) < np.where(bad, CULPRIT_RATE, BASE_RATE)).astype(int)
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow([*TELEMETRY_COLUMNS, "failed"])

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from littlestone.classes.base import HypothesisClass
 from littlestone.errors import BadClass, BadExample, TooLarge
+from littlestone.learners.causes import AUTO as AUTO_RATE
 from littlestone.learners.registry import LearnerTerms, make_learner
 from littlestone.plots import plot_mistakes
 from littlestone.privacy.parameters import BadParameter
-from littlestone.simulate.adversaries import ADVERSARIES
+from littlestone.simulate.adversaries import adversary_of
 from littlestone.simulate.games import Mistakes, Transcript, play
 from littlestone.simulate.streams import Stream
 
@@ -56,6 +57,8 @@ class Cell:
         The share of mistakes that causes no change.
     version
         Our version.
+    min_rate
+        The positive rate above which a cause is worth publishing, for learners of causes.
     """
 
     cls: str
@@ -68,6 +71,7 @@ class Cell:
     noise: float = 0.0
     tolerance: float = 0.0
     version: str = version("littlestone")
+    min_rate: float | str = AUTO_RATE
 
     @property
     def key(self) -> str:
@@ -81,11 +85,11 @@ class Result:
     """Hold how a cell came out. Private where the stream is.
 
     `error` is the error, if no game was played; `vacuous` is what the learner's plan said before
-    the game.
+    the game; `missed` are the mistakes on positives, where they are known.
     """
 
     cell: Cell
-    dimension: int
+    dimension: int | None
     rounds: int = 0
     curve: tuple[Mistakes, ...] = ()
     best: int | None = None
@@ -97,6 +101,7 @@ class Result:
     seconds: float = 0.0
     error: str | None = None
     vacuous: bool = False
+    missed: int | None = None
 
     def __repr__(self) -> str:
         return f"Result({self.cell.learner} on {self.cell.stream}, private)"
@@ -105,6 +110,11 @@ class Result:
     def mistakes(self) -> int:
         """Return how many there were in all."""
         return self.curve[-1][1] if self.curve else 0
+
+    @property
+    def false_alarms(self) -> int | None:
+        """Return the mistakes on negatives, where they are known."""
+        return None if self.missed is None else self.mistakes - self.missed
 
     @property
     def excess(self) -> int | None:
@@ -162,10 +172,10 @@ def run_cell(cls: HypothesisClass, cell: Cell, given: Stream | None = None) -> R
         game, vacuous = _played(cls, cell, given)
     # One cell that cannot be played must not end a sweep of hours.
     except REFUSALS as refusal:
-        return Result(cell, cls.dimension, error=str(refusal))
+        return Result(cell, _dimension_of(cls), error=str(refusal))
     return Result(
         cell,
-        cls.dimension,
+        _dimension_of(cls),
         rounds=game.rounds,
         curve=game.curve,
         best=game.best,
@@ -176,18 +186,22 @@ def run_cell(cls: HypothesisClass, cell: Cell, given: Stream | None = None) -> R
         guarantee=game.guarantee,
         seconds=game.seconds,
         vacuous=vacuous,
+        missed=game.missed,
     )
+
+
+def _dimension_of(cls: HypothesisClass) -> int | None:
+    """Return the Littlestone dimension of a class, if it is known."""
+    try:
+        return cls.dimension
+    except TooLarge:
+        return None
 
 
 def _played(cls: HypothesisClass, cell: Cell, given: Stream | None) -> tuple[Transcript, bool]:
     """Return the game, and whether the learner's plan said that it would learn nothing."""
     if given is None:
-        make = ADVERSARIES.get(cell.stream)
-        if make is None:
-            raise BadParameter(
-                f"no stream is called {cell.stream!r}: there are {', '.join(ADVERSARIES)}"
-            )
-        adversary = make(cls, cell.rounds, cell.seed, cell.noise)
+        adversary = adversary_of(cell.stream)(cls, cell.rounds, cell.seed, cell.noise)
     else:
         adversary = given
     terms = LearnerTerms(
@@ -196,6 +210,7 @@ def _played(cls: HypothesisClass, cell: Cell, given: Stream | None) -> tuple[Tra
         delta=cell.delta,
         horizon=cell.rounds,
         tolerance=cell.tolerance,
+        min_rate=cell.min_rate,
     )
     learner = make_learner(cell.learner, terms, seed=cell.seed)
     game = play(
@@ -234,7 +249,7 @@ class SummaryLine(NamedTuple):
     """
 
     cls: str
-    dimension: int
+    dimension: int | None
     stream: str
     rounds: int
     epsilon: float
@@ -247,6 +262,8 @@ class SummaryLine(NamedTuple):
     releases: float = 0.0
     per_second: float = 0.0
     error: str | None = None
+    missed: float | None = None
+    false_alarms: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON data."""
@@ -283,7 +300,11 @@ def _line(group: Sequence[Result]) -> SummaryLine:
         return line._replace(error=group[0].error)
     excess = [result.excess for result in played if result.excess is not None]
     beyond = [game.mistakes - game.unavoidable for game in played if game.unavoidable is not None]
+    missed = [result.missed for result in played if result.missed is not None]
+    alarms = [result.false_alarms for result in played if result.false_alarms is not None]
     return line._replace(
+        missed=median(missed) if missed else None,
+        false_alarms=median(alarms) if alarms else None,
         seeds=len(played),
         median=median(result.mistakes for result in played),
         worst=max(result.mistakes for result in played),

@@ -1,22 +1,33 @@
-"""The releases file: public, one line for each published rule.
+"""The releases file: public, one line for each published rule and each window of evidence.
 
 Promises: a release is in the file before the next row is read; an interrupted run leaves a file
 that the next run continues. A line is written once, even if two processes try to. A file with more
 releases than the store proves that the store is an old copy: going on from it would release again
 for the same rows (docs/guarantee.md, Theorem 12).
+
+Every line says which rule stands from its `round` on, so the last line is the present state. Lines
+of kind "release" are published rules; lines of kind "evidence" repeat the rule that stands, with
+what is known of its causes once a window has ended.
 """
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from littlestone.hypotheses.causes import causes_of
 from littlestone.learners.base import Release
+from littlestone.learners.evidence import Window, base_rate, evidence_of
 from littlestone.privacy.mechanism import MechanismMoved
 from littlestone.store.files import file_lock
 from littlestone.store.serialization import BadStore, OldCopy
+
+# Digits after the point of rates: what a line says must not depend on the version of a library.
+DIGITS = 6
+# The fields by which a line is known; the others are the same on all lines of a run.
+RELEASED = ("kind", "round", "sentence", "rule", "base_rate", "evidence")
 
 
 def release_to_json(release: Release) -> dict[str, Any]:
@@ -32,6 +43,57 @@ def release_to_json(release: Release) -> dict[str, Any]:
     return {"round": release.round, "sentence": str(rule), "rule": rule.to_json()}
 
 
+def release_lines(
+    releases: Sequence[Release], windows: Sequence[Window] = ()
+) -> list[tuple[Release, dict[str, Any]]]:
+    """Return what the lines of a releases file say, without label, guarantee and run.
+
+    Parameters
+    ----------
+    releases : sequence of Release
+        All releases of a learner.
+    windows : sequence of Window
+        The windows that have ended, if it releases evidence.
+
+    Returns
+    -------
+    list of (Release, dict)
+        For each line the rule that stands with the round of the line, and its fields. Later
+        releases and windows only add lines at the end.
+    """
+    # A window that ends with a change of rule is known before the new rule is: the move itself was
+    # drawn after the last round of the window.
+    events: list[tuple[int, int, Release | Window]] = [
+        *((window.stop + 1, 0, window) for window in windows),
+        *((release.round, 1, release) for release in releases),
+    ]
+    lines: list[tuple[Release, dict[str, Any]]] = []
+    ended: list[Window] = []
+    for number, _, event in sorted(events, key=lambda one: one[:2]):
+        if isinstance(event, Window):
+            ended.append(event)
+            standing = Release(number, lines[-1][0].rule)
+        else:
+            standing = event
+        kind = "evidence" if isinstance(event, Window) else "release"
+        line = {"kind": kind, **release_to_json(standing)}
+        lines.append((standing, line | _evidence(ended, standing)))
+    return lines
+
+
+def _evidence(windows: Sequence[Window], standing: Release) -> dict[str, Any]:
+    """Return what is known of a rule's causes, and of the rows that none matched."""
+    if not windows:
+        return {}
+    found = evidence_of(windows, causes_of(standing.rule))
+    line = _rounded({"base_rate": base_rate(windows).rate})
+    return line | {"evidence": [_rounded(entry.to_json()) for entry in found]}
+
+
+def _rounded(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {n: round(v, DIGITS) if isinstance(v, float) else v for n, v in data.items()}
+
+
 class ReleasesFile:
     """Append releases to a file; without a path, write nothing.
 
@@ -45,6 +107,9 @@ class ReleasesFile:
     run : str, optional
         The public name of a stored learner: it is on every line, so that the releases of one
         learner are not taken for those of another that began with the same rule.
+    label : Mapping, optional
+        What the rules are about: the column of labels, and its positive values if they are named.
+        It is on every line.
     """
 
     def __init__(
@@ -52,9 +117,11 @@ class ReleasesFile:
         path: Path | None,
         guarantee: str | Callable[[Release], str],
         run: str | None = None,
+        *,
+        label: Mapping[str, Any] | None = None,
     ) -> None:
         self._path, self._count, self._size = path, 0, 0
-        self._guarantee = guarantee
+        self._guarantee, self._label = guarantee, dict(label or {})
         self._more = {} if run is None else {"run": run}
         self._file: BinaryIO | None = None
 
@@ -74,7 +141,12 @@ class ReleasesFile:
             with self._locked(self._file):
                 self._file.truncate(0)
 
-    def catch_up(self, releases: Iterable[Release], still_ours: Callable[[], None]) -> None:
+    def catch_up(
+        self,
+        releases: Iterable[Release],
+        still_ours: Callable[[], None],
+        windows: Sequence[Window] = (),
+    ) -> None:
         """Continue the file, which must hold the beginning of these releases.
 
         Parameters
@@ -84,6 +156,8 @@ class ReleasesFile:
         still_ours : callable
             Raises an error if another process has taken over the learner: then further lines are no
             sign of an old copy.
+        windows : sequence of Window
+            All windows of the learner that have ended.
 
         Raises
         ------
@@ -100,11 +174,11 @@ class ReleasesFile:
             # too.
             still_ours()
             self._file.seek(0)
-            ours = tuple(releases)
-            found, known = self._file.read(), b"".join(map(self._line, ours))
-            # A release that is public and that the store does not know: the store would draw fresh
+            ours = release_lines(tuple(releases), windows)
+            found, known = self._file.read(), b"".join(self._line(*line) for line in ours)
+            # A line that is public and that the store does not know: the store would draw fresh
             # noise for rounds that it has decided on.
-            if self._has_other_releases(found, ours):
+            if self._has_other_lines(found, [line for _, line in ours]):
                 raise OldCopy(
                     f"{self._path} holds releases that the store does not know: the store is an "
                     "older copy, or was continued from one. Going on would publish again for the "
@@ -120,8 +194,15 @@ class ReleasesFile:
             self._append(self._file, known[len(found) :])
             self._count, self._size = len(ours), len(known)
 
-    def publish(self, releases: tuple[Release, ...]) -> None:
-        """Append the releases that are not in the file yet.
+    def publish(self, releases: Sequence[Release], windows: Sequence[Window] = ()) -> None:
+        """Append the releases, and the windows that ended, that are not in the file yet.
+
+        Parameters
+        ----------
+        releases : sequence of Release
+            All releases of the learner.
+        windows : sequence of Window
+            All windows of the learner that have ended.
 
         Raises
         ------
@@ -129,7 +210,7 @@ class ReleasesFile:
             If the file is not as this process left it: another has gone on with the learner while
             this one was stopped between its commit and this line, and has written the line too.
         """
-        if self._file is None or len(releases) == self._count:
+        if self._file is None or len(releases) + len(windows) == self._count:
             return
         with self._locked(self._file):
             # Under the lock: else the other process could write between the check and the line.
@@ -138,21 +219,23 @@ class ReleasesFile:
                     f"{self._path} was written by another process: this one may not go on. What it "
                     "has committed is kept, and the other publishes it"
                 )
-            new = b"".join(map(self._line, releases[self._count :]))
+            lines = release_lines(releases, windows)
+            new = b"".join(self._line(*line) for line in lines[self._count :])
             self._append(self._file, new)
-            self._count, self._size = len(releases), self._size + len(new)
+            self._count, self._size = len(lines), self._size + len(new)
 
-    def _has_other_releases(self, found: bytes, ours: tuple[Release, ...]) -> bool:
-        """Return whether a line is a release of this learner that is not among those given."""
-        known = [release_to_json(release) for release in ours]
-        for line in found.split(b"\n"):
+    def _has_other_lines(self, found: bytes, ours: Sequence[dict[str, Any]]) -> bool:
+        """Return whether a line is of this learner and not among those given."""
+        # Without label and guarantee: these are the same for all lines of a run.
+        known = [json.loads(json.dumps(line)) for line in ours]
+        for text in found.split(b"\n"):
             try:
-                written = json.loads(line)
+                written = json.loads(text)
                 same_run = all(written[name] == value for name, value in self._more.items())
-                release = {name: written[name] for name in known[0]}
+                line = {n: written[n] for n in written if n in RELEASED} if same_run else {}
             except (ValueError, KeyError, TypeError):
                 continue  # a line that was cut short, or written by something else
-            if same_run and release not in known:
+            if "rule" in line and line not in known:
                 return True
         return False
 
@@ -173,8 +256,8 @@ class ReleasesFile:
         # what a power cut loses.
         file.flush()
 
-    def _line(self, release: Release) -> bytes:
+    def _line(self, standing: Release, said: Mapping[str, Any]) -> bytes:
         given = self._guarantee
-        guarantee = given if isinstance(given, str) else given(release)
-        line = release_to_json(release) | {"guarantee": guarantee} | self._more
+        guarantee = given if isinstance(given, str) else given(standing)
+        line = {**said, **self._label, "guarantee": guarantee, **self._more}
         return json.dumps(line, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"

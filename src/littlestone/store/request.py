@@ -1,5 +1,6 @@
 """Hold what a person asked of a stream, and choose the learner for it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -9,6 +10,7 @@ from littlestone.classes.specs import parse_spec
 from littlestone.data.blocks import Block, RowSpan
 from littlestone.learners.base import PrivateLearner, RemoteRows
 from littlestone.learners.causes import AUTO as AUTO_RATE
+from littlestone.learners.evidence import Window
 from littlestone.learners.registry import AUTO, LearnerChoice, LearnerTerms, choose
 from littlestone.privacy.accounting import Unit
 from littlestone.privacy.parameters import BadParameter
@@ -17,7 +19,7 @@ PlanName = Literal["practical", "paper"]
 # What a stored learner is begun with: said again, it must be the same.
 REQUEST_TERMS = (
     "spec", "label", "epsilon", "delta", "horizon", "user", "cap", "tolerance", "min_rate",
-    "learner", "plan",
+    "learner", "plan", "positive",
 )  # fmt: skip
 
 
@@ -45,6 +47,8 @@ class LearnRequest:
         The share of mistakes that causes no change of rule.
     min_rate : float or "auto"
         The positive rate above which a cause is worth publishing.
+    positive : sequence of str
+        The values of the label that are positive, if it has others than 0 and 1.
     learner : str
         The learner's name in the registry; "auto" takes what `recommend` does.
     plan : {"practical", "paper"}
@@ -87,6 +91,7 @@ class LearnRequest:
     cap: int | None = None
     tolerance: float = 0.0
     min_rate: float | str = AUTO_RATE
+    positive: Sequence[str] = ()
     learner: str = AUTO
     plan: PlanName = "practical"
     seed: int | None = None
@@ -116,7 +121,15 @@ class LearnRequest:
     @property
     def terms(self) -> dict[str, Any]:
         """Return what a learner is begun with, which never changes afterwards."""
-        return {name: getattr(self, name) for name in REQUEST_TERMS}
+        # As they come back from the file.
+        return {name: getattr(self, name) for name in REQUEST_TERMS} | {
+            "positive": list(self.positive)
+        }
+
+    @property
+    def label_data(self) -> dict[str, Any]:
+        """Return what the rules are about, as JSON data: label, and its positive values."""
+        return {"label": self.label} | ({"positive": list(self.positive)} if self.positive else {})
 
     @property
     def unit(self) -> Unit:
@@ -182,6 +195,32 @@ class RemoteLearner(Protocol):
 
     def learn_remote(self, rows: RemoteRows) -> None:
         """Learn remote rows, as if one by one."""
+
+
+@runtime_checkable
+class WindowedLearner(Protocol):
+    """Describe a learner that releases counts of windows of rounds."""
+
+    @property
+    def windows(self) -> tuple[Window, ...]:
+        """Return the counts that were released. Public."""
+
+    def end_window(self) -> None:
+        """Release the counts of the present window now."""
+
+
+def windows_of(learner: PrivateLearner) -> tuple[Window, ...]:
+    """Return the windows whose counts a learner has released; of most learners there are none."""
+    return learner.windows if isinstance(learner, WindowedLearner) else ()
+
+
+def end_window(learner: PrivateLearner) -> None:
+    """End the present window of a learner that has windows.
+
+    When to call this must not depend on the data: at the end of a file, whose length is public.
+    """
+    if isinstance(learner, WindowedLearner):
+        learner.end_window()
 
 
 def learn_block(learner: PrivateLearner, block: Block | RemoteBlock) -> None:

@@ -72,6 +72,16 @@ class RunConfig:
         return str(self.terms["label"])
 
     @property
+    def label_data(self) -> dict[str, Any]:
+        """Return what the rules are about, as JSON data: label, and its positive values."""
+        return {"label": self.label} | ({"positive": list(self.positive)} if self.positive else {})
+
+    @property
+    def positive(self) -> tuple[str, ...]:
+        """Return the values of the label that are positive; none if it is 0 and 1."""
+        return tuple(self.terms.get("positive", ()))
+
+    @property
     def user(self) -> str | None:
         """Return the column of users, if users are protected."""
         user = self.terms["user"]
@@ -101,7 +111,7 @@ class RunConfig:
         if "spec" in task.given:
             self._refuse_other_class(task.spec, path)
         for name in sorted(task.given & {*REQUEST_TERMS, "seed"} - {"spec"}):
-            given = getattr(task, name)
+            given = task.seed if name == "seed" else task.terms[name]
             begun = self.seed if name == "seed" else self.terms[name]
             if given != begun:
                 raise BadStore(

@@ -24,7 +24,12 @@ from littlestone.data.blocks import Block
 from littlestone.learners.base import Checkpoint, PrivateLearner, Release
 from littlestone.learners.causes import PrivateCauses
 from littlestone.learners.dpsoa import Engine
-from littlestone.learners.evidence import estimate_base, summarize_causes
+from littlestone.learners.evidence import (
+    Window,
+    estimate_base,
+    summarize_causes,
+    window_from_json,
+)
 from littlestone.learners.registry import LearnerChoice, check_storable
 from littlestone.learners.tree import fresh_seed
 from littlestone.privacy.accounting import Cost, Guarantee
@@ -44,7 +49,13 @@ from littlestone.store.files import (
     serialized,
     wal_file,
 )
-from littlestone.store.request import LearnRequest, RemoteBlock, learn_block
+from littlestone.store.request import (
+    LearnRequest,
+    RemoteBlock,
+    end_window,
+    learn_block,
+    windows_of,
+)
 from littlestone.store.serialization import (
     OLD_COPY,
     BadStore,
@@ -118,6 +129,7 @@ class Published(NamedTuple):
     final: str | None
     # A value of JSON data, not the learner's own objects: those change before the next commit.
     evidence: dict[str, Any] | None = None
+    windows: tuple[Window, ...] = ()
 
 
 class Store(ForwardOnly):
@@ -332,6 +344,20 @@ class Store(ForwardOnly):
         # Only now: nothing is shown to anybody before the transaction that holds its rows is on
         # disk.
         self.published = public
+
+    def end_window(self) -> None:
+        """Release the counts of the learner's present window, if it has windows, and commit them.
+
+        Nothing is committed if the window is empty. Counts whose commit failed were published
+        nowhere: they are committed with the next batch, or forgotten with this process.
+        """
+        with self._transaction():
+            if self.learner.rounds != self.published.rounds:
+                raise BadStore(f"{self.path}: a batch was cut short: open the file again")
+            end_window(self.learner)
+            if len(windows_of(self.learner)) > len(self.published.windows):
+                self._commit()
+        self._fold_in()
 
     def _fold_in(self) -> None:
         """Write the log into the file once it is long, and empty it.
@@ -631,7 +657,14 @@ def _public_side(
 ) -> Published:
     guarantee, spent = guarantee or learner.guarantee, spent or learner.spent
     spent_text = f"epsilon {float(spent.epsilon):.4g}, delta {float(spent.delta):.3g}"
-    return Published(learner.rounds, learner.releases, str(guarantee), spent_text, learner.final)
+    return Published(
+        learner.rounds,
+        learner.releases,
+        str(guarantee),
+        spent_text,
+        learner.final,
+        windows=windows_of(learner),
+    )
 
 
 def _evidence_of(learner: PrivateCauses) -> dict[str, Any]:
@@ -649,7 +682,8 @@ def _evidence_of(learner: PrivateCauses) -> dict[str, Any]:
 def _write(
     db: sqlite3.Connection, saved: Checkpoint, learner: PrivateLearner, public: Published
 ) -> None:
-    published = json.dumps(public._replace(releases=())._asdict())
+    # Releases and windows are in the file already.
+    published = json.dumps(public._replace(releases=(), windows=())._asdict())
     write(db, saved, learner.ledger, published)
 
 
@@ -683,7 +717,9 @@ def _read(path: Path) -> StoreView:
         about = run_config_from_json(json.loads(checked_file(path, db).begun))
         (public,) = db.execute("SELECT public FROM live").fetchone()
         saved = load(db)
-        published = Published(**{**json.loads(public), "releases": saved.releases})
+        windows = tuple(map(window_from_json, saved.state["runner"].get("windows", ())))
+        lists = {"releases": saved.releases, "windows": windows}
+        published = Published(**{**json.loads(public), **lists})
         sources = tuple(sources_of(db))
         return StoreView(about, published, saved, generation_of(db), sources, is_old_copy(db))
 

@@ -1,0 +1,194 @@
+"""The command line with a class of causes: evidence, rates, releases files, labels, forecasts."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import littlestone as ls
+from commands import littlestone
+from littlestone.learners.causes import CausesPlan
+from littlestone.learners.causes_forecast import forecast
+
+ROWS, RATE, BASE = 40_000, 0.4, 0.01
+SPEC = "causes:version,country,age@18/30/65"
+OPTIONS = ("--class", SPEC, "--label", "failed", "--epsilon", 1, "--delta", "1e-7")
+
+
+def columns() -> dict[str, list[Any]]:
+    draw = np.random.default_rng(2)
+    version = draw.choice(["4.2.0", "4.2.1", "4.3.0"], ROWS, p=[0.6, 0.1, 0.3])
+    chance = np.where(version == "4.2.1", RATE, BASE)
+    failed = draw.random(ROWS) < chance
+    return {
+        "version": version.tolist(),
+        "country": draw.choice(["SE", "NO"], ROWS).tolist(),
+        "age": draw.integers(10, 80, ROWS).tolist(),
+        "failed": failed.astype(int).tolist(),
+        "outcome": np.where(failed, "lost", "ok").tolist(),
+    }
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the events as CSV and Parquet, and what one run of `learn --db` left there."""
+    place, table = tmp_path_factory.mktemp("causes"), columns()
+    lines = [",".join(map(str, row)) for row in zip(*table.values(), strict=True)]
+    (place / "e.csv").write_text("\n".join([",".join(table), *lines]) + "\n")
+    pq.write_table(pa.table(table), place / "e.parquet")
+    done = littlestone("learn", "e.csv", *OPTIONS, "--db", "run.db", "--out", "r.jsonl",
+                       folder=place)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    (place / "first.txt").write_text(done.stdout)
+    return place
+
+
+def test_learn_and_show_print_causes_with_their_evidence(folder: Path) -> None:
+    shown = littlestone("show", "run.db", "--private", folder=folder)
+    for text in ((folder / "first.txt").read_text(), shown.stdout):
+        assert "PUBLIC: failed when version = '4.2.1'" in text
+        line = next(x for x in text.splitlines() if "%" in x and "version = '4.2.1' " in x)
+        assert "to" in line
+        assert line.rstrip().endswith("########"), "a bar of 40 %, plain as it is no terminal"
+        assert "auto: 2 x the base rate of" in text
+    assert "missed positives and" in shown.stderr
+    data = json.loads(littlestone("show", "run.db", "--json", folder=folder).stdout)["public"]
+    (entry,) = data["causes"]["evidence"]
+    assert entry["low"] < RATE < entry["high"]
+    assert abs(entry["events"] - ROWS / 10) < 1000
+    assert entry["until"] == ROWS, "the last window ended with the file"
+    assert data["label"] == "failed"
+    assert data["causes"]["auto"]
+    assert 0.02 <= data["causes"]["min_rate"] <= 0.5
+
+
+def test_every_line_of_the_releases_file_says_all(folder: Path) -> None:
+    lines = [json.loads(line) for line in (folder / "r.jsonl").read_text().splitlines()]
+    for line in lines:
+        assert {"kind", "round", "sentence", "rule", "label", "guarantee", "run"} <= set(line)
+        assert str(ls.rule_from_json(line["rule"])) == line["sentence"]
+        assert line["label"] == "failed"
+    assert [line["round"] for line in lines] == sorted(line["round"] for line in lines)
+    releases = [line for line in lines if line["kind"] == "release"]
+    assert [line["sentence"] for line in releases] == ["never", "version = '4.2.1'"]
+    assert "evidence" not in lines[0]
+    assert lines[-1]["kind"] == "evidence"
+    assert lines[-1]["sentence"] == "version = '4.2.1'"
+    assert lines[-1]["round"] == ROWS + 1
+    assert [entry["cause"] for entry in lines[-1]["evidence"]] == ["version = '4.2.1'"]
+
+
+def test_a_run_without_new_rows_releases_nothing_more(folder: Path) -> None:
+    before = (folder / "r.jsonl").read_bytes()
+    done = littlestone("learn", "e.csv", "--db", "run.db", "--out", "r.jsonl", folder=folder)
+    assert done.returncode == 0, done.stderr
+    assert (folder / "r.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["learn", "e.csv", *OPTIONS, "--min-rate", 2], "min_rate must be above 0 and at most 0.5"),
+        (["learn", "e.csv", *OPTIONS, "--min-rate", "often"], "a number or 'auto', not 'often'"),
+        (["learn", "e.csv", "--class", "rules:version", "--label", "failed", "--min-rate", 0.1],
+         "dpsoa has no min_rate: use a class of causes"),
+        (["learn", "e.csv", "--db", "run.db", "--min-rate", 0.1], "was begun with min_rate auto"),
+        (["learn", "e.csv", "--db", "run.db", "--positive", "lost"], "was begun with positive []"),
+        (["learn", "e.csv", "--class", "causes:versoin", "--label", "failed"],
+         "Did you mean 'version'?"),
+        (["learn", "e.csv", "--class", SPEC, "--label", "outcome"], "--positive VALUE"),
+        (["compare", "--class", "points:m", "--min-rate", 0.1], "is about a class of causes"),
+        (["compare", "--class", SPEC, "--streams", "rates:7"], "rate is from 0 to 1, not 7"),
+        (["plan", "points:m", "--horizon", 1000, "--rate", 0.1], "is about a class of causes"),
+        (["plan", SPEC, "--horizon", 1000, "--share", 0.1], "require --rate"),
+        (["plan", SPEC, "--horizon", 1000, "--rate", 30], "rate is above 0 and at most 1, not 30"),
+        (["audit", "points:m", "--horizon", 1000, "--min-rate", 0.1], "dpsoa has no min_rate"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_a_sentence(folder: Path, arguments: list[object], why: str) -> None:
+    done = littlestone(*arguments, folder=folder)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert why in done.stderr
+    assert done.stderr.startswith("error: ")
+
+
+def test_labels_without_a_positive_value_show_one_value_only(folder: Path) -> None:
+    done = littlestone("learn", "e.csv", "--class", SPEC, "--label", "outcome", folder=folder)
+    # Whichever of the two is first; never both.
+    assert ("'ok'" in done.stderr) != ("'lost'" in done.stderr)
+
+
+@pytest.mark.parametrize("name", ["e.csv", "e.parquet"])
+def test_a_positive_value_may_be_named(folder: Path, name: str) -> None:
+    done = littlestone("learn", name, "--class", SPEC, "--label", "outcome", "--positive", "lost",
+                       "--delta", "1e-7", "--json", folder=folder)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    public = json.loads(done.stdout)["public"]
+    assert public["rule"] == "version = '4.2.1'"
+    assert (public["label"], public["positive"]) == ("outcome", ["lost"])
+    (entry,) = public["causes"]["evidence"]
+    assert entry["low"] < RATE < entry["high"]
+
+
+def test_a_min_rate_below_the_base_rate_is_warned_about(folder: Path) -> None:
+    done = littlestone("learn", "e.csv", *OPTIONS, "--min-rate", 0.002, folder=folder)
+    assert "min_rate 0.2%, as given" in done.stdout
+    assert "warning: min_rate 0.2% is not above the base rate of" in done.stdout
+    assert "warning" not in (folder / "first.txt").read_text()
+
+
+def test_a_plan_says_how_many_positives_a_cause_takes() -> None:
+    asked = ("plan", "causes:a,b:2", "--horizon", 200_000, "--delta", "1e-7", "--rate", 0.3)
+    done = littlestone(*asked, "--share", 0.05, "--base", 0.01)
+    assert done.returncode == 0, done.stderr
+    assert "of 1 condition: published after about" in done.stdout
+    assert "of 2 conditions: published after about" in done.stdout
+    assert "paper's proof" not in done.stdout
+    one, two = json.loads(littlestone(*asked, "--share", 0.05, "--json").stdout)["forecast"]
+    assert one["positives"] == pytest.approx(0.3 * 0.05 * one["rounds"], abs=1)
+    assert two["positives"] >= one["positives"]
+    far = littlestone(*asked[:-1], 0.015, "--share", 0.05, "--base", 0.01)
+    assert "not expected to be published" in far.stdout
+
+
+def test_a_forecast_is_about_right() -> None:
+    """The median of some runs is within half of it; see the plan's heuristic."""
+    cls, rounds = ls.Causes(["a", "b"]), 30_000
+    plan = CausesPlan.practical(cls, 1, 1e-6, rounds, min_rate=0.1)
+    told = forecast(plan, 0.4, share=0.1, base=0.01)
+    found = []
+    for seed in range(7):
+        draw = np.random.default_rng(seed)
+        rows = {c: draw.choice(list("xyz"), rounds).astype(object) for c in "ab"}
+        bad = draw.random(rounds) < 0.1
+        rows["a"][bad] = "bad"
+        learner = ls.PrivateCauses(cls, plan=plan)
+        learner.learn_many(rows, draw.random(rounds) < np.where(bad, 0.4, 0.01))
+        found += [r.round for r in learner.releases if str(r.rule) == "a = 'bad'"][:1]
+    assert len(found) >= 6
+    assert told.rounds is not None
+    assert 0.5 < float(np.median(found)) / told.rounds < 1.5
+
+
+@pytest.mark.parametrize("rows", [1, 7, 19, 40])
+def test_a_file_of_a_few_rows_is_learned(tmp_path: Path, rows: int) -> None:
+    (tmp_path / "e.csv").write_text("version,failed\n" + "4.2.1,1\n" * rows)
+    done = littlestone("learn", "e.csv", "--class", "causes:version", "--label", "failed",
+                       "--delta", "1e-7", folder=tmp_path)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "PUBLIC: no cause of failed yet" in done.stdout
+
+
+def test_compare_has_missed_positives_and_false_alarms() -> None:
+    done = littlestone("compare", "--class", "causes:a,b", "--learners", "causes,dpsoa",
+                       "--streams", "rates:0.4:0.01:0.1", "--rounds", 20_000, "--seeds", 1,
+                       "--delta", "1e-7", "--workers", 1, "--json")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    causes, dpsoa = json.loads(done.stdout)["results"]
+    positives = 20_000 * (0.1 * 0.4 + 0.9 * 0.01)
+    assert causes["missed"] < 0.7 * positives < dpsoa["missed"]
+    assert causes["curve"][-1][1] > dpsoa["curve"][-1][1], "by mistakes `never` is better"
