@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from effort import scaled
 from littlestone.audit.enumeration import (
     BranchingNoise,
     Enumerated,
@@ -142,7 +143,7 @@ def test_epochs_with_drawn_and_kept_cost_one_epoch_for_every_small_stream() -> N
         for other in neighbours(one)
     )
     assert 0.9 * DELTA < worst <= DELTA
-    for seed in range(20):
+    for seed in range(scaled(20)):
         one = law_of(make, epochs(reacting_rows(seed)), 3)
         for replaced in range(3):
             other = law_of(make, epochs(reacting_rows(seed, replaced)), 3)
@@ -184,7 +185,7 @@ def test_no_probability_is_lost_on_the_way() -> None:
 
 
 def test_epochs_hold_against_worlds_that_react() -> None:
-    for seed in range(20):
+    for seed in range(scaled(20)):
         one = law_of(epochs_gate, epochs(reacting_rows(seed)), 3)
         for replaced in range(3):
             other = law_of(epochs_gate, epochs(reacting_rows(seed, replaced)), 3)
@@ -198,7 +199,7 @@ def test_hist_sparse_keeps_its_claim_for_every_small_stream() -> None:
 
 
 def test_hist_sparse_holds_against_worlds_that_react() -> None:
-    for seed in range(6):
+    for seed in range(scaled(6, least=2)):
         one = law_of(hist_sparse, forest(reacting_rows(seed)), 3)
         for replaced in range(3):
             other = law_of(hist_sparse, forest(reacting_rows(seed, replaced)), 3)
