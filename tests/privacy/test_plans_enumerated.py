@@ -7,6 +7,7 @@ from functools import partial
 
 import pytest
 
+from effort import EVERYTHING
 import littlestone as ls
 from littlestone.audit.enumeration import Enumerated
 from littlestone.audit.gates import enumerated, epochs_gate, scaled_down, votes_gate
@@ -36,8 +37,14 @@ def convicted(findings: Iterator[Finding]) -> bool:
     "plan",
     [
         ls.Plan.practical(ls.Points(), 8, 1e-6, 1000),
-        ls.Plan.practical(ls.Points(), 24, 1e-3, 1000, unit="user", cap=2),
-        ls.Plan.practical(ls.Points(), 16, 1e-4, 1000, unit="user", releases=1),
+        pytest.param(
+            ls.Plan.practical(ls.Points(), 24, 1e-3, 1000, unit="user", cap=2),
+            marks=pytest.mark.audit,
+        ),
+        pytest.param(
+            ls.Plan.practical(ls.Points(), 16, 1e-4, 1000, unit="user", releases=1),
+            marks=pytest.mark.audit,
+        ),
         ls.Plan.paper(ls.Points(), 16, 1e-3, 1000, releases=1),
     ],
     ids=["practical", "capped", "users", "paper"],
@@ -157,5 +164,6 @@ def test_faulty_votes_gates_are_convicted(fault: type[HistSparse]) -> None:
 
     scales = F(2), F(2)
     assert convicted(votes_gate(partial(make, fault), claim, 1, scales, histogram))
-    if fault is faults.PrintedAlgorithm2:
+    # With less effort the sound gate is cleared with the paper's plan only.
+    if fault is faults.PrintedAlgorithm2 and EVERYTHING:
         assert not convicted(votes_gate(partial(make, HistSparse), claim, 1, scales, histogram))
