@@ -7,8 +7,8 @@ from functools import partial
 
 import pytest
 
-from effort import EVERYTHING
 import littlestone as ls
+from effort import EVERYTHING
 from littlestone.audit.enumeration import Enumerated
 from littlestone.audit.gates import enumerated, epochs_gate, scaled_down, votes_gate
 from littlestone.audit.laws import OLD, Finding, mistakes_monitor, selection, sparse_vector
