@@ -5,8 +5,14 @@ keeps an even spread of them, the same in every process; a test with few keeps t
 """
 
 import os
+from collections.abc import Sequence
+from typing import TypeVar
+
+Case = TypeVar("Case")
 
 EFFORT = float(os.environ.get("LITTLESTONE_EFFORT", "1"))
+# Whether this run does everything that the tests describe, and not a part of it.
+EVERYTHING = EFFORT >= 1
 FEW = 4
 
 
@@ -19,3 +25,9 @@ def spread(cases: int) -> set[int]:
     """Return which of so many cases of a test are kept: few, evenly spread, the last included."""
     kept = scaled(cases, least=min(cases, FEW))
     return {cases - 1 - (n * cases) // kept for n in range(kept)}
+
+
+def thinned(cases: Sequence[Case]) -> list[Case]:
+    """Return the cases that are kept of those that one test goes through."""
+    kept = spread(len(cases))
+    return [case for place, case in enumerate(cases) if place in kept]

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from commands import Command, littlestone
+from effort import EVERYTHING
 from littlestone.classes.specs import parse_spec
 from littlestone.cli import compare as compare_run
 from littlestone.cli.compare import Sweep, cells, finished, notes, render_comparison, spending
@@ -33,6 +34,8 @@ def command() -> Command:
     return partial(littlestone, "compare")
 
 
+# Every process of a pool takes a second to start.
+POOL: list[object] = [] if EVERYTHING else ["--workers", 1]
 SMALL = Sweep(
     ["thresholds:x:1:3"], ["soa", "halving"], ["iid", "halving"], [200, 400], [1.0], 1e-6, 2
 )
@@ -188,7 +191,7 @@ def test_a_comparison_on_made_up_streams(command: Command, tmp_path: Path) -> No
     page, folder = tmp_path / "page.html", tmp_path / "figures"
     done = command("--class", "points:m", "--class", "sets:m:2", "--learners", "dpsoa,soa,halving",
                    "--streams", "halving,mirror", "--rounds", "300,600", "--epsilon", "8",
-                   "--seeds", 2, "--html", page, "--figures", folder)  # fmt: skip
+                   "--seeds", 2, "--html", page, "--figures", folder, *POOL)  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "PRIVATE" not in done.stdout
     assert "halving on halving, mirror: Points(column='m') has infinitely many rules" in done.stdout
@@ -209,7 +212,7 @@ def test_a_users_file_is_private(command: Command, tmp_path: Path) -> None:
     rows = [f"M{n % 5},{int(n % 5 == 3)}" for n in range(1500)] + ["M1,perhaps"]
     path.write_text("\n".join(["merchant,fraud", *rows]) + "\n")
     asked = ["--class", "points:merchant", "--file", path, "--label", "fraud", "--learners",
-             "dpsoa,soa", "--epsilon", "1,2", "--seeds", 2]  # fmt: skip
+             "dpsoa,soa", "--epsilon", "1,2", "--seeds", 2, *POOL]  # fmt: skip
     done = command(*asked, "--html", page, "--resume", sweep)
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""

@@ -68,7 +68,10 @@ COMMANDS: dict[str, list[tuple[object, ...]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+AUDITS = pytest.param("audit", marks=pytest.mark.audit)
+
+
+@pytest.mark.parametrize("name", [AUDITS if name == "audit" else name for name in COMMANDS])
 def test_what_is_private_is_not_on_standard_output(name: str, files: list[Path]) -> None:
     """Byte for byte the same in both worlds; what differs is on standard error."""
     outs, errs = [], []

@@ -27,6 +27,7 @@ from hypothesis import strategies as st
 
 import littlestone as ls
 import littlestone.river as lr
+from effort import scaled
 from littlestone.data.blocks import NULL, BadStream, Block, column_schema
 from littlestone.data.parquet import piece_from_table
 from littlestone.data.readers import RowReader, open_rows
@@ -398,7 +399,9 @@ ROWS = st.tuples(st.sampled_from(CELLS), st.sampled_from(CELLS), st.sampled_from
 
 @pytest.mark.parametrize("cls", CLASSES.values(), ids=CLASSES)
 @pytest.mark.parametrize("name", ENTRANCES)
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=scaled(40, least=10), suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @example(rows=[(3, 1, 1), (2, 1, 0)], at=1, other=(2.5, 1, 0))
 @example(rows=[(3, 1, 1), (2, 1, 0)], at=1, other=("oops", 1, 0))
 @example(rows=[(3, 1, 1), (2, 1, 0)], at=1, other=(2, "oops", 0))

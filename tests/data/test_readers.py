@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 
 import littlestone as ls
 from classes import contributed
+from effort import scaled
 from littlestone.data import text as lines
 from littlestone.data.blocks import NULL, BadStream, Block
 from littlestone.data.readers import open_rows
@@ -36,7 +37,9 @@ Row = tuple[object, ...]
 """What a row is read as: a's value (by key), the number, the truth value, label, user."""
 
 on_files = settings(
-    max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+    max_examples=scaled(60, least=10),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    deadline=None,
 )
 
 

@@ -10,6 +10,7 @@ import pytest
 
 import littlestone as ls
 from classes import CASES, targets
+from effort import scaled
 from littlestone.classes.base import HypothesisClass, VersionSpace, distinguishing_example
 from littlestone.hypotheses.rows import as_batch, part_of
 from littlestone.hypotheses.rules import one_of
@@ -52,7 +53,7 @@ def test_all_trees_at_once_are_the_trees_one_by_one(
     """Also when the stream grows from ballot to ballot, and whatever is remembered of it."""
     monkeypatch.setattr(prefix, "MOST_STATES_CACHED", kept)
     cls, _ = CASES[name]
-    for seed in range(4):
+    for seed in range(scaled(4, least=2)):
         stream, replay = stream_of(name, 60, seed), Replay(Learned(cls))
         batch = as_batch([x for x, _ in stream])
         answers = np.array([y for _, y in stream])
@@ -173,7 +174,7 @@ def as_predicted(predicted: int | None, measured: float) -> bool:
 def test_the_mistakes_needed_are_those_made(
     epsilon: float, horizon: int, trees: int | None
 ) -> None:
-    learners = [erring(epsilon, horizon, seed, trees) for seed in range(5)]
+    learners = [erring(epsilon, horizon, seed, trees) for seed in range(scaled(5, least=3))]
     plan, measured = learners[0].plan, median(learner.mistakes for learner in learners)
     assert as_predicted(plan.mistakes_needed, measured)
     assert not as_predicted(plan.votes_needed, measured), "planted: a vote for every mistake"

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import littlestone as ls
 import naive
 from classes import CASES, targets
+from effort import scaled
 from littlestone.hypotheses.rows import as_batch
 from littlestone.learners.forest import Forest
 from littlestone.learners.tree import Purpose, RoutedBatch, below, random_bits, user_address
@@ -126,7 +127,7 @@ def most_changed(one: list[Votes], other: list[Votes]) -> int:
 @pytest.mark.parametrize(
     "name", ["points", "rules", "thresholds", "conjunctions", "table", "union"]
 )
-@settings(max_examples=15)
+@settings(max_examples=scaled(15, least=10))
 @given(data=st.data())
 def test_one_replaced_round_changes_one_vote(name: str, plan: str, data: st.DataObject) -> None:
     cls, points = CASES[name]
@@ -144,7 +145,7 @@ def test_one_replaced_round_changes_one_vote(name: str, plan: str, data: st.Data
     assert most_changed(*votes) <= 1
 
 
-@settings(max_examples=40)
+@settings(max_examples=scaled(40, least=10))
 @given(
     st.lists(st.tuples(st.integers(0, 4), st.integers(0, 5), st.booleans()), max_size=60),
     st.integers(0, 4),

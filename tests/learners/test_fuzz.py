@@ -12,6 +12,7 @@ import pytest
 
 import littlestone as ls
 from classes import CASES, targets
+from effort import scaled
 from littlestone.learners.adaptive import EveryRound
 from littlestone.learners.base import Release
 from littlestone.learners.forest import Root
@@ -208,7 +209,8 @@ def check_releases(releases: tuple[Any, ...], rounds: int, horizon: int) -> None
 
 @pytest.mark.parametrize("name", LEARNERS)
 def test_any_plan_any_class_any_stream(name: str) -> None:
-    make, cases, games = LEARNERS[name]
+    make, cases, most = LEARNERS[name]
+    games = scaled(most)
     changed = 0
     for seed in range(games):
         draw = random.Random(f"{name} {seed}")

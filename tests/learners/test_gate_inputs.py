@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import littlestone as ls
 from classes import CASES
+from effort import scaled
 from littlestone.learners.forest import Forest
 from littlestone.learners.rounds import Rounds, usable_rounds
 
@@ -290,7 +291,7 @@ def worlds(setting: Setting, one: Stream, other: Stream) -> tuple[Shown, Shown]:
 
 
 @pytest.mark.parametrize("kind", EPOCHS)
-@settings(max_examples=30)
+@settings(max_examples=scaled(30, least=10))
 @given(st.data(), st.sampled_from(NAMES), scripts, sizes, seeds, st.integers(0, LENGTH - 1))
 def test_epochs_are_shown_one_round_once(
     kind: str, data: st.DataObject, name: str, script: Script, size: int, seed: int, at: int
@@ -303,7 +304,7 @@ def test_epochs_are_shown_one_round_once(
 
 
 @pytest.mark.parametrize("kind", ["mixed", "tolerant"])
-@settings(max_examples=30)
+@settings(max_examples=scaled(30, least=10))
 @given(st.data(), st.sampled_from(NAMES), scripts, seeds, st.integers(0, LENGTH - 1))
 def test_epochs_hold_for_streams_that_react(
     kind: str, data: st.DataObject, name: str, script: Script, seed: int, at: int
@@ -317,7 +318,7 @@ def test_epochs_hold_for_streams_that_react(
 
 
 @pytest.mark.parametrize("cap", CAPPED)
-@settings(max_examples=30)
+@settings(max_examples=scaled(30, least=10))
 @given(st.data(), st.sampled_from(NAMES), scripts, sizes, seeds, st.sampled_from(USERS))
 def test_capped_users_are_shown_cap_times(
     cap: int, data: st.DataObject, name: str, script: Script, size: int, seed: int, user: object
@@ -330,7 +331,7 @@ def test_capped_users_are_shown_cap_times(
 
 
 @pytest.mark.parametrize("kind", LASTING)
-@settings(max_examples=30)
+@settings(max_examples=scaled(30, least=10))
 @given(st.data(), st.sampled_from(NAMES), scripts, sizes, seeds, st.booleans())
 def test_lasting_votes_are_one_sensitive(
     kind: str,
@@ -374,7 +375,7 @@ def _of(
 
 
 @pytest.mark.parametrize("plan", [*EPOCHS.values(), *CAPPED.values(), *LASTING.values()])
-@settings(max_examples=12)
+@settings(max_examples=scaled(12, least=10))
 @given(st.data(), st.sampled_from(["sets", "thresholds", "union"]), scripts, seeds)
 def test_what_is_shown_does_not_depend_on_batches(
     plan: ls.Plan, data: st.DataObject, name: str, script: Script, seed: int

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import littlestone as ls
 from classes import CASES
+from effort import scaled
 from littlestone.learners.rounds import user_number, user_numbers
 from littlestone.learners.trace import Trace
 from littlestone.privacy import BadParameter
@@ -340,7 +341,7 @@ ODD: list[object] = [{"m": 1}, {"m": "b"}, {"n": 1}, None, 7, {"m": [1]}, {"m": 
 
 @ignoring
 @pytest.mark.parametrize("kind", PLANS)
-@settings(max_examples=25)
+@settings(max_examples=scaled(25, least=10))
 @given(
     rows=st.lists(
         st.tuples(
@@ -413,7 +414,7 @@ def test_what_is_private_does_not_print(kind: str) -> None:
 
 
 @ignoring
-@settings(max_examples=60)
+@settings(max_examples=scaled(60, least=10))
 @given(
     st.sampled_from(sorted(CASES)),
     st.sampled_from(sorted(PLANS)),

@@ -15,6 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import littlestone as ls
+from effort import scaled
 from littlestone.learners.plan import TheoremPlan
 from littlestone.learners.tuning import (
     LARGEST_FACTOR,
@@ -132,7 +133,7 @@ epsilons = st.one_of(
 deltas = st.floats(1e-12, 0.01)
 
 
-@settings(max_examples=60)
+@settings(max_examples=scaled(60, least=10))
 @given(epsilons, deltas, st.one_of(st.none(), st.integers(1, 9)), st.sampled_from(SPLITS))
 def test_epochs_promise_what_was_asked(
     epsilon: Any, delta: float, cap: int | None, split: Fraction
@@ -146,7 +147,7 @@ def test_epochs_promise_what_was_asked(
     _promises(learner, Fraction(epsilon), Fraction(delta), selections=cap or 1)
 
 
-@settings(max_examples=10)
+@settings(max_examples=scaled(10, least=10))
 @given(epsilons, deltas, st.integers(1, 5))
 def test_lasting_forests_promise_what_was_asked(epsilon: Any, delta: float, releases: int) -> None:
     plan = ls.Plan.practical(POINTS, epsilon, delta, 100, unit="user", releases=releases)
@@ -251,7 +252,7 @@ schedules = st.builds(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=scaled(60, least=10))
 @given(schedules, st.lists(st.integers(0, 10**7), min_size=2), st.integers(0, 9))
 @example(Schedule(1, 0.125, 1), [1], 0)
 def test_schedules(schedule: Schedule, ages: list[int], refusals: int) -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import scaled
 from littlestone.privacy import BadParameter, Cost, Guarantee, PrivacyEvent, SystemNoise, spent
 from littlestone.privacy.accounting import composed_epsilon, per_release
 from littlestone.privacy.testing import SeededNoise
@@ -65,7 +66,7 @@ def test_optimal_composition_is_the_hockey_stick_of_all_outcomes(
         assert curve == pytest.approx(delta, rel=1e-9)
 
 
-@settings(max_examples=40)
+@settings(max_examples=scaled(40, least=10))
 @given(SMALL, st.integers(1, 200), st.fractions(Fraction(1, 10**9), Fraction(1, 10)))
 def test_composition_is_never_worse_than_adding(
     epsilon: Fraction, count: int, delta: Fraction
@@ -74,7 +75,7 @@ def test_composition_is_never_worse_than_adding(
     assert composed_epsilon(cost, count, delta) <= cost.times(count).epsilon
 
 
-@settings(max_examples=25)
+@settings(max_examples=scaled(25, least=10))
 @given(SMALL, st.integers(1, 300), st.sampled_from([Fraction(0), Fraction(1, 10**6)]))
 def test_releases_fit_into_their_total(epsilon: Fraction, count: int, delta: Fraction) -> None:
     each = per_release(Cost(epsilon, delta), count)

@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import pytest
 
+from effort import scaled
 from littlestone.audit.enumeration import Enumerated, delta_at, transcripts
 from littlestone.audit.gates import every_check
 from littlestone.audit.laws import OLD, A, forest, reacting_rows
@@ -30,7 +31,7 @@ def test_every_small_stream_is_within_the_claim() -> None:
 
 
 def test_worlds_that_react_are_within_the_claim() -> None:
-    for seed in range(6):
+    for seed in range(scaled(6, least=2)):
         one = transcripts(gate, forest(reacting_rows(seed)), RELEASES, 24)
         for replaced in range(RELEASES):
             other = transcripts(gate, forest(reacting_rows(seed, replaced)), RELEASES, 24)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from effort import scaled
 from littlestone.audit.enumeration import largest_loss, transcripts
 from littlestone.audit.gates import KEYS, extremal_experts, gate_of_two, small_experts
 from littlestone.audit.laws import (
@@ -29,17 +30,24 @@ def make(noise: Noise) -> MistakesGate[Scores]:
     return gate_of_two(noise, *BUDGET)
 
 
-@pytest.mark.parametrize("rounds", [3, 4])
+@pytest.mark.parametrize("rounds", [3, pytest.param(4, marks=pytest.mark.audit)])
 def test_every_small_stream_is_within_the_claim(rounds: int) -> None:
     found = small_experts(*BUDGET, rounds)
     assert found.kept
     assert found.share > 0.5
 
 
+<<<<<<< HEAD
 @pytest.mark.parametrize("prior", ["nothing", "published"])
 def test_worlds_that_react_are_within_the_claim(prior: PriorFrom) -> None:
     for seed in range(6):
         one = transcripts(make, experts(reacting_rows(seed), prior_from=prior), 4, width=8)
+=======
+@pytest.mark.parametrize("belief", ["nothing", "published"])
+def test_worlds_that_react_are_within_the_claim(belief: PriorFrom) -> None:
+    for seed in range(scaled(6, least=2)):
+        one = transcripts(make, experts(reacting_rows(seed), prior_from=belief), 4, width=8)
+>>>>>>> tiers
         for replaced in range(4):
             rows = reacting_rows(seed, replaced)
             other = transcripts(make, experts(rows, prior_from=prior), 4, width=8)

@@ -7,6 +7,7 @@ from itertools import product
 
 import pytest
 
+from effort import EVERYTHING
 from littlestone.audit.enumeration import (
     Enumerated,
     EnumeratedTranscript,
@@ -159,9 +160,13 @@ def test_a_forest_that_is_not_restarted() -> None:
     worst = {True: 0.0, False: 0.0}
     for restarted in worst:
         laws = {
-            rows: transcripts(make, epochs(fixed_rows(rows), restarted), 3, 80)
+            rows: transcripts(
+                make, epochs(fixed_rows(rows), restarted), 3, 80 if EVERYTHING else 40
+            )
             for rows in streams(3)
             if None not in rows[1:]
+            # The most expensive pairs end so; their loss is the same at half the width.
+            and (EVERYTHING or rows[1:] == (A, A))
         }
         worst[restarted] = max(
             delta_at(1.25, laws[one], laws[other])

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from effort import EVERYTHING, scaled
 from littlestone.audit.enumeration import (
     BranchingNoise,
     Enumerated,
@@ -24,6 +25,7 @@ from littlestone.audit.laws import (
     OLD,
     A,
     B,
+    Row,
     epochs,
     fixed_rows,
     forest,
@@ -89,6 +91,12 @@ def _enumerated(gate: HistSparse) -> Enumerated:
 _laws: dict[object, Enumerated] = {}
 
 
+def small_streams() -> list[tuple[Row, ...]]:
+    """Every stream of three rounds; with less effort those that end alike, which still differ in
+    the round that costs most."""
+    return [rows for rows in streams(3) if EVERYTHING or rows[-1] == A]
+
+
 def law_of(
     make: Callable[[Noise], Stepper], world: World, horizon: int
 ) -> dict[EnumeratedTranscript, float]:
@@ -104,11 +112,12 @@ def test_epochs_cost_one_epoch_for_every_small_stream(plan: dict[str, Any]) -> N
     def make(noise: Noise) -> MistakesGate[dict[bytes, int]]:
         return epochs_gate(noise, **plan)
 
-    laws = {rows: law_of(make, epochs(fixed_rows(rows)), 3) for rows in streams(3)}
+    laws = {rows: law_of(make, epochs(fixed_rows(rows)), 3) for rows in small_streams()}
     worst = max(
         delta_at(EPSILON_MONITOR + EPSILON_SELECTOR, laws[one], laws[other])
         for one in laws
         for other in neighbours(one)
+        if other in laws
     )
     assert 0.98 * LONE < worst <= LONE
 
@@ -135,14 +144,15 @@ def test_epochs_with_unknown_domain_selection_cost_one_epoch_for_every_small_str
             published=OLD,
         )
 
-    laws = {rows: law_of(make, epochs(fixed_rows(rows)), 3) for rows in streams(3)}
+    laws = {rows: law_of(make, epochs(fixed_rows(rows)), 3) for rows in small_streams()}
     worst = max(
         delta_at(EPSILON_MONITOR + EPSILON_SELECTOR, laws[one], laws[other])
         for one in laws
         for other in neighbours(one)
+        if other in laws
     )
     assert 0.9 * DELTA < worst <= DELTA
-    for seed in range(20):
+    for seed in range(scaled(20)):
         one = law_of(make, epochs(reacting_rows(seed)), 3)
         for replaced in range(3):
             other = law_of(make, epochs(reacting_rows(seed, replaced)), 3)
@@ -184,7 +194,7 @@ def test_no_probability_is_lost_on_the_way() -> None:
 
 
 def test_epochs_hold_against_worlds_that_react() -> None:
-    for seed in range(20):
+    for seed in range(scaled(20)):
         one = law_of(epochs_gate, epochs(reacting_rows(seed)), 3)
         for replaced in range(3):
             other = law_of(epochs_gate, epochs(reacting_rows(seed, replaced)), 3)
@@ -192,13 +202,18 @@ def test_epochs_hold_against_worlds_that_react() -> None:
 
 
 def test_hist_sparse_keeps_its_claim_for_every_small_stream() -> None:
-    laws = {rows: law_of(hist_sparse, forest(fixed_rows(rows)), 3) for rows in streams(3)}
-    worst = max(delta_at(8, laws[one], laws[other]) for one in laws for other in neighbours(one))
+    laws = {rows: law_of(hist_sparse, forest(fixed_rows(rows)), 3) for rows in small_streams()}
+    worst = max(
+        delta_at(8, laws[one], laws[other])
+        for one in laws
+        for other in neighbours(one)
+        if other in laws
+    )
     assert 0.1 < worst <= 0.2
 
 
 def test_hist_sparse_holds_against_worlds_that_react() -> None:
-    for seed in range(6):
+    for seed in range(scaled(6, least=2)):
         one = law_of(hist_sparse, forest(reacting_rows(seed)), 3)
         for replaced in range(3):
             other = law_of(hist_sparse, forest(reacting_rows(seed, replaced)), 3)
@@ -231,7 +246,7 @@ def test_one_round_can_cost_an_epoch_all_that_it_claims() -> None:
     assert 0.98 * 3 < largest_loss(one, other) <= 3 + 1e-9
 
 
-@pytest.mark.parametrize("releases", [1, 2])
+@pytest.mark.parametrize("releases", [1, pytest.param(2, marks=pytest.mark.audit)])
 def test_one_round_can_cost_hist_sparse_all_that_it_claims(releases: int) -> None:
     """The published key holds many votes and the gate fires all the same, for an underdog."""
     epsilon = 4 * releases

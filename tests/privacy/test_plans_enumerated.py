@@ -36,8 +36,14 @@ def convicted(findings: Iterator[Finding]) -> bool:
     "plan",
     [
         ls.Plan.practical(ls.Points(), 8, 1e-6, 1000),
-        ls.Plan.practical(ls.Points(), 24, 1e-3, 1000, unit="user", cap=2),
-        ls.Plan.practical(ls.Points(), 16, 1e-4, 1000, unit="user", releases=1),
+        pytest.param(
+            ls.Plan.practical(ls.Points(), 24, 1e-3, 1000, unit="user", cap=2),
+            marks=pytest.mark.audit,
+        ),
+        pytest.param(
+            ls.Plan.practical(ls.Points(), 16, 1e-4, 1000, unit="user", releases=1),
+            marks=pytest.mark.audit,
+        ),
         ls.Plan.paper(ls.Points(), 16, 1e-3, 1000, releases=1),
     ],
     ids=["practical", "capped", "users", "paper"],
@@ -80,8 +86,13 @@ def test_faulty_sparse_vectors_are_convicted() -> None:
     "fault",
     [
         faults.CountKeptAtFiring,
+<<<<<<< HEAD
         faults.ThresholdNoiseShared,
         faults.Clamped,
+=======
+        pytest.param(faults.LiftShared, marks=pytest.mark.audit),
+        pytest.param(faults.Clamped, marks=pytest.mark.audit),
+>>>>>>> tiers
         faults.NoQueryNoise,
         faults.SkipsQuietChecks,
     ],
@@ -90,6 +101,7 @@ def test_faulty_monitors_are_convicted(fault: type[MistakesMonitor]) -> None:
     assert convicted(mistakes_monitor(partial(fault, epsilon=1), ONE))
 
 
+@pytest.mark.audit
 def test_the_monitor_is_cleared_on_the_same_families() -> None:
     assert not convicted(mistakes_monitor(partial(MistakesMonitor, epsilon=1), ONE))
 
@@ -135,7 +147,10 @@ def test_a_count_kept_at_none_is_convicted() -> None:
     assert verdicts == [True, False]
 
 
-@pytest.mark.parametrize("fault", [faults.PrintedAlgorithm2, faults.NoneIsNotCharged])
+@pytest.mark.parametrize(
+    "fault",
+    [pytest.param(faults.PrintedAlgorithm2, marks=pytest.mark.audit), faults.NoneIsNotCharged],
+)
 def test_faulty_votes_gates_are_convicted(fault: type[HistSparse]) -> None:
     histogram = StableHistogram(epsilon=2, delta=0.01)
     selector = Enumerated(histogram, width=1000)

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import scaled
 from littlestone.privacy import BadParameter, SystemNoise, UnknownDomainSelection
 from littlestone.privacy.noise import Address
 from littlestone.privacy.parameters import enclose_exp
@@ -124,7 +125,7 @@ def test_real_curves_keep_the_claim_along_their_whole_length(epsilon: F, delta: 
                 assert both(selector.law, v, u, selector.curve.growth**2) <= delta
 
 
-@settings(max_examples=100)
+@settings(max_examples=scaled(100, least=10))
 @given(
     st.lists(st.integers(0, 60), min_size=1, max_size=9),
     st.sampled_from([(F(1, 5), F(1, 10**4)), (F(1), F(1, 10**6)), (F(3), F(1, 20))]),

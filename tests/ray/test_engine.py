@@ -26,6 +26,7 @@ from test_shards import after, make, observable
 
 import littlestone as ls
 from commands import MAIN, littlestone
+from effort import EVERYTHING
 from littlestone.cli.learn_run import run
 from littlestone.data.blocks import BadStream
 from littlestone.data.readers import open_rows
@@ -138,9 +139,12 @@ def there_with(
 @pytest.mark.parametrize("kind", PLANS)
 def test_trees_on_a_cluster_learn_rows_from_here(kind: str) -> None:
     expected = after(make("points", kind), "points", LENGTH)
-    for workers, size in ((1, 7), (2, LENGTH)):
+    for workers, size in ((1, 7), (2, LENGTH)) if EVERYTHING else ((2, LENGTH),):
         engine = Ray(workers=workers)
         assert after(make("points", kind, engine=engine), "points", size) == expected
+
+
+WORKERS = ((1, False), (2, True), (3, False)) if EVERYTHING else ((2, True),)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -149,7 +153,7 @@ def test_rows_and_trees_on_a_cluster(kind: str, folder: Path) -> None:
     assert len(expected["releases"]) > 2
     assert expected["null_rounds"] > 50
     assert expected["rounds"] == ROWS
-    for workers, watched in ((1, False), (2, True), (3, False)):
+    for workers, watched in WORKERS:
         assert there(kind, folder, Ray(workers=workers), watched=watched) == expected
 
 
@@ -280,6 +284,7 @@ def test_readers_killed_in_mid_block_change_nothing(folder: Path) -> None:
     assert kills
 
 
+@pytest.mark.soak
 def test_a_node_that_is_lost_changes_nothing(folder: Path) -> None:
     """Two nodes on this machine, with a store of objects each; one is killed on the way."""
     code = [sys.executable, "-m", "two_nodes", str(folder)]
@@ -288,6 +293,7 @@ def test_a_node_that_is_lost_changes_nothing(folder: Path) -> None:
     assert done.stdout.endswith("the same\n")
 
 
+@pytest.mark.soak
 def test_a_command_that_loses_its_node_says_so_and_can_be_run_again(tmp_path: Path) -> None:
     """Ray would end the process with exit code 1 and without a sentence."""
     (tmp_path / "days").mkdir()
@@ -397,6 +403,7 @@ def test_rows_that_were_learned_are_not_read_again(
     assert 1500 <= second < third < fourth
 
 
+@pytest.mark.soak
 def test_driver_and_workers_killed_at_any_moment(tmp_path: Path) -> None:
     """The same in `make soak`, more often: nothing lost, nothing doubled, releases go on."""
     found = soak_engine(tmp_path, 3, random.randrange(10**6))
@@ -406,6 +413,7 @@ def test_driver_and_workers_killed_at_any_moment(tmp_path: Path) -> None:
 COMMAND = ("--class", "rules:version,country", "--label", "failed", "--delta", 1e-6, "--epsilon", 2)
 
 
+@pytest.mark.soak
 def test_a_command_says_the_same_with_a_cluster_though_a_shard_is_killed(folder: Path) -> None:
     """What Ray has to say of it is not on standard output."""
     code = [sys.executable, "-c", MAIN, "learn", folder, *COMMAND, "--engine", "ray", "--json"]

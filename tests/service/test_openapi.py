@@ -17,6 +17,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from effort import scaled
 from littlestone.service.dependencies import Role
 from littlestone.store.request import LearnRequest
 from running_service import Running, bearing, running
@@ -72,7 +73,7 @@ def test_every_route_answers_as_described(
 
     @given(case=operation.as_strategy(generation_mode=mode))
     @settings(
-        max_examples=60,
+        max_examples=scaled(60, least=10),
         deadline=None,
         database=None,
         phases=[Phase.generate],

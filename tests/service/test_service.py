@@ -21,6 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from commands import littlestone
+from effort import scaled
 from littlestone.classes.sets import Points
 from littlestone.classes.thresholds import Thresholds
 from littlestone.data.blocks import Block, column_schema
@@ -245,7 +246,9 @@ ROWS = st.lists(
 
 
 @given(rows=ROWS, numbers=st.booleans(), per_user=st.booleans())
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=scaled(60, least=10), suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_a_row_means_what_it_means_in_a_file(
     tmp_path: Path, rows: list[Any], numbers: bool, per_user: bool
 ) -> None:
@@ -708,7 +711,9 @@ def is_sound(value: object) -> bool:
 
 
 @given(body=st.one_of(JSONS.map(json.dumps).map(str.encode), st.binary(max_size=60)))
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=scaled(150, least=10), suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_any_body_is_learned_whole_or_refused_whole(served: Running, body: bytes) -> None:
     before = served.tables()
     answer = served.send(body)
@@ -721,7 +726,9 @@ def test_any_body_is_learned_whole_or_refused_whole(served: Running, body: bytes
 
 
 @given(body=st.binary(max_size=80), query=st.sampled_from(["", "?bad_rows=null"]))
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=scaled(40, least=10), suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_any_lines_are_rounds_or_refused(served: Running, body: bytes, query: str) -> None:
     before = served.get("/healthz").json()["rounds"]
     answer = served.send(body, "application/x-ndjson", query)

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from commands import Command, littlestone
+from effort import scaled
 from littlestone.classes.specs import parse_spec
 from littlestone.data.blocks import Block, Checksums
 from littlestone.hypotheses.rules import one_of
@@ -268,7 +269,7 @@ def test_a_torn_write_is_as_if_it_never_was(made: Store, path: Path) -> None:
     draw = random.Random(1)
     cuts = [
         acknowledged,
-        *(draw.randrange(acknowledged, len(whole)) for _ in range(25)),
+        *(draw.randrange(acknowledged, len(whole)) for _ in range(scaled(25))),
         len(whole),
     ]
     for number, cut in enumerate([acknowledged, *cuts, len(whole)]):
@@ -485,6 +486,7 @@ def test_evidence_lines_prove_an_old_copy(tmp_path: Path) -> None:
 KILLS = 10
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("soak", [soak_learn, soak_serve])
 def test_killed_at_any_moment_each_row_is_learned_once(
     tmp_path: Path, soak: Callable[[Path, int, int], Soaked]

@@ -2,8 +2,8 @@
 
 The monitor fires when the weighted loss of the published rule reaches a threshold. Positives of the
 cause and positives of all other rows add to that loss; only the rows of the cause speak for it. If
-they do not yet outweigh "nothing", the draw most likely publishes nothing, the threshold doubles
-and the counts begin anew.
+they do not yet outweigh "nothing", the draw most likely publishes nothing, more of the loss is taken
+for base rate and the counts begin anew.
 """
 
 import math
@@ -12,11 +12,10 @@ from typing import NamedTuple
 
 from littlestone.learners.causes import (
     AUTO,
-    GROWTH,
     LEAST_RATE,
     LIFT,
-    MOST_GROWTH,
     MOST_RATE,
+    MOST_SLACK,
     THOUSANDTHS,
     CausesPlan,
 )
@@ -101,17 +100,19 @@ def forecast(
     cost = plan.cost_of(min_rate)
     # Of one row: what it adds to the loss of publishing nothing, and to the gain of the cause.
     loss, gain = part * p + (1 - part) * base, part * (p - float(cost) * (1 - p))
-    first, needed = plan.threshold(cost), plan.needed(cost, width)
-    rounds, growth = 0.0, 1
+    level, needed = plan.threshold(cost), plan.needed(cost, width)
+    rounds, refusals = 0.0, 0
     while True:
-        epoch = first * growth / loss
+        # On a stream that does not change the monitor fires at so many times its threshold.
+        slack = plan.slack(cost, refusals, known=plan.min_rate == AUTO and base > 0)
+        epoch = level * slack / loss
         rounds += epoch
         if epoch * gain >= needed:
             break
         # At the largest threshold the same is tried again and again: luck may still find it.
-        if growth >= MOST_GROWTH:
+        if slack >= MOST_SLACK:
             return CauseForecast(float(min_rate), math.inf, None)
-        growth *= GROWTH
+        refusals += 1
     if share is None:
         return CauseForecast(float(min_rate), rounds * p, None)
     # The rows of the first window are read for the base rate only.
