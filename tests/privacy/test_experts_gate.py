@@ -37,17 +37,10 @@ def test_every_small_stream_is_within_the_claim(rounds: int) -> None:
     assert found.share > 0.5
 
 
-<<<<<<< HEAD
 @pytest.mark.parametrize("prior", ["nothing", "published"])
 def test_worlds_that_react_are_within_the_claim(prior: PriorFrom) -> None:
-    for seed in range(6):
-        one = transcripts(make, experts(reacting_rows(seed), prior_from=prior), 4, width=8)
-=======
-@pytest.mark.parametrize("belief", ["nothing", "published"])
-def test_worlds_that_react_are_within_the_claim(belief: PriorFrom) -> None:
     for seed in range(scaled(6, least=2)):
-        one = transcripts(make, experts(reacting_rows(seed), prior_from=belief), 4, width=8)
->>>>>>> tiers
+        one = transcripts(make, experts(reacting_rows(seed), prior_from=prior), 4, width=8)
         for replaced in range(4):
             rows = reacting_rows(seed, replaced)
             other = transcripts(make, experts(rows, prior_from=prior), 4, width=8)

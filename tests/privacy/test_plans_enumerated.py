@@ -86,13 +86,8 @@ def test_faulty_sparse_vectors_are_convicted() -> None:
     "fault",
     [
         faults.CountKeptAtFiring,
-<<<<<<< HEAD
-        faults.ThresholdNoiseShared,
-        faults.Clamped,
-=======
-        pytest.param(faults.LiftShared, marks=pytest.mark.audit),
+        pytest.param(faults.ThresholdNoiseShared, marks=pytest.mark.audit),
         pytest.param(faults.Clamped, marks=pytest.mark.audit),
->>>>>>> tiers
         faults.NoQueryNoise,
         faults.SkipsQuietChecks,
     ],

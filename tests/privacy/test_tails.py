@@ -85,17 +85,10 @@ def test_where_it_cannot_tell_more_bits_do(gap: int) -> None:
 @pytest.mark.parametrize("one_sided", [False, True])
 @pytest.mark.parametrize(("factor", "accepted"), [(0.8, False), (1.0, True), (1.25, False)])
 def test_secret_runs_have_the_law(one_sided: bool, factor: float, accepted: bool) -> None:
-<<<<<<< HEAD
-    """How often a gap of 4 is reached at scale 3, in 40,000 checks, in runs and one by one:
-    accepted within six standard deviations; noise of another scale would not be."""
-    noise, n = SystemNoise(), 40_000
-    gaps, in_runs, start = np.full(n, 4), 0, 0
-=======
-    """How often a margin of 4 is reached at scale 3, in 10,000 to 40,000 checks, in runs and one by
+    """How often a gap of 4 is reached at scale 3, in 10,000 to 40,000 checks, in runs and one by
     one: accepted within six standard deviations; noise of another scale is twelve off or more."""
     noise, n = SystemNoise(), scaled(40_000, least=10_000)
-    margins, in_runs, start = np.full(n, 4), 0, 0
->>>>>>> tiers
+    gaps, in_runs, start = np.full(n, 4), 0, 0
     while start < n:
         place = noise.first_exceeding(gaps[start:], Fraction(3), 0, one_sided)
         in_runs, start = (in_runs, n) if place is None else (in_runs + 1, start + place + 1)
