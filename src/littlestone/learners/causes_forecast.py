@@ -2,8 +2,8 @@
 
 The monitor fires when the weighted loss of the published rule reaches a threshold. Positives of the
 cause and positives of all other rows add to that loss; only the rows of the cause speak for it. If
-they do not yet outweigh "nothing", the draw most likely publishes nothing, more of the loss is taken
-for base rate and the counts begin anew.
+they do not yet outweigh "nothing", the draw most likely publishes nothing; then more of the loss is
+taken for base rate, and the counts begin anew.
 """
 
 import math
