@@ -275,6 +275,20 @@ class EpochRows:
         positives = self.index.values(batch, np.flatnonzero(labels & unmatched))
         self._append(codes, labels[unmatched], positives)
 
+    def add_coded(self, codes: Codes, labels: Mask, positives: list[tuple[Plain, ...]]) -> None:
+        """Add rows that were coded where they are, as `add` would.
+
+        Parameters
+        ----------
+        codes : Codes
+            The codes of the rows: a row for each column.
+        labels : Mask
+            Their labels.
+        positives : list of tuple
+            The exact values of the positive ones.
+        """
+        self._append(codes, labels, positives)
+
     def _append(self, codes: Codes, labels: Mask, positives: list[tuple[Plain, ...]]) -> None:
         end = self.size + len(labels)
         if end > len(self._labels):
