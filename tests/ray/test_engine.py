@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import ray
+import test_causes_rows
 from test_dpsoa import LENGTH, PLANS
 from test_shards import after, make, told
 
@@ -151,6 +152,50 @@ def test_rows_and_trees_on_a_cluster(kind: str, folder: Path) -> None:
     assert expected["rounds"] == ROWS
     for workers, watched in ((1, False), (2, True), (3, False)):
         assert there(kind, folder, Ray(workers=workers), watched=watched) == expected
+
+
+@pytest.mark.parametrize("kind", test_causes_rows.PLANS)
+def test_causes_of_rows_on_a_cluster(kind: str, tmp_path: Path) -> None:
+    """Causes, evidence and stored rows are those of one process, though readers are killed."""
+    events = test_causes_rows.written(tmp_path)
+    expected = test_causes_rows.here(kind, events)
+    assert len(expected["releases"]) > 3
+    kills = 0
+
+    def kill(self: far.RemoteRounds, causes: Any) -> Any:
+        nonlocal kills
+        for process in running("ray::code_rows")[:1]:
+            process.kill()
+            kills += 1
+        return coded(self, causes)
+
+    coded = far.RemoteRounds.coded
+    assert test_causes_rows.there(kind, events, Ray(workers=2)) == expected
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(far.RemoteRounds, "coded", kill)
+        for _ in range(20):
+            assert test_causes_rows.there(kind, events, Ray(workers=2)) == expected
+            if kills:
+                break
+    assert kills
+
+
+def test_a_store_of_causes_moves_between_a_cluster_and_none(tmp_path: Path) -> None:
+    """By the command: half of the rows here, the others there, and here nothing is new."""
+    days, later = tmp_path / "days", tmp_path / "later"
+    days.mkdir()
+    later.mkdir()
+    files = sorted(test_causes_rows.written(later).iterdir())
+    asked = ("learn", "days", "--class", "causes:version,country,age@18/30/65:2", "--label",
+             "failed", "--epsilon", 8, "--delta", 1e-5, "--horizon", test_causes_rows.ROWS,
+             "--db", "run.db", "--json")  # fmt: skip
+    there = ("--engine", "ray", "--workers", 2)
+    for new, rounds, engine in ((files[:3], 4000, ()), (files[3:], 8000, there), ([], 8000, ())):
+        for file in new:
+            file.rename(days / file.name)
+        done = littlestone(*asked, *engine, folder=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["public"]["rounds"] == rounds
 
 
 def test_rows_can_be_brought_here(folder: Path) -> None:

@@ -12,7 +12,7 @@ heuristic.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -318,7 +318,9 @@ class CausesPlan(PlanTable):
         gain = rate - float(cost) * (1 - rate)
         return math.inf if gain <= 0 else self.needed(cost, width) * rate / gain
 
-    def gate(self, noise: Noise, cost: Fraction, base: Fraction = Fraction(0)) -> CausesGate:
+    def gate(
+        self, noise: Noise, cost: Fraction, base: Callable[[], Fraction] = lambda: Fraction(0)
+    ) -> CausesGate:
         """Return the gate for a cost of false alarms.
 
         Parameters
@@ -327,15 +329,15 @@ class CausesPlan(PlanTable):
             Where all noise is drawn.
         cost : Fraction
             The cost of a false alarm.
-        base : Fraction
-            The positive rate of the first window; 0 if it is unknown.
+        base : Callable
+            Returns the positive rate of the first window; 0 if it is unknown.
         """
         units, level = cost.denominator, self.threshold(cost)
 
         def threshold(age: Any, refusals: int, rate: Fraction) -> Any:
-            slack = self.slack(cost, refusals, known=base > 0)
+            slack = self.slack(cost, refusals, known=base() > 0)
             most = math.ceil(units * level * slack)
-            expected = max(float(rate), float(units * base))
+            expected = max(float(rate), float(units * base()))
             # A stream whose losses come at the expected rate fires at `most`, one whose losses
             # have become more frequent sooner.
             sooner = BURST * units * level + (1 - 1 / slack) * expected * age
@@ -590,7 +592,7 @@ class CausesRunner:
             noise,
             per_round=plan.per_round,
             epsilon_evidence=plan.epsilon_evidence,
-            gate=lambda cost: plan.gate(noise, cost, self._base),
+            gate=lambda cost: plan.gate(noise, cost, lambda: self._base),
             cost=None if given is None else plan.cost_of(given),
             unit=plan.unit,
             cap=plan.cap,
@@ -808,6 +810,9 @@ class CausesRunner:
         self._window_start, self._window_length = live["window"]
         self.windows = [window_from_json(window) for window in live["windows"]]
         self.min_rate = None if live["min_rate"] is None else Fraction(live["min_rate"])
+        if self.plan.min_rate == AUTO and self.windows:
+            # The gate is loaded before: it asks for the base rate at each check.
+            self._set_min_rate(self.windows[0].negatives[0], self.windows[0].positives[0])
 
 
 class _Matched(NamedTuple):
