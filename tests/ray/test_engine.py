@@ -156,27 +156,31 @@ def test_rows_and_trees_on_a_cluster(kind: str, folder: Path) -> None:
 
 @pytest.mark.parametrize("kind", test_causes_rows.PLANS)
 def test_causes_of_rows_on_a_cluster(kind: str, tmp_path: Path) -> None:
-    """Causes, evidence and stored rows are those of one process, though readers are killed."""
+    """Causes, evidence and stored rows are those of one process."""
     events = test_causes_rows.written(tmp_path)
     expected = test_causes_rows.here(kind, events)
     assert len(expected["releases"]) > 3
-    kills = 0
+    assert test_causes_rows.there(kind, events, Ray(workers=2)) == expected
 
-    def kill(self: far.RemoteRounds, causes: Any) -> Any:
+
+def test_killed_tasks_of_causes_change_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events, kills, get = test_causes_rows.written(tmp_path), 0, far.RemoteParquet.get
+
+    def kill(self: far.RemoteParquet, ref: Any) -> Any:
         nonlocal kills
-        for process in running("ray::code_rows")[:1]:
+        for process in running("ray::code_rows")[: kills < 3]:
             process.kill()
             kills += 1
-        return coded(self, causes)
+        return get(self, ref)
 
-    coded = far.RemoteRounds.coded
-    assert test_causes_rows.there(kind, events, Ray(workers=2)) == expected
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(far.RemoteRounds, "coded", kill)
-        for _ in range(20):
-            assert test_causes_rows.there(kind, events, Ray(workers=2)) == expected
-            if kills:
-                break
+    monkeypatch.setattr(far.RemoteParquet, "get", kill)
+    expected = test_causes_rows.here("capped", events)
+    for _ in range(20):
+        assert test_causes_rows.there("capped", events, Ray(workers=2)) == expected
+        if kills:
+            break
     assert kills
 
 
