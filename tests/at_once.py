@@ -4,7 +4,8 @@ With it a shard can be lost before every single call there is, which no real clu
 The real one has its own tests.
 """
 
-from collections.abc import Callable
+import pickle
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -13,6 +14,7 @@ import ray
 from ray.exceptions import ActorDiedError, WorkerCrashedError
 
 from littlestone.ray import Ray
+from littlestone.ray.rows import RemoteParquet, read_span
 
 How: TypeAlias = Literal["dies", "died", "misses"]
 
@@ -35,8 +37,13 @@ class AtOnce:
     exceptions: Any = ray.exceptions
     actors: list["Actor"] = field(default_factory=list)
 
-    def remote(self, kind: type) -> "Maker":
-        return Maker(self, kind)
+    tasks: list[str] = field(default_factory=list)
+
+    def remote(self, kind: Any) -> "Maker | Task":
+        return Maker(self, kind) if isinstance(kind, type) else Task(self, kind)
+
+    def put(self, value: object) -> "Answer":
+        return Answer(value)
 
     def get(self, asked: Any) -> Any:
         if isinstance(asked, list):
@@ -59,6 +66,21 @@ class Maker(NamedTuple):
     def remote(self, *arguments: Any) -> "Actor":
         self.cluster.actors.append(Actor(self.cluster, partial(self.kind, *arguments)))
         return self.cluster.actors[-1]
+
+
+class Task(NamedTuple):
+    """A function of objects and of addresses of objects. What it returns is a copy."""
+
+    cluster: AtOnce
+    function: Callable[..., Any]
+
+    def remote(self, *arguments: Any) -> Answer:
+        self.cluster.tasks.append(self.function.__name__)
+        found = [self.cluster.get(a) if isinstance(a, Answer) else a for a in arguments]
+        try:
+            return Answer(pickle.loads(pickle.dumps(self.function(*found))))
+        except Exception as error:
+            return Answer(None, error)
 
 
 class Actor:
@@ -106,3 +128,10 @@ def losing(fatal: int, how: How) -> AtOnce:
     """A cluster in which the call of this number, counted from 0, goes wrong, and no other."""
     left = iter(range(fatal, -1, -1))
     return AtOnce(lambda: next(left, -1) == 0, how)
+
+
+def read_here(source: RemoteParquet, spans: list[dict[str, Any]]) -> Iterator[tuple[Answer, int]]:
+    """The tables of `RemoteParquet`, without Ray Data."""
+    for span in spans:
+        table = read_span({name: [value] for name, value in span.items()}, source.schema)
+        yield Answer(table), len(table)

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import ray
+import test_causes_rows
 from test_dpsoa import LENGTH, PLANS
 from test_shards import after, make, observable
 
@@ -155,6 +156,54 @@ def test_rows_and_trees_on_a_cluster(kind: str, folder: Path) -> None:
     assert expected["rounds"] == ROWS
     for workers, watched in WORKERS:
         assert there(kind, folder, Ray(workers=workers), watched=watched) == expected
+
+
+@pytest.mark.parametrize("kind", test_causes_rows.PLANS)
+def test_causes_of_rows_on_a_cluster(kind: str, tmp_path: Path) -> None:
+    """Causes, evidence and stored rows are those of one process."""
+    events = test_causes_rows.written(tmp_path)
+    expected = test_causes_rows.here(kind, events)
+    assert len(expected["releases"]) > 3
+    assert test_causes_rows.there(kind, events, Ray(workers=2)) == expected
+
+
+def test_killed_tasks_of_causes_change_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events, kills, get = test_causes_rows.written(tmp_path), 0, far.RemoteParquet.get
+
+    def kill(self: far.RemoteParquet, ref: Any) -> Any:
+        nonlocal kills
+        for process in running("ray::code_rows")[: kills < 3]:
+            process.kill()
+            kills += 1
+        return get(self, ref)
+
+    monkeypatch.setattr(far.RemoteParquet, "get", kill)
+    expected = test_causes_rows.here("capped", events)
+    for _ in range(20):
+        assert test_causes_rows.there("capped", events, Ray(workers=2)) == expected
+        if kills:
+            break
+    assert kills
+
+
+def test_a_store_of_causes_moves_between_a_cluster_and_none(tmp_path: Path) -> None:
+    """By the command: half of the rows here, the others there, and here nothing is new."""
+    days, later = tmp_path / "days", tmp_path / "later"
+    days.mkdir()
+    later.mkdir()
+    files = sorted(test_causes_rows.written(later).iterdir())
+    asked = ("learn", "days", "--class", "causes:version,country,age@18/30/65:2", "--label",
+             "failed", "--epsilon", 8, "--delta", 1e-5, "--horizon", test_causes_rows.ROWS,
+             "--db", "run.db", "--json")  # fmt: skip
+    there = ("--engine", "ray", "--workers", 2)
+    for new, rounds, engine in ((files[:3], 4000, ()), (files[3:], 8000, there), ([], 8000, ())):
+        for file in new:
+            file.rename(days / file.name)
+        done = littlestone(*asked, *engine, folder=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["public"]["rounds"] == rounds
 
 
 def test_rows_can_be_brought_here(folder: Path) -> None:
@@ -466,7 +515,7 @@ def test_what_cannot_be_is_said_in_a_sentence(folder: Path, tmp_path: Path) -> N
     scores.write_text("x,y\n" + "3,1\n1,0\n" * 50)
     said = refused(scores, "--class", "thresholds:x:1:7", "--label", "y", *ray_, "--db",
                    tmp_path / "run.db")  # fmt: skip
-    assert "PrivateExperts has none: leave out --engine, or use --learner dpsoa" in said
+    assert "PrivateExperts cannot: leave out --engine, or use --learner dpsoa" in said
     assert not (tmp_path / "run.db").exists()
 
 

@@ -28,6 +28,8 @@ from littlestone.hypotheses.causes import Cause, any_of, cause_from_key, causes_
 from littlestone.hypotheses.rules import NEVER, Hypothesis
 from littlestone.hypotheses.values import Mask
 from littlestone.learners.base import Release, StateData, UserLearner
+from littlestone.learners.coded_rounds import CodedRounds, CodesRemotely
+from littlestone.learners.dpsoa import Engine, engine_of
 from littlestone.learners.epoch_rows import EpochRows
 from littlestone.learners.evidence import (
     Evidence,
@@ -494,6 +496,8 @@ class PrivateCauses(UserLearner):
         Kept for all learners alike; nothing here depends on it.
     noise : Noise, optional
         The source of secret noise; the system's if not given.
+    engine : str or Engine, optional
+        Where remote rows are: "ray" for a Ray cluster (docs/scale.md). The rules are the same.
 
     Examples
     --------
@@ -524,8 +528,11 @@ class PrivateCauses(UserLearner):
         plan: CausesPlan | None = None,
         seed: int | None = None,
         noise: Noise | None = None,
+        engine: str | Engine | None = None,
     ) -> None:
         checked_class(cls)
+        # Only rows are remote, and they bring their own: here the cluster is merely reached.
+        engine_of(engine).connected()
         if plan is None:
             if epsilon is None or delta is None or horizon is None:
                 raise BadParameter("give epsilon, delta and horizon, or a plan")
@@ -666,7 +673,9 @@ class CausesRunner:
         """Learn the rounds from `start` up to `stop`."""
         while start < stop:
             end = min(stop, start + self._chunk, self._boundary(start))
-            part = rounds.between(start, end).here()
+            some = rounds.between(start, end)
+            # Remote rows stay where they are.
+            part = some.coded(self.causes) if isinstance(some, CodesRemotely) else some.here()
             start = self._learn(part, start, end)
             self._end_rounds(start)
 
@@ -684,7 +693,7 @@ class CausesRunner:
         assert self.gate.gate is not None, "it begins when the first window ends"
         return self.gate.gate.checks_to_restart
 
-    def _learn(self, part: Rounds, start: int, stop: int) -> int:
+    def _learn(self, part: Rounds | CodedRounds, start: int, stop: int) -> int:
         """Learn up to `stop`, or up to the first firing; return where it stopped."""
         every, rows = self.plan.check_every, _Matched.of(part, self.causes)
         if start < self.plan.first_window:
@@ -765,7 +774,10 @@ class CausesRunner:
         self._count(rows)
         if self.causes:
             self._alone += rows.alone(len(self.causes))
-        if rows.part.size:
+        if isinstance(rows.part, CodedRounds):
+            coded = rows.part
+            self.forest.add_coded(coded.codes, coded.unmatched_labels, coded.positives)
+        elif rows.part.size:
             self.forest.add(rows.part.batch, rows.part.answers, rows.counts == 0)
 
     def _gains(self) -> Gains:
@@ -865,13 +877,15 @@ class CausesRunner:
 class _Matched(NamedTuple):
     """Hold rounds with how many causes match each, and which is the first (-1 if none)."""
 
-    part: Rounds
+    part: Rounds | CodedRounds
     counts: npt.NDArray[np.int8]
     first: npt.NDArray[np.int8]
 
     @classmethod
-    def of(cls, part: Rounds, causes: Sequence[Cause]) -> "_Matched":
+    def of(cls, part: Rounds | CodedRounds, causes: Sequence[Cause]) -> "_Matched":
         """Match rounds with causes."""
+        if isinstance(part, CodedRounds):
+            return cls(part, part.counts, part.first)
         if not causes or not part.size:
             return cls(part, np.zeros(part.size, np.int8), np.full(part.size, -1, np.int8))
         return cls(part, *match_counts(causes, part.batch))

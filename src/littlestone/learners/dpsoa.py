@@ -60,6 +60,15 @@ class Engine(Protocol):
     def largest_window(self) -> int:
         """Return the most rounds that are learned in one step."""
 
+    def connected(self) -> object:
+        """Return the connection to the other processes, made if there is none yet.
+
+        Raises
+        ------
+        BadParameter
+            If they cannot be reached.
+        """
+
     def create_forest(
         self, cls: HypothesisClass, leaves: Sequence[int], seed: int, root: Root, replant: bool
     ) -> GrownForest:
@@ -84,6 +93,9 @@ class LocalEngine:
     """Create forests in this process."""
 
     remote, largest_window = False, LARGEST_WINDOW
+
+    def connected(self) -> None:
+        """Do nothing: there are no other processes."""
 
     def create_forest(
         self, cls: HypothesisClass, leaves: Sequence[int], seed: int, root: Root, replant: bool

@@ -428,6 +428,21 @@ class EpochRows:
             columns = zip(self._numbers, cells, strict=True)
             self._positives.add([numbers.all_of(some) for numbers, some in columns], count)
 
+    def add_coded(self, codes: Codes, labels: Mask, positives: list[tuple[Plain, ...]]) -> None:
+        """Add rows that were coded where they are, as `add` would.
+
+        Parameters
+        ----------
+        codes : Codes
+            The codes of the rows: a row for each column.
+        labels : Mask
+            Their labels.
+        positives : list of tuple
+            The exact entries of the positive ones.
+        """
+        self._number([list(column) for column in zip(*positives, strict=True)], len(positives))
+        self._negatives.add(list(codes[:, ~labels]), int((~labels).sum()))
+
     def clear(self) -> None:
         """Forget all rows: an epoch has ended."""
         for rows in (self._positives, self._negatives):

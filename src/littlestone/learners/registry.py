@@ -154,7 +154,6 @@ def _make_causes(
     plan: CausesPlan | None = None,
     *,
     watched: bool = False,
-    engine: None = None,
     **options: Any,
 ) -> PrivateCauses:
     return PrivateCauses(cls, plan=plan, **options)
@@ -253,6 +252,7 @@ LEARNERS: dict[str, LearnerEntry] = {
         read_plan=partial(plan_data_from_json, CausesPlan),
         units=("event", "user"),
         takes_min_rate=True,
+        takes_engine=True,
         unsupported=_not_causes,
         storable=True,
     ),
@@ -371,7 +371,7 @@ class LearnerChoice(NamedTuple):
         noise : Noise, optional
             The source of secret noise; the system's if not given.
         engine : Engine, optional
-            Where the trees grow.
+            Where the trees grow, or remote rows are.
 
         Raises
         ------
@@ -388,8 +388,8 @@ class LearnerChoice(NamedTuple):
         """Raise `BadParameter` if an engine is given to a learner that has no use for one."""
         if engine is not None and not self.entry.takes_engine:
             raise BadParameter(
-                f"--engine requires a learner with trees, and {self.learner_name} has none: leave "
-                "out --engine, or use --learner dpsoa"
+                f"--engine requires a learner that can learn on a cluster, and "
+                f"{self.learner_name} cannot: leave out --engine, or use --learner dpsoa"
             )
 
     def to_json(self) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 A block of rows is a slice of an Arrow table in Ray's object store. The first half of this module
 are tasks: functions that run where the rows are and keep nothing. The driver gets the numbers of
 the rounds that a rule gets wrong; rows for the shards go to the object store, and only references
-to them pass the driver.
+to them pass the driver. A learner of causes has no shards: the driver gets its rounds coded.
 
 The driver requests that a few blocks ahead, always for the last rule that it knows: a new rule
 makes it request again.
@@ -12,6 +12,8 @@ makes it request again.
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
@@ -19,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from littlestone.classes.base import HypothesisClass
+from littlestone.classes.causes import Causes
 from littlestone.data.blocks import (
     BadRow,
     BadStream,
@@ -30,8 +33,11 @@ from littlestone.data.blocks import (
 )
 from littlestone.data.parquet import ParquetFile, ParquetRows, piece_from_table
 from littlestone.data.readers import BEGINNING, RowReader
+from littlestone.hypotheses.causes import Cause
 from littlestone.hypotheses.rules import NEVER, Hypothesis
-from littlestone.hypotheses.values import Mask
+from littlestone.hypotheses.values import Mask, Plain
+from littlestone.learners.coded_rounds import CodedRounds
+from littlestone.learners.epoch_rows import Codes, PatternIndex
 from littlestone.learners.forest import Routes, trees_of
 from littlestone.learners.rounds import (
     NO_USER,
@@ -89,6 +95,44 @@ class RuleErrors(NamedTuple):
     nulls: int
     bad: tuple[BadRow, ...]
     sums: Checksums
+
+
+@dataclass(frozen=True)
+class CodedBlock:
+    """Hold what the causes learner reads of a block, in few bytes.
+
+    Parameters
+    ----------
+    size
+        The number of rows.
+    usable, answers
+        As bits: which rows can be read, and the labels of those.
+    matches
+        How many causes match each row that can be read, and which is the first; None if there are
+        no causes.
+    codes, positives
+        As in `CodedRounds`.
+    nulls, bad, sums
+        As in `RuleErrors`.
+    """
+
+    size: int
+    usable: npt.NDArray[np.uint8]
+    answers: npt.NDArray[np.uint8]
+    matches: tuple[npt.NDArray[np.int8], npt.NDArray[np.int8]] | None
+    codes: Codes
+    positives: list[tuple[Plain, ...]]
+    nulls: int
+    bad: tuple[BadRow, ...]
+    sums: Checksums
+
+    @cached_property
+    def rounds(self) -> CodedRounds:
+        """Return the rows that can be read, by their places."""
+        number = np.flatnonzero(np.unpackbits(self.usable, count=self.size))
+        answers = np.unpackbits(self.answers, count=len(number)).view(bool)
+        none = np.zeros(len(number), np.int8), np.full(len(number), -1, np.int8)
+        return CodedRounds(number, answers, *(self.matches or none), self.codes, self.positives)
 
 
 class ShardRequest(NamedTuple):
@@ -221,6 +265,53 @@ def evaluate_rule(
         routes = rounds.route[np.searchsorted(rounds.number, wrong)].astype(np.uint64)
     sums = block.sums() if summed else Checksums()
     return RuleErrors(wrong.astype(np.uint32), routes, len(block) - rounds.size, block.bad, sums)
+
+
+def code_rows(
+    schema: ColumnSchema, table: Any, where: TableSlice, causes: tuple[Cause, ...], summed: bool
+) -> CodedBlock:
+    """Return what the causes learner reads of some rows.
+
+    Parameters
+    ----------
+    schema, table, where
+        As in `block_from_table`.
+    causes
+        The published causes.
+    summed
+        Whether checksums are needed.
+    """
+    assert isinstance(schema.cls, Causes), "other classes have no learner of causes"
+    block = block_from_table(schema, table, where)
+    rounds = CodedRounds.of(rounds_of(schema, block, 0), causes, PatternIndex(schema.cls))
+    usable = np.zeros(len(block), dtype=bool)
+    usable[rounds.number] = True
+    return CodedBlock(
+        size=len(block),
+        usable=np.packbits(usable),
+        answers=np.packbits(rounds.answers),
+        matches=(rounds.counts, rounds.first) if causes else None,
+        codes=rounds.codes,
+        positives=rounds.positives,
+        nulls=len(block) - rounds.size,
+        bad=block.bad,
+        sums=block.sums() if summed else Checksums(),
+    )
+
+
+class Evaluation(NamedTuple):
+    """Specify what is computed for every row, on the blocks ahead too.
+
+    Parameters
+    ----------
+    task
+        `evaluate_rule` or `code_rows`.
+    published
+        What is published: a rule, or causes.
+    """
+
+    task: Callable[..., RuleErrors | CodedBlock]
+    published: Hypothesis | tuple[Cause, ...]
 
 
 def read_routes(
@@ -360,8 +451,9 @@ class RemoteParquet:
         self.schema_ref = self._ray.put(schema)
         self._tasks: dict[Callable[..., object], Any] = {}
         self._ahead: deque[RemoteParquetBlock] = deque()
-        # The rule that is evaluated on the blocks ahead.
-        self.rule = schema.cls.hypothesis(schema.cls.start()) or NEVER
+        # What is evaluated on the blocks ahead. Which learner reads them is not known yet.
+        first = schema.cls.hypothesis(schema.cls.start()) or NEVER
+        self.evaluation = Evaluation(evaluate_rule, first)
 
     def length(self) -> int:
         """Return the number of rows."""
@@ -401,18 +493,18 @@ class RemoteParquet:
                 block := next(blocks, None)
             ):
                 self._ahead.append(block)
-                block.request(self.rule)
+                block.request(self.evaluation)
             if not self._ahead:
                 return
             yield self._ahead.popleft()
 
-    def request_ahead(self, rule: Hypothesis) -> None:
-        """Evaluate a rule on the blocks ahead."""
+    def request_ahead(self, evaluation: Evaluation) -> None:
+        """Evaluate what is published now on the blocks ahead."""
         # The gate needs the mistakes of the published rule only.
-        if rule != self.rule:
-            self.rule = rule
+        if evaluation != self.evaluation:
+            self.evaluation = evaluation
             for block in self._ahead:
-                block.request(rule)
+                block.request(evaluation)
 
     def submit(
         self, task: Callable[..., object], table: Any, where: TableSlice, *arguments: Any
@@ -524,7 +616,7 @@ class RemoteParquetBlock:
 
     def __init__(self, source: RemoteParquet, table: Any, where: TableSlice) -> None:
         self._source, self._table, self._where = source, table, where
-        self._results: dict[Hypothesis, Any] = {}
+        self._results: dict[Evaluation, Any] = {}
         self._readable: tuple[Numbers, Mask] | None = None
 
     def __len__(self) -> int:
@@ -554,25 +646,38 @@ class RemoteParquetBlock:
         """Implement `RowSpan.start`."""
         return Start(row)
 
-    def request(self, rule: Hypothesis) -> None:
-        """Start to evaluate a rule on the rows."""
-        if rule not in self._results:
+    def request(self, evaluation: Evaluation) -> None:
+        """Start to evaluate what is published on the rows."""
+        if evaluation not in self._results:
             # The last result is kept too: the rule of the epoch and the published one alternate.
             last = list(self._results.items())[-1:]
+            task, published = evaluation
             self._results = dict(last) | {
-                rule: self._submit(evaluate_rule, rule, self._source.summed)
+                evaluation: self._submit(task, published, self._source.summed)
             }
+
+    def result_of(self, evaluation: Evaluation) -> RuleErrors | CodedBlock:
+        """Return the result of an evaluation."""
+        self.request(evaluation)
+        if not isinstance(self._results[evaluation], RuleErrors | CodedBlock):
+            self._results[evaluation] = self._source.get(self._results[evaluation])
+        return cast(RuleErrors | CodedBlock, self._results[evaluation])
 
     def errors_of(self, rule: Hypothesis) -> RuleErrors:
         """Return the mistakes of a rule in the rows."""
-        self.request(rule)
-        if not isinstance(self._results[rule], RuleErrors):
-            self._results[rule] = self._source.get(self._results[rule])
-        return cast(RuleErrors, self._results[rule])
+        return cast(RuleErrors, self.result_of(Evaluation(evaluate_rule, rule)))
 
-    def _any_result(self) -> RuleErrors:
-        """Return the result for any rule, for what does not depend on it."""
-        return self.errors_of(next(iter(self._results), self._source.rule))
+    def coded(self, causes: tuple[Cause, ...]) -> CodedRounds:
+        """Return what the causes learner reads of the rows, by their places in the block."""
+        coding = Evaluation(code_rows, causes)
+        # First the rows that are waited for.
+        self.request(coding)
+        self._source.request_ahead(coding)
+        return cast(CodedBlock, self.result_of(coding)).rounds
+
+    def _any_result(self) -> RuleErrors | CodedBlock:
+        """Return any result, for what all of them have."""
+        return self.result_of(next(iter(self._results), self._source.evaluation))
 
     @property
     def bad(self) -> tuple[BadRow, ...]:
@@ -633,7 +738,7 @@ class RemoteParquetBlock:
 
     def request_ahead(self, rule: Hypothesis) -> None:
         """Evaluate a new published rule on the blocks ahead, too."""
-        self._source.request_ahead(rule)
+        self._source.request_ahead(Evaluation(evaluate_rule, rule))
 
 
 class RemoteRounds:
@@ -697,6 +802,14 @@ class RemoteRounds:
             kept = self._within[places]
             places, routes = places[kept], None if routes is None else routes[kept]
         return self._first + places, routes
+
+    def coded(self, causes: tuple[Cause, ...]) -> CodedRounds:
+        """Implement `CodesRemotely.coded`."""
+        start, stop = self._start - self._first, self._stop - self._first
+        part = self._block.coded(causes).between(start, stop)
+        if self._within is not None:
+            part = part.taken(self._within[part.number])
+        return part._replace(number=self._first + part.number)
 
     def update(self, memory: Learnable[Report]) -> Report:
         """Let a forest in shards learn the rounds, where they are."""

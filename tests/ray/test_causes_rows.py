@@ -1,0 +1,222 @@
+"""Causes of remote rows: what one process finds, whatever the blocks, and no row at the driver.
+
+Tasks run in this process here; test_engine.py has them on a cluster.
+"""
+
+import pickle
+import random
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from test_checkpoint import MemoryStore
+
+import littlestone as ls
+from at_once import Pretended, read_here
+from littlestone.classes.causes import Causes, Ranges
+from littlestone.data.blocks import Block
+from littlestone.data.readers import open_rows
+from littlestone.hypotheses.causes import Cause, Condition
+from littlestone.learners.coded_rounds import CodedRounds
+from littlestone.learners.epoch_rows import PatternIndex
+from littlestone.learners.rounds import Rounds
+from littlestone.privacy.testing import SeededNoise
+from littlestone.ray import Ray
+from littlestone.ray import rows as far
+from littlestone.ray.rows import RemoteRounds, open_remote_rows
+from littlestone.store.request import learn_block
+
+pytestmark = pytest.mark.filterwarnings("ignore:delta")
+
+ROWS = 8_000
+SHORT = {"FIRST_BLOCK": 300, "LARGEST_BLOCK": 1100, "SPAN": 1000}
+COLUMNS = Causes(["version", "country", Ranges("age", [18, 30, 65])], width=2)
+PLANS: dict[str, tuple[ls.CausesPlan, str | None]] = {
+    "events": (ls.CausesPlan.practical(COLUMNS, 8, 1e-5, ROWS - 500, min_rate=0.2), None),
+    "auto": (ls.CausesPlan.practical(COLUMNS, 8, 1e-5, ROWS), None),
+    "capped": (
+        ls.CausesPlan.practical(COLUMNS, 60, 1e-3, ROWS, min_rate=0.2, unit="user", cap=8),
+        "device",
+    ),
+}
+
+
+def columns(rows: int = ROWS) -> dict[str, list[Any]]:
+    """Events with two causes, another one later, and a few that cannot be read."""
+    draw = random.Random(4)
+    found: dict[str, list[Any]] = {
+        name: [] for name in ("version", "country", "age", "device", "failed")
+    }
+    for row in range(rows):
+        version, country = draw.choice(["4.2.0", "4.2.1", "4.3"]), draw.choice(["SE", "NO", None])
+        age = draw.randrange(90)
+        cause = version == "4.2.1" or 18 <= age < 30 if row < rows // 2 else country == "NO"
+        failed = draw.random() < (0.7 if cause else 0.02)
+        label = "perhaps" if draw.random() < 0.01 else str(int(failed))
+        device = "" if draw.random() < 0.01 else f"d{draw.randrange(1100)}"
+        for name, value in zip(found, (version, country, age, device, label), strict=True):
+            found[name].append(value)
+    return found
+
+
+def written(path: Path) -> Path:
+    """The events as Parquet files of several sizes, in row groups of several."""
+    whole = pa.table(columns())
+    for number, (start, end) in enumerate(pairwise([0, 1, 1500, 4000, ROWS])):
+        part = whole.slice(start, end - start)
+        pq.write_table(part, path / f"{number}.parquet", row_group_size=430)
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(tmp_path_factory.mktemp("events"))
+
+
+@pytest.fixture(autouse=True)
+def _without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(far.RemoteParquet, "_tables", read_here)
+    for name, value in SHORT.items():
+        monkeypatch.setattr(far, name, value)
+
+
+def learner_of(kind: str, **options: Any) -> ls.PrivateCauses:
+    return ls.PrivateCauses(COLUMNS, plan=PLANS[kind][0], noise=SeededNoise(3), **options)
+
+
+def told(learner: ls.PrivateCauses) -> dict[str, Any]:
+    """All that must be equal: what is published, what is counted, and what is stored."""
+    names = ("releases", "windows", "evidence", "min_rate", "mistakes", "missed", "rounds")
+    more = ("null_rounds", "beyond_cap", "ledger", "spent", "final")
+    found = {name: getattr(learner, name) for name in names + more}
+    with learner.checkpoint() as saved:
+        return found | {"memory": saved.memory, "users": saved.users, "state": stored_state(saved)}
+
+
+def stored_state(saved: Any) -> dict[str, Any]:
+    """The state but for the trace, whose samples are at the ends of batches."""
+    return {name: part for name, part in saved.state.items() if name != "trace"}
+
+
+def here(kind: str, folder: Path) -> dict[str, Any]:
+    """What is learned without a cluster."""
+    learner = learner_of(kind)
+    with open_rows(folder, COLUMNS, label="failed", user=PLANS[kind][1]) as rows:
+        for block in rows:
+            learn_block(learner, block)
+    return told(learner)
+
+
+def there(kind: str, folder: Path, engine: Ray) -> dict[str, Any]:
+    """What is learned of remote rows."""
+    learner, user = learner_of(kind, engine=engine), PLANS[kind][1]
+    with open_remote_rows(engine, str(folder), COLUMNS, label="failed", user=user) as rows:
+        for block in rows:
+            learn_block(learner, block)
+    return told(learner)
+
+
+@pytest.mark.parametrize("kind", PLANS)
+def test_remote_rows_have_the_causes_of_local_ones(
+    kind: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = here(kind, folder)
+    assert len(expected["releases"]) > 3
+    assert any("age" in str(release.rule) for release in expected["releases"])
+    assert len(expected["windows"]) > 5
+    assert expected["null_rounds"] > 50
+    assert (expected["beyond_cap"] > 100) == (kind == "capped")
+    for largest, workers in ((1100, 3), (9000, 1)):
+        monkeypatch.setattr(far, "LARGEST_BLOCK", largest)
+        assert there(kind, folder, Pretended(workers=workers)) == expected
+
+
+def test_no_row_comes_to_the_driver(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(self: RemoteRounds) -> Rounds:
+        raise AssertionError("rows were fetched")
+
+    monkeypatch.setattr(RemoteRounds, "here", refused)
+    engine = Pretended(workers=2)
+    there("auto", folder, engine)
+    assert set(engine.cluster.tasks) == {"evaluate_rule", "code_rows"}
+    # Which learner reads is not known when the first blocks are requested; later it is.
+    blocks = engine.cluster.tasks.count("evaluate_rule")
+    assert 0 < blocks < engine.cluster.tasks.count("code_rows") / 2
+
+
+@pytest.mark.parametrize("kind", PLANS)
+def test_a_learner_moves_between_here_and_there(kind: str, folder: Path) -> None:
+    """Saved every few blocks and resumed elsewhere: as if it had stayed."""
+    user, store, learner = PLANS[kind][1], MemoryStore(), learner_of(kind)
+    stayed = here(kind, folder)
+    options: Any = {"label": "failed", "user": user}
+    for turn, start in enumerate(range(0, ROWS, 1700)):
+        engine = [None, Pretended(workers=2)][turn % 2]
+        if engine is None:
+            rows: Any = open_rows(folder, COLUMNS, block_rows=500, **options)
+        else:
+            rows = open_remote_rows(engine, str(folder), COLUMNS, **options)
+        at = 0
+        with rows:
+            for block in rows:
+                some = block.part(max(0, start - at), min(len(block), max(0, start + 1700 - at)))
+                at += len(block)
+                if len(some):
+                    assert isinstance(some, Block) == (engine is None)
+                    learn_block(learner, some)
+        store.take(learner)
+        learner = learner_of(kind, engine=engine)
+        learner.resume(store.whole)
+    moved = told(learner)
+    for name in ("releases", "windows", "evidence", "mistakes", "missed", "null_rounds", "state"):
+        assert moved[name] == stayed[name], name
+    assert store.parts == stayed["memory"].parts
+
+
+def test_a_cap_that_was_ignored_would_be_found_out(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The planted fault: rounds beyond the cap of their user are learned where rows are remote."""
+    expected = here("capped", folder)
+    monkeypatch.setattr(CodedRounds, "taken", lambda self, kept: self)
+    assert there("capped", folder, Pretended(workers=1))["windows"] != expected["windows"]
+
+
+def test_parts_of_coded_rounds_are_the_coded_parts() -> None:
+    table = columns(400)
+    batch: dict[str, Any] = {
+        name: np.array(table[name], dtype=object if name != "age" else np.int64)
+        for name in ("version", "country", "age")
+    }
+    answers = np.array([value == "1" for value in table["failed"]])
+    number = np.arange(0, 800, 2) + 100
+    rounds, index = Rounds(batch, answers, number, number), PatternIndex(COLUMNS)
+    two = (Cause((Condition("version", "4.2.1"),)), Cause((Condition("country", "NO"),)))
+    draw = np.random.default_rng(1)
+    for causes in ((), two):
+        coded = CodedRounds.of(rounds, causes, index)
+        assert pickle.loads(pickle.dumps(coded)).positives == coded.positives
+        for start, stop in ((0, 2000), (100, 102), (101, 500), (700, 2000), (300, 300)):
+            assert same(
+                coded.between(start, stop),
+                CodedRounds.of(rounds.between(start, stop), causes, index),
+            )
+        for share in (0.0, 0.5, 1.0):
+            kept = draw.random(400) < share
+            assert same(coded.taken(kept), CodedRounds.of(rounds.taken(kept), causes, index))
+
+
+def same(one: CodedRounds, other: CodedRounds) -> bool:
+    return one.positives == other.positives and all(
+        a.dtype == b.dtype and np.array_equal(a, b)
+        for a, b in zip(one[:-1], other[:-1], strict=True)
+    )
+
+
+def test_an_engine_is_checked_when_the_learner_is_made() -> None:
+    with pytest.raises(ls.BadParameter, match="engine='dask' is unknown: use ray"):
+        ls.PrivateCauses(COLUMNS, 1, 1e-7, 1000, engine="dask")
