@@ -77,7 +77,7 @@ class CodedRounds(NamedTuple):
     @property
     def unmatched_labels(self) -> Mask:
         """Return the labels of the rounds that no cause matches."""
-        return self.answers[self.counts == 0]
+        return np.asarray(self.answers[self.counts == 0])
 
     def between(self, start: int, stop: int) -> "CodedRounds":
         """Return the rounds from `start` up to, not including, `stop`."""
