@@ -677,7 +677,11 @@ class RemoteParquetBlock:
 
     def _any_result(self) -> RuleErrors | CodedBlock:
         """Return any result, for what all of them have."""
-        return self.result_of(next(iter(self._results), self._source.evaluation))
+        for result in self._results.values():
+            if isinstance(result, RuleErrors | CodedBlock):
+                return result
+        # The last one: the learner will ask for it too, and not for what was published before.
+        return self.result_of(next(reversed(self._results), self._source.evaluation))
 
     @property
     def bad(self) -> tuple[BadRow, ...]:
