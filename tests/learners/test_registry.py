@@ -119,7 +119,7 @@ def test_an_entry_tells_the_truth(name: str, tmp_path: Path) -> None:
     # Causes take users as a forest does, and with them `learn_remote`, but have no engine.
     assert hasattr(made, "learn_remote") == (entry.takes_engine or name == "causes")
     for asked, taken in (
-        ({"unit": "user"}, "user" in entry.units),
+        ({"unit": "user", "cap": 2}, "user" in entry.units),
         ({"tolerance": 0.1}, entry.takes_tolerance),
     ):
         if taken:
