@@ -34,7 +34,7 @@ from littlestone.data.readers import RowReader, open_rows
 from littlestone.errors import BadColumn
 from littlestone.hypotheses.compare import number_of
 from littlestone.hypotheses.rows import Batch, as_batch, label, part_of, row_of
-from littlestone.hypotheses.values import encode, key_of
+from littlestone.hypotheses.values import canonical, encode, key_of
 from littlestone.learners.base import PrivateLearner
 from littlestone.learners.epoch_rows import PatternIndex
 from littlestone.learners.rounds import readable_rounds
@@ -127,13 +127,15 @@ def with_patterns(
 ) -> list[Fingerprint]:
     """What the rows of an epoch hold of each round as well: its hash, and its exact value."""
     index = PatternIndex(cls)
-    codes, values = index.codes(kept)[0].tolist(), index.values(kept, np.arange(len(places)))
+    codes, cells = index.codes(kept)[0].tolist(), index.cells(kept)[0]
     for place, row in enumerate(places):
-        single = as_batch([row_of(kept, place)])
-        # A batch holds of a row what the row alone gives.
-        assert index.codes(single)[0].tolist() == [codes[place]]
-        assert index.values(single, np.arange(1)) == [values[place]]
-        found[row] = found[row], codes[place], encode(values[place])
+        x = row_of(kept, place)
+        single, exact = as_batch([x]), canonical(cells[place])
+        # A batch holds of a row what the row alone gives, and so does a row without arrays.
+        assert index.codes(single)[0].tolist() == [codes[place]] == index.codes_of(x)[:1]
+        (alone, *_), (one, *_) = index.cells(single)[0], index.cells_of(x)
+        assert canonical(alone) == exact == canonical(one)
+        found[row] = found[row], codes[place], encode(exact)
     return found
 
 

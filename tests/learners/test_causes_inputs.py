@@ -25,11 +25,14 @@ from littlestone.learners.causes import CausesPlan, CausesRunner
 from littlestone.learners.epoch_rows import EpochRows
 from littlestone.privacy import Noise
 from littlestone.privacy.causes import ADD, DROP, Gains
+from littlestone.privacy.gates import NO_CHANGE, Decision
 from littlestone.privacy.noise import Address
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
 
 LENGTH = 60
+AT_AGE = (None, 0, 1)
+"""The ranks of moves at the ages of epochs, in turn."""
 Example = tuple[dict[str, object], bool] | None
 Moves = dict[bytes, int]
 Fault = Callable[[pytest.MonkeyPatch], None]
@@ -45,7 +48,8 @@ class Shown:
 
     script: Mapping[int, int | None] | None
     """The checks at which world A fires, and the rank of the move; None is nothing."""
-    transcript: dict[int, bytes | None]
+    transcript: dict[int, Decision]
+    """The checks with a draw: whether they fired, and the move. At an age no check has to fire."""
     gaps: dict[int, int] = field(default_factory=dict)
     ballots: dict[int, Moves] = field(default_factory=dict)
     priors: dict[int, dict[bytes, Fraction]] = field(default_factory=dict)
@@ -73,8 +77,9 @@ class Scripted(Noise):
 
     def exceeds(self, gap: int, scale: Fraction, at: Address, one_sided: bool) -> bool:
         self.shown.gaps[at[1]] = int(gap)
-        script = self.shown.script
-        return at[1] in (self.shown.transcript if script is None else script)
+        if self.shown.script is None:
+            return self.shown.transcript.get(at[1], NO_CHANGE).fired
+        return at[1] in self.shown.script
 
 
 class Selector:
@@ -102,15 +107,17 @@ class Selector:
             for key, kind in zip(keys, ballot.classes.tolist(), strict=True)
         }
         if self.shown.script is None:
-            move = self.shown.transcript[check]
+            move = self.shown.transcript[check].key
             if move is not None and move not in moves:
                 raise Impossible
             return move
-        rank = self.shown.script[check]
+        # An epoch that ends by its age draws too, where the script has no firing.
+        rank = self.shown.script.get(check, AT_AGE[check % len(AT_AGE)])
         ranked = sorted(moves, key=lambda move: (-moves[move], move))
         named = rank is not None and rank < len(ranked)
-        self.shown.transcript[check] = ranked[rank] if named and rank is not None else None
-        return self.shown.transcript[check]
+        drawn = ranked[rank] if named and rank is not None else None
+        self.shown.transcript[check] = Decision(check in self.shown.script, drawn)
+        return drawn
 
 
 @dataclass(frozen=True)
@@ -150,7 +157,7 @@ def learner_of(setting: Setting, shown: Shown) -> ls.PrivateCauses:
         shown.first = tuple(map(int, counts))
         return [9, 1]
 
-    mechanism._make_gate = lambda cost: watched(real_gate(cost))
+    mechanism._make_gate = lambda cost, base: watched(real_gate(cost, base))
     mechanism.evidence.release = release
     mechanism.release_first = release_first
     if mechanism.gate is not None:
@@ -158,7 +165,7 @@ def learner_of(setting: Setting, shown: Shown) -> ls.PrivateCauses:
     return made
 
 
-def world(setting: Setting, stream: Stream, transcript: Mapping[int, bytes | None] | None) -> Shown:
+def world(setting: Setting, stream: Stream, transcript: Mapping[int, Decision] | None) -> Shown:
     """What is shown: under the script, or under the transcript of another world."""
     shown = Shown(setting.script if transcript is None else None, dict(transcript or {}))
     learner = learner_of(setting, shown)
@@ -198,7 +205,7 @@ def learn(
         {"pattern_counts": "1"},
         {"min_rate": "1/100003"},
         {"min_rate": "3/5"},
-        {"restart_every": 1 << 22},
+        {"longest_epoch": 1 << 22},
         {"min_rate": "auto"},
         {"first_window": 8},
         {"first_window": -8},
@@ -234,7 +241,8 @@ def within_terms(setting: Setting, a: Shown, b: Shown, at: int) -> bool:
         return first <= 2 and not counts and not any(shifts.values()) and a.ballots == b.ballots
     cost = plan.cost_of(Fraction(1, 5) if plan.first_window else plan.given_rate)
     units, alarm = cost.denominator, cost.numerator
-    own = range((at - plan.first_window) // plan.check_every, _epoch_end(setting, a, at))
+    check = (at - plan.first_window) // plan.check_every
+    own = range(check, _epoch_end(a, check))
     moved = {shift for check, shift in shifts.items() if check in own}
     elsewhere = any(shift for check, shift in shifts.items() if check not in own)
     ends = [check for check in a.ballots if check in own]
@@ -247,23 +255,16 @@ def within_terms(setting: Setting, a: Shown, b: Shown, at: int) -> bool:
     return steady and not elsewhere and all(sizes) and counts <= 2 and first == 0
 
 
-def _epoch_end(setting: Setting, shown: Shown, at: int) -> int:
-    """The check after the epoch that holds a round: its firing, or a public restart."""
-    plan = setting.plan
-    check = (at - plan.first_window) // plan.check_every
-    longest = plan.restart_every // plan.check_every
-    begun = 0
-    fired = {*shown.ballots}
-    for number in range(max(shown.gaps, default=0) + 1):
-        if number - begun == longest:
-            begun = number
-        if number > check and number == begun:
-            return number
-        if number in fired:
-            begun = number + 1
-            if number >= check:
-                return begun
-    return max(shown.gaps, default=0) + 1
+def _epoch_end(shown: Shown, check: int) -> int:
+    """The check after the epoch that holds a check: every epoch ends with a draw."""
+    return min((end for end in shown.ballots if end >= check), default=max(shown.gaps)) + 1
+
+
+def age_of(plan: CausesPlan, causes: bool, ended: int) -> int:
+    """The rounds of an epoch, after so many that have ended by age since the last move."""
+    if not causes:
+        return plan.longest_epoch
+    return -(-min(max(1, plan.horizon // 32 << ended), plan.longest_epoch) // 8) * 8
 
 
 def _joint(a: Shown, b: Shown, check: int, units: int, alarm: int, shifted: bool) -> bool:
@@ -290,14 +291,14 @@ RANGES = ls.Causes(["a", ls.Ranges("n", [1, 2, 3])], width=2, limit=3)
 def plan_of(cls: ls.Causes, **changes: Any) -> CausesPlan:
     rate = changes.pop("min_rate", 0.2)
     plan = CausesPlan.practical(cls, 4, 0.01, LENGTH, min_rate=rate)
-    usual: dict[str, Any] = {"check_every": 4, "restart_every": 24, "evidence_every": 12}
+    usual: dict[str, Any] = {"check_every": 4, "longest_epoch": 24, "evidence_every": 12}
     return replace(plan, **(usual | changes))
 
 
 PLANS: dict[str, tuple[ls.Causes, CausesPlan]] = {
     "text": (TEXT, plan_of(TEXT)),
-    "every round": (TEXT, plan_of(TEXT, check_every=1, restart_every=30, min_rate=0.5)),
-    "wide": (WIDE, plan_of(WIDE, restart_every=40, evidence_every=7)),
+    "every round": (TEXT, plan_of(TEXT, check_every=1, longest_epoch=30, min_rate=0.5)),
+    "wide": (WIDE, plan_of(WIDE, longest_epoch=40, evidence_every=7, horizon=384)),
     "ranges": (RANGES, plan_of(RANGES, check_every=3, min_rate=0.1)),
     "auto": (WIDE, plan_of(WIDE, min_rate="auto", first_window=16)),
 }
@@ -379,13 +380,30 @@ def test_also_where_all_negatives_collide(kind: str, monkeypatch: pytest.MonkeyP
 
 
 def few_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two hashes for all texts."""
+    """Two hashes for all texts, in rows, in batches and in conditions."""
+
+    def hashed(values: Sequence[object]) -> Any:
+        return np.array([len(repr(value)) % 2 for value in values], dtype=np.uint32)
+
     monkeypatch.setattr(epoch_rows, "value_hash", lambda value: len(repr(value)) % 2)
-    monkeypatch.setattr(
-        epoch_rows,
-        "hash_column",
-        lambda array: np.array([len(repr(v)) % 2 for v in array.tolist()], dtype=np.uint32),
-    )
+    monkeypatch.setattr(epoch_rows, "hash_column", lambda array: hashed(array.tolist()))
+    monkeypatch.setattr(epoch_rows, "_hash_values", hashed)
+    monkeypatch.setattr(epoch_rows, "_REMEMBERED", epoch_rows._TextHashes())
+
+
+def test_few_hashes_do_collide(monkeypatch: pytest.MonkeyPatch) -> None:
+    few_hashes(monkeypatch)
+    for many in (False, True):
+        rows = EpochRows(ls.Causes(["a"]))
+        if many:
+            batch = {"a": np.array(["x", "y", "z"], dtype=object)}
+            rows.add(batch, np.array([True, False, False]), np.ones(3, dtype=bool))
+        else:
+            for value, label in (("x", True), ("y", False), ("z", False)):
+                rows.add_one({"a": value}, label)
+        gains, _, _ = rows.gains(units=9, alarm=1)
+        # The negatives of y and z are those of x as well.
+        assert gains.tolist() == [7]
 
 
 @pytest.mark.parametrize("kind", PLANS)
@@ -413,7 +431,7 @@ def test_capped_users_are_counted_cap_times(cap: int) -> None:
     for number in range(30):
         setting, rows, _ = random_setting("wide", number, resumed=None)
         plan = CausesPlan.practical(WIDE, 4, 0.01, LENGTH, min_rate=0.2, unit="user", cap=cap)
-        plan = replace(plan, check_every=4, restart_every=40, evidence_every=7)
+        plan = replace(plan, check_every=4, longest_epoch=40, evidence_every=7)
         draw = random.Random(~number)
         users = tuple(draw.choice(USERS) for _ in range(LENGTH))
         setting = replace(setting, plan=plan, users=users)
@@ -437,26 +455,31 @@ def twin(setting: Setting, rows: Sequence[Example], shown: Shown) -> Iterator[tu
     cost = plan.cost_of(Fraction(1, 5) if plan.first_window else plan.given_rate)
     counts, published, held = KeyCounts(cost, cls.limit), frozenset[bytes](), list[KeyRow]()
     rule: ls.Hypothesis = ls.NEVER
-    begun = 0
+    begun = ended = 0
+    age = age_of(plan, False, ended)
     for check in range((LENGTH - plan.first_window) // plan.check_every):
         start = plan.first_window + check * plan.check_every
         for row in rows[start : start + plan.check_every]:
             if row is not None:
                 keys = tuple(cause.key for cause in cls.patterns_of(row[0]))
                 held.append((keys, row[1]))
-        if check in shown.ballots:
+        aged = (check + 1 - begun) * plan.check_every >= age
+        ended += aged
+        # Firings are the script's; every other draw is at the age of an epoch.
+        if aged or check in setting.script:
             adds = counts.active(published, held) if len(published) < cls.limit else []
             moves = {ADD + key: counts.net(published, held, key) for key in adds}
             moves |= {DROP + key: counts.drop(published, held, key) for key in published}
             yield check, moves
-            move = shown.transcript[check]
+            move = shown.transcript[check].key
             if move is not None:
+                ended = 0
                 causes = [c for c in causes_of(rule) if c.key != move[1:]]
                 added = [cause_from_key(move[1:])] if move.startswith(ADD) else []
                 rule = ls.any_of([*causes, *added])
                 published = frozenset(cause.key for cause in causes_of(rule))
-        if check in shown.ballots or (check + 1 - begun) * plan.check_every == plan.restart_every:
             held, begun = [], check + 1
+            age = age_of(plan, bool(published), ended)
 
 
 @pytest.mark.parametrize("kind", PLANS)
@@ -466,7 +489,7 @@ def test_ballots_are_those_of_the_plain_twin(kind: str) -> None:
         setting, rows, _ = random_setting(kind, number)
         shown = world(setting, fixed(rows), None)
         assert dict(twin(setting, rows, shown)) == shown.ballots
-        named += sum(move is not None for move in shown.transcript.values())
+        named += sum(move is not None for _, move in shown.transcript.values())
     assert named > 30
 
 
@@ -477,9 +500,9 @@ def kept_at_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rows of an epoch are kept where nothing was drawn."""
     real = CausesRunner._end_epoch
 
-    def end(self: CausesRunner, number: int, key: bytes | None) -> None:
+    def end(self: CausesRunner, number: int, key: bytes | None, by_age: bool) -> None:
         if key is not None:
-            real(self, number, key)
+            real(self, number, key, by_age)
         self._pending = 0
 
     monkeypatch.setattr(CausesRunner, "_end_epoch", end)
@@ -533,19 +556,17 @@ def matched_rows_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 def negatives_to_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the conditions that share a hash, only the first that occurred reads its negatives."""
     few_hashes(monkeypatch)
-    real = epoch_rows._hash_ids
+    real = EpochRows._slots
 
-    def first(codes: Any, wanted: Any) -> Any:
-        found = real(codes, wanted)
-        _, places = np.unique(wanted, return_index=True)
-        others = np.setdiff1d(np.arange(len(wanted)), places)
-        # No code has this number: those conditions read no negatives.
-        found.size += 1
-        found.of_key = found.of_key.copy()
-        found.of_key[others] = found.size
-        return found
+    def first(self: EpochRows) -> Iterator[Any]:
+        for slot in real(self):
+            _, places = np.unique(slot.group_of, return_index=True)
+            # No row is in the last group: all other conditions read no negatives.
+            group_of = np.full_like(slot.group_of, slot.groups + 1)
+            group_of[places] = slot.group_of[places]
+            yield slot._replace(group_of=group_of, groups=slot.groups + 1)
 
-    monkeypatch.setattr(epoch_rows, "_hash_ids", first)
+    monkeypatch.setattr(EpochRows, "_slots", first)
 
 
 def counted_late(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -580,7 +601,7 @@ def test_planted_faults_are_caught(name: str, monkeypatch: pytest.MonkeyPatch) -
 
 def test_the_scripts_do_publish() -> None:
     """The tests above have power: gaps, ballots and counts do differ, moves are made."""
-    shifted, changed, counted, added, dropped = 0, 0, 0, 0, 0
+    shifted, changed, counted, added, dropped, at_age = 0, 0, 0, 0, 0, 0
     for number in range(60):
         setting, rows, at = random_setting("text", number)
         other = [*rows[:at], random_example(random.Random(~number)), *rows[at + 1 :]]
@@ -591,6 +612,8 @@ def test_the_scripts_do_publish() -> None:
         shifted += a.gaps != b.gaps
         changed += a.ballots != b.ballots
         counted += a.windows != b.windows
-        added += sum(bool(move) and move[:1] == ADD for move in a.transcript.values() if move)
-        dropped += sum(move[:1] == DROP for move in a.transcript.values() if move)
-    assert min(shifted, changed, counted, added, dropped) > 5
+        moves = [move for _, move in a.transcript.values() if move is not None]
+        added += sum(move.startswith(ADD) for move in moves)
+        dropped += sum(move.startswith(DROP) for move in moves)
+        at_age += sum(not fired for fired, _ in a.transcript.values())
+    assert min(shifted, changed, counted, added, dropped, at_age) > 5

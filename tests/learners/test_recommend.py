@@ -8,10 +8,13 @@ from littlestone.learners.registry import LearnerTerms, make_learner
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_finite_class_gets_experts_and_any_other_a_forest(name: str) -> None:
+def test_causes_a_finite_class_and_any_other_get_their_learner(name: str) -> None:
     cls, points = CASES[name]
     found = ls.recommend(cls, 1, 1e-6, 1000)
-    assert found.learner_name == ("DPSOA" if cls.size is None else "PrivateExperts")
+    if isinstance(cls, ls.Causes):
+        assert found.learner_name == "PrivateCauses"
+    else:
+        assert found.learner_name == ("DPSOA" if cls.size is None else "PrivateExperts")
     assert found.why.count(". ") == 1
     learner = found.make()
     assert type(learner).__name__ == found.learner_name

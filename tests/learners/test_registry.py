@@ -108,16 +108,18 @@ def test_every_entrance_makes_the_same_learner(entrance: str, spec: str, tmp_pat
 
 @pytest.mark.parametrize("name", PRIVATE)
 def test_an_entry_tells_the_truth(name: str, tmp_path: Path) -> None:
-    entry, cls = LEARNERS[name], ls.Thresholds(0, 9, column="x")
+    entry, spec = LEARNERS[name], "causes:x" if name == "causes" else "thresholds:x:0:9"
+    cls = parse_spec(spec)
     chosen = choose(name, terms(cls))
     assert learner_choice_from_json(json.loads(json.dumps(chosen.to_json()))) == chosen
     made = chosen.make(cls, SEED, watched=True)
     assert type(made) is entry.learner
     assert made.guarantee.unit in entry.units
     assert (made.guarantee.delta > 0) == entry.needs_delta
-    assert hasattr(made, "learn_remote") == entry.takes_engine
+    # Causes take users as a forest does, and with them `learn_remote`, but have no engine.
+    assert hasattr(made, "learn_remote") == (entry.takes_engine or name == "causes")
     for asked, taken in (
-        ({"unit": "user"}, "user" in entry.units),
+        ({"unit": "user", "cap": 2}, "user" in entry.units),
         ({"tolerance": 0.1}, entry.takes_tolerance),
     ):
         if taken:
@@ -125,7 +127,7 @@ def test_an_entry_tells_the_truth(name: str, tmp_path: Path) -> None:
         else:
             with pytest.raises(BadParameter, match=f"{name} "):
                 choose(name, terms(cls, **asked))
-    begin = request("thresholds:x:0:9", name)
+    begin = request(spec, name)
     if entry.storable:
         create(tmp_path / "run.db", begin, chosen).close()
     else:
@@ -135,11 +137,11 @@ def test_an_entry_tells_the_truth(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", PRIVATE)
 def test_an_entry_knows_which_classes_its_learner_takes(name: str) -> None:
-    for cls in (ls.Points("x"), ls.Thresholds(0, 9, column="x")):
+    for cls in (ls.Points("x"), ls.Thresholds(0, 9, column="x"), ls.Causes(["x"], limit=1)):
         if LEARNERS[name].unsupported(cls) is None:
             make_learner(name, terms(cls), seed=SEED)
         else:
-            with pytest.raises(ls.TooLarge):
+            with pytest.raises((ls.TooLarge, ls.BadClass)):
                 make_learner(name, terms(cls), seed=SEED)
 
 

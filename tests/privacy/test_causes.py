@@ -20,6 +20,7 @@ import littlestone as ls
 from littlestone.audit.causes import (
     CERTAIN,
     SMALL_ROWS,
+    EpochState,
     GateParameters,
     KeyCounts,
     KeyRow,
@@ -82,32 +83,38 @@ def gate_of(
 # The machinery.
 
 
+@pytest.mark.parametrize("longest", [2, 8])
 @pytest.mark.parametrize("cost", COSTS)
-def test_summing_over_the_threshold_noise_is_drawing_it(cost: Fraction) -> None:
+def test_summing_over_the_threshold_noise_is_drawing_it(cost: Fraction, longest: int) -> None:
     """The law of the firings, against an enumeration of every value of the noise."""
     gate, losses = gate_of(cost), [cost.denominator, 0, cost.numerator]
 
     def make(noise: Noise) -> CausesGate:
         return replace(gate, selector=planted.FromWeights).gate(
-            noise, lambda age, refusals: 2 + refusals, restart_every=2
+            noise,
+            lambda age, refusals, rate: 2 + refusals + age * int(2 * rate),
+            longest_epoch=longest,
         )
 
-    summed = epoch_law(make, losses, 1)
-    drawn = [0.0] * 4
+    state = EpochState(1, F(1, 2), longest)
+    *summed, quiet = epoch_law(make, losses, state)
+    if longest == 2:
+        # At its age the epoch ends with a draw, quiet or not.
+        summed[-1], quiet = summed[-1] + quiet, 0.0
+    drawn = [0.0] * (len(summed) + 1)
     nothing = KeyCounts(cost).ballot(frozenset(), [])
 
     def world(past: EnumeratedTranscript) -> tuple[object, ...]:
         return losses[len(past)], nothing
 
     def resumed(noise: Noise) -> CausesGate:
-        made = make(noise)
-        made.refusals = 1
-        return made
+        return state.begin(make, noise)
 
-    for past, chance in transcripts(resumed, world, 3, 40 * cost.denominator).items():
+    for past, chance in transcripts(resumed, world, len(summed), 40 * cost.denominator).items():
         fired = [isinstance(d, Decision) and d.fired for d in past]
-        drawn[fired.index(True) if True in fired else 3] += chance
-    assert summed == pytest.approx(drawn, rel=1e-9)
+        drawn[fired.index(True) if True in fired else -1] += chance
+    assert len(summed) == min(3, longest)
+    assert [*summed, quiet] == pytest.approx(drawn, rel=1e-9)
 
 
 class TwoPoints(Noise):
@@ -166,7 +173,7 @@ class SummedNoise(BranchingNoise):
 
     def __init__(self, path: Sequence[int], width: int) -> None:
         super().__init__(path, width)
-        self._law = np.ones(1)
+        self._law, self.fired = np.ones(1), False
 
     def laplace(self, scale: Fraction, at: Address) -> int:
         return 0
@@ -180,10 +187,10 @@ class SummedNoise(BranchingNoise):
         fires = np.exp(-np.maximum(0, gap + np.arange(len(self._law))) / float(scale))
         yes = float((self._law * fires).sum())
         parts = [(answer, p) for answer, p in ((True, yes), (False, 1 - yes)) if p > 1e-15]
-        fired = self.choose(parts)
-        posterior = self._law * (fires if fired else 1 - fires)
+        self.fired = self.choose(parts)
+        posterior = self._law * (fires if self.fired else 1 - fires)
         self._law = posterior / posterior.sum()
-        return fired
+        return self.fired
 
 
 @dataclass(frozen=True)
@@ -195,17 +202,25 @@ class LowPlan(CausesPlan):
 
 
 @pytest.mark.parametrize("rate", [0.2, 0.5])
-@pytest.mark.parametrize("seed", range(3))
-def test_the_whole_learner_has_the_law_of_the_twin(rate: float, seed: int) -> None:
-    """`PrivateCauses` itself, over all of its noise: its rows, epochs, restarts and moves."""
+@pytest.mark.parametrize(
+    ("seed", "every", "longest", "checks"),
+    [(0, 1, 2, 3), (1, 1, 2, 3), (2, 1, 2, 3), (3, 8, 16, 3), (4, 8, 16, 4)],
+)
+def test_the_whole_learner_has_the_law_of_the_twin(
+    rate: float, seed: int, every: int, longest: int, checks: int
+) -> None:
+    """`PrivateCauses` itself, over all of its noise: its rows, epochs, their ages and moves."""
     cls, draw = ls.Causes(["a", "b"], limit=2), random.Random(seed)
     practical = CausesPlan.practical(cls, 4, 0.2, 100, min_rate=rate)
     fields = {field.name: getattr(practical, field.name) for field in dataclass_fields(practical)}
-    plan = LowPlan(**fields | {"check_every": 1, "restart_every": 2, "evidence_every": 2})
+    plan = LowPlan(
+        **fields | {"check_every": every, "longest_epoch": longest, "evidence_every": 2 * every}
+    )
     points = [{"a": a, "b": b} for a in "xy" for b in "pq"]
-    rows = [(draw.choice(points), draw.random() < 0.7) for _ in range(3)]
+    rows = [(draw.choice(points), draw.random() < 0.7) for _ in range(checks)]
 
     def run(noise: BranchingNoise) -> EnumeratedTranscript:
+        assert isinstance(noise, SummedNoise)
         learner = ls.PrivateCauses(cls, plan=plan, noise=noise)
         gate: Any = learner._runner.gate.gate
         real, moves = gate._selector, list[bytes | None]()
@@ -219,14 +234,21 @@ def test_the_whole_learner_has_the_law_of_the_twin(rate: float, seed: int) -> No
         for x, y in rows:
             before = len(moves)
             learner.learn_one(x, y)
-            said.append(Decision(True, moves[-1]) if len(moves) > before else NO_CHANGE)
+            for _ in range(every - 1):
+                learner.skip_one()
+            said.append(Decision(noise.fired, moves[-1]) if len(moves) > before else NO_CHANGE)
         return tuple(said)
 
     whole = law(run, 0, SummedNoise)
     keyed: list[KeyRow] = [(tuple(c.key for c in cls.patterns_of(x)), y) for x, y in rows]
     assert not any(b"&" in key for row in keyed if row for key in row[0])
     cost = plan.cost_of(plan.given_rate)
-    twin = KeyWorld(lambda noise: plan.gate(noise, cost), KeyCounts(cost, 2), 3)
+
+    def age(published: frozenset[bytes], ended: int) -> int:
+        # With causes: a 32nd of the horizon, doubled at each end by age, in whole checks of 8.
+        return -(-min(100 // 32 << ended, longest) // 8) * 8 if published else longest
+
+    twin = KeyWorld(lambda noise: plan.gate(noise, cost), KeyCounts(cost, 2), checks, age=age)
     said = twin.law(one_by_one(keyed))
     assert whole.keys() == said.keys()
     assert len(said) > 20
@@ -290,9 +312,9 @@ def test_all_small_neighbours_are_within_the_claim(
     gate = gate_of(cost, e=e, s=s, listed=listed)
     if rows is PAIRS:
         gate = replace(gate, prior=(F(2, 5), F(1, 5)))
-    for restart, limit in ((None, 8), (1, 2)) if rounds == 2 else ((2, 2),):
+    for longest, limit in ((8, 8), (1, 2)) if rounds == 2 else ((2, 2),):
         world = KeyWorld(
-            partial(gate.gate, restart_every=restart),
+            partial(gate.gate, longest_epoch=longest),
             KeyCounts(cost, limit),
             rounds,
             published=frozenset(published),
@@ -335,6 +357,23 @@ def test_worlds_that_react_are_within_the_claim(rows: Sequence[KeyRow], cost: Fr
     found = worst("gate", "reacting", gate.claim, laws)
     assert found.kept
     assert found.share > 0.2
+
+
+@pytest.mark.parametrize("cost", COSTS)
+def test_thresholds_by_the_rate_and_ages_by_what_was_published(cost: Fraction) -> None:
+    """All that a gate remembers is a function of its transcript, firings and draws at an age."""
+    gate = gate_of(cost)
+    world = KeyWorld(
+        partial(
+            gate.gate, threshold=lambda age, refusals, rate: 1 + refusals + age * int(2 * rate)
+        ),
+        KeyCounts(cost),
+        3,
+        age=lambda published, ended: 1 << ended if published else 2,
+    )
+    found = worst("gate", "ages", gate.claim, neighbouring_laws(world, FEW[:4]))
+    assert found.kept, found
+    assert found.share > 0.3
 
 
 # The claim is attained.
@@ -482,7 +521,7 @@ def counted_by(
     """The laws of two streams that are checked once, where the gate surely fires."""
 
     def make(noise: Noise) -> CausesGate:
-        return gate.gate(noise, lambda age, refusals: CERTAIN, len(one))
+        return gate.gate(noise, lambda age, refusals, rate: CERTAIN, len(one))
 
     world = KeyWorld(make, counts, 1, published=frozenset(published))
     first, second = (world.law(fixed_keys([tuple(rows)])) for rows in (one, other))
@@ -573,7 +612,9 @@ def test_the_naive_move_that_replaces_a_cause() -> None:
     found = []
     for draw in (move_law, planted.with_replacing):
         world = KeyWorld(
-            partial(gate.gate, threshold=lambda age, refusals: CERTAIN, check_every=len(rows) + 1),
+            partial(
+                gate.gate, threshold=lambda age, refusals, rate: CERTAIN, check_every=len(rows) + 1
+            ),
             KeyCounts(gate.cost),
             1,
             published=frozenset([P]),
@@ -585,11 +626,18 @@ def test_the_naive_move_that_replaces_a_cause() -> None:
     assert factor(gate, found[1]) > 1000
 
 
-def test_rows_that_are_kept_where_nothing_was_drawn() -> None:
+@pytest.mark.parametrize(
+    ("threshold", "longest"), [(CERTAIN, 8), (-CERTAIN, 1)], ids=["at firings", "at ages"]
+)
+def test_rows_that_are_kept_where_nothing_was_drawn(threshold: int, longest: int) -> None:
     """Each of five draws reads the replaced row: nearly 5 times delta."""
     for kept, least, most in ((False, 0.9, 1.0), (True, 4.9, 5.0)):
         world = KeyWorld(
-            partial(TINY.gate, threshold=lambda age, refusals: CERTAIN),
+            partial(
+                TINY.gate,
+                threshold=lambda age, refusals, rate: threshold,
+                longest_epoch=longest,
+            ),
             KeyCounts(TINY.cost),
             5,
             kept=kept,
@@ -625,7 +673,7 @@ def test_noise_that_is_not_on_the_grid() -> None:
         world = KeyWorld(
             partial(
                 gate.gate,
-                threshold=lambda age, refusals: np.where(age <= 26, 24, 25),
+                threshold=lambda age, refusals, rate: np.where(age <= 26, 24, 25),
                 check_every=26,
             ),
             KeyCounts(gate.cost),
@@ -657,7 +705,7 @@ def said(
     nothing = KeyCounts(gate.cost).ballot(frozenset(), [])
 
     def make(noise: Noise) -> CausesGate:
-        made = gate.gate(noise, lambda age, refusals: threshold)
+        made = gate.gate(noise, lambda age, refusals, rate: threshold)
         made._monitor = monitor(noise, epsilon=gate.epsilon_monitor)
         return made
 
@@ -694,7 +742,7 @@ def test_noise_for_one_unit_where_losses_are_counted_in_units() -> None:
     gate = replace(QUICK, cost=F(1, 9))
 
     def make(noise: Noise, fault: bool) -> CausesGate:
-        made = gate.gate(noise, lambda age, refusals: 10)
+        made = gate.gate(noise, lambda age, refusals, rate: 10)
         if fault:
             made._monitor = planted.NoiseForOneUnit(noise, epsilon=F(1), cap=9)
         return made

@@ -8,6 +8,7 @@ of an epoch are counted by a plain twin of the learner, which knows keys only.
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
@@ -30,6 +31,11 @@ KeyRow: TypeAlias = tuple[tuple[bytes, ...], bool] | None
 KeyStream: TypeAlias = Callable[[EnumeratedTranscript], tuple[KeyRow, ...]]
 Published: TypeAlias = frozenset[bytes]
 MakeGate: TypeAlias = Callable[[Noise], CausesGate]
+# The threshold in units for (age, refusals, rate), as `CausesGate` has it.
+Threshold: TypeAlias = Callable[[Any, int, Fraction], Any]
+# The rounds after which an epoch ends by its age, given the published causes and how many epochs
+# have ended so since the last move.
+EpochAge: TypeAlias = Callable[[frozenset[bytes], int], int]
 Law: TypeAlias = dict[EnumeratedTranscript, float]
 Moves: TypeAlias = dict[bytes | None, float]
 # What joins the conditions of a key.
@@ -61,7 +67,7 @@ class QuietNoise(Noise):
         raise AssertionError("the gate's noise is one-sided")
 
     def uniform(self, below: int, at: Address) -> int:
-        raise AssertionError("a check that does not fire draws nothing")
+        raise AssertionError("draws are taken by the weights that the selector says")
 
     def geometric(self, scale: Fraction, at: Address) -> int:
         """Return 0, and sum over all values from here on."""
@@ -85,10 +91,45 @@ class QuietNoise(Noise):
         return float(self._joint.sum())
 
 
+class EpochState(NamedTuple):
+    """Hold what a gate knows at the start of an epoch, all of it public.
+
+    Parameters
+    ----------
+    refusals : int
+        How often in a row nothing was drawn at a firing.
+    loss_rate : Fraction
+        The loss of a round of the last such epoch, in units.
+    rounds : int
+        The rounds after which the epoch ends by its age.
+    """
+
+    refusals: int
+    loss_rate: Fraction
+    rounds: int
+
+    def begin(self, make: MakeGate, noise: Noise) -> CausesGate:
+        """Return a gate at the start of this epoch."""
+        gate = make(noise)
+        gate.refusals, gate.loss_rate = self.refusals, self.loss_rate
+        gate.end_epoch_after(self.rounds)
+        return gate
+
+
+class _EpochAtAge(Exception):
+    """Report that an epoch has reached its age, where the gate draws."""
+
+
+def _at_age(check: int) -> Gains:
+    raise _EpochAtAge
+
+
 def epoch_law(
-    make: MakeGate, losses: Sequence[int], refusals: int, step: int = 1
+    make: MakeGate, losses: Sequence[int], state: EpochState, step: int = 1
 ) -> tuple[float, ...]:
-    """Return the probability that an epoch ends at each check; last, that it goes on.
+    """Return the probability that each check of an epoch fires; last, that none does.
+
+    Losses beyond the age of the epoch are not read.
 
     Parameters
     ----------
@@ -96,20 +137,16 @@ def epoch_law(
         Makes the gate.
     losses
         The losses of each check, in units.
-    refusals
-        How often in a row nothing was drawn before.
+    state
+        How the epoch begins.
     step
         Noise is a multiple of it: 1, but for planted faults.
     """
     noise = QuietNoise(step)
-    gate = make(noise)
-    gate.refusals = refusals
-    gate.run(losses, _not_called)
+    gate = state.begin(make, noise)
+    with suppress(_EpochAtAge):
+        gate.run(losses, _at_age)
     return (*noise.fired, noise.quiet)
-
-
-def _not_called(check: int) -> Gains:
-    raise AssertionError("no check fired")
 
 
 def move_law(selector: SparseExponential, ballot: Gains) -> Moves:
@@ -223,11 +260,17 @@ class EnumeratedStart(NamedTuple):
     past: EnumeratedTranscript
     published: Published
     refusals: int
+    loss_rate: Fraction
+    ended_by_age: int
     rows: tuple[KeyRow, ...]
 
 
 class KeyWorld:
     """Compute the transcript's law of a gate on a stream, epoch by epoch.
+
+    An entry says whether the check fired, and the move: at the age of an epoch a move is drawn
+    without a firing. So the transcript holds more than a gate's decisions, which are True for both:
+    what a gate remembers of its firings is a function of it.
 
     Parameters
     ----------
@@ -245,6 +288,9 @@ class KeyWorld:
         A planted fault: the rows of an epoch are kept where nothing was drawn.
     draw : Callable
         Returns the law of the moves; `move_law`, but for planted faults.
+    age : Callable, optional
+        Returns the rounds of an epoch, given the causes and the epochs that have ended by age since
+        the last move; by default those with which the gate is made.
     """
 
     def __init__(
@@ -257,20 +303,24 @@ class KeyWorld:
         step: int = 1,
         kept: bool = False,
         draw: Callable[[SparseExponential, Gains], Moves] = move_law,
+        age: EpochAge | None = None,
     ) -> None:
         gate = make(ScriptedNoise({}))
         assert isinstance(gate._selector, SparseExponential)
         self._make, self._counts, self._selector = make, counts, gate._selector
         self.checks, self._published, self._step, self._kept = checks, published, step, kept
-        self._draw, self._restart = draw, gate.checks_to_restart
+        rounds = gate.restart_every
+        assert rounds is not None, "every epoch of this gate has an age"
+        self._draw, self._every = draw, gate.check_every
+        self._age: EpochAge = age or (lambda published, ended: rounds)
         # Laws repeat: streams have the same losses and the same ballots.
-        self._firings: dict[tuple[tuple[int, ...], int], tuple[float, ...]] = {}
+        self._firings: dict[tuple[tuple[int, ...], EpochState], tuple[float, ...]] = {}
         self._moves: dict[tuple[Published, tuple[KeyRow, ...]], Moves] = {}
 
     def law(self, stream: KeyStream) -> Law:
         """Return the probability of every transcript."""
         found: Law = {}
-        pending = [(EnumeratedStart((), self._published, 0, ()), 1.0)]
+        pending = [(EnumeratedStart((), self._published, 0, Fraction(0), 0, ()), 1.0)]
         while pending:
             start, weight = pending.pop()
             for begun, chance in self._epoch(stream, start):
@@ -284,37 +334,74 @@ class KeyWorld:
         self, stream: KeyStream, start: EnumeratedStart
     ) -> Iterator[tuple[EnumeratedStart, float]]:
         """Yield how an epoch may end, with probabilities."""
-        past, published, refusals, rows = start
+        past, published, rows = start.past, start.published, start.rows
+        rounds = self._age(published, start.ended_by_age)
+        state = EpochState(start.refusals, start.loss_rate, rounds)
+        # Whole checks: an epoch ends at the first check that reaches its age.
+        to_age = -(-rounds // self._every)
         losses: list[int] = []
         held: list[tuple[KeyRow, ...]] = []
-        for number in range(self.checks - len(past)):
+        for number in range(min(self.checks - len(past), to_age)):
             fresh = stream((*past, *(NO_CHANGE,) * number))
-            # At a public restart the rows are forgotten.
-            rows = (*rows, *fresh) if number % self._restart or not number else fresh
+            rows = (*rows, *fresh)
             losses.append(sum(self._counts.loss(published, row) for row in fresh))
             held.append(rows)
-        for number, chance in enumerate(self._fires(tuple(losses), refusals)):
-            before = (*past, *(NO_CHANGE,) * number)
-            if chance <= 0:
-                continue
-            if number == len(losses):
-                yield EnumeratedStart(before, published, refusals, ()), chance
-                continue
-            for move, share in self._draws(published, held[number]).items():
-                yield (
-                    EnumeratedStart(
-                        (*before, Decision(True, move)),
-                        self._counts.publish(published, move),
-                        refusals + 1 if move is None else 0,
-                        held[number] if self._kept and move is None else (),
-                    ),
-                    chance * share,
-                )
+        *fires, quiet = self._fires(tuple(losses), state)
+        for number, chance in enumerate(fires):
+            yield from self._ends(
+                start, state, held[number], number=number, chance=chance, fired=True
+            )
+        if len(losses) == to_age:
+            # Quiet to the end: a draw at a public round.
+            yield from self._ends(
+                start, state, held[-1], number=to_age - 1, chance=quiet, fired=False
+            )
+        elif quiet > 0:
+            yield start._replace(past=(*past, *(NO_CHANGE,) * len(losses)), rows=()), quiet
 
-    def _fires(self, losses: tuple[int, ...], refusals: int) -> tuple[float, ...]:
-        key = losses, refusals
+    def _ends(
+        self,
+        start: EnumeratedStart,
+        state: EpochState,
+        rows: tuple[KeyRow, ...],
+        *,
+        number: int,
+        chance: float,
+        fired: bool,
+    ) -> Iterator[tuple[EnumeratedStart, float]]:
+        """Yield the starts of the next epoch, where one ends with a draw at a check."""
+        if chance <= 0:
+            return
+        before = (*start.past, *(NO_CHANGE,) * number)
+        by_age = self._every * (number + 1) >= state.rounds
+        for move, share in self._draws(start.published, rows).items():
+            refusals, rate, ended = 0, Fraction(0), 0
+            if move is None:
+                refusals, rate = state.refusals, state.loss_rate
+                ended = start.ended_by_age + by_age
+                if fired:
+                    refusals, rate = refusals + 1, self._reached(state, number)
+            yield (
+                EnumeratedStart(
+                    (*before, Decision(fired, move)),
+                    self._counts.publish(start.published, move),
+                    refusals,
+                    rate,
+                    ended,
+                    rows if self._kept and move is None else (),
+                ),
+                chance * share,
+            )
+
+    def _reached(self, state: EpochState, number: int) -> Fraction:
+        """Return the threshold at a check of an epoch, for each round of it."""
+        gate, age = state.begin(self._make, ScriptedNoise({})), self._every * (number + 1)
+        return Fraction(int(gate._threshold(age, state.refusals)), age)
+
+    def _fires(self, losses: tuple[int, ...], state: EpochState) -> tuple[float, ...]:
+        key = losses, state
         if key not in self._firings:
-            self._firings[key] = epoch_law(self._make, losses, refusals, self._step)
+            self._firings[key] = epoch_law(self._make, losses, state, self._step)
         return self._firings[key]
 
     def _draws(self, published: Published, rows: tuple[KeyRow, ...]) -> Moves:
@@ -386,9 +473,9 @@ class GateParameters:
     def gate(
         self,
         noise: Noise,
-        threshold: Callable[[Any, int], Any] = lambda age, refusals: 1 + refusals,
+        threshold: Threshold = lambda age, refusals, rate: 1 + refusals,
         check_every: int = 1,
-        restart_every: int | None = None,
+        longest_epoch: int = 1 << 40,
     ) -> CausesGate:
         """Return the gate.
 
@@ -400,8 +487,8 @@ class GateParameters:
             The threshold, in units.
         check_every
             The rounds from one check to the next.
-        restart_every
-            The rounds after which an epoch ends without a firing.
+        longest_epoch
+            The rounds after which an epoch ends at the latest, with a draw.
         """
         return CausesGate(
             noise,
@@ -416,7 +503,7 @@ class GateParameters:
             cost=self.cost,
             threshold=threshold,
             check_every=check_every,
-            restart_every=restart_every,
+            longest_epoch=longest_epoch,
         )
 
     def at_once(
@@ -435,7 +522,7 @@ class GateParameters:
         """
 
         def make(noise: Noise) -> CausesGate:
-            return self.gate(noise, lambda age, refusals: threshold, len(one))
+            return self.gate(noise, lambda age, refusals, rate: threshold, len(one))
 
         world = KeyWorld(make, KeyCounts(self.cost), 1, published=published)
         first, second = (world.law(fixed_keys([tuple(rows)])) for rows in (one, other))

@@ -662,7 +662,17 @@ class UserPlan(LearnerPlan, Protocol):
 
 
 class UserLearner(PrivateLearner):
-    """Protect one round, or all rounds of a user, as the plan says."""
+    """Protect one round, or all rounds of a user, as the plan says.
+
+    Parameters
+    ----------
+    cls : HypothesisClass
+        The class that is learned.
+    rule : Hypothesis
+        The first published rule.
+    horizon : int
+        The number of rounds after which the last rule stands.
+    """
 
     plan: UserPlan
 

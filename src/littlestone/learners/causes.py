@@ -129,7 +129,7 @@ class CausesPlan(PlanTable):
     --------
     >>> plan = CausesPlan.practical(Causes(["version", "country"]), 1, 1e-7, 100_000, min_rate=0.1)
     >>> plan.cost_of(plan.given_rate), round(plan.threshold(Fraction(1, 9)))
-    (Fraction(1, 9), 105)
+    (Fraction(1, 9), 50)
     """
 
     made_for: str

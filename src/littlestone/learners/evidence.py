@@ -224,7 +224,7 @@ def estimate_rate(cells: Sequence[tuple[int, int, float]]) -> Rate:
     --------
     >>> rate = estimate_rate([(700, 300, 20.0)])
     >>> rate.events, rate.rate, round(rate.low, 2), round(rate.high, 2)
-    (1000, 0.3, 0.25, 0.36)
+    (1000, 0.3, 0.25, 0.35)
     """
     negatives, positives = sum(cell[0] for cell in cells), sum(cell[1] for cell in cells)
     events = negatives + positives
