@@ -43,9 +43,11 @@ MANY = 10**6
 class WithSeededNoise(PrivateClassifier):
     """A classifier whose noise is not secret, and the same in every fit."""
 
-    def _made(self, name: str, share: Fraction, horizon: int) -> Any:
-        cls, epsilon = copy.deepcopy(CUTS), self._given("epsilon") * share
-        return ls.PrivateExperts(cls, epsilon, horizon, seed=1, noise=SeededNoise(1))
+    def _begun(self, horizon: int) -> Any:
+        epsilon = self._given("epsilon") * self._share
+        return ls.PrivateExperts(
+            copy.deepcopy(CUTS), epsilon, horizon, first="own", seed=1, noise=SeededNoise(1)
+        )
 
 
 CHECKED = [
