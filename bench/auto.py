@@ -196,4 +196,5 @@ def _table(rows: Sequence[Row]) -> Table:
     return table
 
 
-assert {case.stream for case in SUITE} == {*ADVERSARIES, FILE}, "every adversary is in the suite"
+# Streams with rates are for learners of causes, which `bench causes` measures.
+assert {case.stream for case in SUITE} == {*ADVERSARIES, FILE} - {"rates"}, "a stream is left out"
