@@ -20,8 +20,8 @@ import littlestone as ls
 from littlestone.audit.causes import (
     CERTAIN,
     SMALL_ROWS,
-    EpochState,
     GateParameters,
+    GateStart,
     KeyCounts,
     KeyRow,
     KeyStream,
@@ -96,7 +96,7 @@ def test_summing_over_the_threshold_noise_is_drawing_it(cost: Fraction, longest:
             longest_epoch=longest,
         )
 
-    state = EpochState(1, F(1, 2), longest)
+    state = GateStart(1, F(1, 2), longest)
     *summed, quiet = epoch_law(make, losses, state)
     if longest == 2:
         # At its age the epoch ends with a draw, quiet or not.

@@ -91,7 +91,7 @@ class QuietNoise(Noise):
         return float(self._joint.sum())
 
 
-class EpochState(NamedTuple):
+class GateStart(NamedTuple):
     """Hold what a gate knows at the start of an epoch, all of it public.
 
     Parameters
@@ -125,7 +125,7 @@ def _at_age(check: int) -> Gains:
 
 
 def epoch_law(
-    make: MakeGate, losses: Sequence[int], state: EpochState, step: int = 1
+    make: MakeGate, losses: Sequence[int], state: GateStart, step: int = 1
 ) -> tuple[float, ...]:
     """Return the probability that each check of an epoch fires; last, that none does.
 
@@ -314,7 +314,7 @@ class KeyWorld:
         self._draw, self._every = draw, gate.check_every
         self._age: EpochAge = age or (lambda published, ended: rounds)
         # Laws repeat: streams have the same losses and the same ballots.
-        self._firings: dict[tuple[tuple[int, ...], EpochState], tuple[float, ...]] = {}
+        self._firings: dict[tuple[tuple[int, ...], GateStart], tuple[float, ...]] = {}
         self._moves: dict[tuple[Published, tuple[KeyRow, ...]], Moves] = {}
 
     def law(self, stream: KeyStream) -> Law:
@@ -336,7 +336,7 @@ class KeyWorld:
         """Yield how an epoch may end, with probabilities."""
         past, published, rows = start.past, start.published, start.rows
         rounds = self._age(published, start.ended_by_age)
-        state = EpochState(start.refusals, start.loss_rate, rounds)
+        state = GateStart(start.refusals, start.loss_rate, rounds)
         # Whole checks: an epoch ends at the first check that reaches its age.
         to_age = -(-rounds // self._every)
         losses: list[int] = []
@@ -362,7 +362,7 @@ class KeyWorld:
     def _ends(
         self,
         start: EnumeratedStart,
-        state: EpochState,
+        state: GateStart,
         rows: tuple[KeyRow, ...],
         *,
         number: int,
@@ -393,12 +393,12 @@ class KeyWorld:
                 chance * share,
             )
 
-    def _reached(self, state: EpochState, number: int) -> Fraction:
+    def _reached(self, state: GateStart, number: int) -> Fraction:
         """Return the threshold at a check of an epoch, for each round of it."""
         gate, age = state.begin(self._make, ScriptedNoise({})), self._every * (number + 1)
         return Fraction(int(gate._threshold(age, state.refusals)), age)
 
-    def _fires(self, losses: tuple[int, ...], state: EpochState) -> tuple[float, ...]:
+    def _fires(self, losses: tuple[int, ...], state: GateStart) -> tuple[float, ...]:
         key = losses, state
         if key not in self._firings:
             self._firings[key] = epoch_law(self._make, losses, state, self._step)
