@@ -78,7 +78,8 @@ def text_hash(text: str) -> int:
         return int.from_bytes(digest.digest())
     # Whole numbers of Python: faster than arrays for short text.
     factors = _factors()
-    return (factors[LONGEST] + sum(map(mul, map(ord, text), factors))) % (1 << 64) >> 32
+    total: int = factors[LONGEST] + sum(map(mul, map(ord, text), factors))
+    return total % (1 << 64) >> 32
 
 
 def value_hash(value: object) -> int:
@@ -102,7 +103,7 @@ class _TextHashes(dict[str | None, int]):
         self[text] = found = value_hash(text)
         return found
 
-    def learn(self, texts: set[str | None]) -> None:
+    def learn(self, texts: Iterable[str | None]) -> None:
         """Add the hashes of many texts at once, which is much faster than one by one."""
         short = [text for text in texts if text is not None and len(text) <= LONGEST]
         if not FEW_TEXTS <= len(short) <= MOST_REMEMBERED:
@@ -123,7 +124,8 @@ def hash_column(array: npt.NDArray[Any]) -> Codes:
         return _hash_texts(array.astype(array.dtype.newbyteorder("="), copy=False))
     cells = array.tolist()
     if set(map(type, cells)) <= {str, NoneType}:
-        _REMEMBERED.learn(set(cells).difference(_REMEMBERED))
+        # Not `set.difference`: of a subclass of dict it would walk through all that is remembered.
+        _REMEMBERED.learn([text for text in set(cells) if text not in _REMEMBERED])
         return np.fromiter(map(_REMEMBERED.__getitem__, cells), np.uint32, len(cells))
     return np.fromiter(map(value_hash, cells), np.uint32, len(cells))
 
