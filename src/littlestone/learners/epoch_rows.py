@@ -40,6 +40,8 @@ Ids = npt.NDArray[np.int64]
 LONGEST = 64
 # Hashes of texts that are remembered, for arrays of objects.
 MOST_REMEMBERED = 1 << 18
+# Fewer texts than these are hashed one by one.
+FEW_TEXTS = 16
 # Rows that are saved together.
 PAGE = 1024
 # Counts of so many keys are kept in a table by key; of more keys, only those that are wanted.
@@ -101,6 +103,15 @@ class _TextHashes(dict[str | None, int]):
         self[text] = found = value_hash(text)
         return found
 
+    def learn(self, texts: Iterable[str | None]) -> None:
+        """Add the hashes of many texts at once, which is much faster than one by one."""
+        short = [text for text in texts if text is not None and len(text) <= LONGEST]
+        if not FEW_TEXTS <= len(short) <= MOST_REMEMBERED:
+            return
+        if len(self) + len(short) > MOST_REMEMBERED:
+            self.clear()
+        self.update(zip(short, _hash_texts(np.array(short)).tolist(), strict=True))
+
 
 _REMEMBERED = _TextHashes()
 
@@ -113,6 +124,8 @@ def hash_column(array: npt.NDArray[Any]) -> Codes:
         return _hash_texts(array.astype(array.dtype.newbyteorder("="), copy=False))
     cells = array.tolist()
     if set(map(type, cells)) <= {str, NoneType}:
+        # Not `set.difference`: of a subclass of dict it would walk through all that is remembered.
+        _REMEMBERED.learn([text for text in set(cells) if text not in _REMEMBERED])
         return np.fromiter(map(_REMEMBERED.__getitem__, cells), np.uint32, len(cells))
     return np.fromiter(map(value_hash, cells), np.uint32, len(cells))
 
