@@ -116,8 +116,7 @@ def test_an_entry_tells_the_truth(name: str, tmp_path: Path) -> None:
     assert type(made) is entry.learner
     assert made.guarantee.unit in entry.units
     assert (made.guarantee.delta > 0) == entry.needs_delta
-    # Causes take users as a forest does, and with them `learn_remote`, but have no engine.
-    assert hasattr(made, "learn_remote") == (entry.takes_engine or name == "causes")
+    assert hasattr(made, "learn_remote") == entry.takes_engine
     for asked, taken in (
         ({"unit": "user", "cap": 2}, "user" in entry.units),
         ({"tolerance": 0.1}, entry.takes_tolerance),

@@ -440,7 +440,8 @@ def test_neighbours_for_runs_are_checked_at_the_threshold() -> None:
     (pair,) = for_causes(cls, plan)
     assert len(pair.one) % plan.check_every == 0
     missed = sum(y is True for _, y in pair.one)
-    assert missed == math.floor(plan.threshold(plan.cost_of(plan.given_rate)))
+    cost = plan.cost_of(plan.given_rate)
+    assert missed == math.floor(plan.threshold(cost) * plan.slack(cost, 0, known=False))
     control = AuditTarget("causes", cls, plan, 0).control
     assert control is not None
     assert isinstance(control.plan, CausesPlan)

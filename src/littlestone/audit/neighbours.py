@@ -400,13 +400,13 @@ def for_causes(cls: HypothesisClass, plan: CausesPlan) -> list[Neighbours]:
     --------
     >>> plan = CausesPlan.practical(Causes(["a", "b"]), 4, 1e-3, 1000, min_rate=0.1)
     >>> [(pair.what, len(pair.one)) for pair in for_causes(Causes(["a", "b"]), plan)]
-    [('the label of round 1 is flipped', 8)]
+    [('the label of round 1 is flipped', 16)]
     """
     if not isinstance(cls, Causes) or all(isinstance(c, Ranges) for c in cls.columns):
         raise BadParameter(f"{cls!r} has no column of text: no neighbours are known for it")
     cost = plan.cost_of(plan.given_rate)
     # Below the threshold, so that the shift by one costs the monitor its whole epsilon.
-    missed = math.floor(plan.threshold(cost))
+    missed = math.floor(plan.threshold(cost) * plan.slack(cost, 0, known=False))
     alike = min(missed, _positives_of_a_cause(plan, cost))
     start = plan.first_window
     rows: list[Row] = [(_row_of_its_own(cls, number), False) for number in range(start)]
