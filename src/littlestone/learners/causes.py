@@ -411,7 +411,7 @@ class CausesPlan(PlanTable):
         yield PlanLine(
             "monitor",
             f"loss above the base rate's >= {self.threshold(cost):.0f}",
-            "less of it is tolerated as base rate, the more often nothing was found",
+            "more of it is taken for base rate, the more often nothing was found",
         )
         yield PlanLine("check every", f"{self.check_every:,} rounds", "a public schedule")
         yield PlanLine(
