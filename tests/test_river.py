@@ -343,7 +343,8 @@ def test_causes_are_learned_one_by_one_and_in_batches() -> None:
         }
     )
     failed = pd.Series((frame["version"] == "4.2.1") & (draw.random(3000) < 0.6))
-    for more in ({}, {"user": "who", "cap": 3}):
+    ways: list[dict[str, Any]] = [{}, {"user": "who", "cap": 3}]
+    for more in ways:
         given: dict[str, Any] = {"epsilon": 12, "delta": 1e-4, "horizon": 3000, "min_rate": 0.3}
         one_by_one, batched = Seeded(causes, **given, **more), Seeded(causes, **given, **more)
         for x, y in zip(frame.to_dict("records"), failed, strict=True):
