@@ -35,7 +35,8 @@ AIMS = {1: 1, 2: 2, 3: 3}
 
 def run() -> None:
     """Print the table."""
-    title = "Rows a second of processor time: learn_many and one by one"
+    threads = pl.thread_pool_size()
+    title = f"Rows a second of processor time, polars with {threads} thread"
     table = Table("width", "rows as", "rows/s", "of", "rows/s", "ratio", "aim", "ok", title=title)
     for line in (*_batches(), *_ones()):
         table.add_row(*line)

@@ -2,7 +2,7 @@
 
 Counts are simulated as the learner releases them: rows of a cause with a true rate, split evenly
 among windows, with discrete Laplace noise in each at the evidence's share of epsilon (a tenth of
-1). Beside: the median length, and the coverage of the interval that leaves out the noise.
+1), not by running the learner. Beside: the median length.
 """
 
 import numpy as np
