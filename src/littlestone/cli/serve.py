@@ -12,6 +12,7 @@ from littlestone.cli.options import (
     Delta,
     Epsilon,
     LabelOption,
+    MinRate,
     PositiveOption,
     Seed,
     Spec,
@@ -20,6 +21,7 @@ from littlestone.cli.options import (
     WhichLearner,
     WhichPlan,
     given,
+    read_min_rate,
 )
 from littlestone.learners.registry import check_name, storable_names
 from littlestone.privacy.parameters import BadParameter
@@ -50,6 +52,7 @@ def serve(
     user: UserOption = None,
     cap: CapOption = None,
     tolerance: Tolerance = 0.0,
+    min_rate: MinRate = "auto",
     learner: WhichLearner = "auto",
     plan: WhichPlan = "practical",
     seed: Seed = None,
@@ -139,6 +142,7 @@ def serve(
         user=user,
         cap=cap,
         tolerance=tolerance,
+        min_rate=read_min_rate(min_rate),
         learner=learner,
         plan=plan,
         seed=seed,
