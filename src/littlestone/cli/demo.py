@@ -66,7 +66,7 @@ def run_demo(
         f" {CULPRIT}, which fails {CULPRIT_RATE:.0%}"
         f"\nof the time; everything else fails {BASE_RATE:.0%} of the time. Every event is"
         " somebody's: none may show"
-        "\nin what is published. The learner is told none of this.\n"
+        "\nin what is published. None of this is given to the learner.\n"
     )
     console.rule("2. Learning: causes are published with their evidence, the events are not")
     spec = "causes:" + ",".join(TELEMETRY_COLUMNS)

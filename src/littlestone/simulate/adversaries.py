@@ -452,18 +452,18 @@ def adversary_of(name: str) -> Make:
     BadParameter
         If there is none of that name, or its parameters cannot be read.
     """
-    kind, _, told = name.partition(":")
+    kind, _, given = name.partition(":")
     if kind not in ADVERSARIES:
         raise BadParameter(f"no stream is called {name!r}: there are {', '.join(ADVERSARIES)}")
-    if not told:
+    if not given:
         return ADVERSARIES[kind]
     if kind != "rates":
         raise BadParameter(f"the stream {kind} takes no parameters: {name!r}")
     try:
-        numbers = dict(zip(("rate", "base", "share"), map(float, told.split(":")), strict=False))
+        numbers = dict(zip(("rate", "base", "share"), map(float, given.split(":")), strict=False))
     except ValueError:
         numbers = {}
-    if not 1 <= told.count(":") + 1 == len(numbers):
+    if not 1 <= given.count(":") + 1 == len(numbers):
         raise BadParameter(f"expected rates:RATE:BASE:SHARE, such as rates:0.3:0.01, not {name!r}")
     usual = {"rate": 0.3, "base": 0.01, "share": SHARE} | numbers
     _check_rates(**usual)
