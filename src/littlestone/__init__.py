@@ -42,7 +42,8 @@ from littlestone.hypotheses.rules import (
 )
 from littlestone.learners.adaptive import AdaptiveDPSOA, EveryRound, EveryRoundPlan
 from littlestone.learners.base import PrivateLearner, Release
-from littlestone.learners.causes import CausesPlan, PrivateCauses
+from littlestone.learners.causes import PrivateCauses
+from littlestone.learners.causes_plan import CausesPlan
 from littlestone.learners.dpsoa import DPSOA, ENGINES, Engine
 from littlestone.learners.experts import ExpertsPlan, PrivateExperts
 from littlestone.learners.plan import Plan, plan_from_json

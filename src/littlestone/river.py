@@ -47,8 +47,8 @@ from littlestone.hypotheses.rows import (
     passes,
 )
 from littlestone.learners.base import PrivateLearner
-from littlestone.learners.causes import AUTO as AUTO_RATE
-from littlestone.learners.causes import CausesPlan
+from littlestone.learners.causes_plan import AUTO as AUTO_RATE
+from littlestone.learners.causes_plan import CausesPlan
 from littlestone.learners.experts import ExpertsPlan, FirstRule
 from littlestone.learners.plan import Plan
 from littlestone.learners.registry import FIRST, LEARNERS

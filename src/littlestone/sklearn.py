@@ -46,7 +46,7 @@ from littlestone.hypotheses.compare import float_of
 from littlestone.hypotheses.rows import Batch, as_batch, column_names, passes
 from littlestone.hypotheses.values import key_of
 from littlestone.learners.base import PrivateLearner
-from littlestone.learners.causes import AUTO as AUTO_RATE
+from littlestone.learners.causes_plan import AUTO as AUTO_RATE
 from littlestone.learners.registry import (
     AUTO,
     LEARNERS,

@@ -11,8 +11,7 @@ import pytest
 
 import littlestone as ls
 from commands import littlestone
-from littlestone.learners.causes import CausesPlan
-from littlestone.learners.causes_forecast import forecast
+from littlestone.learners.causes_plan import CausesPlan, forecast
 
 ROWS, RATE, BASE = 40_000, 0.4, 0.01
 SPEC = "causes:version,country,age@18/30/65"

@@ -17,7 +17,7 @@ from effort import scaled
 from littlestone.errors import BadClass, BadExample
 from littlestone.hypotheses.causes import causes_of
 from littlestone.learners import causes as causes_module
-from littlestone.learners.causes import auto_min_rate, checked_min_rate
+from littlestone.learners.causes_plan import auto_min_rate, checked_min_rate
 from littlestone.privacy.mechanism import MechanismMoved
 from littlestone.privacy.parameters import BadParameter
 from littlestone.privacy.testing import ScriptedNoise, SeededNoise

@@ -21,7 +21,8 @@ import littlestone as ls
 from littlestone.audit.causes import KeyCounts, KeyRow
 from littlestone.hypotheses.causes import cause_from_key, causes_of
 from littlestone.learners import epoch_rows
-from littlestone.learners.causes import CausesPlan, CausesRunner
+from littlestone.learners.causes_plan import CausesPlan
+from littlestone.learners.causes_runner import CausesRunner
 from littlestone.learners.epoch_rows import EpochRows
 from littlestone.privacy import Noise
 from littlestone.privacy.causes import ADD, DROP, Gains
@@ -510,7 +511,7 @@ def kept_at_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def later_rounds_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """The draw reads rounds after the check that fired; the next epoch reads them again."""
-    from littlestone.learners.causes import _Matched
+    from littlestone.learners.causes_runner import _Matched
 
     monkeypatch.setattr(_Matched, "before", lambda self, number: self)
 

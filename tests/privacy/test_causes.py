@@ -50,7 +50,7 @@ from littlestone.audit.laws import Laws, worst
 from littlestone.audit.neighbours import for_causes
 from littlestone.audit.runs import AuditTarget
 from littlestone.audit.runs import published as seen_of
-from littlestone.learners.causes import CausesPlan
+from littlestone.learners.causes_plan import CausesPlan
 from littlestone.privacy import MistakesMonitor, Noise
 from littlestone.privacy.accounting import Cost
 from littlestone.privacy.causes import (

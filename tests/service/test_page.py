@@ -297,8 +297,8 @@ def test_causes_fit_every_screen_and_hostile_ones_are_text(
                 assert "\u202e" not in page.locator("body").inner_text()
                 assert page.locator("img").count() == 0
                 assert page.evaluate("document.documentElement.scrollWidth") == width
-                fill = page.locator("#causes rect.rate").first.evaluate(
-                    "b => getComputedStyle(b).fill"
+                fill = page.evaluate(
+                    "getComputedStyle(document.querySelector('#causes rect.rate')).fill"
                 )
                 assert fill == {"light": "rgb(68, 119, 170)", "dark": "rgb(91, 143, 196)"}[scheme]
                 inside = page.evaluate(

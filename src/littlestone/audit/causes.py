@@ -18,7 +18,7 @@ import numpy as np
 
 from littlestone.audit.enumeration import EnumeratedTranscript, laplace_mass
 from littlestone.audit.laws import Finding, Laws, worst
-from littlestone.learners.causes import AUTO, LEAST_RATE, MOST_RATE, CausesPlan
+from littlestone.learners.causes_plan import AUTO, LEAST_RATE, MOST_RATE, CausesPlan
 from littlestone.privacy.accounting import Cost
 from littlestone.privacy.causes import ADD, CausesGate, Gains, SparseExponential, WindowCounts
 from littlestone.privacy.gates import NO_CHANGE, Decision

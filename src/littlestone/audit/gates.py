@@ -47,7 +47,7 @@ from littlestone.audit.laws import (
 )
 from littlestone.audit.runs import AnyPlan
 from littlestone.learners.adaptive import EveryRoundPlan
-from littlestone.learners.causes import AUTO, CausesPlan
+from littlestone.learners.causes_plan import AUTO, CausesPlan
 from littlestone.learners.experts import ExpertsPlan
 from littlestone.learners.plan import Plan, VoteGate
 from littlestone.privacy.accounting import Cost

@@ -32,7 +32,7 @@ from littlestone.errors import BadExample
 from littlestone.hypotheses.rows import as_batch
 from littlestone.hypotheses.rules import Hypothesis
 from littlestone.learners.adaptive import EveryRoundPlan
-from littlestone.learners.causes import CausesPlan
+from littlestone.learners.causes_plan import CausesPlan
 from littlestone.learners.experts import ExpertsPlan
 from littlestone.learners.forest import Forest, Routes
 from littlestone.learners.plan import Plan

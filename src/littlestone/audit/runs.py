@@ -28,7 +28,8 @@ import numpy as np
 from littlestone.classes.base import HypothesisClass
 from littlestone.learners.adaptive import EveryRoundPlan
 from littlestone.learners.base import Release
-from littlestone.learners.causes import CausesPlan, PrivateCauses
+from littlestone.learners.causes import PrivateCauses
+from littlestone.learners.causes_plan import CausesPlan
 from littlestone.learners.experts import ExpertsPlan
 from littlestone.learners.plan import SELECTORS, Plan
 from littlestone.learners.registry import LEARNERS

@@ -23,7 +23,7 @@ from littlestone.audit.runs import AuditTarget, Neighbours, Row
 from littlestone.classes.base import HypothesisClass
 from littlestone.cli.terminal import open_table
 from littlestone.data.readers import open_rows
-from littlestone.learners.causes import CausesPlan
+from littlestone.learners.causes_plan import CausesPlan
 from littlestone.learners.experts import ExpertsPlan
 from littlestone.learners.plan import Plan
 from littlestone.learners.registry import LEARNERS

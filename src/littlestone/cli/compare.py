@@ -48,7 +48,7 @@ from littlestone.cli.terminal import plain_console, wide_console
 from littlestone.data.blocks import BadStream, Block
 from littlestone.data.readers import open_rows
 from littlestone.display import environment, library_version, short_number
-from littlestone.learners.causes import AUTO as AUTO_RATE
+from littlestone.learners.causes_plan import AUTO as AUTO_RATE
 from littlestone.learners.plan_table import planned_delta, planned_epsilon
 from littlestone.learners.registry import AUTO, LEARNERS, learner_names
 from littlestone.plots import inline_svg

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from littlestone.learners.causes import AUTO as AUTO_RATE
-from littlestone.learners.causes import checked_min_rate
+from littlestone.learners.causes_plan import AUTO as AUTO_RATE
+from littlestone.learners.causes_plan import checked_min_rate
 from littlestone.learners.registry import planned_names, storable_names
 from littlestone.store.request import PlanName
 

@@ -26,8 +26,7 @@ from littlestone.cli.terminal import plain_console, print_plan
 from littlestone.display import plural
 from littlestone.hypotheses.values import to_json
 from littlestone.learners.base import LearnerPlan
-from littlestone.learners.causes import CausesPlan
-from littlestone.learners.causes_forecast import CauseForecast, forecast
+from littlestone.learners.causes_plan import CauseForecast, CausesPlan, forecast
 from littlestone.learners.plan import Plan
 from littlestone.privacy.parameters import BadParameter
 from littlestone.store.request import LearnRequest, choose_learner

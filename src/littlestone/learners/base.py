@@ -153,7 +153,9 @@ class HasVotes(Checkpointable, Protocol):
 class HasGate(Protocol):
     """Describe a gate, as far as a learner reads it."""
 
-    releases_made: int
+    @property
+    def releases_made(self) -> int:
+        """Return how many releases were drawn."""
 
     @property
     def guarantee(self) -> Guarantee:

@@ -19,8 +19,9 @@ from littlestone.classes.causes import Causes
 from littlestone.display import facts
 from littlestone.learners.adaptive import AdaptiveDPSOA, EveryRound, EveryRoundPlan
 from littlestone.learners.base import LearnerPlan, PrivateLearner
-from littlestone.learners.causes import AUTO as AUTO_RATE
-from littlestone.learners.causes import CausesPlan, PrivateCauses
+from littlestone.learners.causes import PrivateCauses
+from littlestone.learners.causes_plan import AUTO as AUTO_RATE
+from littlestone.learners.causes_plan import CausesPlan
 from littlestone.learners.dpsoa import DPSOA, Engine
 from littlestone.learners.experts import ExpertsPlan, FirstRule, PrivateExperts
 from littlestone.learners.plan import Plan, plan_from_json

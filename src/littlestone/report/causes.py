@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from littlestone.hypotheses.causes import Cause, causes_of
 from littlestone.hypotheses.rules import Hypothesis
 from littlestone.learners.base import LearnerPlan
-from littlestone.learners.causes import (
+from littlestone.learners.causes_plan import (
     AUTO,
     LEAST_RATE,
     LIFT,

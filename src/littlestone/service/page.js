@@ -15,6 +15,12 @@ const none = () => `no cause published ${now.releases.length > 1 ? "now" : "yet"
 const visible = (text) =>
   text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, (sign) => `\\u{${sign.codePointAt(0).toString(16)}}`);
 const put = (id, text) => { if (by(id).textContent !== text) by(id).textContent = text; };
+// What has not changed is not replaced: a selection, a focus and a screen reader's place stay.
+function replace(id, ...parts) {
+  const next = by(id).cloneNode(false);
+  next.append(...parts);
+  if (next.innerHTML !== by(id).innerHTML) by(id).replaceChildren(...next.childNodes);
+}
 function made(name, text = "", kind = "") {
   const found = document.createElement(name);
   found.textContent = text;
@@ -114,7 +120,7 @@ function drawCauses() {
   const most = STEPS.find((step) => 1.1 * highest <= step) || 1;
   const long = found.some((cause) => cause.cause.length > 34);
   by("causes").hidden = found.length === 0;
-  by("causes").replaceChildren(...found.map((cause, place) => {
+  replace("causes", ...found.map((cause, place) => {
     const item = causeItem(cause, most, long);
     if (place) item.querySelector(".cause").prepend(made("i", "or "));
     return item;
@@ -133,7 +139,7 @@ function drawCauses() {
 
 function drawTimeline() {
   const long = Math.max(1, now.rounds);
-  by("timeline").replaceChildren(...now.evidence.causes.slice(0, SHOWN).map((cause) => {
+  replace("timeline", ...now.evidence.causes.slice(0, SHOWN).map((cause) => {
     const line = made("li", "", cause.standing ? "" : "gone"), words = made("div");
     const spans = cause.spans.map(([from, to]) => `${count(from)} to ${to === null ? "now" : count(to)}`);
     words.append(ruled(cause.cause), made("span", `${cause.standing ? "stands" : "dropped"}: rounds ${spans.join(", ")}`));
@@ -187,7 +193,7 @@ function drawRules() {
     piece.title = visible(release.sentence);
     return piece;
   });
-  by("band").replaceChildren(...band);
+  replace("band", ...band);
   by("band").setAttribute("aria-label", `${count(now.releases.length)} rules by the rounds they stood; listed below`);
   const lines = shown.map((release, at) => {
     const line = made("li");
@@ -209,7 +215,7 @@ function drawRules() {
     return line;
   });
   put("rules", hasCauses() ? "What was published when" : "Rules so far");
-  by("releases").replaceChildren(...lines.reverse());
+  replace("releases", ...lines.reverse());
   by("earlier").hidden = first === 0;
   put("earlier", `and ${count(first)} earlier ones, at /releases`);
 }
@@ -220,7 +226,7 @@ function drawGuarantee(spent) {
   put("class", visible(said.class));
   put("guarantee", said.guarantee);
   if (by("words").childElementCount !== said.words.length)
-    by("words").replaceChildren(...said.words.map((line) => made("li", line)));
+    replace("words", ...said.words.map((line) => made("li", line)));
   const show = (number) => Number(number.toPrecision(3)).toString();
   put("epsilon", said.epsilon === null ? "no limit" : show(said.epsilon));
   put("delta", show(said.delta));
@@ -355,21 +361,21 @@ function drawInside(seen) {
     "rows not readable": count(seen.unreadable),
     ...(seen.beyond_cap ? {"rounds beyond the cap": count(seen.beyond_cap)} : {}),
   };
-  by("figures").replaceChildren(...Object.entries(figures).map(([name, value]) => {
+  replace("figures", ...Object.entries(figures).map(([name, value]) => {
     const pair = made("div");
     pair.append(made("dt", name), made("dd", value));
     return pair;
   }));
   drawCurve(seen);
   by("votes-head").hidden = seen.voters === 0;
-  by("votes").replaceChildren(...seen.votes.map((vote) => {
+  replace("votes", ...seen.votes.map((vote) => {
     const line = made("li"), gauge = made("div", "", "gauge"), bar = made("i");
     bar.style.width = `${(100 * vote.votes) / Math.max(1, seen.voters)}%`;
     gauge.append(bar);
     line.append(ruled(vote.sentence), made("span", count(vote.votes)), gauge);
     return line;
   }));
-  by("ledger").replaceChildren(...seen.ledger.map((line) => {
+  replace("ledger", ...seen.ledger.map((line) => {
     const row = made("tr");
     row.append(...["mechanism", "times", "each", "adds"].map((name) => made("td", line[name])));
     return row;

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from littlestone.classes.base import HypothesisClass
 from littlestone.errors import BadClass, BadExample, TooLarge
-from littlestone.learners.causes import AUTO as AUTO_RATE
+from littlestone.learners.causes_plan import AUTO as AUTO_RATE
 from littlestone.learners.registry import LearnerTerms, make_learner
 from littlestone.plots import plot_mistakes
 from littlestone.privacy.parameters import BadParameter

@@ -9,7 +9,7 @@ from littlestone.classes.base import HypothesisClass
 from littlestone.classes.specs import parse_spec
 from littlestone.data.blocks import Block, RowSpan
 from littlestone.learners.base import PrivateLearner, RemoteRows
-from littlestone.learners.causes import AUTO as AUTO_RATE
+from littlestone.learners.causes_plan import AUTO as AUTO_RATE
 from littlestone.learners.evidence import Window
 from littlestone.learners.registry import AUTO, LearnerChoice, LearnerTerms, choose
 from littlestone.privacy.accounting import Unit
