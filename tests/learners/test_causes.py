@@ -16,7 +16,7 @@ import naive
 from effort import scaled
 from littlestone.errors import BadClass, BadExample
 from littlestone.hypotheses.causes import causes_of
-from littlestone.learners import causes as causes_module
+from littlestone.learners import causes_plan
 from littlestone.learners.causes_plan import auto_min_rate, checked_min_rate
 from littlestone.privacy.mechanism import MechanismMoved
 from littlestone.privacy.parameters import BadParameter
@@ -98,8 +98,8 @@ def test_it_is_its_slow_twin_however_it_is_fed(
     name: str, nulls: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Epochs that end without a firing, and short windows, within a short stream.
-    monkeypatch.setattr(causes_module, "LONGEST_EPOCH", 400)
-    monkeypatch.setattr(causes_module, "SHORTEST_WINDOW", 100)
+    monkeypatch.setattr(causes_plan, "LONGEST_EPOCH", 400)
+    monkeypatch.setattr(causes_plan, "SHORTEST_WINDOW", 100)
     rows = stream(3, nulls=nulls)
     one_by_one = fed(learner(**SETTINGS[name]), rows)
     cls = one_by_one.cls
@@ -227,7 +227,7 @@ def test_what_it_does_not_take_is_refused() -> None:
 def test_a_learner_that_moves_is_the_learner_that_stayed(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(causes_module, "LONGEST_EPOCH", 800)
+    monkeypatch.setattr(causes_plan, "LONGEST_EPOCH", 800)
     rows, draw = stream(3, nulls=0.1), random.Random(1)
     stayed = fed(learner(**SETTINGS[name]), rows, lambda: 333)
     for _ in range(scaled(6, least=3)):
