@@ -19,7 +19,7 @@ const put = (id, text) => { if (by(id).textContent !== text) by(id).textContent 
 function replace(id, ...parts) {
   const next = by(id).cloneNode(false);
   next.append(...parts);
-  if (next.innerHTML !== by(id).innerHTML) by(id).replaceChildren(...next.childNodes);
+  if (!next.isEqualNode(by(id))) by(id).replaceChildren(...next.childNodes);
 }
 function made(name, text = "", kind = "") {
   const found = document.createElement(name);
