@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from littlestone.classes.base import HypothesisClass, checked_class
 from littlestone.classes.causes import Causes
-from littlestone.hypotheses.causes import outcome_of, outcomes_of
+from littlestone.hypotheses.causes import outcome_of
 from littlestone.hypotheses.rows import Batch
 from littlestone.hypotheses.rules import NEVER
 from littlestone.hypotheses.values import Mask
@@ -29,7 +29,7 @@ from littlestone.learners.evidence import (
     evidence_of,
     summarize_causes,
 )
-from littlestone.learners.outcomes import read_outcome, readable_outcomes
+from littlestone.learners.outcomes import predicted_labels, read_outcome, readable_outcomes
 from littlestone.learners.rounds import BadRows, readable_batch
 from littlestone.learners.tree import fresh_seed
 from littlestone.plots import INK, LETTERS, plot_rates
@@ -162,9 +162,7 @@ class PrivateCauses(UserLearner):
         """Predict the labels of a batch by the published rule, as `predict_one` does."""
         if not self._causes.has_outcomes:
             return super().predict_many(X)
-        told = outcomes_of(self.hypothesis, readable_batch(self.cls, X))
-        told[told == None] = self._causes.normal[0]  # noqa: E711
-        return told
+        return predicted_labels(self.cls, self.hypothesis, readable_batch(self.cls, X))
 
     @property
     def min_rate(self) -> float | None:

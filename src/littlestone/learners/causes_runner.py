@@ -398,14 +398,16 @@ class _Matched(NamedTuple):
     def told(self) -> Mask:
         """Return which rows a cause matches; of positive rows, a cause of their outcome."""
         matched = self.first >= 0
-        return matched if self.own is None else matched & ((self.own >= 0) | ~self.part.answers)
+        if self.own is None:
+            return np.asarray(matched)
+        return np.asarray(matched & ((self.own >= 0) | ~self.part.answers))
 
     @property
     def right(self) -> Mask:
         """Return the positive rows that no cause matches, or first one of their outcome."""
         if self.own is None:
             return self.part.answers
-        return self.part.answers & ((self.first < 0) | (self.own == self.first))
+        return np.asarray(self.part.answers & ((self.first < 0) | (self.own == self.first)))
 
     @property
     def missed_and_alarms(self) -> tuple[int, int]:

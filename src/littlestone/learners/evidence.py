@@ -274,12 +274,12 @@ def estimate_rate(cells: Sequence[tuple[int, int, float] | NoisyCell]) -> Rate:
     >>> rate.events, rate.rate, round(rate.low, 2), round(rate.high, 2)
     (1000, 0.3, 0.25, 0.35)
     """
-    cells = [NoisyCell(*cell) for cell in cells]
-    negatives, positives = sum(cell[0] for cell in cells), sum(cell[1] for cell in cells)
+    counts = [NoisyCell(*cell) for cell in cells]
+    negatives, positives = sum(cell[0] for cell in counts), sum(cell[1] for cell in counts)
     events = negatives + positives
     # Variance and fourth cumulant of the discrete Laplace law, at scales where they matter.
-    variance = sum(cell.terms * _variance(cell.scale) for cell in cells)
-    fourth = sum(cell.terms * (12 * cell.scale**4) for cell in cells)
+    variance = sum(cell.terms * _variance(cell.scale) for cell in counts)
+    fourth = sum(cell.terms * (12 * cell.scale**4) for cell in counts)
     low, high = _interval(negatives, positives, variance, fourth)
     shown = min(max(positives, 0), max(events, 0))
     rate = min(max(positives / events, 0.0), 1.0) if events > 2 * math.sqrt(2 * variance) else None

@@ -11,12 +11,13 @@ from typing import Any, get_args
 import numpy as np
 import numpy.typing as npt
 
-from littlestone.classes.base import read_row
+from littlestone.classes.base import HypothesisClass, read_row
 from littlestone.classes.causes import Causes
 from littlestone.errors import BadColumn, BadExample
-from littlestone.hypotheses.causes import OUTCOME
+from littlestone.hypotheses.causes import OUTCOME, outcomes_of
 from littlestone.hypotheses.frames import checked_array
 from littlestone.hypotheses.rows import Batch, column_of
+from littlestone.hypotheses.rules import Hypothesis
 from littlestone.hypotheses.values import Mask, Plain
 from littlestone.learners.rounds import BadRows, read_rows, refuse_unreadable
 
@@ -94,6 +95,31 @@ def readable_outcomes(
         return batch, np.zeros(len(given), dtype=bool), np.zeros(len(given), dtype=bool)
     answers = np.asarray(outcomes != None)  # noqa: E711
     return {**batch, OUTCOME: outcomes}, readable & known, answers
+
+
+def predicted_labels(cls: HypothesisClass, rule: Hypothesis, batch: Batch) -> npt.NDArray[Any]:
+    """Return the labels that a rule gives to rows: truth values, or outcomes if the class has them.
+
+    Parameters
+    ----------
+    cls : HypothesisClass
+        The class.
+    rule : Hypothesis
+        The rule.
+    batch : Batch
+        Rows that the class can read.
+
+    Returns
+    -------
+    numpy.ndarray
+        Truth values; of a class with normal labels the outcome of the first cause that holds, and
+        else the first normal label.
+    """
+    if not isinstance(cls, Causes) or not cls.has_outcomes:
+        return np.asarray(cls.predict(rule, batch), dtype=bool)
+    told = outcomes_of(rule, batch)
+    told[told == None] = cls.normal[0]  # noqa: E711
+    return told
 
 
 class _Outcomes(dict[object, "Plain | BadExample"]):
