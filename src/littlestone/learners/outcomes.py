@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from littlestone.classes.base import HypothesisClass, read_row
 from littlestone.classes.causes import Causes
-from littlestone.errors import BadColumn, BadExample
+from littlestone.errors import BadClass, BadColumn, BadExample
 from littlestone.hypotheses.causes import OUTCOME, outcomes_of
 from littlestone.hypotheses.frames import checked_array
 from littlestone.hypotheses.rows import Batch, column_of
@@ -95,6 +95,28 @@ def readable_outcomes(
         return batch, np.zeros(len(given), dtype=bool), np.zeros(len(given), dtype=bool)
     answers = np.asarray(outcomes != None)  # noqa: E711
     return {**batch, OUTCOME: outcomes}, readable & known, answers
+
+
+def refuse_outcomes(cls: HypothesisClass, where: str) -> None:
+    """Refuse a class of outcomes where labels have two values.
+
+    Parameters
+    ----------
+    cls : HypothesisClass
+        The class.
+    where : str
+        What takes two labels only, for the error.
+
+    Raises
+    ------
+    BadClass
+        If labels of the class are outcomes.
+    """
+    if isinstance(cls, Causes) and cls.has_outcomes:
+        raise BadClass(
+            f"{where} takes two labels, and those of {cls!r} are outcomes: learn them with "
+            "PrivateCauses itself, whose learn_one and learn_many take outcomes as labels"
+        )
 
 
 def predicted_labels(cls: HypothesisClass, rule: Hypothesis, batch: Batch) -> npt.NDArray[Any]:
