@@ -48,8 +48,8 @@ OTHER_LABELS = (
     "more often; all others are negative then"
 )
 OTHER_OUTCOMES = (
-    ". Or, in learn and serve, say which are normal: --negative VALUE, once or more often; then each "
-    "other value is an outcome, and a cause says which outcome it is of"
+    ". Or, in learn and serve, say which are normal: --negative VALUE, once or more often; then "
+    "each other value is an outcome, and a cause says which outcome it is of"
 )
 _FORMATS = {"csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "ndjson": "jsonl", "parquet": "parquet"}
 
