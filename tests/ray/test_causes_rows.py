@@ -174,13 +174,13 @@ def test_a_learner_moves_between_here_and_there(kind: str, folder: Path) -> None
     """Saved every few blocks and resumed elsewhere: as if it had stayed."""
     user, store, learner = PLANS[kind][1], MemoryStore(), learner_of(kind)
     stayed = here(kind, folder)
-    options: Any = {"label": "failed", "user": user}
+    cls, options = class_of(kind), dict[str, Any](label=label_of(kind), user=user)
     for turn, start in enumerate(range(0, ROWS, 1700)):
         engine = [None, Pretended(workers=2)][turn % 2]
         if engine is None:
-            rows: Any = open_rows(folder, COLUMNS, block_rows=500, **options)
+            rows: Any = open_rows(folder, cls, block_rows=500, **options)
         else:
-            rows = open_remote_rows(engine, str(folder), COLUMNS, **options)
+            rows = open_remote_rows(engine, str(folder), cls, **options)
         at = 0
         with rows:
             for block in rows:

@@ -90,7 +90,7 @@ def test_a_stored_causes_learner_is_the_learner(tmp_path: Path, way: str) -> Non
     same(stored(path), plain)
     assert len(plain.releases) > 2
     assert len(plain.windows) > 3
-    assert ("when" in str(plain.hypothesis)) == (way == "outcomes")
+    assert ("when" in str(plain.releases[1].rule)) == (way == "outcomes")
 
 
 # Learns what the store does not have yet, in batches of random size, until it is killed.
