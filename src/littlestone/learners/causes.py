@@ -74,6 +74,7 @@ class PrivateCauses(UserLearner):
 
     Examples
     --------
+    >>> import numpy as np
     >>> causes = Causes(["version", "country"])
     >>> learner = PrivateCauses(causes, epsilon=1, delta=1e-7, horizon=20_000, min_rate=0.2)
     >>> draw = np.random.default_rng(0)
