@@ -54,6 +54,7 @@ from littlestone.hypotheses.rows import (
     Kind,
     checked_column,
     checked_columns,
+    coded_column_of,
     column_of,
     label,
     value_of,
@@ -386,7 +387,7 @@ class Causes(HypothesisClass):
         return every(
             readable_numbers(column_of(batch, c.column))
             if isinstance(c, Ranges)
-            else readable(column_of(batch, c))
+            else _readable_values(batch, c)
             for c in self.columns
         )
 
@@ -574,6 +575,13 @@ class Causes(HypothesisClass):
             for at in cells
         ]
         return list(map(any_of, some)), points
+
+
+def _readable_values(batch: Batch, column: str) -> Mask:
+    coded = coded_column_of(batch, column)
+    if coded is not None:
+        return coded.where(coded.dictionary.map(readable))
+    return readable(column_of(batch, column))
 
 
 def _checked(given: object, name: str, most: int) -> int:

@@ -279,6 +279,8 @@ class PrivateLearner(ForwardOnly, ABC):
     plan: LearnerPlan
     seed: int
     _runner: Runner
+    # Whether the runner reads coded columns (`hypotheses/coded.py`).
+    _reads_codes = False
 
     def __init__(self, cls: HypothesisClass, rule: Hypothesis, horizon: int) -> None:
         self.cls, self._horizon = cls, horizon
@@ -617,7 +619,7 @@ class EventLearner(PrivateLearner):
         BadExample
             If the batch is refused; then nothing has changed.
         """
-        batch, usable, answers = readable_rounds(self.cls, X, y, bad_rows)
+        batch, usable, answers = readable_rounds(self.cls, X, y, bad_rows, coded=self._reads_codes)
         self._enter()
         self._pass_many(batch, answers, usable)
 
@@ -743,7 +745,7 @@ class UserLearner(PrivateLearner):
         BadExample
             If the batch is refused; then nothing has changed.
         """
-        batch, usable, answers = readable_rounds(self.cls, X, y, bad_rows)
+        batch, usable, answers = readable_rounds(self.cls, X, y, bad_rows, coded=self._reads_codes)
         # Refused before `_enter`: a refusal must leave the learner as it was.
         self._need_users(users is not None)
         routes = None if users is None else user_numbers(users, len(answers), bad_rows)

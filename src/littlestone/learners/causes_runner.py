@@ -8,7 +8,7 @@ add a cause that the epoch's rows speak for, drop one that costs more than it fi
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +34,7 @@ from littlestone.learners.evidence import (
     window_from_json,
 )
 from littlestone.learners.rounds import RoundBatch, Rounds
-from littlestone.learners.runners import FIRST_WINDOW, LARGEST_WINDOW, BallotWatcher, Publish
+from littlestone.learners.runners import BallotWatcher, Publish
 from littlestone.privacy.causes import (
     ADD,
     CausesMechanism,
@@ -42,8 +42,8 @@ from littlestone.privacy.causes import (
 )
 from littlestone.privacy.noise import Noise
 
-if TYPE_CHECKING:
-    pass
+# Rounds that are learned at once: few after a draw, then more and more.
+FIRST_CHUNK, LARGEST_CHUNK = 1 << 10, 1 << 15
 
 
 class CausesRunner:
@@ -84,7 +84,7 @@ class CausesRunner:
         self.causes = causes_of(NEVER)
         self.mistakes = self.missed = 0
         self.windows: list[Window] = []
-        self._pending, self._chunk = 0, FIRST_WINDOW
+        self._pending, self._chunk = 0, FIRST_CHUNK
         self._epochs_ended = 0
         self._window_start, self._window_length = 0, plan.evidence_every
         self._begin_epoch()
@@ -161,7 +161,7 @@ class CausesRunner:
         self._pending = int(losses[complete])
         self._add(rows)
         self._watch(stop, {}, False)
-        self._chunk = min(2 * self._chunk, LARGEST_WINDOW)
+        self._chunk = min(2 * self._chunk, LARGEST_CHUNK)
         return stop
 
     def advance_one(self, number: int, x: object, y: bool, route: int) -> None:
@@ -246,7 +246,7 @@ class CausesRunner:
                 self._publish(number, rule)
         # Also when nothing was drawn: counts that survive a firing are read twice (Theorem 15).
         self._begin_epoch()
-        self._pending, self._chunk = 0, FIRST_WINDOW
+        self._pending, self._chunk = 0, FIRST_CHUNK
 
     def _end_rounds(self, number: int) -> None:
         """Release counts where a window ends."""
@@ -348,15 +348,17 @@ class _Matched(NamedTuple):
 
     def cells(self, causes: int) -> npt.NDArray[np.int64]:
         """Return the negatives and positives that each cause matches first; last, of none."""
+        positives = int(np.count_nonzero(self.part.answers))
+        found = np.array([[self.part.size - positives, positives]])
         if not causes:
-            positives = int(np.count_nonzero(self.part.answers))
-            return np.array([[self.part.size - positives, positives]])
-        place = np.where(self.first < 0, causes, self.first)
-        return _by_label(place, self.part.answers, causes + 1)
+            return found
+        matched = np.flatnonzero(self.counts)
+        first = _by_label(self.first[matched], self.part.answers[matched], causes)
+        return np.concatenate([first, found - first.sum(axis=0)])
 
     def alone(self, causes: int) -> npt.NDArray[np.int64]:
         """Return the negatives and positives that each cause alone matches."""
-        one = self.counts == 1
+        one = np.flatnonzero(self.counts == 1)
         return _by_label(self.first[one], self.part.answers[one], causes)
 
 

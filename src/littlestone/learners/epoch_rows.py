@@ -15,9 +15,9 @@ Hashing positive rows would not be private.
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property
 from hashlib import blake2b
-from itertools import combinations
+from itertools import combinations, pairwise
 from math import prod
 from operator import mul
 from types import NoneType
@@ -28,7 +28,8 @@ import numpy.typing as npt
 
 from littlestone.classes.causes import Causes, Ranges
 from littlestone.hypotheses.causes import Cause, Condition
-from littlestone.hypotheses.rows import Batch, column_of, part_of, value_of
+from littlestone.hypotheses.coded import CodedColumn, Dictionary
+from littlestone.hypotheses.rows import Batch, coded_column_of, column_of, part_of, value_of
 from littlestone.hypotheses.values import Mask, Plain, canonical, encode, from_json, to_json
 from littlestone.learners.base import ChangedState, StateData
 from littlestone.privacy.causes import Counts
@@ -207,9 +208,13 @@ class PatternIndex:
 
     def codes(self, batch: Batch) -> list[npt.NDArray[Any]]:
         """Return a number for each column and row: the hash of a text, the cell of a number."""
+        return [codes if hashes is None else hashes[codes] for codes, hashes in self.coded(batch)]
+
+    def coded(self, batch: Batch) -> list["_Coded"]:
+        """Return the numbers of each column; of a coded one, what it holds and the hash of each."""
         return [
-            hash_column(column_of(batch, name)) if ranges is None else _cells(batch, ranges)
-            for name, ranges in zip(self.names, self.ranges, strict=True)
+            _hashed(batch, name) if ranges is None else _Coded(_cells(batch, ranges), None)
+            for name, ranges in self._read
         ]
 
     def codes_of(self, x: object) -> list[int]:
@@ -226,8 +231,17 @@ class PatternIndex:
     def cells(self, batch: Batch) -> list[list[Any]]:
         """Return each column of some rows exactly: its values, or the cells of its numbers."""
         return [
-            column_of(batch, name).tolist() if ranges is None else _cells(batch, ranges).tolist()
-            for name, ranges in zip(self.names, self.ranges, strict=True)
+            column.tolist() if isinstance(column, CodedColumn) else column
+            for column in self.exact(batch)
+        ]
+
+    def exact(self, batch: Batch) -> list[list[Any] | CodedColumn]:
+        """Return each column as `cells` does, but coded columns as they are."""
+        return [
+            coded_column_of(batch, name) or column_of(batch, name).tolist()
+            if ranges is None
+            else _cells(batch, ranges).tolist()
+            for name, ranges in self._read
         ]
 
     def cells_of(self, x: object) -> Iterator[object]:
@@ -246,6 +260,28 @@ class PatternIndex:
     def table(self, slot: int) -> Ids | None:
         """Return the condition number of each cell of a slot of ranges; None for text."""
         return self._tables[slot]
+
+
+class _Coded(NamedTuple):
+    """Hold a column of numbers: hashes or cells, or codes and the hash of each code.
+
+    Parameters
+    ----------
+    codes : numpy.ndarray
+        A number for each row.
+    hashes : numpy.ndarray or None
+        The hash of each code, if the numbers are codes.
+    """
+
+    codes: npt.NDArray[Any]
+    hashes: Codes | None
+
+
+def _hashed(batch: Batch, name: str) -> _Coded:
+    coded = coded_column_of(batch, name)
+    if coded is None:
+        return _Coded(hash_column(column_of(batch, name)), None)
+    return _Coded(coded.codes, coded.dictionary.map(hash_column))
 
 
 def _levels(ranges: Ranges) -> Iterable[tuple[Ids, list[Condition]]]:
@@ -284,6 +320,9 @@ class Numbering(dict[Any, int]):
         super().__init__()
         self.exact, self.known = exact, list[Plain]()
         self._numbers: dict[Plain, int] = {}
+        # The number of each code of a dictionary, -1 where it has none yet.
+        self._dictionary: Dictionary | None = None
+        self._of_code: Ids = np.zeros(0, dtype=np.int64)
 
     def __missing__(self, cell: object) -> int:
         # Canonical values hold neither truth values nor floats, so equal ones are the same value.
@@ -302,16 +341,32 @@ class Numbering(dict[Any, int]):
         # 1, 1.0 and True are equal and are three values: only texts and whole numbers are keys.
         return self[cell] if type(cell) in _PLAIN_CELLS else self.__missing__(cell)
 
-    def all_of(self, cells: list[Any]) -> list[int]:
+    def all_of(self, cells: list[Any] | CodedColumn) -> list[int] | Ids:
         """Return the number of each entry."""
+        if isinstance(cells, CodedColumn):
+            return self._all_coded(cells)
         if self.exact:
             return cells
         plain = set(map(type, cells)) <= _PLAIN_CELLS
         return list(map(self.__getitem__ if plain else self.of, cells))
 
+    def _all_coded(self, column: CodedColumn) -> Ids:
+        if self._dictionary is not column.dictionary:
+            self._dictionary = column.dictionary
+            self._of_code = np.full(len(column.dictionary), -1, dtype=np.int64)
+        found = self._of_code[column.codes]
+        new = np.flatnonzero(found < 0)
+        if len(new):
+            # In the order in which they occur, as if they came one by one.
+            for code in dict.fromkeys(column.codes[new].tolist()):
+                self._of_code[code] = self.of(column.dictionary.values[code])
+            found[new] = self._of_code[column.codes[new]]
+        return found
+
     def forget(self) -> None:
         """Begin again."""
         self.clear()
+        self._dictionary = None
         self._numbers.clear()
         self.known = []
 
@@ -323,6 +378,13 @@ class Numbering(dict[Any, int]):
 _PLAIN_CELLS = {str, int, NoneType}
 
 
+class _Part(NamedTuple):
+    """Hold where rows begin whose numbers are codes of these hashes, or no codes if None."""
+
+    start: int
+    hashes: Codes | None
+
+
 class _Columns:
     """Hold columns of whole numbers of 32 bits that grow at the end."""
 
@@ -330,6 +392,8 @@ class _Columns:
         self._array = np.zeros((columns, PAGE), dtype=np.uint32)
         self._rows: list[int] = []
         self._size = 0
+        # For each column, where codes of another batch begin.
+        self._parts = [[_Part(0, None)] for _ in range(columns)]
 
     def __len__(self) -> int:
         return self._size + len(self._rows) // len(self._array)
@@ -342,16 +406,43 @@ class _Columns:
             self._array[place, self._size : self._size + count] = column
         self._size += count
 
+    def add_coded(self, columns: Sequence[_Coded], count: int) -> None:
+        """Add rows, some of whose columns are codes that stand for hashes."""
+        self._flush()
+        for parts, column in zip(self._parts, columns, strict=True):
+            # Rows of one batch share their hashes.
+            if parts[-1].hashes is not column.hashes:
+                parts.append(_Part(self._size, column.hashes))
+        self.add([column.codes for column in columns], count)
+
     def add_one(self, row: Iterable[int]) -> None:
         """Add one row."""
         # Collected first: writing to an array costs as much for one number as for a hundred.
         self._rows.extend(row)
 
+    def parts(self, place: int) -> Iterator[_Coded]:
+        """Yield a column in parts: numbers, and the hash of each if they are codes."""
+        column = self.array[place]
+        for part, after in pairwise([*self._parts[place], _Part(self._size, None)]):
+            if part.start < after.start:
+                yield _Coded(column[part.start : after.start], part.hashes)
+
+    def numbers(self, rows: slice) -> Codes:
+        """Return some rows, a column each, with hashes instead of codes."""
+        found = self.array[:, rows].copy()
+        start, stop, _ = rows.indices(self._size)
+        for place, column in enumerate(found):
+            for part, after in pairwise([*self._parts[place], _Part(self._size, None)]):
+                some = slice(max(part.start - start, 0), max(min(after.start, stop) - start, 0))
+                if part.hashes is not None:
+                    column[some] = part.hashes[column[some]]
+        return found
+
     def _flush(self) -> None:
         if self._rows:
             rows = np.array(self._rows, dtype=np.uint32).reshape(-1, len(self._array))
             self._rows = []
-            self.add(list(rows.T), len(rows))
+            self.add_coded([_Coded(column, None) for column in rows.T], len(rows))
 
     def _reserve(self, count: int) -> None:
         if self._size + count > self._array.shape[1]:
@@ -365,6 +456,7 @@ class _Columns:
         """Drop all rows."""
         # The capacity is kept: streams have epochs of similar lengths.
         self._rows, self._size = [], 0
+        self._parts = [[_Part(0, None)] for _ in self._array]
 
     @property
     def array(self) -> Codes:
@@ -412,12 +504,12 @@ class EpochRows:
             Which of them are added.
         """
         positive = np.flatnonzero(labels & unmatched)
-        self._number(self.index.cells(part_of(batch, positive)), len(positive))
+        self._number(self.index.exact(part_of(batch, positive)), len(positive))
         negative = np.flatnonzero(unmatched & ~labels)
-        codes = self.index.codes(batch)
+        columns = self.index.coded(batch)
         if len(negative) < len(labels):
-            codes = [column[negative] for column in codes]
-        self._negatives.add(codes, len(negative))
+            columns = [_Coded(codes[negative], hashes) for codes, hashes in columns]
+        self._negatives.add_coded(columns, len(negative))
 
     def add_one(self, x: object, label: bool) -> None:
         """Add one row that no published cause matches, as `add` would.
@@ -435,7 +527,7 @@ class EpochRows:
         cells = zip(self._numbers, self.index.cells_of(x), strict=True)
         self._positives.add_one(numbers.of(cell) for numbers, cell in cells)
 
-    def _number(self, cells: list[list[Any]], count: int) -> None:
+    def _number(self, cells: Sequence[list[Any] | CodedColumn], count: int) -> None:
         """Add positive rows, given by the values and cells of each column."""
         if count:
             columns = zip(self._numbers, cells, strict=True)
@@ -454,7 +546,8 @@ class EpochRows:
             The exact entries of the positive ones.
         """
         self._number([list(column) for column in zip(*positives, strict=True)], len(positives))
-        self._negatives.add(list(codes[:, ~labels]), int((~labels).sum()))
+        rows = [_Coded(column, None) for column in codes[:, ~labels]]
+        self._negatives.add_coded(rows, int((~labels).sum()))
 
     def clear(self) -> None:
         """Forget all rows: an epoch has ended."""
@@ -496,22 +589,22 @@ class EpochRows:
 
     def _slots(self) -> Iterator["_Slot"]:
         """Yield the conditions of all rows, slot by slot."""
-        positives, negatives = self._positives.array, self._negatives.array
+        positives = self._positives.array
         for slot, place in enumerate(self.index.slots):
             table, values = self.index.table(slot), self._numbers[place].known
+            negatives = list(self._negatives.parts(place))
             if table is not None:
                 # Cells are exact: a condition has the same number in negative rows.
                 size = len(self.index.conditions(slot, values))
-                ids = table[positives[place]]
-                yield _Slot(ids, size, table[negatives[place]], np.arange(size + 1), size)
+                rows = _Groups([_Grouped(part.codes, table) for part in negatives])
+                yield _Slot(table[positives[place]], size, rows, np.arange(size + 1), size)
                 continue
-            hashes = _hash_values(values)
             # By hash, not by condition: two conditions of one hash both read its negatives.
-            some, of_condition = np.unique(hashes, return_inverse=True)
+            some, of_condition = np.unique(_hash_values(values), return_inverse=True)
             yield _Slot(
                 positives[place].astype(np.int64) + 1,
                 len(values),
-                _places(negatives[place], some),
+                _Groups([_grouped(part, some) for part in negatives]),
                 np.concatenate([[0], of_condition + 1]).astype(np.int64),
                 len(some),
             )
@@ -541,13 +634,13 @@ class EpochRows:
             self._number(cells, len(rows))
         for page in range(-(-live["negatives"] // PAGE)):
             codes = np.frombuffer(parts[2 * page + 1], "<u4").reshape(len(self.index.names), -1)
-            self._negatives.add(list(codes), codes.shape[1])
+            self._negatives.add_coded([_Coded(column, None) for column in codes], codes.shape[1])
         self._saved, self._cleared = [len(self._positives), len(self._negatives)], False
 
     def _page(self, kind: int, page: int) -> bytes:
         rows = slice(page * PAGE, (page + 1) * PAGE)
         if kind:
-            return self._negatives.array[:, rows].astype("<u4").tobytes()
+            return self._negatives.numbers(rows).astype("<u4").tobytes()
         exact = zip(self._numbers, self._positives.array[:, rows].tolist(), strict=True)
         columns = [[to_json(numbers.value(n)) for n in column] for numbers, column in exact]
         return json.dumps(list(zip(*columns, strict=True))).encode()
@@ -596,6 +689,60 @@ class PatternKeys:
         return self.cause(place).key
 
 
+class _Grouped(NamedTuple):
+    """Hold the groups of some negative rows: of each, or of each of their codes.
+
+    Parameters
+    ----------
+    rows : numpy.ndarray
+        A number for each row: its group, or its code.
+    of_code : numpy.ndarray or None
+        The group of each code.
+    """
+
+    rows: npt.NDArray[Any]
+    of_code: Ids | None
+
+
+def _grouped(part: _Coded, hashes: Codes) -> _Grouped:
+    """Return the groups of rows: the places of their hashes among the wanted ones, from 1."""
+    if part.hashes is None:
+        return _Grouped(_places(part.codes, hashes), None)
+    return _Grouped(part.codes, _places(part.hashes, hashes))
+
+
+class _Groups:
+    """Hold the groups of all negative rows.
+
+    Parameters
+    ----------
+    parts : list of _Grouped
+        The rows, in parts.
+    """
+
+    def __init__(self, parts: list[_Grouped]) -> None:
+        self._parts = parts
+
+    @cached_property
+    def rows(self) -> Ids:
+        """Return the group of each row."""
+        parts = [rows if of_code is None else of_code[rows] for rows, of_code in self._parts]
+        if len(parts) == 1:
+            return parts[0]
+        return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
+
+    def counts(self, groups: int) -> Counts:
+        """Return how many rows are in each of so many groups, and first in none."""
+        found = np.zeros(groups + 1, dtype=np.int64)
+        for rows, of_code in self._parts:
+            if of_code is None:
+                found += np.bincount(rows, minlength=len(found))
+            else:
+                # Codes are counted, and not their groups: rows need not be looked up.
+                np.add.at(found, of_code, np.bincount(rows, minlength=len(of_code)))
+        return found
+
+
 class _Slot(NamedTuple):
     """Hold the conditions of all rows in one slot, by number from 1; 0 is none.
 
@@ -605,7 +752,7 @@ class _Slot(NamedTuple):
         The condition of each positive row.
     size : int
         The number of conditions.
-    negatives : numpy.ndarray
+    negatives : _Groups
         The group of each negative row: conditions of one hash are one group.
     group_of : numpy.ndarray
         The group of each condition.
@@ -615,7 +762,7 @@ class _Slot(NamedTuple):
 
     positives: Ids
     size: int
-    negatives: Ids
+    negatives: _Groups
     group_of: Ids
     groups: int
 
@@ -640,14 +787,16 @@ def _distinct(ids: list[Ids], sizes: list[int]) -> tuple[Ids, Counts]:
 
 def _count_negatives(keys: Ids, slots: list[_Slot]) -> Counts:
     """Return how many negative rows are in the groups of each key."""
-    rows, wanted = slots[0].negatives, slots[0].group_of[keys[:, 0]]
+    if len(slots) == 1:
+        return slots[0].negatives.counts(slots[0].groups)[slots[0].group_of[keys[:, 0]]]
+    rows, wanted = slots[0].negatives.rows, slots[0].group_of[keys[:, 0]]
     size = slots[0].groups + 1
     for place, slot in enumerate(slots[1:], start=1):
         if size * (slot.groups + 1) > LARGEST_TABLE and size > len(keys) + 1:
             # Only prefixes of wanted keys are kept: numbers stay small, and never overflow.
             some, wanted = np.unique(wanted, return_inverse=True)
             rows, wanted, size = _places(rows, some), wanted + 1, len(some) + 1
-        rows = rows * (slot.groups + 1) + slot.negatives
+        rows = rows * (slot.groups + 1) + slot.negatives.rows
         wanted = wanted * (slot.groups + 1) + slot.group_of[keys[:, place]]
         size *= slot.groups + 1
     if size > LARGEST_TABLE:
