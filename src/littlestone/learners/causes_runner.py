@@ -96,7 +96,9 @@ class CausesRunner:
         if gate is not None and self.causes:
             # Public: it depends on what was published when, and on epochs that ended by age.
             share = self.plan.horizon // FIRST_EPOCHS << min(self._epochs_ended, FIRST_EPOCHS)
-            gate.end_epoch_after(at_checks(min(max(share, 1), self.plan.longest_epoch)))
+            # At a check, as `longest_epoch` is.
+            checks = -(-max(share, 1) // self.plan.check_every)
+            gate.end_epoch_after(min(checks * self.plan.check_every, self.plan.longest_epoch))
         elif gate is not None:
             gate.end_epoch_after(self.plan.longest_epoch)
         # For each cause, the negatives and positives that it alone matches.

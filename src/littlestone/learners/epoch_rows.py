@@ -731,6 +731,11 @@ class _Groups:
             return parts[0]
         return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
 
+    @cached_property
+    def are_few(self) -> bool:
+        """Return whether few rows are in a group."""
+        return bool(4 * np.count_nonzero(self.rows) < len(self.rows))
+
     def counts(self, groups: int) -> Counts:
         """Return how many rows are in each of so many groups, and first in none."""
         found = np.zeros(groups + 1, dtype=np.int64)
@@ -789,20 +794,26 @@ def _count_negatives(keys: Ids, slots: list[_Slot]) -> Counts:
     """Return how many negative rows are in the groups of each key."""
     if len(slots) == 1:
         return slots[0].negatives.counts(slots[0].groups)[slots[0].group_of[keys[:, 0]]]
-    rows, wanted = slots[0].negatives.rows, slots[0].group_of[keys[:, 0]]
-    size = slots[0].groups + 1
-    for place, slot in enumerate(slots[1:], start=1):
+    kept: npt.NDArray[np.intp] | None = None
+    rows = wanted = np.zeros(1, dtype=np.int64)
+    size = 1
+    for place, slot in enumerate(slots):
         if size * (slot.groups + 1) > LARGEST_TABLE and size > len(keys) + 1:
             # Only prefixes of wanted keys are kept: numbers stay small, and never overflow.
             some, wanted = np.unique(wanted, return_inverse=True)
             rows, wanted, size = _places(rows, some), wanted + 1, len(some) + 1
-        rows = rows * (slot.groups + 1) + slot.negatives.rows
+        more = slot.negatives.rows if kept is None else slot.negatives.rows[kept]
+        if slot.negatives.are_few:
+            # Rows without a group count for keys with a 0, which nothing wants.
+            present = np.flatnonzero(more)
+            kept = present if kept is None else kept[present]
+            rows, more = rows if place == 0 else rows[present], more[present]
+        rows = rows * (slot.groups + 1) + more
         wanted = wanted * (slot.groups + 1) + slot.group_of[keys[:, place]]
         size *= slot.groups + 1
     if size > LARGEST_TABLE:
         some, wanted = np.unique(wanted, return_inverse=True)
         rows, wanted, size = _places(rows, some), wanted + 1, len(some) + 1
-    # Rows without a group count for keys with a 0, which nothing wants.
     return np.asarray(np.bincount(rows, minlength=size)[wanted], dtype=np.int64)
 
 
