@@ -155,7 +155,7 @@ def main(path: str, width: int) -> None:
     with open_rows(path, cls, label="y") as rows:
         for block in rows:
             learner.learn_many(block.columns, block.labels, bad_rows="null")
-    print(peak(), time.perf_counter() - start)
+    print(peak(), time.process_time() - start)
 
 
 if __name__ == "__main__":

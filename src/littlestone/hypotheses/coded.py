@@ -34,8 +34,10 @@ Fits = Callable[[int], bool]
 MOST_VALUES = 1 << 16
 # Batches of fewer rows are not coded.
 FEWEST_ROWS = 1 << 11
-# A column is not coded if more than one row in so many has a value that no row before it had.
-MOST_ROWS_A_VALUE = 4
+# A column is coded if it has at least so many rows for each value.
+LEAST_REPEATS = 4
+# It is given up early if of some rows at the beginning more than one in so many has a new value.
+MOST_NEW = 2
 # Rows that are coded at once stay in the processor's cache. The first are few: most values are new.
 FIRST_CHUNK, LARGEST_CHUNK = 1 << 9, 1 << 15
 # A lookup has so many places for each value, up to a number of bits.
@@ -248,12 +250,14 @@ def coded_objects(
     cells = array.tolist()
     if not set(map(type, cells)) <= _TEXTS:
         return None
-    if MOST_ROWS_A_VALUE * len(set(cells[:FEWEST_ROWS])) > FEWEST_ROWS:
+    if MOST_NEW * len(set(cells[:FEWEST_ROWS])) > FEWEST_ROWS:
         return None
     numbers = _Numbers()
     try:
         codes = np.fromiter(map(numbers.__getitem__, cells), np.uint16, len(cells))
     except OverflowError:
+        return None
+    if LEAST_REPEATS * len(numbers) > len(cells):
         return None
     return CodedColumn(codes, Dictionary(objects(list(numbers))))
 
@@ -330,7 +334,7 @@ def coded_indices(indices: Array, values: Array) -> CodedColumn | None:
     CodedColumn or None
         None if there are too many values: they are kept as long as rows are.
     """
-    if len(values) >= MOST_VALUES or MOST_ROWS_A_VALUE * len(values) > len(indices):
+    if len(values) >= MOST_VALUES or LEAST_REPEATS * len(values) > len(indices):
         return None
     codes = indices.astype(np.uint16)
     if len(indices) and indices.min() < 0:
@@ -391,7 +395,7 @@ def _encode(count: int, read: ReadWords, fits: Fits | None) -> tuple[Codes, list
         if fits is not None and not all(map(fits, index.rows[known:])):
             return None
         start, size = stop, min(2 * size, LARGEST_CHUNK)
-    return codes, index.rows
+    return None if LEAST_REPEATS * len(index.rows) > count else (codes, index.rows)
 
 
 class _Index:
@@ -433,12 +437,15 @@ class _Index:
         known = len(self.rows)
         out[rows] = self._number([word[rows].tolist() for word in words], (start + rows).tolist())
         seen = start + len(out)
-        if len(self.rows) >= MOST_VALUES or (
-            seen >= FEWEST_ROWS and MOST_ROWS_A_VALUE * len(self.rows) > seen
-        ):
+        if len(self.rows) >= MOST_VALUES:
+            return False
+        new = len(self.rows) - known
+        if seen >= FEWEST_ROWS and MOST_NEW * new > len(out):
+            return False
+        if seen >= 4 * FEWEST_ROWS and LEAST_REPEATS * len(self.rows) > seen:
             return False
         # Tables are made anew where that pays: values that are in none of them are found slowly.
-        self._new, self._slow = self._new + len(self.rows) - known, self._slow + len(rows)
+        self._new, self._slow = self._new + new, self._slow + len(rows)
         if self._new and 2 * self._slow > len(self.rows):
             self._tables, self._new, self._slow = self._made(), 0, 0
         return True

@@ -30,7 +30,7 @@ import numpy.typing as npt
 from littlestone.errors import BadColumn, BadExample
 from littlestone.hypotheses.coded import (
     FEWEST_ROWS,
-    MOST_ROWS_A_VALUE,
+    MOST_NEW,
     CodedColumn,
     coded_array,
     coded_indices,
@@ -163,7 +163,7 @@ def _coded_arrow(column: Any) -> CodedColumn | None:
         found = _coded_views(column.cast(pyarrow.string_view()))
     except (UnicodeDecodeError, pyarrow.ArrowException):
         return None
-    if found is not None or len(column[:FEWEST_ROWS].unique()) * MOST_ROWS_A_VALUE > FEWEST_ROWS:
+    if found is not None or MOST_NEW * len(column[:FEWEST_ROWS].unique()) > FEWEST_ROWS:
         return found
     # Long texts.
     if str(column.type) == "string_view":

@@ -43,7 +43,7 @@ from littlestone.privacy.causes import (
 from littlestone.privacy.noise import Noise
 
 # Rounds that are learned at once: few after a draw, then more and more.
-FIRST_CHUNK, LARGEST_CHUNK = 1 << 10, 1 << 15
+FIRST_CHUNK, LARGEST_CHUNK = 1 << 11, 1 << 16
 
 
 class CausesRunner:

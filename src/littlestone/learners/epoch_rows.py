@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from littlestone.classes.causes import Causes, Ranges
 from littlestone.hypotheses.causes import Cause, Condition
-from littlestone.hypotheses.coded import CodedColumn, Dictionary
+from littlestone.hypotheses.coded import CodedColumn, Dictionary, objects
 from littlestone.hypotheses.rows import Batch, coded_column_of, column_of, part_of, value_of
 from littlestone.hypotheses.values import Mask, Plain, canonical, encode, from_json, to_json
 from littlestone.learners.base import ChangedState, StateData
@@ -325,13 +325,16 @@ class Numbering(dict[Any, int]):
         self._of_code: Ids = np.zeros(0, dtype=np.int64)
 
     def __missing__(self, cell: object) -> int:
+        number = self._of_value(canonical(cell))
+        if type(cell) in _PLAIN_CELLS:
+            self[cell] = number
+        return number
+
+    def _of_value(self, value: Plain) -> int:
         # Canonical values hold neither truth values nor floats, so equal ones are the same value.
-        value = canonical(cell)
         number = self._numbers.setdefault(value, len(self.known))
         if number == len(self.known):
             self.known.append(value)
-        if type(cell) in _PLAIN_CELLS:
-            self[cell] = number
         return number
 
     def of(self, cell: Any) -> int:
@@ -358,8 +361,9 @@ class Numbering(dict[Any, int]):
         new = np.flatnonzero(found < 0)
         if len(new):
             # In the order in which they occur, as if they came one by one.
+            values = column.dictionary.map(_canonical)
             for code in dict.fromkeys(column.codes[new].tolist()):
-                self._of_code[code] = self.of(column.dictionary.values[code])
+                self._of_code[code] = self._of_value(values[code])
             found[new] = self._of_code[column.codes[new]]
         return found
 
@@ -376,6 +380,11 @@ class Numbering(dict[Any, int]):
 
 
 _PLAIN_CELLS = {str, int, NoneType}
+
+
+def _canonical(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return each of several values in canonical form."""
+    return objects([canonical(value) for value in values.tolist()])
 
 
 class _Part(NamedTuple):
