@@ -1,4 +1,8 @@
-"""The command line as its user meets it: in a process of its own."""
+"""The command line as its user meets it: in a process of its own.
+
+The process is a fork of one that has imported the package; the commands in the documents are run by
+the installed script (tests/test_docs.py).
+"""
 
 import multiprocessing
 import os
@@ -8,7 +12,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from effort import EVERYTHING
 from littlestone.cli.main import main
 
 MAIN = "from littlestone.cli.main import main; main()"
@@ -23,19 +26,8 @@ def littlestone(
     *arguments: object, text: str | None = None, folder: Path | None = None, width: int = 100
 ) -> subprocess.CompletedProcess[str]:
     """Run `littlestone ...`; `text` is its standard input."""
-    words = list(map(str, arguments))
     environment = {"PYTHONUTF8": "1", "COLUMNS": str(width)}
-    if not EVERYTHING:
-        return _forked(words, text or "", folder, environment)
-    return subprocess.run(
-        [sys.executable, "-c", MAIN, *words],
-        input=text,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        cwd=folder,
-        env=environment,
-    )
+    return _forked(list(map(str, arguments)), text or "", folder, environment)
 
 
 def _forked(

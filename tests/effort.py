@@ -1,7 +1,8 @@
 """One factor for how much the tests do: games, kills, seeds, examples and cases of a test.
 
-`make test` sets LITTLESTONE_EFFORT to a fraction, `make test-all` to 1. A test with many cases
-keeps an even spread of them, the same in every process; a test with few keeps them all.
+`make test` and `make test-all` set LITTLESTONE_EFFORT to a fraction, `make test-all EFFORT=1` to 1.
+A test with many cases keeps an even spread of them, the same in every process; a test with few
+keeps them all.
 """
 
 import os

@@ -1,10 +1,10 @@
 """Kill -9 at random moments: `make soak` runs it some hundred times, the tests twenty.
 
-Three ways: `littlestone learn --db` over a file; the same over Parquet on a Ray cluster, where now
-the driver is killed and now a shard or a reader; and `littlestone serve` under load from clients
-who send a batch again, with its key, until it is acknowledged. Checked after every kill: what was
-acknowledged is there, no row is counted twice, the releases so far are the beginning of the
-releases later, and the ledger is within the guarantee.
+Four ways: `littlestone learn --db` over a file, with rules and with causes; the same over Parquet
+on a Ray cluster, where now the driver is killed and now a shard or a reader; and `littlestone
+serve` under load from clients who send a batch again, with its key, until it is acknowledged.
+Checked after every kill: what was acknowledged is there, no row is counted twice, the releases so
+far are the beginning of the releases later, and the ledger is within the guarantee.
 """
 
 import http.client
@@ -42,7 +42,14 @@ def soak_learn(folder: Path, kills: int, seed: int) -> Soaked:
     """`littlestone learn --db`, killed and started again; when all rows are in, from the start."""
     draw = random.Random(seed)
     (folder / "day.csv").write_text(_rows(draw))
-    return _soaked(folder, ["day.csv"], kills, draw)
+    return _soaked(folder, ["day.csv", "--class", "rules:a,b"], kills, draw)
+
+
+def soak_causes(folder: Path, kills: int, seed: int) -> Soaked:
+    """The same with a learner of causes, whose evidence is released too."""
+    draw = random.Random(seed)
+    (folder / "day.csv").write_text(_rows(draw))
+    return _soaked(folder, ["day.csv", "--class", "causes:a,b:2"], kills, draw)
 
 
 def soak_engine(folder: Path, kills: int, seed: int) -> Soaked:
@@ -54,7 +61,9 @@ def soak_engine(folder: Path, kills: int, seed: int) -> Soaked:
         table = pyarrow.table(dict(zip(header.split(","), zip(*cells, strict=True), strict=True)))
         (folder / "days" / f"day={day}").mkdir(parents=True)
         pyarrow.parquet.write_table(table, folder / "days" / f"day={day}" / "part.parquet")
-    return _soaked(folder, ["days", "--engine", "ray", "--workers", "2"], kills, draw)
+    return _soaked(
+        folder, ["days", "--class", "rules:a,b", "--engine", "ray", "--workers", "2"], kills, draw
+    )
 
 
 def _soaked(folder: Path, source: list[str], kills: int, draw: random.Random) -> Soaked:
@@ -206,7 +215,7 @@ def _rows(draw: random.Random) -> str:
 
 
 def _started(folder: Path, source: list[str]) -> subprocess.Popen[bytes]:
-    arguments = ["learn", *source, "--class", "rules:a,b", "--label", "y", "--delta", "1e-8",
+    arguments = ["learn", *source, "--label", "y", "--delta", "1e-8",
                  "--db", "run.db", "--out", "r.jsonl"]  # fmt: skip
     code = (
         f"import sys; sys.argv[1:] = {arguments!r}; from littlestone.cli.main import main; main()"
@@ -234,7 +243,10 @@ def _checked(folder: Path, before: StoreView | None) -> StoreView | None:
     published, live = now.published, now.saved.state
     assert published.rounds == sum(source.rows for source in now.sources)
     assert live["null_rounds"] == sum(1 for n in range(published.rounds) if n % 101 == 7)
-    written = [json.loads(line)["round"] for line in _whole_lines(folder / "r.jsonl")]
+    lines = [json.loads(line) for line in _whole_lines(folder / "r.jsonl")]
+    windows = [line["round"] for line in lines if line["kind"] == "evidence"]
+    assert windows == sorted(set(windows)), "counts of one window are released once"
+    written = [line["round"] for line in lines if line["kind"] == "release"]
     assert written == [release.round for release in published.releases][: len(written)]
     return now
 
@@ -265,7 +277,12 @@ def _whole_lines(path: Path) -> list[str]:
 
 
 if __name__ == "__main__":
-    for soak, share in ((soak_learn, 0.4), (soak_serve, 0.4), (soak_engine, 0.2)):
+    for soak, share in (
+        (soak_learn, 0.2),
+        (soak_causes, 0.2),
+        (soak_serve, 0.4),
+        (soak_engine, 0.2),
+    ):
         with tempfile.TemporaryDirectory() as place:
             found = soak(Path(place), int(share * int(sys.argv[1])), random.randrange(10**6))
         summary = f"{found.kills} kills at {found.moments} different rounds: all is well"

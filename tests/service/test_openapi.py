@@ -73,7 +73,7 @@ def test_every_route_answers_as_described(
 
     @given(case=operation.as_strategy(generation_mode=mode))
     @settings(
-        max_examples=scaled(60, least=10),
+        max_examples=scaled(40, least=10),
         deadline=None,
         database=None,
         phases=[Phase.generate],

@@ -26,7 +26,7 @@ from littlestone.store.releases_file import ReleasesFile
 from littlestone.store.request import LearnRequest, choose_learner, learn_block
 from littlestone.store.serialization import BadStore, OldCopy
 from littlestone.store.store import Receipt, Store, StoreLost, create, open_store, read_store
-from soak import Soaked, soak_learn, soak_serve
+from soak import Soaked, soak_causes, soak_learn, soak_serve
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
 HORIZON = 4000
@@ -487,7 +487,7 @@ KILLS = 10
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("soak", [soak_learn, soak_serve])
+@pytest.mark.parametrize("soak", [soak_learn, soak_causes, soak_serve])
 def test_killed_at_any_moment_each_row_is_learned_once(
     tmp_path: Path, soak: Callable[[Path, int, int], Soaked]
 ) -> None:

@@ -53,8 +53,14 @@ THOUSANDTHS = 1000
 PRIOR = (Fraction(1), Fraction(3, 10), Fraction(1, 10))
 # A drop must gain so many missed positives to weigh as much as nothing.
 DROP_PENALTY = 10
-# The loss at which the monitor fires at the latest, in thresholds; and in the first epoch where the
-# base rate is known.
+# The loss at which the monitor fires, in thresholds, after 0, 1, 2, ... refusals in a row, if all
+# of it is base rate: where false alarms are cheap, and where they cost as much as a miss;
+# geometric means between. Cheap ones go with a low min_rate, and there with a base rate: begin
+# higher. Where the first draw is likely to succeed a second one costs little, so that a refusal by
+# chance does not multiply the regret; from there on steps are large, because each refused epoch is
+# lost. `bench causes --fixed` measures it.
+SLACK_CHEAP, SLACK_EQUAL = (2.5, 4.2, 9.5, 21, 46, 64), (1, 1.5, 4.5, 11.3, 26, 64)
+# At the latest it fires at so many thresholds; and in the first epoch where the base rate is known.
 MOST_SLACK, KNOWN_BASE = 64, 4
 # A burst of losses fires at so many times the threshold above the expected loss.
 BURST = 1.5
@@ -281,12 +287,10 @@ class CausesPlan(PlanTable):
         known : bool
             Whether the base rate is known.
         """
-        c = float(cost)
-        # A cheap false alarm goes with a low min_rate, and there with a base rate: begin higher. A
-        # dear one goes with rules that are nearly right, or else nearly all of the loss is base
-        # rate: begin low, and grow fast.
-        first = KNOWN_BASE if known else 2 - c
-        return min(first * (2 + 2 * c) ** min(refusals, MOST_SLACK), MOST_SLACK)
+        c, place = float(cost), min(refusals, len(SLACK_CHEAP) - 1)
+        slack = [x ** (1 - c) * y**c for x, y in zip(SLACK_CHEAP, SLACK_EQUAL, strict=True)]
+        start = KNOWN_BASE / slack[0] if known else 1.0
+        return min(start * slack[place], MOST_SLACK)
 
     def gate(self, noise: Noise, cost: Fraction, base: Fraction = Fraction(0)) -> CausesGate:
         """Return the gate for a cost of false alarms.
