@@ -119,7 +119,8 @@ class CodedColumn:
 
     def tolist(self) -> list[Any]:
         """Return the cells."""
-        return np.asarray(self).tolist()
+        cells: list[Any] = np.asarray(self).tolist()
+        return cells
 
     def where(self, holds: Mask) -> Mask:
         """Return the rows whose value is marked.
@@ -238,8 +239,8 @@ def coded_objects(
     """
     # Readers of tables make one object of equal texts: rows of one object are of one value.
     array = np.ascontiguousarray(array)
-    address = (ctypes.c_uint64 * len(array)).from_address(array.ctypes.data)
-    ids = np.frombuffer(address, np.uint64)
+    pointers: Any = (ctypes.c_uint64 * len(array)).from_address(array.ctypes.data)
+    ids = np.frombuffer(pointers, np.uint64)
     found = encode(len(array), [lambda start, stop: [ids[start:stop]]])
     if found is not None:
         values = objects(array[found[1]])
