@@ -126,9 +126,21 @@ def hash_column(array: npt.NDArray[Any]) -> Codes:
     cells = array.tolist()
     if set(map(type, cells)) <= {str, NoneType}:
         # Not `set.difference`: of a subclass of dict it would walk through all that is remembered.
-        _REMEMBERED.learn([text for text in set(cells) if text not in _REMEMBERED])
+        distinct = set(cells)
+        new = [text for text in distinct if text not in _REMEMBERED]
+        # All of them are short, not only new ones: the array holds all.
+        if 2 * len(new) > len(cells) > FEW_TEXTS and _are_short(distinct):
+            # Texts that hardly repeat are not worth remembering. Trailing NULs, which an array
+            # leaves out, do not change a hash.
+            return _hash_texts(np.array(cells, dtype=np.str_))
+        _REMEMBERED.learn(new)
         return np.fromiter(map(_REMEMBERED.__getitem__, cells), np.uint32, len(cells))
     return np.fromiter(map(value_hash, cells), np.uint32, len(cells))
+
+
+def _are_short(texts: Iterable[str | None]) -> bool:
+    """Return whether all are texts that are hashed as arrays."""
+    return all(text is not None and len(text) <= LONGEST for text in texts)
 
 
 def _hash_values(values: Sequence[Plain]) -> Codes:
