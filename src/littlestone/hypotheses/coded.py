@@ -173,7 +173,7 @@ def coded_array(array: Array) -> CodedColumn | None:
 
 def _coded(array: Array, readers: Sequence[ReadWords]) -> CodedColumn | None:
     """Return an array as codes, read by the first reader that all of its cells fit."""
-    found = encode(len(array), readers)
+    found = code_words(len(array), readers)
     return None if found is None else CodedColumn(found[0], Dictionary(objects(array[found[1]])))
 
 
@@ -241,7 +241,7 @@ def coded_objects(
     array = np.ascontiguousarray(array)
     pointers: Any = (ctypes.c_uint64 * len(array)).from_address(array.ctypes.data)
     ids = np.frombuffer(pointers, np.uint64)
-    found = encode(len(array), [lambda start, stop: [ids[start:stop]]])
+    found = code_words(len(array), [lambda start, stop: [ids[start:stop]]])
     if found is not None:
         values = objects(array[found[1]])
         if missing is not None:
@@ -301,7 +301,7 @@ def coded_views(views: Word, missing: Mask | None) -> CodedColumn | None:
 
         return read
 
-    found = encode(len(views), [reader(4), reader(12)])
+    found = code_words(len(views), [reader(4), reader(12)])
     if found is None:
         return None
     codes, rows = found
@@ -352,7 +352,7 @@ class _Numbers(dict[Any, int]):
         return number
 
 
-def encode(
+def code_words(
     count: int, readers: Sequence[ReadWords], fits: Fits | None = None
 ) -> tuple[Codes, list[int]] | None:
     """Return a code for each row, equal for equal cells, and a row that has each code.
@@ -372,7 +372,7 @@ def encode(
         None if there are too many different cells, or one of them does not fit.
     """
     for read in readers:
-        found = _encode(count, read, fits)
+        found = _code_words(count, read, fits)
         if found is not _DOES_NOT_FIT:
             return found
     return None
@@ -382,7 +382,7 @@ def encode(
 _DOES_NOT_FIT: tuple[Codes, list[int]] = (np.zeros(0, np.uint16), [])
 
 
-def _encode(count: int, read: ReadWords, fits: Fits | None) -> tuple[Codes, list[int]] | None:
+def _code_words(count: int, read: ReadWords, fits: Fits | None) -> tuple[Codes, list[int]] | None:
     codes, index = np.empty(count, dtype=np.uint16), _Index()
     start, size = 0, FIRST_CHUNK
     while start < count:
