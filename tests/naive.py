@@ -242,9 +242,9 @@ class EpochCounts:
 
     def __init__(self, cls: ls.Causes) -> None:
         self.cls = cls
-        self.rows: list[tuple[object, bool]] = []
+        self.rows: list[tuple[object, Any]] = []
 
-    def add(self, x: object, label: bool) -> None:
+    def add(self, x: object, label: Any) -> None:
         self.rows.append((x, label))
 
     def gains(self, units: int, alarm: int) -> dict[bytes, tuple[int, int]]:
@@ -261,6 +261,8 @@ class EpochCounts:
 class CausesLearner:
     """The causes learner one round at a time, in the shape of docs/guarantee.md, Theorem 15."""
 
+    counts: type[EpochCounts] = EpochCounts
+
     def __init__(self, cls: ls.Causes, plan: ls.CausesPlan, noise: Noise) -> None:
         self.cls, self.plan, self.noise = cls, plan, noise
         self.causes: tuple[Cause, ...] = ()
@@ -273,7 +275,7 @@ class CausesLearner:
             self.begin(plan.given_rate)
         self.new_epoch()
         self.window_start, self.window_length = 0, plan.evidence_every
-        self.window: list[tuple[int, bool]] = []
+        self.window: list[tuple[int, Any]] = []
 
     def begin(self, rate: Fraction, base: Fraction = Fraction(0)) -> None:
         self.min_rate = rate
@@ -281,7 +283,7 @@ class CausesLearner:
         self.gate = self.plan.gate(self.noise, self.cost, base)
 
     def new_epoch(self) -> None:
-        self.epoch = EpochCounts(self.cls)
+        self.epoch: EpochCounts = self.counts(self.cls)
         # An epoch with causes ends by age: after a 32nd of the horizon, then twice that, ...
         if self.gate is not None and self.causes:
             share = max(1, self.plan.horizon // 32 * 2 ** min(self.ended_by_age, 32))
@@ -401,3 +403,81 @@ class CausesLearner:
         self.windows.append((1, self.t, (negatives,), (positives,)))
         self.begin(min(max(rounded, Fraction(1, 50)), Fraction(1, 2)), rate)
         self.window_start, self.window = self.t, []
+
+
+class OutcomeCounts(EpochCounts):
+    """The same where the label of a row is False or its outcome: a key is (pattern, outcome)."""
+
+    def gains(self, units: int, alarm: int) -> dict[bytes, tuple[int, int]]:
+        active = {Cause(c.conditions, y): None for x, y in self.rows if y for c in self._of(x)}
+        found = {}
+        for cause in active:
+            listed = [y for x, y in self.rows if cause.pattern in self._of(x)]
+            own = sum(y is not False and canonical(y) == cause.outcome for y in listed)
+            normal = sum(y is False for y in listed)
+            found[cause.key] = units * own - alarm * normal, cause.width - 1
+        return found
+
+    def _of(self, x: object) -> tuple[Cause, ...]:
+        return self.cls.patterns_of(x)
+
+
+class OutcomesLearner(CausesLearner):
+    """The causes learner with outcomes, in the shape of docs/guarantee.md, Theorem 15."""
+
+    counts = OutcomeCounts
+
+    def step(self, x: object, y: Any) -> None:
+        """One round; its label is None if it is null, False if it is normal, or its outcome."""
+        if self.t >= self.plan.horizon:
+            y = None if y is None else bool(y)
+        super().step(x, y)
+
+    def learn(self, x: object, y: Any) -> None:
+        outcome = False if y is False else canonical(y)
+        matched = [place for place, cause in enumerate(self.causes) if cause(x)]
+        right = [place for place in matched if self.causes[place].outcome == outcome]
+        # A cell: the first cause that matches, or none, and the outcome.
+        self.window.append((matched[0] if matched else len(self.causes), outcome))
+        missed, alarm = outcome is not False and not right, outcome is False and bool(matched)
+        self.missed += missed
+        self.mistakes += missed or alarm
+        if self.gate is None:
+            return
+        self.loss += self.cost.denominator * missed + self.cost.numerator * alarm
+        if not matched:
+            self.epoch.add(x, outcome)
+        if len(matched) == 1 and (right or alarm):
+            self.alone[matched[0]][bool(right)] += 1
+
+    def order(self, key: bytes) -> tuple[object, ...]:
+        outcomes = list(dict.fromkeys(y for _, y in self.epoch.rows if y))
+        cause = cause_from_key(key)
+        return *super().order(cause.pattern.key), outcomes.index(cause.outcome)
+
+    def end_window(self) -> None:
+        if self.t <= self.window_start:
+            return
+        published = list(dict.fromkeys(cause.outcome for cause in self.causes))
+        rest = [y for place, y in self.window if place == len(self.causes)]
+        cells = []
+        for place, cause in enumerate(self.causes):
+            labels = [y for at, y in self.window if at == place]
+            own = labels.count(cause.outcome)
+            cells += [len(labels) - own, own]
+        named = [rest.count(outcome) for outcome in published]
+        cells += [rest.count(False), len(rest) - rest.count(False) - sum(named)]
+        counts = self.evidence.release([*cells, *named])
+        size = len(cells)
+        counts[size - 1] += sum(counts[size:])
+        self.windows.append(
+            (self.window_start + 1, self.t, tuple(counts[:size:2]), tuple(counts[1:size:2]))
+        )
+        longest = max(self.plan.horizon // 8, self.plan.evidence_every)
+        length = min(2 * self.window_length, longest)
+        self.window_start, self.window_length = self.t, -(-length // 8) * 8
+        self.window = []
+
+    def end_first_window(self) -> None:
+        self.window = [(place, bool(y)) for place, y in self.window]
+        super().end_first_window()

@@ -50,6 +50,7 @@ from littlestone.learners.base import PrivateLearner
 from littlestone.learners.causes_plan import AUTO as AUTO_RATE
 from littlestone.learners.causes_plan import CausesPlan
 from littlestone.learners.experts import ExpertsPlan, FirstRule
+from littlestone.learners.outcomes import refuse_outcomes
 from littlestone.learners.plan import Plan
 from littlestone.learners.registry import FIRST, LEARNERS
 from littlestone.learners.rounds import named_user, read_rows, readable_rounds
@@ -112,6 +113,7 @@ class _Model(base.MiniBatchClassifier):
     def learner(self) -> Any:
         """Return the learner of littlestone, with its rule, its releases and its guarantee."""
         if self._learner is None:
+            refuse_outcomes(self.cls, "a River model")
             self._learner = self._begin()
         return self._learner
 

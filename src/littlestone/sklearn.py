@@ -47,6 +47,7 @@ from littlestone.hypotheses.rows import Batch, as_batch, column_names, passes
 from littlestone.hypotheses.values import key_of
 from littlestone.learners.base import PrivateLearner
 from littlestone.learners.causes_plan import AUTO as AUTO_RATE
+from littlestone.learners.outcomes import refuse_outcomes
 from littlestone.learners.registry import (
     AUTO,
     LEARNERS,
@@ -250,6 +251,8 @@ class PrivateClassifier(HasBudget, ClassifierMixin, BaseEstimator):
 
     def _check_budget(self) -> None:
         """Raise if a fit could spend more than is left; this reads no row."""
+        if self.cls is not None:
+            refuse_outcomes(self.cls, "the scikit-learn classifier")
         total = self._total()
         delta = total.delta if self._needs_delta else Fraction(0)
         cost = Cost(total.epsilon * self._share, delta * self._share)

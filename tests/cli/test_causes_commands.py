@@ -11,6 +11,7 @@ import pytest
 
 import littlestone as ls
 from commands import littlestone
+from littlestone.hypotheses.rules import rule_from_json
 from littlestone.learners.causes_plan import CausesPlan, forecast
 
 ROWS, RATE, BASE = 40_000, 0.4, 0.01
@@ -101,6 +102,13 @@ def test_a_run_without_new_rows_releases_nothing_more(folder: Path) -> None:
         (["learn", "e.csv", "--class", "causes:versoin", "--label", "failed"],
          "Did you mean 'version'?"),
         (["learn", "e.csv", "--class", SPEC, "--label", "outcome"], "--positive VALUE"),
+        (["learn", "e.csv", "--class", SPEC, "--label", "outcome"], "--negative VALUE"),
+        (["learn", "e.csv", "--class", SPEC, "--label", "outcome", "--negative", "ok",
+          "--positive", "lost"], "--positive conflicts with --negative"),
+        (["learn", "e.csv", "--class", "points:version", "--label", "outcome", "--negative", "ok"],
+         "--negative is for causes"),
+        (["learn", "e.csv", "--class", SPEC, "--label", "outcome", "--negative", "ok",
+          "--learner", "dpsoa"], "only PrivateCauses learns"),
         (["compare", "--class", "points:m", "--min-rate", 0.1], "is about a class of causes"),
         (["compare", "--class", SPEC, "--streams", "rates:7"], "rate is from 0 to 1, not 7"),
         (["plan", "points:m", "--horizon", 1000, "--rate", 0.1], "is about a class of causes"),
@@ -132,6 +140,40 @@ def test_a_positive_value_may_be_named(folder: Path, name: str) -> None:
     assert (public["label"], public["positive"]) == ("outcome", ["lost"])
     (entry,) = public["causes"]["evidence"]
     assert entry["low"] < RATE < entry["high"]
+
+
+@pytest.mark.parametrize("name", ["e.csv", "e.jsonl", "e.parquet"])
+def test_outcomes_are_told_apart_when_the_normal_one_is_named(folder: Path, name: str) -> None:
+    if name == "e.jsonl":
+        table = columns()
+        rows = (dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True))
+        (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    done = littlestone("learn", name, "--class", SPEC, "--label", "outcome", "--negative", "ok",
+                       "--delta", "1e-7", "--json", "--out", f"{name}.out", "--report",
+                       f"{name}.html", folder=folder)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    public = json.loads(done.stdout)["public"]
+    assert public["rule"] == "lost when version = '4.2.1'"
+    assert (public["label"], public["negative"]) == ("outcome", ["ok"])
+    (entry,) = public["causes"]["evidence"]
+    assert entry["outcome"] == "lost"
+    assert entry["low"] - 0.1 < RATE < entry["high"] + 0.1
+    last = json.loads((folder / f"{name}.out").read_text().splitlines()[-1])
+    assert str(rule_from_json(last["rule"])) == last["sentence"] == public["rule"]
+    assert "outcome</bdi> (since" in (folder / f"{name}.html").read_text()
+
+
+def test_a_store_of_outcomes_goes_on_with_them(folder: Path) -> None:
+    begin = ("--class", SPEC, "--label", "outcome", "--negative", "ok", "--delta", "1e-7")
+    done = littlestone("learn", "e.csv", *begin, "--db", "outcomes.db", folder=folder)
+    assert "PUBLIC: lost when version = '4.2.1'" in done.stdout
+    again = littlestone("learn", "e.csv", *begin, "--db", "outcomes.db", folder=folder)
+    assert "no new rows" in again.stderr
+    other = littlestone("learn", "e.csv", "--negative", "lost", "--db", "outcomes.db",
+                        folder=folder)  # fmt: skip
+    assert "was begun with negative ['ok'], not ['lost']" in other.stderr
+    shown = littlestone("show", "outcomes.db", folder=folder)
+    assert "PUBLIC: lost when version = '4.2.1'" in shown.stdout
 
 
 def test_a_min_rate_below_the_base_rate_is_warned_about(folder: Path) -> None:

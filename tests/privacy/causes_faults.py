@@ -7,7 +7,15 @@ from math import exp
 import numpy as np
 import numpy.typing as npt
 
-from littlestone.audit.causes import KeyCounts, KeyRow, Moves, Published, move_law
+from littlestone.audit.causes import (
+    TELLS,
+    KeyCounts,
+    KeyRow,
+    Moves,
+    OutcomeCounts,
+    Published,
+    move_law,
+)
 from littlestone.audit.enumeration import BranchingNoise
 from littlestone.privacy import MistakesMonitor, Noise
 from littlestone.privacy.causes import Counts, Gains, SparseExponential
@@ -47,7 +55,9 @@ class SketchedPositives(KeyCounts):
 
     def net(self, published: Published, rows: Sequence[KeyRow], key: bytes) -> int:
         unmatched = [row for row in rows if row and not published.intersection(row[0])]
-        alike = sum(label and hash_of(key) in set(map(hash_of, keys)) for keys, label in unmatched)
+        alike = sum(
+            bool(label) and hash_of(key) in set(map(hash_of, keys)) for keys, label in unmatched
+        )
         negatives = sum(key in keys and not label for keys, label in unmatched)
         return self.units * alike - self.alarm * negatives
 
@@ -57,7 +67,7 @@ class NegativesOfAHash(KeyCounts):
 
     def net(self, published: Published, rows: Sequence[KeyRow], key: bytes) -> int:
         unmatched = [row for row in rows if row and not published.intersection(row[0])]
-        positives = sum(label and key in keys for keys, label in unmatched)
+        positives = sum(bool(label) and key in keys for keys, label in unmatched)
         alike = sum(
             not label and hash_of(key) in set(map(hash_of, keys)) for keys, label in unmatched
         )
@@ -80,6 +90,81 @@ class ActiveByAnyRow(KeyCounts):
     def active(self, published: Published, rows: Sequence[KeyRow]) -> list[bytes]:
         listed = (key for row in rows if row for key in row[0])
         return [key for key in dict.fromkeys(listed) if key not in published]
+
+
+class WrongOutcomeMovesNet(OutcomeCounts):
+    """Rows that a cause of another outcome matches move `net`, but make no key active."""
+
+    def net(self, published: Published, rows: Sequence[KeyRow], key: bytes) -> int:
+        missed = [row for row in rows if self._misses(published, row)]
+        return super().net(frozenset(), missed, key)
+
+    def _misses(self, published: Published, row: KeyRow) -> bool:
+        if row is None or not row[1]:
+            return row is not None and not self.told(published, row)
+        return row[1] not in [outcome for _, outcome in self.told(published, row)]
+
+
+class WrongOutcomeSpeaks(WrongOutcomeMovesNet):
+    """No fault, but useless: such rows make their keys active, too.
+
+    These are the exact loss differences where a rule may tell several outcomes of a row. No normal
+    row speaks against a second outcome of a pattern, so it is published at any rate.
+    """
+
+    def active(self, published: Published, rows: Sequence[KeyRow]) -> list[bytes]:
+        missed = [row for row in rows if row and row[1] and self._misses(published, row)]
+        return super().active(frozenset(), missed)
+
+
+class OutcomeListedTwice(OutcomeCounts):
+    """The outcomes of a row are a list in which its own occurs twice."""
+
+    def net(self, published: Published, rows: Sequence[KeyRow], key: bytes) -> int:
+        twice = [row for row in rows if row and row[1]]
+        return super().net(published, [*rows, *twice], key)
+
+
+class EveryOutcome(OutcomeCounts):
+    """A row counts for its patterns with every outcome, t and u."""
+
+    def active(self, published: Published, rows: Sequence[KeyRow]) -> list[bytes]:
+        found = {key.rpartition(TELLS)[0]: None for key in super().active(published, rows)}
+        return [self.key(pattern, outcome) for pattern in found for outcome in (b"t", b"u")]
+
+    def net(self, published: Published, rows: Sequence[KeyRow], key: bytes) -> int:
+        outcome = key.rpartition(TELLS)[2]
+        alike: list[KeyRow] = [(row[0], row[1] and outcome) if row else None for row in rows]
+        return super().net(published, alike, key)
+
+
+class FoundRowsOppose(OutcomeCounts):
+    """A row whose outcome is told lowers its patterns with other outcomes by 1.
+
+    These are the exact loss differences where a rule tells one outcome of a row, the last added.
+    """
+
+    def net(self, published: Published, rows: Sequence[KeyRow], key: bytes) -> int:
+        pattern, _, outcome = key.rpartition(TELLS)
+        found = sum(
+            row[1] in [own for _, own in self.told(published, row)]
+            for row in rows
+            if row and pattern in row[0] and row[1] != outcome
+        )
+        return super().net(published, rows, key) - self.units * found
+
+
+class FalseAlarmsOppose(OutcomeCounts):
+    """A false alarm lowers its patterns with other outcomes by c, and raises `drop` by c."""
+
+    def net(self, published: Published, rows: Sequence[KeyRow], key: bytes) -> int:
+        pattern, _, outcome = key.rpartition(TELLS)
+        alarms = sum(
+            outcome not in [own for _, own in self.told(published, row)]
+            for row in rows
+            if row and not row[1] and pattern in row[0] and self.told(published, row)
+        )
+        return super().net(published, rows, key) - self.alarm * alarms
 
 
 class GainWithoutOneOff(SparseExponential):

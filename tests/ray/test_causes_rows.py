@@ -5,6 +5,7 @@ Tasks run in this process here; test_engine.py has them on a cluster.
 
 import pickle
 import random
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from at_once import Pretended, read_here
 from littlestone.classes.causes import Causes, Ranges
 from littlestone.data.blocks import Block
 from littlestone.data.readers import open_rows
-from littlestone.hypotheses.causes import Cause, Condition
+from littlestone.hypotheses.causes import OUTCOME, Cause, Condition
 from littlestone.learners.coded_rounds import CodedRounds
 from littlestone.learners.epoch_rows import PatternIndex
 from littlestone.learners.rounds import Rounds
@@ -36,6 +37,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:delta")
 ROWS = 8_000
 SHORT = {"FIRST_BLOCK": 300, "LARGEST_BLOCK": 1100, "SPAN": 1000}
 COLUMNS = Causes(["version", "country", Ranges("age", [18, 30, 65])], width=2)
+OUTCOMES = replace(COLUMNS, normal=["0", "fine"])
 PLANS: dict[str, tuple[ls.CausesPlan, str | None]] = {
     "events": (ls.CausesPlan.practical(COLUMNS, 8, 1e-5, ROWS - 500, min_rate=0.2), None),
     "auto": (ls.CausesPlan.practical(COLUMNS, 8, 1e-5, ROWS), None),
@@ -43,14 +45,26 @@ PLANS: dict[str, tuple[ls.CausesPlan, str | None]] = {
         ls.CausesPlan.practical(COLUMNS, 60, 1e-3, ROWS, min_rate=0.2, unit="user", cap=8),
         "device",
     ),
+    "outcomes": (
+        ls.CausesPlan.practical(OUTCOMES, 60, 1e-3, ROWS, min_rate=0.2, unit="user", cap=8),
+        "device",
+    ),
 }
+
+
+def class_of(kind: str) -> Causes:
+    return OUTCOMES if kind == "outcomes" else COLUMNS
+
+
+def label_of(kind: str) -> str:
+    return "outcome" if kind == "outcomes" else "failed"
 
 
 def columns(rows: int = ROWS) -> dict[str, list[Any]]:
     """Events with two causes, another one later, and a few that cannot be read."""
     draw = random.Random(4)
     found: dict[str, list[Any]] = {
-        name: [] for name in ("version", "country", "age", "device", "failed")
+        name: [] for name in ("version", "country", "age", "device", "failed", "outcome")
     }
     for row in range(rows):
         version, country = draw.choice(["4.2.0", "4.2.1", "4.3"]), draw.choice(["SE", "NO", None])
@@ -59,7 +73,10 @@ def columns(rows: int = ROWS) -> dict[str, list[Any]]:
         failed = draw.random() < (0.7 if cause else 0.02)
         label = "perhaps" if draw.random() < 0.01 else str(int(failed))
         device = "" if draw.random() < 0.01 else f"d{draw.randrange(1100)}"
-        for name, value in zip(found, (version, country, age, device, label), strict=True):
+        # Null rounds have no outcome.
+        outcome = {"1": "slow" if version == "4.2.1" else "lost", "perhaps": ""}.get(label, "0")
+        row_of = (version, country, age, device, label, outcome)
+        for name, value in zip(found, row_of, strict=True):
             found[name].append(value)
     return found
 
@@ -86,7 +103,7 @@ def _without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def learner_of(kind: str, **options: Any) -> ls.PrivateCauses:
-    return ls.PrivateCauses(COLUMNS, plan=PLANS[kind][0], noise=SeededNoise(3), **options)
+    return ls.PrivateCauses(class_of(kind), plan=PLANS[kind][0], noise=SeededNoise(3), **options)
 
 
 def told(learner: ls.PrivateCauses) -> dict[str, Any]:
@@ -106,7 +123,8 @@ def stored_state(saved: Any) -> dict[str, Any]:
 def here(kind: str, folder: Path) -> dict[str, Any]:
     """What is learned without a cluster."""
     learner = learner_of(kind)
-    with open_rows(folder, COLUMNS, label="failed", user=PLANS[kind][1]) as rows:
+    user = PLANS[kind][1]
+    with open_rows(folder, class_of(kind), label=label_of(kind), user=user) as rows:
         for block in rows:
             learn_block(learner, block)
     return told(learner)
@@ -115,7 +133,8 @@ def here(kind: str, folder: Path) -> dict[str, Any]:
 def there(kind: str, folder: Path, engine: Ray) -> dict[str, Any]:
     """What is learned of remote rows."""
     learner, user = learner_of(kind, engine=engine), PLANS[kind][1]
-    with open_remote_rows(engine, str(folder), COLUMNS, label="failed", user=user) as rows:
+    cls, label = class_of(kind), label_of(kind)
+    with open_remote_rows(engine, str(folder), cls, label=label, user=user) as rows:
         for block in rows:
             learn_block(learner, block)
     return told(learner)
@@ -130,7 +149,8 @@ def test_remote_rows_have_the_causes_of_local_ones(
     assert any("age" in str(release.rule) for release in expected["releases"])
     assert len(expected["windows"]) > 5
     assert expected["null_rounds"] > 50
-    assert (expected["beyond_cap"] > 100) == (kind == "capped")
+    assert (expected["beyond_cap"] > 100) == (kind in ("capped", "outcomes"))
+    assert all("when" in str(r.rule) for r in expected["releases"][1:]) == (kind == "outcomes")
     for largest, workers in ((1100, 3), (9000, 1)):
         monkeypatch.setattr(far, "LARGEST_BLOCK", largest)
         assert there(kind, folder, Pretended(workers=workers)) == expected
@@ -154,13 +174,13 @@ def test_a_learner_moves_between_here_and_there(kind: str, folder: Path) -> None
     """Saved every few blocks and resumed elsewhere: as if it had stayed."""
     user, store, learner = PLANS[kind][1], MemoryStore(), learner_of(kind)
     stayed = here(kind, folder)
-    options: Any = {"label": "failed", "user": user}
+    cls, options = class_of(kind), dict[str, Any](label=label_of(kind), user=user)
     for turn, start in enumerate(range(0, ROWS, 1700)):
         engine = [None, Pretended(workers=2)][turn % 2]
         if engine is None:
-            rows: Any = open_rows(folder, COLUMNS, block_rows=500, **options)
+            rows: Any = open_rows(folder, cls, block_rows=500, **options)
         else:
-            rows = open_remote_rows(engine, str(folder), COLUMNS, **options)
+            rows = open_remote_rows(engine, str(folder), cls, **options)
         at = 0
         with rows:
             for block in rows:
@@ -195,10 +215,13 @@ def test_parts_of_coded_rounds_are_the_coded_parts() -> None:
     }
     answers = np.array([value == "1" for value in table["failed"]])
     number = np.arange(0, 800, 2) + 100
-    rounds, index = Rounds(batch, answers, number, number), PatternIndex(COLUMNS)
+    batch[OUTCOME] = np.array(table["outcome"], dtype=object)
+    rounds = Rounds(batch, answers, number, number)
     two = (Cause((Condition("version", "4.2.1"),)), Cause((Condition("country", "NO"),)))
+    named = (replace(two[0], outcome="slow"), replace(two[1], outcome="lost"))
     draw = np.random.default_rng(1)
-    for causes in ((), two):
+    for causes in ((), two, named):
+        index = PatternIndex(OUTCOMES if causes == named else COLUMNS)
         coded = CodedRounds.of(rounds, causes, index)
         assert pickle.loads(pickle.dumps(coded)).positives == coded.positives
         for start, stop in ((0, 2000), (100, 102), (101, 500), (700, 2000), (300, 300)):
@@ -219,8 +242,13 @@ def same(one: CodedRounds, other: CodedRounds) -> bool:
         (one.first, other.first),
         (one.codes, other.codes),
     ]
-    return one.positives == other.positives and all(
-        a.dtype == b.dtype and np.array_equal(a, b) for a, b in arrays
+    if one.own is not None and other.own is not None:
+        arrays.append((one.own, other.own))
+    same_kind = (one.own is None) == (other.own is None) or not one.size or not other.size
+    return (
+        one.positives == other.positives
+        and same_kind
+        and all(a.dtype == b.dtype and np.array_equal(a, b) for a, b in arrays)
     )
 
 

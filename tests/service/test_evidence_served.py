@@ -3,6 +3,7 @@
 import json
 import re
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,30 @@ def test_everybody_reads_the_evidence_that_was_committed(tmp_path: Path) -> None
         committed = read_store(served.path)
         assert committed.published.evidence is not None
         assert {"label": "failed"} | committed.published.evidence == answers[0]
+
+
+def test_outcomes_are_fed_and_their_causes_served(tmp_path: Path) -> None:
+    task = replace(CAUSES, label="outcome", negative=["ok"])
+    with running(tmp_path / "run.db", task=task) as served:
+        for seed in range(12):
+            rows = incident(1000, seed)
+            for row in rows:
+                row["outcome"] = "timeout" if row.pop("failed") else "ok"
+            assert served.feed(rows).status_code == 200
+        (found,) = evidence_of(served)["causes"]
+        assert found["cause"] == "timeout when version = '4.2.1'"
+        assert found["outcome"] == "timeout"
+        assert found["conditions"] == [{"column": "version", "value": "4.2.1"}]
+        rule = served.get("/hypothesis").json()
+        assert rule["sentence"] == found["cause"]
+        assert rule["rule"]["causes"][0]["outcome"] == "timeout"
+        # A row with a missing label is a bad one, and keeps its place.
+        assert served.feed([{"version": "4.2.1", "country": "SE", "outcome": None}]).json()
+        asked = [{"version": version, "country": "SE"} for version in ("4.2.1", "4.2.0")]
+        predicted = served.client.post("/predict", json=asked).json()
+        assert predicted["predictions"] == ["timeout", "ok"]
+        schema = served.get("/openapi.json").json()["components"]["schemas"]["LabelledRow"]
+        assert schema["example"]["outcome"] == "ok"
 
 
 def test_every_figure_follows_from_released_counts(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from effort import scaled
-from littlestone.classes.specs import parse_spec
 from littlestone.data.blocks import Block
+from littlestone.hypotheses.causes import OUTCOME
 from littlestone.learners.causes import PrivateCauses
 from littlestone.privacy.testing import SeededNoise
 from littlestone.store.request import LearnRequest, choose_learner, learn_block
@@ -26,6 +26,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "auto": {},
     "width 2": {"min_rate": 0.2, "spec": "causes:a,b,age@18/30/65:2"},
     "user": {"min_rate": 0.3, "user": "who", "cap": 3, "epsilon": 12.0},
+    "outcomes": {"min_rate": 0.2, "negative": ["0"]},
 }
 
 
@@ -34,8 +35,8 @@ def request(**more: Any) -> LearnRequest:
     return LearnRequest(label="y", horizon=HORIZON, seed=3, **usual | more)
 
 
-def rows(users: bool) -> Block:
-    """A stream whose culprit changes; a few rows are null rounds."""
+def rows(users: bool, outcomes: bool = False) -> Block:
+    """A stream whose culprit changes, and its outcome; a few rows are null rounds."""
     draw = np.random.default_rng(5)
     a, b = (draw.choice(["p", "q", "r", "s"], ROUNDS).astype(object) for _ in range(2))
     age = draw.integers(0, 90, ROUNDS).astype(np.float64)
@@ -43,12 +44,18 @@ def rows(users: bool) -> Block:
     labels = (draw.random(ROUNDS) < np.where(culprit, 0.7, 0.02)).astype(np.int8)
     labels[5::37] = -1
     names = draw.choice([f"user {n}" for n in range(ROUNDS // 2)], ROUNDS).astype(object)
-    return Block({"a": a, "b": b, "age": age}, labels, names if users else None, (), 0)
+    told = np.where(labels == 1, np.where(a == "p", "lost", "slow"), "0").astype(object)
+    columns = {"a": a, "b": b, "age": age} | ({OUTCOME: told} if outcomes else {})
+    return Block(columns, labels, names if users else None, (), 0)
+
+
+def rows_for(asked: LearnRequest) -> Block:
+    return rows(asked.user is not None, bool(asked.negative))
 
 
 def in_memory(asked: LearnRequest) -> PrivateCauses:
-    plain = choose_learner(asked, HORIZON).make(parse_spec(asked.spec), 3, noise=SeededNoise(1))
-    learn_block(plain, rows(asked.user is not None))
+    plain = choose_learner(asked, HORIZON).make(asked.cls, 3, noise=SeededNoise(1))
+    learn_block(plain, rows_for(asked))
     assert isinstance(plain, PrivateCauses)
     return plain
 
@@ -71,7 +78,7 @@ def same(one: PrivateCauses, other: PrivateCauses) -> None:
 @pytest.mark.parametrize("way", WAYS)
 def test_a_stored_causes_learner_is_the_learner(tmp_path: Path, way: str) -> None:
     asked = request(**WAYS[way])
-    plain, whole, draw = in_memory(asked), rows(asked.user is not None), random.Random(way)
+    plain, whole, draw = in_memory(asked), rows_for(asked), random.Random(way)
     path = tmp_path / "run.db"
     create(path, asked, choose_learner(asked, HORIZON), noise=SeededNoise(1)).close()
     at = 0
@@ -83,6 +90,7 @@ def test_a_stored_causes_learner_is_the_learner(tmp_path: Path, way: str) -> Non
     same(stored(path), plain)
     assert len(plain.releases) > 2
     assert len(plain.windows) > 3
+    assert ("when" in str(plain.releases[1].rule)) == (way == "outcomes")
 
 
 # Learns what the store does not have yet, in batches of random size, until it is killed.

@@ -25,8 +25,8 @@ from littlestone.privacy.gates import NO_CHANGE, Decision
 from littlestone.privacy.noise import Address, Noise
 from littlestone.privacy.testing import ScriptedNoise
 
-# The keys that a row lists, and its label; None is a null round.
-KeyRow: TypeAlias = tuple[tuple[bytes, ...], bool] | None
+# The keys that a row lists, and its label, or outcome if it is not normal; None is a null round.
+KeyRow: TypeAlias = tuple[tuple[bytes, ...], bool | bytes] | None
 # The rows of the next check, given the transcript so far: worlds may react.
 KeyStream: TypeAlias = Callable[[EnumeratedTranscript], tuple[KeyRow, ...]]
 Published: TypeAlias = frozenset[bytes]
@@ -40,6 +40,8 @@ Law: TypeAlias = dict[EnumeratedTranscript, float]
 Moves: TypeAlias = dict[bytes | None, float]
 # What joins the conditions of a key.
 AND = b"&"
+# What joins a pattern and its outcome.
+TELLS = b">"
 # How many scales of threshold noise are summed over: e^-40 is left out.
 SCALES = 40
 
@@ -213,7 +215,7 @@ class KeyCounts:
             The key.
         """
         unmatched = [row for row in rows if row and not published.intersection(row[0])]
-        listed = [label for keys, label in unmatched if key in keys]
+        listed = [bool(label) for keys, label in unmatched if key in keys]
         return self.units * sum(listed) - self.alarm * (len(listed) - sum(listed))
 
     def drop(self, published: Published, rows: Sequence[KeyRow], key: bytes) -> int:
@@ -228,7 +230,7 @@ class KeyCounts:
         key
             The key.
         """
-        alone = [row[1] for row in rows if row and published.intersection(row[0]) == {key}]
+        alone = [bool(row[1]) for row in rows if row and published.intersection(row[0]) == {key}]
         return self.alarm * (len(alone) - sum(alone)) - self.units * sum(alone)
 
     def ballot(self, published: Published, rows: Sequence[KeyRow]) -> Gains:
@@ -252,6 +254,61 @@ class KeyCounts:
             return published - {key}
         parts = set(key.split(AND))
         return frozenset(k for k in published if not parts < set(k.split(AND))) | {key}
+
+
+class OutcomeCounts(KeyCounts):
+    """Count rows with outcomes as the learner does, plainly.
+
+    The label of a row is False if it is normal, and else its outcome. A row lists patterns; a
+    published key is a pattern, `TELLS` and an outcome.
+    """
+
+    @staticmethod
+    def told(published: Published, row: KeyRow) -> list[tuple[bytes, bytes]]:
+        """Return the published keys whose pattern a row lists, each with its outcome."""
+        pairs = ((key, *key.rpartition(TELLS)[::2]) for key in sorted(published))
+        return [(key, outcome) for key, pattern, outcome in pairs if row and pattern in row[0]]
+
+    def loss(self, published: Published, row: KeyRow) -> int:
+        if row is None:
+            return 0
+        told = self.told(published, row)
+        if not row[1]:
+            return self.alarm if told else 0
+        return 0 if row[1] in [outcome for _, outcome in told] else self.units
+
+    def active(self, published: Published, rows: Sequence[KeyRow]) -> list[bytes]:
+        """Return the patterns of each unmatched row that is not normal, with its outcome."""
+        found = (row for row in rows if row and row[1] and not self.told(published, row))
+        return list(dict.fromkeys(self.key(k, label) for keys, label in found for k in keys))
+
+    @staticmethod
+    def key(pattern: bytes, label: bool | bytes) -> bytes:
+        """Return the key of a pattern and an outcome."""
+        assert isinstance(label, bytes), "a normal row has no outcome"
+        return pattern + TELLS + label
+
+    def net(self, published: Published, rows: Sequence[KeyRow], key: bytes) -> int:
+        pattern, _, outcome = key.rpartition(TELLS)
+        labels = [
+            row[1] for row in rows if row and pattern in row[0] and not self.told(published, row)
+        ]
+        return self.units * labels.count(outcome) - self.alarm * labels.count(False)
+
+    def drop(self, published: Published, rows: Sequence[KeyRow], key: bytes) -> int:
+        outcome = key.rpartition(TELLS)[2]
+        alone = [row[1] for row in rows if row and self.told(published, row) == [(key, outcome)]]
+        return self.alarm * alone.count(False) - self.units * alone.count(outcome)
+
+    def publish(self, published: Published, move: bytes | None) -> Published:
+        """Return the causes after a move; one that is added removes those of its outcome in it."""
+        if move is None or not move.startswith(ADD):
+            return super().publish(published, move)
+        pattern, _, outcome = move[1:].rpartition(TELLS)
+        same = {key for key in published if key.rpartition(TELLS)[2] == outcome}
+        patterns = frozenset(key.rpartition(TELLS)[0] for key in same)
+        kept = super().publish(patterns, ADD + pattern)
+        return (published - same) | {self.key(one, outcome) for one in kept}
 
 
 class EnumeratedStart(NamedTuple):

@@ -60,7 +60,7 @@ from littlestone.hypotheses.rows import (
     value_of,
 )
 from littlestone.hypotheses.rules import Hypothesis
-from littlestone.hypotheses.values import Mask, encode, key_of, plain
+from littlestone.hypotheses.values import Mask, Plain, canonical, encode, key_of, plain
 
 
 @dataclass(frozen=True)
@@ -248,11 +248,16 @@ class Causes(HypothesisClass):
         The most conditions of a cause, from 1 to 3.
     limit : int
         The most causes of a rule, from 1 to 100.
+    normal : sequence of str
+        The labels of normal events, where labels have several values: every other label is an
+        *outcome*, and a cause says which (`timeout when version = '4.2.1'`). Only `PrivateCauses`
+        learns outcomes. None by default: labels are 0 and 1.
 
     Raises
     ------
     BadClass
-        If a column is named twice, or width or limit is out of range.
+        If a column is named twice, or width or limit is out of range, or a normal label is no
+        text.
 
     Examples
     --------
@@ -268,11 +273,20 @@ class Causes(HypothesisClass):
     >>> one = Causes(["version", "country"], limit=1)
     >>> one.dimension, one.mistake_bound
     (2, 2)
+    >>> Causes(["version"], normal=["ok"])
+    Causes(columns=('version',), width=1, limit=8, normal=('ok',))
     """
 
     columns: Sequence[str | Ranges]
     width: int = 1
     limit: int = 8
+    normal: Sequence[str] = ()
+
+    def __repr__(self) -> str:
+        # Without `normal` where there is none: plans in stores keep the text of their class.
+        outcomes = f", normal={self.normal!r}" if self.normal else ""
+        sizes = f"width={self.width!r}, limit={self.limit!r}"
+        return f"{type(self).__name__}(columns={self.columns!r}, {sizes}{outcomes})"
 
     def __post_init__(self) -> None:
         if isinstance(self.columns, str | Ranges) or not isinstance(self.columns, Sequence):
@@ -288,6 +302,43 @@ class Causes(HypothesisClass):
         object.__setattr__(self, "width", _checked(self.width, "width", WIDEST))
         # Counts of matching causes are kept in one byte a row (`match_counts`).
         object.__setattr__(self, "limit", _checked(self.limit, "limit", 100))
+        object.__setattr__(self, "normal", _normal_labels(self.normal))
+
+    @property
+    def has_outcomes(self) -> bool:
+        """Return whether labels are outcomes, and causes have one."""
+        return bool(self.normal)
+
+    @cached_property
+    def _normal_keys(self) -> frozenset[bytes]:
+        return frozenset(map(key_of, self.normal))
+
+    def outcome(self, y: object) -> Plain:
+        """Return the outcome that a label is; None for a normal one.
+
+        Parameters
+        ----------
+        y : object
+            The label, identified by its text.
+
+        Raises
+        ------
+        BadExample
+            If the label is missing, or has no text.
+
+        Examples
+        --------
+        >>> causes = Causes(["version"], normal=["ok"])
+        >>> causes.outcome("timeout"), causes.outcome("ok")
+        ('timeout', None)
+        """
+        if key_of(y) in self._normal_keys:
+            return None
+        found = canonical(y)
+        # As in a file: what is missing is no outcome. A float that is not a number is missing.
+        if found in (None, "") or (isinstance(y, float | np.floating) and y != y):
+            raise BadExample(f"label {y!r} is missing: it is neither normal nor an outcome")
+        return found
 
     @cached_property
     def _own(self) -> dict[str, str | Ranges]:
@@ -346,10 +397,19 @@ class Causes(HypothesisClass):
     def mistake_bound(self) -> int:
         return self.limit * self.patterns
 
+    def _refuse_outcomes(self) -> None:
+        if self.has_outcomes:
+            raise BadClass(
+                f"{self!r} has outcomes, which only PrivateCauses learns (--learner causes); leave "
+                "out normal= (--negative) for labels of 0 and 1"
+            )
+
     def start(self) -> VersionSpace:
+        self._refuse_outcomes()
         return VersionSpace(_VersionSpace())
 
     def restart(self, rule: Hypothesis) -> VersionSpace:
+        self._refuse_outcomes()
         claims = causes_of(rule) if rule in self else ()
         return VersionSpace(_VersionSpace(claimed=frozenset(cause.key for cause in claims)))
 
@@ -401,7 +461,10 @@ class Causes(HypothesisClass):
             causes = causes_of(rule)  # type: ignore[arg-type]
         except BadClass:
             return False
-        return len(causes) <= self.limit and all(map(self.lists, causes))
+        return len(causes) <= self.limit and all(
+            self.lists(cause) and (cause.outcome is not None) == self.has_outcomes
+            for cause in causes
+        )
 
     def lists(self, cause: Cause) -> bool:
         """Return whether a cause is a pattern of some row."""
@@ -582,6 +645,16 @@ def _readable_values(batch: Batch, column: str) -> Mask:
     if coded is not None:
         return coded.where(coded.dictionary.map(readable))
     return readable(column_of(batch, column))
+
+
+def _normal_labels(given: object) -> tuple[str, ...]:
+    """Return the texts of normal labels, each once."""
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise BadClass(f"normal labels are a list of texts: {given!r} is not one", "normal")
+    for text in given:
+        if not isinstance(text, str):
+            raise BadClass(f"a normal label is a text: {text!r} is not one", "normal")
+    return tuple({key_of(text): str(text) for text in given}.values())
 
 
 def _checked(given: object, name: str, most: int) -> int:

@@ -57,9 +57,12 @@ def class_to_json(cls: HypothesisClass) -> dict[str, Any]:
             return {"kind": "union", "members": [class_to_json(member) for member in members]}
         case FiniteClass() if type(cls) is FiniteClass:
             return {"kind": "table", **_table_to_json(cls)}
-        case Causes(columns, width, limit) if type(cls) is Causes:
+        case Causes(columns, width, limit, normal) if type(cls) is Causes:
             listed = [_column_to_json(column) for column in columns]
-            return {"kind": "causes", "columns": listed, "width": width, "limit": limit}
+            outcomes = {"normal": list(normal)} if normal else {}
+            return {
+                "kind": "causes", "columns": listed, "width": width, "limit": limit, **outcomes
+            }  # fmt: skip
     for kind, family in _FAMILIES.items():
         if type(cls) is family:
             return {"kind": kind, **_parameters(cls)}
@@ -88,7 +91,10 @@ def class_from_json(data: Mapping[str, Any]) -> HypothesisClass:
         "union": lambda: Union(*map(class_from_json, data["members"])),
         "table": lambda: _table_from_json(data),
         "causes": lambda: Causes(
-            list(map(_column_from_json, data["columns"])), data["width"], data["limit"]
+            list(map(_column_from_json, data["columns"])),
+            data["width"],
+            data["limit"],
+            data.get("normal", ()),
         ),
     }
     kind = data["kind"]

@@ -24,7 +24,8 @@ an at sign.
 
 import csv
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -153,9 +154,23 @@ _FAMILIES = {
 }
 
 
-def parse_spec(spec: str) -> HypothesisClass:
+def parse_spec(spec: str, negative: Sequence[str] = ()) -> HypothesisClass:
     """Return the class that a specification describes.
 
+    Parameters
+    ----------
+    spec : str
+        The specification.
+    negative : sequence of str
+        The labels of normal events, for causes of outcomes (`Causes.normal`).
+
+    Raises
+    ------
+    BadSpec
+        If the specification cannot be read, or a class that is not of causes has normal labels.
+
+    Examples
+    --------
     >>> parse_spec("thresholds:score:0:100:5")
     Thresholds(lo=0, hi=100, step=5, column='score')
     >>> parse_spec("thresholds:score:0:100:7")
@@ -165,6 +180,13 @@ def parse_spec(spec: str) -> HypothesisClass:
                              ^
     """
     name, _, rest = spec.partition(":")
+    if negative:
+        found = parse_spec(spec)
+        if not isinstance(found, Causes):
+            raise BadSpec(
+                spec, 0, len(name), "--negative is for causes:COLUMN,...: use --positive VALUE here"
+            )
+        return replace(found, normal=tuple(negative))
     if name == "table":
         if not rest:
             raise BadSpec(spec, len(spec), len(spec), "expected table:FILE.csv")

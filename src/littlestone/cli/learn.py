@@ -15,6 +15,7 @@ from littlestone.cli.options import (
     Epsilon,
     LabelOption,
     MinRate,
+    NegativeOption,
     PositiveOption,
     PrivateJson,
     Seed,
@@ -55,6 +56,7 @@ def learn(
     spec: Spec = None,
     label: LabelOption = None,
     positive: PositiveOption = None,
+    negative: NegativeOption = None,
     epsilon: Epsilon = 1.0,
     delta: Delta = 1e-6,
     horizon: Annotated[
@@ -128,6 +130,7 @@ def learn(
         spec=spec or "",
         label=label or "",
         positive=tuple(positive or ()),
+        negative=tuple(negative or ()),
         epsilon=epsilon,
         delta=delta,
         horizon=horizon,

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from littlestone.classes.base import HypothesisClass
-from littlestone.classes.specs import parse_spec
 from littlestone.data.blocks import BadStream, Block
 from littlestone.data.readers import UNFINISHED, RowReader, is_parquet, open_rows
 from littlestone.learners.registry import LearnerChoice
@@ -90,7 +89,7 @@ def run(task: LearnRequest, watch: ProgressCallback, db: Path | None = None) -> 
         task, cls = replace(task, **about.terms), about.cls
     elif db is not None:
         refuse_leftovers(db)
-    cls = parse_spec(task.spec) if cls is None else cls
+    cls = task.cls if cls is None else cls
     # A store goes on with its releases file; without one the file is written anew.
     for path in (task.report, task.out if db is None else None):
         refuse_file(path, task.force)

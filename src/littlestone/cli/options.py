@@ -62,6 +62,14 @@ PositiveOption = Annotated[
         help="A value of --label that is positive, if it has others than 0 and 1. Can be repeated.",
     ),
 ]
+NegativeOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="VALUE",
+        help="For causes: a value of --label that is normal; each other value is an outcome, and a "
+        "cause says which. Can be repeated.",
+    ),
+]
 Seed = Annotated[
     int | None, typer.Option(help="Of the forest's random bits, which are not secret.")
 ]

@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from littlestone.classes.specs import parse_spec
 from littlestone.cli.options import (
     CapOption,
     Delta,
     Epsilon,
     LabelOption,
     MinRate,
+    NegativeOption,
     PositiveOption,
     Seed,
     Spec,
@@ -46,6 +46,7 @@ def serve(
     spec: Spec = None,
     label: LabelOption = None,
     positive: PositiveOption = None,
+    negative: NegativeOption = None,
     horizon: Annotated[int | None, typer.Option(help="Rounds to plan for.")] = None,
     epsilon: Epsilon = 1.0,
     delta: Delta = 1e-6,
@@ -136,6 +137,7 @@ def serve(
         spec=spec or "",
         label=label or "",
         positive=tuple(positive or ()),
+        negative=tuple(negative or ()),
         epsilon=epsilon,
         delta=delta,
         horizon=horizon,
@@ -175,5 +177,5 @@ def _store(path: Path, task: LearnRequest) -> Store:
     missing = [option for option, said in begin.items() if not said]
     if task.horizon is None or missing:
         raise BadParameter(f"{path} is not there yet: to begin it, say {', '.join(missing)}")
-    cls = parse_spec(task.spec)
+    cls = task.cls
     return create(path, task, choose_learner(task, task.horizon, cls), cls=cls)

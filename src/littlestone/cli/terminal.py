@@ -126,9 +126,10 @@ def print_causes(console: Console, causes: CausesSummary, label: str) -> None:
         What a positive row is, in words.
     """
     rule = " or ".join(map(str, causes.causes))
-    console.print(
-        f"\nPUBLIC: {label} when {rule}" if rule else f"\nPUBLIC: no cause of {label} yet"
-    )
+    # A cause with an outcome says itself what happens.
+    named = any(cause.outcome is not None for cause in causes.causes)
+    said = rule if named else f"{label} when {rule}"
+    console.print(f"\nPUBLIC: {said}" if rule else f"\nPUBLIC: no cause of {label} yet")
     if rows := causes.rows():
         table, full = open_table(*HEAD, ""), "█" if console.is_terminal else "#"
         for column in table.columns[1:]:

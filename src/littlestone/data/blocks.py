@@ -28,7 +28,9 @@ import numpy as np
 import numpy.typing as npt
 
 from littlestone.classes.base import HypothesisClass, check_row, checked_class, readable_rows
+from littlestone.classes.causes import Causes
 from littlestone.errors import BadExample, LittlestoneError
+from littlestone.hypotheses.causes import OUTCOME
 from littlestone.hypotheses.compare import float_of
 from littlestone.hypotheses.rows import Kind, label, passes, row_of
 from littlestone.hypotheses.values import key_of
@@ -191,9 +193,10 @@ class Block:
     Parameters
     ----------
     columns
-        An array for each column that the class reads. In a null round it holds a placeholder.
+        An array for each column that the class reads. In a null round it holds a placeholder. Where
+        labels are outcomes, also the column of labels as it is, under the name `OUTCOME`.
     labels
-        0, 1 or `NULL`.
+        0, 1 or `NULL`; of outcomes, 0 for a normal row and 1 for all others.
     users
         The user of each row; None for the whole if no column names users, and for a row that is too
         broken to tell.
@@ -234,6 +237,15 @@ class Block:
     def nulls_before(self, stop: int) -> int:
         """Implement `RowSpan.nulls_before`."""
         return int((self.labels[:stop] == NULL).sum())
+
+    @property
+    def targets(self) -> AnyArray:
+        """Return what a learner is given as labels: outcomes where there are some, None if null."""
+        if OUTCOME not in self.columns:
+            return self.labels
+        outcomes = self.columns[OUTCOME].astype(object)
+        outcomes[self.labels == NULL] = None
+        return outcomes
 
     def sums(self) -> Checksums:
         """Implement `RowSpan.sums`.
@@ -286,18 +298,33 @@ class ColumnSchema:
         return tuple(dict.fromkeys((*self.kinds, self.label, *users)))
 
     @property
+    def normal(self) -> tuple[str, ...]:
+        """Return the labels of normal rows, if all others are outcomes."""
+        return tuple(self.cls.normal) if isinstance(self.cls, Causes) else ()
+
+    @property
+    def named_labels(self) -> bool:
+        """Return whether labels have other values than 0 and 1."""
+        return bool(self.positive or self.normal)
+
+    @property
     def label_kind(self) -> Kind:
         """Return how the column of labels is read."""
-        return "value" if self.positive else "truth"
+        return "value" if self.named_labels else "truth"
 
     @property
     def wrong_label(self) -> str:
         """Return the fault of a label that cannot be read."""
-        return WRONG_VALUE if self.positive else WRONG["truth"]
+        return WRONG_VALUE if self.named_labels else WRONG["truth"]
 
     def labels_of(self, cells: "Cells") -> tuple[npt.NDArray[np.int8], list[int]]:
         """Read labels, each by itself; return them, and the rows of those that are `NULL`."""
-        return named_label_cells(cells, self.positive) if self.positive else label_cells(cells)
+        if not self.normal:
+            return named_label_cells(cells, self.positive) if self.positive else label_cells(cells)
+        array, wrong = named_label_cells(cells, self.normal)
+        # What is named is normal here, hence negative.
+        array[array != NULL] ^= 1
+        return array, wrong
 
     def check_names(self, where: str, found: Iterable[str]) -> None:
         """Check that a file has every column to read, once.
@@ -386,7 +413,12 @@ def column_schema(
         raise BadStream(f"column {label!r} is the label: a class that reads it would only copy it")
     if label == user:
         raise BadStream(f"column {label!r} is named as the label and as the user: it can be one")
-    return ColumnSchema(cls, named, label, user, tuple(positive))
+    schema = ColumnSchema(cls, named, label, user, tuple(positive))
+    if schema.positive and schema.normal:
+        raise BadStream(
+            "--positive conflicts with --negative (normal=): name positive labels, or normal ones"
+        )
+    return schema
 
 
 def quoted(cell: object) -> str:
@@ -583,6 +615,8 @@ def read_cells(
     """
     columns = read_columns(schema, cells, faults)
     labels = _read_column(cells, schema.label, schema.wrong_label, faults, schema.labels_of)
+    if schema.normal:
+        columns[OUTCOME], _ = value_cells(cells[schema.label])
     users = None
     if schema.user is not None:
         users = _read_column(cells, schema.user, "does not name a user", faults, user_cells)

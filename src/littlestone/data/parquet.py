@@ -31,6 +31,7 @@ from littlestone.data.blocks import (
     quoted,
     value_cells,
 )
+from littlestone.hypotheses.causes import OUTCOME
 from littlestone.hypotheses.rows import Kind
 
 
@@ -241,6 +242,8 @@ def piece_from_table(schema: ColumnSchema, table: Any, first: int) -> Piece:
         add_faults(name, WRONG[kind], rows)
     labels, rows = _labels_by_schema(schema, cells[schema.label])
     add_faults(schema.label, schema.wrong_label, rows)
+    if schema.normal:
+        columns[OUTCOME], _ = _values(cells[schema.label])
     users = None
     if schema.user is not None:
         users, rows = _users(cells[schema.user])
@@ -373,7 +376,7 @@ def _labels(column: Any) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.intp]]:
 def _labels_by_schema(
     schema: ColumnSchema, column: Any
 ) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.intp]]:
-    if not schema.positive:
+    if not schema.named_labels:
         return _labels(column)
     array, wrong = schema.labels_of([_scalar(cell) for cell in column])
     return array, np.array(wrong, dtype=np.intp)

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Generic, Protocol, Self, TypeVar
 
 from littlestone.classes.base import HypothesisClass
+from littlestone.classes.causes import Causes
 from littlestone.data.blocks import (
     BadRow,
     BadStream,
@@ -45,6 +46,10 @@ _QUOTED_FAULTS = 3
 OTHER_LABELS = (
     "If the labels have other values, say which of them are positive: --positive VALUE, once or "
     "more often; all others are negative then"
+)
+OTHER_OUTCOMES = (
+    ". Or, in learn and serve, say which are normal: --negative VALUE, once or more often; then "
+    "each other value is an outcome, and a cause says which outcome it is of"
 )
 _FORMATS = {"csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "ndjson": "jsonl", "parquet": "parquet"}
 
@@ -90,6 +95,8 @@ class RowReader(Generic[SpanT]):
         The first `BEGINNING` rows, if they were read in another way.
     label
         The column of labels, if these must be 0 and 1: for advice.
+    outcomes
+        Whether labels could be outcomes: for advice.
     """
 
     def __init__(
@@ -101,8 +108,9 @@ class RowReader(Generic[SpanT]):
         block_rows: int,
         beginning: Block | None = None,
         label: str | None = None,
+        outcomes: bool = False,
     ) -> None:
-        self.name, self._label = name, label
+        self.name, self._label, self._outcomes = name, label, outcomes
         self._source, self._strict, self._size = source, strict, block_rows
         self._rest: Iterator[SpanT] | None = None
         try:
@@ -194,7 +202,7 @@ class RowReader(Generic[SpanT]):
             advice = ""
             if self._label and all(r.sentence.startswith(f"column {self._label!r}: ") for r in bad):
                 # One value is enough to see what is wrong; the others are the data owner's.
-                bad, advice = bad[:1], f". {OTHER_LABELS}"
+                bad, advice = bad[:1], f". {OTHER_LABELS}{OTHER_OUTCOMES * self._outcomes}"
             raise BadStream(
                 f"{self.name}: {nulls} of the first {checked} rows cannot be read. "
                 f"{'; '.join(map(self._describe, bad))}{advice}"
@@ -282,7 +290,8 @@ def open_rows(
         source,
         strict=strict,
         block_rows=block_rows,
-        label=None if schema.positive else label,
+        label=None if schema.named_labels else label,
+        outcomes=isinstance(cls, Causes),
     )
 
 

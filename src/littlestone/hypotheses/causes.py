@@ -7,6 +7,12 @@ an and of one to three conditions on different columns. A rule such as
 
 holds where one of its causes does. Build one with `any_of`, and read its causes with `causes_of`.
 
+Where labels have several values, a cause may have an *outcome*: the rule
+
+    timeout when version = '4.2.1' or crash when device = 'K9'
+
+also says what happens where a cause holds. A rule's causes all have an outcome, or none has.
+
 **One set of causes has one rule**: repeated causes, and causes that a wider one contains, are left
 out, and the rest is sorted. Two different sets of causes are different rules even where they are
 the same function, as `age < 18 or age >= 18` is `always`: a learner that adds and drops causes one
@@ -15,7 +21,8 @@ by one must find again what it has published.
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -64,6 +71,10 @@ from littlestone.hypotheses.values import (
 
 # The most conditions of a cause: more are hard to read, and a row would list too many patterns.
 WIDEST = 3
+# The column of a batch, or of a row, that holds its outcome on the way to a learner of outcomes.
+OUTCOME = "littlestone.outcome"
+# An outcome that is one word is printed without quotes.
+_WORD = re.compile(r"[\w.:/+-]+")
 
 
 @dataclass(frozen=True)
@@ -232,11 +243,15 @@ class Cause:
     ----------
     conditions : tuple of Condition
         The conditions, in any order; kept in the order of their columns.
+    outcome : object, optional
+        What happens where it holds, identified by its text; None where labels are 0 and 1.
 
     Raises
     ------
     BadClass
         If there is none, or more than three, or two on one column.
+    BadExample
+        If the outcome has no canonical form.
 
     Examples
     --------
@@ -245,13 +260,17 @@ class Cause:
     country = 'SE' and version = '4.2.1'
     >>> cause({"country": "SE", "version": "4.2.1"}), cause_from_key(cause.key) == cause
     (True, True)
+    >>> print(Cause((Condition("device", "K9"),), "crash"))
+    crash when device = 'K9'
     """
 
     conditions: tuple[Condition, ...]
+    outcome: Plain = None
 
     def __post_init__(self) -> None:
         conditions = tuple(sorted(self.conditions, key=lambda condition: condition.column))
         object.__setattr__(self, "conditions", conditions)
+        object.__setattr__(self, "outcome", canonical(self.outcome))
         if not 1 <= len(conditions) <= WIDEST:
             raise BadClass(f"a cause has 1 to {WIDEST} conditions, not {len(conditions)}")
         if len(set(self.columns)) < len(conditions):
@@ -270,10 +289,18 @@ class Cause:
     @cached_property
     def key(self) -> bytes:
         """Return the canonical bytes, which `cause_from_key` reads."""
-        return encode(tuple(condition.parts for condition in self.conditions))
+        parts = tuple(condition.parts for condition in self.conditions)
+        # The parts of a condition are a tuple, so a word tells the two forms apart.
+        return encode(parts if self.outcome is None else (_WHEN, self.outcome, *parts))
+
+    @property
+    def pattern(self) -> "Cause":
+        """Return the cause without its outcome."""
+        return Cause(self.conditions)
 
     def __str__(self) -> str:
-        return " and ".join(map(str, self.conditions))
+        holds = " and ".join(map(str, self.conditions))
+        return holds if self.outcome is None else f"{outcome_text(self.outcome)} when {holds}"
 
     def __call__(self, x: object) -> bool:
         # A list and not a generator: a column that cannot be read raises wherever it stands.
@@ -287,20 +314,49 @@ class Cause:
     def contains(self, other: "Cause") -> bool:
         """Return whether the other cause is at least as narrow: it holds wherever that one does.
 
+        Causes of different outcomes never contain each other.
+
         Examples
         --------
         >>> wide = Cause((Condition("a", 1),))
         >>> wide.contains(Cause((Condition("a", 1), Condition("b", 2))))
         True
         """
-        return all(
+        return self.outcome == other.outcome and all(
             any(condition.contains(narrow) for narrow in other.conditions)
             for condition in self.conditions
         )
 
-    def to_json(self) -> list[dict[str, object]]:
-        """Return the cause as JSON data, from which `cause_from_json` restores it."""
-        return [condition.to_json() for condition in self.conditions]
+    def to_json(self) -> list[dict[str, object]] | dict[str, object]:
+        """Return the cause as JSON data, from which `cause_from_json` restores it.
+
+        Examples
+        --------
+        >>> Cause((Condition("a", 1),)).to_json()
+        [{'column': 'a', 'value': 1}]
+        >>> Cause((Condition("a", 1),), "crash").to_json()
+        {'outcome': 'crash', 'conditions': [{'column': 'a', 'value': 1}]}
+        """
+        conditions = [condition.to_json() for condition in self.conditions]
+        if self.outcome is None:
+            return conditions
+        return {"outcome": to_json(self.outcome), "conditions": conditions}
+
+
+# What the key of a cause with an outcome begins with.
+_WHEN = "when"
+
+
+def outcome_text(outcome: Plain) -> str:
+    """Return an outcome as it is printed: in quotes, unless it is one word.
+
+    Examples
+    --------
+    >>> print(outcome_text("timeout"), outcome_text(504), outcome_text("timed out"))
+    timeout 504 'timed out'
+    """
+    text = str(outcome)
+    return text if _WORD.fullmatch(text) else repr(outcome)
 
 
 def cause_from_key(key: bytes) -> Cause:
@@ -313,7 +369,10 @@ def cause_from_key(key: bytes) -> Cause:
     """
     try:
         parts: Any = decode(key)
-        cause = Cause(tuple(map(_condition, parts)))
+        outcome = None
+        if parts and parts[0] == _WHEN:
+            _, outcome, *parts = parts
+        cause = Cause(tuple(map(_condition, parts)), outcome)
     except (TypeError, ValueError) as error:
         raise BadExample(f"{key!r} is not the key of a cause") from error
     if cause.key != key:
@@ -334,10 +393,19 @@ def cause_from_json(data: Any) -> Cause:
     >>> print(cause_from_json([{"column": "a", "value": 1}, {"column": "b", "low": 2, "high": 3}]))
     a = 1 and 2 <= b < 3
     """
+    wrong = BadExample(f"{data!r} is not a cause that littlestone wrote")
     try:
-        return Cause(tuple(map(condition_from_json, data)))
-    except (TypeError, BadClass) as error:
-        raise BadExample(f"{data!r} is not a cause that littlestone wrote") from error
+        if not isinstance(data, Mapping):
+            return Cause(tuple(map(condition_from_json, data)))
+        found = Cause(
+            tuple(map(condition_from_json, data["conditions"])), from_json(data["outcome"])
+        )
+        # Written again and compared as text, so that a cause has one JSON.
+        if json.dumps(found.to_json(), sort_keys=True) == json.dumps(data, sort_keys=True):
+            return found
+    except (KeyError, TypeError, BadClass) as error:
+        raise wrong from error
+    raise wrong
 
 
 def match_counts(
@@ -378,6 +446,45 @@ def match_counts(
         counts += masks[index].view(np.int8)
         np.putmask(first, masks[index], index)
     return counts, first
+
+
+def own_causes(
+    causes: Sequence[Cause], X: Any, counts: npt.NDArray[np.int8]
+) -> npt.NDArray[np.int8]:
+    """Return, for each row of a batch with outcomes, the first cause that has its outcome.
+
+    Of a row that causes match only these are looked at; of a row that none matches, all.
+
+    Parameters
+    ----------
+    causes : sequence of Cause
+        The causes, each with an outcome, at most 127.
+    X : object
+        A batch that holds the outcome of each row in the column `OUTCOME`.
+    counts : numpy.ndarray of int8
+        For each row the number of causes that match it.
+
+    Returns
+    -------
+    numpy.ndarray of int8
+        The index of the cause, -1 if there is none.
+
+    Examples
+    --------
+    >>> causes = [Cause((Condition("a", 1),), "crash"), Cause((Condition("b", 2),), "timeout")]
+    >>> rows = {"a": np.array([1, 1, 0, 0]), "b": np.array([2, 0, 0, 0])}
+    >>> outcomes = {OUTCOME: np.array(["timeout", "timeout", "timeout", "lost"])}
+    >>> own_causes(causes, rows | outcomes, match_counts(causes, rows)[0])
+    array([ 1, -1,  1, -1], dtype=int8)
+    """
+    outcomes = column_of(X, OUTCOME)
+    distinct = list(dict.fromkeys(cause.outcome for cause in causes))
+    same = dict(zip(distinct, isin_each(outcomes, distinct), strict=True))
+    own = np.full(len(outcomes), -1, dtype=np.int8)
+    # From the last to the first: the first is written last.
+    for index, matches in reversed(list(enumerate(_masks(causes, X)))):
+        own[(matches | (counts == 0)) & same[causes[index].outcome]] = index
+    return own
 
 
 def _masks(causes: Sequence[Cause], X: Any) -> list[Mask]:
@@ -496,13 +603,13 @@ def any_of(causes: Iterable[Cause]) -> Hypothesis:
     Returns
     -------
     Hypothesis
-        The rule: `NEVER` without causes; for one cause with one condition the rule that `one_of` or
-        `between` returns.
+        The rule: `NEVER` without causes; for one cause with one condition and no outcome the rule
+        that `one_of` or `between` returns.
 
     Raises
     ------
     BadClass
-        If something is not a cause.
+        If something is not a cause, or some of the causes have an outcome and others have none.
 
     Examples
     --------
@@ -516,6 +623,8 @@ def any_of(causes: Iterable[Cause]) -> Hypothesis:
     for cause in distinct:
         if not isinstance(cause, Cause):
             raise BadClass(f"{cause!r} is not a cause")
+    if len({cause.outcome is None for cause in distinct}) > 1:
+        raise BadClass("the causes of a rule all have an outcome, or none has")
     by_columns: dict[tuple[str, ...], list[Cause]] = {}
     for cause in distinct:
         by_columns.setdefault(cause.columns, []).append(cause)
@@ -533,7 +642,7 @@ def any_of(causes: Iterable[Cause]) -> Hypothesis:
     match kept:
         case []:
             return NEVER
-        case [Cause((condition,))]:
+        case [Cause((condition,), None)]:
             return condition.rule
     return AnyOf(tuple(kept))
 
@@ -576,6 +685,45 @@ def causes_of(rule: Hypothesis) -> tuple[Cause, ...]:
     if rule == NEVER:
         return ()
     raise BadClass(f"{rule} is not an or of causes")
+
+
+def outcome_of(rule: Hypothesis, x: object) -> Plain:
+    """Return the outcome that a rule tells for a row: that of the first cause that holds, or None.
+
+    Causes are in the order in which the rule prints them: short ones first.
+
+    Parameters
+    ----------
+    rule : Hypothesis
+        A rule that `any_of` returned.
+    x : object
+        The row.
+
+    Examples
+    --------
+    >>> rule = any_of([Cause((Condition("device", "K9"),), "crash")])
+    >>> outcome_of(rule, {"device": "K9"}), outcome_of(rule, {"device": "K8"})
+    ('crash', None)
+    """
+    return next((cause.outcome for cause in causes_of(rule) if cause(x)), None)
+
+
+def outcomes_of(rule: Hypothesis, X: Any) -> npt.NDArray[np.object_]:
+    """Return `outcome_of` for each row of a batch.
+
+    Parameters
+    ----------
+    rule : Hypothesis
+        A rule that `any_of` returned.
+    X : object
+        A batch.
+    """
+    causes = causes_of(rule)
+    _, first = match_counts(causes, X)
+    told = np.empty(len(causes) + 1, dtype=object)
+    # Place -1, of no cause, stays None.
+    told[: len(causes)] = [cause.outcome for cause in causes]
+    return np.asarray(told[first], dtype=object)
 
 
 def _from_json(causes: object) -> Hypothesis:

@@ -703,7 +703,16 @@ class UserLearner(PrivateLearner):
             If the row, the label or the user cannot be read; then nothing has changed. Stopping
             there is outside the guarantee; `skip_one` makes it a null round, which is inside.
         """
-        self._one(read_row(self.cls, x), label(y), self._route(user))
+        x, answer = self._read_one(x, y)
+        self._one(x, answer, self._route(user))
+
+    def _read_one(self, x: object, y: object) -> tuple[object, bool]:
+        """Return a row as it is learned, and its label."""
+        return read_row(self.cls, x), label(y)
+
+    def _read_many(self, X: Any, y: object, bad_rows: BadRows) -> tuple[Batch, Mask, Mask]:
+        """Return a batch as it is learned, which rows are usable, and their labels."""
+        return readable_rounds(self.cls, X, y, bad_rows, coded=self._reads_codes)
 
     def skip_one(self, user: object = None) -> None:
         """Pass a null round: it uses up its number, and nothing is learned.
@@ -745,7 +754,7 @@ class UserLearner(PrivateLearner):
         BadExample
             If the batch is refused; then nothing has changed.
         """
-        batch, usable, answers = readable_rounds(self.cls, X, y, bad_rows, coded=self._reads_codes)
+        batch, usable, answers = self._read_many(X, y, bad_rows)
         # Refused before `_enter`: a refusal must leave the learner as it was.
         self._need_users(users is not None)
         routes = None if users is None else user_numbers(users, len(answers), bad_rows)

@@ -4,15 +4,21 @@ A missed positive costs 1 and a false alarm costs c = min_rate / (1 - min_rate):
 publishing if more than `min_rate` of its events are positive. The weighted loss of the published
 rule is monitored; when it has grown too large a move is drawn: add a cause that the epoch's rows
 speak for, drop one that costs more than it finds, or nothing (docs/guarantee.md, Theorems 15 and
-16). After nothing the threshold doubles, so a stream without causes is left alone. There is no
+16). After nothing the threshold grows, so a stream without causes is left alone. There is no
 tolerance to set.
+
+Where labels have several values, such as `ok`, `timeout` and `crash`, the class says which are
+normal (`Causes(columns, normal=["ok"])`), and a cause says which outcome it is of.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from littlestone.classes.base import HypothesisClass, checked_class
 from littlestone.classes.causes import Causes
+from littlestone.hypotheses.causes import outcome_of
+from littlestone.hypotheses.rows import Batch
 from littlestone.hypotheses.rules import NEVER
+from littlestone.hypotheses.values import Mask
 from littlestone.learners.base import UserLearner
 from littlestone.learners.causes_plan import AUTO, CausesPlan
 from littlestone.learners.causes_runner import CausesRunner
@@ -23,6 +29,8 @@ from littlestone.learners.evidence import (
     evidence_of,
     summarize_causes,
 )
+from littlestone.learners.outcomes import predicted_labels, read_outcome, readable_outcomes
+from littlestone.learners.rounds import BadRows, readable_batch
 from littlestone.learners.tree import fresh_seed
 from littlestone.plots import INK, LETTERS, plot_rates
 from littlestone.privacy.accounting import Unit
@@ -75,6 +83,13 @@ class PrivateCauses(UserLearner):
     >>> learner.learn_many(rows, failed)
     >>> print(learner.hypothesis)
     version = '4.2.1'
+    >>> outcomes = Causes(["version", "country"], normal=["ok"])
+    >>> learner = PrivateCauses(outcomes, epsilon=1, delta=1e-7, horizon=20_000, min_rate=0.2)
+    >>> learner.learn_many(rows, np.where(failed, "timeout", "ok"))
+    >>> print(learner.hypothesis)
+    timeout when version = '4.2.1'
+    >>> learner.predict_one({"version": "4.2.1", "country": "SE"})
+    'timeout'
     """
 
     plan: CausesPlan
@@ -116,6 +131,40 @@ class PrivateCauses(UserLearner):
             cls, plan, SystemNoise() if noise is None else noise, self._publish, self._watch
         )
 
+    def _read_one(self, x: object, y: object) -> tuple[object, bool]:
+        cls = self._causes
+        return read_outcome(cls, x, y) if cls.has_outcomes else super()._read_one(x, y)
+
+    def _read_many(self, X: Any, y: object, bad_rows: BadRows) -> tuple[Batch, Mask, Mask]:
+        if self._causes.has_outcomes:
+            return readable_outcomes(self._causes, X, y, bad_rows)
+        return super()._read_many(X, y, bad_rows)
+
+    @property
+    def _causes(self) -> Causes:
+        assert isinstance(self.cls, Causes), "checked when it was made"
+        return self.cls
+
+    def predict_one(self, x: object) -> Any:
+        """Predict the label of an example by the published rule.
+
+        Returns
+        -------
+        bool or Plain
+            The label. Of a class with normal labels: the outcome of the first published cause that
+            holds, and else the first normal label.
+        """
+        if not self._causes.has_outcomes:
+            return super().predict_one(x)
+        told = outcome_of(self.hypothesis, x)
+        return self._causes.normal[0] if told is None else told
+
+    def predict_many(self, X: Any) -> Any:
+        """Predict the labels of a batch by the published rule, as `predict_one` does."""
+        if not self._causes.has_outcomes:
+            return super().predict_many(X)
+        return predicted_labels(self.cls, self.hypothesis, readable_batch(self.cls, X))
+
     @property
     def min_rate(self) -> float | None:
         """Return the rate above which causes are published; None before "auto" has found it."""
@@ -134,7 +183,10 @@ class PrivateCauses(UserLearner):
 
     @property
     def missed(self) -> int:
-        """Return the positives that the published rules missed. Private."""
+        """Return the positives that the published rules missed. Private.
+
+        With outcomes, those count too for which only causes of other outcomes held.
+        """
         return self._runner.missed
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":

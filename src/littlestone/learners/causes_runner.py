@@ -3,6 +3,9 @@
 The weighted loss of the published rule is monitored; when it has grown too large a move is drawn:
 add a cause that the epoch's rows speak for, drop one that costs more than it finds, or nothing
 (docs/guarantee.md, Theorems 15 and 16).
+
+Where labels are outcomes a cause is a pattern and an outcome. A row that causes match, but none of
+its own outcome, is a missed positive and moves no score: see Theorem 15, "Outcomes".
 """
 
 from collections.abc import Sequence
@@ -14,9 +17,18 @@ import numpy as np
 import numpy.typing as npt
 
 from littlestone.classes.causes import Causes
-from littlestone.hypotheses.causes import Cause, any_of, cause_from_key, causes_of, match_counts
+from littlestone.hypotheses.causes import (
+    OUTCOME,
+    Cause,
+    any_of,
+    cause_from_key,
+    causes_of,
+    match_counts,
+    own_causes,
+)
+from littlestone.hypotheses.rows import value_of
 from littlestone.hypotheses.rules import NEVER, Hypothesis
-from littlestone.hypotheses.values import Mask
+from littlestone.hypotheses.values import Mask, Plain, canonical
 from littlestone.learners.base import Release, StateData
 from littlestone.learners.causes_plan import (
     AUTO,
@@ -38,6 +50,7 @@ from littlestone.learners.runners import BallotWatcher, Publish
 from littlestone.privacy.causes import (
     ADD,
     CausesMechanism,
+    Counts,
     Gains,
 )
 from littlestone.privacy.noise import Noise
@@ -79,7 +92,7 @@ class CausesRunner:
             cap=plan.cap,
         )
         self.forest = EpochRows(cls)
-        self._limit = cls.limit
+        self._limit, self._has_outcomes = cls.limit, cls.has_outcomes
         self.rule: Hypothesis = NEVER
         self.causes = causes_of(NEVER)
         self.mistakes = self.missed = 0
@@ -106,6 +119,20 @@ class CausesRunner:
 
     def _begin_window(self) -> None:
         self._cells = np.zeros((len(self.causes) + 1, 2), dtype=np.int64)
+        # Of rows that no cause matches, those with the outcome of a published cause.
+        self._named = np.zeros(len(self._outcomes), dtype=np.int64)
+
+    @property
+    def _outcomes(self) -> tuple[Plain, ...]:
+        """Return the outcomes of the published causes, each once. Public."""
+        found = dict.fromkeys(cause.outcome for cause in self.causes)
+        return tuple(found) if self._has_outcomes else ()
+
+    @property
+    def _outcome_places(self) -> Counts:
+        """Return, for each published cause, the place of its outcome."""
+        places = {outcome: place for place, outcome in enumerate(self._outcomes)}
+        return np.array([places[cause.outcome] for cause in self.causes], dtype=np.int64)
 
     def learn_buffered(self) -> None:
         """Do nothing: rounds are learned at once."""
@@ -136,7 +163,7 @@ class CausesRunner:
 
     def _learn(self, part: Rounds | CodedRounds, start: int, stop: int) -> int:
         """Learn up to `stop`, or up to the first firing; return where it stopped."""
-        every, rows = self.plan.check_every, _Matched.of(part, self.causes)
+        every, rows = self.plan.check_every, _Matched.of(part, self.causes, self._has_outcomes)
         if start < self.plan.first_window:
             self._count(rows)
             return stop
@@ -169,19 +196,32 @@ class CausesRunner:
     def advance_one(self, number: int, x: object, y: bool, route: int) -> None:
         """Learn one round, without arrays: as `advance` would."""
         matched = [place for place, cause in enumerate(self.causes) if cause(x)]
-        # The last cell is that of no cause.
-        self._cells[matched[0] if matched else -1, int(y)] += 1
-        if bool(matched) != y:
+        own = self._own(x, matched) if y and self._has_outcomes else None
+        told = bool(matched) and own != -1
+        # Whether the label is that of the first cause that matches.
+        right = y and (own is None or not matched or own == matched[0])
+        if own is not None and own >= 0 and not matched:
+            self._named[self._outcome_places[own]] += 1
+        else:
+            # The last cell is that of no cause.
+            self._cells[matched[0] if matched else -1, int(right)] += 1
+        if told != y:
             self.mistakes += 1
             self.missed += y
         if number >= self.plan.first_window:
-            if bool(matched) != y:
+            if told != y:
                 self._pending += self._costs[0 if y else 1]
             if not matched:
                 self.forest.add_one(x, y)
-            elif len(matched) == 1:
+            elif len(matched) == 1 and right == y:
                 self._alone[matched[0], int(y)] += 1
         self.pass_one(number)
+
+    def _own(self, x: object, matched: Sequence[int]) -> int:
+        """Return the first cause of a row's outcome, as `own_causes` does; -1 if there is none."""
+        outcome = canonical(value_of(x, OUTCOME))
+        places = matched or range(len(self.causes))
+        return next((place for place in places if self.causes[place].outcome == outcome), -1)
 
     def pass_one(self, number: int) -> None:
         """End a round, null or not: check if one is due."""
@@ -207,6 +247,11 @@ class CausesRunner:
         cells = rows.cells(len(self.causes))
         self._cells += cells
         missed, alarms = int(cells[-1, 1]), int(cells[:-1, 0].sum())
+        if rows.own is not None:
+            named = rows.named(self._outcome_places)
+            self._named += named
+            self._cells[-1, 1] -= named.sum()
+            missed, alarms = rows.missed_and_alarms
         self.missed += missed
         self.mistakes += missed + alarms
 
@@ -271,7 +316,10 @@ class CausesRunner:
         """Release the counts of the window that ends after `number` rounds, and begin the next."""
         if number <= self._window_start or number < self.plan.first_window:
             return
-        counts = self.gate.evidence.release(self._cells.ravel())
+        # A row is in one cell only, of either array (Theorem 16).
+        counts = self.gate.evidence.release(np.concatenate([self._cells.ravel(), self._named]))
+        counts, named = counts[: self._cells.size], counts[self._cells.size :]
+        counts[-1] += sum(named)
         self.windows.append(
             Window(
                 self._window_start + 1,
@@ -280,6 +328,7 @@ class CausesRunner:
                 tuple(counts[::2]),
                 tuple(counts[1::2]),
                 float(self.gate.evidence.scale),
+                tuple(zip(self._outcomes, named, strict=True)),
             )
         )
         self._window_start = number
@@ -290,7 +339,8 @@ class CausesRunner:
 
     def get_state(self) -> StateData:
         """Return the runner's own state; gate, rule and rows of the epoch have theirs."""
-        return {
+        named = {"named": self._named.tolist()} if self._has_outcomes else {}
+        return named | {
             "mistakes": self.mistakes,
             "missed": self.missed,
             "pending": self._pending,
@@ -310,31 +360,76 @@ class CausesRunner:
         self._pending, self._epochs_ended = live["pending"], live["epochs_ended"]
         self._alone = np.array(live["alone"], dtype=np.int64).reshape(len(self.causes), 2)
         self._cells = np.array(live["cells"], dtype=np.int64).reshape(len(self.causes) + 1, 2)
+        self._named = np.array(live.get("named", ()), dtype=np.int64)
         self._window_start, self._window_length = live["window"]
         self.windows = [window_from_json(window) for window in live["windows"]]
         self.min_rate = None if live["min_rate"] is None else Fraction(live["min_rate"])
 
 
 class _Matched(NamedTuple):
-    """Hold rounds with how many causes match each, and which is the first (-1 if none)."""
+    """Hold rounds with how many causes match each, and which is the first (-1 if none).
+
+    Where causes have outcomes, also which is the first of a row's own outcome (`own_causes`).
+    """
 
     part: Rounds | CodedRounds
     counts: npt.NDArray[np.int8]
     first: npt.NDArray[np.int8]
+    own: npt.NDArray[np.int8] | None = None
 
     @classmethod
-    def of(cls, part: Rounds | CodedRounds, causes: Sequence[Cause]) -> "_Matched":
+    def of(
+        cls, part: Rounds | CodedRounds, causes: Sequence[Cause], has_outcomes: bool
+    ) -> "_Matched":
         """Match rounds with causes."""
         if isinstance(part, CodedRounds):
-            return cls(part, part.counts, part.first)
+            return cls(part, part.counts, part.first, part.own)
         if not causes or not part.size:
             return cls(part, np.zeros(part.size, np.int8), np.full(part.size, -1, np.int8))
-        return cls(part, *match_counts(causes, part.batch))
+        counts, first = match_counts(causes, part.batch)
+        own = own_causes(causes, part.batch, counts) if has_outcomes else None
+        return cls(part, counts, first, own)
 
     def before(self, number: int) -> "_Matched":
         """Return the rounds before a round."""
         part = self.part.between(0, number)
-        return _Matched(part, self.counts[: part.size], self.first[: part.size])
+        own = None if self.own is None else self.own[: part.size]
+        return _Matched(part, self.counts[: part.size], self.first[: part.size], own)
+
+    @property
+    def told(self) -> Mask:
+        """Return which rows a cause matches; of positive rows, a cause of their outcome."""
+        matched = self.first >= 0
+        if self.own is None:
+            return np.asarray(matched)
+        return np.asarray(matched & ((self.own >= 0) | ~self.part.answers))
+
+    @property
+    def right(self) -> Mask:
+        """Return the positive rows that no cause matches, or first one of their outcome."""
+        if self.own is None:
+            return self.part.answers
+        return np.asarray(self.part.answers & ((self.first < 0) | (self.own == self.first)))
+
+    @property
+    def missed_and_alarms(self) -> tuple[int, int]:
+        """Return how many positives were missed, and how many negatives are matched."""
+        wrong = self.told != self.part.answers
+        missed = int(np.count_nonzero(wrong & self.part.answers))
+        return missed, int(np.count_nonzero(wrong)) - missed
+
+    def named(self, places: Counts) -> Counts:
+        """Return how many rows that no cause matches have each outcome of a published cause.
+
+        Parameters
+        ----------
+        places : Counts
+            For each cause, the place of its outcome.
+        """
+        assert self.own is not None, "causes have outcomes"
+        rows = self.part.answers & (self.first < 0) & (self.own >= 0)
+        found = np.bincount(places[self.own[rows]], minlength=int(places.max()) + 1)
+        return found.astype(np.int64)
 
     def losses(self, costs: tuple[int, int]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.int64]]:
         """Return the rounds with a loss and the loss of each.
@@ -345,22 +440,30 @@ class _Matched(NamedTuple):
             The units of a missed positive and of a false alarm.
         """
         units, alarm = costs
-        wrong = np.flatnonzero((self.first >= 0) != self.part.answers)
+        wrong = np.flatnonzero(self.told != self.part.answers)
         return wrong, np.where(self.part.answers[wrong], units, alarm)
 
     def cells(self, causes: int) -> npt.NDArray[np.int64]:
-        """Return the negatives and positives that each cause matches first; last, of none."""
-        positives = int(np.count_nonzero(self.part.answers))
+        """Return the negatives and positives that each cause matches first; last, of none.
+
+        A positive of another outcome is none of its cause: it counts as a negative.
+        """
+        right = self.right
+        positives = int(np.count_nonzero(right))
         found = np.array([[self.part.size - positives, positives]])
         if not causes:
             return found
         matched = np.flatnonzero(self.counts)
-        first = _by_label(self.first[matched], self.part.answers[matched], causes)
+        first = _by_label(self.first[matched], right[matched], causes)
         return np.concatenate([first, found - first.sum(axis=0)])
 
     def alone(self, causes: int) -> npt.NDArray[np.int64]:
         """Return the negatives and positives that each cause alone matches."""
-        one = np.flatnonzero(self.counts == 1)
+        one = self.counts == 1
+        if self.own is not None:
+            # A positive of another outcome moves no score.
+            one &= self.right == self.part.answers
+        one = np.flatnonzero(one)
         return _by_label(self.first[one], self.part.answers[one], causes)
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from littlestone.hypotheses.causes import Cause, match_counts
+from littlestone.hypotheses.causes import Cause, match_counts, own_causes
 from littlestone.hypotheses.rows import part_of
 from littlestone.hypotheses.values import Mask, Plain
 from littlestone.learners.epoch_rows import Codes, PatternIndex
@@ -36,7 +36,10 @@ class CodedRounds(NamedTuple):
     codes : Codes
         The codes of the rounds that no cause matches: a row for each column.
     positives : list of tuple
-        The exact values of the positive ones among those.
+        The exact values of the positive ones among those, with their outcomes if there are some.
+    own : numpy.ndarray of int8, optional
+        Of rounds with outcomes, which cause is the first of its outcome (`own_causes`); None
+        without outcomes, and if no cause is published.
     """
 
     number: Numbers
@@ -45,6 +48,7 @@ class CodedRounds(NamedTuple):
     first: npt.NDArray[np.int8]
     codes: Codes
     positives: list[tuple[Plain, ...]]
+    own: npt.NDArray[np.int8] | None = None
 
     @classmethod
     def of(cls, rounds: Rounds, causes: Sequence[Cause], index: PatternIndex) -> "CodedRounds":
@@ -63,13 +67,16 @@ class CodedRounds(NamedTuple):
         if not rounds.size:
             empty = np.zeros((len(index.names), 0), dtype=np.uint32)
             return cls(rounds.number, rounds.answers, counts, first, empty, [])
+        own = None
         if causes:
             counts, first = match_counts(causes, rounds.batch)
+            if index.cls.has_outcomes:
+                own = own_causes(causes, rounds.batch, counts)
         unmatched = counts == 0
         codes = np.array(index.codes(rounds.batch), dtype=np.uint32)[:, unmatched]
         positive = np.flatnonzero(rounds.answers & unmatched)
         exact = list(zip(*index.cells(part_of(rounds.batch, positive)), strict=True))
-        return cls(rounds.number, rounds.answers, counts, first, codes, exact)
+        return cls(rounds.number, rounds.answers, counts, first, codes, exact, own)
 
     @property
     def size(self) -> int:
@@ -99,6 +106,7 @@ class CodedRounds(NamedTuple):
             self.first[part],
             self.codes[:, codes:after],
             self.positives[exact:after_exact],
+            None if self.own is None else self.own[part],
         )
 
     def taken(self, kept: Mask) -> "CodedRounds":
@@ -114,6 +122,7 @@ class CodedRounds(NamedTuple):
             self.first[kept],
             self.codes[:, kept[unmatched]],
             [row for row, keeps in exact if keeps],
+            None if self.own is None else self.own[kept],
         )
 
 

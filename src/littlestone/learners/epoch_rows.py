@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from littlestone.classes.causes import Causes, Ranges
-from littlestone.hypotheses.causes import Cause, Condition
+from littlestone.hypotheses.causes import OUTCOME, Cause, Condition
 from littlestone.hypotheses.coded import CodedColumn, Dictionary, objects
 from littlestone.hypotheses.rows import Batch, coded_column_of, column_of, part_of, value_of
 from littlestone.hypotheses.values import Mask, Plain, canonical, encode, from_json, to_json
@@ -241,7 +241,10 @@ class PatternIndex:
         ]
 
     def cells(self, batch: Batch) -> list[list[Any]]:
-        """Return each column of some rows exactly: its values, or the cells of its numbers."""
+        """Return each column of some rows exactly: its values, or the cells of its numbers.
+
+        Where rows have outcomes these are the last column: an outcome is part of all keys of a row.
+        """
         return [
             column.tolist() if isinstance(column, CodedColumn) else column
             for column in self.exact(batch)
@@ -249,18 +252,21 @@ class PatternIndex:
 
     def exact(self, batch: Batch) -> list[list[Any] | CodedColumn]:
         """Return each column as `cells` does, but coded columns as they are."""
-        return [
+        found: list[list[Any] | CodedColumn] = [
             coded_column_of(batch, name) or column_of(batch, name).tolist()
             if ranges is None
             else _cells(batch, ranges).tolist()
             for name, ranges in self._read
         ]
+        return [*found, column_of(batch, OUTCOME).tolist()] if self.cls.has_outcomes else found
 
     def cells_of(self, x: object) -> Iterator[object]:
         """Yield the entries of one row, as `cells` has them."""
         for name, ranges in self._read:
             cell = value_of(x, name)
             yield cell if ranges is None else ranges.cell(cell)
+        if self.cls.has_outcomes:
+            yield value_of(x, OUTCOME)
 
     def conditions(self, slot: int, values: Sequence[Plain]) -> list[Condition]:
         """Return the conditions of a slot: one for each value of its column, or its ranges."""
@@ -501,7 +507,10 @@ class EpochRows:
     def __init__(self, cls: Causes) -> None:
         self.cls, self.index = cls, PatternIndex(cls)
         self._numbers = [Numbering(ranges is not None) for ranges in self.index.ranges]
-        self._positives, self._negatives = (_Columns(len(self.index.names)) for _ in range(2))
+        if cls.has_outcomes:
+            self._numbers.append(Numbering(exact=False))
+        self._positives = _Columns(len(self._numbers))
+        self._negatives = _Columns(len(self.index.names))
         self._saved, self._cleared = [0, 0], True
 
     def __repr__(self) -> str:
@@ -591,19 +600,26 @@ class EpochRows:
             The units of a false alarm.
         """
         index, slots = self.index, list(self._slots())
+        outcomes = self._numbers[-1].known if self.cls.has_outcomes else []
+        # A key is a pattern and an outcome: the outcome is one more number of it.
+        ids = [self._positives.array[-1].astype(np.int64) + 1] if self.cls.has_outcomes else []
         gains, classes, forms, keys = [], [], [], []
         for number, form in enumerate(index.forms):
             some = [slots[slot] for slot in form]
-            found, positives = _distinct([s.positives for s in some], [s.size for s in some])
+            found, positives = _distinct(
+                [*(s.positives for s in some), *ids],
+                [*(s.size for s in some), *[len(outcomes)] * len(ids)],
+            )
             if not len(found):
                 continue
+            # A normal row speaks against its patterns whatever their outcome.
             negatives = _count_negatives(found, some)
             gains.append(units * positives - alarm * negatives)
             classes.append(np.full(len(found), len(form) - 1, dtype=np.intp))
             forms.append(np.full(len(found), number, dtype=np.int64))
             keys.append(found)
         values = [self._numbers[place].known for place in index.slots]
-        patterns = PatternKeys(index, values, forms, keys)
+        patterns = PatternKeys(index, values, forms, keys, outcomes)
         if not gains:
             return np.zeros(0, np.int64), np.zeros(0, np.intp), patterns
         return np.concatenate(gains), np.concatenate(classes), patterns
@@ -679,7 +695,10 @@ class PatternKeys:
     forms : list of numpy.ndarray
         The form of each pattern, in parts.
     keys : list of numpy.ndarray
-        The condition numbers of each pattern, a row each, in the same parts.
+        The condition numbers of each pattern, a row each, in the same parts; where there are
+        outcomes, the number of its outcome is the last one.
+    outcomes : list
+        The outcomes, by number less 1; empty if rows have none.
     """
 
     def __init__(
@@ -688,16 +707,21 @@ class PatternKeys:
         values: list[list[Plain]],
         forms: list[Ids],
         keys: list[Ids],
+        outcomes: Sequence[Plain] = (),
     ) -> None:
         self._index, self._values, self._forms, self._keys = index, values, forms, keys
+        self._outcomes = outcomes
 
     def cause(self, place: int) -> Cause:
         """Return a pattern, as a cause."""
         for forms, keys in zip(self._forms, self._keys, strict=True):
             if place < len(forms):
                 slots = self._index.forms[int(forms[place])]
-                chosen = zip(slots, keys[place].tolist(), strict=True)
-                return Cause(tuple(self._condition(slot, number - 1) for slot, number in chosen))
+                numbers = keys[place].tolist()
+                outcome = self._outcomes[numbers.pop() - 1] if self._outcomes else None
+                chosen = zip(slots, numbers, strict=True)
+                conditions = tuple(self._condition(slot, number - 1) for slot, number in chosen)
+                return Cause(conditions, outcome)
             place -= len(forms)
         raise IndexError(place)
 

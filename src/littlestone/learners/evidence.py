@@ -15,6 +15,7 @@ import numpy as np
 from littlestone.display import facts_table
 from littlestone.hypotheses.causes import Cause, cause_from_json, causes_of
 from littlestone.hypotheses.rules import Hypothesis
+from littlestone.hypotheses.values import Plain, from_json, to_json
 from littlestone.plots import RateBar, multiple
 
 # The normal quantile of a two-sided interval of 95 %.
@@ -38,6 +39,10 @@ class Window(NamedTuple):
         The noisy counts of the rows that each cause matches first; last, those of no cause.
     scale : float
         The scale of the noise of each count.
+    outcomes : tuple of (Plain, int)
+        Where causes have outcomes: of the rows of no cause, how many have each outcome of a
+        published cause. There a positive of a cause is a row of its outcome, all others are its
+        negatives; those of no cause are the normal rows.
     """
 
     start: int
@@ -46,17 +51,53 @@ class Window(NamedTuple):
     negatives: tuple[int, ...]
     positives: tuple[int, ...]
     scale: float
+    outcomes: tuple[tuple[Plain, int], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the window as JSON data."""
-        return {**self._asdict(), "causes": [cause.to_json() for cause in self.causes]}
+        data = {**self._asdict(), "causes": [cause.to_json() for cause in self.causes]}
+        named = [[to_json(outcome), count] for outcome, count in data.pop("outcomes")]
+        return data | {"outcomes": named} if named else data
+
+    @property
+    def rest(self) -> "NoisyCell":
+        """Return the rows of no cause: normal ones, and all others."""
+        return NoisyCell(self.negatives[-1], self.positives[-1], self.scale, 1 + len(self.outcomes))
+
+    def rest_for(self, cause: Cause) -> "NoisyCell":
+        """Return the rows of no cause: those without the outcome of a cause, and those with it."""
+        if cause.outcome is None:
+            return self.rest
+        own = dict(self.outcomes)[cause.outcome]
+        others = self.negatives[-1] + self.positives[-1] - own
+        return NoisyCell(others, own, self.scale, 1 + len(self.outcomes))
+
+
+class NoisyCell(NamedTuple):
+    """Hold two noisy counts of a window.
+
+    Parameters
+    ----------
+    negatives, positives : int
+        The counts.
+    scale : float
+        The scale of the noise of a released count.
+    terms : int
+        How many released counts each of them sums up, at most.
+    """
+
+    negatives: int
+    positives: int
+    scale: float
+    terms: int = 1
 
 
 def window_from_json(data: dict[str, Any]) -> Window:
     """Return the window that `Window.to_json` wrote."""
     causes = tuple(cause_from_json(cause) for cause in data["causes"])
     tuples = {name: tuple(data[name]) for name in ("negatives", "positives")}
-    return Window(**{**data, "causes": causes, **tuples})
+    named = tuple((from_json(outcome), count) for outcome, count in data.get("outcomes", ()))
+    return Window(**{**data, "causes": causes, **tuples, "outcomes": named})
 
 
 class Rate(NamedTuple):
@@ -117,6 +158,7 @@ class CauseEvidence(NamedTuple):
         """Return the evidence as JSON data."""
         return {
             "cause": str(self.cause),
+            **_outcome_data(self.cause),
             "since": self.since,
             "until": self.until,
             "standing": self.standing,
@@ -128,6 +170,11 @@ class CauseEvidence(NamedTuple):
             "base_rate": self.base.rate,
             "lift": self.lift,
         }
+
+
+def _outcome_data(cause: Cause) -> dict[str, Any]:
+    """Return the outcome of a cause as JSON data, if it has one."""
+    return {} if cause.outcome is None else {"outcome": to_json(cause.outcome)}
 
 
 class Evidence(tuple[CauseEvidence, ...]):
@@ -191,7 +238,7 @@ def evidence_of(windows: Iterable[Window], published: Sequence[Cause]) -> Eviden
             some[-1].stop,
             cause in published,
             estimate_rate([(*_cell(window, cause), window.scale) for window in some]),
-            base_rate(some),
+            estimate_rate([window.rest_for(cause) for window in some]),
         )
         for cause, some in held.items()
     ]
@@ -200,7 +247,7 @@ def evidence_of(windows: Iterable[Window], published: Sequence[Cause]) -> Eviden
 
 def base_rate(windows: Iterable[Window]) -> Rate:
     """Return the positive rate of the counted rows that no published cause matches."""
-    return estimate_rate([(w.negatives[-1], w.positives[-1], w.scale) for w in windows])
+    return estimate_rate([window.rest for window in windows])
 
 
 def _cell(window: Window, cause: Cause) -> tuple[int, int]:
@@ -208,7 +255,7 @@ def _cell(window: Window, cause: Cause) -> tuple[int, int]:
     return window.negatives[place], window.positives[place]
 
 
-def estimate_rate(cells: Sequence[tuple[int, int, float]]) -> Rate:
+def estimate_rate(cells: Sequence[tuple[int, int, float] | NoisyCell]) -> Rate:
     """Estimate a positive rate from noisy counts of several windows, with an interval of 95 %.
 
     The interval holds the rates p at which (1 - p) positives - p negatives is no further from 0
@@ -217,8 +264,9 @@ def estimate_rate(cells: Sequence[tuple[int, int, float]]) -> Rate:
 
     Parameters
     ----------
-    cells : sequence of (int, int, float)
-        Noisy negatives, noisy positives and the scale of their noise, for each window.
+    cells : sequence of (int, int, float) or NoisyCell
+        Noisy negatives, noisy positives and the scale of their noise, for each window. Where a
+        count sums up several released ones the interval allows for the noise of as many in both.
 
     Examples
     --------
@@ -226,11 +274,12 @@ def estimate_rate(cells: Sequence[tuple[int, int, float]]) -> Rate:
     >>> rate.events, rate.rate, round(rate.low, 2), round(rate.high, 2)
     (1000, 0.3, 0.25, 0.35)
     """
-    negatives, positives = sum(cell[0] for cell in cells), sum(cell[1] for cell in cells)
+    counts = [NoisyCell(*cell) for cell in cells]
+    negatives, positives = sum(cell[0] for cell in counts), sum(cell[1] for cell in counts)
     events = negatives + positives
     # Variance and fourth cumulant of the discrete Laplace law, at scales where they matter.
-    variance = sum(_variance(scale) for _, _, scale in cells)
-    fourth = sum(12 * scale**4 for _, _, scale in cells)
+    variance = sum(cell.terms * _variance(cell.scale) for cell in counts)
+    fourth = sum(cell.terms * (12 * cell.scale**4) for cell in counts)
     low, high = _interval(negatives, positives, variance, fourth)
     shown = min(max(positives, 0), max(events, 0))
     rate = min(max(positives / events, 0.0), 1.0) if events > 2 * math.sqrt(2 * variance) else None
@@ -316,7 +365,8 @@ class CauseSummary(NamedTuple):
         estimate = None if found is None else found.estimate
         return {
             "cause": str(self.cause),
-            "conditions": self.cause.to_json(),
+            **_outcome_data(self.cause),
+            "conditions": [condition.to_json() for condition in self.cause.conditions],
             "standing": self.standing,
             "since": self.spans[-1][0],
             "until": self.spans[-1][1],
@@ -374,7 +424,7 @@ def estimate_base(windows: Sequence[Window]) -> Rate:
     """Estimate the positive rate of the rows that no published cause matched, in all windows."""
     if not windows:
         return Rate(0, 0, None, 0.0, 1.0)
-    return estimate_rate([(w.negatives[-1], w.positives[-1], w.scale) for w in windows])
+    return estimate_rate([window.rest for window in windows])
 
 
 class CostSample(NamedTuple):
@@ -397,6 +447,8 @@ class CostSample(NamedTuple):
 
 def costs_of(windows: Iterable[Window], cost: float) -> list[CostSample]:
     """Estimate from released counts what the published rules have cost by the end of each window.
+
+    A row of another outcome than that of its cause is taken for a false alarm.
 
     Parameters
     ----------

@@ -185,11 +185,22 @@ def readable_batch(cls: HypothesisClass, X: Any) -> Batch:
         If a row cannot be read.
     """
     batch = as_batch(X, kinds_of(cls))
-    _refuse_unreadable(cls, batch, readable_rows(cls, batch))
+    refuse_unreadable(cls, batch, readable_rows(cls, batch))
     return batch
 
 
-def _refuse_unreadable(cls: HypothesisClass, batch: Batch, readable: Mask) -> None:
+def refuse_unreadable(cls: HypothesisClass, batch: Batch, readable: Mask) -> None:
+    """Raise `BadExample` for the first row that cannot be read, if there is one.
+
+    Parameters
+    ----------
+    cls : HypothesisClass
+        The class.
+    batch : Batch
+        The examples.
+    readable : Mask
+        Which of them it can read.
+    """
     if readable.all():
         return
     row = int(np.argmin(readable))
@@ -240,7 +251,7 @@ def readable_rounds(
     if len(given) != len(readable):
         raise BadExample(f"{len(readable)} examples and {len(given)} labels")
     if bad_rows == "refuse":
-        _refuse_unreadable(cls, batch, readable)
+        refuse_unreadable(cls, batch, readable)
         return batch, readable, labels(given)
     # Row by row: one label that is no label must not change how the others are read.
     positive, negative = (_labelled(given, answer) for answer in (True, False))

@@ -34,11 +34,13 @@ from littlestone.data.blocks import (
 from littlestone.data.parquet import ParquetFile, ParquetRows, piece_from_table
 from littlestone.data.readers import BEGINNING, RowReader
 from littlestone.hypotheses.causes import Cause
+from littlestone.hypotheses.rows import Batch
 from littlestone.hypotheses.rules import NEVER, Hypothesis
 from littlestone.hypotheses.values import Mask, Plain
 from littlestone.learners.coded_rounds import CodedRounds
 from littlestone.learners.epoch_rows import Codes, PatternIndex
 from littlestone.learners.forest import Routes, trees_of
+from littlestone.learners.outcomes import readable_outcomes
 from littlestone.learners.rounds import (
     NO_USER,
     Learnable,
@@ -110,7 +112,7 @@ class CodedBlock:
     matches
         How many causes match each row that can be read, and which is the first; None if there are
         no causes.
-    codes, positives
+    codes, positives, own
         As in `CodedRounds`.
     nulls, bad, sums
         As in `RuleErrors`.
@@ -125,6 +127,7 @@ class CodedBlock:
     nulls: int
     bad: tuple[BadRow, ...]
     sums: Checksums
+    own: npt.NDArray[np.int8] | None = None
 
     @cached_property
     def rounds(self) -> CodedRounds:
@@ -132,7 +135,8 @@ class CodedBlock:
         number = np.flatnonzero(np.unpackbits(self.usable, count=self.size))
         answers = np.unpackbits(self.answers, count=len(number)).view(bool)
         none = np.zeros(len(number), np.int8), np.full(len(number), -1, np.int8)
-        return CodedRounds(number, answers, *(self.matches or none), self.codes, self.positives)
+        matches = self.matches or none
+        return CodedRounds(number, answers, *matches, self.codes, self.positives, self.own)
 
 
 class ShardRequest(NamedTuple):
@@ -235,12 +239,18 @@ def rounds_of(schema: ColumnSchema, block: Block, first: int) -> Rounds:
     first
         The number of the first round.
     """
-    batch, usable, answers = readable_rounds(schema.cls, block.columns, block.labels, "null")
+    batch, usable, answers = _readable(schema, block)
     routes = None
     if block.users is not None:
         routes = user_numbers(block.users, len(block), "null")
         usable = usable & (routes != NO_USER)
     return usable_rounds(batch, answers, usable, first, routes)
+
+
+def _readable(schema: ColumnSchema, block: Block) -> tuple[Batch, Mask, Mask]:
+    if isinstance(schema.cls, Causes) and schema.normal:
+        return readable_outcomes(schema.cls, block.columns, block.targets, "null")
+    return readable_rounds(schema.cls, block.columns, block.labels, "null")
 
 
 def evaluate_rule(
@@ -296,6 +306,7 @@ def code_rows(
         nulls=len(block) - rounds.size,
         bad=block.bad,
         sums=block.sums() if summed else Checksums(),
+        own=rounds.own,
     )
 
 
@@ -452,7 +463,9 @@ class RemoteParquet:
         self._tasks: dict[Callable[..., object], Any] = {}
         self._ahead: deque[RemoteParquetBlock] = deque()
         # What is evaluated on the blocks ahead. Which learner reads them is not known yet.
-        first = schema.cls.hypothesis(schema.cls.start()) or NEVER
+        first = NEVER
+        if not schema.normal:
+            first = schema.cls.hypothesis(schema.cls.start()) or NEVER
         self.evaluation = Evaluation(evaluate_rule, first)
 
     def length(self) -> int:

@@ -144,7 +144,7 @@ def summary_of(
     )
 
 
-def label_in_words(label: str, positive: Sequence[str] = ()) -> str:
+def label_in_words(label: str, positive: Sequence[str] = (), negative: Sequence[str] = ()) -> str:
     """Say what a positive row is.
 
     Parameters
@@ -153,12 +153,18 @@ def label_in_words(label: str, positive: Sequence[str] = ()) -> str:
         The column of labels.
     positive : sequence of str
         Its positive values, if they are named.
+    negative : sequence of str
+        Its normal values, if they are named.
 
     Examples
     --------
     >>> label_in_words("failed"), label_in_words("outcome", ["failed", "lost"])
     ('failed', "outcome is 'failed' or 'lost'")
+    >>> label_in_words("outcome", negative=["ok"])
+    "outcome is not 'ok'"
     """
+    if negative:
+        return f"{label} is not {' or '.join(map(repr, negative))}"
     return f"{label} is {' or '.join(map(repr, positive))}" if positive else label
 
 

@@ -96,6 +96,11 @@ class Report:
     def __repr__(self) -> str:
         return "Report(private)"
 
+    @property
+    def has_outcomes(self) -> bool:
+        """Return whether causes say which outcome they are of."""
+        return any(one.cause.outcome is not None for one in self.causes or ())
+
 
 def render_report(report: Report) -> str:
     """Return the report as the text of one HTML file. Private."""

@@ -72,7 +72,9 @@ function worded(release) {
   const constant = release.rule.kind === "constant";
   if (hasCauses() && constant) return [visible(now.evidence.label), none()];
   const label = now.guarantee ? now.guarantee.label : "";
-  return [constant ? label : `${label} when`, release.sentence].map(visible);
+  // A cause with an outcome says itself what happens: "timeout when version = '4.2.1'".
+  const outcomes = (release.rule.causes || []).some((cause) => cause.outcome !== undefined);
+  return [constant ? label : outcomes ? `${label}:` : `${label} when`, release.sentence].map(visible);
 }
 
 function causeItem(cause, most, long) {

@@ -20,6 +20,7 @@ from starlette.types import Receive, Scope, Send
 
 from littlestone.learners.base import PrivateLearner
 from littlestone.learners.causes import PrivateCauses
+from littlestone.learners.outcomes import predicted_labels
 from littlestone.learners.trace import Sample
 from littlestone.privacy.accounting import Guarantee
 from littlestone.report.report import counts_of, ledger_rows
@@ -124,7 +125,7 @@ async def predict(request: Request, service: ServiceDependency) -> Response:
 
     def answer() -> Response:
         columns, _ = parse_examples(body.data, body.form, service.schema, service.limits)
-        labels = cls.predict(rule, columns).astype(bool).tolist()
+        labels = predicted_labels(cls, rule, columns).tolist()
         # Not validated: that would look at every row again.
         return json_response(
             schemas.PredictionsResponse.model_construct(sentence=str(rule), predictions=labels)

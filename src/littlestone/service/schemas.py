@@ -85,6 +85,9 @@ class CauseResponse(ApiModel):
     """
 
     cause: Annotated[str, Field(description="In words.")]
+    outcome: Annotated[
+        Any, Field(description="What happens where it holds, if labels are outcomes.")
+    ] = None
     conditions: Annotated[list[dict[str, Any]], Field(description="The cause as data.")]
     standing: Annotated[bool, Field(description="Whether it is published now.")]
     since: Annotated[int, Field(description="The round from which it is, or was last, published.")]
@@ -151,7 +154,10 @@ class PredictionsResponse(ApiModel):
     """Hold the labels that the current rule predicts."""
 
     sentence: Annotated[str, Field(description="The rule.")]
-    predictions: list[bool]
+    predictions: Annotated[
+        list[bool] | list[Any],
+        Field(description="True or false; outcomes and the normal label if labels are outcomes."),
+    ]
 
 
 class ProgressResponse(ApiModel):
@@ -345,7 +351,8 @@ def row_schemas(schema: ColumnSchema) -> dict[str, Any]:
     properties = {name: _KINDS[kind] for name, kind in schema.kinds.items()}
     example = {name: _EXAMPLES[kind] for name, kind in schema.kinds.items()}
     labelled = properties | {schema.label: _KINDS[schema.label_kind]}
-    labelled_example = example | {schema.label: schema.positive[0] if schema.positive else 0}
+    named = [*schema.positive, *schema.normal]
+    labelled_example = example | {schema.label: named[0] if named else 0}
     if schema.user is not None:
         labelled[schema.user] = {"type": ["string", "integer"], "minLength": 1}
         labelled_example[schema.user] = "somebody"

@@ -19,7 +19,7 @@ PlanName = Literal["practical", "paper"]
 # What a stored learner is begun with: said again, it must be the same.
 REQUEST_TERMS = (
     "spec", "label", "epsilon", "delta", "horizon", "user", "cap", "tolerance", "min_rate",
-    "learner", "plan", "positive",
+    "learner", "plan", "positive", "negative",
 )  # fmt: skip
 
 
@@ -49,6 +49,8 @@ class LearnRequest:
         The positive rate above which a cause is worth publishing.
     positive : sequence of str
         The values of the label that are positive, if it has others than 0 and 1.
+    negative : sequence of str
+        The values of the label that are normal, where every other one is an outcome of its own.
     learner : str
         The learner's name in the registry; "auto" takes what `recommend` does.
     plan : {"practical", "paper"}
@@ -92,6 +94,7 @@ class LearnRequest:
     tolerance: float = 0.0
     min_rate: float | str = AUTO_RATE
     positive: Sequence[str] = ()
+    negative: Sequence[str] = ()
     learner: str = AUTO
     plan: PlanName = "practical"
     seed: int | None = None
@@ -123,18 +126,56 @@ class LearnRequest:
         """Return what a learner is begun with, which never changes afterwards."""
         # As they come back from the file.
         return {name: getattr(self, name) for name in REQUEST_TERMS} | {
-            "positive": list(self.positive)
+            "positive": list(self.positive),
+            "negative": list(self.negative),
         }
 
     @property
     def label_data(self) -> dict[str, Any]:
-        """Return what the rules are about, as JSON data: label, and its positive values."""
-        return {"label": self.label} | ({"positive": list(self.positive)} if self.positive else {})
+        """Return what the rules are about, as JSON data: label, its positive or normal values."""
+        return label_data(self.label, self.positive, self.negative)
+
+    @property
+    def cls(self) -> HypothesisClass:
+        """Return the class that the specification and the normal labels describe.
+
+        Raises
+        ------
+        BadParameter
+            If values of the label are named as positive and as normal.
+        """
+        if self.positive and self.negative:
+            raise BadParameter(
+                "--positive conflicts with --negative: name the positive values, and all others "
+                "are negative; or the normal ones, and each other value is an outcome of its own"
+            )
+        return parse_spec(self.spec, self.negative)
 
     @property
     def unit(self) -> Unit:
         """Return what is protected whole."""
         return "event" if self.user is None else "user"
+
+
+def label_data(
+    label: str, positive: Sequence[str] = (), negative: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Return what rules are about, as JSON data.
+
+    Parameters
+    ----------
+    label : str
+        The column of labels.
+    positive, negative : sequence of str
+        Its positive values, or its normal ones, where they are named.
+
+    Examples
+    --------
+    >>> label_data("failed"), label_data("outcome", negative=["ok"])
+    ({'label': 'failed'}, {'label': 'outcome', 'negative': ['ok']})
+    """
+    named = {"positive": list(positive), "negative": list(negative)}
+    return {"label": label} | {name: values for name, values in named.items() if values}
 
 
 def choose_learner(
@@ -163,7 +204,7 @@ def choose_learner(
     if task.plan == "paper":
         name, why = _paper(task), "The paper's plan is DPSOA's."
     terms = LearnerTerms(
-        cls=parse_spec(task.spec) if cls is None else cls,
+        cls=task.cls if cls is None else cls,
         epsilon=task.epsilon,
         delta=task.delta,
         horizon=horizon,
@@ -239,4 +280,4 @@ def learn_block(learner: PrivateLearner, block: Block | RemoteBlock) -> None:
         return
     # Users are read from the stream only where the plan protects them.
     users: dict[str, Any] = {} if block.users is None else {"users": block.users}
-    learner.learn_many(block.columns, block.labels, bad_rows="null", **users)
+    learner.learn_many(block.columns, block.targets, bad_rows="null", **users)

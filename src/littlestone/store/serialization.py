@@ -23,7 +23,7 @@ from littlestone.learners.base import ChangedState, Checkpoint, Release
 from littlestone.learners.registry import LearnerChoice, learner_choice_from_json
 from littlestone.learners.trace import Entry, Sample, Thinned
 from littlestone.privacy.accounting import PrivacyEvent
-from littlestone.store.request import REQUEST_TERMS, LearnRequest
+from littlestone.store.request import REQUEST_TERMS, LearnRequest, label_data
 
 OLD_COPY = (
     "the file is an old copy: somebody has seen rules, or rounds, that it does not know. Learning "
@@ -73,8 +73,13 @@ class RunConfig:
 
     @property
     def label_data(self) -> dict[str, Any]:
-        """Return what the rules are about, as JSON data: label, and its positive values."""
-        return {"label": self.label} | ({"positive": list(self.positive)} if self.positive else {})
+        """Return what the rules are about, as JSON data: label, its positive or normal values."""
+        return label_data(self.label, self.positive, self.negative)
+
+    @property
+    def negative(self) -> tuple[str, ...]:
+        """Return the values of the label that are normal, if all others are outcomes."""
+        return tuple(self.terms.get("negative", ()))
 
     @property
     def positive(self) -> tuple[str, ...]:
@@ -112,7 +117,9 @@ class RunConfig:
             self._refuse_other_class(task.spec, path)
         for name in sorted(task.given & {*REQUEST_TERMS, "seed"} - {"spec"}):
             given = task.seed if name == "seed" else task.terms[name]
-            begun = self.seed if name == "seed" else self.terms[name]
+            # A store of an earlier version knows no normal values.
+            terms = {"negative": [], **self.terms}
+            begun = self.seed if name == "seed" else terms[name]
             if given != begun:
                 raise BadStore(
                     f"{path} was begun with {name} {begun}, not {given}: leave it out to go on, or "
@@ -120,7 +127,8 @@ class RunConfig:
                 )
 
     def _refuse_other_class(self, spec: str, path: Path) -> None:
-        if same_class(parse_spec(spec), self.cls):
+        # Normal labels are compared with the other options.
+        if same_class(parse_spec(spec, self.negative), self.cls):
             return
         if spec != self.spec:
             raise BadStore(

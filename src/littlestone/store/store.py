@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from littlestone.classes.base import HypothesisClass
-from littlestone.classes.specs import parse_spec
 from littlestone.data.blocks import Block
 from littlestone.learners.base import Checkpoint, PrivateLearner, Release
 from littlestone.learners.causes import PrivateCauses
@@ -553,7 +552,7 @@ def create(
     refuse_leftovers(path)
     check_storable(chosen)
     chosen.check_engine(engine)
-    cls = parse_spec(task.spec) if cls is None else cls
+    cls = task.cls if cls is None else cls
     seed = fresh_seed() if task.seed is None else task.seed
     terms = task.terms | {"horizon": chosen.plan.horizon}
     about, key = RunConfig(terms, chosen, seed, cls), secrets.token_bytes(32)

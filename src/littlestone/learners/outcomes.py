@@ -1,0 +1,180 @@
+"""Read labels with several values: which rows are normal, and what the outcome of the others is.
+
+The outcome of a row is kept in the batch, as the column `OUTCOME` beside those that the class
+reads. So whatever cuts, copies, stores or sends rows keeps it with its row, and labels stay truth
+values: false for a normal row.
+"""
+
+from types import NoneType
+from typing import Any, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from littlestone.classes.base import HypothesisClass, read_row
+from littlestone.classes.causes import Causes
+from littlestone.errors import BadClass, BadColumn, BadExample
+from littlestone.hypotheses.causes import OUTCOME, outcomes_of
+from littlestone.hypotheses.frames import checked_array
+from littlestone.hypotheses.rows import Batch, column_of
+from littlestone.hypotheses.rules import Hypothesis
+from littlestone.hypotheses.values import Mask, Plain
+from littlestone.learners.rounds import BadRows, read_rows, refuse_unreadable
+
+# Labels of these types are one key of a dict exactly if they are one label.
+_PLAIN_LABELS = {str, NoneType}
+
+
+def read_outcome(cls: Causes, x: object, y: object) -> tuple[dict[str, Any], bool]:
+    """Read a row and its label: return the row with its outcome, and whether it has one.
+
+    Parameters
+    ----------
+    cls : Causes
+        A class with normal labels.
+    x : object
+        The row.
+    y : object
+        The label.
+
+    Raises
+    ------
+    BadExample
+        If the row or the label cannot be read.
+    """
+    row: Any = read_row(cls, x)
+    outcome = cls.outcome(y)
+    return {**row, OUTCOME: outcome}, outcome is not None
+
+
+def readable_outcomes(
+    cls: Causes, X: Any, y: object, bad_rows: BadRows
+) -> tuple[Batch, Mask, Mask]:
+    """Read a batch of rows whose labels have several values, as `readable_rounds` reads others.
+
+    Parameters
+    ----------
+    cls : Causes
+        A class with normal labels.
+    X : table, array or list of rows
+        The examples.
+    y : sequence
+        Their labels, identified by their text.
+    bad_rows : {"refuse", "null"}
+        What happens to rows that cannot be read.
+
+    Returns
+    -------
+    batch : Batch
+        The examples, with their outcomes.
+    usable : Mask
+        The rows that have an example and a label.
+    answers : Mask
+        Which of those are not normal.
+
+    Raises
+    ------
+    BadExample
+        If the batch is refused, or has not as many labels as examples.
+    """
+    if bad_rows not in get_args(BadRows):
+        raise BadExample(f"bad_rows must be 'refuse' or 'null', not {bad_rows!r}")
+    batch, readable = read_rows(cls, X, bad_rows)
+    # Floats and truth values are refused: their text may depend on other rows (Lemma 0).
+    try:
+        given = checked_array(column_of(y, None), "value")
+    except BadColumn as error:
+        raise BadColumn(f"labels: {error.sentence}") from None
+    if len(given) != len(readable):
+        raise BadExample(f"{len(readable)} examples and {len(given)} labels")
+    if bad_rows == "refuse":
+        refuse_unreadable(cls, batch, readable)
+    outcomes, known = _outcomes(cls, given, bad_rows)
+    if not isinstance(batch, dict):
+        # Rows that do not line up, so none of them has the columns of the class.
+        return batch, np.zeros(len(given), dtype=bool), np.zeros(len(given), dtype=bool)
+    answers = np.asarray(outcomes != None)  # noqa: E711
+    return {**batch, OUTCOME: outcomes}, readable & known, answers
+
+
+def refuse_outcomes(cls: HypothesisClass, where: str) -> None:
+    """Refuse a class of outcomes where labels have two values.
+
+    Parameters
+    ----------
+    cls : HypothesisClass
+        The class.
+    where : str
+        What takes two labels only, for the error.
+
+    Raises
+    ------
+    BadClass
+        If labels of the class are outcomes.
+    """
+    if isinstance(cls, Causes) and cls.has_outcomes:
+        raise BadClass(
+            f"{where} takes two labels, and those of {cls!r} are outcomes: learn them with "
+            "PrivateCauses itself, whose learn_one and learn_many take outcomes as labels"
+        )
+
+
+def predicted_labels(cls: HypothesisClass, rule: Hypothesis, batch: Batch) -> npt.NDArray[Any]:
+    """Return the labels that a rule gives to rows: truth values, or outcomes if the class has them.
+
+    Parameters
+    ----------
+    cls : HypothesisClass
+        The class.
+    rule : Hypothesis
+        The rule.
+    batch : Batch
+        Rows that the class can read.
+
+    Returns
+    -------
+    numpy.ndarray
+        Truth values; of a class with normal labels the outcome of the first cause that holds, and
+        else the first normal label.
+    """
+    if not isinstance(cls, Causes) or not cls.has_outcomes:
+        return np.asarray(cls.predict(rule, batch), dtype=bool)
+    told = outcomes_of(rule, batch)
+    told[told == None] = cls.normal[0]  # noqa: E711
+    return told
+
+
+class _Outcomes(dict[object, "Plain | BadExample"]):
+    """Remember the outcomes of labels: they repeat."""
+
+    def __init__(self, cls: Causes) -> None:
+        super().__init__()
+        self._cls = cls
+
+    def __missing__(self, label: object) -> "Plain | BadExample":
+        self[label] = found = self.read(label)
+        return found
+
+    def read(self, label: object) -> "Plain | BadExample":
+        try:
+            return self._cls.outcome(label)
+        except BadExample as error:
+            return error
+
+
+def _outcomes(
+    cls: Causes, given: npt.NDArray[Any], bad_rows: BadRows
+) -> tuple[npt.NDArray[np.object_], Mask]:
+    """Return the outcome of each label, None for normal ones, and which labels can be read."""
+    labels, known = given.tolist(), _Outcomes(cls)
+    plain = set(map(type, labels)) <= _PLAIN_LABELS
+    # 1, 1.0 and True are one key of a dict and three labels: such labels are read one by one.
+    found = np.empty(len(labels), dtype=object)
+    found[:] = list(map(known.__getitem__ if plain else known.read, labels))
+    bad = [row for row, outcome in enumerate(found) if isinstance(outcome, BadExample)]
+    if bad and bad_rows == "refuse":
+        raise BadExample(found[bad[0]].sentence, bad[0])
+    found[bad] = None
+    readable = np.ones(len(labels), dtype=bool)
+    readable[bad] = False
+    return found, readable
