@@ -94,6 +94,7 @@ class PrivateCauses(UserLearner):
 
     plan: CausesPlan
     _runner: CausesRunner
+    _reads_codes = True
 
     def __init__(
         self,
