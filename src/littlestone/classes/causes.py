@@ -640,13 +640,6 @@ class Causes(HypothesisClass):
         return list(map(any_of, some)), points
 
 
-def _readable_values(batch: Batch, column: str) -> Mask:
-    coded = coded_column_of(batch, column)
-    if coded is not None:
-        return coded.where(coded.dictionary.map(readable))
-    return readable(column_of(batch, column))
-
-
 def _normal_labels(given: object) -> tuple[str, ...]:
     """Return the texts of normal labels, each once."""
     if isinstance(given, str) or not isinstance(given, Sequence):
@@ -655,6 +648,13 @@ def _normal_labels(given: object) -> tuple[str, ...]:
         if not isinstance(text, str):
             raise BadClass(f"a normal label is a text: {text!r} is not one", "normal")
     return tuple({key_of(text): str(text) for text in given}.values())
+
+
+def _readable_values(batch: Batch, column: str) -> Mask:
+    coded = coded_column_of(batch, column)
+    if coded is not None:
+        return coded.where(coded.dictionary.map(readable))
+    return readable(column_of(batch, column))
 
 
 def _checked(given: object, name: str, most: int) -> int:

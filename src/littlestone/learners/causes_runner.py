@@ -448,22 +448,22 @@ class _Matched(NamedTuple):
 
         A positive of another outcome is none of its cause: it counts as a negative.
         """
-        right = self.right
-        positives = int(np.count_nonzero(right))
+        positives = int(np.count_nonzero(self.part.answers))
         found = np.array([[self.part.size - positives, positives]])
         if not causes:
             return found
         matched = np.flatnonzero(self.counts)
-        first = _by_label(self.first[matched], right[matched], causes)
-        return np.concatenate([first, found - first.sum(axis=0)])
+        first = _by_label(self.first[matched], self.right[matched], causes)
+        answers = _by_label(self.first[matched], self.part.answers[matched], causes)
+        return np.concatenate([first, found - answers.sum(axis=0)])
 
     def alone(self, causes: int) -> npt.NDArray[np.int64]:
         """Return the negatives and positives that each cause alone matches."""
-        one = self.counts == 1
+        alone = self.counts == 1
         if self.own is not None:
             # A positive of another outcome moves no score.
-            one &= self.right == self.part.answers
-        one = np.flatnonzero(one)
+            alone &= self.right == self.part.answers
+        one = np.flatnonzero(alone)
         return _by_label(self.first[one], self.part.answers[one], causes)
 
 
