@@ -1,7 +1,7 @@
 """Coded columns: every cell is read as it is without codes, whatever the column comes in."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -123,7 +123,7 @@ def test_frames_are_coded(kind: str) -> None:
 
 @pytest.mark.parametrize("texts", TEXTS)
 @pytest.mark.parametrize("order", ["=", ">"])
-def test_arrays_of_text_are_coded(texts: str, order: str) -> None:
+def test_arrays_of_text_are_coded(texts: str, order: Literal["=", ">"]) -> None:
     array = np.array(_cells(TEXTS[texts], False))
     array = array.astype(array.dtype.newbyteorder(order))
     for some in (array, np.repeat(array, 2)[::2]):

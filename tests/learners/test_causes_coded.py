@@ -43,7 +43,7 @@ KINDS: dict[str, Callable[[dict[str, list[Any]]], Any]] = {
 def _stream(seed: int = 0, count: int = ROWS) -> tuple[dict[str, list[Any]], np.ndarray]:
     """Return rows with None, long text, numbers as text, a wide column; and two causes."""
     draw = np.random.default_rng(seed)
-    values = {
+    values: dict[str, list[Any]] = {
         "a": ["4.2.0", "4.2.1", None, "-0.0", "a longer text than a view holds"],
         "b": ["SE", "NO", "DK", *(f"country {n}" for n in range(40))],
         "c": [str(n) for n in range(9)],

@@ -463,7 +463,7 @@ class RemoteParquet:
         self._tasks: dict[Callable[..., object], Any] = {}
         self._ahead: deque[RemoteParquetBlock] = deque()
         # What is evaluated on the blocks ahead. Which learner reads them is not known yet.
-        first = NEVER
+        first: Hypothesis = NEVER
         if not schema.normal:
             first = schema.cls.hypothesis(schema.cls.start()) or NEVER
         self.evaluation = Evaluation(evaluate_rule, first)
