@@ -61,6 +61,9 @@ def _batches() -> Iterator[list[str]]:
         "text arrays": columns,
         "object arrays": {name: column.astype(object) for name, column in columns.items()},
         "polars frame": frame,
+        "pandas frame": frame.to_pandas(),
+        "pandas categories": frame.to_pandas().astype("category"),
+        "Arrow table": frame.to_arrow(),
     }
     labelled = frame.with_columns(y=pl.Series(labels))
     for width, aim in AIMS.items():

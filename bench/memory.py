@@ -1,5 +1,7 @@
 """Memory and speed of learning ten million rounds from a CSV and from a Parquet file.
 
+Thresholds here, causes in `bench/causes_memory.py`.
+
 Prints the peak memory of a fresh process that reads and learns a file, and of one that only reads
 it; and the speeds of both, of which the ratio counts. The files are written first, and deleted.
 """
@@ -18,6 +20,7 @@ import pyarrow.parquet
 from rich.console import Console
 from rich.table import Table
 
+from bench import causes_memory
 from littlestone.simulate.streams import scores
 
 ROUNDS, PART = 10**7, 10**6
@@ -52,7 +55,10 @@ def run() -> None:
                 f"{ROUNDS / read.time:,.0f}",
                 f"{read.time / learned.time:.2f}",
             )
-    Console(highlight=False, width=100).print(table)
+    console = Console(highlight=False, width=100)
+    console.print(table)
+    for more in causes_memory.tables():
+        console.print(more)
 
 
 def _measured(path: Path, what: str) -> Used:

@@ -47,6 +47,16 @@ def test_a_column_has_the_hashes_of_its_values(name: str) -> None:
     assert hash_column(strided).tolist() == hash_column(column).tolist()
 
 
+@pytest.mark.parametrize("known", [None, "x" * 70, "-0.0", "a\0"])
+def test_texts_that_hardly_repeat_have_the_same_hashes(known: str | None) -> None:
+    """Also beside what is remembered already: None and long text are not hashed as arrays."""
+    hash_column(np.array([known] * 3, dtype=object))
+    column = np.array([*(f"{known} {n}" for n in range(1000)), known, ""], dtype=object)
+    assert hash_column(column).tolist() == [value_hash(value) for value in column.tolist()]
+    column = np.array([*(f"v{n}" for n in range(1000, 2000)), known, ""], dtype=object)
+    assert hash_column(column).tolist() == [value_hash(value) for value in column.tolist()]
+
+
 def test_values_with_one_identity_have_one_hash() -> None:
     for same in ([3, "3", np.int8(3), b"3"], ["0.0", "-0.0", 0.0, -0.0], [None], [True, "True"]):
         assert len({value_hash(value) for value in same}) == 1

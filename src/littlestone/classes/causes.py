@@ -54,6 +54,7 @@ from littlestone.hypotheses.rows import (
     Kind,
     checked_column,
     checked_columns,
+    coded_column_of,
     column_of,
     label,
     value_of,
@@ -446,7 +447,7 @@ class Causes(HypothesisClass):
         return every(
             readable_numbers(column_of(batch, c.column))
             if isinstance(c, Ranges)
-            else readable(column_of(batch, c))
+            else _readable_values(batch, c)
             for c in self.columns
         )
 
@@ -647,6 +648,13 @@ def _normal_labels(given: object) -> tuple[str, ...]:
         if not isinstance(text, str):
             raise BadClass(f"a normal label is a text: {text!r} is not one", "normal")
     return tuple({key_of(text): str(text) for text in given}.values())
+
+
+def _readable_values(batch: Batch, column: str) -> Mask:
+    coded = coded_column_of(batch, column)
+    if coded is not None:
+        return coded.where(coded.dictionary.map(readable))
+    return readable(column_of(batch, column))
 
 
 def _checked(given: object, name: str, most: int) -> int:

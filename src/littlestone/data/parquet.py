@@ -312,11 +312,34 @@ def _texts(column: Any) -> ReadColumn:
     from pyarrow import ArrowException
 
     try:
-        return column.to_numpy(zero_copy_only=False), _NONE_WRONG
+        shared = _shared_texts(column)
+        found = column.to_numpy(zero_copy_only=False) if shared is None else shared
+        return found, _NONE_WRONG
     except (UnicodeDecodeError, ArrowException):  # some text is not UTF-8
         raw = [_scalar(cell) for cell in column]
         array, wrong = value_cells(raw)
         return array, np.array(wrong, dtype=np.intp)
+
+
+# Rows at the beginning of a column that show whether texts repeat.
+_SAMPLE = 1 << 11
+
+
+def _shared_texts(column: Any) -> AnyArray | None:
+    """Return texts as objects, equal ones as one object; None if texts hardly repeat.
+
+    A text is made once, and what reads the column finds out once what it is.
+    """
+    chunks = getattr(column, "chunks", [column])
+    if len(chunks) != 1 or str(column.type) == "string_view":
+        return None
+    if 2 * len(column[:_SAMPLE].unique()) > len(column[:_SAMPLE]):
+        return None
+    coded = chunks[0].dictionary_encode()
+    texts = np.array([*coded.dictionary.to_pylist(), None], dtype=object)
+    # The last one is that of missing cells.
+    indices = coded.indices.fill_null(len(texts) - 1) if coded.null_count else coded.indices
+    return np.asarray(texts[indices.to_numpy()])
 
 
 def _scalar(cell: Any) -> object:

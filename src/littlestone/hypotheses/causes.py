@@ -45,6 +45,7 @@ from littlestone.hypotheses.rows import (
     as_batch,
     batch_length,
     checked_column,
+    coded_column_of,
     column_of,
     value_of,
 )
@@ -443,7 +444,7 @@ def match_counts(
     # From the last to the first: the first that matches is written last.
     for index in reversed(range(len(masks))):
         counts += masks[index].view(np.int8)
-        first[masks[index]] = index
+        np.putmask(first, masks[index], index)
     return counts, first
 
 
@@ -494,8 +495,10 @@ def _masks(causes: Sequence[Cause], X: Any) -> list[Mask]:
             by_column.setdefault((condition.column, condition.is_range), {})[condition] = None
     holds: dict[Condition, Mask] = {}
     for (name, is_range), some in by_column.items():
-        column = column_of(X, name, "number" if is_range else None)
-        masks = _in_ranges(column, some) if is_range else isin_each(column, [c.value for c in some])
+        if is_range:
+            masks: Iterable[Mask] = _in_ranges(column_of(X, name, "number"), some)
+        else:
+            masks = _equal(X, name, [condition.value for condition in some])
         holds.update(zip(some, masks, strict=True))
     found = []
     for cause in causes:
@@ -504,6 +507,14 @@ def _masks(causes: Sequence[Cause], X: Any) -> list[Mask]:
             mask = mask & other
         found.append(mask)
     return found
+
+
+def _equal(X: Any, name: str, values: Sequence[Plain]) -> Iterable[Mask]:
+    """Return, for each of several values, which entries of a column are that value."""
+    coded = coded_column_of(X, name)
+    if coded is None:
+        return isin_each(column_of(X, name), values)
+    return map(coded.where, isin_each(coded.dictionary.values, values))
 
 
 def _in_ranges(column: npt.NDArray[Any], conditions: Iterable[Condition]) -> Iterator[Mask]:

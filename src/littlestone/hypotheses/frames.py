@@ -19,6 +19,7 @@ the module of its type.
 """
 
 import math
+import sys
 from decimal import Decimal
 from types import NoneType
 from typing import Any, Literal
@@ -27,6 +28,15 @@ import numpy as np
 import numpy.typing as npt
 
 from littlestone.errors import BadColumn, BadExample
+from littlestone.hypotheses.coded import (
+    FEWEST_ROWS,
+    MOST_NEW,
+    CodedColumn,
+    coded_array,
+    coded_indices,
+    coded_objects,
+    coded_views,
+)
 
 Array = npt.NDArray[Any]
 # How a class reads a column: as text, as a number or a missing one, as 0 or 1.
@@ -63,6 +73,118 @@ def column_array(column: Any, kind: Kind | None = None) -> Array | None:
     if isinstance(column, np.ma.MaskedArray):
         return _masked(checked_array(column, kind))
     return None
+
+
+def coded_column(column: Any) -> CodedColumn | None:
+    """Return a column that is read as text as codes, where that is fast.
+
+    Parameters
+    ----------
+    column : object
+        A column of pandas, polars or pyarrow, or an array.
+
+    Returns
+    -------
+    CodedColumn or None
+        The cells that `column_array` returns. None if it may refuse the column, or there are too
+        few rows or too many different values.
+    """
+    if isinstance(column, CodedColumn):
+        return column
+    try:
+        few = len(column) < FEWEST_ROWS
+    except TypeError:
+        return None
+    if few:
+        return None
+    match type(column).__module__.partition(".")[0]:
+        case "pandas":
+            return _coded_pandas(column)
+        case "polars":
+            return _coded_polars(column)
+        case "pyarrow":
+            return _coded_arrow(column)
+    return coded_array(column) if type(column) is np.ndarray else None
+
+
+def _coded_pandas(column: Any) -> CodedColumn | None:
+    held = getattr(column, "dtype", None)
+    if hasattr(held, "categories"):
+        categories = getattr(column, "cat", column)
+        # What is not text is left to `_categories`, which refuses it.
+        values = np.asarray(categories.categories, dtype=object)
+        texts = all(type(value) is str for value in values)
+        return coded_indices(np.asarray(categories.codes), values) if texts else None
+    if getattr(held, "storage", None) == "pyarrow":
+        return _coded_arrow(getattr(column, "array", column).__arrow_array__())
+    if held == np.dtype(object):
+        return coded_objects(np.asarray(column), lambda some: np.asarray(_series(some).isna()))
+    return None
+
+
+def _series(values: Array) -> Any:
+    return sys.modules["pandas"].Series(values, dtype=object)
+
+
+def _coded_polars(column: Any) -> CodedColumn | None:
+    if str(getattr(column, "dtype", "")).partition("(")[0] not in ("String", "Categorical", "Enum"):
+        return None
+    # Texts of polars are views: as such they are not copied.
+    level = getattr(sys.modules["polars"], "CompatLevel", None)
+    try:
+        found = column.to_arrow(**({} if level is None else {"compat_level": level.newest()}))
+    except ImportError:  # polars needs pyarrow for this
+        return None
+    return _coded_arrow(found)
+
+
+_TEXT_TYPES = ("string", "large_string", "string_view")
+
+
+def _coded_arrow(column: Any) -> CodedColumn | None:
+    if not hasattr(column, "null_count"):
+        return None
+    pieces = getattr(column, "chunks", None)
+    if pieces is not None:
+        if len(pieces) != 1:
+            column = column.unify_dictionaries() if hasattr(column.type, "index_type") else column
+            column = column.combine_chunks()
+            pieces = getattr(column, "chunks", [column])
+        (column,) = pieces if len(pieces) == 1 else (None,)
+    if column is None:
+        return None
+    if hasattr(column.type, "index_type"):
+        return _coded_dictionary(column)
+    if str(column.type) not in _TEXT_TYPES:
+        return None
+    import pyarrow
+
+    try:
+        found = _coded_views(column.cast(pyarrow.string_view()))
+    except (UnicodeDecodeError, pyarrow.ArrowException):
+        return None
+    if found is not None or MOST_NEW * len(column[:FEWEST_ROWS].unique()) > FEWEST_ROWS:
+        return found
+    # Long texts.
+    if str(column.type) == "string_view":
+        column = column.cast(pyarrow.large_string())
+    return _coded_dictionary(column.dictionary_encode())
+
+
+def _coded_views(column: Any) -> CodedColumn | None:
+    missing = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
+    views = np.frombuffer(column.buffers()[1], np.uint64)
+    return coded_views(views.reshape(-1, 2)[column.offset : column.offset + len(column)], missing)
+
+
+def _coded_dictionary(column: Any) -> CodedColumn | None:
+    values = column.dictionary
+    if str(values.type) not in _TEXT_TYPES or values.null_count:
+        return None
+    indices = column.indices
+    if indices.null_count:
+        indices = indices.cast("int64").fill_null(-1)
+    return coded_indices(np.asarray(indices), _cells(values))
 
 
 def checked_array(array: Any, kind: Kind | None) -> Any:
@@ -197,7 +319,7 @@ def _arrow(column: Any, kind: Kind | None) -> Array:
     if kind == "value":
         missing = column.is_null().to_numpy(zero_copy_only=False)
         # In a column without a type pyarrow.csv takes NA and '' for missing, beside text for text.
-        numbers = str(column.type) not in ("string", "large_string", "string_view")
+        numbers = str(column.type) not in _TEXT_TYPES
         return _texts(_cells(column), missing, column.type, numbers=numbers)
     if not column.null_count:
         return np.asarray(column)

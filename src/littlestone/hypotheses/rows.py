@@ -25,8 +25,9 @@ import numpy as np
 import numpy.typing as npt
 
 from littlestone.errors import BadClass, BadColumn, BadExample
+from littlestone.hypotheses.coded import CodedColumn, coded_array
 from littlestone.hypotheses.frames import Kind as Kind
-from littlestone.hypotheses.frames import checked_array, column_array, refuse_lazy
+from littlestone.hypotheses.frames import checked_array, coded_column, column_array, refuse_lazy
 from littlestone.hypotheses.values import Plain, plain
 
 # The column that a class reads; None if the example is the value itself.
@@ -294,7 +295,7 @@ def example(value: object, column: Column) -> object:
 Batch = npt.NDArray[Any] | dict[str, npt.NDArray[Any]]
 
 
-def as_batch(X: Any, reads: Mapping[Column, Kind] | None = None) -> Batch:
+def as_batch(X: Any, reads: Mapping[Column, Kind] | None = None, *, coded: bool = False) -> Batch:
     """Return a batch of any form as arrays.
 
     Parameters
@@ -303,6 +304,9 @@ def as_batch(X: Any, reads: Mapping[Column, Kind] | None = None) -> Batch:
         A list of values or rows, an array, a mapping of columns, or a data frame.
     reads : mapping of str or None to Kind, optional
         The columns to take, and how each is read; by default all.
+    coded : bool
+        Whether columns that are read as text may be `CodedColumn` instead of arrays, for callers
+        that read them with `coded_column_of`.
 
     Returns
     -------
@@ -335,7 +339,8 @@ def as_batch(X: Any, reads: Mapping[Column, Kind] | None = None) -> Batch:
     if found is None:
         return column_of(X, None, (reads or {}).get(None))
     kinds = kinds or _all_of(X, found)
-    columns = {name: column_of(X, name, kind) for name, kind in kinds.items()}
+    read = _coded_or_array if coded else column_of
+    columns = {name: read(X, name, kind) for name, kind in kinds.items()}
     # Columns of different lengths would pair cells of different rows.
     lengths = {name: len(column) for name, column in columns.items()}
     if isinstance(X, Mapping):
@@ -343,6 +348,25 @@ def as_batch(X: Any, reads: Mapping[Column, Kind] | None = None) -> Batch:
     if len(set(lengths.values())) > 1:
         raise BadExample(f"the columns of the batch have different lengths: {lengths}")
     return columns
+
+
+def _coded_or_array(X: Any, column: str, kind: Kind | None) -> Any:
+    """Return a column that is read as text as codes, if that can be done; any other as an array."""
+    if kind != "value":
+        return column_of(X, column, kind)
+    given = _pick(X, column)
+    found = coded_column(given)
+    if found is not None:
+        return found
+    array = column_of(X, column, kind)
+    # What the reader of a table made of a column may repeat its objects; an array was tried above.
+    return array if isinstance(given, np.ndarray) else coded_array(array) or array
+
+
+def coded_column_of(batch: Batch, column: str) -> CodedColumn | None:
+    """Return a column of a batch if it is coded, None if it is an array."""
+    found: object = batch[column] if isinstance(batch, dict) and column in batch else None
+    return found if isinstance(found, CodedColumn) else None
 
 
 def _all_of(X: Any, names: list[Any]) -> dict[str, Kind | None]:

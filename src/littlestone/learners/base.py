@@ -279,6 +279,8 @@ class PrivateLearner(ForwardOnly, ABC):
     plan: LearnerPlan
     seed: int
     _runner: Runner
+    # Whether the runner reads coded columns (`hypotheses/coded.py`).
+    _reads_codes = False
 
     def __init__(self, cls: HypothesisClass, rule: Hypothesis, horizon: int) -> None:
         self.cls, self._horizon = cls, horizon
@@ -617,7 +619,7 @@ class EventLearner(PrivateLearner):
         BadExample
             If the batch is refused; then nothing has changed.
         """
-        batch, usable, answers = readable_rounds(self.cls, X, y, bad_rows)
+        batch, usable, answers = readable_rounds(self.cls, X, y, bad_rows, coded=self._reads_codes)
         self._enter()
         self._pass_many(batch, answers, usable)
 
@@ -710,7 +712,7 @@ class UserLearner(PrivateLearner):
 
     def _read_many(self, X: Any, y: object, bad_rows: BadRows) -> tuple[Batch, Mask, Mask]:
         """Return a batch as it is learned, which rows are usable, and their labels."""
-        return readable_rounds(self.cls, X, y, bad_rows)
+        return readable_rounds(self.cls, X, y, bad_rows, coded=self._reads_codes)
 
     def skip_one(self, user: object = None) -> None:
         """Pass a null round: it uses up its number, and nothing is learned.

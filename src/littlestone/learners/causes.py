@@ -4,7 +4,7 @@ A missed positive costs 1 and a false alarm costs c = min_rate / (1 - min_rate):
 publishing if more than `min_rate` of its events are positive. The weighted loss of the published
 rule is monitored; when it has grown too large a move is drawn: add a cause that the epoch's rows
 speak for, drop one that costs more than it finds, or nothing (docs/guarantee.md, Theorems 15 and
-16). After nothing the threshold doubles, so a stream without causes is left alone. There is no
+16). After nothing the threshold grows, so a stream without causes is left alone. There is no
 tolerance to set.
 
 Where labels have several values, such as `ok`, `timeout` and `crash`, the class says which are
@@ -95,6 +95,7 @@ class PrivateCauses(UserLearner):
 
     plan: CausesPlan
     _runner: CausesRunner
+    _reads_codes = True
 
     def __init__(
         self,

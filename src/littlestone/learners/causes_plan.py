@@ -288,7 +288,7 @@ class CausesPlan(PlanTable):
             Whether the base rate is known.
         """
         c, place = float(cost), min(refusals, len(SLACK_CHEAP) - 1)
-        slack = [x ** (1 - c) * y**c for x, y in zip(SLACK_CHEAP, SLACK_EQUAL, strict=True)]
+        slack = [float(x ** (1 - c) * y**c) for x, y in zip(SLACK_CHEAP, SLACK_EQUAL, strict=True)]
         start = KNOWN_BASE / slack[0] if known else 1.0
         return min(start * slack[place], MOST_SLACK)
 

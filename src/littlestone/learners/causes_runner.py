@@ -11,7 +11,7 @@ its own outcome, is a missed positive and moves no score: see Theorem 15, "Outco
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -46,7 +46,7 @@ from littlestone.learners.evidence import (
     window_from_json,
 )
 from littlestone.learners.rounds import RoundBatch, Rounds
-from littlestone.learners.runners import FIRST_WINDOW, LARGEST_WINDOW, BallotWatcher, Publish
+from littlestone.learners.runners import BallotWatcher, Publish
 from littlestone.privacy.causes import (
     ADD,
     CausesMechanism,
@@ -55,8 +55,8 @@ from littlestone.privacy.causes import (
 )
 from littlestone.privacy.noise import Noise
 
-if TYPE_CHECKING:
-    pass
+# Rounds that are learned at once: few after a draw, then more and more.
+FIRST_CHUNK, LARGEST_CHUNK = 1 << 11, 1 << 16
 
 
 class CausesRunner:
@@ -97,7 +97,7 @@ class CausesRunner:
         self.causes = causes_of(NEVER)
         self.mistakes = self.missed = 0
         self.windows: list[Window] = []
-        self._pending, self._chunk = 0, FIRST_WINDOW
+        self._pending, self._chunk = 0, FIRST_CHUNK
         self._epochs_ended = 0
         self._window_start, self._window_length = 0, plan.evidence_every
         self._begin_epoch()
@@ -109,7 +109,9 @@ class CausesRunner:
         if gate is not None and self.causes:
             # Public: it depends on what was published when, and on epochs that ended by age.
             share = self.plan.horizon // FIRST_EPOCHS << min(self._epochs_ended, FIRST_EPOCHS)
-            gate.end_epoch_after(at_checks(min(max(share, 1), self.plan.longest_epoch)))
+            # At a check, as `longest_epoch` is.
+            checks = -(-max(share, 1) // self.plan.check_every)
+            gate.end_epoch_after(min(checks * self.plan.check_every, self.plan.longest_epoch))
         elif gate is not None:
             gate.end_epoch_after(self.plan.longest_epoch)
         # For each cause, the negatives and positives that it alone matches.
@@ -188,7 +190,7 @@ class CausesRunner:
         self._pending = int(losses[complete])
         self._add(rows)
         self._watch(stop, {}, False)
-        self._chunk = min(2 * self._chunk, LARGEST_WINDOW)
+        self._chunk = min(2 * self._chunk, LARGEST_CHUNK)
         return stop
 
     def advance_one(self, number: int, x: object, y: bool, route: int) -> None:
@@ -291,7 +293,7 @@ class CausesRunner:
                 self._publish(number, rule)
         # Also when nothing was drawn: counts that survive a firing are read twice (Theorem 15).
         self._begin_epoch()
-        self._pending, self._chunk = 0, FIRST_WINDOW
+        self._pending, self._chunk = 0, FIRST_CHUNK
 
     def _end_rounds(self, number: int) -> None:
         """Release counts where a window ends."""
@@ -446,18 +448,22 @@ class _Matched(NamedTuple):
 
         A positive of another outcome is none of its cause: it counts as a negative.
         """
+        positives = int(np.count_nonzero(self.part.answers))
+        found = np.array([[self.part.size - positives, positives]])
         if not causes:
-            positives = int(np.count_nonzero(self.part.answers))
-            return np.array([[self.part.size - positives, positives]])
-        place = np.where(self.first < 0, causes, self.first)
-        return _by_label(place, self.right, causes + 1)
+            return found
+        matched = np.flatnonzero(self.counts)
+        first = _by_label(self.first[matched], self.right[matched], causes)
+        answers = _by_label(self.first[matched], self.part.answers[matched], causes)
+        return np.concatenate([first, found - answers.sum(axis=0)])
 
     def alone(self, causes: int) -> npt.NDArray[np.int64]:
         """Return the negatives and positives that each cause alone matches."""
-        one = self.counts == 1
+        alone = self.counts == 1
         if self.own is not None:
             # A positive of another outcome moves no score.
-            one &= self.right == self.part.answers
+            alone &= self.right == self.part.answers
+        one = np.flatnonzero(alone)
         return _by_label(self.first[one], self.part.answers[one], causes)
 
 

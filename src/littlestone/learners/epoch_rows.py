@@ -15,9 +15,9 @@ Hashing positive rows would not be private.
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property
 from hashlib import blake2b
-from itertools import combinations
+from itertools import combinations, pairwise
 from math import prod
 from operator import mul
 from types import NoneType
@@ -28,7 +28,8 @@ import numpy.typing as npt
 
 from littlestone.classes.causes import Causes, Ranges
 from littlestone.hypotheses.causes import OUTCOME, Cause, Condition
-from littlestone.hypotheses.rows import Batch, column_of, part_of, value_of
+from littlestone.hypotheses.coded import CodedColumn, Dictionary, objects
+from littlestone.hypotheses.rows import Batch, coded_column_of, column_of, part_of, value_of
 from littlestone.hypotheses.values import Mask, Plain, canonical, encode, from_json, to_json
 from littlestone.learners.base import ChangedState, StateData
 from littlestone.privacy.causes import Counts
@@ -125,9 +126,21 @@ def hash_column(array: npt.NDArray[Any]) -> Codes:
     cells = array.tolist()
     if set(map(type, cells)) <= {str, NoneType}:
         # Not `set.difference`: of a subclass of dict it would walk through all that is remembered.
-        _REMEMBERED.learn([text for text in set(cells) if text not in _REMEMBERED])
+        distinct = set(cells)
+        new = [text for text in distinct if text not in _REMEMBERED]
+        # All of them are short, not only new ones: the array holds all.
+        if 2 * len(new) > len(cells) > FEW_TEXTS and _are_short(distinct):
+            # Texts that hardly repeat are not worth remembering. Trailing NULs, which an array
+            # leaves out, do not change a hash.
+            return _hash_texts(np.array(cells, dtype=np.str_))
+        _REMEMBERED.learn(new)
         return np.fromiter(map(_REMEMBERED.__getitem__, cells), np.uint32, len(cells))
     return np.fromiter(map(value_hash, cells), np.uint32, len(cells))
+
+
+def _are_short(texts: Iterable[str | None]) -> bool:
+    """Return whether all are texts that are hashed as arrays."""
+    return all(text is not None and len(text) <= LONGEST for text in texts)
 
 
 def _hash_values(values: Sequence[Plain]) -> Codes:
@@ -207,9 +220,13 @@ class PatternIndex:
 
     def codes(self, batch: Batch) -> list[npt.NDArray[Any]]:
         """Return a number for each column and row: the hash of a text, the cell of a number."""
+        return [codes if hashes is None else hashes[codes] for codes, hashes in self.coded(batch)]
+
+    def coded(self, batch: Batch) -> list["_Coded"]:
+        """Return the numbers of each column; of a coded one, what it holds and the hash of each."""
         return [
-            hash_column(column_of(batch, name)) if ranges is None else _cells(batch, ranges)
-            for name, ranges in zip(self.names, self.ranges, strict=True)
+            _hashed(batch, name) if ranges is None else _Coded(_cells(batch, ranges), None)
+            for name, ranges in self._read
         ]
 
     def codes_of(self, x: object) -> list[int]:
@@ -228,9 +245,18 @@ class PatternIndex:
 
         Where rows have outcomes these are the last column: an outcome is part of all keys of a row.
         """
-        found = [
-            column_of(batch, name).tolist() if ranges is None else _cells(batch, ranges).tolist()
-            for name, ranges in zip(self.names, self.ranges, strict=True)
+        return [
+            column.tolist() if isinstance(column, CodedColumn) else column
+            for column in self.exact(batch)
+        ]
+
+    def exact(self, batch: Batch) -> list[list[Any] | CodedColumn]:
+        """Return each column as `cells` does, but coded columns as they are."""
+        found: list[list[Any] | CodedColumn] = [
+            coded_column_of(batch, name) or column_of(batch, name).tolist()
+            if ranges is None
+            else _cells(batch, ranges).tolist()
+            for name, ranges in self._read
         ]
         return [*found, column_of(batch, OUTCOME).tolist()] if self.cls.has_outcomes else found
 
@@ -252,6 +278,28 @@ class PatternIndex:
     def table(self, slot: int) -> Ids | None:
         """Return the condition number of each cell of a slot of ranges; None for text."""
         return self._tables[slot]
+
+
+class _Coded(NamedTuple):
+    """Hold a column of numbers: hashes or cells, or codes and the hash of each code.
+
+    Parameters
+    ----------
+    codes : numpy.ndarray
+        A number for each row.
+    hashes : numpy.ndarray or None
+        The hash of each code, if the numbers are codes.
+    """
+
+    codes: npt.NDArray[Any]
+    hashes: Codes | None
+
+
+def _hashed(batch: Batch, name: str) -> _Coded:
+    coded = coded_column_of(batch, name)
+    if coded is None:
+        return _Coded(hash_column(column_of(batch, name)), None)
+    return _Coded(coded.codes, coded.dictionary.map(hash_column))
 
 
 def _levels(ranges: Ranges) -> Iterable[tuple[Ids, list[Condition]]]:
@@ -290,15 +338,21 @@ class Numbering(dict[Any, int]):
         super().__init__()
         self.exact, self.known = exact, list[Plain]()
         self._numbers: dict[Plain, int] = {}
+        # The number of each code of a dictionary, -1 where it has none yet.
+        self._dictionary: Dictionary | None = None
+        self._of_code: Ids = np.zeros(0, dtype=np.int64)
 
     def __missing__(self, cell: object) -> int:
+        number = self._of_value(canonical(cell))
+        if type(cell) in _PLAIN_CELLS:
+            self[cell] = number
+        return number
+
+    def _of_value(self, value: Plain) -> int:
         # Canonical values hold neither truth values nor floats, so equal ones are the same value.
-        value = canonical(cell)
         number = self._numbers.setdefault(value, len(self.known))
         if number == len(self.known):
             self.known.append(value)
-        if type(cell) in _PLAIN_CELLS:
-            self[cell] = number
         return number
 
     def of(self, cell: Any) -> int:
@@ -308,16 +362,33 @@ class Numbering(dict[Any, int]):
         # 1, 1.0 and True are equal and are three values: only texts and whole numbers are keys.
         return self[cell] if type(cell) in _PLAIN_CELLS else self.__missing__(cell)
 
-    def all_of(self, cells: list[Any]) -> list[int]:
+    def all_of(self, cells: list[Any] | CodedColumn) -> list[int] | Ids:
         """Return the number of each entry."""
+        if isinstance(cells, CodedColumn):
+            return self._all_coded(cells)
         if self.exact:
             return cells
         plain = set(map(type, cells)) <= _PLAIN_CELLS
         return list(map(self.__getitem__ if plain else self.of, cells))
 
+    def _all_coded(self, column: CodedColumn) -> Ids:
+        if self._dictionary is not column.dictionary:
+            self._dictionary = column.dictionary
+            self._of_code = np.full(len(column.dictionary), -1, dtype=np.int64)
+        found = self._of_code[column.codes]
+        new = np.flatnonzero(found < 0)
+        if len(new):
+            # In the order in which they occur, as if they came one by one.
+            values = column.dictionary.map(_canonical)
+            for code in dict.fromkeys(column.codes[new].tolist()):
+                self._of_code[code] = self._of_value(values[code])
+            found[new] = self._of_code[column.codes[new]]
+        return found
+
     def forget(self) -> None:
         """Begin again."""
         self.clear()
+        self._dictionary = None
         self._numbers.clear()
         self.known = []
 
@@ -329,6 +400,18 @@ class Numbering(dict[Any, int]):
 _PLAIN_CELLS = {str, int, NoneType}
 
 
+def _canonical(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return each of several values in canonical form."""
+    return objects([canonical(value) for value in values.tolist()])
+
+
+class _Part(NamedTuple):
+    """Hold where rows begin whose numbers are codes of these hashes, or no codes if None."""
+
+    start: int
+    hashes: Codes | None
+
+
 class _Columns:
     """Hold columns of whole numbers of 32 bits that grow at the end."""
 
@@ -336,6 +419,8 @@ class _Columns:
         self._array = np.zeros((columns, PAGE), dtype=np.uint32)
         self._rows: list[int] = []
         self._size = 0
+        # For each column, where codes of another batch begin.
+        self._parts = [[_Part(0, None)] for _ in range(columns)]
 
     def __len__(self) -> int:
         return self._size + len(self._rows) // len(self._array)
@@ -348,16 +433,43 @@ class _Columns:
             self._array[place, self._size : self._size + count] = column
         self._size += count
 
+    def add_coded(self, columns: Sequence[_Coded], count: int) -> None:
+        """Add rows, some of whose columns are codes that stand for hashes."""
+        self._flush()
+        for parts, column in zip(self._parts, columns, strict=True):
+            # Rows of one batch share their hashes.
+            if parts[-1].hashes is not column.hashes:
+                parts.append(_Part(self._size, column.hashes))
+        self.add([column.codes for column in columns], count)
+
     def add_one(self, row: Iterable[int]) -> None:
         """Add one row."""
         # Collected first: writing to an array costs as much for one number as for a hundred.
         self._rows.extend(row)
 
+    def parts(self, place: int) -> Iterator[_Coded]:
+        """Yield a column in parts: numbers, and the hash of each if they are codes."""
+        column = self.array[place]
+        for part, after in pairwise([*self._parts[place], _Part(self._size, None)]):
+            if part.start < after.start:
+                yield _Coded(column[part.start : after.start], part.hashes)
+
+    def numbers(self, rows: slice) -> Codes:
+        """Return some rows, a column each, with hashes instead of codes."""
+        found = self.array[:, rows].copy()
+        start, stop, _ = rows.indices(self._size)
+        for place, column in enumerate(found):
+            for part, after in pairwise([*self._parts[place], _Part(self._size, None)]):
+                some = slice(max(part.start - start, 0), max(min(after.start, stop) - start, 0))
+                if part.hashes is not None:
+                    column[some] = part.hashes[column[some]]
+        return found
+
     def _flush(self) -> None:
         if self._rows:
             rows = np.array(self._rows, dtype=np.uint32).reshape(-1, len(self._array))
             self._rows = []
-            self.add(list(rows.T), len(rows))
+            self.add_coded([_Coded(column, None) for column in rows.T], len(rows))
 
     def _reserve(self, count: int) -> None:
         if self._size + count > self._array.shape[1]:
@@ -371,6 +483,7 @@ class _Columns:
         """Drop all rows."""
         # The capacity is kept: streams have epochs of similar lengths.
         self._rows, self._size = [], 0
+        self._parts = [[_Part(0, None)] for _ in self._array]
 
     @property
     def array(self) -> Codes:
@@ -421,12 +534,12 @@ class EpochRows:
             Which of them are added.
         """
         positive = np.flatnonzero(labels & unmatched)
-        self._number(self.index.cells(part_of(batch, positive)), len(positive))
+        self._number(self.index.exact(part_of(batch, positive)), len(positive))
         negative = np.flatnonzero(unmatched & ~labels)
-        codes = self.index.codes(batch)
+        columns = self.index.coded(batch)
         if len(negative) < len(labels):
-            codes = [column[negative] for column in codes]
-        self._negatives.add(codes, len(negative))
+            columns = [_Coded(codes[negative], hashes) for codes, hashes in columns]
+        self._negatives.add_coded(columns, len(negative))
 
     def add_one(self, x: object, label: bool) -> None:
         """Add one row that no published cause matches, as `add` would.
@@ -444,7 +557,7 @@ class EpochRows:
         cells = zip(self._numbers, self.index.cells_of(x), strict=True)
         self._positives.add_one(numbers.of(cell) for numbers, cell in cells)
 
-    def _number(self, cells: list[list[Any]], count: int) -> None:
+    def _number(self, cells: Sequence[list[Any] | CodedColumn], count: int) -> None:
         """Add positive rows, given by the values and cells of each column."""
         if count:
             columns = zip(self._numbers, cells, strict=True)
@@ -463,7 +576,8 @@ class EpochRows:
             The exact entries of the positive ones.
         """
         self._number([list(column) for column in zip(*positives, strict=True)], len(positives))
-        self._negatives.add(list(codes[:, ~labels]), int((~labels).sum()))
+        rows = [_Coded(column, None) for column in codes[:, ~labels]]
+        self._negatives.add_coded(rows, int((~labels).sum()))
 
     def clear(self) -> None:
         """Forget all rows: an epoch has ended."""
@@ -512,22 +626,22 @@ class EpochRows:
 
     def _slots(self) -> Iterator["_Slot"]:
         """Yield the conditions of all rows, slot by slot."""
-        positives, negatives = self._positives.array, self._negatives.array
+        positives = self._positives.array
         for slot, place in enumerate(self.index.slots):
             table, values = self.index.table(slot), self._numbers[place].known
+            negatives = list(self._negatives.parts(place))
             if table is not None:
                 # Cells are exact: a condition has the same number in negative rows.
                 size = len(self.index.conditions(slot, values))
-                ids = table[positives[place]]
-                yield _Slot(ids, size, table[negatives[place]], np.arange(size + 1), size)
+                rows = _Groups([_Grouped(part.codes, table) for part in negatives])
+                yield _Slot(table[positives[place]], size, rows, np.arange(size + 1), size)
                 continue
-            hashes = _hash_values(values)
             # By hash, not by condition: two conditions of one hash both read its negatives.
-            some, of_condition = np.unique(hashes, return_inverse=True)
+            some, of_condition = np.unique(_hash_values(values), return_inverse=True)
             yield _Slot(
                 positives[place].astype(np.int64) + 1,
                 len(values),
-                _places(negatives[place], some),
+                _Groups([_grouped(part, some) for part in negatives]),
                 np.concatenate([[0], of_condition + 1]).astype(np.int64),
                 len(some),
             )
@@ -557,13 +671,13 @@ class EpochRows:
             self._number(cells, len(rows))
         for page in range(-(-live["negatives"] // PAGE)):
             codes = np.frombuffer(parts[2 * page + 1], "<u4").reshape(len(self.index.names), -1)
-            self._negatives.add(list(codes), codes.shape[1])
+            self._negatives.add_coded([_Coded(column, None) for column in codes], codes.shape[1])
         self._saved, self._cleared = [len(self._positives), len(self._negatives)], False
 
     def _page(self, kind: int, page: int) -> bytes:
         rows = slice(page * PAGE, (page + 1) * PAGE)
         if kind:
-            return self._negatives.array[:, rows].astype("<u4").tobytes()
+            return self._negatives.numbers(rows).astype("<u4").tobytes()
         exact = zip(self._numbers, self._positives.array[:, rows].tolist(), strict=True)
         columns = [[to_json(numbers.value(n)) for n in column] for numbers, column in exact]
         return json.dumps(list(zip(*columns, strict=True))).encode()
@@ -620,6 +734,65 @@ class PatternKeys:
         return self.cause(place).key
 
 
+class _Grouped(NamedTuple):
+    """Hold the groups of some negative rows: of each, or of each of their codes.
+
+    Parameters
+    ----------
+    rows : numpy.ndarray
+        A number for each row: its group, or its code.
+    of_code : numpy.ndarray or None
+        The group of each code.
+    """
+
+    rows: npt.NDArray[Any]
+    of_code: Ids | None
+
+
+def _grouped(part: _Coded, hashes: Codes) -> _Grouped:
+    """Return the groups of rows: the places of their hashes among the wanted ones, from 1."""
+    if part.hashes is None:
+        return _Grouped(_places(part.codes, hashes), None)
+    return _Grouped(part.codes, _places(part.hashes, hashes))
+
+
+class _Groups:
+    """Hold the groups of all negative rows.
+
+    Parameters
+    ----------
+    parts : list of _Grouped
+        The rows, in parts.
+    """
+
+    def __init__(self, parts: list[_Grouped]) -> None:
+        self._parts = parts
+
+    @cached_property
+    def rows(self) -> Ids:
+        """Return the group of each row."""
+        parts = [rows if of_code is None else of_code[rows] for rows, of_code in self._parts]
+        if len(parts) == 1:
+            return parts[0]
+        return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
+
+    @cached_property
+    def are_few(self) -> bool:
+        """Return whether few rows are in a group."""
+        return bool(4 * np.count_nonzero(self.rows) < len(self.rows))
+
+    def counts(self, groups: int) -> Counts:
+        """Return how many rows are in each of so many groups, and first in none."""
+        found = np.zeros(groups + 1, dtype=np.int64)
+        for rows, of_code in self._parts:
+            if of_code is None:
+                found += np.bincount(rows, minlength=len(found))
+            else:
+                # Codes are counted, and not their groups: rows need not be looked up.
+                np.add.at(found, of_code, np.bincount(rows, minlength=len(of_code)))
+        return found
+
+
 class _Slot(NamedTuple):
     """Hold the conditions of all rows in one slot, by number from 1; 0 is none.
 
@@ -629,7 +802,7 @@ class _Slot(NamedTuple):
         The condition of each positive row.
     size : int
         The number of conditions.
-    negatives : numpy.ndarray
+    negatives : _Groups
         The group of each negative row: conditions of one hash are one group.
     group_of : numpy.ndarray
         The group of each condition.
@@ -639,7 +812,7 @@ class _Slot(NamedTuple):
 
     positives: Ids
     size: int
-    negatives: Ids
+    negatives: _Groups
     group_of: Ids
     groups: int
 
@@ -664,20 +837,28 @@ def _distinct(ids: list[Ids], sizes: list[int]) -> tuple[Ids, Counts]:
 
 def _count_negatives(keys: Ids, slots: list[_Slot]) -> Counts:
     """Return how many negative rows are in the groups of each key."""
-    rows, wanted = slots[0].negatives, slots[0].group_of[keys[:, 0]]
-    size = slots[0].groups + 1
-    for place, slot in enumerate(slots[1:], start=1):
+    if len(slots) == 1:
+        return slots[0].negatives.counts(slots[0].groups)[slots[0].group_of[keys[:, 0]]]
+    kept: npt.NDArray[np.intp] | None = None
+    rows = wanted = np.zeros(1, dtype=np.int64)
+    size = 1
+    for place, slot in enumerate(slots):
         if size * (slot.groups + 1) > LARGEST_TABLE and size > len(keys) + 1:
             # Only prefixes of wanted keys are kept: numbers stay small, and never overflow.
             some, wanted = np.unique(wanted, return_inverse=True)
             rows, wanted, size = _places(rows, some), wanted + 1, len(some) + 1
-        rows = rows * (slot.groups + 1) + slot.negatives
+        more = slot.negatives.rows if kept is None else slot.negatives.rows[kept]
+        if slot.negatives.are_few:
+            # Rows without a group count for keys with a 0, which nothing wants.
+            present = np.flatnonzero(more)
+            kept = present if kept is None else kept[present]
+            rows, more = rows if place == 0 else rows[present], more[present]
+        rows = rows * (slot.groups + 1) + more
         wanted = wanted * (slot.groups + 1) + slot.group_of[keys[:, place]]
         size *= slot.groups + 1
     if size > LARGEST_TABLE:
         some, wanted = np.unique(wanted, return_inverse=True)
         rows, wanted, size = _places(rows, some), wanted + 1, len(some) + 1
-    # Rows without a group count for keys with a 0, which nothing wants.
     return np.asarray(np.bincount(rows, minlength=size)[wanted], dtype=np.int64)
 
 

@@ -212,7 +212,7 @@ def refuse_unreadable(cls: HypothesisClass, batch: Batch, readable: Mask) -> Non
 
 
 def readable_rounds(
-    cls: HypothesisClass, X: Any, y: object, bad_rows: BadRows
+    cls: HypothesisClass, X: Any, y: object, bad_rows: BadRows, *, coded: bool = False
 ) -> tuple[Batch, Mask, Mask]:
     """Read a batch of labelled examples.
 
@@ -226,6 +226,8 @@ def readable_rounds(
         Their labels.
     bad_rows : {"refuse", "null"}
         What happens to rows that cannot be read.
+    coded : bool
+        Whether columns of the batch may be coded (`as_batch`).
 
     Returns
     -------
@@ -244,7 +246,7 @@ def readable_rounds(
     if bad_rows not in get_args(BadRows):
         raise BadExample(f"bad_rows must be 'refuse' or 'null', not {bad_rows!r}")
     # Checked here whatever a reader has checked before: all batches enter this way (Lemma 0).
-    batch, readable = read_rows(cls, X, bad_rows)
+    batch, readable = read_rows(cls, X, bad_rows, coded=coded)
     given = label_column(y)
     if len(given) != len(readable):
         raise BadExample(f"{len(readable)} examples and {len(given)} labels")
@@ -256,7 +258,9 @@ def readable_rounds(
     return batch, readable & (positive | negative), positive
 
 
-def read_rows(cls: HypothesisClass, X: Any, bad_rows: BadRows) -> tuple[Batch, Mask]:
+def read_rows(
+    cls: HypothesisClass, X: Any, bad_rows: BadRows, *, coded: bool = False
+) -> tuple[Batch, Mask]:
     """Return a batch, and which of its rows the class can read.
 
     Rows that do not line up (one lacks a column, one is no row at all) make no batch. Where bad
@@ -270,9 +274,11 @@ def read_rows(cls: HypothesisClass, X: Any, bad_rows: BadRows) -> tuple[Batch, M
         The examples.
     bad_rows : {"refuse", "null"}
         What happens to rows that cannot be read.
+    coded : bool
+        Whether columns of the batch may be coded (`as_batch`).
     """
     try:
-        batch = as_batch(X, kinds_of(cls))
+        batch = as_batch(X, kinds_of(cls), coded=coded)
         return batch, readable_rows(cls, batch)
     except BadColumn:
         raise

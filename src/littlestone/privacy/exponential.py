@@ -8,6 +8,7 @@ rounding is left to attack. Candidates of equal score are one group, and a group
 from collections.abc import Sequence
 from decimal import ROUND_FLOOR, Decimal
 from fractions import Fraction
+from functools import lru_cache
 from hashlib import sha256
 from itertools import count
 from typing import Any, TypeAlias
@@ -171,7 +172,6 @@ def _weights(
 
     Each is the one before times exp(-rate * step), rounded outwards; steps repeat, so exp is rare.
     """
-    steps: dict[int, tuple[int, int]] = {}
     weights: list[tuple[int, int]] = []
     low = high = one = 10**digits
     last = 0
@@ -179,13 +179,18 @@ def _weights(
         # Too small for these digits, like all that follow: one bound for all of them.
         if low == 0:
             return [*weights, (0, sum(sizes[group:]) * high)]
-        if gap - last not in steps:
-            steps[gap - last] = _scaled(enclose_exp(rate * (last - gap), digits), digits)
-        step_low, step_high = steps[gap - last]
+        step_low, step_high = _step(gap - last, rate, digits)
         # Rounded outwards at every step, so that the true weight stays between the two.
         low, high, last = low * step_low // one, -(-high * step_high // one), gap
         weights.append((size * low, size * high))
     return weights
+
+
+# Also over releases: with many groups most steps are small.
+@lru_cache(maxsize=1 << 12)
+def _step(step: int, rate: Fraction, digits: int) -> tuple[int, int]:
+    """Return integers that enclose exp(-rate * step) * 10^digits."""
+    return _scaled(enclose_exp(-rate * step, digits), digits)
 
 
 def _scaled(enclosure: tuple[Decimal, Decimal], digits: int) -> tuple[int, int]:

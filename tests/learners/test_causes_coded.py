@@ -1,0 +1,211 @@
+"""The causes learner on coded columns: the same releases and states as row by row."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import littlestone as ls
+from littlestone.hypotheses.causes import match_counts
+from littlestone.hypotheses.coded import FEWEST_ROWS, CodedColumn
+from littlestone.hypotheses.rows import as_batch
+from littlestone.learners import epoch_rows
+from littlestone.learners.epoch_rows import EpochRows
+from littlestone.privacy.testing import SeededNoise
+
+ROWS = 5 * FEWEST_ROWS
+KINDS: dict[str, Callable[[dict[str, list[Any]]], Any]] = {
+    "polars": pl.DataFrame,
+    "polars categories": lambda rows: pl.DataFrame(rows).cast({"a": pl.Categorical}),
+    "pandas": pd.DataFrame,
+    "pandas objects": lambda rows: pd.DataFrame(rows, dtype=object),
+    "pandas categories": lambda rows: pd.DataFrame(rows).astype({"a": "category", "b": "category"}),
+    "arrow": lambda rows: pa.table(rows),
+    "objects": lambda rows: {name: np.array(cells, dtype=object) for name, cells in rows.items()},
+    "lists": lambda rows: rows,
+    "text and numbers": lambda rows: {
+        "a": np.array(rows["a"], dtype=object),
+        "b": np.array(rows["b"]),
+        "c": np.array(rows["c"]).astype(int),
+        "n": np.array(rows["n"]),
+    },
+    "rows": lambda rows: [
+        dict(zip(rows, cells, strict=True)) for cells in zip(*rows.values(), strict=True)
+    ],
+}
+
+
+def _stream(seed: int = 0, count: int = ROWS) -> tuple[dict[str, list[Any]], np.ndarray]:
+    """Return rows with None, long text, numbers as text, a wide column; and two causes."""
+    draw = np.random.default_rng(seed)
+    values: dict[str, list[Any]] = {
+        "a": ["4.2.0", "4.2.1", None, "-0.0", "a longer text than a view holds"],
+        "b": ["SE", "NO", "DK", *(f"country {n}" for n in range(40))],
+        "c": [str(n) for n in range(9)],
+    }
+    rows = {
+        name: [some[at] for at in np.minimum(draw.geometric(0.3, count), len(some)) - 1]
+        for name, some in values.items()
+    }
+    rows["n"] = draw.integers(100, size=count).tolist()
+    raised = np.array([a == "4.2.1" or a is None for a in rows["a"]])
+    return rows, draw.random(count) < np.where(raised, 0.5, 0.02)
+
+
+def _class(width: int) -> ls.Causes:
+    return ls.Causes(["a", "b", "c", ls.Ranges("n", [10, 50, 90])], width=width, limit=3)
+
+
+def _learner(width: int) -> ls.PrivateCauses:
+    noise = SeededNoise(1)
+    return ls.PrivateCauses(_class(width), 2, 1e-5, 2 * ROWS, min_rate=0.2, noise=noise)
+
+
+def _told(learner: ls.PrivateCauses) -> tuple[Any, ...]:
+    releases = [(release.round, str(release.rule)) for release in learner.releases]
+    return releases, learner.windows, learner.mistakes, learner.missed
+
+
+@pytest.fixture(scope="module", params=[1, 2, 3])
+def one_by_one(request: pytest.FixtureRequest) -> tuple[int, tuple[Any, ...]]:
+    """Return a width, and what is released where rows come as objects, one by one."""
+    learner, (rows, labels) = _learner(request.param), _stream()
+    for cells, label in zip(zip(*rows.values(), strict=True), labels, strict=True):
+        learner.learn_one(dict(zip(rows, cells, strict=True)), bool(label))
+    told = _told(learner)
+    assert len(told[0]) > 2, "something is published"
+    return request.param, told
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_releases_are_those_of_rows_one_by_one(
+    kind: str, one_by_one: tuple[int, tuple[Any, ...]]
+) -> None:
+    width, told = one_by_one
+    learner, (rows, labels) = _learner(width), _stream()
+    learner.learn_many(KINDS[kind](rows), labels)
+    assert _told(learner) == told
+
+
+def test_batches_of_several_kinds_make_one_stream(
+    one_by_one: tuple[int, tuple[Any, ...]],
+) -> None:
+    width, told = one_by_one
+    learner, (rows, labels) = _learner(width), _stream()
+    # Some batches are too small for codes, and some rows come alone.
+    cuts = [0, 10, FEWEST_ROWS + 10, 2 * FEWEST_ROWS + 9, 2 * FEWEST_ROWS + 11, ROWS]
+    kinds = ["objects", "polars", "pandas", None, "pandas categories"]
+    for start, stop, kind in zip(cuts, cuts[1:], kinds, strict=False):
+        part = {name: cells[start:stop] for name, cells in rows.items()}
+        if kind is None:
+            for row, label in zip(KINDS["rows"](part), labels[start:stop], strict=True):
+                learner.learn_one(row, bool(label))
+        else:
+            learner.learn_many(KINDS[kind](part), labels[start:stop])
+    assert _told(learner) == told
+
+
+@pytest.mark.parametrize("kind", ["polars", "pandas categories", "text and numbers"])
+@pytest.mark.parametrize("page", [64, 1024, 1000])
+def test_saved_pages_hold_hashes_and_values(
+    kind: str, page: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is saved must not depend on codes, which are numbers of one batch."""
+    monkeypatch.setattr(epoch_rows, "PAGE", page)
+    cls, parts = _class(2), []
+    for codes in (False, True):
+        rows = EpochRows(cls)
+        for seed in (0, 1):
+            cells, labels = _stream(seed)
+            batch = as_batch(KINDS[kind](cells), cls.reads, coded=codes)
+            assert isinstance(batch, dict)
+            assert isinstance(batch["a"], CodedColumn) == codes
+            rows.add(batch, labels, np.arange(len(labels)) % 7 > 0)
+            rows.add_one({name: some[0] for name, some in cells.items()}, False)
+        parts.append(rows.unsaved().parts)
+        again = EpochRows(cls)
+        again.load_state(rows.get_state(), parts[-1])
+        for one, other in zip(
+            again.gains(units=9, alarm=1)[:2], rows.gains(units=9, alarm=1)[:2], strict=True
+        ):
+            assert one.tolist() == other.tolist()
+    assert parts[0] == parts[1]
+
+
+@pytest.mark.parametrize("hashes", [1, 3])
+def test_colliding_hashes_share_negatives_in_codes_too(
+    hashes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, real_value = epoch_rows.hash_column, epoch_rows.value_hash
+
+    def few(array: Any) -> Any:
+        return (real(array) % np.uint32(hashes)).astype(np.uint32)
+
+    monkeypatch.setattr(epoch_rows, "hash_column", few)
+    monkeypatch.setattr(epoch_rows, "value_hash", lambda value: real_value(value) % hashes)
+    monkeypatch.setattr(
+        epoch_rows,
+        "_hash_values",
+        lambda values: np.array([real_value(v) % hashes for v in values], dtype=np.uint32),
+    )
+    cells, labels = _stream()
+    found = []
+    for codes in (False, True):
+        rows = EpochRows(_class(3))
+        batch = as_batch(KINDS["polars"](cells), _class(3).reads, coded=codes)
+        rows.add(batch, labels, np.ones(len(labels), dtype=bool))
+        gains, classes, keys = rows.gains(units=9, alarm=1)
+        found.append((gains.tolist(), classes.tolist(), [keys(at) for at in range(len(gains))]))
+    assert found[0] == found[1]
+
+
+def test_few_wanted_rows_are_counted_as_many_are() -> None:
+    """Negative rows without a value of a positive row are left out before keys are counted."""
+    draw = np.random.default_rng(3)
+    cls = ls.Causes(["a", "b", "c"], width=3)
+    columns = {name: draw.integers(400, size=30_000) for name in "abc"}
+    labels = np.arange(30_000) < 60
+    rows = EpochRows(cls)
+    everything = np.ones(30_000, dtype=bool)
+    rows.add(as_batch(columns, cls.reads, coded=True), labels, everything)
+    gains, _, keys = rows.gains(units=5, alarm=1)
+    for at in range(0, len(gains), 7):
+        holds = keys.cause(at).predict(columns)
+        assert gains[at] == 5 * (holds & labels).sum() - (holds & ~labels).sum()
+
+
+def test_causes_match_codes_as_they_match_cells() -> None:
+    cells, _ = _stream()
+    conditions = [
+        ls.Condition("a", None), ls.Condition("a", "-0.0"), ls.Condition("b", "SE"),
+        ls.Condition("c", 3), ls.Condition("n", low=10, high=50), ls.Condition("b", "nowhere"),
+    ]  # fmt: skip
+    causes = [ls.Cause((condition,)) for condition in conditions]
+    causes.append(ls.Cause((conditions[0], conditions[2], conditions[4])))
+    kinds = _class(3).reads
+    for kind in KINDS:
+        both = [
+            match_counts(causes, as_batch(KINDS[kind](cells), kinds, coded=codes))
+            for codes in (False, True)
+        ]
+        for one, other in zip(*both, strict=True):
+            assert one.tolist() == other.tolist()
+        assert both[0][0].any()
+
+
+@pytest.mark.parametrize("every", [1, 4, 8])
+def test_epochs_are_no_longer_than_the_plan_says(every: int) -> None:
+    cls = ls.Causes(["a", "b"])
+    plan = ls.CausesPlan.practical(cls, 1, 1e-5, 10_000, min_rate=0.2)
+    plan = replace(plan, check_every=every, longest_epoch=every * 3)
+    learner = ls.PrivateCauses(cls, plan=plan, noise=SeededNoise(1))
+    runner = learner._runner
+    runner.causes = (ls.Cause((ls.Condition("a", "x"),)),)
+    runner._begin_epoch()
+    assert runner.gate.gate is not None
+    assert runner.gate.gate.restart_every == every * 3
