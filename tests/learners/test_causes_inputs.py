@@ -265,7 +265,8 @@ def age_of(plan: CausesPlan, causes: bool, ended: int) -> int:
     """The rounds of an epoch, after so many that have ended by age since the last move."""
     if not causes:
         return plan.longest_epoch
-    return -(-min(max(1, plan.horizon // 32 << ended), plan.longest_epoch) // 8) * 8
+    checks = -(-max(1, plan.horizon // 32 << ended) // plan.check_every)
+    return min(checks * plan.check_every, plan.longest_epoch)
 
 
 def _joint(a: Shown, b: Shown, check: int, units: int, alarm: int, shifted: bool) -> bool:
