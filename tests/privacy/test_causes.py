@@ -245,8 +245,9 @@ def test_the_whole_learner_has_the_law_of_the_twin(
     cost = plan.cost_of(plan.given_rate)
 
     def age(published: frozenset[bytes], ended: int) -> int:
-        # With causes: a 32nd of the horizon, doubled at each end by age, in whole checks of 8.
-        return -(-min(100 // 32 << ended, longest) // 8) * 8 if published else longest
+        # With causes: a 32nd of the horizon, doubled at each end by age, in whole checks.
+        share = -(-(100 // 32 << ended) // every) * every
+        return min(share, longest) if published else longest
 
     twin = KeyWorld(lambda noise: plan.gate(noise, cost), KeyCounts(cost, 2), checks, age=age)
     said = twin.law(one_by_one(keyed))

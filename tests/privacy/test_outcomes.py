@@ -90,8 +90,8 @@ def test_the_whole_learner_has_the_law_of_the_twin(rate: float, seed: int) -> No
     cost = plan.cost_of(plan.given_rate)
 
     def age(published: frozenset[bytes], ended: int) -> int:
-        # With causes: a 32nd of the horizon, doubled at each end by age, in whole checks of 8.
-        return -(-min(100 // 32 << ended, 2) // 8) * 8 if published else 2
+        # With causes: a 32nd of the horizon, doubled at each end by age, in whole checks.
+        return min(100 // 32 << ended, 2) if published else 2
 
     twin = KeyWorld(lambda noise: plan.gate(noise, cost), OutcomeCounts(cost, 2), 4, age=age)
     said = twin.law(one_by_one(keyed))
