@@ -287,7 +287,8 @@ class CausesLearner:
         # An epoch with causes ends by age: after a 32nd of the horizon, then twice that, ...
         if self.gate is not None and self.causes:
             share = max(1, self.plan.horizon // 32 * 2 ** min(self.ended_by_age, 32))
-            rounds = -(-min(share, self.plan.longest_epoch) // 8) * 8
+            checks = -(-share // self.plan.check_every)
+            rounds = min(checks * self.plan.check_every, self.plan.longest_epoch)
             self.gate.end_epoch_after(rounds)
         elif self.gate is not None:
             self.gate.end_epoch_after(self.plan.longest_epoch)
