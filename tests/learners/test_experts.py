@@ -22,6 +22,7 @@ from littlestone.hypotheses.rows import as_batch, row_of
 from littlestone.learners.experts import (
     ERROR_RATE,
     EVEN_SHARE,
+    LARGEST_PENALTY,
     FixedSharePrior,
     _gate,
     mistakes_to_outweigh,
@@ -361,3 +362,11 @@ def test_the_threshold_covers_what_the_noise_takes_off(epsilon: float) -> None:
         early.append(float(law.chance[law.mistakes < wanted].sum()))
     assert early[0] < 0.3
     assert early[1] < 0.7
+
+
+def test_penalties_do_not_wrap_around_at_any_rate() -> None:
+    """With a rate of 4e-19 a prior of a few nats is worth more mistakes than 64 bits hold."""
+    prior = FixedSharePrior(4)
+    prior.drop(np.array([True, True, False, False]))
+    found = prior.penalties(Fraction(1, 10**19))
+    assert found.tolist() == [LARGEST_PENALTY, LARGEST_PENALTY, 0, 0]

@@ -52,6 +52,10 @@ ERROR_RATE = 0.1
 EVEN_SHARE = 0.02
 
 
+# The most mistakes that the prior may be worth: far from the limits of 64 bits.
+LARGEST_PENALTY = 1 << 40
+
+
 class FixedSharePrior:
     """Hold the prior weight of every rule of a finite class, by its index in the public order.
 
@@ -93,7 +97,10 @@ class FixedSharePrior:
         """
         # Relative to the best rule, so that penalties are small integers.
         nats = np.log(self._weights.max() / self._weights)
-        penalties: npt.NDArray[np.int64] = np.round(nats / float(rate)).astype(np.int64)
+        # Clipped (they are public, so that is free): a number beyond 64 bits would wrap around, and
+        # one row would then move a score by more than 1.
+        mistakes = np.minimum(np.round(nats / float(rate)), LARGEST_PENALTY)
+        penalties: npt.NDArray[np.int64] = mistakes.astype(np.int64)
         return penalties
 
 
