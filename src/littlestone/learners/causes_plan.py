@@ -515,7 +515,7 @@ def forecast(
         if epoch * gain >= needed:
             break
         # At the largest threshold the same is tried again and again: luck may still find it.
-        if slack >= MOST_SLACK:
+        if refusals >= len(SLACK_CHEAP):
             return CauseForecast(float(min_rate), math.inf, None)
         refusals += 1
     if share is None:
