@@ -400,7 +400,7 @@ def for_causes(cls: HypothesisClass, plan: CausesPlan) -> list[Neighbours]:
     --------
     >>> plan = CausesPlan.practical(Causes(["a", "b"]), 4, 1e-3, 1000, min_rate=0.1)
     >>> [(pair.what, len(pair.one)) for pair in for_causes(Causes(["a", "b"]), plan)]
-    [('the label of round 1 is flipped', 16)]
+    [('the label of round 1 is flipped', 24)]
     """
     if not isinstance(cls, Causes) or all(isinstance(c, Ranges) for c in cls.columns):
         raise BadParameter(f"{cls!r} has no column of text: no neighbours are known for it")
