@@ -237,6 +237,8 @@ def test_only_private_causes_learns_outcomes() -> None:
         ls.SOA(cls)
     with pytest.raises(BadClass, match="a normal label is a text"):
         ls.Causes(["a"], normal=[0])  # type: ignore[list-item]
+    with pytest.raises(BadClass, match="rename it"):
+        ls.Causes(["a", "littlestone.outcome"], normal=["ok"])
     with pytest.raises(BadClass, match="normal labels are a list of texts"):
         ls.Causes(["a"], normal="ok")
     with pytest.raises(BadSpec, match="--negative is for causes"):

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from littlestone.audit.causes import (
-    TELLS,
+    OUTCOME_MARK,
     KeyCounts,
     KeyRow,
     Moves,
@@ -101,8 +101,8 @@ class WrongOutcomeMovesNet(OutcomeCounts):
 
     def _misses(self, published: Published, row: KeyRow) -> bool:
         if row is None or not row[1]:
-            return row is not None and not self.told(published, row)
-        return row[1] not in [outcome for _, outcome in self.told(published, row)]
+            return row is not None and not self.matching(published, row)
+        return row[1] not in [outcome for _, outcome in self.matching(published, row)]
 
 
 class WrongOutcomeSpeaks(WrongOutcomeMovesNet):
@@ -129,11 +129,11 @@ class EveryOutcome(OutcomeCounts):
     """A row counts for its patterns with every outcome, t and u."""
 
     def active(self, published: Published, rows: Sequence[KeyRow]) -> list[bytes]:
-        found = {key.rpartition(TELLS)[0]: None for key in super().active(published, rows)}
+        found = {key.rpartition(OUTCOME_MARK)[0]: None for key in super().active(published, rows)}
         return [self.key(pattern, outcome) for pattern in found for outcome in (b"t", b"u")]
 
     def net(self, published: Published, rows: Sequence[KeyRow], key: bytes) -> int:
-        outcome = key.rpartition(TELLS)[2]
+        outcome = key.rpartition(OUTCOME_MARK)[2]
         alike: list[KeyRow] = [(row[0], row[1] and outcome) if row else None for row in rows]
         return super().net(published, alike, key)
 
@@ -145,9 +145,9 @@ class FoundRowsOppose(OutcomeCounts):
     """
 
     def net(self, published: Published, rows: Sequence[KeyRow], key: bytes) -> int:
-        pattern, _, outcome = key.rpartition(TELLS)
+        pattern, _, outcome = key.rpartition(OUTCOME_MARK)
         found = sum(
-            row[1] in [own for _, own in self.told(published, row)]
+            row[1] in [own for _, own in self.matching(published, row)]
             for row in rows
             if row and pattern in row[0] and row[1] != outcome
         )
@@ -158,11 +158,11 @@ class FalseAlarmsOppose(OutcomeCounts):
     """A false alarm lowers its patterns with other outcomes by c, and raises `drop` by c."""
 
     def net(self, published: Published, rows: Sequence[KeyRow], key: bytes) -> int:
-        pattern, _, outcome = key.rpartition(TELLS)
+        pattern, _, outcome = key.rpartition(OUTCOME_MARK)
         alarms = sum(
-            outcome not in [own for _, own in self.told(published, row)]
+            outcome not in [own for _, own in self.matching(published, row)]
             for row in rows
-            if row and not row[1] and pattern in row[0] and self.told(published, row)
+            if row and not row[1] and pattern in row[0] and self.matching(published, row)
         )
         return super().net(published, rows, key) - self.alarm * alarms
 

@@ -16,7 +16,7 @@ import pytest
 
 import littlestone as ls
 from littlestone.audit.causes import (
-    TELLS,
+    OUTCOME_MARK,
     GateParameters,
     KeyRow,
     KeyStream,
@@ -42,7 +42,7 @@ F = Fraction
 A, B, K, P = b"a", b"b", b"k", b"p"
 T, U = b"t", b"u"
 OUTCOMES = (T, U, False)
-PT, PU, QU = P + TELLS + T, P + TELLS + U, b"q" + TELLS + U
+PT, PU, QU = P + OUTCOME_MARK + T, P + OUTCOME_MARK + U, b"q" + OUTCOME_MARK + U
 
 
 @pytest.mark.parametrize("rate", [0.2, 0.5])
@@ -60,7 +60,7 @@ def test_the_whole_learner_has_the_law_of_the_twin(rate: float, seed: int) -> No
         if move is None:
             return None
         cause = cause_from_key(move[1:])
-        return move[:1] + cause.pattern.key + TELLS + str(cause.outcome).encode()
+        return move[:1] + cause.pattern.key + OUTCOME_MARK + str(cause.outcome).encode()
 
     def run(noise: BranchingNoise) -> EnumeratedTranscript:
         assert isinstance(noise, SummedNoise)
@@ -123,9 +123,9 @@ FEW: tuple[KeyRow, ...] = (None, ((A, B), T), ((A, B), U), ((A, B), False), ((P,
     [
         (SQUARE, 2, set()),
         (SQUARE, 2, {PT}),
-        (SQUARE, 2, {PT, A + TELLS + U}),
+        (SQUARE, 2, {PT, A + OUTCOME_MARK + U}),
         (NESTED, 2, {PT, QU}),
-        (NESTED, 2, {P + b"&" + A + TELLS + U, PT}),
+        (NESTED, 2, {P + b"&" + A + OUTCOME_MARK + U, PT}),
         (FEW, 3, {PT}),
     ],
     ids=["none", "one", "two", "nested", "narrow", "three"],

@@ -310,6 +310,22 @@ def test_causes_fit_every_screen_and_hostile_ones_are_text(
 
 
 @needs_chromium
+def test_what_has_not_changed_is_not_replaced(incidents: Running, page: Page) -> None:
+    """A selection, a focus and a screen reader's place stay where they are."""
+    with_evidence(incidents)
+    page.goto(incidents.url)
+    expect(page.locator("#causes > li .cause")).to_be_visible()
+    # The stream of events has opened, and its refresh is done.
+    page.evaluate("refresh()")
+    page.evaluate(
+        "document.querySelectorAll('#causes > li, #releases > li').forEach(n => n.old = 1)"
+    )
+    page.evaluate("refresh()")
+    kept = "[...document.querySelectorAll('#causes > li, #releases > li')].every(n => n.old === 1)"
+    assert page.evaluate(kept)
+
+
+@needs_chromium
 def test_other_learners_show_their_rule_with_the_label(served: Running, page: Page) -> None:
     sentence = served.feed_until_found()
     page.goto(served.url)

@@ -41,7 +41,7 @@ Moves: TypeAlias = dict[bytes | None, float]
 # What joins the conditions of a key.
 AND = b"&"
 # What joins a pattern and its outcome.
-TELLS = b">"
+OUTCOME_MARK = b">"
 # How many scales of threshold noise are summed over: e^-40 is left out.
 SCALES = 40
 
@@ -260,53 +260,57 @@ class OutcomeCounts(KeyCounts):
     """Count rows with outcomes as the learner does, plainly.
 
     The label of a row is False if it is normal, and else its outcome. A row lists patterns; a
-    published key is a pattern, `TELLS` and an outcome.
+    published key is a pattern, `OUTCOME_MARK` and an outcome.
     """
 
     @staticmethod
-    def told(published: Published, row: KeyRow) -> list[tuple[bytes, bytes]]:
+    def matching(published: Published, row: KeyRow) -> list[tuple[bytes, bytes]]:
         """Return the published keys whose pattern a row lists, each with its outcome."""
-        pairs = ((key, *key.rpartition(TELLS)[::2]) for key in sorted(published))
+        pairs = ((key, *key.rpartition(OUTCOME_MARK)[::2]) for key in sorted(published))
         return [(key, outcome) for key, pattern, outcome in pairs if row and pattern in row[0]]
 
     def loss(self, published: Published, row: KeyRow) -> int:
         if row is None:
             return 0
-        told = self.told(published, row)
+        matching = self.matching(published, row)
         if not row[1]:
-            return self.alarm if told else 0
-        return 0 if row[1] in [outcome for _, outcome in told] else self.units
+            return self.alarm if matching else 0
+        return 0 if row[1] in [outcome for _, outcome in matching] else self.units
 
     def active(self, published: Published, rows: Sequence[KeyRow]) -> list[bytes]:
         """Return the patterns of each unmatched row that is not normal, with its outcome."""
-        found = (row for row in rows if row and row[1] and not self.told(published, row))
+        found = (row for row in rows if row and row[1] and not self.matching(published, row))
         return list(dict.fromkeys(self.key(k, label) for keys, label in found for k in keys))
 
     @staticmethod
     def key(pattern: bytes, label: bool | bytes) -> bytes:
         """Return the key of a pattern and an outcome."""
         assert isinstance(label, bytes), "a normal row has no outcome"
-        return pattern + TELLS + label
+        return pattern + OUTCOME_MARK + label
 
     def net(self, published: Published, rows: Sequence[KeyRow], key: bytes) -> int:
-        pattern, _, outcome = key.rpartition(TELLS)
+        pattern, _, outcome = key.rpartition(OUTCOME_MARK)
         labels = [
-            row[1] for row in rows if row and pattern in row[0] and not self.told(published, row)
+            row[1]
+            for row in rows
+            if row and pattern in row[0] and not self.matching(published, row)
         ]
         return self.units * labels.count(outcome) - self.alarm * labels.count(False)
 
     def drop(self, published: Published, rows: Sequence[KeyRow], key: bytes) -> int:
-        outcome = key.rpartition(TELLS)[2]
-        alone = [row[1] for row in rows if row and self.told(published, row) == [(key, outcome)]]
+        outcome = key.rpartition(OUTCOME_MARK)[2]
+        alone = [
+            row[1] for row in rows if row and self.matching(published, row) == [(key, outcome)]
+        ]
         return self.alarm * alone.count(False) - self.units * alone.count(outcome)
 
     def publish(self, published: Published, move: bytes | None) -> Published:
         """Return the causes after a move; one that is added removes those of its outcome in it."""
         if move is None or not move.startswith(ADD):
             return super().publish(published, move)
-        pattern, _, outcome = move[1:].rpartition(TELLS)
-        same = {key for key in published if key.rpartition(TELLS)[2] == outcome}
-        patterns = frozenset(key.rpartition(TELLS)[0] for key in same)
+        pattern, _, outcome = move[1:].rpartition(OUTCOME_MARK)
+        same = {key for key in published if key.rpartition(OUTCOME_MARK)[2] == outcome}
+        patterns = frozenset(key.rpartition(OUTCOME_MARK)[0] for key in same)
         kept = super().publish(patterns, ADD + pattern)
         return (published - same) | {self.key(one, outcome) for one in kept}
 

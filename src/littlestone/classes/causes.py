@@ -32,6 +32,7 @@ from littlestone.classes.base import (
 from littlestone.classes.dimension import refuse_absurd
 from littlestone.errors import BadClass, BadExample, TooLarge
 from littlestone.hypotheses.causes import (
+    OUTCOME,
     WIDEST,
     Cause,
     Condition,
@@ -303,6 +304,9 @@ class Causes(HypothesisClass):
         # Counts of matching causes are kept in one byte a row (`match_counts`).
         object.__setattr__(self, "limit", _checked(self.limit, "limit", 100))
         object.__setattr__(self, "normal", _normal_labels(self.normal))
+        # Rows carry their outcome under this name: as a column it would predict itself.
+        if self.normal and OUTCOME in self.names:
+            raise BadClass(f"no column may be named {OUTCOME!r}: rename it", "columns")
 
     @property
     def has_outcomes(self) -> bool:

@@ -688,7 +688,7 @@ def causes_of(rule: Hypothesis) -> tuple[Cause, ...]:
 
 
 def outcome_of(rule: Hypothesis, x: object) -> Plain:
-    """Return the outcome that a rule tells for a row: that of the first cause that holds, or None.
+    """Return the outcome that a rule predicts: that of the first cause that holds, or None.
 
     Causes are in the order in which the rule prints them: short ones first.
 
@@ -720,10 +720,10 @@ def outcomes_of(rule: Hypothesis, X: Any) -> npt.NDArray[np.object_]:
     """
     causes = causes_of(rule)
     _, first = match_counts(causes, X)
-    told = np.empty(len(causes) + 1, dtype=object)
+    predicted = np.empty(len(causes) + 1, dtype=object)
     # Place -1, of no cause, stays None.
-    told[: len(causes)] = [cause.outcome for cause in causes]
-    return np.asarray(told[first], dtype=object)
+    predicted[: len(causes)] = [cause.outcome for cause in causes]
+    return np.asarray(predicted[first], dtype=object)
 
 
 def _from_json(causes: object) -> Hypothesis:

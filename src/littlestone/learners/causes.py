@@ -157,8 +157,8 @@ class PrivateCauses(UserLearner):
         """
         if not self._causes.has_outcomes:
             return super().predict_one(x)
-        told = outcome_of(self.hypothesis, x)
-        return self._causes.normal[0] if told is None else told
+        predicted = outcome_of(self.hypothesis, x)
+        return self._causes.normal[0] if predicted is None else predicted
 
     def predict_many(self, X: Any) -> Any:
         """Predict the labels of a batch by the published rule, as `predict_one` does."""

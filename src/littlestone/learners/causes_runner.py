@@ -197,7 +197,7 @@ class CausesRunner:
         """Learn one round, without arrays: as `advance` would."""
         matched = [place for place, cause in enumerate(self.causes) if cause(x)]
         own = self._own(x, matched) if y and self._has_outcomes else None
-        told = bool(matched) and own != -1
+        predicted = bool(matched) and own != -1
         # Whether the label is that of the first cause that matches.
         right = y and (own is None or not matched or own == matched[0])
         if own is not None and own >= 0 and not matched:
@@ -205,11 +205,11 @@ class CausesRunner:
         else:
             # The last cell is that of no cause.
             self._cells[matched[0] if matched else -1, int(right)] += 1
-        if told != y:
+        if predicted != y:
             self.mistakes += 1
             self.missed += y
         if number >= self.plan.first_window:
-            if told != y:
+            if predicted != y:
                 self._pending += self._costs[0 if y else 1]
             if not matched:
                 self.forest.add_one(x, y)
@@ -397,8 +397,8 @@ class _Matched(NamedTuple):
         return _Matched(part, self.counts[: part.size], self.first[: part.size], own)
 
     @property
-    def told(self) -> Mask:
-        """Return which rows a cause matches; of positive rows, a cause of their outcome."""
+    def predicted(self) -> Mask:
+        """Return the rows that a cause matches; of positive rows, a cause of their own outcome."""
         matched = self.first >= 0
         if self.own is None:
             return np.asarray(matched)
@@ -414,7 +414,7 @@ class _Matched(NamedTuple):
     @property
     def missed_and_alarms(self) -> tuple[int, int]:
         """Return how many positives were missed, and how many negatives are matched."""
-        wrong = self.told != self.part.answers
+        wrong = self.predicted != self.part.answers
         missed = int(np.count_nonzero(wrong & self.part.answers))
         return missed, int(np.count_nonzero(wrong)) - missed
 
@@ -440,13 +440,13 @@ class _Matched(NamedTuple):
             The units of a missed positive and of a false alarm.
         """
         units, alarm = costs
-        wrong = np.flatnonzero(self.told != self.part.answers)
+        wrong = np.flatnonzero(self.predicted != self.part.answers)
         return wrong, np.where(self.part.answers[wrong], units, alarm)
 
     def cells(self, causes: int) -> npt.NDArray[np.int64]:
         """Return the negatives and positives that each cause matches first; last, of none.
 
-        A positive of another outcome is none of its cause: it counts as a negative.
+        A positive row whose outcome is not that of the cause counts as a negative of the cause.
         """
         positives = int(np.count_nonzero(self.part.answers))
         found = np.array([[self.part.size - positives, positives]])

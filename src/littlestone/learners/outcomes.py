@@ -6,7 +6,7 @@ values: false for a normal row.
 """
 
 from types import NoneType
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from littlestone.hypotheses.frames import checked_array
 from littlestone.hypotheses.rows import Batch, column_of
 from littlestone.hypotheses.rules import Hypothesis
 from littlestone.hypotheses.values import Mask, Plain
-from littlestone.learners.rounds import BadRows, read_rows, refuse_unreadable
+from littlestone.learners.rounds import BadRows, read_labelled
 
 # Labels of these types are one key of a dict exactly if they are one label.
 _PLAIN_LABELS = {str, NoneType}
@@ -77,18 +77,12 @@ def readable_outcomes(
     BadExample
         If the batch is refused, or has not as many labels as examples.
     """
-    if bad_rows not in get_args(BadRows):
-        raise BadExample(f"bad_rows must be 'refuse' or 'null', not {bad_rows!r}")
-    batch, readable = read_rows(cls, X, bad_rows)
     # Floats and truth values are refused: their text may depend on other rows (Lemma 0).
     try:
         given = checked_array(column_of(y, None), "value")
     except BadColumn as error:
         raise BadColumn(f"labels: {error.sentence}") from None
-    if len(given) != len(readable):
-        raise BadExample(f"{len(readable)} examples and {len(given)} labels")
-    if bad_rows == "refuse":
-        refuse_unreadable(cls, batch, readable)
+    batch, readable = read_labelled(cls, X, len(given), bad_rows)
     outcomes, known = _outcomes(cls, given, bad_rows)
     if not isinstance(batch, dict):
         # Rows that do not line up, so none of them has the columns of the class.
@@ -139,9 +133,9 @@ def predicted_labels(cls: HypothesisClass, rule: Hypothesis, batch: Batch) -> np
     """
     if not isinstance(cls, Causes) or not cls.has_outcomes:
         return np.asarray(cls.predict(rule, batch), dtype=bool)
-    told = outcomes_of(rule, batch)
-    told[told == None] = cls.normal[0]  # noqa: E711
-    return told
+    predicted = outcomes_of(rule, batch)
+    predicted[predicted == None] = cls.normal[0]  # noqa: E711
+    return predicted
 
 
 class _Outcomes(dict[object, "Plain | BadExample"]):

@@ -243,19 +243,47 @@ def readable_rounds(
     BadExample
         If the batch is refused, or has not as many labels as examples.
     """
-    if bad_rows not in get_args(BadRows):
-        raise BadExample(f"bad_rows must be 'refuse' or 'null', not {bad_rows!r}")
-    # Checked here whatever a reader has checked before: all batches enter this way (Lemma 0).
-    batch, readable = read_rows(cls, X, bad_rows, coded=coded)
     given = label_column(y)
-    if len(given) != len(readable):
-        raise BadExample(f"{len(readable)} examples and {len(given)} labels")
+    batch, readable = read_labelled(cls, X, len(given), bad_rows, coded=coded)
     if bad_rows == "refuse":
-        refuse_unreadable(cls, batch, readable)
         return batch, readable, labels(given)
     # Row by row: one label that is no label must not change how the others are read.
     positive, negative = (_labelled(given, answer) for answer in (True, False))
     return batch, readable & (positive | negative), positive
+
+
+def read_labelled(
+    cls: HypothesisClass, X: Any, count: int, bad_rows: BadRows, *, coded: bool = False
+) -> tuple[Batch, Mask]:
+    """Read a batch that has a number of labels, and return which rows have an example.
+
+    Parameters
+    ----------
+    cls : HypothesisClass
+        The class.
+    X : object
+        The examples.
+    count : int
+        How many labels there are.
+    bad_rows : {"refuse", "null"}
+        What happens to rows that cannot be read.
+    coded : bool
+        Whether columns of the batch may be coded (`as_batch`).
+
+    Raises
+    ------
+    BadExample
+        If the batch is refused, or has not as many labels as examples.
+    """
+    if bad_rows not in get_args(BadRows):
+        raise BadExample(f"bad_rows must be 'refuse' or 'null', not {bad_rows!r}")
+    # Checked here whatever a reader has checked before: all batches enter this way (Lemma 0).
+    batch, readable = read_rows(cls, X, bad_rows, coded=coded)
+    if count != len(readable):
+        raise BadExample(f"{len(readable)} examples and {count} labels")
+    if bad_rows == "refuse":
+        refuse_unreadable(cls, batch, readable)
+    return batch, readable
 
 
 def read_rows(
