@@ -61,16 +61,17 @@ results: .venv/dev
 	$(COMPARE) --class points:x --learners adaptive,every-round,dpsoa --streams halving --rounds 10000 --seeds 3
 	$(BIN)/python -m bench auto peers agreement
 
-# docs/cli.md and docs/api.md, from --help and from the docstrings.
+# docs/cli.md from --help and the notebook from the tutorial; then the site: build/site/index.html.
 docs: .venv/dev
 	$(BIN)/python docs/generate.py
+	$(BIN)/sphinx-build -W --keep-going -q -j auto -d build/doctrees docs build/site
 
 # The pictures of docs/theory.md.
 figures: .venv/dev
 	$(BIN)/python -m bench.drawings
 
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 
 .venv/core: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

@@ -1,21 +1,24 @@
 """Run every part of the bench, or those named: `python -m bench theory privacy`.
 
-Options are for the part `causes`, named alone: `python -m bench causes --seeds 20 --heldout`.
+Options are for the parts `causes` and `agnostic`, named alone: `python -m bench causes --seeds 20`.
 """
 
 import sys
 
 from bench import (
     adaptive,
+    agnostic,
     agreement,
     auto,
     causes,
     causes_speed,
     evidence,
     experts,
+    large,
     memory,
     mistakes,
     monitors,
+    noise,
     paper_plan,
     peers,
     privacy,
@@ -34,8 +37,11 @@ PARTS = {
     "selectors": selectors.run,
     "monitors": monitors.run,
     "mistakes": mistakes.run,
+    "noise": noise.run,
     "paper_plan": paper_plan.run,
     "experts": experts.run,
+    "agnostic": agnostic.run,
+    "large": large.run,
     "adaptive": adaptive.run,
     "auto": auto.run,
     "evidence": evidence.run,
@@ -54,8 +60,9 @@ PARTS = {
 
 def main() -> None:
     """Run what is asked for; worker processes import this file without running it."""
-    if sys.argv[1:2] == ["causes"] and sys.argv[2:3] and sys.argv[2].startswith("-"):
-        causes.run(sys.argv[2:])
+    with_options = {"causes": causes.run, "agnostic": agnostic.run}
+    if sys.argv[1:2] and sys.argv[1] in with_options and sys.argv[2:3] and sys.argv[2][0] == "-":
+        with_options[sys.argv[1]](sys.argv[2:])
         return
     unknown = set(sys.argv[1:]) - set(PARTS)
     if unknown:

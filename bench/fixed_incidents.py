@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from bench.incidents import (
@@ -27,6 +28,8 @@ from bench.incidents import (
     zipf,
 )
 
+# The rounds of a day, and the largest base rate on one.
+DAY, MOST_STORMY = 1000, 0.6
 SIZES = (100, 50, 20, 200, 1000, 30, 60, 10, 400, 25)
 
 
@@ -37,13 +40,14 @@ class Row(NamedTuple):
     rate: float
     base: float
     share: float
-    min_rate: float = 0.09
+    min_rate: float | None = 0.09
     causes: int = 1
     width: int = 1
     columns: int = 5
     rounds: int = 200_000
     first: int = 0
     phases: int = 1
+    storms: bool = False
 
 
 FIXED: dict[str, Row] = {
@@ -61,6 +65,10 @@ FIXED: dict[str, Row] = {
     "share .3%": Row("share .3 %, p .3, T = 1e6", 0.3, 0.01, 0.003, rounds=1_000_000),
     "appears": Row("p .3, share 5 %, from round 120,000", 0.3, 0.01, 0.05, first=120_000),
     "no cause": Row("no cause, base rate 1 %", 0.0, 0.01, 0.0, causes=0),
+    "storms": Row("no cause, base rate moves by day, auto", 0, 0.05, 0, None, 0, storms=True),
+    "storms p.5": Row(
+        "p .5, share 5 %, base rate moves by day, auto", 0.5, 0.05, 0.05, None, storms=True
+    ),
     "changing": Row("p .9, a new culprit every 20,000 rounds", 0.9, 0.01, 0.05, 0.5, phases=10),
 }
 
@@ -81,8 +89,18 @@ def make_fixed(name: str, seed: int) -> Incident:
             pattern = _write_culprit(rng, codes, row, number)
             drafts.append(Draft(pattern, first, last, row.rate))
     base = np.full(row.rounds, row.base)
+    if row.storms:
+        base = np.minimum(base * _weather(rng, row.rounds), MOST_STORMY)
     facts: dict[str, Any] = {"group": name, "seed": seed, "text": row.text, "width": row.width}
     return finish(rng, codes, base, drafts, min_rate=row.min_rate, **facts)
+
+
+def _weather(rng: np.random.Generator, rounds: int) -> npt.NDArray[np.float64]:
+    """Return by how much positives are more frequent in each round: another factor every day."""
+    logs = np.zeros(-(-rounds // DAY))
+    for day in range(1, len(logs)):
+        logs[day] = 0.5 * logs[day - 1] + rng.normal()
+    return np.repeat(np.exp(logs), DAY)[:rounds]
 
 
 def _write_culprit(

@@ -92,21 +92,20 @@ def _usual(name: str, remark: str = "") -> Row:
 
 
 def _case(family: Family, rounds: int = 10**6, noise: float = 0.0, **how: Any) -> Case:
-    """Positives at 6 %, i.i.d., unless said; the tolerance is the noise that there is."""
+    """Positives at 6 %, i.i.d., unless said."""
     cls, stream, _ = family
     if stream.func is not scores:
         how = {"rate": 0.06, **how}
-    plans = tuple(Plan.practical(cls, 1, delta, rounds, tolerance=noise) for delta in DELTAS)
+    plans = tuple(Plan.practical(cls, 1, delta, rounds) for delta in DELTAS)
     return Case(cls, plans, partial(stream, noise=noise, **how))
 
 
 def _plans(cases: Mapping[Row, Case]) -> dict[str, Plan]:
     """Each plan once: the horizon makes no difference to its constants."""
     found: dict[str, Plan] = {}
-    for row, case in cases.items():
+    for case in cases.values():
         for plan in case.plans:
-            noise = f", {row.remark}" if plan.tolerance else ""
-            found.setdefault(f"{plan.made_for}, delta = {_short(plan.delta)}{noise}", plan)
+            found.setdefault(f"{plan.made_for}, delta = {_short(plan.delta)}", plan)
     return found
 
 

@@ -111,14 +111,13 @@ def _speed(clean: Path, noisy: Path) -> Table:
 
 
 def _learned(folder: Path, workers: int | None, stored: bool) -> float:
-    engine, tolerance = "ray" if workers else None, NOISE if folder.name == "noisy" else 0.0
+    engine = "ray" if workers else None
     task = LearnRequest(
         source=str(folder),
         spec=SPEC,
         label="y",
         epsilon=1.0,
         delta=1e-9,
-        tolerance=tolerance,
         engine=engine,
         workers=workers,
     )
@@ -199,12 +198,11 @@ class _Counted(Ray):
 def _bytes(clean: Path, noisy: Path) -> Iterator[str]:
     for folder in (clean, noisy):
         engine = _Counted(workers=2)
-        tolerance = NOISE if folder is noisy else 0.0
         with open_remote_rows(
             engine, str(folder), RULES, label="y", user=None, strict=False
         ) as far:
             assert far.length is not None
-            plan = Plan.practical(RULES, 1, 1e-9, far.length, tolerance=tolerance)
+            plan = Plan.practical(RULES, 1, 1e-9, far.length)
             learner = DPSOA(RULES, plan=plan, engine=engine)
             for block in far:
                 learn_block(learner, block)
@@ -288,7 +286,7 @@ class _Known:
 def _gate() -> Iterator[str]:
     draw = np.random.default_rng(1)
     for noise in (0.0, NOISE):
-        plan = Plan.practical(RULES, 1, 1e-9, ROUNDS, tolerance=noise)
+        plan = Plan.practical(RULES, 1, 1e-9, ROUNDS)
         wrong = np.flatnonzero(draw.random(ROUNDS) < noise * 0.9)
 
         def gate(plan: Plan = plan, wrong: Any = wrong) -> None:

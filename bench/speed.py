@@ -73,7 +73,7 @@ def _named(stream: Stream) -> Stream:
 
 def _lines(contest: Contest) -> Iterator[list[str]]:
     total = len(contest.stream.answers)
-    plan = Plan.practical(contest.cls, 1, 1e-9, total, tolerance=contest.noise)
+    plan = Plan.practical(contest.cls, 1, 1e-9, total)
     examples = _examples(contest.stream.part(0, ONES))
     river = ONES / seconds(partial(_river, contest, examples), TRIES)
     in_blocks = total / seconds(partial(_learn, contest, plan, BLOCK), TRIES)

@@ -1,12 +1,17 @@
-"""What the three stories share: where they leave their files, and how they draw their curve."""
+"""What the examples share: where they leave their files, what they print, how they draw."""
 
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
 import littlestone as ls
-from littlestone.learners.trace import Sample
-from littlestone.plots import new_figure, plot_mistakes, style_axes, svg_file
+
+COLOURS = ["#2a6f97", "#c8553d", "#6a994e", "#8a8a8a"]
 
 
 def folder() -> Path:
@@ -16,21 +21,32 @@ def folder() -> Path:
     return place
 
 
-def public_side(learner: ls.PrivateLearner) -> str:
-    """The public side, as sentences."""
-    rules = [f"  from round {number:>7,}: {rule}" for number, rule in learner.releases]
-    return "\n".join([*rules, f"  {learner.guarantee}"])
+def print_public(learner: ls.PrivateLearner) -> None:
+    """Print the rules, and the rounds from which they stood."""
+    for number, rule in learner.releases:
+        print(f"  from round {number:>7,}: {rule}")
+    print(f"  {learner.guarantee}")
 
 
-def plot(path: Path, title: str, samples: Sequence[Sample], doing_nothing: Sequence[int]) -> None:
-    """Mistakes so far, beside those of the first rule had it never changed. Private."""
-    figure = new_figure(height=2.9)
-    ax = style_axes(figure.subplots())
-    ours = [(sample.round, sample.mistakes) for sample in samples]
-    plot_mistakes(ours, [], ax, label="published rules")
-    step = max(1, len(doing_nothing) // 400)
-    kept = [*enumerate(doing_nothing, 1)][::step]
-    plot_mistakes(kept, [], ax, label="the first rule, kept")
-    ax.legend(frameon=False)
-    path.write_text(svg_file(figure, path.stem, title), encoding="utf-8")
-    print(f"  drawn: {path} (private: it shows mistakes)")
+def new_axes(title: str, height: float = 3.0) -> Axes:
+    """Return empty axes on a figure of their own."""
+    ax = Figure(figsize=(7.2, height), layout="constrained").subplots()
+    ax.set_title(title, loc="left", fontsize=11)
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def save(ax: Axes, path: Path) -> None:
+    """Write the figure of some axes as an SVG file."""
+    figure = ax.get_figure()
+    assert isinstance(figure, Figure)
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": path.stem}):
+        figure.savefig(path, metadata={"Date": None})
+    print(f"  drawn: {path.name}")
+
+
+def rolling(hits: Sequence[bool] | np.ndarray, width: int = 2000) -> np.ndarray:
+    """Return the mean of the last `width` entries, at every 100th."""
+    total = np.concatenate([[0], np.cumsum(np.asarray(hits, dtype=float))])
+    ends = np.arange(width, len(total), 100)
+    return np.asarray((total[ends] - total[ends - width]) / width)

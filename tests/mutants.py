@@ -448,6 +448,13 @@ MUTANTS = [
         "store/test_store.py",
     ),
     Mutant(
+        "a resumed learner forgets the rules published before the last",
+        "learners/dpsoa.py",
+        "self._forest.publish(release.rule)",
+        "pass",
+        "learners/test_checkpoint.py",
+    ),
+    Mutant(
         "the forest is not replanted at a firing",
         "learners/runners.py",
         """        \"\"\"Start the next epoch from the published rule.\"\"\"

@@ -15,7 +15,7 @@ from littlestone.hypotheses.values import canonical
 from littlestone.learners.epoch_rows import PatternIndex
 from littlestone.learners.rounds import user_number
 from littlestone.learners.tree import Purpose, random_bits
-from littlestone.learners.tuning import missing_from
+from littlestone.learners.tuning import fallbacks_of, is_narrower, missing_from
 from littlestone.privacy import HistSparse, Noise
 from littlestone.privacy.causes import ADD, CausesGate, Gains, WindowCounts
 
@@ -99,11 +99,13 @@ class Forest:
     ) -> None:
         self.cls, self.leaves, self.bits, self.root = cls, leaves, bits, root
         self.replant, self.epoch = replant, 0
-        self.published: ls.Hypothesis | None = None
+        self.published: list[ls.Hypothesis] = []
         self.create_forest()
 
     def restart(self, published: ls.Hypothesis) -> None:
-        self.published, self.epoch = published, self.epoch + 1
+        self.epoch += 1
+        if self.published[-1:] != [published]:
+            self.published.append(published)
         self.create_forest()
 
     def create_forest(self) -> None:
@@ -122,10 +124,11 @@ class Forest:
             return None
         state, rule = self.cls.start(), self.cls.hypothesis(self.cls.start())
         claim = False
-        if self.published is not None:
-            state = self.cls.restart(self.published)
-            claim = self.cls.hypothesis(state) != self.published
-            rule = self.published
+        for published in self.published:
+            if published != rule:
+                state = self.cls.restart(published, state)
+            rule = published
+        claim = self.cls.hypothesis(state) != rule
         for x, y in sample:
             if rule is None:
                 return None
@@ -200,9 +203,15 @@ class Learner:
         rule = cls.hypothesis(cls.start())
         assert rule is not None
         self.rule, self.releases = rule, [(1, rule)]
-        self.gate = plan.gate(noise, rule.key, lambda: missing_from(self.rule, cls))
+        self.gate = plan.gate(
+            noise,
+            rule.key,
+            lambda: missing_from(self.rule, cls),
+            lambda: [some.key for some in fallbacks_of(self.rule, cls)],
+        )
         self.t = self.mistakes = self.recent = 0
         self.shown: dict[int, int] = {}
+        self.epoch: list[tuple[object, bool]] = []
 
     def step(self, x: object, y: bool | None, user: object = None) -> None:
         """One round; a null one has no label."""
@@ -214,26 +223,33 @@ class Learner:
             self.mistakes += self.rule(x) != y
             self.recent += self.rule(x) != y
             if self.t < self.plan.horizon:
-                self.forest.step(x, y, route)
+                self.epoch.append((x, y))
+                if isinstance(self.gate, HistSparse) or not self.gate.comparing:
+                    self.forest.step(x, y, route)
         self.t += 1
         if self.t <= self.plan.horizon and self.t % self.plan.check_every == 0:
             self.check()
 
     def check(self) -> None:
-        votes = Counter(vote.key for vote in self.forest.votes() if vote is not None)
+        voted = [vote for vote in self.forest.votes() if vote is not None]
+        rules = {rule.key: rule for rule in voted}
         if isinstance(self.gate, HistSparse):
-            fired, key = self.gate.check(votes)
+            fired, key = self.gate.check(Counter(rule.key for rule in voted))
+        elif self.gate.comparing:
+            known = [*(rule for _, rule in self.releases), *fallbacks_of(self.rule, self.cls)]
+            rules = {rule.key: rule for rule in known}
+            rules = {key: rules[key] for key in (self.rule.key, *self.gate.known)}
+            erred = {key: sum(rules[key](x) != y for x, y in self.epoch) for key in rules}
+            fired, key = self.gate.check(self.recent, erred)
         else:
-            fired, key = self.gate.check(self.recent, votes)
+            wide = [rule.key for rule in voted if not is_narrower(rule, self.rule, self.cls)]
+            fired, key = self.gate.check(self.recent, Counter(wide))
         self.recent = 0
         if key is not None:
-            rules = [vote for vote in self.forest.votes() if vote is not None and vote.key == key]
-            self.rule = rules[0]
+            self.rule = rules[key]
             self.releases.append((self.t + 1, self.rule))
-        if isinstance(self.gate, HistSparse):
-            return
-        restarted = self.gate.restart_every is not None and self.gate.age == 0
-        if fired or restarted:
+        if fired and not isinstance(self.gate, HistSparse):
+            self.epoch = []
             self.forest.restart(self.rule)
 
 
@@ -270,6 +286,8 @@ class CausesLearner:
         self.windows: list[tuple[int, int, tuple[int, ...], tuple[int, ...]]] = []
         self.evidence = WindowCounts(noise, epsilon=plan.epsilon_evidence, name="evidence")
         self.t = self.mistakes = self.missed = self.ended_by_age = 0
+        self.saved: dict[Cause, Fraction] = {}
+        self.allowance = 2 * plan.change_cost
         self.gate: CausesGate | None = None
         if plan.min_rate != "auto":
             self.begin(plan.given_rate)
@@ -282,6 +300,24 @@ class CausesLearner:
         self.cost = rate / (1 - rate)
         self.gate = self.plan.gate(self.noise, self.cost, base)
 
+    def margin(self) -> int:
+        return max(0, math.ceil(-self.allowance)) if self.plan.change_cost else 0
+
+    def count_savings(self) -> None:
+        """What the causes of the last window saved, by its released counts."""
+        _, _, negatives, positives = self.windows[-1]
+        rest = max(1, negatives[-1] + positives[-1])
+        others = Fraction(min(max(positives[-1], 0), rest), rest)
+        for cause, no, yes in zip(self.causes, negatives, positives, strict=False):
+            gain = min(yes - self.cost * no, max(Fraction(0), yes - others * (no + yes)))
+            self.saved[cause] = self.saved.get(cause, Fraction(0)) + gain
+
+    def charge_dropped(self, rule: ls.Hypothesis) -> None:
+        """Two changes for each cause that is not in the next rule, less what it saved."""
+        for cause in set(self.causes) - set(causes_of(rule)):
+            self.allowance += math.floor(self.saved.pop(cause)) - 2 * self.plan.change_cost
+        self.allowance = min(2 * self.plan.change_cost, self.allowance)
+
     def new_epoch(self) -> None:
         self.epoch: EpochCounts = self.counts(self.cls)
         # An epoch with causes ends by age: after a 32nd of the horizon, then twice that, ...
@@ -289,9 +325,9 @@ class CausesLearner:
             share = max(1, self.plan.horizon // 32 * 2 ** min(self.ended_by_age, 32))
             checks = -(-share // self.plan.check_every)
             rounds = min(checks * self.plan.check_every, self.plan.longest_epoch)
-            self.gate.end_epoch_after(rounds)
+            self.gate.begin_epoch(rounds, self.margin())
         elif self.gate is not None:
-            self.gate.end_epoch_after(self.plan.longest_epoch)
+            self.gate.begin_epoch(self.plan.longest_epoch, self.margin())
         self.alone = [[0, 0] for _ in self.causes]
         self.loss = 0
 
@@ -340,6 +376,7 @@ class CausesLearner:
             rule = any_of([*others, cause] if key[:1] == ADD else others)
             if rule != self.releases[-1][1]:
                 self.end_window()
+                self.charge_dropped(rule)
                 self.causes = causes_of(rule)
                 self.releases.append((self.t + 1, rule))
                 self.window_length = self.plan.evidence_every
@@ -389,6 +426,7 @@ class CausesLearner:
         self.windows.append(
             (self.window_start + 1, self.t, tuple(counts[::2]), tuple(counts[1::2]))
         )
+        self.count_savings()
         longest = max(self.plan.horizon // 8, self.plan.evidence_every)
         length = min(2 * self.window_length, longest)
         self.window_start, self.window_length = self.t, -(-length // 8) * 8
@@ -474,6 +512,7 @@ class OutcomesLearner(CausesLearner):
         self.windows.append(
             (self.window_start + 1, self.t, tuple(counts[:size:2]), tuple(counts[1:size:2]))
         )
+        self.count_savings()
         longest = max(self.plan.horizon // 8, self.plan.evidence_every)
         length = min(2 * self.window_length, longest)
         self.window_start, self.window_length = self.t, -(-length // 8) * 8

@@ -43,12 +43,11 @@ def learners(cls: ls.HypothesisClass) -> dict[str, Callable[[], Any]]:
     paper: dict[str, Any] = {"trees": 30, "releases": 6, "check_every": 10}
     return {
         "practical": lambda: ls.DPSOA(cls, **asked, **own),
-        "practical, tolerance": lambda: ls.DPSOA(cls, **asked, tolerance=0.1, **own),
         "practical, user": lambda: ls.DPSOA(cls, **asked, unit="user", cap=2, **own),
         "paper": lambda: ls.DPSOA(cls, plan=ls.Plan.paper(cls, 60, 1e-3, ROUNDS, **paper), **own),
         "soa": lambda: ls.SOA(cls),
         "experts": lambda: ls.PrivateExperts(cls, 2, ROUNDS, **own),
-        "experts, tolerance": lambda: ls.PrivateExperts(cls, 2, ROUNDS, tolerance=0.1, **own),
+        "experts, tracking": lambda: ls.PrivateExperts(cls, 2, ROUNDS, change_cost=0, **own),
         "adaptive": lambda: ls.AdaptiveDPSOA(cls, **few, **own),
         "every round": lambda: EveryRound(cls, **few, **own),
     }

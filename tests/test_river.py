@@ -127,7 +127,7 @@ COPIES: dict[str, Callable[[Any], Any]] = {
     "deepcopy": copy.deepcopy,
     "pickle": lambda model: pickle.loads(pickle.dumps(model)),
     "pipeline": lambda model: (compose.Select("m") | model).clone()["DPSOAClassifier"],
-    "grid": lambda model: utils.expand_param_grid(model, {"tolerance": [0.1]})[0],
+    "grid": lambda model: utils.expand_param_grid(model, {"seed": [1]})[0],
     "ensemble": lambda model: ensemble.BaggingClassifier(model, n_models=2, seed=1)[1],
 }
 

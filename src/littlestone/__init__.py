@@ -24,6 +24,7 @@ from littlestone.classes.sets import Points, Sets
 from littlestone.classes.specs import read_table
 from littlestone.classes.thresholds import Bins, Thresholds, binned
 from littlestone.classes.union import Complement, Union
+from littlestone.classes.vocabulary import VocabularyRules
 from littlestone.display import library_version
 from littlestone.errors import BadClass, BadExample, LittlestoneError, TooLarge
 from littlestone.hypotheses.causes import Cause, Condition, any_of, causes_of
@@ -138,6 +139,7 @@ __all__ = [
     "TooLarge",
     "Union",
     "VersionSpace",
+    "VocabularyRules",
     "all_of",
     "any_of",
     "at_least",

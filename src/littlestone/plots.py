@@ -31,7 +31,9 @@ _VARIABLES = {INK: "ink", SOFT: "soft", GRID: "line", OTHER: "other"} | {
 }
 
 # Inches. Narrow, so that letters are large enough where a page is 390 pixels wide.
-WIDTH = 4.8
+WIDTH = 4.2
+# Of figures that a page has twice: for a phone, and for all wider screens and paper.
+NARROW, WIDE = 3.6, 8.6
 
 LETTERS = 9
 # With more releases than this they are not marked: the marks would hide the curve.
@@ -44,11 +46,17 @@ def new_axes(height: float = 2.9) -> "Axes":
     return style_axes(figure.subplots())
 
 
-def new_figure(height: float) -> "Figure":
-    """Return an empty figure with a transparent background."""
+def new_figure(height: float, width: float = WIDTH) -> "Figure":
+    """Return an empty figure with a transparent background.
+
+    Parameters
+    ----------
+    height, width : float
+        Its size in inches.
+    """
     from matplotlib.figure import Figure
 
-    return Figure(figsize=(WIDTH, height), layout="constrained", facecolor="none")
+    return Figure(figsize=(width, height), layout="constrained", facecolor="none")
 
 
 def style_axes(ax: "Axes") -> "Axes":

@@ -396,8 +396,6 @@ class DPSOAClassifier(_PerUser):
         The column that holds the user of a row: then all rounds of a user are protected together.
     cap : int, optional
         The most rounds of a user; later ones are null rounds.
-    tolerance : int, float or Fraction
-        The share of mistakes that should cause no change of the rule.
     learners : int
         The number of learners among which the budget is split.
     seed : int, optional
@@ -414,7 +412,7 @@ class DPSOAClassifier(_PerUser):
     """
 
     _name = "dpsoa"
-    _passed_on = ("horizon", "unit", "cap", "tolerance", "seed")
+    _passed_on = ("horizon", "unit", "cap", "seed")
 
     def __init__(
         self,
@@ -426,13 +424,12 @@ class DPSOAClassifier(_PerUser):
         plan: Plan | None = None,
         user: str | None = None,
         cap: int | None = None,
-        tolerance: Real = 0,
         learners: int = 1,
         seed: int | None = None,
     ) -> None:
         self.cls, self.epsilon, self.delta, self.horizon = cls, epsilon, delta, horizon
         self.plan, self.user, self.cap = plan, user, cap
-        self.tolerance, self.learners, self.seed = tolerance, learners, seed
+        self.learners, self.seed = learners, seed
 
 
 class PrivateExpertsClassifier(_Private):
@@ -448,8 +445,10 @@ class PrivateExpertsClassifier(_Private):
         The number of rounds to plan for.
     plan : ExpertsPlan, optional
         A plan, instead of epsilon and horizon.
-    tolerance : int, float or Fraction
-        The share of mistakes that should cause no change of the rule.
+    change_cost : int, float or Fraction, optional
+        The mistakes that one change of rule is worth; 50 by default.
+    min_rate : int, float or Fraction, optional
+        The positive rate above which it pays to predict positive; 1/2 by default.
     first : {"own", "drawn"}
         The first rule: that of the class, or drawn at random.
     learners : int
@@ -469,7 +468,7 @@ class PrivateExpertsClassifier(_Private):
     """
 
     _name = "experts"
-    _passed_on = ("horizon", "tolerance", "first", "seed")
+    _passed_on = ("horizon", "change_cost", "min_rate", "first", "seed")
 
     def __init__(
         self,
@@ -478,13 +477,15 @@ class PrivateExpertsClassifier(_Private):
         horizon: int | None = None,
         *,
         plan: ExpertsPlan | None = None,
-        tolerance: Real = 0,
+        change_cost: Real | None = None,
+        min_rate: Real | None = None,
         first: FirstRule = FIRST,
         learners: int = 1,
         seed: int | None = None,
     ) -> None:
         self.cls, self.epsilon, self.horizon = cls, epsilon, horizon
-        self.plan, self.tolerance, self.first = plan, tolerance, first
+        self.plan, self.first = plan, first
+        self.change_cost, self.min_rate = change_cost, min_rate
         self.learners, self.seed = learners, seed
 
     def _unit_test_skips(self) -> set[str]:

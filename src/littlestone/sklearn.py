@@ -48,6 +48,7 @@ from littlestone.hypotheses.values import key_of
 from littlestone.learners.base import PrivateLearner
 from littlestone.learners.causes_plan import AUTO as AUTO_RATE
 from littlestone.learners.outcomes import refuse_outcomes
+from littlestone.learners.plan_table import CHANGE_COST
 from littlestone.learners.registry import (
     AUTO,
     LEARNERS,
@@ -106,10 +107,10 @@ class PrivateClassifier(HasBudget, ClassifierMixin, BaseEstimator):
         it.
     learner : {"auto", "dpsoa", "dpsoa-paper", "experts", "causes"}
         The learner; "auto" takes what `recommend` returns.
-    tolerance : int, float or Fraction
-        The share of mistakes that should cause no change of the rule.
+    change_cost : int, float or Fraction
+        The mistakes that one change of rule is worth; for private experts.
     min_rate : int, float, Fraction or "auto"
-        The positive rate above which a cause is worth publishing; for classes of causes.
+        The positive rate above which it pays to predict positive; for causes and private experts.
     classes : iterable, optional
         The two labels; the larger one is the positive one.
     fits : int
@@ -135,7 +136,7 @@ class PrivateClassifier(HasBudget, ClassifierMixin, BaseEstimator):
         horizon: int | None = None,
         learner: str = AUTO,
         *,
-        tolerance: Real = 0,
+        change_cost: Real = CHANGE_COST,
         min_rate: Real | str = AUTO_RATE,
         classes: Iterable[Any] | None = None,
         fits: int = 1,
@@ -146,7 +147,7 @@ class PrivateClassifier(HasBudget, ClassifierMixin, BaseEstimator):
         self.delta = delta
         self.horizon = horizon
         self.learner = learner
-        self.tolerance = tolerance
+        self.change_cost = change_cost
         self.min_rate = min_rate
         self.classes = classes
         self.fits = fits
@@ -233,7 +234,7 @@ class PrivateClassifier(HasBudget, ClassifierMixin, BaseEstimator):
             epsilon=total.epsilon * self._share,
             delta=total.delta * self._share,
             horizon=horizon,
-            tolerance=self.tolerance,
+            change_cost=self.change_cost,
             min_rate=self.min_rate,
         )
         learner = choose(self.learner, terms).make(terms.cls, self.seed)

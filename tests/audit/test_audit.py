@@ -331,7 +331,7 @@ def test_the_other_learners_have_their_gates_enumerated(learner: str, words: str
         (["--learner", "experts"], "has infinitely many rules: use DPSOA"),
         (["--learner", "experts", "--user"], "experts protects events, not users"),
         (["--learner", "adaptive", "--plan", "paper"], "it is for dpsoa"),
-        (["--learner", "every-round", "--tolerance", 0.1], "leave out the tolerance"),
+        (["--learner", "every-round", "--change-cost", 1], "has no change_cost"),
         (["--runs", 2], "at least 4 runs"),
     ],
 )

@@ -116,7 +116,8 @@ def test_a_restarted_learner_begins_with_the_published_rule_and_stays_bounded(ca
 
 def offers_restart(cls: ls.HypothesisClass) -> bool:
     inner = cls.of if isinstance(cls, ls.Complement) else cls
-    return isinstance(inner, ls.Sets | ls.Rules | ls.Causes | ls.Thresholds | ls.Bins)
+    families = ls.Sets | ls.Rules | ls.Causes | ls.Thresholds | ls.Bins | ls.Intervals
+    return isinstance(inner, families) or (isinstance(inner, ls.Conjunctions) and inner.negation)
 
 
 def test_a_restarted_learner_is_none_exactly_when_no_rule_fits(case: Case) -> None:

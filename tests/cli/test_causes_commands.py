@@ -30,6 +30,7 @@ def columns() -> dict[str, list[Any]]:
         "age": draw.integers(10, 80, ROWS).tolist(),
         "failed": failed.astype(int).tolist(),
         "outcome": np.where(failed, "lost", "ok").tolist(),
+        "delay": np.where(failed, 60.5, 60.0).tolist(),
     }
 
 
@@ -105,13 +106,17 @@ def test_a_run_without_new_rows_releases_nothing_more(folder: Path) -> None:
         (["learn", "e.csv", "--class", SPEC, "--label", "outcome"], "--negative VALUE"),
         (["learn", "e.csv", "--class", SPEC, "--label", "outcome", "--negative", "ok",
           "--positive", "lost"], "--positive conflicts with --negative"),
+        (["learn", "e.csv", "--class", SPEC, "--label", "delay", "--positive", ">x"],
+         "no number follows >"),
+        (["learn", "e.csv", "--class", SPEC, "--label", "delay", "--positive", ">6",
+          "--positive", "lost"], "either values or conditions"),
         (["learn", "e.csv", "--class", "points:version", "--label", "outcome", "--negative", "ok"],
          "--negative is for causes"),
         (["learn", "e.csv", "--class", SPEC, "--label", "outcome", "--negative", "ok",
           "--learner", "dpsoa"], "only PrivateCauses learns"),
-        (["compare", "--class", "points:m", "--min-rate", 0.1], "is about a class of causes"),
+        (["compare", "--class", "points:m", "--min-rate", 0.1], "is about causes and experts"),
         (["compare", "--class", SPEC, "--streams", "rates:7"], "rate is from 0 to 1, not 7"),
-        (["plan", "points:m", "--horizon", 1000, "--rate", 0.1], "is about a class of causes"),
+        (["plan", "points:m", "--horizon", 1000, "--rate", 0.1], "is about causes and experts"),
         (["plan", SPEC, "--horizon", 1000, "--share", 0.1], "require --rate"),
         (["plan", SPEC, "--horizon", 1000, "--rate", 30], "rate is above 0 and at most 1, not 30"),
         (["audit", "points:m", "--horizon", 1000, "--min-rate", 0.1], "dpsoa has no min_rate"),
@@ -142,6 +147,18 @@ def test_a_positive_value_may_be_named(folder: Path, name: str) -> None:
     assert entry["low"] < RATE < entry["high"]
 
 
+@pytest.mark.parametrize("name", ["e.csv", "e.parquet"])
+def test_numbers_may_be_positive_from_a_bound_on(folder: Path, name: str) -> None:
+    given = ("--class", SPEC, "--delta", "1e-7", "--json")
+    done = littlestone("learn", name, *given, "--label", "delay", "--positive", ">60",
+                       folder=folder)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    public = json.loads(done.stdout)["public"]
+    assert public["rule"] == "version = '4.2.1'"
+    (entry,) = public["causes"]["evidence"]
+    assert entry["low"] < RATE < entry["high"]
+
+
 @pytest.mark.parametrize("name", ["e.csv", "e.jsonl", "e.parquet"])
 def test_outcomes_are_told_apart_when_the_normal_one_is_named(folder: Path, name: str) -> None:
     if name == "e.jsonl":
@@ -160,7 +177,7 @@ def test_outcomes_are_told_apart_when_the_normal_one_is_named(folder: Path, name
     assert entry["low"] - 0.1 < RATE < entry["high"] + 0.1
     last = json.loads((folder / f"{name}.out").read_text().splitlines()[-1])
     assert str(rule_from_json(last["rule"])) == last["sentence"] == public["rule"]
-    assert "outcome</bdi> (since" in (folder / f"{name}.html").read_text()
+    assert "outcome</bdi>:" in (folder / f"{name}.html").read_text()
 
 
 def test_a_store_of_outcomes_goes_on_with_them(folder: Path) -> None:

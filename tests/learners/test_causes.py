@@ -80,6 +80,27 @@ def private_too(private: ls.PrivateCauses) -> Any:
     return *public(private), private.mistakes, private.missed, private.null_rounds
 
 
+def storms(rounds: int) -> Stream:
+    """Rows whose positives come in storms, in which another value has most of them each time."""
+    draw = random.Random(8)
+    rows: Stream = []
+    for number in range(rounds):
+        x = {"a": draw.choice("xyz"), "b": draw.choice([1, 2, 3]), "age": draw.choice([10, 40, 70])}
+        bad = number // 400 % 2 == 0 and x["a"] == "xyz"[number // 800 % 3]
+        rows.append((x, draw.random() < (0.9 if bad else 0.02)))
+    return rows
+
+
+def test_causes_that_do_not_last_are_published_more_and_more_rarely() -> None:
+    rows, terms = storms(16_000), {"horizon": 16_000}
+    settled = fed(learner(**terms), rows, lambda: 1000)
+    eager = fed(learner(**terms, change_cost=0), rows, lambda: 1000)
+    gate = settled._runner.gate.gate
+    assert gate is not None
+    assert gate.margin > 100
+    assert 2 * len(settled.releases) < len(eager.releases)
+
+
 SETTINGS: dict[str, dict[str, Any]] = {
     "width 1": {"width": 1},
     "width 2": {"width": 2},
@@ -89,6 +110,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "small epsilon": {"epsilon": 2},
     "horizon": {"horizon": 1000},
     "half": {"min_rate": 0.5},
+    "storms": {"change_cost": 200},
 }
 
 
@@ -100,7 +122,7 @@ def test_it_is_its_slow_twin_however_it_is_fed(
     # Epochs that end without a firing, and short windows, within a short stream.
     monkeypatch.setattr(causes_plan, "LONGEST_EPOCH", 400)
     monkeypatch.setattr(causes_plan, "SHORTEST_WINDOW", 100)
-    rows = stream(3, nulls=nulls)
+    rows = storms(ROUNDS) if name == "storms" else stream(3, nulls=nulls)
     one_by_one = fed(learner(**SETTINGS[name]), rows)
     cls = one_by_one.cls
     assert isinstance(cls, ls.Causes)
@@ -108,6 +130,7 @@ def test_it_is_its_slow_twin_however_it_is_fed(
     for x, y in rows:
         slow.step(x, y)
     assert [tuple(release) for release in one_by_one.releases] == slow.releases
+    assert name != "storms" or slow.margin() > 0
     shown = [(w.start, w.stop, w.negatives, w.positives) for w in one_by_one.windows]
     assert shown == slow.windows
     assert (one_by_one.mistakes, one_by_one.min_rate) == (slow.mistakes, float(slow.min_rate))

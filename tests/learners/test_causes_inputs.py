@@ -21,7 +21,7 @@ import littlestone as ls
 from littlestone.audit.causes import KeyCounts, KeyRow
 from littlestone.hypotheses.causes import cause_from_key, causes_of
 from littlestone.learners import epoch_rows
-from littlestone.learners.causes_plan import CausesPlan
+from littlestone.learners.causes_plan import FREE_CHANGES, CausesPlan
 from littlestone.learners.causes_runner import CausesRunner
 from littlestone.learners.epoch_rows import EpochRows
 from littlestone.privacy import Noise
@@ -457,7 +457,7 @@ def twin(setting: Setting, rows: Sequence[Example], shown: Shown) -> Iterator[tu
     cost = plan.cost_of(Fraction(1, 5) if plan.first_window else plan.given_rate)
     counts, published, held = KeyCounts(cost, cls.limit), frozenset[bytes](), list[KeyRow]()
     rule: ls.Hypothesis = ls.NEVER
-    begun = ended = 0
+    begun = ended = dropped = 0
     age = age_of(plan, False, ended)
     for check in range((LENGTH - plan.first_window) // plan.check_every):
         start = plan.first_window + check * plan.check_every
@@ -470,7 +470,9 @@ def twin(setting: Setting, rows: Sequence[Example], shown: Shown) -> Iterator[tu
         # Firings are the script's; every other draw is at the age of an epoch.
         if aged or check in setting.script:
             adds = counts.active(published, held) if len(published) < cls.limit else []
-            moves = {ADD + key: counts.net(published, held, key) for key in adds}
+            # No cause has saved anything: all counts that are released here are 0.
+            margin = max(0, 2 * dropped - FREE_CHANGES) * int(plan.change_cost) * cost.denominator
+            moves = {ADD + key: counts.net(published, held, key) - margin for key in adds}
             moves |= {DROP + key: counts.drop(published, held, key) for key in published}
             yield check, moves
             move = shown.transcript[check].key
@@ -479,7 +481,9 @@ def twin(setting: Setting, rows: Sequence[Example], shown: Shown) -> Iterator[tu
                 causes = [c for c in causes_of(rule) if c.key != move[1:]]
                 added = [cause_from_key(move[1:])] if move.startswith(ADD) else []
                 rule = ls.any_of([*causes, *added])
-                published = frozenset(cause.key for cause in causes_of(rule))
+                now = frozenset(cause.key for cause in causes_of(rule))
+                dropped += len(published - now)
+                published = now
             held, begun = [], check + 1
             age = age_of(plan, bool(published), ended)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from test_dpsoa import PLANS, Example, stream_of, users_of
+from test_experts import PLANS as EXPERTS_PLANS
 from test_experts import plan_for
 
 import littlestone as ls
@@ -15,6 +16,7 @@ from littlestone.learners.trace import Entry, Thinned
 from littlestone.privacy.mechanism import MechanismMoved
 from littlestone.privacy.parameters import BadParameter
 from littlestone.privacy.testing import SeededNoise
+from littlestone.simulate.adversaries import Mirror
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
 
@@ -106,11 +108,12 @@ def test_a_paper_forest_that_moves_is_the_forest_that_stayed() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, (cls, _) in CASES.items() if cls.size is not None])
-def test_experts_that_move_are_the_experts_that_stayed(name: str) -> None:
+@pytest.mark.parametrize("kind", ["tracking", "staying, costs"])
+def test_experts_that_move_are_the_experts_that_stayed(name: str, kind: str) -> None:
     cls, _ = CASES[name]
-    plan, stream = plan_for(cls), stream_of(name, 0.2, seed=3)
+    plan, stream = plan_for(cls, **EXPERTS_PLANS[kind]), stream_of(name, 0.2, seed=3)
     stayed = same(lambda: ls.PrivateExperts(cls, plan=plan, seed=5, noise=SeededNoise(3)), stream)
-    assert len(stayed.releases) > 2
+    assert len(stayed.ledger) > 3
 
 
 @pytest.mark.parametrize("kind", [ls.AdaptiveDPSOA, ls.EveryRound])
@@ -192,3 +195,22 @@ def test_what_is_saved_holds_no_noise_that_was_not_used() -> None:
         again.learn_many(["a"] * 200, [1] * 200)
         rounds.add(again.releases[1].round)
     assert len(rounds) > 1
+
+
+@pytest.mark.parametrize(
+    "cls", [ls.Rules(["a", "b", "c"]), ls.Intervals(1, 6)], ids=["rules", "intervals"]
+)
+def test_where_epochs_begin_is_restored_from_the_releases(cls: ls.HypothesisClass) -> None:
+    """It depends on all published rules, not on the last alone, and is not saved."""
+
+    def make() -> ls.DPSOA:
+        return ls.DPSOA(cls, 8, 1e-3, 2_000, seed=3, noise=SeededNoise(4))
+
+    learner, adversary, stream = make(), Mirror(cls), list[Example]()
+    for _ in range(400):
+        move = adversary.challenge(learner.hypothesis)
+        assert move is not None
+        stream.append(move)
+        learner.learn_one(*move)
+    assert len(learner.releases) > 3
+    assert same(make, stream).releases == learner.releases

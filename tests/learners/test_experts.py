@@ -27,10 +27,18 @@ from littlestone.learners.experts import (
     _gate,
     mistakes_to_outweigh,
 )
-from littlestone.learners.scores import DomainIndex, batch_of, mistake_counts, why_unsupported
+from littlestone.learners.scores import (
+    DomainIndex,
+    batch_of,
+    index_key,
+    mistake_counts,
+    why_unsupported,
+)
+from littlestone.learners.stay import FORGIVEN_AFTER
 from littlestone.learners.tuning import firing_law
 from littlestone.privacy.accounting import spent
 from littlestone.privacy.mechanism import MechanismMoved
+from littlestone.privacy.stay import StayGate
 from littlestone.privacy.testing import SeededNoise
 from littlestone.simulate.adversaries import mirror
 from littlestone.simulate.games import play
@@ -47,8 +55,10 @@ def plan_for(cls: HypothesisClass, **changes: Any) -> ls.ExpertsPlan:
 
 
 PLANS: dict[str, dict[str, Any]] = {
-    "plain": {},
-    "tolerant": {"tolerance": Fraction(1, 30), "restart_every": 20},
+    "tracking": {"change_cost": Fraction(0)},
+    "staying": {"change_cost": Fraction(3), "stay_nats": Fraction(1), "free_charges": Fraction(1)},
+    "tracking, costs": {"change_cost": Fraction(0), "min_rate": Fraction(1, 4)},
+    "staying, costs": {"change_cost": Fraction(1), "min_rate": Fraction(2, 5)},
 }
 
 
@@ -71,24 +81,40 @@ class Twin:
         self.points = points_of(cls.domain())
         self.weights = np.full(len(self.rules), 1 / len(self.rules))
         self.plan = plan
-        self.gate = _gate(plan, len(self.rules), noise)
+        self.gate = _gate(plan, [index_key(n) for n in range(len(self.rules))], noise)
         self.rule = ls.PrivateExperts(cls, plan=plan, seed=seed).hypothesis
         self.releases = [(1, self.rule)]
         self.shown: list[tuple[object, bool]] = []
         self.t = self.mistakes = self.recent = 0
+        self.charged, self.charged_at = 0.0, 0
+
+    def loss(self, rule: ls.Hypothesis, x: object, y: bool) -> int:
+        """What a rule loses on a row: 1 - min_rate if it misses a positive, min_rate if it alarms,
+        in whole units."""
+        if rule(x) == y:
+            return 0
+        rate = self.plan.min_rate
+        return rate.denominator - rate.numerator if y else rate.numerator
 
     def step(self, x: object, y: bool | None) -> None:
         if y is not None:
             self.mistakes += self.rule(x) != y
-            self.recent += self.rule(x) != y
+            self.recent += self.loss(self.rule, x, y)
             self.shown.append((x, y))
         self.t += 1
         if self.t > self.plan.horizon or self.t % self.plan.check_every:
             return
         nats = np.log(self.weights.max() / self.weights)
-        penalties = np.round(nats / float(self.plan.epsilon_selector / 2)).astype(int)
-        mistakes = [sum(rule(x) != y for x, y in self.shown) for rule in self.rules]
+        penalties = np.round(nats / float(self.plan.rate)).astype(int)
+        mistakes = [sum(self.loss(rule, x, y) for x, y in self.shown) for rule in self.rules]
+        if isinstance(self.gate, StayGate):
+            tenure = self.gate.tenure
+            named = self.gate.published in map(index_key, range(len(self.rules)))
+            penalties -= penalties[int.from_bytes(self.gate.published)] if named else 0
+            penalties += self.plan.stay_penalty(tenure.refusals) + tenure.margin
         scores = [-m - p for m, p in zip(mistakes, penalties.tolist(), strict=True)]
+        if isinstance(self.gate, StayGate):
+            scores.append(-sum(self.loss(self.rule, x, y) for x, y in self.shown))
         fired, key = self.gate.check(self.recent, scores)
         self.recent = 0
         if fired:
@@ -97,12 +123,24 @@ class Twin:
             old, self.rule = self.rule, self.rules[int.from_bytes(key)]
             self.releases.append((self.t + 1, self.rule))
             self.update_prior(old, self.rule)
+        if fired and isinstance(self.gate, StayGate):
+            beyond = self.charges() - float(self.plan.free_charges)
+            units = self.plan.min_rate.denominator - self.plan.min_rate.numerator
+            self.gate.set_margin(int(float(self.plan.change_cost) * max(0.0, beyond)) * units)
+
+    def charges(self) -> float:
+        """The weights that changes contradicted, less what was forgiven since."""
+        if not self.plan.change_cost:
+            return 0.0
+        forgiven = (self.t - self.charged_at) / (FORGIVEN_AFTER * float(self.plan.change_cost))
+        return max(0.0, self.charged - forgiven)
 
     def update_prior(self, old: ls.Hypothesis, new: ls.Hypothesis) -> None:
         """Bayes' rule, with a little shared out."""
         telling = [x for x in self.points if old(x) != new(x)]
-        for place, rule in enumerate(self.rules):
-            sides = all(rule(x) == old(x) for x in telling)
+        siding = np.array([all(rule(x) == old(x) for x in telling) for rule in self.rules])
+        self.charged, self.charged_at = self.charges() + self.weights[siding].sum(), self.t
+        for place, sides in enumerate(siding):
             self.weights[place] *= ERROR_RATE if sides else 1 - ERROR_RATE
         size = len(self.rules)
         self.weights = (1 - EVEN_SHARE) * self.weights / self.weights.sum() + EVEN_SHARE / size
@@ -196,7 +234,7 @@ def test_what_was_published_is_remembered_though_the_data_is_not() -> None:
 
     with_prior = [mistakes(seed) for seed in range(3)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(FixedSharePrior, "drop", lambda self, agreement: None)
+        patch.setattr(FixedSharePrior, "drop", lambda self, agreement: 0.0)
         forgetting = [mistakes(seed) for seed in range(3)]
     assert max(with_prior) < 600
     assert min(forgetting) > 2 * max(with_prior)
@@ -280,8 +318,10 @@ def test_a_class_without_end_gets_a_sentence_that_names_the_learner_to_use(cls: 
 def test_a_table_too_large_to_write_out_gets_a_sentence() -> None:
     large = ls.Conjunctions([f"c{n}" for n in range(12)])
     assert "cells" in str(why_unsupported(large))
+    with pytest.raises(ls.TooLarge, match="1,000,000 points"):
+        ls.PrivateExperts(ls.Intervals(1, 1_000_001), 1, 100)
     with pytest.raises(ls.TooLarge, match="4,000,000 rules"):
-        ls.PrivateExperts(ls.Intervals(1, 5_000), 1, 100)
+        ls.PrivateExperts(ls.Complement(ls.Intervals(1, 5_000)), 1, 100)
 
 
 def test_a_million_cuts_are_weighed_without_a_table() -> None:
@@ -353,8 +393,11 @@ def test_the_points_of_a_domain_are_the_same_one_by_one_and_at_once() -> None:
 @pytest.mark.parametrize("epsilon", [0.5, 1, 4])
 def test_the_threshold_covers_what_the_noise_takes_off(epsilon: float) -> None:
     """In a burst few firings come too early; in a trickle no more than about half of them."""
-    plan = ls.ExpertsPlan.practical(ls.Thresholds(1, 1023), epsilon, 10**6)
-    rate, wanted = float(plan.epsilon_monitor), mistakes_to_outweigh(epsilon / 2, math.log(2))
+    plan = ls.ExpertsPlan.practical(ls.Thresholds(1, 1023), epsilon, 10**6, change_cost=0)
+    rate, wanted = (
+        float(plan.epsilon_monitor),
+        mistakes_to_outweigh(float(plan.epsilon_selector), math.log(2)),
+    )
     early = []
     for pace in (1, 4096):
         thresholds = partial(plan.schedule(), refusals=0)
@@ -370,3 +413,48 @@ def test_penalties_do_not_wrap_around_at_any_rate() -> None:
     prior.drop(np.array([True, True, False, False]))
     found = prior.penalties(Fraction(1, 10**19))
     assert found.tolist() == [LARGEST_PENALTY, LARGEST_PENALTY, 0, 0]
+
+
+def test_a_stream_goes_on_at_any_change_cost() -> None:
+    """The margin is at its bound after a few changes, and the thresholds are above it."""
+    learner = ls.PrivateExperts(
+        ls.Thresholds(1, 9),
+        8,
+        20_000,
+        change_cost=2**40,
+        min_rate=0.45,
+        seed=1,
+        noise=SeededNoise(0),
+    )
+    scores = np.random.default_rng(0).integers(0, 10, 20_000)
+    cut = np.where(np.arange(20_000) // 200 % 2, 2, 8)
+    learner.learn_many(scores, scores >= cut)
+    assert learner.rounds == 20_000
+    assert cast(StayGate, learner._runner.gate).tenure.margin == LARGEST_PENALTY
+
+
+@pytest.mark.parametrize("change_cost", [0, 50])
+@pytest.mark.parametrize("threshold", [2**41, 2**70])
+def test_a_threshold_beyond_reach_leaves_the_first_rule(threshold: int, change_cost: int) -> None:
+    plan = replace(
+        ls.ExpertsPlan.practical(ls.Thresholds(1, 9), 4, 400, change_cost=change_cost),
+        threshold=threshold,
+    )
+    learner = ls.PrivateExperts(ls.Thresholds(1, 9), plan=plan)
+    learner.learn_many([1, 9] * 200, [1, 0] * 200)
+    assert len(learner.releases) == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"epsilon_monitor": 1 - Fraction(1, 10**400)},
+        {"change_cost": Fraction(1, 10**400)},
+        {"stay_nats": Fraction(10**400)},
+        {"free_charges": Fraction(10**400)},
+    ],
+)
+def test_a_plan_beyond_what_floats_hold_is_refused(change: dict[str, Any]) -> None:
+    """A rate that is 0 as a float would make penalties of 0 / 0 mistakes, which wrap around."""
+    with pytest.raises(ls.BadParameter):
+        replace(ls.ExpertsPlan.practical(ls.Thresholds(1, 9), 1, 400), **change)

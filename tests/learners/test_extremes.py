@@ -6,10 +6,13 @@ There is no timed assertion: before searches had a bound, some of these did not 
 import json
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import littlestone as ls
@@ -20,17 +23,20 @@ from littlestone.learners.dpsoa import MOST_LEAVES
 from littlestone.learners.plan import Plan
 from littlestone.learners.registry import learner_choice_from_json as again
 from littlestone.privacy.parameters import BadParameter
+from littlestone.privacy.testing import ScriptedNoise
 from littlestone.store.request import LearnRequest, choose_learner
 
-USUAL: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "horizon": 1000, "tolerance": 0.0}
+USUAL: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "horizon": 1000}
 KINDS: dict[str, dict[str, Any]] = {
     "dpsoa": {"learner": "dpsoa"},
     "capped": {"learner": "dpsoa", "user": "u", "cap": 3},
     "users": {"learner": "dpsoa", "user": "u"},
     "paper": {"plan": "paper"},
     "experts": {"learner": "experts", "spec": "thresholds:x:0:7"},
+    "experts, costs": {"learner": "experts", "spec": "thresholds:x:0:7", "min_rate": 0.001},
+    "experts that stay": {"learner": "experts", "spec": "thresholds:x:0:7", "change_cost": 2.0**40},
     "adaptive": {"learner": "adaptive"},
-    "intervals": {"learner": "dpsoa", "spec": "intervals:x:0:9", "tolerance": 0.3},
+    "intervals": {"learner": "dpsoa", "spec": "intervals:x:0:9"},
     "many causes": {"learner": "dpsoa", "spec": "sets:x:100000"},
 }
 SLOW = "intervals", "many causes"
@@ -86,6 +92,29 @@ def test_a_refusal_says_the_range_and_why(options: dict[str, Any], why: str) -> 
     if not options.keys() - {"epsilon", "delta", "horizon"}:
         with pytest.raises(BadParameter, match=why):
             ls.recommend(ls.Points(), **asked)
+
+
+@pytest.mark.parametrize("thresholds", [(2**40,), (2**63,), (2**70,)])
+@pytest.mark.parametrize("comparing", [False, True])
+def test_thresholds_that_a_batch_cannot_hold_are_cut_off(
+    thresholds: tuple[int, ...], comparing: bool
+) -> None:
+    """A batch accepts what one round accepts: hand-made plans may have any threshold."""
+    usual = Plan.practical(ls.Points(), 1, 1e-6, 1000)
+    # With so little for the selector a comparison has a threshold of 10^13.
+    split: dict[str, Any] = {
+        "epsilon_monitor": 1 - Fraction(1, 10**12),
+        "selector": "stable histogram",
+    }
+    plan = replace(usual, thresholds=thresholds, **split if comparing else {})
+    learner = ls.DPSOA(ls.Points(), plan=plan, seed=1, noise=ScriptedNoise({}))
+    gate: Any = learner._runner.gate
+    gate.comparing = comparing
+    learner.learn_many(["a"] * 100, [1] * 100)
+    learner.learn_one("a", 1)
+    assert (learner.rounds, len(learner.releases)) == (101, 1)
+    for age in (4, np.array([4, 2**39])):
+        assert np.all(gate._threshold(age, 64) == 2**40)
 
 
 def test_a_forest_that_no_machine_holds_is_refused() -> None:

@@ -60,8 +60,6 @@ def mistakes_plan(draw: random.Random, cls: ls.HypothesisClass) -> ls.Plan:
         or StableHistogram.name,
         leaves=leaves(draw),
         replant=draw.random() < 0.5,
-        tolerance=Fraction(draw.choice([0, 0, 1, 9]), 10),
-        restart_every=draw.choice([None, None, 1, 9, 30]),
         cap=draw.randint(1, 5) if per_user else None,
     )
 
@@ -77,8 +75,6 @@ def votes_plan(draw: random.Random, cls: ls.HypothesisClass) -> ls.Plan:
         cap=None,
         leaves=leaves(draw, 1 if root == "learns" else 2),
         root=root,
-        restart_every=None,
-        tolerance=Fraction(0),
     )
 
 
@@ -101,8 +97,10 @@ def experts(draw: random.Random, cls: ls.HypothesisClass, seed: int) -> Callable
         epsilon_monitor=monitor,
         threshold=draw.randint(1, 6),
         check_every=draw.randint(1, 7),
-        tolerance=Fraction(draw.choice([0, 0, 1, 9]), 10),
-        restart_every=draw.choice([None, None, 1, 9, 30]),
+        change_cost=Fraction(draw.choice([0, 1, 50, 2**40])),
+        min_rate=Fraction(1, draw.choice([2, 2, 3, 1000])),
+        stay_nats=Fraction(draw.choice([0, 2, 2**70])),
+        free_charges=Fraction(draw.choice([0, 1])),
     )
     first = draw.choice(["drawn", "own"])
     untyped: Any = ls.PrivateExperts

@@ -283,17 +283,12 @@ def test_a_large_delta_is_warned_of() -> None:
         ("horizon", 50),
         ("unit", "user"),
         ("cap", 3),
-        ("tolerance", 0.2),
     ],
 )
 def test_a_plan_is_not_contradicted(name: str, value: object) -> None:
     with pytest.raises(BadParameter, match=f"{name}={value} conflicts with the plan's {name}="):
         untyped(ls.Points(), plan=SMALL, **{name: value})
     untyped(ls.Points(), plan=SMALL, epsilon=8, delta=0.001, horizon=100)
-    tolerant = replace(SMALL, tolerance=ls.Plan.practical(ls.Points(), 8, 0.001, 9).tolerance)
-    untyped(ls.Points(), plan=tolerant, tolerance=0)
-    tenth = ls.Plan.practical(ls.Points(), 8, 0.001, 100, tolerance=0.1)
-    untyped(ls.Points(), plan=tenth, tolerance=0.1)
 
 
 def test_what_is_missing_is_named() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import FrozenInstanceError, replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any, cast
 from unittest.mock import patch
 
@@ -44,7 +45,7 @@ untyped: Any = ls.Plan
 POINTS = ls.Points()
 PLANS: dict[str, Callable[[], ls.Plan]] = {
     "practical": lambda: ls.Plan.practical(POINTS, 1, 1e-6, 1000),
-    "tolerant": lambda: ls.Plan.practical(ls.Sets(3), 0.7, 1e-6, 1000, tolerance=0.1),
+    "sets": lambda: ls.Plan.practical(ls.Sets(3), 0.7, 1e-6, 1000),
     "tall": lambda: ls.Plan.practical(ls.Conjunctions(["a", "b"]), 2, 1e-9, 10**6),
     "users": lambda: ls.Plan.practical(ls.Rules(["a", "b"]), 1, 1e-6, 1000, unit="user"),
     "capped": lambda: ls.Plan.practical(POINTS, 2.2, 1e-7, 1000, unit="user", cap=3),
@@ -59,7 +60,7 @@ def test_json_round_trip(kind: str) -> None:
     again = ls.plan_from_json(json.loads(json.dumps(plan.to_json())))
     assert again == plan
     assert (again.shapes, str(again)) == (plan.shapes, str(plan))
-    assert [type(x) for x in (again.epsilon, again.delta, again.tolerance)] == [Fraction] * 3
+    assert [type(x) for x in (again.epsilon, again.delta)] == [Fraction] * 2
 
 
 @pytest.mark.parametrize("kind", PLANS)
@@ -87,7 +88,6 @@ NAN, INF = math.nan, math.inf
         *[({"epsilon": e}, "epsilon must be a finite number") for e in (0, -1, NAN, INF, None)],
         *[({"delta": d}, "delta must lie strictly between") for d in (0, 1, -1, NAN, 2)],
         *[({"horizon": t}, "horizon must be") for t in (0, -5, 1e6, None, "long", True)],
-        *[({"tolerance": t}, "tolerance must be at least 0") for t in (1, -1, NAN, INF)],
         *[({"unit": "user", "cap": m}, "cap must be") for m in (0, -1, 1.5, "many")],
         ({"cap": 3}, "requires a cap, and only it"),
         ({"releases": 3}, "otherwise releases are unlimited"),
@@ -110,8 +110,6 @@ def test_bad_parameters_get_a_sentence(options: dict[str, Any], why: str) -> Non
         ({"thresholds": ()}, "at least one threshold"),
         ({"thresholds": (0,)}, "a threshold must be at least 1"),
         ({"check_every": 0}, "check_every must be at least 1"),
-        ({"restart_every": 0}, "restart_every must be at least 1"),
-        ({"tolerance": Fraction(1)}, "tolerance must be"),
         ({"epsilon_monitor": Fraction(1)}, "leaves nothing for the selector"),
         ({"selector": "best"}, "selector must be one of"),
         ({"monitor": "luck"}, "monitor must be one of"),
@@ -237,7 +235,6 @@ def test_the_table_says_what_is_proved_and_what_is_hoped(kind: str) -> None:
     hoped = "no prediction" if plan.monitor == "votes" else f"{plan.expected_mistakes:,} mistakes"
     assert hoped in table["utility: heuristic"].value
     assert ("rounds a user" in table) == (plan.cap is not None)
-    assert ("fresh start every" in table) == ("tolerance" in table) == bool(plan.tolerance)
     assert all(line.what in str(plan) and line.value in str(plan) for line in table.values())
 
 
@@ -248,7 +245,6 @@ schedules = st.builds(
     st.integers(1, 500),
     st.floats(0.01, 5),
     st.integers(1, 100),
-    st.sampled_from([Fraction(0), Fraction(1, 10), Fraction(1, 3)]),
 )
 
 
@@ -263,11 +259,10 @@ def test_schedules(schedule: Schedule, ages: list[int], refusals: int) -> None:
     assert (np.diff(limits) >= 0).all()
     assert all(schedule(age, refusals + 1) >= schedule(age, refusals) for age in ages)
     base = math.ceil(schedule.base * min(1.5**refusals, LARGEST_FACTOR))
-    tolerance = Fraction(schedule._up, schedule._down)
     for age in ages:
         climb = math.log1p(age / (schedule.check_every * schedule.base)) / schedule.rate
         least, most = math.ceil(climb - 1e-9), math.ceil(climb + 1e-9)
-        assert least <= schedule(age, refusals) - base - math.floor(tolerance * age) <= most
+        assert least <= schedule(age, refusals) - base <= most
 
 
 # Predictions against simulation: wide enough not to flake, and an error of 15 % is caught.
@@ -398,14 +393,18 @@ def test_a_cap_is_planned_for() -> None:
     assert (gates[0]._threshold(ages, 1) == gates[1]._threshold(ages, 1)).all()
 
 
-def test_credit_is_banked_for_a_while_only() -> None:
-    """A fresh start after as many rounds as tolerate eight thresholds' worth of mistakes."""
-    plan = ls.Plan.practical(POINTS, 1, 1e-6, 1000, tolerance=0.1)
-    assert plan.restart_every == math.ceil(8 * plan.thresholds[-1] / 0.1)
+def test_refusals_raise_thresholds_and_what_a_rule_must_win_by() -> None:
+    """By half each, up to a public limit; the margin of a comparison grows by the root."""
+    plan = ls.Plan.practical(POINTS, 1, 1e-6, 1000)
     gate: Any = plan.gate(SeededNoise(1), b"", lambda: 1)
-    assert (gate.restart_every, gate.check_every) == (plan.restart_every, plan.check_every)
-    strict: Any = replace(plan, tolerance=Fraction(0)).gate(SeededNoise(1), b"", lambda: 1)
-    assert gate._threshold(1000, 0) - strict._threshold(1000, 0) == 100
+    first = [gate._threshold(0, refusals) for refusals in range(40)]
+    assert first[0] == plan.thresholds[0]
+    assert all(later >= now for now, later in pairwise(first))
+    assert first[-1] == 16 * first[0]
+    assert (gate._margin(0, False), gate._margin(39, False)) == (0, first[-1] * 15 // 16 // 12)
+    assert gate._margin(39, True) == pytest.approx(4 * gate._margin(0, True), abs=4)
+    gate.comparing = True
+    assert gate._margin(0, True) < gate._threshold(0, 0) < first[0]
 
 
 def test_a_lasting_rule_is_dropped_between_a_half_and_three_quarters() -> None:

@@ -15,7 +15,7 @@ def test_causes_a_finite_class_and_any_other_get_their_learner(name: str) -> Non
         assert found.learner_name == "PrivateCauses"
     else:
         assert found.learner_name == ("DPSOA" if cls.size is None else "PrivateExperts")
-    assert found.why.count(". ") == 1
+    assert 1 <= found.why.count(". ") <= 2
     learner = found.make()
     assert type(learner).__name__ == found.learner_name
     learner.learn_one(points[0], 1)
@@ -39,10 +39,10 @@ def test_experts_begin_with_the_classes_own_rule_as_votes_do() -> None:
     assert made == competing == {cls.hypothesis(cls.start())}
 
 
-def test_a_tolerance_is_passed_on_and_bad_budgets_are_refused() -> None:
-    made = ls.recommend(ls.Thresholds(1, 9), 1, 1e-6, 1000, tolerance=0.05).make()
+def test_a_change_cost_is_passed_on_and_bad_budgets_are_refused() -> None:
+    made = ls.recommend(ls.Thresholds(1, 9), 1, 1e-6, 1000, change_cost=7).make()
     assert isinstance(made, ls.PrivateExperts)
-    assert float(made.plan.tolerance) == 0.05
+    assert made.plan.change_cost == 7
     with pytest.raises(ValueError, match="epsilon"):
         ls.recommend(ls.Thresholds(1, 9), 0, 1e-6, 1000)
     with pytest.raises(ValueError, match="delta"):

@@ -119,7 +119,7 @@ def test_an_entry_tells_the_truth(name: str, tmp_path: Path) -> None:
     assert hasattr(made, "learn_remote") == entry.takes_engine
     for asked, taken in (
         ({"unit": "user", "cap": 2}, "user" in entry.units),
-        ({"tolerance": 0.1}, entry.takes_tolerance),
+        ({"change_cost": 7}, entry.takes_change_cost),
     ):
         if taken:
             assert choose(name, terms(cls, **asked)).plan != chosen.plan

@@ -69,7 +69,7 @@ class Marked(ls.HypothesisClass):
         return rule in self.rules()
 
 
-def learned(leaves: dict[int, int], rounds: int = 1500) -> ls.DPSOA:
+def learned(leaves: dict[int, int], rounds: int = 6000) -> ls.DPSOA:
     """A learner on a stream that shows X only, all of it positive."""
     cls = Marked()
     plan = replace(ls.Plan.practical(cls, 4, 1e-4, 2 * rounds), leaves=leaves)
@@ -86,7 +86,7 @@ def test_flat_copies_stall_and_mixed_ones_do_not() -> None:
     assert len(flat.releases) == 1
     assert mixed.mistakes < flat.mistakes / 3
     assert mixed.hypothesis(7)
-    more = learned({1: trees, 4: trees}, rounds=3000)
+    more = learned({1: trees, 4: trees}, rounds=12_000)
     assert more.mistakes == mixed.mistakes, "it has found its rule"
 
 

@@ -26,6 +26,7 @@ from littlestone.audit.causes import (
     KeyRow,
     KeyStream,
     KeyWorld,
+    Law,
     epoch_law,
     extremal_pairs,
     fixed_keys,
@@ -54,6 +55,7 @@ from littlestone.learners.causes_plan import CausesPlan
 from littlestone.privacy import MistakesMonitor, Noise
 from littlestone.privacy.accounting import Cost
 from littlestone.privacy.causes import (
+    DROP,
     CausesGate,
     Gains,
     SparseExponential,
@@ -92,7 +94,7 @@ def test_summing_over_the_threshold_noise_is_drawing_it(cost: Fraction, longest:
     def make(noise: Noise) -> CausesGate:
         return replace(gate, selector=planted.FromWeights).gate(
             noise,
-            lambda age, refusals, rate: 2 + refusals + age * int(2 * rate),
+            lambda age, refusals, rate, margin: 2 + refusals + age * int(2 * rate),
             longest_epoch=longest,
         )
 
@@ -211,7 +213,8 @@ def test_the_whole_learner_has_the_law_of_the_twin(
 ) -> None:
     """`PrivateCauses` itself, over all of its noise: its rows, epochs, their ages and moves."""
     cls, draw = ls.Causes(["a", "b"], limit=2), random.Random(seed)
-    practical = CausesPlan.practical(cls, 4, 0.2, 100, min_rate=rate)
+    # Without a margin, which reads windows: a transcript here has none.
+    practical = CausesPlan.practical(cls, 4, 0.2, 100, min_rate=rate, change_cost=0)
     fields = {field.name: getattr(practical, field.name) for field in dataclass_fields(practical)}
     plan = LowPlan(
         **fields | {"check_every": every, "longest_epoch": longest, "evidence_every": 2 * every}
@@ -366,7 +369,8 @@ def test_thresholds_by_the_rate_and_ages_by_what_was_published(cost: Fraction) -
     gate = gate_of(cost)
     world = KeyWorld(
         partial(
-            gate.gate, threshold=lambda age, refusals, rate: 1 + refusals + age * int(2 * rate)
+            gate.gate,
+            threshold=lambda age, refusals, rate, margin: 1 + refusals + age * int(2 * rate),
         ),
         KeyCounts(cost),
         3,
@@ -375,6 +379,52 @@ def test_thresholds_by_the_rate_and_ages_by_what_was_published(cost: Fraction) -
     found = worst("gate", "ages", gate.claim, neighbouring_laws(world, FEW[:4]))
     assert found.kept, found
     assert found.share > 0.3
+
+
+def dropped(past: EnumeratedTranscript) -> int:
+    """How many causes a transcript has dropped."""
+    return sum(
+        d.key is not None and d.key.startswith(DROP) for d in past if isinstance(d, Decision)
+    )
+
+
+@pytest.mark.parametrize("cost", COSTS)
+def test_a_margin_by_the_transcript_is_within_the_claim(cost: Fraction) -> None:
+    gate = gate_of(cost)
+    start: dict[str, Any] = {"published": frozenset([P])}
+    threshold = partial(gate.gate, threshold=lambda age, refusals, rate, margin: 1 + margin)
+    world = KeyWorld(threshold, KeyCounts(cost), 3, **start, margin=dropped)
+    found = worst("gate", "margin", gate.claim, neighbouring_laws(world, FEW[:4]))
+    assert found.kept, found
+    assert found.share > 0.3
+    # It does something: without it the law is another one.
+    rows = one_by_one([((P,), False), ((A, B), True), ((A, B), True)])
+    assert KeyWorld(gate.gate, KeyCounts(cost), 3, **start).law(rows) != world.law(rows)
+
+
+def test_a_margin_by_exact_counts_is_convicted() -> None:
+    """Planted: the margin counts the positives of earlier epochs themselves, without noise."""
+    gate = replace(gate_of(F(1), listed=1), delta=F(1, 1000))
+    later: list[tuple[KeyRow, ...]] = [(((key,), True),) * 9 for key in (A, B, K)]
+
+    def world_law(positive: bool, exact: bool) -> Law:
+        checks: list[tuple[KeyRow, ...]] = [(((P,), positive), *[None] * 8), *later]
+
+        def margin(past: EnumeratedTranscript) -> int:
+            return 2 if exact and past and positive else 0
+
+        world = KeyWorld(
+            lambda noise: gate.gate(noise, lambda age, refusals, rate, margin: CERTAIN, 9),
+            KeyCounts(F(1)),
+            len(checks),
+            published=frozenset([P]),
+            margin=margin,
+        )
+        return world.law(fixed_keys(checks))
+
+    for exact in (True, False):
+        laws = world_law(False, exact), world_law(True, exact)
+        assert worst("gate", "exact counts", gate.claim, [laws]).kept != exact
 
 
 # The claim is attained.
@@ -523,7 +573,7 @@ def counted_by(
     """The laws of two streams that are checked once, where the gate surely fires."""
 
     def make(noise: Noise) -> CausesGate:
-        return gate.gate(noise, lambda age, refusals, rate: CERTAIN, len(one))
+        return gate.gate(noise, lambda age, refusals, rate, margin: CERTAIN, len(one))
 
     world = KeyWorld(make, counts, 1, published=frozenset(published))
     first, second = (world.law(fixed_keys([tuple(rows)])) for rows in (one, other))
@@ -615,7 +665,9 @@ def test_the_naive_move_that_replaces_a_cause() -> None:
     for draw in (move_law, planted.with_replacing):
         world = KeyWorld(
             partial(
-                gate.gate, threshold=lambda age, refusals, rate: CERTAIN, check_every=len(rows) + 1
+                gate.gate,
+                threshold=lambda age, refusals, rate, margin: CERTAIN,
+                check_every=len(rows) + 1,
             ),
             KeyCounts(gate.cost),
             1,
@@ -637,7 +689,7 @@ def test_rows_that_are_kept_where_nothing_was_drawn(threshold: int, longest: int
         world = KeyWorld(
             partial(
                 TINY.gate,
-                threshold=lambda age, refusals, rate: threshold,
+                threshold=lambda age, refusals, rate, margin: threshold,
                 longest_epoch=longest,
             ),
             KeyCounts(TINY.cost),
@@ -675,7 +727,7 @@ def test_noise_that_is_not_on_the_grid() -> None:
         world = KeyWorld(
             partial(
                 gate.gate,
-                threshold=lambda age, refusals, rate: np.where(age <= 26, 24, 25),
+                threshold=lambda age, refusals, rate, margin: np.where(age <= 26, 24, 25),
                 check_every=26,
             ),
             KeyCounts(gate.cost),
@@ -707,7 +759,7 @@ def said(
     nothing = KeyCounts(gate.cost).ballot(frozenset(), [])
 
     def make(noise: Noise) -> CausesGate:
-        made = gate.gate(noise, lambda age, refusals, rate: threshold)
+        made = gate.gate(noise, lambda age, refusals, rate, margin: threshold)
         made._monitor = monitor(noise, epsilon=gate.epsilon_monitor)
         return made
 
@@ -744,7 +796,7 @@ def test_noise_for_one_unit_where_losses_are_counted_in_units() -> None:
     gate = replace(QUICK, cost=F(1, 9))
 
     def make(noise: Noise, fault: bool) -> CausesGate:
-        made = gate.gate(noise, lambda age, refusals, rate: 10)
+        made = gate.gate(noise, lambda age, refusals, rate, margin: 10)
         if fault:
             made._monitor = planted.NoiseForOneUnit(noise, epsilon=F(1), cap=9)
         return made

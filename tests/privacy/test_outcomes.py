@@ -50,7 +50,7 @@ PT, PU, QU = P + OUTCOME_MARK + T, P + OUTCOME_MARK + U, b"q" + OUTCOME_MARK + U
 def test_the_whole_learner_has_the_law_of_the_twin(rate: float, seed: int) -> None:
     """`PrivateCauses` itself with outcomes, over all of its noise, round by round."""
     cls, draw = ls.Causes(["a", "b"], limit=2, normal=["ok"]), random.Random(seed)
-    practical = CausesPlan.practical(cls, 4, 0.2, 100, min_rate=rate)
+    practical = CausesPlan.practical(cls, 4, 0.2, 100, min_rate=rate, change_cost=0)
     parts = {field.name: getattr(practical, field.name) for field in dataclass_fields(practical)}
     plan = LowPlan(**parts | {"check_every": 1, "longest_epoch": 2, "evidence_every": 2})
     points = [{"a": a, "b": b} for a in "xy" for b in "pq"]
@@ -240,7 +240,7 @@ def at_threshold(
     """The laws of two streams that are checked once; p tells t."""
 
     def make(noise: Noise) -> CausesGate:
-        return gate.gate(noise, lambda age, refusals, rate: threshold, len(one))
+        return gate.gate(noise, lambda age, refusals, rate, margin: threshold, len(one))
 
     world = KeyWorld(make, counts, 1, published=frozenset([PT]))
     first, second = (world.law(fixed_keys([tuple(rows)])) for rows in (one, other))

@@ -100,7 +100,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 RULES = ls.Rules(["version", "country"])
 KINDS: dict[str, tuple[ls.Plan, str | None]] = {
     "events": (ls.Plan.practical(RULES, 2, 1e-6, ROWS - 500), None),
-    "noise": (ls.Plan.practical(RULES, 4, 1e-5, ROWS, tolerance=0.05), None),
+    "noise": (ls.Plan.practical(RULES, 4, 1e-5, ROWS), None),
     "users": (ls.Plan.practical(RULES, 20, 1e-3, ROWS, unit="user"), "device"),
     "capped": (ls.Plan.practical(RULES, 400, 1e-3, ROWS, unit="user", cap=30), "device"),
 }

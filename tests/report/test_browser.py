@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 from test_report import CASES
 
+from axe import needs_axe, violations
 from littlestone.classes.specs import parse_spec
 from littlestone.cli.compare import Sweep, render_comparison
 from littlestone.report.report import render_report
@@ -17,9 +18,12 @@ from littlestone.simulate.sweeps import run_cell
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
-SHOWN = ("a run", "hostile", "many releases", "causes", "hostile causes", "no cause")
+SHOWN = (
+    "a run", "hostile", "many releases", "causes", "hostile causes", "no cause", "hindsight",
+    "hindsight of a rule",
+)  # fmt: skip
 CUT = """
-[...document.querySelectorAll('svg')].flatMap(svg => {
+[...document.querySelectorAll('svg')].filter(svg => svg.checkVisibility()).flatMap(svg => {
     const frame = svg.getBoundingClientRect();
     return [...svg.querySelectorAll('text')]
         .map(text => [text.textContent, text.getBoundingClientRect()])
@@ -29,6 +33,12 @@ CUT = """
 })
 """
 """The texts of figures that are cut, or too small to read."""
+
+BESIDE = """
+[...document.querySelectorAll('.scroll')].filter(box => box.scrollWidth > box.clientWidth + 1)
+    .map(box => box.getAttribute('aria-label'))
+"""
+"""The tables of which a part is beside the screen."""
 
 
 @pytest.fixture(scope="module")
@@ -72,8 +82,70 @@ def test_pages_are_whole_and_ask_for_nothing(
         assert said == [path.as_uri()], "it asked for more, or broke the policy"
         assert page.evaluate("document.documentElement.scrollWidth") == width
         assert page.evaluate(CUT) == []
-        curves = page.locator("svg path[style*='var(--c0)']")
+        if "hostile" not in name:
+            assert page.evaluate(BESIDE) == []
+        figures = page.locator("figure svg:visible")
+        wide = page.locator("figure:visible").count()
+        assert figures.count() == wide > 0, "one size of each figure"
+        for at in range(wide):
+            drawn_box = figures.nth(at).bounding_box()
+            assert drawn_box is not None
+            assert drawn_box["height"] > 100
+        curves = page.locator("figure svg:visible path[style*='var(--c0)']")
         assert curves.count() > 0
         drawn = curves.first.evaluate("curve => getComputedStyle(curve).stroke")
         assert drawn == {"light": "rgb(68, 119, 170)", "dark": "rgb(91, 143, 196)"}[scheme]
+    context.close()
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here")
+@needs_axe
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pages_keep_the_guidelines_for_people_who_cannot_see_them(
+    browser: Browser, pages: dict[str, str], tmp_path: Path, width: int, scheme: str
+) -> None:
+    context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme)  # type: ignore[arg-type]
+    for name in ("comparison", "a run", "hindsight", "no cause"):
+        path = tmp_path / f"{name}.html"
+        path.write_text(pages[name], encoding="utf-8")
+        page, _ = opened(context, path)
+        assert violations(page) == [], name
+    page.evaluate("document.querySelector('h1').outerHTML = '<img src=data:,>'")
+    assert [found for found in violations(page) if found.startswith("image-alt")], "it can find"
+    context.close()
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here")
+def test_everything_can_be_reached_and_read_with_the_keyboard(
+    browser: Browser, pages: dict[str, str], tmp_path: Path
+) -> None:
+    path = tmp_path / "hindsight.html"
+    path.write_text(pages["hindsight"], encoding="utf-8")
+    context = browser.new_context(viewport={"width": 390, "height": 844})
+    page, _ = opened(context, path)
+    details = page.locator("details")
+    assert details.get_attribute("open") is None
+    page.locator("summary").focus()
+    page.keyboard.press("Enter")
+    assert details.get_attribute("open") is not None
+    page.keyboard.press("Tab")
+    named = page.evaluate("document.activeElement.getAttribute('aria-label')")
+    assert named.startswith("Table: round, published, nothing")
+    context.close()
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here")
+def test_paper_has_the_wide_figure_and_whole_tables(
+    browser: Browser, pages: dict[str, str], tmp_path: Path
+) -> None:
+    path = tmp_path / "causes.html"
+    path.write_text(pages["causes"], encoding="utf-8")
+    context = browser.new_context(viewport={"width": 794, "height": 1123}, color_scheme="dark")
+    page, _ = opened(context, path)
+    page.emulate_media(media="print")
+    assert page.locator("div.wide").is_visible()
+    assert not page.locator("div.narrow").is_visible()
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(252, 252, 250)"
+    assert page.evaluate(CUT) == page.evaluate(BESIDE) == []
     context.close()

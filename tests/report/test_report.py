@@ -1,6 +1,7 @@
 """The private report: it says that it is private, stays alone, and shows hostile text as text."""
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from matplotlib.axes import Axes
 
 import littlestone as ls
+from littlestone.data.blocks import Block
 from littlestone.display import clipped, columns, environment, visible
 from littlestone.hypotheses.causes import Cause, Condition, any_of
 from littlestone.hypotheses.rules import NEVER, Hypothesis, one_of
@@ -25,6 +27,7 @@ from littlestone.learners.evidence import (
 from littlestone.learners.trace import TOP, Sample
 from littlestone.plots import COLOURS, inline_svg, plot_mistakes, svg_file
 from littlestone.privacy.testing import SeededNoise
+from littlestone.report.hindsight import Hindsight, HindsightSample, hindsight_of
 from littlestone.report.report import (
     Report,
     RunResult,
@@ -43,7 +46,7 @@ HOSTILE = (
 TAGS = re.compile(
     "html|head|meta|title|style|body|aside|p|strong|main|header|h1|h2|span|code|dl|div|dt|dd|small"
     "|ol|section|figure|figcaption|svg|defs|clippath|text|path|rect|use|g|ul|li|i|bdi|details|summary"
-    "|table|thead|tbody|tr|th|td"
+    "|table|thead|tbody|tr|th|td|b|em"
 )
 
 
@@ -144,6 +147,7 @@ def causes_report(first: Cause, second: Cause) -> Report:
 
 OLD, NEW = cause("4.2.1"), cause("K9", "SE")
 CAUSES = causes_report(OLD, NEW)
+SPENT = tuple(HindsightSample(at, at / 90, at / 30, at / 100) for at in range(0, 9_001, 100))
 EMPTY = replace(RUN, rounds=0, samples=[], releases=[Release(1, NEVER)], null_rounds=0, bad_rows=[])
 CASES = {
     "a run": RUN,
@@ -188,6 +192,9 @@ CASES = {
         ),
     ),
     "hostile causes": causes_report(cause(HOSTILE), cause(HOSTILE * 300, HOSTILE)),
+    "hindsight": replace(CAUSES, hindsight=Hindsight(any_of([NEW]), SPENT)),
+    "hindsight of a rule": replace(RUN, rounds=9_000, hindsight=Hindsight(rule(2), SPENT)),
+    "hostile hindsight": replace(CAUSES, hindsight=Hindsight(one_of([HOSTILE], HOSTILE), SPENT)),
     "hostile": replace(
         RUN,
         title=HOSTILE,
@@ -211,7 +218,7 @@ def test_every_report_is_well_formed_private_and_alone(report: Report) -> None:
     page = Page(written)
     assert all(TAGS.fullmatch(tag) for tag, _ in page.found)
     assert page.said("title")[0].startswith("PRIVATE: ")
-    assert len(written.encode("utf-8")) < 1_000_000
+    assert len(written.encode("utf-8")) < 1_500_000
     for tag, attributes in page.found:
         assert not [name for name in attributes if name.startswith(("on", "src", "href"))]
         assert attributes.get("xlink:href", "#").startswith("#")
@@ -239,7 +246,8 @@ def test_the_banner_comes_first_and_says_what_is_outside_the_guarantee() -> None
 def test_the_headline() -> None:
     page = Page(render_report(RUN))
     assert page.said("code") == [str(rule(2))]
-    assert "The published rule, since round 212,962" in page.said("span")
+    assert "The published rule" in page.said("span")
+    assert "since round 212,962 of 400,000" in page.said("p")
     assert page.said("dd") == ["120", "400,000", "399,998", "3", "2"]
     assert RUN.guarantee in page.said("p")
     assert RUN.notes[0] in page.said("p")
@@ -280,7 +288,7 @@ def test_any_text_is_shown_as_text(text: str) -> None:
     # The figure is slow to draw, and holds no text from the data: see the next test.
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("littlestone.report.report.inline_svg", lambda figure, name: "")
-        patch.setattr("littlestone.report.report.run_figure", lambda report: None)
+        patch.setattr("littlestone.report.report.run_figure", lambda *_: None)
         page = Page(render_report(report))
     assert all(TAGS.fullmatch(tag) for tag, _ in page.found)
     assert visible(text) in page.said("p")
@@ -293,9 +301,10 @@ def test_the_figure_holds_no_text_from_the_data() -> None:
     """So text from the data needs no font that matplotlib has not, and no escape of `$`."""
     ours = re.compile(
         r"[A-F]|other|[\d.]+[kM]?|rounds|Votes of 300 trees|Published rules|Mistakes .*"
-        r"|Cost, .*|Causes, .*|publishing nothing|the published causes"
+        r"|Cost .*|Causes, .*|publishing nothing|the published (causes|rules)"
+        r"|the best published rule"
     )
-    for case in ("hostile", "many samples", "hostile causes"):
+    for case in ("hostile", "many samples", "hostile causes", "hostile hindsight"):
         texts = Page(inline_svg(run_figure(CASES[case]), "run")).said("text")
         assert texts
         assert all(ours.fullmatch(text) for text in texts)
@@ -422,6 +431,10 @@ def test_each_cause_is_drawn_beside_the_base_rate() -> None:
     second, _ = CAUSES.causes or ()
     assert second.evidence is not None
     assert f"{second.evidence.lift:.2g} times the rate of others" in facts
+    stood = [(a["x"], a["width"]) for a in page.all("rect") if "x" in a and a["height"] == "20"]
+    assert ("111.1", "444.4") in stood, "rounds 1,001 to 5,000 of 9,000"
+    assert ("333.3", "666.7") in stood
+    assert "<b>23\N{MULTIPLICATION SIGN}</b>as often as others" in written
     bars = [a for a in page.all("rect") if a.get("height") == "14"]
     scale = 0.5
     rates = [590 / 1_490, 60 / 3_510, 600 / 2_000, 40 / 1_510]
@@ -438,6 +451,8 @@ def test_each_cause_is_drawn_beside_the_base_rate() -> None:
 def test_the_costs_are_drawn_beside_publishing_nothing_and_causes_by_their_rounds() -> None:
     cost, spans = run_figure(CAUSES).axes
     nothing, ours = cost.lines[:2]
+    (filled,) = cost.collections
+    assert filled.get_alpha() == 0.1
     assert (nothing.get_label(), ours.get_label()) == ("publishing nothing", "the published causes")
     assert data(nothing) == [[0, 0], [1_000, 50], [3_000, 380], [5_000, 880], [9_000, 1_330]]
     expected = [0, 50, 80 + 700 / 9, 90 + 1_700 / 9, 140 + 2_300 / 9]
@@ -447,8 +462,8 @@ def test_the_costs_are_drawn_beside_publishing_nothing_and_causes_by_their_round
     assert stood == [[3_001, 9_000], [1_001, 5_000]]
     assert [tick.get_text() for tick in spans.get_yticklabels()] == ["A", "B"]
     said = figure_words(CAUSES)
-    assert "cost about 396 missed positives" in said
-    assert "nothing would have cost about 1,330." in said
+    assert "What was published cost about 396 missed positives, false alarms included;" in said
+    assert "publishing nothing would have cost about 1,330." in said
     assert f"{OLD}, dropped: rounds 1,001 to 5,000." in said
 
 
@@ -466,8 +481,11 @@ def test_no_cause_is_said_in_words() -> None:
 
 def test_a_rule_is_named_with_its_label() -> None:
     page = Page(render_report(replace(RUN, label="fraud")))
-    assert " when (since round 212,962)" in page.said("span")
+    assert " when" in page.said("span")
     assert "fraud" in page.said("bdi")
+    assert ":" in Page(
+        render_report(replace(RUN, label="fraud", releases=[Release(1, NEVER)]))
+    ).said("span")
 
 
 def test_a_cause_that_comes_back_has_both_spans_and_dropped_ones_are_few() -> None:
@@ -552,3 +570,75 @@ def test_a_learner_and_a_transcript_plot_their_mistakes_and_say_private() -> Non
     given = plot_mistakes([(1, 0), (2_000, 3)], [])
     assert learner.plot(given) is given
     assert given.get_xlim() == (0, 2_000), "a second curve does not cut the first"
+
+
+def test_hindsight_is_drawn_beside_what_was_published() -> None:
+    cost, _ = run_figure(CASES["hindsight"]).axes
+    named = {line.get_label(): data(line)[-1] for line in cost.lines[:3]}
+    assert named == {
+        "publishing nothing": [9_000, 300],
+        "the best published rule": [9_000, 90],
+        "the published causes": [9_000, 100],
+    }
+    page = Page(render_report(CASES["hindsight"]))
+    assert str(NEW) in page.said("bdi")
+    said = figure_words(CASES["hindsight of a rule"])
+    assert "cost 100 mistakes; publishing nothing would have cost 300," in said
+    assert "the best of the published rules from the start 90." in said
+
+
+def hindsight_rows(sizes: list[int]) -> tuple[list[Block], list[Release]]:
+    """Blocks of rows of a stream, and releases: nothing, then M-1, then M-1 or M-2."""
+    draw = np.random.default_rng(4)
+    names = draw.choice(["M-1", "M-2", "M-3"], sum(sizes)).astype(object)
+    labels = (draw.random(sum(sizes)) < np.where(names == "M-3", 0.1, 0.6)).astype(np.int8)
+    labels[::17] = -1
+    ends = np.cumsum(sizes).tolist()
+    blocks = [
+        Block({"merchant": names[end - size : end]}, labels[end - size : end], None, (), 0)
+        for size, end in zip(sizes, ends, strict=True)
+    ]
+    both = one_of(["M-1", "M-2"], "merchant")
+    return blocks, [Release(1, NEVER), Release(40, rule(1)), Release(331, both)]
+
+
+@pytest.mark.parametrize("sizes", [[1_000], [39, 1, 290, 1, 669], [1] * 50])
+@pytest.mark.parametrize("cost", [1.0, 0.25])
+def test_hindsight_is_what_counting_row_by_row_gives(sizes: list[int], cost: float) -> None:
+    blocks, releases = hindsight_rows(sizes)
+    rows = [(n, y) for b in blocks for n, y in zip(b.columns["merchant"], b.labels, strict=True)]
+
+    def standing(rule: Hypothesis) -> Callable[[int], Hypothesis]:
+        return lambda _: rule
+
+    def spent(rule_at: Callable[[int], Hypothesis], cost: float) -> float:
+        counted = [(rule_at(at)({"merchant": n}), y) for at, (n, y) in enumerate(rows, 1) if y >= 0]
+        return sum(1.0 if y else cost for said, y in counted if said != bool(y))
+
+    def published(at: int) -> Hypothesis:
+        return [rule for number, rule in releases if number <= at][-1]
+
+    mistakes = round(spent(published, 1.0))
+    found = hindsight_of(
+        blocks, ls.Points("merchant"), releases, rounds=len(rows), mistakes=mistakes, cost=cost
+    )
+    assert found is not None
+    each = {rule: spent(standing(rule), cost) for _, rule in releases}
+    last = found.samples[-1]
+    assert last.round == len(rows)
+    assert last.published == pytest.approx(spent(published, cost))
+    assert last.nothing == pytest.approx(each[NEVER])
+    assert last.best == pytest.approx(min(each.values())) == pytest.approx(each[found.rule])
+    assert [s.round for s in found.samples] == sorted({s.round for s in found.samples})
+    middle = found.samples[len(found.samples) // 2]
+    rows = rows[: middle.round]
+    assert middle.published == pytest.approx(spent(published, cost))
+    assert repr(found) == "Hindsight(private)"
+
+
+def test_there_is_no_hindsight_where_the_rows_are_not_what_was_learned() -> None:
+    blocks, releases = hindsight_rows([300])
+    points = ls.Points("merchant")
+    assert hindsight_of(blocks, points, releases, rounds=300, mistakes=1) is None
+    assert hindsight_of(blocks, points, releases, rounds=301, mistakes=1) is None
+    assert hindsight_of([], points, releases, rounds=0, mistakes=0) is None

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from axe import needs_axe, violations
 from incidents import CAUSE, CAUSES, evidence_of, incident, with_evidence
 from littlestone.plots import multiple
 from littlestone.service.limits import Limits
@@ -60,7 +61,7 @@ def test_it_is_filled_and_then_live(served: Running, page: Page, tmp_path: Path)
     served.feed(events(40))
     page.goto(served.url)
     expect(page.locator("#status")).to_have_text("live")
-    expect(page.get_by_role("heading", level=1)).to_contain_text("never")
+    expect(page.get_by_role("heading", level=1)).to_have_text("fraud: never")
     expect(page.locator("#stood")).to_contain_text("40 rounds")
     served.feed(events(2))
     expect(page.locator("#stood")).to_contain_text("42 rounds")
@@ -70,6 +71,9 @@ def test_it_is_filled_and_then_live(served: Running, page: Page, tmp_path: Path)
     expect(page.locator("#releases li")).to_have_count(2)
     expect(page.locator("#words li").first).to_contain_text("almost nothing about any one event")
     expect(page.locator("#epsilon")).to_have_text("1")
+    rounds = served.get("/hypothesis").json()["rounds"]
+    expect(page.locator("#left")).to_have_text(f"{1_000_000 - rounds:,}")
+    expect(page.locator("#left-of")).to_have_text("rounds left of the 1,000,000 planned for")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     page.screenshot(path=tmp_path / "page.png", full_page=True)
     assert (tmp_path / "page.png").stat().st_size > 10_000
@@ -204,6 +208,12 @@ BARS = """
 item => [...item.querySelectorAll('rect.rate')].map(bar => Number(bar.getAttribute('width')))
 """
 
+COSTS = """
+Object.fromEntries(['ours', 'nothing'].map(kind => [kind, document.querySelector(`#costs .${kind}`)
+    .getAttribute('d').split(' L').at(-1).split(',').map(Number)]))
+"""
+"""Where the curves of costs end."""
+
 
 @pytest.fixture
 def incidents(tmp_path: Path) -> Iterator[Running]:
@@ -219,7 +229,7 @@ def percent(rate: float) -> str:
 def test_causes_come_live_with_their_evidence(incidents: Running, page: Page) -> None:
     page.goto(incidents.url)
     heading = page.get_by_role("heading", level=1)
-    expect(heading).to_have_text("failed no cause published yet")
+    expect(heading).to_have_text("failed: no cause published yet")
     expect(page.locator("#scale")).to_contain_text("Causes above 20.0\u00a0% are worth publishing")
     expect(page.locator("#causes")).to_be_hidden()
     found = with_evidence(incidents)
@@ -237,6 +247,12 @@ def test_causes_come_live_with_their_evidence(incidents: Running, page: Page) ->
     expect(item).to_contain_text(f"since round {found['since']:,}")
     rate, base = item.evaluate(BARS)
     assert rate / base == pytest.approx(found["rate"] / found["base_rate"], rel=0.02)
+    lefts = (
+        "item => [...item.querySelectorAll('.rates svg')].map(bar => bar.getBoundingClientRect().x)"
+    )
+    for _ in range(2):
+        assert len(set(item.evaluate(lefts))) == 1, "bars begin at one line, with a lift or without"
+        page.evaluate("document.querySelectorAll('.lift').forEach(lift => lift.remove())")
     path = item.locator(".whisker").get_attribute("d")
     assert path is not None
     low, high = (float(number) for number in re.findall(r"M([\d.]+),5", path))
@@ -248,9 +264,20 @@ def test_causes_come_live_with_their_evidence(incidents: Running, page: Page) ->
     expect(page.locator("#releases li").first).to_contain_text(f"added {CAUSE}")
     expect(page.locator("#band")).to_be_hidden()
     incidents.feed(incident(8000, 99))  # longer than any window: the next counts come by themselves
-    later = evidence_of(incidents)["causes"][0]
+    later = evidence_of(incidents)
     assert later["counted_to"] > found["counted_to"]
-    expect(item.locator(".facts")).to_contain_text(f"about {later['events']:,} events")
+    expect(item.locator(".facts")).to_contain_text(f"about {later['causes'][0]['events']:,} events")
+    _, ours, nothing = later["costs"][-1]
+    assert ours < nothing
+    expect(page.locator("#ours")).to_have_text(f"about {ours + 1e-9:,.0f}")
+    expect(page.locator("#nothing")).to_have_text(f"about {nothing + 1e-9:,.0f}")
+    ends = page.evaluate(COSTS)
+    total = incidents.get("/guarantee").json()["rounds"]
+    assert ends["ours"][0] == ends["nothing"][0]
+    assert ends["ours"][0] == pytest.approx(1000 * later["counted_to"] / total, abs=0.2)
+    assert (138 - ends["ours"][1]) / (138 - ends["nothing"][1]) == pytest.approx(
+        ours / nothing, abs=0.01
+    )
 
 
 @needs_chromium
@@ -334,3 +361,32 @@ def test_other_learners_show_their_rule_with_the_label(served: Running, page: Pa
     expect(page.locator("#timeline")).to_be_hidden()
     expect(page.locator("#band i")).to_have_count(2)
     expect(page.locator("#rule")).to_be_visible()
+
+
+@needs_chromium
+@needs_axe
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_keeps_the_guidelines_for_people_who_cannot_see_it(
+    browser: Browser, incidents: Running, scheme: str
+) -> None:
+    with_evidence(incidents)
+    for width in (390, 1280):
+        context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme)  # type: ignore[arg-type]
+        page = context.new_page()
+        page.goto(incidents.url)
+        expect(page.locator("#causes > li .cause")).to_be_visible()
+        expect(page.locator("#worth")).to_be_visible()
+        assert violations(page) == []
+        page.keyboard.press("Tab")
+        expect(page.get_by_role("link", name="To the rules so far")).to_be_focused()
+        page.keyboard.press("Enter")
+        expect(page.locator("#rules")).to_be_focused()
+        page.keyboard.press("Tab")
+        expect(page.locator("#token")).to_be_focused()
+        page.keyboard.type(TOKENS["operator"])
+        page.keyboard.press("Enter")
+        expect(page.locator("#ledger tr").first).to_be_visible()
+        assert violations(page) == []
+        beside = "box => box.scrollWidth - box.clientWidth"
+        assert page.locator(".scroll").evaluate(beside) <= 1, "nothing is beside the screen"
+        context.close()

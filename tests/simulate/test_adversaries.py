@@ -59,9 +59,11 @@ def stream(name: str, cls: ls.HypothesisClass, rounds: int, seed: int, noise: fl
 
 
 def terms(
-    cls: ls.HypothesisClass, epsilon: float, delta: float, horizon: int, tolerance: float = 0
+    cls: ls.HypothesisClass, epsilon: float, delta: float, horizon: int, change_cost: float = 50
 ) -> LearnerTerms:
-    return LearnerTerms(cls=cls, epsilon=epsilon, delta=delta, horizon=horizon, tolerance=tolerance)
+    return LearnerTerms(
+        cls=cls, epsilon=epsilon, delta=delta, horizon=horizon, change_cost=change_cost
+    )
 
 
 @pytest.mark.parametrize("family", CLASSES | CAUSES)
@@ -339,12 +341,12 @@ def test_random_plans_streams_and_labels_break_nothing(seed: int) -> None:
     for player in learner_names():
         if player in ("adaptive", "every-round") or (player == "dpsoa-paper" and cls.dimension > 1):
             continue  # slow: see tests/learners
-        tolerance = draw.choice([0, 0.1])
+        change_cost = draw.choice([0, 50])
         epsilon, delta = draw.choice([4, 8]), draw.choice([1e-6, 1e-4])
         horizon = draw.randrange(1, 2 * rounds + 1)
         try:
             learner = make_learner(
-                player, terms(cls, epsilon, delta, horizon, tolerance), seed=seed
+                player, terms(cls, epsilon, delta, horizon, change_cost), seed=seed
             )
         except (ls.BadClass, ls.TooLarge):
             continue

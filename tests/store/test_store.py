@@ -81,7 +81,6 @@ def contents(path: Path) -> dict[str, list[Any]]:
     ("learner", "more"),
     [
         ("dpsoa", {}),
-        ("dpsoa", {"tolerance": 0.01}),
         ("dpsoa", {"user": "who"}),
         ("dpsoa", {"user": "who", "cap": 5}),
         ("dpsoa-paper", {}),
@@ -473,13 +472,13 @@ def test_evidence_lines_prove_an_old_copy(tmp_path: Path) -> None:
         old, run = store.published, store.run
         store.end_window()
         new = store.published
-    with ReleasesFile(out, "", run, label={"label": "y"}) as file:
+    with ReleasesFile(out, "", run, about={"label": "y"}) as file:
         file.catch_up(new.releases, lambda: None, new.windows)
         lines = [json.loads(line) for line in out.read_text().splitlines()]
         assert len(lines) == len(new.releases) + len(new.windows)
         file.publish(new.releases, new.windows)
     assert len(out.read_text().splitlines()) == len(lines), "written once"
-    with ReleasesFile(out, "", run, label={"label": "y"}) as file, pytest.raises(OldCopy):
+    with ReleasesFile(out, "", run, about={"label": "y"}) as file, pytest.raises(OldCopy):
         file.catch_up(old.releases, lambda: None, old.windows)
 
 

@@ -31,8 +31,8 @@ KeyRow: TypeAlias = tuple[tuple[bytes, ...], bool | bytes] | None
 KeyStream: TypeAlias = Callable[[EnumeratedTranscript], tuple[KeyRow, ...]]
 Published: TypeAlias = frozenset[bytes]
 MakeGate: TypeAlias = Callable[[Noise], CausesGate]
-# The threshold in units for (age, refusals, rate), as `CausesGate` has it.
-Threshold: TypeAlias = Callable[[Any, int, Fraction], Any]
+# The threshold in units for (age, refusals, rate, margin), as `CausesGate` has it.
+Threshold: TypeAlias = Callable[[Any, int, Fraction, int], Any]
 # The rounds after which an epoch ends by its age, given the published causes and how many epochs
 # have ended so since the last move.
 EpochAge: TypeAlias = Callable[[frozenset[bytes], int], int]
@@ -104,17 +104,20 @@ class GateStart(NamedTuple):
         The loss of a round of the last such epoch, in units.
     rounds : int
         The rounds after which the epoch ends by its age.
+    margin : int
+        What a key has to gain more, in missed positives.
     """
 
     refusals: int
     loss_rate: Fraction
     rounds: int
+    margin: int = 0
 
     def begin(self, make: MakeGate, noise: Noise) -> CausesGate:
         """Return a gate at the start of this epoch."""
         gate = make(noise)
         gate.refusals, gate.loss_rate = self.refusals, self.loss_rate
-        gate.end_epoch_after(self.rounds)
+        gate.begin_epoch(self.rounds, self.margin)
         return gate
 
 
@@ -352,6 +355,8 @@ class KeyWorld:
     age : Callable, optional
         Returns the rounds of an epoch, given the causes and the epochs that have ended by age since
         the last move; by default those with which the gate is made.
+    margin : Callable
+        Returns the margin of an epoch, given the transcript before it.
     """
 
     def __init__(
@@ -365,6 +370,7 @@ class KeyWorld:
         kept: bool = False,
         draw: Callable[[SparseExponential, Gains], Moves] = move_law,
         age: EpochAge | None = None,
+        margin: Callable[[EnumeratedTranscript], int] = lambda past: 0,
     ) -> None:
         gate = make(ScriptedNoise({}))
         assert isinstance(gate._selector, SparseExponential)
@@ -374,9 +380,10 @@ class KeyWorld:
         assert rounds is not None, "every epoch of this gate has an age"
         self._draw, self._every = draw, gate.check_every
         self._age: EpochAge = age or (lambda published, ended: rounds)
+        self._margin = margin
         # Laws repeat: streams have the same losses and the same ballots.
         self._firings: dict[tuple[tuple[int, ...], GateStart], tuple[float, ...]] = {}
-        self._moves: dict[tuple[Published, tuple[KeyRow, ...]], Moves] = {}
+        self._moves: dict[tuple[Published, tuple[KeyRow, ...], int], Moves] = {}
 
     def law(self, stream: KeyStream) -> Law:
         """Return the probability of every transcript."""
@@ -397,7 +404,7 @@ class KeyWorld:
         """Yield how an epoch may end, with probabilities."""
         past, published, rows = start.past, start.published, start.rows
         rounds = self._age(published, start.ended_by_age)
-        state = GateStart(start.refusals, start.loss_rate, rounds)
+        state = GateStart(start.refusals, start.loss_rate, rounds, self._margin(past))
         # Whole checks: an epoch ends at the first check that reaches its age.
         to_age = -(-rounds // self._every)
         losses: list[int] = []
@@ -435,7 +442,7 @@ class KeyWorld:
             return
         before = (*start.past, *(NO_CHANGE,) * number)
         by_age = self._every * (number + 1) >= state.rounds
-        for move, share in self._draws(start.published, rows).items():
+        for move, share in self._draws(start.published, rows, state).items():
             refusals, rate, ended = 0, Fraction(0), 0
             if move is None:
                 refusals, rate = state.refusals, state.loss_rate
@@ -465,10 +472,11 @@ class KeyWorld:
             self._firings[key] = epoch_law(self._make, losses, state, self._step)
         return self._firings[key]
 
-    def _draws(self, published: Published, rows: tuple[KeyRow, ...]) -> Moves:
-        key = published, rows
+    def _draws(self, published: Published, rows: tuple[KeyRow, ...], state: GateStart) -> Moves:
+        key = published, rows, state.margin
         if key not in self._moves:
-            ballot = self._counts.ballot(published, rows)
+            gate = state.begin(self._make, ScriptedNoise({}))
+            ballot = gate.less_margin(self._counts.ballot(published, rows))
             self._moves[key] = self._draw(self._selector, ballot)
         return self._moves[key]
 
@@ -534,7 +542,7 @@ class GateParameters:
     def gate(
         self,
         noise: Noise,
-        threshold: Threshold = lambda age, refusals, rate: 1 + refusals,
+        threshold: Threshold = lambda age, refusals, rate, margin: 1 + refusals,
         check_every: int = 1,
         longest_epoch: int = 1 << 40,
     ) -> CausesGate:
@@ -583,7 +591,7 @@ class GateParameters:
         """
 
         def make(noise: Noise) -> CausesGate:
-            return self.gate(noise, lambda age, refusals, rate: threshold, len(one))
+            return self.gate(noise, lambda age, refusals, rate, margin: threshold, len(one))
 
         world = KeyWorld(make, KeyCounts(self.cost), 1, published=published)
         first, second = (world.law(fixed_keys([tuple(rows)])) for rows in (one, other))

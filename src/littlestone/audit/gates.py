@@ -33,19 +33,20 @@ from littlestone.audit.laws import (
     Make,
     Votes,
     at_one,
-    epochs,
     experts,
     fixed_rows,
     forest,
     mistakes_monitor,
     neighbours,
     selection,
+    settling,
     sparse_vector,
     streams,
     votes_without_delta,
     worst,
 )
 from littlestone.audit.runs import AnyPlan
+from littlestone.audit.stay import stay_findings
 from littlestone.learners.adaptive import EveryRoundPlan
 from littlestone.learners.causes_plan import AUTO, CausesPlan
 from littlestone.learners.experts import ExpertsPlan
@@ -59,6 +60,7 @@ from littlestone.privacy.gates import (
     HistSparse,
     MistakesGate,
     Selector,
+    SettlingGate,
 )
 from littlestone.privacy.noise import Noise
 from littlestone.privacy.selection import StableHistogram
@@ -210,6 +212,9 @@ def _experts_findings(plan: ExpertsPlan) -> Iterator[Finding]:
     monitor, selector = plan.epsilon_monitor, plan.epsilon_selector
     yield from mistakes_monitor(lambda noise: MistakesMonitor(noise, epsilon=monitor), monitor)
     yield from exponential(selector)
+    if plan.change_cost:
+        yield from stay_findings(monitor, selector, costed=plan.units > 1)
+        return
     yield small_experts(monitor, selector, rounds=3 if monitor >= 1 else 2)
     yield extremal_experts(monitor, selector)
 
@@ -251,6 +256,8 @@ def every_check(epsilon: Fraction, delta: Fraction, releases: int) -> Finding:
         # The law of the real selector, computed once: drawing it value by value in every transcript
         # would not end.
         made._selector = selector
+        if isinstance(made, SettlingGate):
+            made._comparison = FromLaw
         return made
 
     laws = {
@@ -305,7 +312,7 @@ def epochs_gate(
     # Transcripts grow with the noise to the power of the rounds: wide noise gets fewer rounds.
     length = 3 if unit <= 2 else 2
     laws = {
-        rows: transcripts(make, epochs(fixed_rows(rows)), length, SHORT * unit)
+        rows: transcripts(make, settling(fixed_rows(rows)), length, SHORT * unit)
         for rows in streams(length)
     }
     small = ((laws[one], laws[other]) for one in laws for other in neighbours(one))
@@ -475,7 +482,7 @@ def scaled_down(plan: Plan) -> tuple[Plan, list[str]]:
     (Fraction(8, 1), (1,))
     """
     # Privacy is proved for every threshold and schedule: the smallest are enumerated fastest.
-    small = replace(plan, thresholds=(1,), check_every=1, restart_every=None, tolerance=Fraction(0))
+    small = replace(plan, thresholds=(1,), check_every=1)
     thresholds = ", ".join(map(str, plan.thresholds))
     notes = [
         f"gates enumerated with a threshold of 1 (the plan's: {thresholds}) and a check each round "
@@ -522,6 +529,8 @@ def _findings(plan: Plan) -> Iterator[Finding]:
     def make(noise: Noise, trees: int = 1, threshold: int = 1) -> VoteGate:
         made = _gate(sized(trees, threshold), noise)
         made._selector = selector
+        if isinstance(made, SettlingGate):
+            made._comparison = FromLaw
         return made
 
     if isinstance(gate, HistSparse):

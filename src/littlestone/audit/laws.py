@@ -37,7 +37,7 @@ from littlestone.privacy.gates import Decision, Selector
 from littlestone.privacy.noise import Address, Noise
 from littlestone.privacy.selection import StableHistogram, UnknownDomainSelection
 
-LawKey = tuple[tuple[int, ...], Fraction]
+LawKey = tuple[tuple[int, ...], Fraction, tuple[bytes, ...]]
 _laws: dict[LawKey, list[tuple[bytes, float]]] = {}
 
 
@@ -115,7 +115,7 @@ class FromLaw(ExponentialMechanism):
     def law(self, scores: Scores) -> list[tuple[bytes, float]]:
         """Return the probability of each candidate."""
         # As plain integers: an array cannot be a key.
-        key = (tuple(map(int, scores)), self.rate)
+        key = (tuple(map(int, scores)), self.rate, self.candidates)
         if key not in _laws:
             levels, counts = np.unique(scores, return_counts=True)
             gaps = [int(levels[-1] - level) for level in levels[::-1]]
@@ -193,6 +193,51 @@ def epochs(rows: SmallStream, restarted: bool = True) -> World:
         votes = Counter(row for n in range(since, len(past) + 1) if (row := rows(past[:n])))
         row = rows(past)
         return int(row is not None and row != published), dict(votes)
+
+    return world
+
+
+class SettlingTranscript:
+    """Derive from a transcript what `SettlingGate` derives from it: a plain twin.
+
+    Parameters
+    ----------
+    past
+        The decisions so far, one a round.
+    """
+
+    def __init__(self, past: EnumeratedTranscript) -> None:
+        self.published, self.comparing, self.begin = OLD, False, 0
+        self.known: list[bytes] = []
+        for number, decision in enumerate(past):
+            assert isinstance(decision, Decision)
+            if not decision.fired:
+                continue
+            self.begin = number + 1
+            if decision.key is None:
+                self.comparing = bool(self.known) and not self.comparing
+                continue
+            known = [key for key in (*self.known, self.published) if key != decision.key]
+            self.published, self.known, self.comparing = decision.key, known, False
+
+
+def settling(rows: SmallStream) -> World:
+    """Return votes for the keys that rows are evidence for, or the mistakes of known keys.
+
+    Parameters
+    ----------
+    rows
+        The rows. A row is a mistake of every key that it is not evidence for.
+    """
+
+    def world(past: EnumeratedTranscript) -> tuple[object, ...]:
+        public, row = SettlingTranscript(past), rows(past)
+        epoch = [some for n in range(public.begin, len(past) + 1) if (some := rows(past[:n]))]
+        wrong = int(row is not None and row != public.published)
+        if public.comparing:
+            keys = (public.published, *public.known)
+            return wrong, {key: sum(some != key for some in epoch) for key in keys}
+        return wrong, dict(Counter(epoch))
 
     return world
 

@@ -130,7 +130,7 @@ class _Played:
         if plan.monitor == "votes":
             return plan.trees - self.forest.votes.get(self.rule, 0) >= plan.thresholds[-1]
         rate = float(plan.epsilon_monitor) / (plan.cap or 1)
-        allowed = Schedule(plan.thresholds[0], rate, every, plan.tolerance)
+        allowed = Schedule(plan.thresholds[0], rate, every)
         age = max(every, len(self.rows) + -len(self.rows) % every)
         return bool(self.mistakes >= allowed(age, 0))
 

@@ -544,8 +544,8 @@ def small(plan: AnyPlan) -> list[AnyPlan]:
     2 (1,) 2
     """
     if isinstance(plan, ExpertsPlan):
-        few = replace(plan, threshold=1, check_every=2, restart_every=None, tolerance=Fraction(0))
-        return [few]
+        # Without a head start for staying, a draw shows the most.
+        return [replace(plan, threshold=1, check_every=2, stay_nats=Fraction(0))]
     # The counts of causes follow from epsilon and delta, and so does what a leak would show.
     if isinstance(plan, EveryRoundPlan | CausesPlan):
         return [plan]
@@ -565,8 +565,6 @@ def _for_mistakes(plan: Plan, trees: int) -> Plan:
         leaves={1: trees},
         thresholds=(trees - 1,),
         check_every=trees,
-        restart_every=None,
-        tolerance=Fraction(0),
     )
 
 

@@ -115,12 +115,32 @@ class HypothesisClass(Protocol):
         """
         return rule.predict(X)
 
-    def restart(self, rule: Hypothesis) -> VersionSpace:
-        """Return a state whose rule is a published rule of the class.
+    def restart(self, rule: Hypothesis, last: VersionSpace | None = None) -> VersionSpace:
+        """Return the state in which every learner begins an epoch: its rule is the published one.
 
-        By default, and for a rule that is not of the class, this is `start()`.
+        It is a function of the published rules alone, through `last`, so it is public. What they
+        say about the target may be used, as long as a learner whose own examples contradict it
+        goes by its examples. By default, and for a rule that is not of the class, this is
+        `start()`.
+
+        Parameters
+        ----------
+        rule : Hypothesis
+            The published rule.
+        last : VersionSpace, optional
+            What this method returned for the rule published before; `start()` if there is none.
         """
         return self.start()
+
+    @property
+    def most_releases(self) -> int | None:
+        """Return the most releases of trees of one leaf, whoever chooses the examples.
+
+        This holds for a stream that a rule of the class fits, if every epoch begins with `restart`
+        and is a search by votes (docs/theory.md, "Adversaries who react"). None if no bound is
+        proved.
+        """
+        return None
 
     def check(self, x: object) -> None:
         """Raise `BadExample` unless the class can read the example, in whatever state."""

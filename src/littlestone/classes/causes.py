@@ -412,7 +412,7 @@ class Causes(HypothesisClass):
         self._refuse_outcomes()
         return VersionSpace(_VersionSpace())
 
-    def restart(self, rule: Hypothesis) -> VersionSpace:
+    def restart(self, rule: Hypothesis, last: VersionSpace | None = None) -> VersionSpace:
         self._refuse_outcomes()
         claims = causes_of(rule) if rule in self else ()
         return VersionSpace(_VersionSpace(claimed=frozenset(cause.key for cause in claims)))

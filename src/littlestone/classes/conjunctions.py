@@ -9,6 +9,7 @@ It is proper, and a copy's rule depends on its positives as a set, never on thei
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations, product
+from typing import NamedTuple
 
 from littlestone.classes.base import INCONSISTENT, HypothesisClass, VersionSpace
 from littlestone.errors import BadClass
@@ -18,6 +19,26 @@ from littlestone.hypotheses.rules import ALWAYS, NEVER, All, Hypothesis, Literal
 from littlestone.hypotheses.values import Mask, Plain
 
 _Literals = frozenset[Literal]
+
+
+class _VersionSpace(NamedTuple):
+    """Hold what the mistakes so far leave.
+
+    Parameters
+    ----------
+    literals : frozenset
+        The literals that no positive row contradicts.
+    claim : frozenset, optional
+        The literals of the published rule that the learner restarted from, not refuted yet.
+    refuted : frozenset, optional
+        The literals that hold in the negative row that refuted the claim.
+    """
+
+    literals: _Literals
+    claim: _Literals | None = None
+    refuted: _Literals | None = None
+
+
 # The state without negation when even the conjunction of all columns accepted a negative row.
 _ONLY_NEVER = VersionSpace("only never is left")
 
@@ -62,28 +83,47 @@ class Conjunctions(HypothesisClass):
     def mistake_bound(self) -> int:
         return self.dimension
 
+    @property
+    def most_releases(self) -> int:
+        return self.dimension
+
     def _literals(self) -> _Literals:
         return frozenset(product(self.columns, (True, False) if self.negation else (True,)))
 
     def start(self) -> VersionSpace:
-        return VersionSpace(self._literals())
+        return VersionSpace(_VersionSpace(self._literals()))
+
+    def restart(self, rule: Hypothesis, last: VersionSpace | None = None) -> VersionSpace:
+        if rule not in self or rule == NEVER:
+            return self.start()
+        return VersionSpace(_VersionSpace(self._literals(), frozenset(_literals_of(rule))))
 
     def learn(self, state: VersionSpace, x: object, y: object) -> VersionSpace:
         holds = frozenset(literal for literal in self._literals() if all_of([literal])(x))
         positive = label(y)
         if state in (INCONSISTENT, _ONLY_NEVER):
             return INCONSISTENT
+        literals, claim, refuted = state.content
         if positive:
-            return VersionSpace(state.content & holds)
-        # The published conjunction is the most specific one that fits, so if it accepts a negative
-        # row, every other conjunction that fits does. Only `never` may be left: with negation it is
-        # the start itself, which accepts no row.
-        return _ONLY_NEVER if state == self.start() and not self.negation else INCONSISTENT
+            literals &= holds
+        elif claim is not None:
+            claim, refuted = None, holds
+        else:
+            refuted = holds
+        # Without a claim the rule is the most specific conjunction that fits, so if it accepts a
+        # negative row, every other conjunction that fits does. Only `never` may be left: with
+        # negation it is the start itself, which accepts no row.
+        if refuted is not None and literals <= refuted:
+            return _ONLY_NEVER if literals == self._literals() else INCONSISTENT
+        return VersionSpace(_VersionSpace(literals, claim, refuted))
 
     def hypothesis(self, state: VersionSpace) -> Hypothesis | None:
         if state == INCONSISTENT:
             return None
-        return NEVER if state == _ONLY_NEVER else all_of(state.content)
+        if state == _ONLY_NEVER:
+            return NEVER
+        literals, claim, _ = state.content
+        return all_of(literals if claim is None else literals & claim)
 
     def readable(self, batch: Batch) -> Mask:
         return every(are_truths(column_of(batch, name)) for name in self.columns)

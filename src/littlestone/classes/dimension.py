@@ -81,6 +81,11 @@ def shattered_depth(tree: MistakeTree) -> int | None:
 
     This evaluates the hypotheses on the points, and shares no code with the search for trees.
 
+    Parameters
+    ----------
+    tree : MistakeTree
+        The tree, such as `witness` returns.
+
     Examples
     --------
     >>> from littlestone.hypotheses.rules import NEVER, one_of
@@ -393,6 +398,11 @@ DEEPEST = 10
 def dimension(cls: HypothesisClass) -> int:
     """Return the Littlestone dimension of a class.
 
+    Parameters
+    ----------
+    cls : HypothesisClass
+        The class.
+
     Raises
     ------
     TooLarge
@@ -409,6 +419,11 @@ def dimension(cls: HypothesisClass) -> int:
 
 def witness(cls: HypothesisClass) -> MistakeTree:
     """Return a shattered mistake tree as deep as the dimension, checked path by path.
+
+    Parameters
+    ----------
+    cls : HypothesisClass
+        The class.
 
     Raises
     ------

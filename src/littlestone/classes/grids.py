@@ -280,12 +280,34 @@ def nearest(low: int, high: int, claim: int, size: int) -> int:
     >>> nearest(3, 15, claim=2, size=16), nearest(4, 15, claim=2, size=16)
     (3, 4)
     """
-    # From the root to the claim: the subtrees that hold it, from the largest to the smallest.
-    subtrees, start, end = [(0, size - 1)], 0, size - 1
-    while (middle := start + (end - start + 1) // 2) != claim:
-        start, end = (start, middle - 1) if claim < middle else (middle + 1, end)
-        subtrees.append((start, end))
     if low <= claim <= high:
         return claim
-    possible = ((max(s, low), min(e, high)) for s, e in reversed(subtrees))
+    possible = ((max(s, low), min(e, high)) for s, e in reversed(_subtrees(claim, size)))
     return shallowest(*next(pair for pair in possible if pair[0] <= pair[1]), size)
+
+
+def subtree(index: int, size: int) -> tuple[int, int]:
+    """Return the first and the last node of the subtree below a node of the search tree.
+
+    Parameters
+    ----------
+    index : int
+        The node.
+    size : int
+        The number of indices.
+
+    Examples
+    --------
+    >>> subtree(8, 16), subtree(4, 16), subtree(5, 16)
+    ((0, 15), (0, 7), (5, 5))
+    """
+    return _subtrees(index, size)[-1]
+
+
+def _subtrees(index: int, size: int) -> list[tuple[int, int]]:
+    """Return the subtrees that hold a node, from the largest to its own."""
+    found, start, end = [(0, size - 1)], 0, size - 1
+    while (middle := start + (end - start + 1) // 2) != index:
+        start, end = (start, middle - 1) if index < middle else (middle + 1, end)
+        found.append((start, end))
+    return found

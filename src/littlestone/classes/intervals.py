@@ -20,6 +20,7 @@ Not shorter: for 2j + 1, both pieces of a stick below 5u are below 3u, which the
 below 3u, and the one after needs 3u.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
@@ -32,25 +33,49 @@ from littlestone.classes.base import (
     distinguishing_example,
     points_of,
 )
-from littlestone.classes.grids import OnGrid, shallowest
+from littlestone.classes.grids import OnGrid, shallowest, subtree
 from littlestone.hypotheses.rows import label, value_of
 from littlestone.hypotheses.rules import ALWAYS, NEVER, Hypothesis, Steps, between
 
 
-class _Search(NamedTuple):
-    """Hold the version space after a positive, as indices of points.
+class _Published(NamedTuple):
+    """Hold what the published rules say about the target, as indices of points. Public.
 
-    The first positive point of the interval is from `low` to `core_low`, the last from `core_high`
-    to `high`; all from `core_low` to `core_high` is positive.
+    Parameters
+    ----------
+    first : int or None
+        The first point of the published interval; None if the rule is `never`.
+    low, high : int
+        The target's first point is between these.
+    last_low : int
+        The target's last point is not before this one.
+    last_high : int
+        The target's last point is not after this one, unless its first point is after `first`.
     """
 
+    first: int | None
     low: int
-    core_low: int
-    core_high: int
     high: int
+    last_low: int
+    last_high: int
 
 
-_NO_POSITIVE = ()
+class _VersionSpace(NamedTuple):
+    """Hold the mistakes so far, as indices of points.
+
+    Parameters
+    ----------
+    published : _Published
+        What the learner restarted from.
+    positive : tuple of int
+        The first and the last point with a positive label; empty if there is none.
+    negative : tuple of int
+        The points with a negative label, ascending; after a positive one the nearest on each side.
+    """
+
+    published: _Published
+    positive: tuple[int, ...] = ()
+    negative: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -59,7 +84,8 @@ class Intervals(OnGrid, HypothesisClass):
 
     The learner publishes `never` until the first positive, then searches for both ends at once. At
     most 1 + 2 floor(log2 N) mistakes on N points: a few more than the dimension, in exchange for
-    guesses that copies with different positives still share (see `shallowest`).
+    guesses that copies with different positives still share (see `shallowest`). How it begins an
+    epoch, and what that promises, is in docs/theory.md.
 
     Parameters
     ----------
@@ -95,28 +121,72 @@ class Intervals(OnGrid, HypothesisClass):
         # One mistake for the first positive, then two binary searches.
         return 1 + 2 * (self.grid.count.bit_length() - 1)
 
+    @property
+    def most_releases(self) -> int:
+        levels = self.grid.count.bit_length()
+        return levels * (levels + 1)
+
     def start(self) -> VersionSpace:
-        return VersionSpace(_NO_POSITIVE)
+        last = self.grid.count - 1
+        return VersionSpace(_VersionSpace(_Published(None, 0, last, 0, last)))
+
+    def restart(self, rule: Hypothesis, last: VersionSpace | None = None) -> VersionSpace:
+        start = self.start()
+        if rule not in self:
+            return start
+        before: _Published = (start if last is None else last).content.published
+        return VersionSpace(_VersionSpace(self._after(before, rule)))
+
+    def _after(self, before: _Published, rule: Hypothesis) -> _Published:
+        """Return what the published rules say, one rule later."""
+        size = self.grid.count
+        found: _Published = self.start().content.published
+        if rule == NEVER:
+            # An interval makes way for `never` only where its first point is before the target's.
+            if before.first is not None and before.first < before.high:
+                return before._replace(first=None, low=before.first + 1, last_high=size - 1)
+            return before if before.first is None else found
+        first, end = self.ends(rule)
+        if before.first is not None and first > before.first:
+            # `last_high` was for targets that begin at or before the first point published then.
+            before = before._replace(low=before.first + 1, last_high=size - 1)
+        for known in (before, found):
+            # The ends are the shallowest that fit some learner's examples, so the target's are
+            # below them; and its last point is not before a positive label at or after `first`.
+            (low, high), (last_low, last_high) = subtree(first, size), subtree(end, size)
+            found = _Published(
+                first,
+                max(known.low, low),
+                min(known.high, high),
+                max(known.last_low, last_low, first),
+                min(known.last_high, last_high),
+            )
+            # Otherwise no rule fits the stream: what came before the published rule is forgotten.
+            if found.low <= first <= found.high and found.last_low <= end <= found.last_high:
+                break
+        return found
+
+    def ends(self, rule: Hypothesis) -> tuple[int, int]:
+        """Return the indices of the first and the last positive point of a rule but `never`."""
+        # `always` has neither end.
+        below, cuts = (rule.below, rule.cuts) if isinstance(rule, Steps) else (True, ())
+        places = [*([0] if below else []), *map(self.grid.place, cuts), self.grid.count]
+        return places[0], places[1] - 1
 
     def learn(self, state: VersionSpace, x: object, y: object) -> VersionSpace:
         index, positive = self.grid.place(value_of(x, self.column)), label(y)
         if state == INCONSISTENT:
             return INCONSISTENT
-        if state.content == _NO_POSITIVE:
-            return (
-                VersionSpace(_Search(0, index, index, self.grid.count - 1)) if positive else state
-            )
         found = _narrowed(state.content, index, positive)
         return INCONSISTENT if found is None else VersionSpace(found)
 
     def hypothesis(self, state: VersionSpace) -> Hypothesis | None:
         if state == INCONSISTENT:
             return None
-        if state.content == _NO_POSITIVE:
+        guess = _guess(state.content, self.grid.count)
+        if guess is None:
             return NEVER
-        low, core_low, core_high, high = state.content
-        points = self.grid.count
-        return self.rule(shallowest(low, core_low, points), shallowest(core_high, high, points))
+        return self.rule(*(shallowest(*ends, self.grid.count) for ends in guess))
 
     def rule(self, first: int, last: int) -> Hypothesis:
         """Return the rule whose positives are the points from one index to another.
@@ -171,14 +241,47 @@ def fewest_points(dimension: int) -> int:
     return ((10 if odd else 7) << half) // 4 - 1
 
 
-def _narrowed(search: _Search, index: int, positive: bool) -> _Search | None:
-    low, core_low, core_high, high = search
+# A range of indices, both ends included; empty if the first is above the second.
+_Range = tuple[int, int]
+
+
+def _narrowed(space: _VersionSpace, index: int, positive: bool) -> _VersionSpace | None:
+    """Return the version space after one more mistake; None if no interval fits."""
+    published, seen, negatives = space
     if positive:
-        found = _Search(low, min(core_low, index), max(core_high, index), high)
-    elif index < core_low:
-        found = search._replace(low=max(low, index + 1))
-    elif index > core_high:
-        found = search._replace(high=min(high, index - 1))
+        seen = (min(*seen, index), max(*seen, index)) if seen else (index, index)
     else:
+        negatives = tuple(sorted({*negatives, index}))
+    if seen and any(seen[0] <= x <= seen[1] for x in negatives):
         return None
-    return found if found.low <= found.core_low and found.core_high <= found.high else None
+    if seen:
+        # The nearest on each side imply the others.
+        below, above = bisect_left(negatives, seen[0]), bisect_left(negatives, seen[1])
+        negatives = (*negatives[:below][-1:], *negatives[above:][:1])
+    return _VersionSpace(published, seen, negatives)
+
+
+def _guess(space: _VersionSpace, size: int) -> tuple[_Range, _Range] | None:
+    """Return where to guess the first and the last positive point; None for `never`."""
+    published, seen, negatives = space
+    first, low, high, last_low, last_high = published
+    if not seen:
+        if first is None:
+            return None
+        # While the target may begin at `first`, a negative point after it is beyond the last.
+        last = last_low, min(last_high, *(x - 1 for x in negatives), size)
+        return ((first, first), last) if last[0] <= last[1] else None
+    below = max((x + 1 for x in negatives if x < seen[0]), default=0)
+    above = min((x - 1 for x in negatives if x > seen[1]), default=size - 1)
+    start = max(low, below), min(high, seen[0])
+    last = max(last_low, seen[1]), min(last_high, above)
+    if first is not None and first <= seen[0]:
+        if below <= first and last[0] <= last[1]:
+            return (first, first), last
+        # A positive label after `last_high`, or a negative one before a positive: the target begins
+        # after `first`, and then `last_high` says nothing.
+        start, last = (max(start[0], first + 1), start[1]), (last[0], above)
+    if start[0] <= start[1] and last[0] <= last[1]:
+        return start, last
+    # The examples contradict what was published: they alone count.
+    return (below, seen[0]), (seen[1], above)

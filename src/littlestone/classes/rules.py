@@ -41,11 +41,14 @@ class _VersionSpace(NamedTuple):
         The pair of the published rule that the learner restarted from, not refuted yet.
     refuted : frozenset
         The pairs of the negative row that refuted the claim.
+    order : tuple of str
+        The columns in the order in which candidates are guessed; public.
     """
 
     candidates: tuple[_KeyedPair, ...] | None = None
     claim: _KeyedPair | None = None
     refuted: frozenset[_KeyedPair] = frozenset()
+    order: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -90,34 +93,41 @@ class Rules(HypothesisClass):
     def mistake_bound(self) -> int:
         return self.dimension if self.guess == "majority" else len(self.columns)
 
-    def start(self) -> VersionSpace:
-        return VersionSpace(_VersionSpace())
+    @property
+    def most_releases(self) -> int | None:
+        return 2 * len(self.columns) - 1 if self.guess == "first" else None
 
-    def restart(self, rule: Hypothesis) -> VersionSpace:
+    def start(self) -> VersionSpace:
+        return VersionSpace(_VersionSpace(order=tuple(self.columns)))
+
+    def restart(self, rule: Hypothesis, last: VersionSpace | None = None) -> VersionSpace:
+        order: tuple[str, ...] = (self.start() if last is None else last).content.order
         match rule:
             case OneOf((value,), str(column)) if rule in self:
-                return VersionSpace(_VersionSpace(claim=(column, encode(value))))
-        return self.start()
+                # A column that was published and replaced is guessed last: the others come first.
+                order = (*(name for name in order if name != column), column)
+                return VersionSpace(_VersionSpace(claim=(column, encode(value)), order=order))
+        return VersionSpace(_VersionSpace(order=order))
 
     def learn(self, state: VersionSpace, x: object, y: object) -> VersionSpace:
         row, positive = self._pairs(x), label(y)
         if state == INCONSISTENT:
             return INCONSISTENT
-        candidates, _, refuted = state.content
+        candidates, _, refuted, order = state.content
         if candidates is None and not positive:
             # A mistake on a negative row before any positive: the row refutes the claim, and no
             # pair of it can be the rule.
-            return VersionSpace(_VersionSpace(refuted=refuted | set(row)))
+            return VersionSpace(_VersionSpace(refuted=refuted | set(row.values()), order=order))
         if candidates is None:
             # The first positive row names all candidates, less what a claim has refuted.
-            left = tuple(pair for pair in row if pair not in refuted)
+            left = tuple(row[name] for name in order if name in row and row[name] not in refuted)
         else:
-            left = tuple(pair for pair in candidates if (pair in row) == positive)
-        return VersionSpace(_VersionSpace(left)) if left else INCONSISTENT
+            left = tuple(pair for pair in candidates if (row.get(pair[0]) == pair) == positive)
+        return VersionSpace(_VersionSpace(left, order=order)) if left else INCONSISTENT
 
-    def _pairs(self, x: object) -> dict[_KeyedPair, None]:
-        """Return the pairs of a row, in the order of the columns."""
-        return dict.fromkeys((name, key_of(value_of(x, name))) for name in self.columns)
+    def _pairs(self, x: object) -> dict[str, _KeyedPair]:
+        """Return the pairs of a row that may be a rule, by column."""
+        return {name: (name, key_of(value_of(x, name))) for name in self.columns}
 
     def check(self, x: object) -> None:
         for name in self.columns:
@@ -133,7 +143,7 @@ class Rules(HypothesisClass):
     def hypothesis(self, state: VersionSpace) -> Hypothesis | None:
         if state == INCONSISTENT:
             return None
-        candidates, claim, _ = state.content
+        candidates, claim, *_ = state.content
         if candidates is None:
             return NEVER if claim is None else at_least(1, _decoded([claim]))
         if self.guess == "first":

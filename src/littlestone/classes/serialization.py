@@ -18,6 +18,7 @@ from littlestone.classes.rules import Rules
 from littlestone.classes.sets import Points, Sets
 from littlestone.classes.thresholds import Bins, Thresholds
 from littlestone.classes.union import Complement, Union
+from littlestone.classes.vocabulary import VocabularyRules
 from littlestone.errors import BadClass
 from littlestone.hypotheses.values import from_json, to_json
 
@@ -50,6 +51,12 @@ def class_to_json(cls: HypothesisClass) -> dict[str, Any]:
     {'kind': 'complement', 'of': {'kind': 'points', 'column': 'merchant'}}
     """
     match cls:
+        case VocabularyRules() if type(cls) is VocabularyRules:
+            pairs = zip(cls.columns, cls.vocabularies, strict=True)
+            columns = [
+                {"column": name, "values": list(map(to_json, values))} for name, values in pairs
+            ]
+            return {"kind": "vocabulary", "columns": columns}
         # Exact types: a subclass of a user may mean something else.
         case Complement(of=inner) if type(cls) is Complement:
             return {"kind": "complement", "of": class_to_json(inner)}
@@ -90,6 +97,9 @@ def class_from_json(data: Mapping[str, Any]) -> HypothesisClass:
         "complement": lambda: Complement(class_from_json(data["of"])),
         "union": lambda: Union(*map(class_from_json, data["members"])),
         "table": lambda: _table_from_json(data),
+        "vocabulary": lambda: VocabularyRules(
+            {column["column"]: list(map(from_json, column["values"])) for column in data["columns"]}
+        ),
         "causes": lambda: Causes(
             list(map(_column_from_json, data["columns"])),
             data["width"],

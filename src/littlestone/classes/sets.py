@@ -92,10 +92,14 @@ class Sets(HypothesisClass):
     def mistake_bound(self) -> int:
         return self.k
 
+    @property
+    def most_releases(self) -> int:
+        return self.k
+
     def start(self) -> VersionSpace:
         return VersionSpace(_VersionSpace())
 
-    def restart(self, rule: Hypothesis) -> VersionSpace:
+    def restart(self, rule: Hypothesis, last: VersionSpace | None = None) -> VersionSpace:
         # A published rule that the class does not contain gives no claims.
         claims = rule.values if isinstance(rule, OneOf) and rule in self else ()
         return VersionSpace(_VersionSpace(claimed=frozenset(map(encode, claims))))

@@ -3,6 +3,7 @@
     points:COLUMN                     at most one positive value
     sets:COLUMN:K                     at most K positive values
     rules:COLUMN,COLUMN,...           one column = value
+    rules:COLUMN=@FILE,COLUMN=@FILE   the same, of public vocabularies: a file has one value a line
     thresholds:COLUMN:LO:HI[:STEP]    column >= cut, on a grid (STEP is 1 if left out)
     intervals:COLUMN:LO:HI[:STEP]     low <= column < high, on a grid
     conjunctions:COLUMN,COLUMN,...    ands of boolean columns, negated or not
@@ -37,12 +38,25 @@ from littlestone.classes.intervals import Intervals
 from littlestone.classes.rules import Rules
 from littlestone.classes.sets import Points, Sets
 from littlestone.classes.thresholds import Thresholds
+from littlestone.classes.vocabulary import VocabularyRules, read_vocabulary
 from littlestone.errors import BadClass, BadExample, LittlestoneError
 from littlestone.hypotheses.compare import Number
 
 
 def read_table(path: str | Path) -> FiniteClass:
-    """Read the class in a CSV file, with errors that name file, line and column."""
+    """Read the class in a CSV file, with errors that name file, line and column.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file. Its first line names the column and the points; each further line is a rule, its
+        name and then 0 or 1 for each point.
+
+    Raises
+    ------
+    BadClass
+        If the file does not hold such a table.
+    """
     # "utf-8-sig", because spreadsheets write a byte-order mark, which would become part of a name.
     with open(path, newline="", encoding="utf-8-sig") as file:
         try:
@@ -135,7 +149,9 @@ def _grid(kind: type[Thresholds] | type[Intervals]) -> Callable[..., HypothesisC
 _FAMILIES = {
     "points": _Family("points:COLUMN", ("column",), 0, lambda column: Points(column)),
     "sets": _Family("sets:COLUMN:K", ("column", "k"), 0, lambda column, k: Sets(k, column)),
-    "rules": _Family("rules:COLUMN,COLUMN,...", ("columns",), 0, lambda columns: Rules(columns)),
+    "rules": _Family(
+        "rules:COLUMN,COLUMN,...", ("vocabularies",), 0, lambda vocabularies: vocabularies
+    ),
     "thresholds": _Family(
         "thresholds:COLUMN:LO:HI[:STEP]", ("column", "lo", "hi", "step"), 1, _grid(Thresholds)
     ),
@@ -193,7 +209,9 @@ def parse_spec(spec: str, negative: Sequence[str] = ()) -> HypothesisClass:
         return read_table(rest)
     if name not in _FAMILIES:
         known = ", ".join([*_FAMILIES, "table"])
-        raise BadSpec(spec, 0, len(name), f"unknown family {name!r}: it is one of {known}")
+        # People write the columns alone: they mean the class of causes.
+        usage = "" if rest or not name else f". For a column, write causes:{name}"
+        raise BadSpec(spec, 0, len(name), f"unknown family {name!r}: it is one of {known}{usage}")
     return _build(spec, _FAMILIES[name])
 
 
@@ -201,7 +219,8 @@ def _build(spec: str, family: _Family) -> HypothesisClass:
     parts = _split(spec, ":", 0)[1:]
     fewest, most = len(family.fields) - family.optional, len(family.fields)
     if len(parts) < fewest:
-        missing = family.fields[len(parts)].replace("conditions", "columns").upper()
+        missing = family.fields[len(parts)].replace("conditions", "columns")
+        missing = missing.replace("vocabularies", "columns").upper()
         raise BadSpec(spec, len(spec), len(spec), f"{missing} is missing: {family.usage}")
     if len(parts) > most:
         raise BadSpec(spec, parts[most].start, len(spec), f"one part too many: {family.usage}")
@@ -221,6 +240,8 @@ def _read(spec: str, field: str, part: _Part) -> object:
         return _columns(spec, _split(part.text, ",", part.start))
     if field == "conditions":
         return _conditions(spec, _split(part.text, ",", part.start))
+    if field == "vocabularies":
+        return _rules(spec, _split(part.text, ",", part.start))
     number, whole = _number(part.text), field in _WHOLE
     if number is None or (whole and not isinstance(number, int)):
         kind = "whole number" if whole else "number"
@@ -232,6 +253,29 @@ def _read(spec: str, field: str, part: _Part) -> object:
 
 # The fields of specifications that are whole numbers.
 _WHOLE = {"k", "width", "limit"}
+
+
+def _rules(spec: str, parts: list[_Part]) -> Rules:
+    """Return rules on columns: of any values, or of the vocabularies in files."""
+    split = [(part, part.text.find("=@")) for part in parts]
+    if all(mark < 0 for _, mark in split):
+        return Rules(_columns(spec, parts))
+    names = [part if mark < 0 else _Part(part.text[:mark], part.start, part.start + mark)
+             for part, mark in split]  # fmt: skip
+    columns = _columns(spec, names)
+    found: dict[str, list[str]] = {}
+    for column, (part, mark) in zip(columns, split, strict=True):
+        if mark < 0:
+            sentence = f"column {column!r} has no vocabulary and others have: write {column}=@FILE"
+            raise BadSpec(spec, part.start, part.end, sentence)
+        file = _Part(part.text[mark + 2 :], part.start + mark + 2, part.end)
+        if not file.text:
+            raise BadSpec(spec, file.start, file.end, f"FILE is missing: write {column}=@FILE")
+        try:
+            found[column] = read_vocabulary(file.name())
+        except BadClass as error:
+            raise BadSpec(spec, file.start, file.end, str(error)) from None
+    return VocabularyRules(found)
 
 
 def _conditions(spec: str, parts: list[_Part]) -> list[str | Ranges]:

@@ -59,10 +59,14 @@ class Cuts(OnPoints, HypothesisClass):
     def mistake_bound(self) -> int:
         return self.dimension
 
+    @property
+    def most_releases(self) -> int:
+        return self.dimension
+
     def start(self) -> VersionSpace:
         return VersionSpace(_Search(0, self.size - 1))
 
-    def restart(self, rule: Hypothesis) -> VersionSpace:
+    def restart(self, rule: Hypothesis, last: VersionSpace | None = None) -> VersionSpace:
         return VersionSpace(_Search(0, self.size - 1, self._index(rule) if rule in self else None))
 
     def learn(self, state: VersionSpace, x: object, y: object) -> VersionSpace:

@@ -58,11 +58,15 @@ class Complement(HypothesisClass):
     def mistake_bound(self) -> int:
         return self.of.mistake_bound
 
+    @property
+    def most_releases(self) -> int | None:
+        return self.of.most_releases
+
     def start(self) -> VersionSpace:
         return self.of.start()
 
-    def restart(self, rule: Hypothesis) -> VersionSpace:
-        return self.of.restart(negation(rule))
+    def restart(self, rule: Hypothesis, last: VersionSpace | None = None) -> VersionSpace:
+        return self.of.restart(negation(rule), last)
 
     def learn(self, state: VersionSpace, x: object, y: object) -> VersionSpace:
         # A negation errs exactly where the rule errs on the flipped label.

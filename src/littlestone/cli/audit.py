@@ -12,13 +12,14 @@ from littlestone.classes.specs import parse_spec
 from littlestone.cli.options import (
     AsJson,
     CapOption,
+    ChangeCost,
     MinRate,
     PrivateJson,
-    Tolerance,
     WhichPlan,
     read_min_rate,
 )
 from littlestone.cli.terminal import plain_console
+from littlestone.learners.plan_table import CHANGE_COST
 from littlestone.learners.registry import LEARNERS, check_name
 from littlestone.privacy.parameters import BadParameter
 from littlestone.report.report import refuse_file, write_private
@@ -38,7 +39,7 @@ def audit(
         bool, typer.Option("--user", help="The plan that protects all rounds of a user.")
     ] = False,
     cap: CapOption = None,
-    tolerance: Tolerance = 0.0,
+    change_cost: ChangeCost = CHANGE_COST,
     min_rate: MinRate = "auto",
     kind: WhichPlan = "practical",
     shrunk: Annotated[
@@ -106,7 +107,7 @@ def audit(
         horizon=horizon,
         user="user" if per_user else None,
         cap=cap,
-        tolerance=tolerance,
+        change_cost=change_cost,
         min_rate=read_min_rate(min_rate),
         # One without privacy has no plan, and is held to what DPSOA promises.
         learner=learner if LEARNERS[learner].private else "dpsoa",

@@ -38,6 +38,7 @@ from littlestone.classes.causes import Causes
 from littlestone.classes.specs import parse_spec
 from littlestone.cli.options import (
     AsJson,
+    ChangeCost,
     MinRate,
     PositiveOption,
     PrivateJson,
@@ -49,7 +50,12 @@ from littlestone.data.blocks import BadStream, Block
 from littlestone.data.readers import open_rows
 from littlestone.display import environment, library_version, short_number
 from littlestone.learners.causes_plan import AUTO as AUTO_RATE
-from littlestone.learners.plan_table import planned_delta, planned_epsilon
+from littlestone.learners.plan_table import (
+    CHANGE_COST,
+    checked_change_cost,
+    planned_delta,
+    planned_epsilon,
+)
 from littlestone.learners.registry import AUTO, LEARNERS, learner_names
 from littlestone.plots import inline_svg
 from littlestone.privacy.parameters import BadParameter
@@ -87,8 +93,10 @@ class Sweep:
         The privacy budget.
     seeds : int
         How many games of each combination.
-    noise, tolerance : float
-        The share of labels that is flipped; the share of mistakes that causes no change of rule.
+    noise : float
+        The share of labels that is flipped.
+    change_cost : float
+        The mistakes that one change of rule is worth, for private experts.
     file, label : str, optional
         The one stream is this file, which is private, with this column of labels.
     min_rate : float or "auto"
@@ -105,7 +113,7 @@ class Sweep:
     delta: float
     seeds: int
     noise: float = 0.0
-    tolerance: float = 0.0
+    change_cost: float = CHANGE_COST
     file: str | None = None
     label: str | None = None
     min_rate: float | str = AUTO_RATE
@@ -117,10 +125,9 @@ class Sweep:
             _known("stream", [], ADVERSARIES)
         for stream in self.streams:
             adversary_of(stream)
-        if self.min_rate != AUTO_RATE and not any(
-            isinstance(parse_spec(spec), Causes) for spec in self.specs
-        ):
-            raise BadParameter("--min-rate is about a class of causes: leave it out")
+        causes = any(isinstance(parse_spec(spec), Causes) for spec in self.specs)
+        if self.min_rate != AUTO_RATE and not causes and not {"auto", "experts"} & {*self.learners}:
+            raise BadParameter("--min-rate is about causes and experts: leave it out")
         for name, values in (("--rounds", self.rounds), ("--epsilon", self.epsilons)):
             if not values or not all(value > 0 for value in values):
                 raise BadParameter(f"{name} is one or more numbers above zero, with commas between")
@@ -133,9 +140,9 @@ class Sweep:
             planned_epsilon(epsilon)
         if self.seeds < 1:
             raise BadParameter(f"--seeds is at least 1, not {self.seeds}")
-        for name, share in (("--noise", self.noise), ("--tolerance", self.tolerance)):
-            if not 0 <= share < 1:
-                raise BadParameter(f"{name} is at least 0 and below 1, not {share:g}")
+        checked_change_cost(self.change_cost)
+        if not 0 <= self.noise < 1:
+            raise BadParameter(f"--noise is at least 0 and below 1, not {self.noise:g}")
         planned_delta(self.delta)
         if (self.file is None) != (self.label is None):
             raise BadParameter("--file and --label go together: which column is the label?")
@@ -164,7 +171,7 @@ class Sweep:
                 self.delta,
                 seed,
                 self.noise,
-                self.tolerance,
+                self.change_cost,
                 min_rate=self.min_rate,
             )
             for seed, spec, length, epsilon, name, learner in ways
@@ -237,7 +244,7 @@ def read_stream(
     label : str
         The column of labels.
     positive : sequence of str
-        The values of the label that are positive, if it has others than 0 and 1.
+        The values of the label that are positive, or conditions on its numbers such as ">60".
     """
     with open_rows(file, cls, label=label, positive=positive) as rows:
         parts = [_usable(block) for block in rows]
@@ -521,6 +528,7 @@ def render_comparison(sweep: Sweep, results: Sequence[Result], command: str) -> 
         (chart.title, chart.words, inline_svg(chart.figure(), chart.name))
         for chart in charts(results)
     ]
+    several = len(sweep.specs) > 1
     template = environment("littlestone.report").get_template("compare.html.j2")
     return template.render(
         warning=None if sweep.file is None else spending(sweep),
@@ -528,8 +536,9 @@ def render_comparison(sweep: Sweep, results: Sequence[Result], command: str) -> 
         notes=notes(sweep, results),
         figures=figures,
         excess=EXCESS,
-        columns=["class", *TABLE_COLUMNS],
-        rows=[[line.cls, *cells(line)] for line in found],
+        # The headline names a single class.
+        columns=[*(["class"] if several else []), *TABLE_COLUMNS],
+        rows=[[*([line.cls] if several else []), *cells(line)] for line in found],
         unsupported=unsupported(found),
         provenance=[
             ("command", command),
@@ -583,9 +592,7 @@ def compare(
     delta: Annotated[float, typer.Option(help="Well below 1 / (10 x rounds).")] = 1e-6,
     seeds: Annotated[int, typer.Option(help="Games of each learner on each stream.")] = 5,
     noise: Annotated[float, typer.Option(help="The share of labels that is flipped.")] = 0.0,
-    tolerance: Annotated[
-        float, typer.Option(help="The share of mistakes that should not cause a change of rule.")
-    ] = 0.0,
+    change_cost: ChangeCost = CHANGE_COST,
     min_rate: MinRate = "auto",
     file: Annotated[
         str | None,
@@ -625,7 +632,7 @@ def compare(
         delta,
         seeds,
         noise,
-        tolerance,
+        change_cost,
         file,
         label,
         read_min_rate(min_rate),

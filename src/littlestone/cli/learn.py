@@ -11,6 +11,7 @@ from rich.console import Console
 from littlestone.cli.options import (
     AsJson,
     CapOption,
+    ChangeCost,
     Delta,
     Epsilon,
     LabelOption,
@@ -20,7 +21,6 @@ from littlestone.cli.options import (
     PrivateJson,
     Seed,
     Spec,
-    Tolerance,
     UserOption,
     WhichEngine,
     WhichLearner,
@@ -34,6 +34,7 @@ from littlestone.cli.terminal import (
     print_result,
     progress_bar,
 )
+from littlestone.learners.plan_table import CHANGE_COST
 from littlestone.learners.registry import check_name, storable_names
 from littlestone.privacy.parameters import BadParameter
 from littlestone.report.report import refuse_file
@@ -64,7 +65,7 @@ def learn(
     ] = None,
     user: UserOption = None,
     cap: CapOption = None,
-    tolerance: Tolerance = 0.0,
+    change_cost: ChangeCost = CHANGE_COST,
     min_rate: MinRate = "auto",
     learner: WhichLearner = "auto",
     plan: WhichPlan = "practical",
@@ -123,7 +124,9 @@ def learn(
     if db is None or not db.exists():
         asked = {"which --class of rules to learn": spec, "which column is the --label": label}
         if missing := [what for what, said in asked.items() if said is None]:
-            raise BadParameter(f"say {', and '.join(missing)}")
+            raise BadParameter(
+                f"say {', and '.join(missing)}: `littlestone init {file}` proposes both"
+            )
     check_name(learner, storable_names())
     task = LearnRequest(
         source=file,
@@ -136,7 +139,7 @@ def learn(
         horizon=horizon,
         user=user,
         cap=cap,
-        tolerance=tolerance,
+        change_cost=change_cost,
         min_rate=read_min_rate(min_rate),
         learner=learner,
         plan=plan,

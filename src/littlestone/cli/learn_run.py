@@ -17,9 +17,12 @@ from typing import Any
 from littlestone.classes.base import HypothesisClass
 from littlestone.data.blocks import BadStream, Block
 from littlestone.data.readers import UNFINISHED, RowReader, is_parquet, open_rows
+from littlestone.learners.causes_plan import CausesPlan
+from littlestone.learners.plan_table import delta_warning
 from littlestone.learners.registry import LearnerChoice
 from littlestone.privacy.parameters import BadParameter
 from littlestone.ray import Ray, ray_of
+from littlestone.report.hindsight import Hindsight, hindsight_of
 from littlestone.report.report import (
     RunResult,
     refuse_file,
@@ -43,8 +46,8 @@ from littlestone.store.store import Store, create, open_store, read_store
 
 # From public things only: the releases and the plan.
 UNCHANGED = (
-    "the first rule stood to the end, with a --tolerance of 0: where some labels are wrong the "
-    "copies may never agree, so say beforehand what share of them you expect"
+    "the first rule stood to the end: a culprit has to fail more than half of its events here. "
+    "Where failures are less certain, learn causes: --class causes:COLUMN,COLUMN"
 )
 
 NO_CAUSE = (
@@ -111,7 +114,7 @@ def run(task: LearnRequest, watch: ProgressCallback, db: Path | None = None) -> 
                 chosen = store.about.chosen
                 outcome = RunResult(task, chosen, store.learner, chosen.plan.horizon, notes=notes)
                 _learn_rows(outcome, rows, store, watch)
-    _finish(outcome)
+    _finish(outcome, cls, watch)
     return outcome
 
 
@@ -130,6 +133,10 @@ def _learn_rows(
     """Learn what is new in a file, and publish each release before the next row is read."""
     learner, notes, vacuous = outcome.learner, outcome.notes, vacuous_note(outcome.chosen)
     notes += vacuous
+    plan = outcome.chosen.plan
+    # Other learners with a delta warn of it themselves.
+    if isinstance(plan, CausesPlan) and (warning := delta_warning(plan.delta, plan.horizon)):
+        notes.append(warning)
     with _releases_file(outcome, store) as file:
         # Recognising the file comes after the releases file: an old copy must not learn a row.
         before, new = learner.rounds, _new_rows(outcome, rows, store, watch)
@@ -166,8 +173,8 @@ def _publish(file: ReleasesFile, outcome: RunResult, store: Store | None) -> Non
 
 def _unchanged(outcome: RunResult) -> list[str]:
     """Return what to say when the first rule stood to the end."""
-    if outcome.chosen.entry.takes_tolerance:
-        return [] if outcome.task.tolerance else [UNCHANGED]
+    if outcome.chosen.learner_name == "DPSOA":
+        return [UNCHANGED]
     return [NO_CAUSE] if outcome.causes is not None else []
 
 
@@ -205,14 +212,16 @@ def _learn(
 @contextmanager
 def _releases_file(outcome: RunResult, store: Store | None) -> Iterator[ReleasesFile]:
     """Open the releases file, with all that is published already in it."""
-    path, learner, label = outcome.task.out, outcome.learner, outcome.task.label_data
+    path, learner = outcome.task.out, outcome.learner
+    plan = outcome.chosen.plan
+    about = {**outcome.task.label_data, "class": outcome.task.spec, "horizon": plan.horizon}
     if store is None:
-        with ReleasesFile(path, str(learner.guarantee), label=label) as file:
+        with ReleasesFile(path, str(learner.guarantee), about=about) as file:
             file.begin()
             _publish(file, outcome, None)
             yield file
         return
-    with ReleasesFile(path, store.guarantee_up_to, store.run, label=label) as file:
+    with ReleasesFile(path, store.guarantee_up_to, store.run, about=about) as file:
         try:
             public = store.published
             file.catch_up(public.releases, store.refuse_if_taken, public.windows)
@@ -314,13 +323,38 @@ def vacuous_note(chosen: LearnerChoice) -> list[str]:
     return [f"{value}; {why}" for what, value, why in chosen.plan.lines() if what == "vacuous"]
 
 
-def _finish(outcome: RunResult) -> None:
+def _hindsight(
+    outcome: RunResult, cls: HypothesisClass, watch: ProgressCallback
+) -> Hindsight | None:
+    """Look at the rows once more, for the report, where they are a file on this machine."""
+    task, learner = outcome.task, outcome.learner
+    # Outcomes are several labels, and rounds of users may not count.
+    if not Path(task.source).is_file() or task.engine or task.user or task.negative:
+        return None
+    outcome.passing = "reading the rows again, for the report"
+    watch(outcome)
+    rate = None if outcome.causes is None else outcome.causes.min_rate
+    with rows_of(task, cls, None, stored=False) as rows:
+        found = hindsight_of(
+            rows,
+            cls,
+            learner.releases,
+            rounds=learner.rounds,
+            mistakes=learner.mistakes,
+            cost=1.0 if rate is None else rate / (1 - rate),
+        )
+    outcome.passing = ""
+    return found
+
+
+def _finish(outcome: RunResult, cls: HypothesisClass, watch: ProgressCallback) -> None:
     """Note that the horizon was passed, and write the report and the private figures."""
     learner, task = outcome.learner, outcome.task
     if learner.final is not None and learner.rounds > outcome.chosen.plan.horizon:
         outcome.notes.append(learner.final)
     if task.report is not None:
-        write_private(task.report, render_report(report_of(outcome)))
+        hindsight = _hindsight(outcome, cls, watch)
+        write_private(task.report, render_report(report_of(outcome, hindsight)))
     if task.private_json is not None:
         private = json.dumps(outcome.private(), ensure_ascii=False)
         write_private(task.private_json, private + "\n")

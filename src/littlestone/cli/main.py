@@ -14,7 +14,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from littlestone.cli import audit, compare, demo, learn, plan, serve, show
+from littlestone.cli import audit, compare, demo, init, learn, plan, serve, show
 from littlestone.display import library_version
 from littlestone.errors import LittlestoneError
 
@@ -45,6 +45,7 @@ def _options(
 app.command("dimension", epilog=plan.DIMENSION_EXAMPLE, help=plan.DIMENSION_HELP)(
     plan.print_dimension
 )
+app.command(epilog=init.EXAMPLE)(init.init)
 app.command(epilog=learn.EXAMPLE)(learn.learn)
 app.command(epilog=plan.EXAMPLE)(plan.plan)
 app.command(epilog=compare.EXAMPLE)(compare.compare)

@@ -22,16 +22,20 @@ UserOption = Annotated[
 CapOption = Annotated[
     int | None, typer.Option(help="Rounds a user has at most; later ones are null rounds.")
 ]
-Tolerance = Annotated[
-    float, typer.Option(help="The share of mistakes that should not cause a change of rule.")
+ChangeCost = Annotated[
+    float,
+    typer.Option(
+        help="For causes and experts: the mistakes that one change of rule is worth; 0 follows "
+        "every change."
+    ),
 ]
 MinRate = Annotated[
     str,
     typer.Option(
         "--min-rate",
         metavar="RATE|auto",
-        help="For causes: the positive rate above which a cause is worth publishing, such as 0.1. "
-        "auto takes twice the base rate of a first window.",
+        help="The positive rate above which it pays to predict positive, such as 0.1: for causes, "
+        "where auto takes twice the base rate of a first window, and experts, where it is 0.5.",
     ),
 ]
 WhichPlan = Annotated[PlanName, typer.Option("--plan", help="What the constants are chosen for.")]
@@ -59,7 +63,8 @@ PositiveOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="VALUE",
-        help="A value of --label that is positive, if it has others than 0 and 1. Can be repeated.",
+        help="A value of --label that is positive, if it has others than 0 and 1; or a condition "
+        "on its numbers, such as '>60'. Can be repeated.",
     ),
 ]
 NegativeOption = Annotated[

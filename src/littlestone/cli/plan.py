@@ -15,10 +15,10 @@ from littlestone.cli.options import (
     AnyLearner,
     AsJson,
     CapOption,
+    ChangeCost,
     Delta,
     Epsilon,
     MinRate,
-    Tolerance,
     WhichPlan,
     read_min_rate,
 )
@@ -28,6 +28,7 @@ from littlestone.hypotheses.values import to_json
 from littlestone.learners.base import LearnerPlan
 from littlestone.learners.causes_plan import CauseForecast, CausesPlan, forecast
 from littlestone.learners.plan import Plan
+from littlestone.learners.plan_table import CHANGE_COST
 from littlestone.privacy.parameters import BadParameter
 from littlestone.store.request import LearnRequest, choose_learner
 
@@ -46,7 +47,7 @@ def plan(
         bool, typer.Option("--user", help="Protect all rounds of a user together.")
     ] = False,
     cap: CapOption = None,
-    tolerance: Tolerance = 0.0,
+    change_cost: ChangeCost = CHANGE_COST,
     min_rate: MinRate = "auto",
     rate: Annotated[
         float | None, typer.Option(help="For causes: how often a cause's events are positive.")
@@ -75,7 +76,7 @@ def plan(
         horizon=horizon,
         user="user" if per_user else None,
         cap=cap,
-        tolerance=tolerance,
+        change_cost=change_cost,
         min_rate=read_min_rate(min_rate),
         learner=learner,
         plan=kind,

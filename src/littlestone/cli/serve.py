@@ -8,6 +8,7 @@ import typer
 
 from littlestone.cli.options import (
     CapOption,
+    ChangeCost,
     Delta,
     Epsilon,
     LabelOption,
@@ -16,13 +17,13 @@ from littlestone.cli.options import (
     PositiveOption,
     Seed,
     Spec,
-    Tolerance,
     UserOption,
     WhichLearner,
     WhichPlan,
     given,
     read_min_rate,
 )
+from littlestone.learners.plan_table import CHANGE_COST
 from littlestone.learners.registry import check_name, storable_names
 from littlestone.privacy.parameters import BadParameter
 from littlestone.store.files import refuse_leftovers
@@ -52,7 +53,7 @@ def serve(
     delta: Delta = 1e-6,
     user: UserOption = None,
     cap: CapOption = None,
-    tolerance: Tolerance = 0.0,
+    change_cost: ChangeCost = CHANGE_COST,
     min_rate: MinRate = "auto",
     learner: WhichLearner = "auto",
     plan: WhichPlan = "practical",
@@ -143,7 +144,7 @@ def serve(
         horizon=horizon,
         user=user,
         cap=cap,
-        tolerance=tolerance,
+        change_cost=change_cost,
         min_rate=read_min_rate(min_rate),
         learner=learner,
         plan=plan,

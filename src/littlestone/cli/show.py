@@ -9,8 +9,8 @@ import typer
 from rich.console import Console
 
 from littlestone.cli.options import AsJson, PrivateJson
-from littlestone.cli.terminal import PRIVATE, open_table, plain_console, print_causes
-from littlestone.report.causes import CausesSummary, label_in_words, summary_of
+from littlestone.cli.terminal import PRIVATE, coverage, open_table, plain_console, print_causes
+from littlestone.report.causes import CausesSummary, label_in_words, rule_in_words, summary_of
 from littlestone.report.report import (
     counts_in_words,
     counts_of,
@@ -108,11 +108,13 @@ def _print_public(console: Console, shown: StoreView) -> None:
     for release in shown.published.releases[-MOST_RULES:]:
         rules.add_row(f"{release.round:,}", str(release.rule))
     console.print(rules)
+    label = label_in_words(**shown.about.label_data)
     if (causes := _causes(shown)) is not None:
-        print_causes(console, causes, label_in_words(**shown.about.label_data))
+        print_causes(console, causes, label)
+    else:
+        console.print(f"\nPUBLIC: {rule_in_words(shown.published.releases[-1].rule, label)}")
     console.print(f"\n  {found['guarantee']}")
-    console.print(f"  spent so far: {found['spent']}")
-    console.print(f"  {found['rounds']:,} rounds of a horizon of {found['horizon']:,}")
+    console.print(f"  {coverage(found['rounds'], found['horizon'])}")
     console.print(f"  by {found['learner']} on {found['class']}. {found['why']}")
     if found["final"] is not None:
         console.print(f"  {found['final']}")

@@ -8,9 +8,10 @@ from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Ta
 from rich.table import Table
 from rich.text import Text
 
+from littlestone.hypotheses.causes import any_of
 from littlestone.learners.plan import TheoremPlan
 from littlestone.learners.registry import LearnerChoice
-from littlestone.report.causes import HEAD, CausesSummary, bar, label_in_words
+from littlestone.report.causes import HEAD, CausesSummary, bar, label_in_words, rule_in_words
 from littlestone.report.report import RunResult, counts_in_words, ledger_rows
 
 LONGEST_RULE = 48
@@ -46,7 +47,7 @@ class _Rounds(ProgressColumn):
 
 @contextmanager
 def progress_bar(console: Console) -> Iterator[Callable[[RunResult], None]]:
-    """Yield a callback that shows the published rule and the budget beside a progress bar.
+    """Yield a callback that shows rounds, rounds a second and what stands beside a progress bar.
 
     Without a terminal there is no bar. Notes are printed at once in either case: they are to be
     read before anything is spent.
@@ -65,18 +66,14 @@ def progress_bar(console: Console) -> Iterator[Callable[[RunResult], None]]:
             for note in outcome.new_notes():
                 bar.console.print(f"note: {note}", markup=False, highlight=False, soft_wrap=True)
             learner = outcome.learner
-            repeats = outcome.guarantee.repeats
-            spent = learner.spent.for_group(repeats)
             # A rule holds values of the data: brackets in it are no markup of rich.
-            rule = Text(clip_line(str(learner.hypothesis))).plain.replace("[", r"\[")
-            budget = (
-                f"epsilon {float(spent.epsilon):.3g} of {float(learner.plan.epsilon) * repeats:.3g}"
-            )
+            said = rule_in_words(learner.hypothesis, label_in_words(**outcome.task.label_data))
+            rule = Text(clip_line(said)).plain.replace("[", r"\[")
             bar.update(
                 task,
                 total=outcome.length,
                 completed=learner.rounds,
-                description=outcome.passing or f"{rule}  ({budget})",
+                description=outcome.passing or rule,
             )
 
         yield watch
@@ -105,12 +102,33 @@ def print_result(console: Console, outcome: RunResult) -> None:
     console.print(rules)
     if len(learner.releases) > 20:
         console.print(f"  (the last 20 of {len(learner.releases):,})")
+    label = label_in_words(**task.label_data)
     if outcome.causes is not None:
-        print_causes(console, outcome.causes, label_in_words(**task.label_data))
+        print_causes(console, outcome.causes, label)
+    else:
+        console.print(f"\nPUBLIC: {rule_in_words(learner.hypothesis, label)}")
     console.print(f"\n  {outcome.guarantee}")
+    console.print(f"  {coverage(learner.rounds, outcome.chosen.plan.horizon)}")
     console.print(f"  by {outcome.chosen.learner_name}. {outcome.chosen.why}")
     if task.out is not None:
         console.print(f"  releases written to {task.out}")
+
+
+def coverage(rounds: int, horizon: int) -> str:
+    """Say what the budget covers, and what remains of the horizon.
+
+    Parameters
+    ----------
+    rounds, horizon : int
+        The rounds so far, and those that were planned for.
+
+    Examples
+    --------
+    >>> coverage(200, 1000)
+    'for everything ever published here; 800 of 1,000 planned rounds are left'
+    """
+    left = max(0, horizon - rounds)
+    return f"for everything ever published here; {left:,} of {horizon:,} planned rounds are left"
 
 
 def print_causes(console: Console, causes: CausesSummary, label: str) -> None:
@@ -125,11 +143,10 @@ def print_causes(console: Console, causes: CausesSummary, label: str) -> None:
     label : str
         What a positive row is, in words.
     """
-    rule = " or ".join(map(str, causes.causes))
-    # A cause with an outcome says itself what happens.
-    named = any(cause.outcome is not None for cause in causes.causes)
-    said = rule if named else f"{label} when {rule}"
-    console.print(f"\nPUBLIC: {said}" if rule else f"\nPUBLIC: no cause of {label} yet")
+    said = rule_in_words(any_of(causes.causes), label)
+    if not causes.causes:
+        said = f"no cause of {label} " + ("stands now: see below" if causes.rows() else "yet")
+    console.print(f"\nPUBLIC: {said}")
     if rows := causes.rows():
         table, full = open_table(*HEAD, ""), "█" if console.is_terminal else "#"
         for column in table.columns[1:]:

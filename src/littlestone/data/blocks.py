@@ -15,6 +15,7 @@ in the next.
 
 import difflib
 import math
+import re
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,7 +34,7 @@ from littlestone.errors import BadExample, LittlestoneError
 from littlestone.hypotheses.causes import OUTCOME
 from littlestone.hypotheses.compare import float_of
 from littlestone.hypotheses.rows import Kind, label, passes, row_of
-from littlestone.hypotheses.values import key_of
+from littlestone.hypotheses.values import Mask, key_of
 
 # 32 columns, each 32 bits.
 Matrix = tuple[int, ...]
@@ -281,8 +282,8 @@ class ColumnSchema:
     label, user
         The columns of labels, and of users if they are protected.
     positive
-        The values of the label that are positive; all others are negative. With none, labels are
-        0 and 1, or true and false.
+        The values of the label that are positive, or conditions on its numbers such as ">60"; all
+        others are negative. With none, labels are 0 and 1, or true and false.
     """
 
     cls: HypothesisClass
@@ -310,15 +311,24 @@ class ColumnSchema:
     @property
     def label_kind(self) -> Kind:
         """Return how the column of labels is read."""
+        if self.bounds:
+            return "number"
         return "value" if self.named_labels else "truth"
+
+    @property
+    def bounds(self) -> tuple["Bound", ...]:
+        """Return the conditions under which a number is a positive label, if there are any."""
+        return label_bounds(self.positive)
 
     @property
     def wrong_label(self) -> str:
         """Return the fault of a label that cannot be read."""
-        return WRONG_VALUE if self.named_labels else WRONG["truth"]
+        return WRONG_VALUE if self.label_kind == "value" else WRONG[self.label_kind]
 
     def labels_of(self, cells: "Cells") -> tuple[npt.NDArray[np.int8], list[int]]:
         """Read labels, each by itself; return them, and the rows of those that are `NULL`."""
+        if self.bounds:
+            return bounded_label_cells(cells, self.bounds)
         if not self.normal:
             return named_label_cells(cells, self.positive) if self.positive else label_cells(cells)
         array, wrong = named_label_cells(cells, self.normal)
@@ -346,10 +356,23 @@ class ColumnSchema:
             if name not in names:
                 raise BadStream(
                     f"{where}: no column {name!r}, which {self._reader(name)}: "
-                    f"the file has {_listed(names)}.{_separator(names) or _alike(name, names)}"
+                    f"the file has {_listed(names)}.{self._hint(name, names)}"
                 )
             if names.count(name) > 1:
                 raise BadStream(f"{where}: column {name!r} is there twice: which of them to read?")
+
+    def _hint(self, name: str, names: list[str]) -> str:
+        """Return what to do about a column that is missing."""
+        if hint := separator_hint(names):
+            return hint
+        if "," in name and set(name.split(",")) <= set(names):
+            if name in self.kinds:
+                return f" This class reads one column: causes:{name} reads several."
+            return " It is one column: run once for each, or make one column of them."
+        if name in self.kinds:
+            return _alike(name, names) or " Name one of them in --class."
+        option = "label" if name == self.label else "user"
+        return _alike(name, names) or f" Name one of them as --{option}."
 
     def _reader(self, name: str) -> str:
         if name == self.label:
@@ -363,7 +386,7 @@ def _alike(name: str, names: list[str]) -> str:
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
-def _separator(names: list[str]) -> str:
+def separator_hint(names: list[str]) -> str:
     """Return a hint for a file with another separator."""
     other = next((mark for mark in ";\t|" if len(names) == 1 and mark in names[0]), None)
     if other is None:
@@ -388,7 +411,7 @@ def column_schema(
     label, user
         The columns of labels, and of users if they are protected.
     positive
-        The values of the label that are positive, if it has others than 0 and 1.
+        The values of the label that are positive, or conditions on its numbers such as ">60".
 
     Raises
     ------
@@ -410,10 +433,18 @@ def column_schema(
     if len(named) < len(kinds):
         raise BadStream(f"{cls!r} reads bare values, and a file has columns: name one with column=")
     if label in named:
-        raise BadStream(f"column {label!r} is the label: a class that reads it would only copy it")
+        raise BadStream(
+            f"column {label!r} is the label: a class that reads it would only copy it. Leave it "
+            "out of --class, or name another --label"
+        )
     if label == user:
-        raise BadStream(f"column {label!r} is named as the label and as the user: it can be one")
+        raise BadStream(
+            f"column {label!r} is named as the label and as the user: it can be one of them. Name "
+            "the column that identifies a person as --user"
+        )
     schema = ColumnSchema(cls, named, label, user, tuple(positive))
+    # Read here, so that a condition that cannot be read is an error before anything is read.
+    label_bounds(schema.positive)
     if schema.positive and schema.normal:
         raise BadStream(
             "--positive conflicts with --negative (normal=): name positive labels, or normal ones"
@@ -784,6 +815,79 @@ def named_label_cells(
             missing = cell is None or cell != cell or (cell == "" and "" not in names)
             known[place] = NULL if missing else int(key_of(cell) in keys)
         array[row] = known[place]
+    array[list(wrong)] = NULL
+    return array, np.flatnonzero(array == NULL).tolist()
+
+
+# A condition on a number: how it is compared, and with what.
+Bound = tuple[str, float]
+_BOUND = re.compile(r"(>=|<=|>|<)(.*)", re.DOTALL)
+_COMPARE: dict[str, Callable[[AnyArray, float], Mask]] = {
+    ">": np.greater,
+    ">=": np.greater_equal,
+    "<": np.less,
+    "<=": np.less_equal,
+}
+
+
+def label_bounds(positive: Sequence[str]) -> tuple[Bound, ...]:
+    """Read the conditions under which a number is a positive label; none if values are named.
+
+    Parameters
+    ----------
+    positive
+        Conditions such as ">60", of which one has to hold; or values.
+
+    Raises
+    ------
+    BadStream
+        If a condition has no number, or stands beside a value.
+
+    Examples
+    --------
+    >>> label_bounds([">60", "<= -1"]), label_bounds(["failed"])
+    ((('>', 60.0), ('<=', -1.0)), ())
+    """
+    found = [_BOUND.fullmatch(text) for text in positive]
+    if not any(found):
+        return ()
+    bounds = []
+    for text, match in zip(positive, found, strict=True):
+        if match is None:
+            raise BadStream(
+                f"--positive {text} is a value and others are conditions on a number: name either "
+                "values or conditions"
+            )
+        numbers, wrong = number_cells([match[2]])
+        if wrong or math.isnan(numbers[0]):
+            raise BadStream(f"--positive {text!r}: no number follows {match[1]}, as in '>60'")
+        bounds.append((match[1], float(numbers[0])))
+    return tuple(bounds)
+
+
+def bounded_label_cells(
+    cells: Cells, bounds: Sequence[Bound]
+) -> tuple[npt.NDArray[np.int8], list[int]]:
+    """Read labels that are numbers: 1 if a condition holds, 0 if none does, `NULL` if missing.
+
+    Parameters
+    ----------
+    cells
+        The cells of the column.
+    bounds
+        The conditions, from `label_bounds`.
+
+    Examples
+    --------
+    >>> bounded_label_cells(["61", 60, "", "late"], [(">", 60.0)])
+    (array([ 1,  0, -1, -1], dtype=int8), [2, 3])
+    """
+    numbers, wrong = number_cells(cells)
+    holds = np.zeros(len(cells), dtype=bool)
+    for compare, bound in bounds:
+        holds |= _COMPARE[compare](numbers, bound)
+    array = holds.astype(np.int8)
+    array[np.isnan(numbers)] = NULL
     array[list(wrong)] = NULL
     return array, np.flatnonzero(array == NULL).tolist()
 

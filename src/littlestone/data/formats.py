@@ -38,8 +38,50 @@ MAX_RECORD_LINES = 100
 
 # The message of `csv` for a quote that is open when the lines end; other faults come before.
 _OPEN_QUOTE = "unexpected end of data"
+# What a zip archive begins with.
+ZIP_ARCHIVE = "PK\x03\x04"
 _NOT_TEXT = re.compile("[\x00-\x08\x0e-\x1f\ud800-\udfff]")
 _MISSING = object()
+
+
+def delimited_names(name: str, line: str, delimiter: str) -> list[str]:
+    """Return the names in the first line of a file.
+
+    Parameters
+    ----------
+    name
+        The file, for errors.
+    line
+        The line.
+    delimiter
+        What separates cells.
+
+    Raises
+    ------
+    BadStream
+        If it is not a line of names.
+
+    Examples
+    --------
+    >>> delimited_names("events.csv", 'version,"sold, to"', ",")
+    ['version', 'sold, to']
+    """
+    where = f"{name}: line 1"
+    if line.startswith(ZIP_ARCHIVE):
+        raise BadStream(
+            f"{name}: a zip archive: unpack it first, or pass one file of it on: "
+            "`unzip -p ARCHIVE FILE | littlestone learn - ...`. Of packed files gzip is read"
+        )
+    # A wrong format would otherwise be reported as a missing column, with bytes for names.
+    if _NOT_TEXT.search(line):
+        raise BadStream(
+            f"{where}: not text in UTF-8, and a CSV file begins with the names of its columns. "
+            "If it is of another format, name it: --format csv, tsv, jsonl or parquet"
+        )
+    try:
+        return next(csv.reader([line], delimiter=delimiter, strict=True))
+    except csv.Error as error:
+        raise BadStream(f"{where}: the header is not a row of CSV: {error}") from None
 
 
 class Delimited:
@@ -64,18 +106,8 @@ class Delimited:
 
     def begin(self, lines: list[str]) -> int:
         """Implement `TextFormat.begin`: read the header, which takes one line."""
-        where = f"{self.name}: line 1"
-        # A wrong format would otherwise be reported as a missing column, with bytes for names.
-        if _NOT_TEXT.search(lines[0]):
-            raise BadStream(
-                f"{where}: not text in UTF-8, and a CSV file begins with the names of its columns. "
-                "If it is of another format, name it: csv, tsv, jsonl or parquet"
-            )
-        try:
-            header = self._read(lines[:1])[0]
-        except csv.Error as error:
-            raise BadStream(f"{where}: the header is not a row of CSV: {error}") from None
-        self.schema.check_names(where, header)
+        header = delimited_names(self.name, lines[0], self.delimiter)
+        self.schema.check_names(f"{self.name}: line 1", header)
         self.width = len(header)
         self._columns = {name: header.index(name) for name in self.schema.names}
         return 1

@@ -119,7 +119,7 @@ class ParquetFile:
 
     def __init__(self, path: str, schema: ColumnSchema) -> None:
         self.path, self._schema = path, schema
-        with self._open("not a Parquet file") as file:
+        with open_parquet(path, "not a Parquet file") as file:
             self._check(file.schema_arrow)
             self.types = [_flat(file.schema_arrow.field(name).type) for name in schema.names]
             footer = file.metadata
@@ -145,7 +145,7 @@ class ParquetFile:
             skipped -= groups.pop(0)[1]
         if not groups:
             return
-        with self._open("the file is damaged") as file:
+        with open_parquet(self.path, "the file is damaged") as file:
             names, left = list(self._schema.names), [number for number, _ in groups]
             # Row groups before the first row are not read at all; of the rest a slice is left out.
             for batch in file.iter_batches(size, left, columns=names, use_threads=False):
@@ -156,7 +156,7 @@ class ParquetFile:
 
     def table(self, groups: Sequence[int]) -> Any:
         """Return the rows of some row groups, as one table."""
-        with self._open("the file is damaged") as file:
+        with open_parquet(self.path, "the file is damaged") as file:
             names = list(self._schema.names)
             return file.read_row_groups(groups, columns=names, use_threads=False)
 
@@ -172,24 +172,6 @@ class ParquetFile:
                     "a column of one stream has one type"
                 )
 
-    @contextmanager
-    def _open(self, otherwise: str) -> Iterator[Any]:
-        """Open the file, and raise what pyarrow raises as `BadStream`."""
-        try:
-            import pyarrow.parquet
-        except ModuleNotFoundError:
-            raise BadStream(
-                f"{self.path}: reading Parquet needs pyarrow: pip install 'littlestone[parquet]'"
-            ) from None
-        with open(self.path, "rb"):
-            try:
-                # Buffered ahead, and in threads, a group takes twice the memory and no less time.
-                with pyarrow.parquet.ParquetFile(self.path, pre_buffer=False) as file:
-                    yield file
-            except (pyarrow.ArrowException, OSError) as error:
-                reason = " ".join(str(error).split())
-                raise BadStream(f"{self.path}: {otherwise}: {reason}") from None
-
     def _check(self, found: Any) -> None:
         schema = self._schema
         schema.check_names(self.path, found.names)
@@ -201,6 +183,33 @@ class ParquetFile:
                     f"{self.path}: column {name!r} has type {held}, which cannot be read as a "
                     f"{kind}: expected {_EXPECTED[kind]}"
                 )
+
+
+@contextmanager
+def open_parquet(path: str, otherwise: str) -> Iterator[Any]:
+    """Open a file, and raise what pyarrow raises as `BadStream`.
+
+    Parameters
+    ----------
+    path
+        The file.
+    otherwise
+        What is wrong with the file if pyarrow cannot read it.
+    """
+    try:
+        import pyarrow.parquet
+    except ModuleNotFoundError:
+        raise BadStream(
+            f"{path}: reading Parquet needs pyarrow: pip install 'littlestone[parquet]'"
+        ) from None
+    with open(path, "rb"):
+        try:
+            # Buffered ahead, and in threads, a group takes twice the memory and no less time.
+            with pyarrow.parquet.ParquetFile(path, pre_buffer=False) as file:
+                yield file
+        except (pyarrow.ArrowException, OSError) as error:
+            reason = " ".join(str(error).split())
+            raise BadStream(f"{path}: {otherwise}: {reason}") from None
 
 
 def files_below(path: str) -> list[str]:

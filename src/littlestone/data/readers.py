@@ -17,6 +17,7 @@ from typing import Generic, Protocol, Self, TypeVar
 from littlestone.classes.base import HypothesisClass
 from littlestone.classes.causes import Causes
 from littlestone.data.blocks import (
+    WRONG,
     BadRow,
     BadStream,
     Block,
@@ -35,6 +36,7 @@ from littlestone.data.text import (
     ignore_progress,
     is_regular,
 )
+from littlestone.hypotheses.rows import Kind
 
 UNFINISHED = (
     "its last lines may still be written (a line without a line feed, or a quote that is not "
@@ -47,10 +49,19 @@ OTHER_LABELS = (
     "If the labels have other values, say which of them are positive: --positive VALUE, once or "
     "more often; all others are negative then"
 )
+OTHER_QUANTITY = (
+    ". If they are a quantity, say from where on they are positive: --positive '>60', with a bound "
+    "that you know beforehand"
+)
 OTHER_OUTCOMES = (
     ". Or, in learn and serve, say which are normal: --negative VALUE, once or more often; then "
     "each other value is an outcome, and a cause says which outcome it is of"
 )
+# What to do when the class reads a column as another kind than it is of.
+OTHER_KIND: dict[Kind, str] = {
+    "number": "The class reads numbers there; causes:COLUMN and points:COLUMN read text",
+    "truth": "The class reads truth values there; causes:COLUMN,... reads any values",
+}
 _FORMATS = {"csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "ndjson": "jsonl", "parquet": "parquet"}
 
 
@@ -202,7 +213,11 @@ class RowReader(Generic[SpanT]):
             advice = ""
             if self._label and all(r.sentence.startswith(f"column {self._label!r}: ") for r in bad):
                 # One value is enough to see what is wrong; the others are the data owner's.
-                bad, advice = bad[:1], f". {OTHER_LABELS}{OTHER_OUTCOMES * self._outcomes}"
+                more = f"{OTHER_OUTCOMES * self._outcomes}{OTHER_QUANTITY}"
+                bad, advice = bad[:1], f". {OTHER_LABELS}{more}"
+            for kind, sentence in OTHER_KIND.items():
+                if not advice and all(row.sentence.endswith(WRONG[kind]) for row in bad):
+                    bad, advice = bad[:1], f". {sentence}"
             raise BadStream(
                 f"{self.name}: {nulls} of the first {checked} rows cannot be read. "
                 f"{'; '.join(map(self._describe, bad))}{advice}"
@@ -260,7 +275,7 @@ def open_rows(
         Whether a text file may still be written to: then a last line without a line feed is no row
         yet.
     positive
-        The values of the label that are positive, if it has others than 0 and 1.
+        The values of the label that are positive, or conditions on its numbers such as ">60".
 
     Raises
     ------
@@ -283,7 +298,7 @@ def open_rows(
     name = "standard input" if str(path) == STDIN else str(path)
     schema = column_schema(cls, label, user, positive)
     source = _open_source(
-        str(path), name, schema, form=_format(str(path), name, format), growing=growing
+        str(path), name, schema, form=format_of(str(path), name, format), growing=growing
     )
     return RowReader(
         name,
@@ -312,10 +327,21 @@ def _open_source(
 
 def is_parquet(path: str, format: str | None) -> bool:  # noqa: A002
     """Return whether a file is Parquet, by its name or by the format given."""
-    return _format(path, path, format) == "parquet"
+    return format_of(path, path, format) == "parquet"
 
 
-def _format(path: str, name: str, given: str | None) -> str:
+def format_of(path: str, name: str, given: str | None) -> str:
+    """Return the format of a file: csv, tsv, jsonl or parquet.
+
+    Parameters
+    ----------
+    path
+        The file or folder, whose name says the format.
+    name
+        What errors call it.
+    given
+        The format that was asked for, which overrides the name.
+    """
     if given is None:
         if Path(path).is_dir():
             return "parquet"

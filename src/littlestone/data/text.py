@@ -283,7 +283,8 @@ def _read_header(lines: list[str], form: TextFormat) -> int:
 
 
 STDIN = "-"
-_GZIP = b"\x1f\x8b"
+# The first bytes of a gzip file.
+GZIP = b"\x1f\x8b"
 _SKIPPED_AT_ONCE = 1 << 20
 
 # Called with how many bytes of how many have been skipped.
@@ -367,7 +368,7 @@ class TextRows:
         piped = self.path == STDIN
         raw = FileIO(0 if piped else self.path, closefd=not piped)
         file = stack.enter_context(BufferedReader(raw))
-        if file.peek(len(_GZIP)).startswith(_GZIP):
+        if file.peek(len(GZIP)).startswith(GZIP):
             return stack.enter_context(gzip.GzipFile(fileobj=file))
         if self.path.lower().endswith(".gz"):
             raise BadStream(f"{self.name}: named .gz, but not packed by gzip")

@@ -660,6 +660,11 @@ def _reading_order(cause: Cause) -> tuple[int, tuple[str, ...], bytes]:
 def causes_of(rule: Hypothesis) -> tuple[Cause, ...]:
     """Return the causes of a rule that `any_of` returned.
 
+    Parameters
+    ----------
+    rule : Hypothesis
+        The rule.
+
     Raises
     ------
     BadClass

@@ -75,6 +75,11 @@ def label(y: object) -> bool:
 
     Text counts because a reader of tables makes text of a whole column when one cell is no number.
 
+    Parameters
+    ----------
+    y : object
+        What stands for the label.
+
     Raises
     ------
     BadExample
@@ -86,7 +91,7 @@ def label(y: object) -> bool:
     (True, False, True, True, False)
     >>> label(2)
     Traceback (most recent call last):
-    littlestone.errors.BadExample: label 2 is not 0 or 1
+    littlestone.errors.BadExample: label 2 is not 0 or 1: pass truth values, such as y > 60
     """
     if y is True or y is False:  # the common case, before slower tests
         return bool(y)
@@ -101,7 +106,7 @@ def label(y: object) -> bool:
         return _TRUTHS[word]
     if isinstance(y, str) and (number := _number(y)) in (0, 1):
         return bool(number)
-    raise BadExample(f"label {reprlib.repr(y)} is not 0 or 1")
+    raise BadExample(f"label {reprlib.repr(y)} is not 0 or 1: pass truth values, such as y > 60")
 
 
 _TRUTHS = {"0": False, "1": True, "false": False, "true": True}
@@ -138,7 +143,10 @@ def zeros_and_ones(array: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     """Return an array of numbers as truth values; raise `BadExample` unless all are 0 or 1."""
     bad = np.flatnonzero((array != 0) & (array != 1))
     if len(bad):
-        raise BadExample(f"label {array[bad[0]].item()!r} is not 0 or 1", int(bad[0]))
+        raise BadExample(
+            f"label {array[bad[0]].item()!r} is not 0 or 1: pass truth values, such as y > 60",
+            int(bad[0]),
+        )
     return array.astype(bool, copy=False)
 
 

@@ -367,6 +367,11 @@ class All(Hypothesis):
 def all_of(literals: Iterable[Literal]) -> Hypothesis:
     """Return the rule that every (column, truth value) holds.
 
+    Parameters
+    ----------
+    literals : iterable of (str, bool)
+        The columns, each with the truth value that it must have.
+
     Raises
     ------
     BadClass
@@ -536,6 +541,11 @@ class Not(Hypothesis):
 
 def negation(rule: Hypothesis) -> Hypothesis:
     """Return the negation of a rule.
+
+    Parameters
+    ----------
+    rule : Hypothesis
+        The rule.
 
     Raises
     ------

@@ -663,6 +663,11 @@ class EveryRound(AdaptiveDPSOA):
 
     The naive private baseline. The proof fixes the random bits, so the guarantee is the same; what
     it lacks is the bound on mistakes against an adaptive stream.
+
+    Parameters
+    ----------
+    cls, epsilon, delta, horizon, trees, seed, noise
+        As in `AdaptiveDPSOA`.
     """
 
     fresh = False

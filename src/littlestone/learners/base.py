@@ -500,7 +500,7 @@ class PrivateLearner(ForwardOnly, ABC):
         live, runner = saved.state, self._runner
         # The gate first: it refuses the state of another plan before anything is loaded.
         runner.gate.resume(live["gate"])
-        runner.forest.load_state(live["memory"], saved.memory.parts)
+        self._load_memory(saved)
         runner.load_state(live["runner"], saved.releases)
         self._releases = list(saved.releases)
         self._trace.load_state(live["trace"], saved.trace.new)
@@ -512,6 +512,10 @@ class PrivateLearner(ForwardOnly, ABC):
     def _unsaved_users(self) -> Mapping[int, int]:
         """Return the users whose count has changed since the last call."""
         return {}
+
+    def _load_memory(self, saved: Checkpoint) -> None:
+        """Load what was learned."""
+        self._runner.forest.load_state(saved.state["memory"], saved.memory.parts)
 
     def _load_users(self, users: Mapping[int, int]) -> None:
         """Load the saved counts."""

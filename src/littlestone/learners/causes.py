@@ -30,6 +30,7 @@ from littlestone.learners.evidence import (
     summarize_causes,
 )
 from littlestone.learners.outcomes import predicted_labels, read_outcome, readable_outcomes
+from littlestone.learners.plan_table import CHANGE_COST
 from littlestone.learners.rounds import BadRows, readable_batch
 from littlestone.learners.tree import fresh_seed
 from littlestone.plots import INK, LETTERS, plot_rates
@@ -58,6 +59,8 @@ class PrivateCauses(UserLearner):
         The number of rounds after which the last rule stands; not needed with a plan.
     min_rate : Real or "auto"
         The positive rate above which a cause is worth publishing; see `CausesPlan.practical`.
+    change_cost : Real
+        How many missed positives one published change of rule is worth; see `CausesPlan.margin`.
     unit : {"event", "user"}
         What is protected: one round, or all rounds of a user. With "user" each round needs its
         user.
@@ -105,6 +108,7 @@ class PrivateCauses(UserLearner):
         horizon: int | None = None,
         *,
         min_rate: Real | str = AUTO,
+        change_cost: Real = CHANGE_COST,
         unit: Unit = "event",
         cap: int | None = None,
         plan: CausesPlan | None = None,
@@ -119,7 +123,14 @@ class PrivateCauses(UserLearner):
             if epsilon is None or delta is None or horizon is None:
                 raise BadParameter("give epsilon, delta and horizon, or a plan")
             plan = CausesPlan.practical(
-                cls, epsilon, delta, horizon, min_rate=min_rate, unit=unit, cap=cap
+                cls,
+                epsilon,
+                delta,
+                horizon,
+                min_rate=min_rate,
+                change_cost=change_cost,
+                unit=unit,
+                cap=cap,
             )
         if not isinstance(cls, Causes) or repr(cls) != plan.made_for:
             raise BadParameter(f"the plan was made for {plan.made_for}, not for {cls!r}")

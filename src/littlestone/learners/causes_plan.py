@@ -10,22 +10,23 @@ more of the loss is taken for base rate, and the counts begin anew.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from littlestone.classes.base import HypothesisClass
 from littlestone.classes.causes import Causes
 from littlestone.errors import BadClass
-from littlestone.learners.evidence import (
-    rate_of,
-)
+from littlestone.hypotheses.causes import Cause
+from littlestone.learners.evidence import Window, rate_of
 from littlestone.learners.plan_table import (
+    CHANGE_COST,
     PlanLine,
     PlanTable,
+    checked_change_cost,
     planned_delta,
     planned_epsilon,
     planned_horizon,
@@ -37,9 +38,6 @@ from littlestone.privacy.causes import (
 )
 from littlestone.privacy.noise import Noise
 from littlestone.privacy.parameters import BadParameter, Real, enclose_exp, positive, whole
-
-if TYPE_CHECKING:
-    pass
 
 AUTO = "auto"
 # The share of epsilon that the evidence has.
@@ -53,6 +51,9 @@ THOUSANDTHS = 1000
 PRIOR = (Fraction(1), Fraction(3, 10), Fraction(1, 10))
 # A drop must gain so many missed positives to weigh as much as nothing.
 DROP_PENALTY = 10
+# How many changes are free that did not pay: after them a new cause has to gain more
+# (`CausesPlan.margin`).
+FREE_CHANGES = 2
 # The loss at which the monitor fires, in thresholds, after 0, 1, 2, ... refusals in a row, if all
 # of it is base rate: where false alarms are cheap, and where they cost as much as a miss;
 # geometric means between. Cheap ones go with a low min_rate, and there with a base rate: begin
@@ -103,6 +104,8 @@ class CausesPlan(PlanTable):
         The rounds after which an epoch ends at the latest.
     evidence_every : int
         The rounds of the first window of evidence after a change of rule.
+    change_cost : Fraction
+        How many missed positives one published change of rule is worth.
     unit : {"event", "user"}
         What is protected whole.
     cap : int, optional
@@ -126,6 +129,7 @@ class CausesPlan(PlanTable):
     check_every: int
     longest_epoch: int
     evidence_every: int
+    change_cost: Fraction
     unit: Unit = "event"
     cap: int | None = None
 
@@ -134,6 +138,7 @@ class CausesPlan(PlanTable):
             object.__setattr__(self, name, positive(getattr(self, name), name))
         for name in ("horizon", "check_every", "longest_epoch", "evidence_every"):
             whole(getattr(self, name), name, least=1)
+        object.__setattr__(self, "change_cost", checked_change_cost(self.change_cost))
         if not self.evidence_share < 1:
             raise BadParameter("the evidence's share of epsilon leaves nothing for the causes")
         if self.longest_epoch % self.check_every or self.first_window % self.check_every:
@@ -155,6 +160,7 @@ class CausesPlan(PlanTable):
         horizon: int,
         *,
         min_rate: Real | str = AUTO,
+        change_cost: Real = CHANGE_COST,
         unit: Unit = "event",
         cap: int | None = None,
     ) -> "CausesPlan":
@@ -171,6 +177,9 @@ class CausesPlan(PlanTable):
         min_rate : Real or "auto"
             The positive rate above which a cause is worth publishing, above 0 and at most 1/2.
             "auto" takes twice the base rate of a first window, between 2 % and 50 %.
+        change_cost : Real
+            How many missed positives one published change of rule is worth; 0 publishes every
+            cause that pays, however briefly.
         unit : {"event", "user"}
             What is protected whole.
         cap : int, optional
@@ -204,6 +213,7 @@ class CausesPlan(PlanTable):
             check_every=CHECK_EVERY,
             longest_epoch=LONGEST_EPOCH,
             evidence_every=at_checks(min(longest, max(SHORTEST_WINDOW, length // FIRST_WINDOWS))),
+            change_cost=checked_change_cost(change_cost),
             unit=unit,
             cap=cap,
         )
@@ -275,6 +285,51 @@ class CausesPlan(PlanTable):
         """Return the loss above that of the base rate at which the monitor fires, before noise."""
         return self.needed(cost) + MONITOR_MARGIN / float(self.epsilon_monitor(cost))
 
+    def margin(self, windows: Iterable[Window], standing: Collection[Cause], cost: Fraction) -> int:
+        """Return how many missed positives a new cause has to gain beyond what it usually takes.
+
+        Each cause that was dropped has cost two changes, and has saved what its released counts
+        say. What it falls short of is charged to an allowance of `FREE_CHANGES` changes; what it
+        saved beyond that fills the allowance up again. The margin is what is charged beyond the
+        allowance. So where positives come in storms that no cause explains, causes that do not last
+        are published more and more rarely; where the culprit changes, and each lasts, they are
+        published as before.
+
+        A cause has saved at most the positives that it has beyond the rate of all other rows: in a
+        storm every value has many, and naming one explains nothing. It loses by false alarms only.
+
+        Parameters
+        ----------
+        windows : iterable of Window
+            All counts that were released (public).
+        standing : collection of Cause
+            The causes that are published now.
+        cost : Fraction
+            The cost of a false alarm.
+        """
+        full = FREE_CHANGES * self.change_cost
+        allowance = full
+        saved: dict[Cause, Fraction] = {}
+
+        def charge(gone: Iterable[Cause]) -> None:
+            nonlocal allowance
+            for cause in gone:
+                allowance += math.floor(saved.pop(cause)) - 2 * self.change_cost
+            allowance = min(full, allowance)
+
+        for window in windows:
+            charge([cause for cause in saved if cause not in window.causes])
+            others = rate_of(window.positives[-1], window.negatives[-1] + window.positives[-1])
+            for place, cause in enumerate(window.causes):
+                no, yes = window.negatives[place], window.positives[place]
+                # Not below zero: `others` may be nearly all noise, where a cause matches most rows.
+                beyond = max(Fraction(0), yes - others * (yes + no))
+                gain = min(yes - cost * no, beyond)
+                saved[cause] = saved.get(cause, Fraction(0)) + gain
+        charge([cause for cause in saved if cause not in standing])
+        # Without a cost every change is free, also one that loses.
+        return max(0, math.ceil(-allowance)) if self.change_cost else 0
+
     def slack(self, cost: Fraction, refusals: int, known: bool) -> float:
         """Return how many times the threshold the loss may be, if all of it is base rate.
 
@@ -304,10 +359,12 @@ class CausesPlan(PlanTable):
         base : Fraction
             The positive rate of the first window; 0 if it is unknown.
         """
-        units, level = cost.denominator, self.threshold(cost)
+        units, least = cost.denominator, self.threshold(cost)
 
-        def threshold(age: Any, refusals: int, rate: Fraction) -> Any:
+        def threshold(age: Any, refusals: int, rate: Fraction, margin: int) -> Any:
             slack = self.slack(cost, refusals, known=base > 0)
+            # A cause has to gain the margin too, so it must have the time to.
+            level = least + margin
             most = math.ceil(units * level * slack)
             expected = max(float(rate), float(units * base))
             # A stream whose losses come at the expected rate fires at `most`, one whose losses
@@ -371,6 +428,13 @@ class CausesPlan(PlanTable):
             "monitor",
             f"loss above the base rate's >= {self.threshold(cost):.0f}",
             "more of it is taken for base rate, the more often nothing was found",
+        )
+        yield PlanLine(
+            "change cost",
+            f"{float(self.change_cost):g} missed positives",
+            "what a change of rule is worth: causes that do not last must gain more"
+            if self.change_cost
+            else "none: every cause that pays is published, however briefly",
         )
         yield PlanLine("check every", f"{self.check_every:,} rounds", "a public schedule")
         yield PlanLine(

@@ -106,14 +106,16 @@ class CausesRunner:
     def _begin_epoch(self) -> None:
         self.forest.clear()
         gate = self.gate.gate
-        if gate is not None and self.causes:
-            # Public: it depends on what was published when, and on epochs that ended by age.
-            share = self.plan.horizon // FIRST_EPOCHS << min(self._epochs_ended, FIRST_EPOCHS)
-            # At a check, as `longest_epoch` is.
-            checks = -(-max(share, 1) // self.plan.check_every)
-            gate.end_epoch_after(min(checks * self.plan.check_every, self.plan.longest_epoch))
-        elif gate is not None:
-            gate.end_epoch_after(self.plan.longest_epoch)
+        if gate is not None:
+            longest = self.plan.longest_epoch
+            if self.causes:
+                # Public: it depends on what was published when, and on epochs that ended by age.
+                share = self.plan.horizon // FIRST_EPOCHS << min(self._epochs_ended, FIRST_EPOCHS)
+                # At a check, as `longest_epoch` is.
+                checks = -(-max(share, 1) // self.plan.check_every)
+                longest = min(checks * self.plan.check_every, longest)
+            assert self.gate.cost is not None, "it is known when the gate is"
+            gate.begin_epoch(longest, self.plan.margin(self.windows, self.causes, self.gate.cost))
         # For each cause, the negatives and positives that it alone matches.
         self._alone = np.zeros((len(self.causes), 2), dtype=np.int64)
 

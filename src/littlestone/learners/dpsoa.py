@@ -17,21 +17,22 @@ from littlestone.classes.base import HypothesisClass, checked_class
 from littlestone.hypotheses.rows import Batch
 from littlestone.hypotheses.rules import Hypothesis
 from littlestone.hypotheses.values import Mask
-from littlestone.learners.base import UserLearner
+from littlestone.learners.base import Checkpoint, UserLearner
 from littlestone.learners.forest import Forest, Root, VoteChange
 from littlestone.learners.plan import Plan, TheoremPlan
+from littlestone.learners.plan_table import delta_warning
 from littlestone.learners.rounds import (
     Numbers,
 )
 from littlestone.learners.runners import (
     LARGEST_WINDOW,
-    EpochRunner,
     EpochState,
+    SettlingRunner,
     SingleForestRunner,
     Voters,
 )
 from littlestone.learners.tree import fresh_seed
-from littlestone.learners.tuning import missing_from, tolerated
+from littlestone.learners.tuning import fallbacks_of, missing_from
 from littlestone.privacy.accounting import Unit
 from littlestone.privacy.gates import HistSparse
 from littlestone.privacy.noise import Noise, SystemNoise
@@ -43,6 +44,9 @@ class GrownForest(EpochState[Mapping[bytes, int]], Voters, Protocol):
 
     def learn(self, batch: Batch, answers: Mask, routes: Numbers) -> Iterable[VoteChange]:
         """Learn a batch of rounds."""
+
+    def publish(self, rule: Hypothesis) -> None:
+        """Add a rule to those published so far, on which the start of an epoch may depend."""
 
 
 class Engine(Protocol):
@@ -153,8 +157,6 @@ class DPSOA(UserLearner):
         user.
     cap : int, optional
         The rounds that count per user; later ones are null rounds.
-    tolerance : Real
-        Mistakes per round that cause no change of rule.
     seed : int, optional
         Fixes the forest's random bits, which are not secret.
     noise : Noise, optional
@@ -193,7 +195,6 @@ class DPSOA(UserLearner):
         plan: Plan | TheoremPlan | None = None,
         unit: Unit = "event",
         cap: int | None = None,
-        tolerance: Real = 0,
         seed: int | None = None,
         noise: Noise | None = None,
         watched: bool = False,
@@ -201,7 +202,7 @@ class DPSOA(UserLearner):
     ) -> None:
         checked_class(cls)
         given = {"epsilon": epsilon, "delta": delta, "horizon": horizon}
-        self.plan = _plan(cls, given, plan, unit=unit, cap=cap, tolerance=tolerance)
+        self.plan = _plan(cls, given, plan, unit=unit, cap=cap)
         self.seed = fresh_seed() if seed is None else seed
         _warn_of_delta(self.plan)
         _refuse_too_many_trees(self.plan)
@@ -215,17 +216,23 @@ class DPSOA(UserLearner):
 
     def _begin(
         self, rule: Hypothesis, noise: Noise, watched: bool, engine: Engine
-    ) -> EpochRunner[Mapping[bytes, int]] | SingleForestRunner:
+    ) -> SettlingRunner | SingleForestRunner:
         plan = self.plan
         forest = engine.create_forest(self.cls, plan.shapes, self.seed, plan.root, plan.replant)
-        self._missing = missing_from(rule, self.cls)
-        gate = plan.gate(noise, rule.key, lambda: self._missing)
+        self._forest = forest
+        self._note_published(rule)
+        gate = plan.gate(noise, rule.key, lambda: self._missing, lambda: self._fallbacks)
         callbacks, window = (self._publish, self._watch), engine.largest_window
         if isinstance(gate, HistSparse):
             return SingleForestRunner(forest, gate, rule, plan.check_every, *callbacks, window)
-        # Buffering pays where reading the trees is slow, or where a restart discards rounds unread.
-        lazy = not watched and (engine.remote or gate.restart_every is not None)
-        return EpochRunner(forest, gate, rule, *callbacks, lazy, window)
+        # Buffering pays where reading the trees is slow.
+        lazy = engine.remote and not watched
+        return SettlingRunner(forest, gate, rule, *callbacks, lazy, window)
+
+    def _note_published(self, rule: Hypothesis) -> None:
+        """Work out what thresholds and comparisons read of the published rule."""
+        self._missing = missing_from(rule, self.cls)
+        self._fallbacks = [some.key for some in fallbacks_of(rule, self.cls)]
 
     @property
     def votes(self) -> Mapping[Hypothesis, int]:
@@ -233,13 +240,19 @@ class DPSOA(UserLearner):
         self._runner.learn_buffered()
         return dict(self._runner.forest.votes)
 
+    def _load_memory(self, saved: Checkpoint) -> None:
+        # Not saved: the start of an epoch is a function of the releases, as the proof requires.
+        for release in saved.releases[1:]:
+            self._forest.publish(release.rule)
+        super()._load_memory(saved)
+
     def _load_users(self, users: Mapping[int, int]) -> None:
         super()._load_users(users)
-        self._missing = missing_from(self.hypothesis, self.cls)
+        self._note_published(self.hypothesis)
 
     def _publish(self, number: int, rule: Hypothesis) -> None:
         super()._publish(number, rule)
-        self._missing = missing_from(rule, self.cls)
+        self._note_published(rule)
 
 
 def _refuse_too_many_trees(plan: Plan) -> None:
@@ -267,23 +280,16 @@ def _plan(
     # Options at their default do not contradict a plan: nobody asked for them.
     given |= {name: value for name, value in options.items() if value != DEFAULTS[name]}
     for name, value in given.items():
-        exact = tolerated(value) if name == "tolerance" else value
         planned = getattr(plan, name)
-        if value is not None and exact != planned:
+        if value is not None and value != planned:
             raise BadParameter(f"{name}={value} conflicts with the plan's {name}={planned}")
     return plan
 
 
-DEFAULTS = {"unit": "event", "cap": None, "tolerance": 0}
+DEFAULTS = {"unit": "event", "cap": None}
 
 
 def _warn_of_delta(plan: Plan) -> None:
     """Warn of a delta so large that some record might be published as it is."""
-    # Publishing each record with probability delta would be (0, delta)-private: with so many
-    # records, delta must be far below one in their number.
-    if plan.delta * 10 * plan.horizon > 1:
-        warnings.warn(
-            f"delta = {float(plan.delta):g} is above 1 / (10 x horizon) = "
-            f"{1 / (10 * plan.horizon):g}: that allows some record of the stream to be published",
-            stacklevel=3,
-        )
+    if (warning := delta_warning(plan.delta, plan.horizon)) is not None:
+        warnings.warn(warning, stacklevel=3)

@@ -11,6 +11,12 @@ weight by Bayes' rule, with an error probability of `ERROR_RATE`; and as the tar
 little of the weight is shared out evenly each time (fixed share, Herbster and Warmuth 1998). All of
 it is a function of what was published, so it costs no privacy.
 
+On a stream that no rule fits it settles: staying with the published rule is an outcome of the draw,
+and rules that were exchanged in vain make further changes harder (`learners/stay.py`; Theorem 17).
+The one parameter is `change_cost`, how many mistakes one change of rule is worth; 0 switches
+staying off. Mistakes may have different costs: a missed positive 1, a false alarm c = min_rate /
+(1 - min_rate).
+
 `ExpertsPlan` holds the constants. Privacy holds for every value of every field; utility is a
 heuristic: a rule is drawn with weight exp(-epsilon_h mistakes / 2), so a release is worth making
 when the rules that made the published rule's mistakes are outweighed by those that did not.
@@ -20,7 +26,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -30,21 +36,28 @@ from littlestone.errors import TooLarge
 from littlestone.hypotheses.rules import Hypothesis
 from littlestone.hypotheses.values import Mask
 from littlestone.learners.base import EventLearner, Release, StateData
+from littlestone.learners.large_scores import LargeCounts, rule_counts
 from littlestone.learners.plan_table import (
+    CHANGE_COST,
     VACUOUS,
     PlanLine,
     PlanTable,
+    checked_change_cost,
     planned_epsilon,
     planned_horizon,
 )
+from littlestone.learners.rounds import Numbers, RoundBatch
 from littlestone.learners.runners import BallotWatcher, EpochRunner, Publish
-from littlestone.learners.scores import MistakeCounts, index_key, mistake_counts
+from littlestone.learners.scores import MistakeCounts, index_key
+from littlestone.learners.stay import ChangeCharges, StaySchedule
 from littlestone.learners.tree import Purpose, below, fresh_seed, random_bits
-from littlestone.learners.tuning import Schedule, complexity, fresh_start, tolerated
+from littlestone.learners.tuning import Schedule, complexity
 from littlestone.privacy.exponential import ExponentialMechanism, Scores
 from littlestone.privacy.gates import Decision, MistakesGate
 from littlestone.privacy.noise import Noise, SystemNoise
 from littlestone.privacy.parameters import BadParameter, Real, positive, whole
+from littlestone.privacy.stay import StayGate, StayOrDraw
+from littlestone.privacy.structured import StructuredExponential, StructuredStayOrDraw
 
 # How probably a draw selects a rule that erred like the one it replaces.
 ERROR_RATE = 0.1
@@ -62,30 +75,48 @@ class FixedSharePrior:
     Parameters
     ----------
     size
-        How many rules there are.
+        How many rules there are, or how many each group of rules has.
 
     Examples
     --------
     >>> prior = FixedSharePrior(4)
     >>> prior.drop(np.array([True, True, False, False]))
+    0.5
     >>> prior.penalties(Fraction(1, 4))
     array([8, 8, 0, 0])
     """
 
-    def __init__(self, size: int) -> None:
-        self._weights = np.full(size, 1 / size)
+    def __init__(self, size: int | npt.NDArray[np.float64]) -> None:
+        self._sizes = np.ones(size) if isinstance(size, int) else size
+        self._weights = np.full(len(self._sizes), 1 / self._sizes.sum())
 
-    def drop(self, agreement: Mask) -> None:
-        """Update the weights after a rule was replaced.
+    def split(self, parents: npt.NDArray[np.intp] | None, sizes: npt.NDArray[np.float64]) -> None:
+        """Divide groups of rules.
+
+        Parameters
+        ----------
+        parents
+            The group that each new group was part of; None to begin again.
+        sizes
+            How many rules each new group has.
+        """
+        even = np.full(len(sizes), 1 / sizes.sum())
+        self._weights, self._sizes = even if parents is None else self._weights[parents], sizes
+
+    def drop(self, agreement: Mask) -> float:
+        """Update the weights after a rule was replaced; return the weight that speaks against it.
 
         Parameters
         ----------
         agreement
             Which rules agree with the replaced rule wherever it differs from the new one.
         """
+        contradicted = float((self._sizes * self._weights)[agreement].sum())
         posterior = self._weights * np.where(agreement, ERROR_RATE, 1 - ERROR_RATE)
         # Fixed share: no weight falls so far that a target that changed could not come back.
-        self._weights = (1 - EVEN_SHARE) * posterior / posterior.sum() + EVEN_SHARE / len(posterior)
+        total = (self._sizes * posterior).sum()
+        self._weights = (1 - EVEN_SHARE) * posterior / total + EVEN_SHARE / self._sizes.sum()
+        return contradicted
 
     def penalties(self, rate: Fraction) -> npt.NDArray[np.int64]:
         """Return the weights as mistakes.
@@ -96,7 +127,7 @@ class FixedSharePrior:
             A mistake divides a rule's weight by exp(rate).
         """
         # Relative to the best rule, so that penalties are small integers.
-        nats = np.log(self._weights.max() / self._weights)
+        nats = np.log(self._weights[self._sizes > 0].max() / self._weights)
         # Clipped (they are public, so that is free): a number beyond 64 bits would wrap around, and
         # one row would then move a score by more than 1.
         mistakes = np.minimum(np.round(nats / float(rate)), LARGEST_PENALTY)
@@ -104,11 +135,20 @@ class FixedSharePrior:
         return penalties
 
 
-# The monitor's share of epsilon.
-SPLIT = Fraction(1, 2)
+# The monitor's share of epsilon: with staying, and without.
+STAY_SPLIT, SPLIT = Fraction(9, 20), Fraction(1, 2)
 # Added to a threshold for the noise, in units of its scale: about half of all firings come with
 # fewer mistakes than planned when mistakes are rare, and far fewer firings do in a burst.
 NOISE_ALLOWANCE = 1.5
+# How far staying is ahead of every other rule, in nats: for each nat of `spread`, in any case, and
+# more once a draw has stayed, because a stream that a rule fits rarely comes to that.
+STAY_SPREAD, STAY_NATS, STAYED_NATS = 1.3, 1.2, 1.0
+# The positive rate above which it pays to be positive: 1/2 counts all mistakes alike.
+EVEN_RATE = Fraction(1, 2)
+# No field of a plan exceeds it, and a draw spends at least one such part: floats hold both.
+LARGEST_FIELD = 10**100
+# A given rate is rounded to a fraction with no larger denominator.
+LARGEST_DENOMINATOR = 1000
 
 
 @dataclass(frozen=True)
@@ -129,10 +169,15 @@ class ExpertsPlan(PlanTable):
         The mistakes of a new epoch at which the monitor fires, before noise.
     check_every
         The rounds from one check to the next.
-    tolerance
-        The share of mistakes that causes no change.
-    restart_every
-        The rounds after which an epoch of the monitor ends without a firing, or None.
+    change_cost
+        The mistakes that one change of rule is worth; 0 switches staying off.
+    min_rate
+        The positive rate of rows above which it pays to predict positive, at most 1/2: a false
+        alarm costs min_rate / (1 - min_rate) of a missed positive.
+    stay_nats
+        How far staying is ahead of every other rule in the draw, in nats.
+    free_charges
+        The charges of changes (`ChangeCharges`) before changes become harder.
     expected_mistakes
         The mistakes that a change of rule is expected to take.
 
@@ -140,8 +185,8 @@ class ExpertsPlan(PlanTable):
     --------
     >>> from littlestone.classes.thresholds import Thresholds
     >>> plan = ExpertsPlan.practical(Thresholds(1, 1000), epsilon=1, horizon=100_000)
-    >>> plan.threshold, plan.check_every
-    (16, 4)
+    >>> plan.threshold, plan.check_every, plan.units
+    (15, 4, 1)
     """
 
     made_for: str
@@ -150,8 +195,10 @@ class ExpertsPlan(PlanTable):
     epsilon_monitor: Fraction
     threshold: int
     check_every: int
-    tolerance: Fraction = Fraction(0)
-    restart_every: int | None = None
+    change_cost: Fraction = Fraction(0)
+    min_rate: Fraction = EVEN_RATE
+    stay_nats: Fraction = Fraction(0)
+    free_charges: Fraction = Fraction(0)
     expected_mistakes: int | None = None
 
     def __post_init__(self) -> None:
@@ -159,13 +206,24 @@ class ExpertsPlan(PlanTable):
             object.__setattr__(self, name, positive(getattr(self, name), name))
         for name in ("horizon", "threshold", "check_every"):
             whole(getattr(self, name), name, least=1)
-        tolerated(self.tolerance)
-        if self.epsilon_monitor >= self.epsilon:
+        object.__setattr__(self, "min_rate", checked_rate(self.min_rate))
+        object.__setattr__(self, "change_cost", checked_change_cost(self.change_cost))
+        for name in ("stay_nats", "free_charges"):
+            if not 0 <= getattr(self, name) <= LARGEST_FIELD:
+                raise BadParameter(f"{name} must be at least 0 and at most 1e100")
+        # A rate that is 0 as a float makes penalties of 0 / 0 mistakes, which would wrap around.
+        if self.epsilon_selector * LARGEST_FIELD < 1:
             raise BadParameter("the monitor's epsilon leaves nothing for the draws")
 
     @classmethod
     def practical(
-        cls, hypotheses: HypothesisClass, epsilon: Real, horizon: int, *, tolerance: Real = 0
+        cls,
+        hypotheses: HypothesisClass,
+        epsilon: Real,
+        horizon: int,
+        *,
+        change_cost: Real = CHANGE_COST,
+        min_rate: Real = EVEN_RATE,
     ) -> "ExpertsPlan":
         """Choose all constants to make few mistakes, from the class's size and dimension.
 
@@ -177,8 +235,10 @@ class ExpertsPlan(PlanTable):
             The privacy budget.
         horizon
             The number of rounds.
-        tolerance
-            The share of mistakes that causes no change.
+        change_cost
+            The mistakes that one change of rule is worth; 0 switches staying off.
+        min_rate
+            The positive rate above which it pays to predict positive, above 0 and at most 1/2.
 
         Raises
         ------
@@ -186,24 +246,30 @@ class ExpertsPlan(PlanTable):
             If the class is infinite.
         """
         exact, horizon = planned_epsilon(epsilon), planned_horizon(horizon)
+        cost = checked_change_cost(change_cost)
         size = checked_class(hypotheses).size
         if size is None:
             raise TooLarge(f"{hypotheses!r} has infinitely many rules: use DPSOA")
-        rate, rest = float(exact * SPLIT), float(exact * (1 - SPLIT))
+        split = STAY_SPLIT if cost else SPLIT
+        rate, rest = float(exact * split), float(exact * (1 - split))
         # No search needs more bits than the rules have names.
         bits = max(1, math.ceil(math.log2(size)))
+        depth = max(1, min(complexity(hypotheses), bits))
         # Rules per bit of dimension: thresholds halve the rules with every mistake, points do not.
-        spread = math.log(size) / max(1, min(complexity(hypotheses), bits))
+        spread = math.log(size) / depth
         threshold = mistakes_to_outweigh(rest, spread) + round(NOISE_ALLOWANCE / rate)
+        nats = STAY_SPREAD * spread + STAY_NATS
         return cls(
             made_for=repr(hypotheses),
             epsilon=exact,
             horizon=horizon,
-            epsilon_monitor=exact * SPLIT,
+            epsilon_monitor=exact * split,
             threshold=threshold,
             check_every=max(1, round(2 / rate)),
-            tolerance=tolerated(tolerance),
-            restart_every=fresh_start(threshold, tolerated(tolerance)),
+            change_cost=cost,
+            min_rate=checked_rate(min_rate),
+            stay_nats=Fraction(round(100 * nats), 100) if cost else Fraction(0),
+            free_charges=Fraction(depth, 2) if cost else Fraction(0),
             expected_mistakes=threshold + math.ceil(1 / (2 * rate)),
         )
 
@@ -213,14 +279,48 @@ class ExpertsPlan(PlanTable):
         return self.epsilon - self.epsilon_monitor
 
     @property
+    def costs(self) -> tuple[int, int]:
+        """Return what a missed positive and a false alarm cost, in whole units."""
+        # min_rate / (1 - min_rate) in lowest terms, as min_rate is.
+        false_alarm = self.min_rate.numerator
+        return self.min_rate.denominator - false_alarm, false_alarm
+
+    @property
+    def units(self) -> int:
+        """Return how many units the dearer mistake, a missed positive, costs."""
+        return self.costs[0]
+
+    @property
+    def rate(self) -> Fraction:
+        """Return what a unit takes off the logarithm of a rule's weight in the draw."""
+        return self.epsilon_selector / (2 * self.units)
+
+    @property
     def vacuous(self) -> bool:
         """Return whether a change of rule would take more mistakes than there are rounds."""
         return self.expected_mistakes is not None and self.expected_mistakes > self.horizon
 
     def schedule(self) -> Schedule:
-        """Return the mistakes at which the monitor fires, as a function of the epoch's age."""
-        rate = float(self.epsilon_monitor)
-        return Schedule(self.threshold, rate, self.check_every, self.tolerance)
+        """Return the loss at which the monitor fires without staying, by the epoch's age."""
+        rate = float(self.epsilon_monitor) / self.units
+        return Schedule(self.threshold * self.units, rate, self.check_every)
+
+    def stay_schedule(self) -> StaySchedule:
+        """Return when the gate draws or stays, by the tenure of the published rule."""
+        rate = float(self.epsilon_monitor) / self.units
+        return StaySchedule(self.threshold * self.units, rate, self.check_every, self.units)
+
+    def stay_penalty(self, refusals: int) -> int:
+        """Return how far staying is ahead of every other rule, in units.
+
+        Parameters
+        ----------
+        refusals
+            How often in a row the draw has stayed.
+        """
+        nats = float(self.stay_nats) + (STAYED_NATS if refusals else 0.0)
+        # Clipped, like all that is added to scores: see `FixedSharePrior.penalties`.
+        return round(min(nats / float(self.rate), LARGEST_PENALTY))
 
     def lines(self) -> Iterator[PlanLine]:
         """Yield the plan as a table: what is proved, where the budget goes, what is expected."""
@@ -237,15 +337,19 @@ class ExpertsPlan(PlanTable):
             f"epsilon {float(self.epsilon_selector):.4g} a draw",
             "each draw reads its own rounds: releases are unlimited",
         )
+        if self.min_rate != EVEN_RATE:
+            yield PlanLine(
+                "cost of a false alarm",
+                f"{float(Fraction(self.costs[1], self.units)):.4g} of a missed positive",
+                f"min_rate {float(self.min_rate):g}",
+            )
         yield PlanLine("monitor", f"mistakes of the rule >= {self.threshold:,}", "then draw a rule")
         yield PlanLine("check every", f"{self.check_every:,} rounds", "a public schedule")
-        if self.tolerance:
+        if self.change_cost:
             yield PlanLine(
-                "tolerance", f"{float(self.tolerance):.2%}", "mistakes that cause no change"
-            )
-        if self.restart_every is not None:
-            yield PlanLine(
-                "fresh start every", f"{self.restart_every:,} rounds", "discards unused tolerance"
+                "change cost",
+                f"{float(self.change_cost):g} mistakes",
+                "what a change must win where no rule fits; 0 follows every change",
             )
         yield PlanLine("horizon", f"{self.horizon:,} rounds", "then the last rule stands")
         yield PlanLine(
@@ -255,6 +359,31 @@ class ExpertsPlan(PlanTable):
         )
         if self.vacuous:
             yield VACUOUS
+
+
+def checked_rate(min_rate: Real | str) -> Fraction:
+    """Return a `min_rate` as an exact fraction, above 0 and at most 1/2; "auto" is 1/2.
+
+    Raises
+    ------
+    BadParameter
+        If it is something else.
+
+    >>> checked_rate(0.1), checked_rate("auto")
+    (Fraction(1, 10), Fraction(1, 2))
+    """
+    if min_rate == "auto":
+        return EVEN_RATE
+    try:
+        rate = Fraction(str(min_rate)).limit_denominator(LARGEST_DENOMINATOR)
+    except (TypeError, ValueError, OverflowError, ZeroDivisionError):
+        rate = Fraction(0)
+    if not 0 < rate <= EVEN_RATE:
+        raise BadParameter(
+            f"min_rate must be above 0 and at most 0.5, not {min_rate}: it is the positive rate "
+            "above which it pays to predict positive"
+        )
+    return rate
 
 
 def mistakes_to_outweigh(epsilon: float, spread: float) -> int:
@@ -298,8 +427,12 @@ class PrivateExperts(EventLearner):
         The number of rounds after which the last rule stands.
     plan
         The constants; `ExpertsPlan.practical` if left out.
-    tolerance
-        The share of mistakes that causes no change.
+    change_cost
+        The mistakes that one change of rule is worth: on a stream that no rule fits it settles on
+        a rule that is nearly best. With 0 it does not settle, and follows every change.
+    min_rate
+        The positive rate above which it pays to predict positive, above 0 and at most 1/2: a false
+        alarm costs min_rate / (1 - min_rate) of a missed positive.
     first
         Where the first rule comes from: "drawn" by the seed, or the class's "own". Neither makes
         fewer mistakes on the whole (`make bench`, "experts"); a drawn one is not known in advance.
@@ -328,19 +461,20 @@ class PrivateExperts(EventLearner):
         horizon: int | None = None,
         *,
         plan: ExpertsPlan | None = None,
-        tolerance: Real = 0,
+        change_cost: Real | None = None,
+        min_rate: Real | None = None,
         first: FirstRule = "drawn",
         seed: int | None = None,
         noise: Noise | None = None,
     ) -> None:
-        counts = mistake_counts(checked_class(cls))
-        self.plan = _plan(cls, epsilon, horizon, plan, tolerance)
+        counts = rule_counts(checked_class(cls))
+        self.plan = _plan(cls, epsilon, horizon, plan, change_cost, min_rate)
+        counts.costs = self.plan.costs
         self.seed = fresh_seed() if seed is None else seed
         rule = _first_rule(counts, first, self.seed)
         super().__init__(cls, rule, self.plan.horizon)
-        gate = _gate(self.plan, counts.size, SystemNoise() if noise is None else noise)
-        rate = self.plan.epsilon_selector / 2
-        self._runner = ExpertsRunner(counts, gate, rule, self._publish, self._watch, rate)
+        gate = _gate(self.plan, _listed(counts), SystemNoise() if noise is None else noise)
+        self._runner = ExpertsRunner(counts, gate, rule, self._publish, self._watch, self.plan)
 
 
 class ExpertsRunner(EpochRunner[Scores]):
@@ -358,8 +492,8 @@ class ExpertsRunner(EpochRunner[Scores]):
         Called with every new rule.
     watch
         Called with private figures, for the data owner.
-    rate
-        A mistake divides a rule's weight in the draw by exp(rate).
+    plan
+        The constants.
     """
 
     def __init__(
@@ -369,37 +503,81 @@ class ExpertsRunner(EpochRunner[Scores]):
         rule: Hypothesis,
         publish: Publish,
         watch: BallotWatcher,
-        rate: Fraction,
+        plan: ExpertsPlan,
     ) -> None:
         super().__init__(forest, gate, rule, publish, watch, lazy=False)
-        self._counts, self._prior, self._last_rule = forest, FixedSharePrior(forest.size), rule
-        self._rate = rate
+        groups = forest.group_sizes if isinstance(forest, LargeCounts) else forest.size
+        self._counts, self._prior, self._last_rule = forest, FixedSharePrior(groups), rule
+        self._plan, self._charges = plan, ChangeCharges(plan.change_cost, float(plan.free_charges))
+        self._began = 0
+        self._set_penalties()
 
     def load_state(self, live: StateData, releases: Sequence[Release]) -> None:
-        """Restore a saved state; the prior follows from what was published."""
+        """Restore a saved state; prior and charges follow from what was published."""
         super().load_state(live, releases)
-        # The prior is not saved: it is a function of the releases, as the proof requires.
+        # They are not saved: they are functions of the releases, as the proof requires.
         for release in releases[1:]:
-            self._update_prior(release.rule)
-        self._counts.penalised = self._prior.penalties(self._rate)
+            self._changed(release.round - 1, release.rule)
+        self._set_penalties()
 
     def _check(self) -> Decision:
         """Make one check; all rules are scored at a firing only."""
         # A run of one check: scores of all rules are computed only if it fires.
         return self.gate.run([self._pending], lambda place: self.forest.ballot).decision
 
+    def _begin_epoch(self, number: int, key: bytes | None) -> None:
+        self._began = number
+        super()._begin_epoch(number, key)
+
     def _restart_state(self) -> None:
         """Begin an epoch without earlier rounds; the prior from what was published stays."""
         if self.rule != self._last_rule:
-            self._update_prior(self.rule)
-            self._counts.penalised = self._prior.penalties(self._rate)
+            self._changed(self._began, self.rule)
+        if isinstance(self.gate, StayGate):
+            margin = self._charges.margin(self._began) * self._plan.units
+            self.gate.set_margin(min(margin, LARGEST_PENALTY))
+        self._set_penalties()
         # The next draw must not read these rounds again: Theorem 10 has each read once.
         super()._restart_state()
 
-    def _update_prior(self, rule: Hypothesis) -> None:
-        """Update the prior: a rule was published in the place of the one before."""
-        self._prior.drop(self._counts.agreement_with(self._last_rule, rule))
+    def _set_penalties(self) -> None:
+        """Set what the scores of the next draw begin with: functions of what was published."""
+        penalties = self._prior.penalties(self._plan.rate)
+        if isinstance(self.gate, StayGate):
+            ahead = self._plan.stay_penalty(self.gate.refusals) + self.gate.tenure.margin
+            # Relative to the published rule, where it is one of the list.
+            published = self._published_place()
+            own = 0 if published is None else penalties[published]
+            penalties = penalties - own + ahead
+            self._counts.standing = self.rule
+        self._counts.penalised = penalties
+
+    def _published_place(self) -> int | None:
+        """Return the place of the published rule in the prior; None before the first release."""
+        if self.gate.published == FIRST:
+            return None
+        if isinstance(self._counts, LargeCounts):
+            return self._counts.group_of(self.rule)
+        return int.from_bytes(self.gate.published)
+
+    def _changed(self, number: int, rule: Hypothesis) -> None:
+        """Update prior and charges: a rule was published in the place of the one before."""
+        if isinstance(self._counts, LargeCounts):
+            self._prior.split(*self._counts.refine(self._last_rule, rule))
+        contradicted = self._prior.drop(self._counts.agreement_with(self._last_rule, rule))
+        if self._plan.change_cost:
+            self._charges.add(number, contradicted)
         self._last_rule = rule
+
+    def _loss(self, answer: bool) -> int:
+        return self._plan.costs[0 if answer else 1]
+
+    def _losses(self, part: RoundBatch, wrong: Numbers) -> Numbers | None:
+        missed, alarm = self._plan.costs
+        if missed == alarm:
+            return None
+        rows = part.here()
+        return np.where(rows.answers[np.searchsorted(rows.number, wrong)], missed, alarm)
 
     def _restart_if_due(self) -> None:
         """Keep the counts: a public restart is the monitor's alone (Theorem 10)."""
@@ -410,15 +588,23 @@ def _plan(
     epsilon: Real | None,
     horizon: int | None,
     plan: ExpertsPlan | None,
-    tolerance: Real,
+    change_cost: Real | None,
+    min_rate: Real | None,
 ) -> ExpertsPlan:
     """Return the plan given, or the practical one for these parameters."""
     if plan is None:
         if epsilon is None or horizon is None:
             raise BadParameter("give epsilon and horizon, or a plan")
-        return ExpertsPlan.practical(cls, epsilon, horizon, tolerance=tolerance)
-    asked = {"epsilon": epsilon, "horizon": horizon, "tolerance": tolerance or None}
-    for name, value in asked.items():
+        return ExpertsPlan.practical(
+            cls,
+            epsilon,
+            horizon,
+            change_cost=CHANGE_COST if change_cost is None else change_cost,
+            min_rate=EVEN_RATE if min_rate is None else min_rate,
+        )
+    asked = {"epsilon": epsilon, "horizon": horizon, "change_cost": change_cost}
+    rate = None if min_rate is None else checked_rate(min_rate)
+    for name, value in (asked | {"min_rate": rate}).items():
         if value is not None and value != getattr(plan, name):
             raise BadParameter(
                 f"{name}={value} conflicts with the plan's {name}={getattr(plan, name)}"
@@ -434,19 +620,43 @@ def _first_rule(counts: MistakeCounts, first: FirstRule, seed: int) -> Hypothesi
     # A class may have no rule of its own before the first example.
     if first == "own" and own is not None:
         return own
-    return counts.rule(int(below(counts.size, random_bits(seed, Purpose.FIRST))))
+    drawn = random_bits(seed, Purpose.FIRST)
+    if isinstance(counts, LargeCounts):
+        # Public, and any rule will do: 64 bits are close enough to uniform.
+        return counts.rule(int(drawn) * counts.size >> 64)
+    return counts.rule(int(below(counts.size, drawn)))
 
 
-def _gate(plan: ExpertsPlan, size: int, noise: Noise) -> MistakesGate[Scores]:
-    keys = [index_key(index) for index in range(size)]
+def _listed(counts: MistakeCounts) -> list[bytes] | str:
+    """Return the keys of all rules, or what describes them where the list would be too long."""
+    if isinstance(counts, LargeCounts):
+        return counts.description
+    return [index_key(index) for index in range(counts.size)]
+
+
+def _gate(plan: ExpertsPlan, listed: Any, noise: Noise) -> MistakesGate[Any]:
+    """Return the gate over a list of keys, or over a longer one that a text describes."""
+    epsilon, units, large = plan.epsilon_selector, plan.units, isinstance(listed, str)
+    if plan.change_cost:
+        stay = StructuredStayOrDraw if large else StayOrDraw
+        return StayGate(
+            noise,
+            epsilon=plan.epsilon_monitor,
+            selector=stay(listed, epsilon=epsilon, sensitivity=units),
+            schedule=plan.stay_schedule(),
+            published=FIRST,
+            check_every=plan.check_every,
+            largest_loss=units,
+        )
+    draw = StructuredExponential if large else ExponentialMechanism
     return MistakesGate(
         noise,
         epsilon=plan.epsilon_monitor,
-        selector=ExponentialMechanism(keys, epsilon=plan.epsilon_selector),
+        selector=draw(listed, epsilon=epsilon, sensitivity=units),
         threshold=plan.schedule(),
         published=FIRST,
         check_every=plan.check_every,
-        restart_every=plan.restart_every,
         # A false alarm on a right rule must not replace it for certain (Theorem 10).
         leave_out_published=False,
+        largest_loss=plan.units,
     )

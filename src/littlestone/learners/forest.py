@@ -26,6 +26,7 @@ import numpy.typing as npt
 
 from littlestone.classes.base import (
     HypothesisClass,
+    VersionSpace,
     checked_class,
     disagreement_of,
     predict_row,
@@ -79,6 +80,40 @@ class VoteChange(NamedTuple):
     row: int
     tree: int
     vote: Hypothesis | None
+
+
+class EpochStart(NamedTuple):
+    """Hold the state in which all learners begin an epoch. Public.
+
+    It is a function of the published rules and nothing else, which Theorem 9 requires.
+
+    Parameters
+    ----------
+    rule : Hypothesis or None
+        The rule published last.
+    state : VersionSpace
+        What the class made of all published rules: `HypothesisClass.restart`.
+    """
+
+    rule: Hypothesis | None
+    state: VersionSpace
+
+    @classmethod
+    def first(cls, family: HypothesisClass) -> "EpochStart":
+        """Return the start before anything was published but the class's first rule."""
+        return cls(family.hypothesis(family.start()), family.start())
+
+    def after(self, family: HypothesisClass, rule: Hypothesis) -> "EpochStart":
+        """Return the start of the epochs after one more rule was published.
+
+        Parameters
+        ----------
+        family : HypothesisClass
+            The class that is learned.
+        rule : Hypothesis
+            The published rule.
+        """
+        return self if rule == self.rule else EpochStart(rule, family.restart(rule, self.state))
 
 
 class Forest:
@@ -142,29 +177,35 @@ class Forest:
         self.share = range(len(leaves)) if share is None else share
         self.epoch = 0
         self._from: Hypothesis | None = None
-        self._begin(VertexLearner(cls.start(), cls.hypothesis(cls.start())))
+        self._start = EpochStart.first(cls)
+        self._begin(VertexLearner(self._start.state, self._start.rule))
+
+    def publish(self, rule: Hypothesis) -> None:
+        """Add a rule to those published so far, on which the start of an epoch may depend."""
+        self._start = self._start.after(self.cls, rule)
 
     def restart(self, published: Hypothesis) -> None:
         """Begin the next epoch: every tree anew, from the published rule."""
-        self.begin_epoch(self.epoch + 1, published)
+        self.publish(published)
+        self.begin_epoch(self.epoch + 1, self._start)
 
-    def begin_epoch(self, epoch: int, published: Hypothesis) -> None:
+    def begin_epoch(self, epoch: int, start: "EpochStart") -> None:
         """Begin an epoch from the published rule.
 
         Parameters
         ----------
         epoch : int
             The number of the epoch; part of the address of random bits.
-        published : Hypothesis
-            The rule that every learner starts with.
+        start : EpochStart
+            The rule that every learner starts with, and its state.
         """
+        published, self._start = start.rule, start
         # A class may have no state for the published rule: then the rule is held without a state
         # until its first mistake (`tree.updated`).
-        state = self.cls.restart(published)
-        representable = self.cls.hypothesis(state) == published
+        representable = self.cls.hypothesis(start.state) == published
         # The epoch is part of the address of a guess: without it a tree would guess as in the last.
         self.epoch, self._from = epoch, published
-        self._begin(VertexLearner(state if representable else None, published))
+        self._begin(VertexLearner(start.state if representable else None, published))
 
     def _begin(self, learner: VertexLearner) -> None:
         self._fresh = learner
@@ -316,9 +357,13 @@ class Forest:
         return found
 
     def load_state(self, live: StateData, parts: Mapping[int, bytes]) -> None:
-        """Load the saved trees, each from the examples it was updated with."""
+        """Load the saved trees, each from the examples it was updated with.
+
+        The rules published before must have been passed to `publish`.
+        """
         if live["from"] is not None:
-            self.begin_epoch(live["epoch"], rule_from_json(live["from"]))
+            self.publish(rule_from_json(live["from"]))
+            self.begin_epoch(live["epoch"], self._start)
         self.regrow(parts)
 
     def regrow(self, parts: Mapping[int, bytes]) -> None:

@@ -20,11 +20,13 @@ The numbers are far too large for any machine, so they are held as powers of two
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache
 from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
 
 from littlestone.classes.base import HypothesisClass, checked_class
 from littlestone.display import facts_table
@@ -44,16 +46,22 @@ from littlestone.learners.tuning import (
     best,
     can_stall,
     complexity,
-    fresh_start,
     selector_for,
     single_forest_choice,
-    tolerated,
     votes_per_mistake,
 )
 from littlestone.privacy.accounting import Unit
-from littlestone.privacy.gates import HistSparse, MistakesGate
+from littlestone.privacy.gates import HistSparse, SettlingGate
 from littlestone.privacy.noise import Noise
-from littlestone.privacy.parameters import BadParameter, Real, log_of, positive, probability, whole
+from littlestone.privacy.parameters import (
+    LARGEST_INTEGER,
+    BadParameter,
+    Real,
+    log_of,
+    positive,
+    probability,
+    whole,
+)
 from littlestone.privacy.selection import StableHistogram, UnknownDomainSelection
 
 LN2 = math.log(2)
@@ -165,13 +173,21 @@ def _power(log2: float, digits: int = 1) -> str:
     return f"2^{log2:,.{digits}f}"
 
 
-# What noisy labels leave of the votes, by the mistakes that make one: guesses, the first two
-# checked by simulation (2 % noise, 6 % positives).
-NOISY_SHARES = (0.75, 0.65, 0.55)
 # Of a tree of the paper's plan.
 MOST_LEVELS = 40
 SELECTORS = {kind.name: kind for kind in (UnknownDomainSelection, StableHistogram)}
-VoteGate: TypeAlias = MistakesGate[Mapping[bytes, int]] | HistSparse
+# Of a comparison of known rules, in units of its rate (Theorem 6): the mistakes after which it
+# fires, and those by which another rule must be better. After refusals the first grow by a factor
+# and the second by its root, as chance does: in many mistakes a small share of them decides.
+COMPARISON, MARGIN = 6.0, 4.5
+# Of a search: the share of the mistakes added by refusals that a rule must explain before its
+# votes count. Frequent values get some by chance.
+CHANCE_SHARE = 1 / 12
+# And of the trees so many for each such vote, at least: few trees have few votes to give.
+TREES_PER_CHANCE = 16
+# By which refusals raise thresholds, at most: on noisy labels a search then fires rarely.
+LARGEST_FACTOR = 16.0
+VoteGate: TypeAlias = SettlingGate | HistSparse
 
 
 @dataclass(frozen=True)
@@ -207,10 +223,6 @@ class Plan(PlanTable):
         What happens when a tree's root is reached.
     replant : bool
         Whether dead trees are replaced.
-    tolerance : Fraction
-        Mistakes per round that cause no change of rule.
-    restart_every : int, optional
-        Rounds between public restarts.
     releases : int, optional
         The number of releases; unlimited if None.
     cap : int, optional
@@ -240,8 +252,6 @@ class Plan(PlanTable):
     leaves: Mapping[int, int] = field(hash=False)
     root: Root = "learns"
     replant: bool = False
-    tolerance: Fraction = Fraction(0)
-    restart_every: int | None = None
     releases: int | None = None
     cap: int | None = None
     expected_mistakes: int | None = None
@@ -252,14 +262,13 @@ class Plan(PlanTable):
             object.__setattr__(self, name, read(getattr(self, name), name))
         for name in ("horizon", "check_every"):
             object.__setattr__(self, name, whole(getattr(self, name), name, least=1))
-        for name in ("restart_every", "releases", "cap"):
+        for name in ("releases", "cap"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, whole(getattr(self, name), name, least=1))
         counts = tuple(whole(count, "a threshold", least=1) for count in self.thresholds)
         object.__setattr__(self, "thresholds", counts)
         if not counts:
             raise BadParameter("thresholds is empty: a plan requires at least one threshold")
-        tolerated(self.tolerance)
         if self.epsilon_monitor >= self.epsilon:
             raise BadParameter(
                 f"epsilon_monitor={self.epsilon_monitor} must be below epsilon={self.epsilon}: "
@@ -294,7 +303,6 @@ class Plan(PlanTable):
         horizon: int,
         *,
         unit: Unit = "event",
-        tolerance: Real = 0,
         cap: int | None = None,
         releases: int | None = None,
     ) -> "Plan":
@@ -313,8 +321,6 @@ class Plan(PlanTable):
             The number of rounds.
         unit : {"event", "user"}
             What is protected: one round, or all rounds of a user.
-        tolerance : Real
-            Mistakes per round that cause no change of rule.
         cap : int, optional
             The rounds that count per user.
         releases : int, optional
@@ -330,25 +336,22 @@ class Plan(PlanTable):
         >>> from littlestone.classes.sets import Points
         >>> plan = Plan.practical(Points(), epsilon=1, delta=1e-6, horizon=100_000)
         >>> plan.trees, plan.thresholds, plan.check_every
-        (248, (43,), 4)
+        (992, (39,), 4)
         """
         checked_class(hypotheses)
         if unit == "user" and cap is None:
-            if tolerated(tolerance):
-                raise BadParameter(f"tolerance={tolerance} with unit='user' requires a cap")
             return cls._for_users(hypotheses, epsilon, delta, horizon, releases)
         if releases is not None:
             raise BadParameter(
                 f"releases={releases} requires unit='user' without a cap: "
                 "otherwise releases are unlimited"
             )
-        tolerance, per_user = tolerated(tolerance), 1 if cap is None else whole(cap, "cap", least=1)
+        per_user = 1 if cap is None else whole(cap, "cap", least=1)
         asked = _asked(hypotheses, epsilon, delta, horizon)
         # Each selection gets a share only, and that share must be large enough too.
         planned_epsilon(epsilon, per_user, of=f"a cap of {per_user:,} rounds")
         model = votes_per_mistake(hypotheses)
-        noisy = NOISY_SHARES[model.mistakes_needed - 1] if tolerance else 1
-        share = model.share * (0.5 if can_stall(hypotheses) else 1) * noisy
+        share = model.share * (0.5 if can_stall(hypotheses) else 1)
         budget = float(asked["epsilon"]) / per_user, float(asked["delta"]) / per_user
         chosen = best(*budget, model._replace(share=share))
         # More trees than rounds would stay empty.
@@ -364,8 +367,6 @@ class Plan(PlanTable):
             selector=chosen.selector.name,
             leaves=_shapes(trees, hypotheses),
             replant=True,
-            tolerance=tolerance,
-            restart_every=fresh_start(chosen.thresholds[-1], tolerance),
             cap=cap,
             expected_mistakes=round(chosen.typical),
             refusal=chosen.refusal,
@@ -506,7 +507,13 @@ class Plan(PlanTable):
         """Return the delta of one selection."""
         return self.delta / (self.cap or 1 if self.releases is None else self.releases)
 
-    def gate(self, noise: Noise, published: bytes, missing: Callable[[], int]) -> VoteGate:
+    def gate(
+        self,
+        noise: Noise,
+        published: bytes,
+        missing: Callable[[], int],
+        fallbacks: Callable[[], Iterable[bytes]] = tuple,
+    ) -> VoteGate:
         """Make the gate of this plan, in its initial state.
 
         Parameters
@@ -518,6 +525,9 @@ class Plan(PlanTable):
         missing : Callable
             Returns how many causes the published rule may lack; must be a function of public
             things.
+        fallbacks : Callable
+            Returns the keys of rules to compare the published one with; a function of public
+            things.
         """
         if self.monitor == "votes":
             return self._votes_gate(noise, published)
@@ -526,22 +536,39 @@ class Plan(PlanTable):
         @cache
         def schedule(base: int) -> Schedule:
             # Made when needed: a class of many causes has many thresholds, and few are ever met.
-            return Schedule(base, rate, self.check_every, self.tolerance)
+            return Schedule(base, rate, self.check_every, largest_factor=LARGEST_FACTOR)
 
-        def threshold(age: Any, refusals: int) -> Any:
-            base = self.thresholds[min(missing(), len(self.thresholds)) - 1]
-            return schedule(base)(age, refusals)
+        # A mistake divides a weight of a comparison by exp(per_mistake).
+        per_mistake = float(self.epsilon_selector) / 2
 
-        return MistakesGate(
+        def base(comparing: bool) -> int:
+            found = self.thresholds[min(missing(), len(self.thresholds)) - 1]
+            if comparing:
+                found = math.ceil(COMPARISON / per_mistake)
+            return min(found, LARGEST_INTEGER)
+
+        def threshold(age: Any, refusals: int, comparing: bool) -> Any:
+            # Clipped, which is public: beyond it a run of checks refuses what one check accepts.
+            return np.minimum(schedule(base(comparing))(age, refusals), LARGEST_INTEGER)
+
+        def margin(refusals: int, comparing: bool) -> int:
+            factor = min(1.5 ** min(refusals, 64), LARGEST_FACTOR)
+            if comparing:
+                return math.ceil(MARGIN / per_mistake * math.sqrt(factor))
+            added = math.floor(CHANCE_SHARE * (factor - 1) * base(comparing))
+            return min(added, self.trees // TREES_PER_CHANCE)
+
+        return SettlingGate(
             noise,
             epsilon=self.epsilon_monitor,
             selector=SELECTORS[self.selector](
                 epsilon=self.epsilon_selector, delta=self.delta_selector
             ),
             threshold=threshold,
+            margin=margin,
             published=published,
+            fallbacks=fallbacks,
             check_every=self.check_every,
-            restart_every=self.restart_every,
             cap=self.cap,
             unit=self.unit,
         )
@@ -612,6 +639,12 @@ _EXACT = {"epsilon": positive, "epsilon_monitor": positive, "delta": probability
 
 
 def plan_from_json(data: Mapping[str, Any]) -> Plan:
-    """Read a plan from the JSON data of `Plan.to_json`."""
+    """Read a plan from the JSON data of `Plan.to_json`.
+
+    Parameters
+    ----------
+    data : mapping
+        The data.
+    """
     leaves = {"leaves": {int(n): count for n, count in data.get("leaves", {}).items()}}
     return plan_data_from_json(Plan, {name: leaves.get(name, data[name]) for name in data})

@@ -201,12 +201,6 @@ def _machinery(plan: "Plan") -> Iterator[PlanLine]:
     yield PlanLine("monitor", f"{watched} >= {limits}", "then the trees are queried")
     yield PlanLine("selector", plan.selector, f"needs about {plan.votes_needed} votes")
     yield PlanLine("check every", f"{plan.check_every:,} rounds", "a public schedule")
-    if plan.tolerance:
-        yield PlanLine("tolerance", f"{float(plan.tolerance):.2%}", "mistakes that cause no change")
-    if plan.restart_every is not None:
-        yield PlanLine(
-            "fresh start every", f"{plan.restart_every:,} rounds", "discards unused tolerance"
-        )
     if plan.cap is not None:
         yield PlanLine("rounds a user", f"at most {plan.cap}", "later ones are null rounds")
     yield PlanLine("horizon", f"{plan.horizon:,} rounds", "then the last rule stands")
@@ -231,3 +225,56 @@ def _expected(plan: "Plan") -> Iterator[PlanLine]:
     )
     if plan.vacuous:
         yield VACUOUS
+
+
+def delta_warning(delta: Fraction, horizon: int) -> str | None:
+    """Say that a delta is so large that some record might be published as it is; None if not.
+
+    Parameters
+    ----------
+    delta
+        The delta of a plan.
+    horizon
+        Its number of rounds.
+
+    Examples
+    --------
+    >>> delta_warning(Fraction(1, 10**6), 1000), delta_warning(Fraction(1, 10), 1000)
+    (None, 'delta = 0.1 is above 1 / (10 x horizon) = 0.0001: that allows some record of ...')
+    """
+    # Publishing each record with probability delta would be (0, delta)-private: with so many
+    # records, delta must be far below one in their number.
+    if delta * 10 * horizon <= 1:
+        return None
+    return (
+        f"delta = {float(delta):g} is above 1 / (10 x horizon) = {1 / (10 * horizon):g}: that "
+        "allows some record of the stream to be published"
+    )
+
+
+# The mistakes that one published change of rule is worth, unless given; and the range, so that
+# scores stay far from the limits of 64 bits and floats can divide by it.
+CHANGE_COST, SMALLEST_CHANGE_COST, LARGEST_CHANGE_COST = 50, Fraction(1, 10**6), 1 << 40
+
+
+def checked_change_cost(change_cost: Real) -> Fraction:
+    """Return a change cost as an exact number of mistakes.
+
+    Raises
+    ------
+    BadParameter
+        If it is neither 0 nor within the range that floats divide by.
+
+    >>> checked_change_cost(50)
+    Fraction(50, 1)
+    """
+    try:
+        exact = Fraction(change_cost)
+    except (TypeError, ValueError, OverflowError):
+        exact = Fraction(-1)
+    if exact != 0 and not SMALLEST_CHANGE_COST <= exact <= LARGEST_CHANGE_COST:
+        raise BadParameter(
+            f"change_cost must be 0, or between 1e-6 and 2^40, not {change_cost}: it is how many "
+            "mistakes one change of rule is worth"
+        )
+    return exact

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from littlestone.classes.base import HypothesisClass, checked_class
 from littlestone.classes.causes import Causes
+from littlestone.classes.rules import Rules
 from littlestone.display import facts
 from littlestone.learners.adaptive import AdaptiveDPSOA, EveryRound, EveryRoundPlan
 from littlestone.learners.base import LearnerPlan, PrivateLearner
@@ -23,9 +24,15 @@ from littlestone.learners.causes import PrivateCauses
 from littlestone.learners.causes_plan import AUTO as AUTO_RATE
 from littlestone.learners.causes_plan import CausesPlan
 from littlestone.learners.dpsoa import DPSOA, Engine
-from littlestone.learners.experts import ExpertsPlan, FirstRule, PrivateExperts
+from littlestone.learners.experts import (
+    ExpertsPlan,
+    FirstRule,
+    PrivateExperts,
+    checked_rate,
+)
 from littlestone.learners.plan import Plan, plan_from_json
 from littlestone.learners.plan_table import (
+    CHANGE_COST,
     plan_data_from_json,
     planned_delta,
     planned_epsilon,
@@ -59,10 +66,10 @@ class LearnerTerms:
         What is protected: one round, or all rounds of a user.
     cap : int, optional
         The rounds that count per user; later ones are null rounds.
-    tolerance : Real
-        The share of mistakes that causes no change of rule.
+    change_cost : Real
+        The mistakes that one change of rule is worth; for private experts.
     min_rate : Real or "auto"
-        The positive rate above which a cause is worth publishing; for learners of causes.
+        The positive rate above which it pays to predict positive; for causes and private experts.
     """
 
     cls: HypothesisClass
@@ -71,7 +78,7 @@ class LearnerTerms:
     horizon: int
     unit: Unit = "event"
     cap: int | None = None
-    tolerance: Real = 0
+    change_cost: Real = CHANGE_COST
     min_rate: Real | str = AUTO_RATE
 
 
@@ -96,8 +103,8 @@ class LearnerEntry:
         What it can protect.
     needs_delta : bool
         Whether its guarantee has a delta.
-    takes_tolerance : bool
-        Whether its plan has a tolerance.
+    takes_change_cost : bool
+        Whether its plan has a change cost.
     takes_min_rate : bool
         Whether its plan has a `min_rate`.
     takes_engine : bool
@@ -116,7 +123,7 @@ class LearnerEntry:
     read_plan: Callable[[Mapping[str, Any]], LearnerPlan] | None = None
     units: tuple[Unit, ...] = ("event",)
     needs_delta: bool = True
-    takes_tolerance: bool = False
+    takes_change_cost: bool = False
     takes_min_rate: bool = False
     takes_engine: bool = False
     unsupported: Callable[[HypothesisClass], str | None] = lambda cls: None
@@ -180,7 +187,6 @@ def _plan_forest(terms: LearnerTerms) -> Plan:
         terms.horizon,
         unit=terms.unit,
         cap=terms.cap,
-        tolerance=terms.tolerance,
     )
 
 
@@ -189,7 +195,13 @@ def _plan_paper(terms: LearnerTerms) -> Plan:
 
 
 def _plan_experts(terms: LearnerTerms) -> ExpertsPlan:
-    return ExpertsPlan.practical(terms.cls, terms.epsilon, terms.horizon, tolerance=terms.tolerance)
+    return ExpertsPlan.practical(
+        terms.cls,
+        terms.epsilon,
+        terms.horizon,
+        change_cost=terms.change_cost,
+        min_rate=checked_rate(terms.min_rate),
+    )
 
 
 def _plan_causes(terms: LearnerTerms) -> CausesPlan:
@@ -199,6 +211,7 @@ def _plan_causes(terms: LearnerTerms) -> CausesPlan:
         terms.delta,
         terms.horizon,
         min_rate=terms.min_rate,
+        change_cost=terms.change_cost,
         unit=terms.unit,
         cap=terms.cap,
     )
@@ -220,11 +233,10 @@ LEARNERS: dict[str, LearnerEntry] = {
         make_plan=_plan_forest,
         read_plan=plan_from_json,
         units=("event", "user"),
-        takes_tolerance=True,
         takes_engine=True,
         storable=True,
     ),
-    # `Plan.paper` has neither a unit nor a tolerance.
+    # `Plan.paper` has no unit.
     "dpsoa-paper": LearnerEntry(
         learner=DPSOA,
         what="DP-SOA, the paper's shape with the repairs",
@@ -241,7 +253,8 @@ LEARNERS: dict[str, LearnerEntry] = {
         make_plan=_plan_experts,
         read_plan=partial(plan_data_from_json, ExpertsPlan),
         needs_delta=False,
-        takes_tolerance=True,
+        takes_change_cost=True,
+        takes_min_rate=True,
         unsupported=why_unsupported,
         storable=True,
     ),
@@ -253,6 +266,7 @@ LEARNERS: dict[str, LearnerEntry] = {
         read_plan=partial(plan_data_from_json, CausesPlan),
         units=("event", "user"),
         takes_min_rate=True,
+        takes_change_cost=True,
         takes_engine=True,
         unsupported=_not_causes,
         storable=True,
@@ -463,10 +477,14 @@ def choose(name: str, terms: LearnerTerms, why: str = "It was asked for.") -> Le
     # Here and not in each entrance, so that all of them refuse the same.
     if terms.unit not in entry.units:
         raise BadParameter(f"{name} protects events, not users: use dpsoa, or leave out the user")
-    if terms.tolerance and not entry.takes_tolerance:
-        raise BadParameter(f"{name} has no tolerance: use dpsoa, or leave out the tolerance")
+    if terms.change_cost != CHANGE_COST and not entry.takes_change_cost:
+        raise BadParameter(
+            f"{name} has no change_cost: leave it out, or use causes or a finite class"
+        )
     if terms.min_rate != AUTO_RATE and not entry.takes_min_rate:
-        raise BadParameter(f"{name} has no min_rate: use a class of causes, or leave it out")
+        raise BadParameter(
+            f"{name} has no min_rate: use a class of causes or experts, or leave it out"
+        )
     assert entry.make_plan is not None, "checked above"
     return LearnerChoice(entry.learner_name, entry.make_plan(terms), why)
 
@@ -482,7 +500,7 @@ def make_learner(
         "auto", or a name in `LEARNERS`.
     terms : LearnerTerms
         What the plan is made from. A learner without a plan reads the class only, and one whose
-        plan has no tolerance leaves that out.
+        plan has no change cost leaves that out.
     seed : int, optional
         Fixes the random bits that are not secret.
     noise : Noise, optional
@@ -509,9 +527,10 @@ def make_learner(
     if entry is not None and not entry.private:
         return entry.make(terms.cls)
     # Learners are compared on one stream, whose terms are for those that take them.
-    if entry is not None and not entry.takes_tolerance:
-        terms = replace(terms, tolerance=0)
-    if entry is not None and not entry.takes_min_rate:
+    entry = entry or LEARNERS[_recommended(terms)[0]]
+    if not entry.takes_change_cost:
+        terms = replace(terms, change_cost=CHANGE_COST)
+    if not entry.takes_min_rate:
         terms = replace(terms, min_rate=AUTO_RATE)
     return choose(name, terms).make(terms.cls, seed, noise=noise)
 
@@ -547,7 +566,7 @@ def recommend(
     delta: Real,
     horizon: int,
     unit: Unit = "event",
-    tolerance: Real = 0,
+    change_cost: Real = CHANGE_COST,
     cap: int | None = None,
     min_rate: Real | str = AUTO_RATE,
 ) -> Recommendation:
@@ -563,8 +582,8 @@ def recommend(
         The number of rounds.
     unit : {"event", "user"}
         What is protected: one round, or all rounds of a user.
-    tolerance : Real
-        Mistakes per round that cause no change of rule.
+    change_cost : Real
+        The mistakes that one change of rule is worth, for a finite class.
     cap : int, optional
         How many rounds of a user count, with `unit="user"`; no limit by default.
     min_rate : Real or "auto"
@@ -596,7 +615,7 @@ def recommend(
         horizon=horizon,
         unit=unit,
         cap=cap,
-        tolerance=tolerance,
+        change_cost=change_cost,
         min_rate=min_rate,
     )
     name, why = _recommended(terms)
@@ -634,10 +653,13 @@ def _recommended(terms: LearnerTerms) -> tuple[str, str]:
             "without a limit on them. PrivateExperts would require a cap and noise to match."
         )
     if size is None:
-        return (
-            "dpsoa",
-            f"The class has infinitely many rules, so they cannot all be scored. {votes}",
-        )
+        why = f"The class has infinitely many rules, so they cannot all be scored. {votes}"
+        if isinstance(cls, Rules):
+            why += (
+                " If failures are not certain, or labels are noisy, use a class of causes instead: "
+                "Causes(columns, width=1, limit=1) with min_rate=0.5."
+            )
+        return "dpsoa", why
     if LEARNERS["experts"].unsupported(cls) is not None:
         why = f"The class has {size:,} rules, too many to count the mistakes of each."
         return "dpsoa", f"{why} {votes}"

@@ -10,6 +10,8 @@ comes after the firing is processed again.
   epoch only, and epochs compose in parallel (docs/guarantee.md, Theorems 7 and 10). The state is
   read at firings only. With `lazy` rounds are buffered and learned before the first read: where a
   public restart comes first, most are never learned, and noisy labels cost next to nothing.
+- `SettlingRunner`: the same with the forest of DPSOA and a `SettlingGate`. In epochs that compare
+  known rules it counts their mistakes, and the forest rests.
 - `SingleForestRunner`: one forest for the whole stream with the gate of Algorithm 2. Lost votes
   decide when to release, and the same votes decide what. The forest never reads what is published.
   Routed by user it is private per user without a limit on a user's rounds, as all of them go to
@@ -18,7 +20,8 @@ comes after the firing is processed again.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Generic, Protocol, TypeVar
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -29,7 +32,8 @@ from littlestone.hypotheses.values import Mask
 from littlestone.learners.base import Checkpointable, Release, StateData
 from littlestone.learners.forest import VoteChange
 from littlestone.learners.rounds import Numbers, RoundBatch, Rounds
-from littlestone.privacy.gates import Ballot, Decision, HistSparse, MistakesGate
+from littlestone.learners.tuning import fallbacks_of, is_narrower
+from littlestone.privacy.gates import Ballot, Decision, HistSparse, MistakesGate, SettlingGate
 
 # The rounds of one step: few after a firing, since the next may be near, then twice as many each
 # time, up to what fits the processor's cache where the trees are in this process.
@@ -153,7 +157,10 @@ class EpochRunner(Generic[Ballot]):
         part, every = rounds.between(start, stop), self._every
         wrong = part.wrong(self.forest.cls, self.rule)
         first, complete = start // every, stop // every - start // every
-        counts = np.bincount(wrong // every - first, minlength=complete + 1)
+        losses = self._losses(part, wrong)
+        counts = np.bincount(wrong // every - first, losses, minlength=complete + 1)
+        # Weights make floats, which hold these sums exactly.
+        counts = counts.astype(np.int64)
         # Mistakes since the last check belong to the first check of this part.
         counts[0] += self._pending
 
@@ -161,8 +168,7 @@ class EpochRunner(Generic[Ballot]):
         # they belong to the next epoch (Theorem 7).
         def scores_at(place: int) -> Ballot:
             self._add(part.between(start, (first + place + 1) * every))
-            self.learn_buffered()
-            return self.forest.ballot
+            return self._ballot()
 
         step = self.gate.run(counts[:complete], scores_at)
         if step.decision.fired:
@@ -185,10 +191,8 @@ class EpochRunner(Generic[Ballot]):
         wrong = predict_row(self.rule, x) != y
         if wrong:
             self.mistakes += 1
-            self._pending += 1
-        self.learn_buffered()
-        if wrong or self.forest.may_err(x, y, self.rule):
-            self.forest.learn(as_batch([x]), np.array([y]), np.array([route]))
+            self._pending += self._loss(y)
+        self._add_one(x, y, route, wrong)
         if not (number + 1) % self._every:
             self.pass_one(number)
 
@@ -205,8 +209,26 @@ class EpochRunner(Generic[Ballot]):
 
     def _check(self) -> Decision:
         """Check once, with the mistakes since the last check."""
+        return self.gate.check_with(self._pending, self._ballot)
+
+    def _ballot(self) -> Ballot:
+        """Return what the selector reads, of all rounds of the epoch so far."""
         self.learn_buffered()
-        return self.gate.check(self._pending, self.forest.ballot)
+        return self.forest.ballot
+
+    def _add_one(self, x: object, y: bool, route: int, wrong: bool) -> None:
+        """Learn one round; `wrong` tells whether the published rule errs on it."""
+        self.learn_buffered()
+        if wrong or self.forest.may_err(x, y, self.rule):
+            self.forest.learn(as_batch([x]), np.array([y]), np.array([route]))
+
+    def _loss(self, answer: bool) -> int:
+        """Return what a mistake costs on a row of this label, in units."""
+        return 1
+
+    def _losses(self, part: RoundBatch, wrong: Numbers) -> Numbers | None:
+        """Return what the mistakes of a part cost, or None if each costs one."""
+        return None
 
     def _add(self, part: RoundBatch) -> None:
         self._buffer.append(part.copied() if self._lazy else part)
@@ -223,7 +245,7 @@ class EpochRunner(Generic[Ballot]):
     def _begin_epoch(self, number: int, key: bytes | None) -> None:
         """End the epoch after a firing, and publish the rule of `key`, if there is one."""
         self._watch(number, self.forest.votes, True)
-        rule = self.rule if key is None else self.forest.named(key)
+        rule = self.rule if key is None else self._named(key)
         # A key may name the published rule again; that is no new release.
         if rule != self.rule:
             self.rule = rule
@@ -232,9 +254,84 @@ class EpochRunner(Generic[Ballot]):
         self._restart_state()
         self._pending, self._window = 0, FIRST_WINDOW
 
+    def _named(self, key: bytes) -> Hypothesis:
+        """Return the rule of a key that was released."""
+        return self.forest.named(key)
+
     def _restart_state(self) -> None:
         """Start the next epoch from the published rule."""
         self.forest.restart(self.rule)
+
+
+class SettlingRunner(EpochRunner[Mapping[bytes, int]]):
+    """Run a forest and a `SettlingGate` through the rounds.
+
+    In epochs that search, the forest learns. In epochs that compare, the mistakes of every known
+    rule are counted, and the forest learns nothing.
+
+    Parameters
+    ----------
+    *args
+        The parameters of `EpochRunner`.
+    """
+
+    gate: SettlingGate
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        # Of a comparison: the mistakes of each known rule, and of the published one.
+        self._counts: Counter[bytes] = Counter()
+        self._rules: dict[bytes, Hypothesis] = {}
+        self._remember(self.rule)
+
+    def _remember(self, rule: Hypothesis) -> None:
+        self._rules |= {some.key: some for some in (rule, *fallbacks_of(rule, self.forest.cls))}
+
+    @property
+    def _compared(self) -> list[Hypothesis]:
+        return [self._rules[key] for key in (self.gate.published, *self.gate.known)]
+
+    def get_state(self) -> StateData:
+        counts = {key.hex(): count for key, count in self._counts.items()}
+        return super().get_state() | {"counts": counts}
+
+    def load_state(self, live: StateData, releases: Sequence[Release]) -> None:
+        super().load_state(live, releases)
+        self._counts = Counter({bytes.fromhex(key): n for key, n in live["counts"].items()})
+        for release in releases:
+            self._remember(release.rule)
+
+    def _ballot(self) -> Mapping[bytes, int]:
+        if self.gate.comparing:
+            return {rule.key: self._counts[rule.key] for rule in self._compared}
+        self.learn_buffered()
+        # Which keys are left out depends on the key and the published rule alone: public.
+        voted = self.forest.votes.items()
+        left_out = partial(is_narrower, published=self.rule, cls=self.forest.cls)
+        return {rule.key: votes for rule, votes in voted if not left_out(rule)}
+
+    def _add(self, part: RoundBatch) -> None:
+        if not self.gate.comparing:
+            super()._add(part)
+            return
+        for rule in self._compared:
+            self._counts[rule.key] += len(part.wrong(self.forest.cls, rule))
+
+    def _add_one(self, x: object, y: bool, route: int, wrong: bool) -> None:
+        if not self.gate.comparing:
+            super()._add_one(x, y, route, wrong)
+            return
+        for rule in self._compared:
+            self._counts[rule.key] += predict_row(rule, x) != y
+
+    def _named(self, key: bytes) -> Hypothesis:
+        rule = self._rules.get(key) or super()._named(key)
+        self._remember(rule)
+        return rule
+
+    def _restart_state(self) -> None:
+        super()._restart_state()
+        self._counts.clear()
 
 
 class Voters(Checkpointable, Protocol):

@@ -28,6 +28,7 @@ from littlestone.classes.grids import Edges, Grid, OnPoints
 from littlestone.classes.intervals import Intervals
 from littlestone.classes.thresholds import Cuts
 from littlestone.classes.union import Complement
+from littlestone.classes.vocabulary import VocabularyRules
 from littlestone.errors import TooLarge
 from littlestone.hypotheses.compare import Number, number_of
 from littlestone.hypotheses.rows import Batch, Column, Kind, column_of
@@ -111,11 +112,19 @@ def _place(values: tuple[Plain, ...], kind: Kind, column: Column) -> Place:
     if kind == "truth":
         answers = np.array([keys.get(key_of(truth), NOT_IN_DOMAIN) for truth in (False, True)])
         return lambda array: answers[truths(array, str(column)).astype(np.intp)]
-    return lambda array: _values(array, keys)
+    return lambda array: place_values(array, keys)
 
 
-def _values(array: npt.NDArray[Any], keys: Mapping[bytes, int]) -> Indices:
-    """Return the point of each value. Values are identified by canonical bytes: (1,) == (True,)."""
+def place_values(array: npt.NDArray[Any], keys: Mapping[bytes, int]) -> Indices:
+    """Return the point of each value. Values are identified by canonical bytes: (1,) == (True,).
+
+    Parameters
+    ----------
+    array
+        The values.
+    keys
+        The point of each value, by canonical bytes.
+    """
     if array.dtype.kind in "biufUS":
         some, inverse = np.unique(array, return_inverse=True)
         found = [keys.get(key_of(value), NOT_IN_DOMAIN) for value in some]
@@ -187,6 +196,8 @@ Counts: TypeAlias = npt.NDArray[np.int64]
 # Counts that are saved together.
 PAGE = 512
 MOST_RULES = 4_000_000
+# The most points of a grid on which all intervals are scored.
+MOST_PLACES = 1_000_000
 # The largest table, in bytes.
 MOST_CELLS = 200_000_000
 
@@ -203,7 +214,9 @@ def index_key(index: int) -> bytes:
 class MistakeCounts(ABC):
     """Count the mistakes of every rule of a finite class since it was last cleared.
 
-    `penalised` is public: it counts as so many more mistakes of each rule.
+    `penalised` is public: it counts as so many more mistakes of each rule. `standing` is the
+    published rule where staying with it is an outcome of the draw: its score comes last. Mistakes
+    are counted in units: `costs` are those of a missed positive and of a false alarm.
 
     Parameters
     ----------
@@ -212,6 +225,8 @@ class MistakeCounts(ABC):
     """
 
     penalised: Counts | int = 0
+    standing: Hypothesis | None = None
+    costs: tuple[int, int] = (1, 1)
 
     def __init__(self, cls: HypothesisClass) -> None:
         self.cls = cls
@@ -244,7 +259,15 @@ class MistakeCounts(ABC):
     @property
     def ballot(self) -> Counts:
         """Return the scores of all rules: minus their mistakes, minus what is `penalised`."""
-        return -self.mistakes - self.penalised
+        scores = -self.mistakes - self.penalised
+        if self.standing is None:
+            return scores
+        return np.append(scores, -self.mistakes_of(self.standing))
+
+    def mistakes_of(self, rule: Hypothesis) -> int:
+        """Return the mistakes of one rule, of the class or not."""
+        labels = self.cls.predict(rule, self._place.everywhere)
+        return self._positives + int(self._net[labels].sum())
 
     def agreement_with(self, old: Hypothesis, new: Hypothesis) -> Mask:
         """Return which rules agree with one rule wherever it differs from another. Public.
@@ -274,10 +297,11 @@ class MistakeCounts(ABC):
         """Count rounds."""
         places = self._place(batch)
         inside = places != NOT_IN_DOMAIN
+        missed, alarm = self.costs
         # `add.at`, because several rows may have the same point.
-        np.add.at(self._net, places[inside], np.where(answers[inside], -1, 1))
+        np.add.at(self._net, places[inside], np.where(answers[inside], -missed, alarm))
         self._changed |= set(np.unique(places[inside] // PAGE).tolist())
-        self._positives += int(answers[inside].sum())
+        self._positives += missed * int(answers[inside].sum())
 
     def may_err(self, x: object, y: bool, right: Hypothesis) -> bool:
         """Return True: every example counts, for some rule."""
@@ -407,7 +431,12 @@ class _OfComplement(MistakeCounts):
     def agreement_with(self, old: Hypothesis, new: Hypothesis) -> Mask:
         return self._of.agreement_with(negation(old), negation(new))
 
+    def mistakes_of(self, rule: Hypothesis) -> int:
+        return self._of.mistakes_of(negation(rule))
+
     def learn(self, batch: Batch, answers: Mask, routes: Numbers) -> None:
+        # With the labels, the costs are exchanged.
+        self._of.costs = self.costs[::-1]
         self._of.learn(batch, ~answers, routes)
 
     def restart(self, published: Hypothesis) -> None:
@@ -447,6 +476,8 @@ def mistake_counts(cls: HypothesisClass) -> MistakeCounts:
     """
     # Refused before any array is made: its size is what is refused.
     refusal = why_unsupported(checked_class(cls))
+    if refusal is None and isinstance(cls, Intervals) and cls.size > MOST_RULES:
+        refusal = f"{cls!r} has too many rules for a list of their mistakes"
     if refusal is not None:
         raise TooLarge(refusal)
     match cls:
@@ -468,11 +499,17 @@ def why_unsupported(cls: HypothesisClass) -> str | None:
     """
     if cls.size is None:
         sentence = f"PrivateExperts draws from a list of all rules, and {cls!r} has infinitely many"
+    elif isinstance(cls, VocabularyRules):
+        return None
+    elif isinstance(cls, Intervals):
+        if cls.grid.count <= MOST_PLACES:
+            return None
+        sentence = f"PrivateExperts scores intervals of at most {MOST_PLACES:,} points: {cls!r}"
     elif cls.size > MOST_RULES:
         sentence = f"PrivateExperts scores at most {MOST_RULES:,} rules: {cls!r} has {cls.size:,}"
-    elif isinstance(cls, Complement):
+    elif isinstance(cls, Complement) and not isinstance(cls.of, VocabularyRules):
         return why_unsupported(cls.of)
-    elif isinstance(cls, Cuts | Intervals):
+    elif isinstance(cls, Cuts):
         return None
     else:
         points = prod(len(values) for values in cls.domain().values())

@@ -161,6 +161,13 @@ class SOA(_Plain):
     For tables, and for every family but unions and custom classes whose learner makes more mistakes
     than the dimension. Not private.
 
+    Parameters
+    ----------
+    cls : HypothesisClass
+        The class of rules.
+
+    Examples
+    --------
     >>> from littlestone.classes.thresholds import Thresholds
     >>> learner = SOA(Thresholds(0, 100, 5, column="score"))
     >>> for score in range(100):
@@ -197,6 +204,13 @@ class Halving(_Plain):
 
     For tables and families on a grid. Not private.
 
+    Parameters
+    ----------
+    cls : HypothesisClass
+        The class of rules.
+
+    Examples
+    --------
     >>> from littlestone.classes.intervals import Intervals
     >>> Halving(Intervals(1, 8)).cls.mistake_bound
     5

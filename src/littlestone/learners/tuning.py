@@ -19,10 +19,10 @@ its worst pace. For a single forest (`single_forest_choice`): take a threshold t
 noise rarely exceeds.
 
 `Schedule` is the threshold as a public function of an epoch's age. The base is raised by half after
-each refusal; by the tolerance; and by the logarithm of the checks per mistake of the base, since
+each refusal, and by the logarithm of the checks per mistake of the base, since
 each check is one more chance of a false alarm:
 
-    raised base + ceil(ln(1 + age / (check_every x base)) / rate) + floor(tolerance x age)
+    raised base + ceil(ln(1 + age / (check_every x base)) / rate)
 
 The logarithm grows by one at a few ages only, which are computed once; so one age and an array of
 ages give the same integers.
@@ -40,13 +40,16 @@ import numpy as np
 import numpy.typing as npt
 
 from littlestone.classes.base import HypothesisClass
+from littlestone.classes.conjunctions import Conjunctions
+from littlestone.classes.intervals import Intervals
 from littlestone.classes.rules import Rules
 from littlestone.classes.sets import Sets
 from littlestone.classes.thresholds import Cuts
 from littlestone.classes.union import Complement
 from littlestone.errors import TooLarge
-from littlestone.hypotheses.rules import Hypothesis, OneOf, negation
-from littlestone.privacy.parameters import BadParameter, Real
+from littlestone.hypotheses.rules import NEVER, Hypothesis, OneOf, negation, one_of
+from littlestone.hypotheses.values import encode
+from littlestone.privacy.parameters import LARGEST_INTEGER, BadParameter
 from littlestone.privacy.selection import StableHistogram, UnknownDomainSelection
 from littlestone.privacy.sparse_vector import sparse_vector_scales
 
@@ -314,7 +317,7 @@ class Selection:
         return float(1 - law.chance @ released)
 
 
-MILLION = 10**6
+# By which refusals raise a threshold, at most.
 LARGEST_FACTOR = 8.0
 # No stream is longer.
 LONGEST_AGE = 1 << 40
@@ -335,8 +338,8 @@ class Schedule:
         The monitor's epsilon.
     check_every : int
         Rounds between checks.
-    tolerance : Fraction
-        Tolerated mistakes per round.
+    largest_factor : float
+        By which refusals raise the base, at most.
 
     Examples
     --------
@@ -348,10 +351,15 @@ class Schedule:
     """
 
     def __init__(
-        self, base: int, rate: float, check_every: int, tolerance: Fraction = Fraction(0)
+        self,
+        base: int,
+        rate: float,
+        check_every: int,
+        largest_factor: float = LARGEST_FACTOR,
     ) -> None:
-        self.base, self.rate, self.check_every = base, rate, check_every
-        self._up, self._down = tolerance.as_integer_ratio()
+        self.base = base = min(base, LARGEST_INTEGER)
+        self.rate, self.check_every = rate, check_every
+        self._largest_factor = largest_factor
         self._raised = cache(self._base_after)
         self._ages: list[int] = []
         self._climb = max(1, math.ceil(LARGEST_EXPONENT / rate / MOST_STEPS))
@@ -372,32 +380,14 @@ class Schedule:
         """
         # Beyond 64 refusals the factor is at its limit, and the cache stays small.
         base = self._raised(min(refusals, 64))
-        tolerated = age * self._up // self._down if self._up else 0
+        # Clipped, since a monitor refuses larger thresholds.
         if isinstance(age, int):
-            return base + self._climb * bisect_left(self._ages, age) + tolerated
-        return base + self._climb * np.searchsorted(self._ages, age) + tolerated
+            return min(base + self._climb * bisect_left(self._ages, age), LARGEST_INTEGER)
+        return np.minimum(base + self._climb * np.searchsorted(self._ages, age), LARGEST_INTEGER)
 
     def _base_after(self, refusals: int) -> int:
         """Return the base, raised by half for each refusal."""
-        return math.ceil(self.base * min(1.5**refusals, LARGEST_FACTOR))
-
-
-def tolerated(tolerance: Real) -> Fraction:
-    """Return a tolerance as the rational that was meant: 0.1 is a tenth.
-
-    Raises
-    ------
-    BadParameter
-        If it is not at least 0 and below 1.
-    """
-    try:
-        # The float 0.1 is not a tenth; thresholds must be the same integers on every machine.
-        exact = Fraction(tolerance).limit_denominator(MILLION)
-    except (TypeError, ValueError, OverflowError):
-        exact = Fraction(-1)
-    if not 0 <= exact < 1:
-        raise BadParameter(f"tolerance must be at least 0 and below 1, not {tolerance}")
-    return exact
+        return math.ceil(self.base * min(1.5**refusals, self._largest_factor))
 
 
 SPLITS = tuple(Fraction(n, 20) for n in range(4, 11))
@@ -405,12 +395,10 @@ USUAL_SPLIT = Fraction(7, 20)
 # Below it the splits differ little, and each takes seconds to evaluate: use the usual one.
 SMALL_EPSILON = 0.03
 # How often a firing may find too few votes for a release.
-MOST_REFUSED = 0.002
+MOST_REFUSED = 0.005
 SAFETY_QUANTILE = 0.99
 # Trees per vote needed when one mistake makes a vote: few mistakes fall twice into a tree.
-EASY_SHARE = 8
-# Thresholds' worth of tolerated mistakes after which the count is reset.
-CREDIT = 8
+EASY_SHARE = 32
 
 
 def complexity(cls: HypothesisClass) -> int:
@@ -469,12 +457,73 @@ def missing_from(rule: Hypothesis, cls: HypothesisClass) -> int:
     return 1
 
 
+def fallbacks_of(rule: Hypothesis, cls: HypothesisClass) -> list[Hypothesis]:
+    """Return the rules that call less positive than the published rule: each leaves out one value.
+
+    A function of public things, so a comparison may read it (Theorem 9).
+
+    Parameters
+    ----------
+    rule : Hypothesis
+        The published rule.
+    cls : HypothesisClass
+        Its class.
+
+    Examples
+    --------
+    >>> from littlestone.hypotheses.rules import one_of
+    >>> [str(some) for some in fallbacks_of(one_of(["a", "b"]), Sets(3))]
+    ["x = 'b'", "x = 'a'"]
+    """
+    match cls, rule:
+        case Complement(of), _:
+            return [negation(some) for some in fallbacks_of(negation(rule), of)]
+        case Sets(), OneOf(values, column):
+            return [one_of(values[:n] + values[n + 1 :], column) for n in range(len(values))]
+        case Rules(), _ if rule != NEVER:
+            return [NEVER]
+    return []
+
+
+def is_narrower(rule: Hypothesis, published: Hypothesis, cls: HypothesisClass) -> bool:
+    """Tell whether a rule is the published one without some of its values.
+
+    Comparisons decide whether a value is left out, so a search does not count votes for that.
+
+    Parameters
+    ----------
+    rule : Hypothesis
+        A rule that a tree votes for.
+    published : Hypothesis
+        The published rule.
+    cls : HypothesisClass
+        The class of both.
+
+    Examples
+    --------
+    >>> from littlestone.hypotheses.rules import one_of
+    >>> [is_narrower(one_of(some), one_of("abc"), Sets(3)) for some in ("", "a", "ad")]
+    [True, True, False]
+    """
+    match cls, rule:
+        case Complement(of), _:
+            return is_narrower(negation(rule), negation(published), of)
+        case Sets() | Rules(), _ if rule == NEVER:
+            return True
+        case Sets(), OneOf(values) if isinstance(published, OneOf):
+            return set(map(encode, values)) < set(map(encode, published.values))
+    return False
+
+
 def can_stall(cls: HypothesisClass) -> bool:
     """Tell whether learners without mistakes may still differ: then some trees are taller."""
     match cls:
         case Complement(of):
             return can_stall(of)
-        case Sets() | Rules() | Cuts():
+        # Right on the same examples, two learners hold the same rule: an end that is the shallowest
+        # of a range is that of every part that holds it, and a conjunction is what all positive
+        # rows have in common.
+        case Sets() | Rules() | Cuts() | Intervals() | Conjunctions():
             return False
     return complexity(cls) > 1
 
@@ -601,21 +650,6 @@ def _trees(votes: int, model: VotesPerMistake) -> int:
     return math.ceil(1.25 * votes / (best_share * model.share))
 
 
-def fresh_start(threshold: int, tolerance: Real) -> int | None:
-    """Return the rounds between public restarts, which discard unused tolerance.
-
-    None without a tolerance.
-
-    Parameters
-    ----------
-    threshold : int
-        Mistakes until a firing.
-    tolerance : Real
-        Tolerated mistakes per round.
-    """
-    return math.ceil(CREDIT * threshold / float(tolerance)) if tolerance else None
-
-
 class SingleForestChoice(NamedTuple):
     """Hold the constants of a forest that is never restarted.
 
@@ -656,7 +690,7 @@ def single_forest_choice(
     Examples
     --------
     >>> single_forest_choice(1.0, 1e-6, 2, 100_000, UnknownDomainSelection).trees
-    772
+    732
     """
     # Half of epsilon for the sparse vector, half for the selections: Theorem 7, `HistSparse`.
     half = epsilon / 2

@@ -21,7 +21,14 @@ from littlestone.privacy.causes import (
     WindowCounts,
 )
 from littlestone.privacy.exponential import ExponentialMechanism
-from littlestone.privacy.gates import Decision, EveryCheck, HistSparse, MistakesGate, Selector
+from littlestone.privacy.gates import (
+    Decision,
+    EveryCheck,
+    HistSparse,
+    MistakesGate,
+    Selector,
+    SettlingGate,
+)
 from littlestone.privacy.mechanism import Mechanism, MechanismMoved
 from littlestone.privacy.noise import Noise, SystemNoise
 from littlestone.privacy.parameters import BadParameter
@@ -47,6 +54,7 @@ __all__ = [
     "Noise",
     "PrivacyEvent",
     "Selector",
+    "SettlingGate",
     "SparseExponential",
     "StableHistogram",
     "SystemNoise",

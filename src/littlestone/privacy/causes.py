@@ -41,6 +41,8 @@ Counts = npt.NDArray[np.int64]
 Classes = npt.NDArray[np.intp]
 # What the key of a move begins with.
 ADD, DROP = b"+", b"-"
+# The largest margin, in missed positives: scores stay far from the limits of 64 bits.
+LARGEST_MARGIN = 1 << 32
 
 
 class Gains(NamedTuple):
@@ -205,13 +207,20 @@ class CausesGate(MistakesGate[Gains]):
     cost : Fraction
         The cost of a false alarm, above 0 and at most 1; a missed positive costs 1.
     threshold : Callable
-        Returns the threshold in units for (age, refusals, rate): the rounds since the epoch began,
-        how often in a row nothing was drawn, and the loss of a round of the last such epoch.
+        Returns the threshold in units for (age, refusals, rate, margin): the rounds since the epoch
+        began, how often in a row nothing was drawn, the loss of a round of the last such epoch, and
+        `margin`.
     check_every : int
         The rounds from one check to the next.
     longest_epoch : int
-        The rounds after which an epoch ends at the latest, with a draw; `end_epoch_after` sets
+        The rounds after which an epoch ends at the latest, with a draw; `begin_epoch` sets
         another number for an epoch that begins.
+
+    Attributes
+    ----------
+    margin : int
+        How many missed positives a key has to gain beyond what it takes without a margin. Public:
+        `begin_epoch` sets it for an epoch, from the transcript so far.
     """
 
     def __init__(
@@ -221,7 +230,7 @@ class CausesGate(MistakesGate[Gains]):
         epsilon: Real,
         selector: SparseExponential,
         cost: Fraction,
-        threshold: Callable[[Any, int, Fraction], Any],
+        threshold: Callable[[Any, int, Fraction, int], Any],
         check_every: int = 1,
         longest_epoch: int = 1 << 40,
     ) -> None:
@@ -231,7 +240,7 @@ class CausesGate(MistakesGate[Gains]):
             noise,
             epsilon=epsilon,
             selector=selector,
-            threshold=lambda age, refusals: threshold(age, refusals, self.loss_rate),
+            threshold=lambda age, refusals: threshold(age, refusals, self.loss_rate, self.margin),
             published=b"",
             check_every=check_every,
             restart_every=longest_epoch,
@@ -242,12 +251,31 @@ class CausesGate(MistakesGate[Gains]):
         self._joint = Cost(joint, selector.delta)
         # In units; 0 until an epoch has ended with nothing, and after a move.
         self.loss_rate = Fraction(0)
+        self.margin = 0
 
-    def end_epoch_after(self, rounds: int) -> None:
-        """Set when the epoch that begins ends at the latest: a public number of rounds."""
+    def begin_epoch(self, rounds: int, margin: int = 0) -> None:
+        """Set what is public of the epoch that begins: both must follow from the transcript.
+
+        Parameters
+        ----------
+        rounds : int
+            The rounds after which it ends at the latest.
+        margin : int
+            See `margin`; at most `LARGEST_MARGIN`.
+        """
         if self.age:
             raise BadParameter("the epoch has begun")
         self.restart_every = whole(rounds, "rounds", least=1)
+        self.margin = min(whole(margin, "margin", least=0), LARGEST_MARGIN)
+
+    def less_margin(self, ballot: Gains) -> Gains:
+        """Return what the draw reads: the gains of all keys less the margin."""
+        # A public constant, taken off every key alike: a key that is active in one world only
+        # becomes lighter, and differences stay what they are (Theorem 15, "A margin").
+        return ballot._replace(adds=ballot.adds - self.margin * self.largest_loss)
+
+    def _release(self, ballot: Gains) -> Decision:
+        return super()._release(self.less_margin(ballot))
 
     def run(self, mistakes: Numbers, ballot: Callable[[int], Gains]) -> Step:
         """Make checks in a row, up to the first that fires or ends the epoch by its age.
@@ -290,12 +318,13 @@ class CausesGate(MistakesGate[Gains]):
 
     def _state_data(self) -> State:
         own = {"loss_rate": str(self.loss_rate), "ends_after": self.restart_every}
-        return super()._state_data() | own
+        return super()._state_data() | own | {"margin": self.margin}
 
     def _load_state_data(self, data: State) -> None:
         super()._load_state_data(data)
         self.loss_rate = Fraction(data["loss_rate"])
         self.restart_every = whole_field(data, "ends_after", least=1)
+        self.margin = whole_field(data, "margin", most=LARGEST_MARGIN)
 
     @property
     def spent(self) -> Cost:

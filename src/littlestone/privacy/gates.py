@@ -8,12 +8,14 @@ Proofs: docs/guarantee.md, Theorems 7, 10 and 11.
   so the number of releases is limited and their costs add up.
 - `MistakesGate` works in epochs: a firing starts afresh, so each round is read in one epoch, epochs
   compose in parallel, and releases are unlimited (after Asi, Feldman, Koren and Talwar 2023).
+- `SettlingGate` is that gate with epochs of two kinds: some search for new keys by votes, others
+  compare the published key with those known before, by their mistakes. So it settles on noisy data.
 - `EveryCheck` has no monitor and selects at every check (Thm 4.2 of the paper); the costs compose
   to what `per_release` solves for, instead of Lemma 5.4's bound.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, NamedTuple, Protocol, SupportsIndex, TypeVar
 
 import numpy as np
@@ -28,6 +30,7 @@ from littlestone.privacy.accounting import (
     per_release,
     spent,
 )
+from littlestone.privacy.exponential import ExponentialMechanism
 from littlestone.privacy.mechanism import Mechanism, State, whole_field
 from littlestone.privacy.noise import Noise
 from littlestone.privacy.parameters import (
@@ -154,12 +157,16 @@ class Gate(Mechanism, Generic[Ballot]):
         # The number is part of every noise address: two releases must not have the same.
         number = self.releases_made
         self.releases_made += 1
-        leave_out = self.published if self.leave_out_published else None
-        key = self._selector.select(ballot, self._noise, number, leave_out)
+        key = self._select(ballot, number)
         # None leaves the rule that stands: there is nothing better that may be known.
         if key is not None:
             self.published = key
         return Decision(True, key)
+
+    def _select(self, ballot: Ballot, release: int) -> bytes | None:
+        """Select a key, or None; `release` is the number of the release."""
+        leave_out = self.published if self.leave_out_published else None
+        return self._selector.select(ballot, self._noise, release, leave_out)
 
     def _event(self, mechanism: str, cost: Cost, epoch: int | None = None) -> PrivacyEvent:
         return PrivacyEvent(mechanism, cost, epoch, repr(self._noise))
@@ -511,6 +518,156 @@ class MistakesGate(Gate[Ballot]):
         super()._load_state_data(data)
         self.age, self.refusals = whole_field(data, "age"), whole_field(data, "refusals")
         self._monitor.resume(data["monitor"])
+
+
+# The keys given up that are remembered: the latest.
+MOST_GIVEN_UP = 64
+# Far from the limits of 64 bits, at which a score would wrap around.
+LARGEST_MARGIN = 1 << 40
+
+
+class SettlingGate(MistakesGate[Mapping[bytes, int]]):
+    """Fire like `MistakesGate`; search for new keys by votes, or compare known ones by mistakes.
+
+    A known key is one that was published and given up, or that the public function `fallbacks`
+    names. An epoch *searches*: at its firing the selector names a key by votes, and known keys are
+    left out. After a search that released nothing, if some other key is known, the next epoch
+    *compares*: at its firing the published key or another known one is drawn by the mistakes that
+    each made in that epoch, with a lead of `margin` for the published key. After a comparison, and
+    after every release, the next epoch searches. So whether a known key comes back is decided by
+    its mistakes and those of the published key on the same rounds, and labels that are noisy at a
+    constant rate settle on the better one.
+
+    Requires: what `MistakesGate` does of a search; in a comparison a replaced example changes the
+    mistakes of each key by at most one. Per user: at most `cap` rounds a user.
+    Promises: the transcript is differentially private at `guarantee`, which is that of
+    `MistakesGate` (Theorem 7).
+
+    Parameters
+    ----------
+    noise
+        Where all noise is drawn.
+    epsilon
+        The monitor's epsilon, paid once.
+    selector
+        Picks the key at a firing of a search. A comparison spends its epsilon too, and no delta.
+    threshold
+        Returns the threshold for (age, refusals, comparing), all of them public.
+    margin
+        Returns the lead of the published key for (refusals, comparing): in a search the votes of a
+        key that do not count, in a comparison the mistakes by which another must be better to be
+        drawn about as often.
+    published
+        The first key.
+    fallbacks
+        Returns keys to compare the published one with, besides those given up. A function of what
+        is published.
+    check_every
+        The rounds from one check to the next.
+    cap
+        The most rounds of one user; for `unit="user"` only.
+    unit
+        What is protected whole: an event or a user.
+
+    Examples
+    --------
+    >>> from littlestone.privacy import StableHistogram
+    >>> from littlestone.privacy.testing import ScriptedNoise
+    >>> gate = SettlingGate(ScriptedNoise({}), epsilon=0.25, published=b"old",
+    ...                     selector=StableHistogram(epsilon=0.75, delta=1e-6),
+    ...                     threshold=lambda age, refusals, comparing: 1,
+    ...                     margin=lambda refusals, comparing: 5)
+    >>> gate.check(1, {b"new": 60}).key, gate.known, gate.check(1, {b"old": 60}), gate.comparing
+    (b'new', (b'old',), Decision(fired=True, key=None), True)
+    >>> gate.check(1, {b"new": 43, b"old": 99})
+    Decision(fired=True, key=None)
+    """
+
+    def __init__(
+        self,
+        noise: Noise,
+        *,
+        epsilon: Real,
+        selector: Selector[Mapping[bytes, int]],
+        threshold: Callable[[Any, int, bool], Any],
+        margin: Callable[[int, bool], int],
+        published: bytes,
+        fallbacks: Callable[[], Iterable[bytes]] = tuple,
+        check_every: int = 1,
+        cap: int | None = None,
+        unit: Unit = "event",
+    ) -> None:
+        super().__init__(
+            noise,
+            epsilon=epsilon,
+            selector=selector,
+            # Both are public: the kind of an epoch follows from the transcript.
+            threshold=lambda age, refusals: threshold(age, refusals, self.comparing),
+            published=published,
+            check_every=check_every,
+            cap=cap,
+            unit=unit,
+        )
+        self._margin, self._fallbacks = margin, fallbacks
+        self.given_up: tuple[bytes, ...] = ()
+        self.comparing = self.has_compared = False
+
+    # An attribute, so that an audit can draw from its law in one step.
+    _comparison = ExponentialMechanism
+
+    @property
+    def known(self) -> tuple[bytes, ...]:
+        """Return the known keys other than the published one. Public."""
+        keys = dict.fromkeys((*self._fallbacks(), *self.given_up))
+        return tuple(key for key in keys if key != self.published)
+
+    def _select(self, ballot: Mapping[bytes, int], release: int) -> bytes | None:
+        known = self.known
+        margin = whole(self._margin(self.refusals, self.comparing), "the margin", least=0)
+        if not self.comparing:
+            # Known keys are public: a vote moved to or from one is only added or removed. So is the
+            # margin: what is left of a count moves by no more than the count (Theorem 5).
+            left = {key: n - margin for key, n in positive_votes(ballot).items() if n > margin}
+            return super()._select({key: left[key] for key in left if key not in known}, release)
+        keys = (self.published, *known)
+        if set(ballot) != set(keys):
+            raise BadParameter("a comparison requires the mistakes of every known key, no others")
+        scores = [-whole(ballot[key], "mistakes", least=0) for key in keys]
+        # Clipped, which is free as it is public.
+        scores[0] += min(margin, LARGEST_MARGIN)
+        # Theorem 6: a comparison spends what a search may spend, on rounds of its own epoch.
+        comparison = self._comparison(keys, epsilon=self._selector.cost.epsilon)
+        key = comparison.select(scores, self._noise, release)
+        return None if key == self.published else key
+
+    def _fire(self, ballot: Mapping[bytes, int]) -> Decision:
+        before, compared = self.published, self.comparing
+        # Before the draw: one that fails on the way costs as much.
+        self.has_compared |= compared
+        decision = super()._fire(ballot)
+        if decision.key is not None:
+            given_up = (*(key for key in self.given_up if key != before), before)
+            self.given_up = given_up[-MOST_GIVEN_UP:]
+        # A function of the transcript. Where nothing was released, the fallbacks are as before.
+        self.comparing = decision.key is None and not compared and bool(self.known)
+        return decision
+
+    @property
+    def spent(self) -> Cost:
+        """Return what one unit may have cost so far: never more than the guarantee.
+
+        Not what `spent(ledger, max_epochs=cap)` is: a comparison may read all rounds of a user.
+        """
+        return self._total() if self.has_compared else super().spent
+
+    def _state_data(self) -> State:
+        own = {"comparing": self.comparing, "has_compared": self.has_compared}
+        return super()._state_data() | own | {"given_up": [key.hex() for key in self.given_up]}
+
+    def _load_state_data(self, data: State) -> None:
+        super()._load_state_data(data)
+        self.given_up = tuple(map(bytes.fromhex, data["given_up"]))
+        self.comparing, self.has_compared = bool(data["comparing"]), bool(data["has_compared"])
 
 
 class EveryCheck(Gate[Mapping[bytes, int]]):

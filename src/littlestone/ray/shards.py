@@ -27,7 +27,7 @@ from littlestone.hypotheses.rows import Batch
 from littlestone.hypotheses.rules import Hypothesis, rule_from_json
 from littlestone.hypotheses.values import Mask
 from littlestone.learners.base import ChangedState, StateData
-from littlestone.learners.forest import Forest, Root, Routes, VoteChange
+from littlestone.learners.forest import EpochStart, Forest, Root, Routes, VoteChange
 from littlestone.learners.rounds import Rounds
 from littlestone.privacy.parameters import BadParameter
 from littlestone.ray.cluster import ClusterLost, Ray, task_cause
@@ -77,7 +77,7 @@ class Shard:
         self._version = 0
 
     def reset(
-        self, version: int, epoch: int, published: Hypothesis | None, parts: Mapping[int, bytes]
+        self, version: int, epoch: int, start: EpochStart | None, parts: Mapping[int, bytes]
     ) -> None:
         """Begin an epoch.
 
@@ -85,15 +85,15 @@ class Shard:
         ----------
         version
             The number of this reset.
-        epoch, published
-            The epoch, and the rule that it begins with.
+        epoch, start
+            The epoch, and what it begins with; None for the first.
         parts
             The saved states of some of the trees.
         """
-        if published is None:
+        if start is None:
             self._forest = self._spec.create(self._share)
         else:
-            self._forest.begin_epoch(epoch, published)
+            self._forest.begin_epoch(epoch, start)
         self._forest.regrow(parts)
         self._version = version
 
@@ -214,6 +214,7 @@ class ShardedForest:
         self.shards = [actor.remote(spec, range(*ends)) for ends in pairwise(self.bounds)]
         self.epoch = 0
         self._from: Hypothesis | None = None
+        self._start = EpochStart.first(spec.cls)
         self._version = 0
         self._begin(start)
 
@@ -231,8 +232,13 @@ class ShardedForest:
 
     def restart(self, published: Hypothesis) -> None:
         """Implement `Forest.restart`: every tree anew, from the published rule."""
+        self.publish(published)
         self.epoch, self._from = self.epoch + 1, published
         self._begin(published)
+
+    def publish(self, rule: Hypothesis) -> None:
+        """Implement `Forest.publish`: the start of an epoch may depend on all published rules."""
+        self._start = self._start.after(self._spec.cls, rule)
 
     @property
     def votes(self) -> Mapping[Hypothesis, int]:
@@ -351,7 +357,8 @@ class ShardedForest:
         self._version += 1
         for shard, ends in zip(self.shards, pairwise(self.bounds), strict=True):
             saved = {n: part for n, part in self._saved.items() if ends[0] <= n < ends[1]}
-            shard.reset.remote(self._version, self.epoch, self._from, saved)
+            start = None if self._from is None else self._start
+            shard.reset.remote(self._version, self.epoch, start, saved)
         self._is_reset, self._received = True, 0
         for message in self._since:
             self._send(message)
@@ -410,6 +417,7 @@ class ShardedForest:
         """Implement `load_state`: reset the shards to the saved trees."""
         if state["from"] is not None:
             published = rule_from_json(state["from"])
+            self.publish(published)
             self.epoch, self._from = state["epoch"], published
             self._begin(published)
         self._saved, self._cleared, self._votes = dict(parts), False, None

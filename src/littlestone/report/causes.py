@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from littlestone.hypotheses.causes import Cause, causes_of
-from littlestone.hypotheses.rules import Hypothesis
+from littlestone.hypotheses.rules import Constant, Hypothesis
 from littlestone.learners.base import LearnerPlan
 from littlestone.learners.causes_plan import (
     AUTO,
@@ -152,7 +152,7 @@ def label_in_words(label: str, positive: Sequence[str] = (), negative: Sequence[
     label : str
         The column of labels.
     positive : sequence of str
-        Its positive values, if they are named.
+        Its positive values, if they are named, or conditions such as ">60".
     negative : sequence of str
         Its normal values, if they are named.
 
@@ -162,10 +162,37 @@ def label_in_words(label: str, positive: Sequence[str] = (), negative: Sequence[
     ('failed', "outcome is 'failed' or 'lost'")
     >>> label_in_words("outcome", negative=["ok"])
     "outcome is not 'ok'"
+    >>> label_in_words("delay", ["<-5", ">60"])
+    'delay <-5 or >60'
     """
+    if positive and positive[0].startswith(("<", ">")):
+        return f"{label} {' or '.join(positive)}"
     if negative:
         return f"{label} is not {' or '.join(map(repr, negative))}"
     return f"{label} is {' or '.join(map(repr, positive))}" if positive else label
+
+
+def rule_in_words(rule: Hypothesis, label: str) -> str:
+    """Say what happens when, or that nothing is published.
+
+    Parameters
+    ----------
+    rule : Hypothesis
+        The rule.
+    label : str
+        What a positive row is, in words.
+
+    Examples
+    --------
+    >>> from littlestone.hypotheses.rules import NEVER, one_of
+    >>> rule_in_words(one_of(["4.2.1"], "version"), "failed"), rule_in_words(NEVER, "failed")
+    ("failed when version = '4.2.1'", 'failed: never')
+    """
+    if isinstance(rule, Constant):
+        return f"{label}: {rule}"
+    # A cause with an outcome says itself what happens.
+    named = any(cause.outcome is not None for cause in causes_of(rule))
+    return str(rule) if named else f"{label} when {rule}"
 
 
 def bar(rate: float | None, *, full: str = "█") -> str:

@@ -91,8 +91,8 @@ class Chart:
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the chart.
 
-        The axis upwards is logarithmic above 1 when the highest value is far above the end of the
-        lowest curve, and says so.
+        The axis upwards is logarithmic above 1 when the highest value is more than `FAR` times the
+        end of the lowest curve, and says so.
 
         Parameters
         ----------
@@ -137,7 +137,7 @@ class Chart:
         ends = [curve.points[-1][1] for curve in self.curves if curve.points]
         short_numbers(ax.xaxis)
         short_numbers(ax.yaxis)
-        top, log_up = max([1.0, *tops]), max([1.0, *tops]) > 20 * max(1.0, min(ends, default=1.0))
+        top, log_up = max([1.0, *tops]), max([1.0, *tops]) > FAR * max(1.0, min(ends, default=1.0))
         if log_up:
             ax.set_yscale("symlog", linthresh=1)
         # Room above the highest curve, so that it is not cut.
@@ -166,6 +166,8 @@ class Chart:
         return svg_file(self.figure(), self.name, self.words)
 
 
+# How many times the lowest end the highest value is where a linear axis would hide the lowest.
+FAR = 100
 FLOOR = "the dimension: needed at worst without privacy"
 FILES = {"T": "horizon", "epsilon": "epsilon", "d": "dimension"}
 BOUND = "lower bound for concentrated private learners, d = 1"
@@ -198,7 +200,9 @@ def _against_t(results: Sequence[Result], palette: dict[str, str]) -> Iterator[C
             curves.append(_floor((1, dimension), (longest, dimension)))
         curves += _bound(epsilon, delta, longest)
         title = f"Mistakes so far, {spec}, {_named(stream)}, epsilon {epsilon:g} (median)"
-        yield Chart(f"rounds-{number}", title, "rounds", curves)
+        # Linear: on a logarithmic axis the first rounds fill the picture, and mistakes seem to grow
+        # though the right rule stands.
+        yield Chart(f"rounds-{number}", title, "rounds", curves, log_across=False)
 
 
 def _floor(*points: tuple[float, float]) -> Curve:

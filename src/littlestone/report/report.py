@@ -30,8 +30,11 @@ from littlestone.plots import (
     COLOURS,
     INK,
     LETTERS,
+    MANY_RELEASES,
+    NARROW,
     OTHER,
     SOFT,
+    WIDE,
     inline_svg,
     multiple,
     new_figure,
@@ -43,6 +46,7 @@ from littlestone.plots import (
 )
 from littlestone.privacy.accounting import Guarantee
 from littlestone.report.causes import CausesSummary, summary_of
+from littlestone.report.hindsight import Hindsight
 from littlestone.store.releases_file import release_to_json
 from littlestone.store.request import LearnRequest, windows_of
 
@@ -53,6 +57,8 @@ if TYPE_CHECKING:
 
 # The letter of the rules that have none of their own.
 OTHER_RULES = "other"
+# A page has the figure of a run twice, and shows the one that fits.
+SIZES = {"wide": WIDE, "narrow": NARROW}
 # The most causes in a figure: those that stand, and the last ones that were dropped.
 MOST_CAUSES = 12
 
@@ -61,7 +67,7 @@ MOST_CAUSES = 12
 class Report:
     """Hold all that a report shows. Private, so it does not print.
 
-    The last fields are for a learner of causes; for others `causes` is None.
+    Fields from `causes` to `missed` are for a learner of causes; for others `causes` is None.
     """
 
     title: str
@@ -83,6 +89,7 @@ class Report:
     min_rate: float | None = None
     costs: Sequence[CostSample] = ()
     missed: int | None = None
+    hindsight: Hindsight | None = None
 
     def __post_init__(self) -> None:
         for sample in self.samples:
@@ -105,19 +112,26 @@ class Report:
 def render_report(report: Report) -> str:
     """Return the report as the text of one HTML file. Private."""
     rules = lettered_rules(report.releases, report.samples)
-    figure = inline_svg(run_figure(report), "run") if report.rounds else None
+    figures = (
+        [(kind, inline_svg(run_figure(report, width), kind)) for kind, width in SIZES.items()]
+        if report.rounds
+        else []
+    )
     template = environment("littlestone.report").get_template("report.html.j2")
     return template.render(
         report=report,
         last=report.samples[-1] if report.samples else None,
         legend=[(letter, n, str(rule)) for n, (rule, letter) in enumerate(rules.items())],
         others=len(rules) == len(COLOURS),
-        figure=figure,
+        figures=figures,
+        lead=" ".join(lead(report)),
         words=" ".join(in_words(report)),
         numbers=map(_in_numbers, report.samples),
         releases=[(f"{number:,}", rule) for number, rule in report.releases],
         causes=None if report.causes is None else [*_cause_rows(report)],
-        costs=[(f"{at:,}", f"{ours:,.0f}", f"{none:,.0f}") for at, ours, none in report.costs],
+        costs=[
+            (f"{at:,}", *(f"{cost:,.0f}" for cost in costs)) for at, *costs in cost_samples(report)
+        ],
         scale=f"{100 * _scale(report):g} %",
         least=None if report.min_rate is None else percent(report.min_rate),
     )
@@ -148,13 +162,71 @@ def _cause_rows(report: Report) -> Iterator[dict[str, Any]]:
             "rate": percent(bar.rate) if bar.rate is not None else None,
             "interval": f"{percent(bar.low)} to {percent(bar.high)}",
             "base": None if bar.base is None else percent(bar.base),
-            "lift": None if found is None or found.lift is None else multiple(found.lift),
+            "lift": None if found is None or not found.lift else multiple(found.lift),
+            "clear": known and bar.base is not None and bar.low > bar.base,
+            "stood": [_strip(start, stop, report.rounds) for start, stop in one.spans],
             "at": place(bar.rate),
             "low": place(bar.low) if known else None,
             "high": place(bar.high) if known else None,
             "base_at": place(bar.base),
             "least_at": place(report.min_rate),
         }
+
+
+def _strip(start: int, stop: int | None, rounds: int) -> tuple[str, str]:
+    """Return where a bar begins, and how long it is, in thousandths of all rounds."""
+    # However short it stood, something shows; and the last rule may stand from the next round on.
+    at = min(1000 * (start - 1) / max(1, rounds), 992.0)
+    end = 1000.0 if stop is None else 1000 * stop / max(1, rounds)
+    return f"{at:.1f}", f"{max(8.0, end - at):.1f}"
+
+
+def cost_samples(report: Report) -> Sequence[tuple[float, ...]]:
+    """Return what a run cost by the rounds, if that is known. Private where it is exact.
+
+    Parameters
+    ----------
+    report : Report
+        The run.
+
+    Returns
+    -------
+    sequence of tuple
+        The round, the cost of what was published, of publishing nothing and, where the rows were
+        looked at again, of the best published rule. Else it is estimated from released counts.
+    """
+    if report.hindsight is not None:
+        return report.hindsight.samples
+    return report.costs if len(report.costs) > 1 else ()
+
+
+def lead(report: Report) -> Iterator[str]:
+    """Say in a sentence or two what happened. Private."""
+    if report.causes is not None:
+        standing = sum(one.standing for one in report.causes)
+        if report.causes:
+            published = _times(len(report.causes), "cause was", "causes were")
+            yield f"{published} published; {_times(standing, 'stands', 'stand')} now."
+    elif report.releases:
+        changed = _times(len(report.releases) - 1, "time", "times")
+        yield f"The rule changed {changed} in {some(report.rounds, 'round')}."
+    if samples := cost_samples(report):
+        _, ours, nothing, *best = samples[-1]
+        unit = "mistakes" if report.causes is None else "missed positives, false alarms included"
+        about = "" if report.hindsight is not None else "about "
+        yield (
+            f"What was published cost {about}{ours:,.0f} {unit}; publishing nothing would have "
+            f"cost {about}{nothing:,.0f}"
+            + (
+                f", and the best of the published rules from the start {best[0]:,.0f}."
+                if best
+                else "."
+            )
+        )
+
+
+def _times(count: int, one: str, many: str) -> str:
+    return f"{count:,} {one if count == 1 else many}"
 
 
 def spans_in_words(one: CauseSummary) -> str:
@@ -194,13 +266,15 @@ def lettered_rules(releases: Sequence[Release], samples: Iterable[Sample]) -> di
     return dict(zip(ranked[: len(COLOURS)], ascii_uppercase, strict=False))
 
 
-def run_figure(report: Report) -> "Figure":
+def run_figure(report: Report, width: float = WIDE) -> "Figure":
     """Draw a run: mistakes, votes and published rules over the same linear axis of rounds. Private.
 
     Parameters
     ----------
     report : Report
         The run, of at least one round.
+    width : float
+        The width in inches.
 
     Returns
     -------
@@ -208,21 +282,25 @@ def run_figure(report: Report) -> "Figure":
         The figure; without axes for votes if the learner has no trees. For causes: what they cost
         beside publishing nothing, and when each of them stood.
     """
-    if report.causes is not None and len(report.costs) > 1:
-        return _causes_figure(report)
+    if report.causes is not None and cost_samples(report):
+        return _causes_figure(report, width)
     rules = lettered_rules(report.releases, report.samples)
     rows = list(dict.fromkeys(rules.get(rule, OTHER_RULES) for _, rule in report.releases))
     heights = [2.0, *([2.0] if report.trees else []), 0.55 + 0.2 * len(rows)]
-    figure = new_figure(sum(heights))
+    figure = new_figure(sum(heights), width)
     grid = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights, squeeze=False)
     first, *votes, last = map(style_axes, grid[:, 0])
-    plot_mistakes(
-        [(sample.round, sample.mistakes) for sample in report.samples],
-        [min(release.round, report.rounds) for release in report.releases[1:]],
-        first,
-    )
-    first.set(xlabel="", ylabel="")
-    _entitle(first, "Mistakes of the published rules (dotted: a new rule)")
+    if cost_samples(report):
+        _plot_costs(first, report, "the published rules")
+        _entitle(first, "Mistakes (dotted: a new rule)")
+    else:
+        plot_mistakes(
+            [(sample.round, sample.mistakes) for sample in report.samples],
+            [min(release.round, report.rounds) for release in report.releases[1:]],
+            first,
+        )
+        first.set(xlabel="", ylabel="")
+        _entitle(first, "Mistakes (dotted: a new rule)")
     for ax in votes:
         _plot_votes(ax, report, rules)
     _plot_releases(last, report, rules, rows)
@@ -231,28 +309,16 @@ def run_figure(report: Report) -> "Figure":
     return figure
 
 
-def _causes_figure(report: Report) -> "Figure":
+def _causes_figure(report: Report, width: float) -> "Figure":
     """Draw what the published causes cost by the rounds, and when each of them stood."""
     causes = list(report.causes or ())[:MOST_CAUSES]
-    heights = [2.2, *([0.55 + 0.2 * len(causes)] if causes else [])]
-    figure = new_figure(sum(heights))
+    heights = [2.4, *([0.55 + 0.2 * len(causes)] if causes else [])]
+    figure = new_figure(sum(heights), width)
     grid = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights, squeeze=False)
     first, *rest = map(style_axes, grid[:, 0])
-    across = [sample.round for sample in report.costs]
-    nothing = [sample.nothing for sample in report.costs]
-    published = [sample.published for sample in report.costs]
-    for values, colour, line, name in (
-        (nothing, SOFT, "--", "publishing nothing"),
-        (published, COLOURS[0], "-", "the published causes"),
-    ):
-        first.plot(across, values, color=colour, linestyle=line, label=name, clip_on=False)
-    first.set_ylim(0, 1.05 * max(1.0, *published, *nothing))
-    for release in report.releases[1:]:
-        first.axvline(min(release.round, report.rounds), color=SOFT, linestyle=":", linewidth=1)
-    short_numbers(first.yaxis)
-    legend = first.legend(frameon=False, fontsize=LETTERS, labelcolor=INK, loc="upper left")
-    legend.set_zorder(1)
-    _entitle(first, "Cost, in missed positives (estimated; dotted: a change)")
+    _plot_costs(first, report, "the published causes")
+    kind = "dotted: a change" if report.hindsight is not None else "estimated"
+    _entitle(first, f"Cost in missed positives ({kind})")
     for ax in rest:
         _plot_spans(ax, report, causes)
     last = rest[-1] if rest else first
@@ -260,6 +326,23 @@ def _causes_figure(report: Report) -> "Figure":
     short_numbers(last.xaxis)
     last.set_xlabel("rounds")
     return figure
+
+
+def _plot_costs(ax: "Axes", report: Report, ours: str) -> None:
+    """Draw what was published beside publishing nothing and, if it is known, the best rule."""
+    across, published, *others = zip(*cost_samples(report), strict=True)
+    styles = (("publishing nothing", SOFT, "--"), ("the best published rule", COLOURS[2], "-."))
+    for values, (name, colour, line) in zip(others, styles, strict=False):
+        ax.plot(across, values, color=colour, linestyle=line, label=name, clip_on=False)
+    ax.plot(across, published, color=COLOURS[0], linewidth=2, label=ours, clip_on=False)
+    ax.fill_between(across, published, others[0], color=COLOURS[0], alpha=0.1, linewidth=0)
+    ax.set_ylim(0, 1.05 * max(1.0, *published, *others[0]))
+    changes = report.releases[1:]
+    for release in changes if len(changes) <= MANY_RELEASES else ():
+        ax.axvline(min(release.round, report.rounds), color=SOFT, linestyle=":", linewidth=1)
+    short_numbers(ax.yaxis)
+    legend = ax.legend(frameon=False, fontsize=LETTERS, labelcolor=INK, loc="upper left")
+    legend.set_zorder(1)
 
 
 def _plot_spans(ax: "Axes", report: Report, causes: Sequence[CauseSummary]) -> None:
@@ -351,13 +434,9 @@ def in_words(report: Report) -> Iterable[str]:
     str
         A sentence for each part of the figure.
     """
-    if report.causes is not None and len(report.costs) > 1:
-        last_cost = report.costs[-1]
-        yield (
-            f"By round {last_cost.round:,} the published causes cost about "
-            f"{last_cost.published:,.0f} missed positives, false alarms included; publishing "
-            f"nothing would have cost about {last_cost.nothing:,.0f}."
-        )
+    if cost_samples(report):
+        yield from lead(report)
+    if report.causes is not None and cost_samples(report):
         for one in report.causes[:MOST_CAUSES]:
             yield f"{clipped(str(one.cause), 80)}, {spans_in_words(one)}."
         return
@@ -514,12 +593,21 @@ def some(count: int, what: str) -> str:
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
-def report_of(outcome: RunResult) -> Report:
-    """Return the private report of a run."""
+def report_of(outcome: RunResult, hindsight: Hindsight | None = None) -> Report:
+    """Return the private report of a run.
+
+    Parameters
+    ----------
+    outcome : RunResult
+        How the run went.
+    hindsight : Hindsight, optional
+        What it cost beside other rules, if the rows were looked at again.
+    """
     learner, task = outcome.learner, outcome.task
     of_causes = _of_causes(learner) if isinstance(learner, PrivateCauses) else {}
     return Report(
         label=task.label,
+        hindsight=hindsight,
         **of_causes,
         title=task.source,
         spec=task.spec,

@@ -171,7 +171,7 @@ class EventHub:
         found = self.state.published.evidence
         if found is None:
             found = dict.fromkeys(("min_rate", "base_rate", "base_low", "base_high", "causes"))
-            found["counted_to"] = 0
+            found |= {"counted_to": 0, "costs": []}
         return EvidenceResponse(label=self._label, **found)
 
     async def stream(self, seen: int) -> AsyncIterator[bytes]:

@@ -70,11 +70,11 @@ const stood = (at) => {
 // Text of a rule with its label: "failed when version = '4.2.1'".
 function worded(release) {
   const constant = release.rule.kind === "constant";
-  if (hasCauses() && constant) return [visible(now.evidence.label), none()];
+  if (hasCauses() && constant) return [`${visible(now.evidence.label)}:`, none()];
   const label = now.guarantee ? now.guarantee.label : "";
   // A cause with an outcome says itself what happens: "timeout when version = '4.2.1'".
   const outcomes = (release.rule.causes || []).some((cause) => cause.outcome !== undefined);
-  return [constant ? label : outcomes ? `${label}:` : `${label} when`, release.sentence].map(visible);
+  return [constant || outcomes ? `${label}:` : `${label} when`, release.sentence].map(visible);
 }
 
 function causeItem(cause, most, long) {
@@ -103,7 +103,14 @@ function causeItem(cause, most, long) {
     rates.append(made("span", "all others"),
       strip("others", bar("track", 0, 1000), bar("rate", 0, at(cause.base_rate)), ...mark.map((part) => part.cloneNode())),
       made("b", percent(cause.base_rate), "others"));
-  const lift = cause.lift === null ? "" : `, ${count(Number(cause.lift.toPrecision(2)))} times the rate of others`;
+  const times = !cause.lift ? "" : count(Number(cause.lift.toPrecision(2)));
+  if (times && cause.low > cause.base_rate) { // not where noise may be all there is
+    const lift = made("p", "as often as others", "lift");
+    lift.setAttribute("aria-hidden", "true"); // the sentence below says it
+    lift.prepend(made("b", `${times}×`));
+    rates.append(lift);
+  }
+  const lift = times && `, ${times} times the rate of others`;
   facts.append(made("strong", `${percent(cause.rate)} of about ${count(cause.events)} events`),
     ` (95\u00a0% interval ${percent(cause.low)} to ${percent(cause.high)})${lift}. ${since}.`);
   line.append(rates, facts);
@@ -112,8 +119,8 @@ function causeItem(cause, most, long) {
 
 function drawCauses() {
   const shown = hasCauses();
-  for (const id of ["causes", "timeline", "span"]) by(id).hidden = !shown;
-  by("band").hidden = by("ends").hidden = shown;
+  for (const id of ["causes", "timeline"]) by(id).hidden = !shown;
+  by("band").hidden = shown;
   if (!shown) return;
   const found = standing();
   const known = found.filter((cause) => cause.rate !== null);
@@ -137,6 +144,7 @@ function drawCauses() {
   by("scale").hidden = false;
   put("scale", said.join(" "));
   drawTimeline();
+  drawCosts();
 }
 
 function drawTimeline() {
@@ -152,8 +160,24 @@ function drawTimeline() {
     line.append(words, strip("", bar("track", 0, 1000), ...parts));
     return line;
   }));
-  put("span-to", rounds(now.rounds));
-  by("span").hidden = now.evidence.causes.length === 0;
+}
+
+// What the causes cost beside publishing nothing, over the same rounds as the timeline.
+function drawCosts() {
+  const costs = hasCauses() ? now.evidence.costs : [];
+  by("worth").hidden = costs.length < 3 || now.releases.length < 2;
+  if (by("worth").hidden) return;
+  const [, ours, nothing] = costs.at(-1), least = now.evidence.min_rate;
+  const most = Math.max(1, ...costs.map((sample) => Math.max(sample[1], sample[2])));
+  const at = (place) => (sample) => `${((1000 * sample[0]) / Math.max(1, now.rounds)).toFixed(1)},${(138 - (134 * sample[place]) / most).toFixed(1)}`;
+  const lines = [1, 2].map((place) => costs.map(at(place)));
+  const path = (kind, points) => drawn("path", { class: kind, d: `M${points.join(" L")}` });
+  replace("costs",
+    path("saved", [...lines[0], ...[...lines[1]].reverse()]), path("nothing", lines[1]), path("ours", lines[0]));
+  put("alarm", percent(least / (1 - least)));
+  put("nothing", `about ${count(Math.round(nothing))}`);
+  put("ours", `about ${count(Math.round(ours))}`);
+  put("costs-to", rounds(now.rounds));
 }
 
 // What a release changed, from the rounds in which causes stood.
@@ -213,10 +237,9 @@ function drawRules() {
       what.append(part);
     }
     const text = release.number === 1 ? "begun: no cause published" : release.sentence;
-    line.append(made("i"), changes.length ? what : made("div", visible(text)), made("span", `from round ${count(release.round)}`));
+    line.append(changes.length ? what : made("div", visible(text)), made("span", `from round ${count(release.round)}`));
     return line;
   });
-  put("rules", hasCauses() ? "What was published when" : "Rules so far");
   replace("releases", ...lines.reverse());
   by("earlier").hidden = first === 0;
   put("earlier", `and ${count(first)} earlier ones, at /releases`);
@@ -232,7 +255,10 @@ function drawGuarantee(spent) {
   const show = (number) => Number(number.toPrecision(3)).toString();
   put("epsilon", said.epsilon === null ? "no limit" : show(said.epsilon));
   put("delta", show(said.delta));
-  put("horizon", `${count(now.rounds)} of ${count(said.horizon)}`);
+  const left = Math.max(0, said.horizon - now.rounds);
+  put("left", count(left));
+  put("left-of", `${left === 1 ? "round" : "rounds"} left of the ${count(said.horizon)} planned for`);
+  put("left-then", left ? "What stands after the last of them stays for good." : "What stands now stays for good.");
   fill("horizon-used", now.rounds / said.horizon);
   by("final").hidden = !spent.final;
   put("final", spent.final || "");
@@ -379,16 +405,23 @@ function drawInside(seen) {
   }));
   replace("ledger", ...seen.ledger.map((line) => {
     const row = made("tr");
-    row.append(...["mechanism", "times", "each", "adds"].map((name) => made("td", line[name])));
+    const names = { mechanism: "", times: "times used", each: "cost each", adds: "how it adds up" };
+    row.append(...Object.entries(names).map(([field, name]) => {
+      const cell = made("td", line[field]);
+      cell.dataset.name = name; // on a phone each cell is a line of its own, with its name
+      return cell;
+    }));
     return row;
   }));
 }
 
 function drawCurve(seen) {
   const most = Math.max(1, seen.mistakes), long = Math.max(1, seen.rounds);
+  const changes = now.releases.slice(1).slice(-SHOWN).map((release) =>
+    [`M${((600 * release.round) / long).toFixed(1)},0 V136`, "change"]);
   const at = (sample) => `${((600 * sample.round) / long).toFixed(1)},${(136 - (130 * sample.mistakes) / most).toFixed(1)}`;
   const line = ["0,136", ...seen.samples.map(at)].join(" L");
-  const paths = [[`M${line} L600,136 Z`, "under"], [`M${line}`, "curve"]].map(([shape, kind]) => {
+  const paths = [[`M${line} L600,136 Z`, "under"], [`M${line}`, "curve"], ...changes].map(([shape, kind]) => {
     const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
     path.setAttribute("d", shape);
     path.setAttribute("class", kind);
@@ -397,8 +430,10 @@ function drawCurve(seen) {
   by("curve").replaceChildren(by("curve-says"), ...paths);
   put("curve-head", seen.missed === null ? "Mistakes of the published rules" : "Positives missed and false alarms together");
   put("curve-says", `${count(seen.mistakes)} mistakes in ${rounds(seen.rounds)}`);
+  put("curve-top", count(seen.mistakes));
   put("curve-from", "round 1");
-  put("curve-to", `${count(seen.mistakes)} by round ${count(seen.rounds)}`);
+  put("curve-key", changes.length ? "dotted: a change of what is published" : "");
+  put("curve-to", rounds(seen.rounds));
 }
 
 by("form").addEventListener("submit", (event) => {
@@ -412,7 +447,7 @@ by("forget").addEventListener("click", () => {
   sessionStorage.removeItem(TOKEN);
   for (const id of ["figures", "votes", "ledger"]) by(id).replaceChildren();
   by("curve").replaceChildren(by("curve-says"));
-  for (const id of ["curve-says", "curve-to"]) put(id, "");
+  for (const id of ["curve-says", "curve-top", "curve-key", "curve-to"]) put(id, "");
   open_(false);
   by("token").focus();
 });

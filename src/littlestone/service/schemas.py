@@ -123,6 +123,13 @@ class EvidenceResponse(ApiModel):
     base_low: Annotated[float | None, Field(description="The lower end of its 95 % interval.")]
     base_high: Annotated[float | None, Field(description="The upper end.")]
     counted_to: Annotated[int, Field(description="The last round that is counted.")]
+    costs: Annotated[
+        list[tuple[int, float, float]],
+        Field(
+            description="By round: what the published causes have cost so far, and what publishing "
+            "nothing would have, in missed positives; estimated from the same counts."
+        ),
+    ] = []
     causes: Annotated[
         list[CauseResponse] | None,
         Field(description="Those that stand first; null if the learner has no evidence."),
@@ -351,7 +358,7 @@ def row_schemas(schema: ColumnSchema) -> dict[str, Any]:
     properties = {name: _KINDS[kind] for name, kind in schema.kinds.items()}
     example = {name: _EXAMPLES[kind] for name, kind in schema.kinds.items()}
     labelled = properties | {schema.label: _KINDS[schema.label_kind]}
-    named = [*schema.positive, *schema.normal]
+    named = [] if schema.bounds else [*schema.positive, *schema.normal]
     labelled_example = example | {schema.label: named[0] if named else 0}
     if schema.user is not None:
         labelled[schema.user] = {"type": ["string", "integer"], "minLength": 1}

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from littlestone.classes.base import HypothesisClass
 from littlestone.errors import BadClass, BadExample, TooLarge
 from littlestone.learners.causes_plan import AUTO as AUTO_RATE
+from littlestone.learners.plan_table import CHANGE_COST
 from littlestone.learners.registry import LearnerTerms, make_learner
 from littlestone.plots import plot_mistakes
 from littlestone.privacy.parameters import BadParameter
@@ -53,12 +54,12 @@ class Cell:
         The seed of stream and learner.
     noise
         The share of labels that are flipped.
-    tolerance
-        The share of mistakes that causes no change.
+    change_cost
+        The mistakes that one change of rule is worth, for private experts.
     version
         Our version.
     min_rate
-        The positive rate above which a cause is worth publishing, for learners of causes.
+        The positive rate above which it pays to predict positive, for causes and private experts.
     """
 
     cls: str
@@ -69,7 +70,7 @@ class Cell:
     delta: float
     seed: int
     noise: float = 0.0
-    tolerance: float = 0.0
+    change_cost: float = CHANGE_COST
     version: str = version("littlestone")
     min_rate: float | str = AUTO_RATE
 
@@ -209,7 +210,7 @@ def _played(cls: HypothesisClass, cell: Cell, given: Stream | None) -> tuple[Tra
         epsilon=cell.epsilon,
         delta=cell.delta,
         horizon=cell.rounds,
-        tolerance=cell.tolerance,
+        change_cost=cell.change_cost,
         min_rate=cell.min_rate,
     )
     learner = make_learner(cell.learner, terms, seed=cell.seed)

@@ -46,7 +46,7 @@ def release_to_json(release: Release) -> dict[str, Any]:
 def release_lines(
     releases: Sequence[Release], windows: Sequence[Window] = ()
 ) -> list[tuple[Release, dict[str, Any]]]:
-    """Return what the lines of a releases file say, without label, guarantee and run.
+    """Return what the lines of a releases file say, without what is the same on all lines.
 
     Parameters
     ----------
@@ -107,9 +107,9 @@ class ReleasesFile:
     run : str, optional
         The public name of a stored learner: it is on every line, so that the releases of one
         learner are not taken for those of another that began with the same rule.
-    label : Mapping, optional
-        What the rules are about: the column of labels, and its positive values if they are named.
-        It is on every line.
+    about : Mapping, optional
+        What the rules are about: the column of labels, its positive values if they are named, the
+        class and the horizon. It is on every line.
     """
 
     def __init__(
@@ -118,10 +118,10 @@ class ReleasesFile:
         guarantee: str | Callable[[Release], str],
         run: str | None = None,
         *,
-        label: Mapping[str, Any] | None = None,
+        about: Mapping[str, Any] | None = None,
     ) -> None:
         self._path, self._count, self._size = path, 0, 0
-        self._guarantee, self._label = guarantee, dict(label or {})
+        self._guarantee, self._about = guarantee, dict(about or {})
         self._more = {} if run is None else {"run": run}
         self._file: BinaryIO | None = None
 
@@ -259,5 +259,5 @@ class ReleasesFile:
     def _line(self, standing: Release, said: Mapping[str, Any]) -> bytes:
         given = self._guarantee
         guarantee = given if isinstance(given, str) else given(standing)
-        line = {**said, **self._label, "guarantee": guarantee, **self._more}
+        line = {**said, **self._about, "guarantee": guarantee, **self._more}
         return json.dumps(line, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"

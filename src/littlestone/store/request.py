@@ -11,6 +11,7 @@ from littlestone.data.blocks import Block, RowSpan
 from littlestone.learners.base import PrivateLearner, RemoteRows
 from littlestone.learners.causes_plan import AUTO as AUTO_RATE
 from littlestone.learners.evidence import Window
+from littlestone.learners.plan_table import CHANGE_COST
 from littlestone.learners.registry import AUTO, LearnerChoice, LearnerTerms, choose
 from littlestone.privacy.accounting import Unit
 from littlestone.privacy.parameters import BadParameter
@@ -18,7 +19,7 @@ from littlestone.privacy.parameters import BadParameter
 PlanName = Literal["practical", "paper"]
 # What a stored learner is begun with: said again, it must be the same.
 REQUEST_TERMS = (
-    "spec", "label", "epsilon", "delta", "horizon", "user", "cap", "tolerance", "min_rate",
+    "spec", "label", "epsilon", "delta", "horizon", "user", "cap", "change_cost", "min_rate",
     "learner", "plan", "positive", "negative",
 )  # fmt: skip
 
@@ -43,12 +44,12 @@ class LearnRequest:
         The column of users, if all rounds of a user are protected together.
     cap : int, optional
         The rounds that count per user; later ones are null rounds.
-    tolerance : float
-        The share of mistakes that causes no change of rule.
+    change_cost : float
+        The mistakes that one change of rule is worth; for private experts.
     min_rate : float or "auto"
         The positive rate above which a cause is worth publishing.
     positive : sequence of str
-        The values of the label that are positive, if it has others than 0 and 1.
+        The values of the label that are positive, or conditions on its numbers such as ">60".
     negative : sequence of str
         The values of the label that are normal, where every other one is an outcome of its own.
     learner : str
@@ -91,7 +92,7 @@ class LearnRequest:
     horizon: int | None = None
     user: str | None = None
     cap: int | None = None
-    tolerance: float = 0.0
+    change_cost: float = CHANGE_COST
     min_rate: float | str = AUTO_RATE
     positive: Sequence[str] = ()
     negative: Sequence[str] = ()
@@ -210,7 +211,7 @@ def choose_learner(
         horizon=horizon,
         unit=task.unit,
         cap=task.cap,
-        tolerance=task.tolerance,
+        change_cost=task.change_cost,
         min_rate=task.min_rate,
     )
     return choose(name, terms, why)
@@ -221,8 +222,8 @@ def _paper(task: LearnRequest) -> str:
     paper = "dpsoa-paper"
     if task.learner not in (AUTO, "dpsoa", paper):
         raise BadParameter(f"--plan paper conflicts with --learner {task.learner}: it is for dpsoa")
-    if task.user is not None or task.tolerance:
-        raise BadParameter("--plan paper conflicts with --user and --tolerance: leave out --plan")
+    if task.user is not None or task.change_cost != CHANGE_COST:
+        raise BadParameter("--plan paper conflicts with --user and --change-cost: leave out --plan")
     return paper
 
 

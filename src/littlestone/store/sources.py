@@ -262,7 +262,7 @@ def all_rows(
         note_bad_rows(bad, block)
 
 
-def note_bad_rows(bad: list[BadRow], block: RowSpan) -> None:
+def note_bad_rows(bad: list[BadRow], block: RowSpan, first_line: int = 0) -> None:
     """Keep the first few rows that could not be read, for the data owner.
 
     Parameters
@@ -271,8 +271,11 @@ def note_bad_rows(bad: list[BadRow], block: RowSpan) -> None:
         Collects them.
     block : RowSpan
         Rows that were read.
+    first_line : int
+        Rows of earlier lines were noted before.
     """
-    bad += block.bad[: MOST_BAD_ROWS - len(bad)]
+    new = [row for row in block.bad if row.line >= first_line]
+    bad += new[: MOST_BAD_ROWS - len(bad)]
 
 
 class NewRows:
@@ -341,10 +344,10 @@ class NewRows:
                     # A pipe has no place to go back to.
                     if rows.identity(0) is not None:
                         yield None, self._reached(source.sums)
-            else:
-                note_bad_rows(self._bad, whole)
+            new = whole.part(old, len(whole))
+            note_bad_rows(self._bad, whole, new.start(self._row).line if old and len(new) else 0)
             sums = source.sums
-            for part in parts(whole.part(old, len(whole)), self._learner.rounds):
+            for part in parts(new, self._learner.rounds):
                 sums += self._pass(part)
                 yield part, self._reached(sums)
             source = self._source = self._source._replace(sums=sums)

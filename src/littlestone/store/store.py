@@ -25,6 +25,7 @@ from littlestone.learners.causes import PrivateCauses
 from littlestone.learners.dpsoa import Engine
 from littlestone.learners.evidence import (
     Window,
+    costs_of,
     estimate_base,
     summarize_causes,
     window_from_json,
@@ -666,14 +667,24 @@ def _public_side(
     )
 
 
+# The most points of a curve of costs, beside the last one.
+MOST_COSTS = 120
+
+
 def _evidence_of(learner: PrivateCauses) -> dict[str, Any]:
-    base = estimate_base(learner.windows)
+    base, least = estimate_base(learner.windows), learner.min_rate
+    costs = [] if least is None else costs_of(learner.windows, least / (1 - least))
+    # A stream that drifts may have any number of windows; the last point is always there.
+    some = costs[:: -(-len(costs) // MOST_COSTS) or 1]
     return {
-        "min_rate": learner.min_rate,
+        "min_rate": least,
         "base_rate": base.rate,
         "base_low": base.low if base.rate is not None else None,
         "base_high": base.high if base.rate is not None else None,
         "counted_to": learner.windows[-1].stop if learner.windows else 0,
+        "costs": [
+            [at, round(ours, 1), round(nothing, 1)] for at, ours, nothing in [*some, *costs[-1:]]
+        ],
         "causes": [one.to_json() for one in summarize_causes(learner.releases, learner.evidence)],
     }
 
@@ -698,7 +709,13 @@ class StoreView(NamedTuple):
 
 
 def read_store(path: Path) -> StoreView:
-    """Look into a store without taking it over."""
+    """Look into a store without taking it over.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    """
     path = database_file(path)
     # A writer may begin or end while the file is read: one more attempt settles it.
     for _ in range(2):

@@ -1,0 +1,263 @@
+"""Draw a rule or stay with the published one: epochs that end at a firing or at a public age.
+
+`StayGate` is the mistakes monitor with a draw that may also leave the published rule in place. All
+that decides when it checks, at which threshold, and how hard a change is, is the state of the
+*tenure* of the published rule: how often in a row the draw has stayed, when, and a public margin.
+It is a function of the transcript (docs/guarantee.md, Theorem 17).
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol, SupportsIndex
+
+import numpy as np
+import numpy.typing as npt
+
+from littlestone.privacy.exponential import ExponentialMechanism, Scores
+from littlestone.privacy.gates import NO_CHANGE, Decision, MistakesGate, Selector, Step
+from littlestone.privacy.mechanism import State, whole_field
+from littlestone.privacy.noise import Noise
+from littlestone.privacy.parameters import BadParameter, Numbers, Real, whole, whole_numbers
+
+# The key of staying, which names no rule. Its score is the last of a ballot.
+STAY = b"stay"
+
+
+class StayOrDraw(ExponentialMechanism):
+    """Select one of a fixed list of candidates, or stay with what is published.
+
+    Requires: a replaced example changes each score by at most `sensitivity`, that of staying too.
+    Promises: `select` is epsilon-differentially private (Theorem 6): staying is one more candidate.
+
+    Parameters
+    ----------
+    candidates
+        The keys, in the order of the scores (public). The score of staying comes after theirs.
+    epsilon
+        What a selection costs.
+    sensitivity
+        How far a replaced example moves a score at most.
+
+    Examples
+    --------
+    >>> from littlestone.privacy.testing import ScriptedNoise
+    >>> mechanism = StayOrDraw([b"never", b"always"], epsilon=1)
+    >>> mechanism.select([-90, -3, 0], ScriptedNoise({}), release=0) is None
+    True
+    """
+
+    name = "exponential mechanism with staying"
+
+    def __init__(self, candidates: Sequence[bytes], *, epsilon: Real, sensitivity: int = 1) -> None:
+        super().__init__([*candidates, STAY], epsilon=epsilon, sensitivity=sensitivity)
+
+    def select(
+        self, ballot: Scores, noise: Noise, release: int, leave_out: bytes | None = None
+    ) -> bytes | None:
+        """Select a candidate, or None to stay."""
+        key = super().select(ballot, noise, release, leave_out)
+        return None if key == STAY else key
+
+
+class Tenure(NamedTuple):
+    """Hold what a published rule has been through. Public: a function of the transcript.
+
+    Parameters
+    ----------
+    refusals
+        How often in a row the draw has stayed.
+    margin
+        What a challenger must win by, besides being drawn, in units of loss.
+    loss
+        About the loss of the published rule in `rounds`, from the thresholds that were reached.
+    rounds
+        Rounds in which that loss was made.
+    longest
+        The rounds of the longest epoch.
+    """
+
+    refusals: int = 0
+    margin: int = 0
+    loss: float = 0.0
+    rounds: float = 0.0
+    longest: int = 0
+
+
+class TenureSchedule(Protocol):
+    """Return when a gate checks, and at which threshold, from the public tenure."""
+
+    def window(self, tenure: Tenure) -> int | None:
+        """Return the rounds after which the monitor starts afresh, or None for never."""
+
+    def epoch(self, tenure: Tenure) -> int | None:
+        """Return the rounds after which a draw is made without a firing, or None for never."""
+
+    def thresholds(self, tenure: Tenure, ages: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the thresholds at some ages of the monitor's window."""
+
+    def stayed(self, tenure: Tenure, fired_at: int | None, age: int) -> Tenure:
+        """Return the tenure after a draw that stayed.
+
+        Parameters
+        ----------
+        tenure
+            The tenure before.
+        fired_at
+            The age of the window at which the monitor fired, or None if it did not.
+        age
+            The rounds since the last draw.
+        """
+
+
+class StayGate(MistakesGate[Any]):
+    """Fire when the published rule loses too much, then draw a rule or stay.
+
+    Requires: given the transcript, a replaced example changes the losses of one check by at most
+    `largest_loss`, and each score by at most the selector's sensitivity; the ballot holds rounds
+    since the last *draw* only; penalties in it, the margin and the schedule are functions of the
+    transcript. Promises: the transcript is differentially private at the monitor's epsilon plus
+    that of one draw, delta 0, for any number of draws (Theorem 17).
+
+    A draw is made at a firing, and at a public age without one. The monitor starts afresh at every
+    draw, and at the ends of public windows, where the ballot goes on.
+
+    Parameters
+    ----------
+    noise
+        Where all noise is drawn.
+    epsilon
+        The monitor's epsilon, paid once.
+    selector
+        Draws a key, or None to stay: `StayOrDraw`, or `StructuredStayOrDraw` for long lists.
+    schedule
+        Returns thresholds and ages for a tenure.
+    published
+        The first key.
+    check_every
+        The rounds from one check to the next.
+    largest_loss
+        What one round adds to the loss at most, in units.
+
+    Examples
+    --------
+    >>> from littlestone.learners.stay import StaySchedule
+    >>> from littlestone.privacy.testing import ScriptedNoise
+    >>> gate = StayGate(ScriptedNoise({}), epsilon=1, selector=StayOrDraw([b"a", b"b"], epsilon=1),
+    ...                 schedule=StaySchedule(base=3, rate=1.0, check_every=4), published=b"a",
+    ...                 check_every=4)
+    >>> gate.check(4, [0, -9, 0]), gate.tenure.refusals
+    (Decision(fired=True, key=None), 1)
+    """
+
+    def __init__(
+        self,
+        noise: Noise,
+        *,
+        epsilon: Real,
+        selector: Selector[Any],
+        schedule: TenureSchedule,
+        published: bytes,
+        check_every: int = 1,
+        largest_loss: int = 1,
+    ) -> None:
+        super().__init__(
+            noise,
+            epsilon=epsilon,
+            selector=selector,
+            threshold=lambda age, refusals: 0,
+            published=published,
+            check_every=check_every,
+            # Staying is an outcome of its own: the published key would be a second one.
+            leave_out_published=True,
+            largest_loss=largest_loss,
+        )
+        self._schedule, self.tenure = schedule, Tenure()
+        # `age` is that of the monitor's window, this one that of the counts.
+        self.epoch_age = 0
+
+    def set_margin(self, margin: int) -> None:
+        """Set the margin of the epoch that begins: a public number of units.
+
+        Raises
+        ------
+        BadParameter
+            If the epoch has begun: the margin would not be a function of the transcript before it.
+        """
+        if self.epoch_age:
+            raise BadParameter("the epoch has begun")
+        self.tenure = self.tenure._replace(margin=whole(margin, "margin", least=0))
+
+    def check_with(self, mistakes: SupportsIndex, ballot: Callable[[], Any]) -> Decision:
+        """Make one scheduled check: a run of one."""
+        return self.run([whole(mistakes, "mistakes", least=0)], lambda place: ballot()).decision
+
+    def run(self, mistakes: Numbers, ballot: Callable[[int], Any]) -> Step:
+        """Make checks in a row, up to the first draw.
+
+        Returns the number of checks made, and the decision of the last.
+
+        Parameters
+        ----------
+        mistakes
+            The loss of each check, in units (private).
+        ballot
+            Returns the ballot at a check of this run, by its index; called at a draw only.
+        """
+        losses = whole_numbers(mistakes, "mistakes", least=0)
+        if len(losses) and losses.max() > self.check_every * self.largest_loss:
+            raise BadParameter(f"{losses.max()} mistakes in {self.check_every} rounds")
+        with self._step:
+            done = 0
+            while done < len(losses):
+                part = losses[done : done + self._checks_left()]
+                ages = self.age + self.check_every * np.arange(1, len(part) + 1)
+                fired = self._monitor.run(part, self._schedule.thresholds(self.tenure, ages))
+                made = len(part) if fired is None else fired + 1
+                done += made
+                self.age += made * self.check_every
+                self.epoch_age += made * self.check_every
+                # At a public age the draw is made in any case: what the monitor answers there is
+                # no part of the transcript, so the tenure must not follow it.
+                due = self._left(self._schedule.epoch, self.epoch_age) == 0
+                if fired is not None or due:
+                    return Step(done, self._draw(ballot(done - 1), fired=not due))
+                if self._left(self._schedule.window, self.age) == 0:
+                    # On a public schedule, so it costs nothing (Theorem 3).
+                    self._monitor.restart()
+                    self.age = 0
+            return Step(len(losses), NO_CHANGE)
+
+    def _checks_left(self) -> int:
+        """Return how many checks there are before the monitor or the epoch ends by its age."""
+        window = self._left(self._schedule.window, self.age)
+        return min(window, self._left(self._schedule.epoch, self.epoch_age))
+
+    def _left(self, end: Callable[[Tenure], int | None], age: int) -> int:
+        rounds = end(self.tenure)
+        return 1 << 62 if rounds is None else max(0, -(-(rounds - age) // self.check_every))
+
+    def _draw(self, ballot: Any, fired: bool) -> Decision:
+        """Draw, and begin an epoch. Threshold noise and loss of the monitor are fresh as well."""
+        if not fired:
+            # A firing has restarted the monitor already; twice is as good.
+            self._monitor.restart()
+        fired_at, age = self.age if fired else None, self.epoch_age
+        self.age = self.epoch_age = 0
+        decision = self._release(ballot)
+        if decision.key is None:
+            self.tenure = self._schedule.stayed(self.tenure, fired_at, age)
+        else:
+            self.tenure = Tenure()
+        self.refusals = self.tenure.refusals
+        return Decision(True, decision.key)
+
+    def _parameters(self) -> State:
+        return super()._parameters() | {"largest_loss": self.largest_loss}
+
+    def _state_data(self) -> State:
+        own = {"epoch_age": self.epoch_age, "tenure": list(self.tenure)}
+        return super()._state_data() | own
+
+    def _load_state_data(self, data: State) -> None:
+        super()._load_state_data(data)
+        self.epoch_age = whole_field(data, "epoch_age")
+        self.tenure = Tenure(*data["tenure"])

@@ -1,0 +1,171 @@
+"""`littlestone init` proposes a command from the header of a file, and never from its values."""
+
+import csv
+import gzip
+import json
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from commands import littlestone
+from littlestone.cli.init import propose
+from littlestone.data.header import Header
+
+NAMES = ["time", "version", "country", "user_id", "amount", "failed"]
+Write = Callable[[Path, list[list[str]]], None]
+
+
+def delimited(path: Path, rows: list[list[str]], delimiter: str = ",") -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file, delimiter=delimiter).writerows([NAMES, *rows])
+
+
+def packed(path: Path, rows: list[list[str]]) -> None:
+    delimited(path, rows)
+    path.write_bytes(gzip.compress(path.read_bytes()))
+
+
+def json_lines(path: Path, rows: list[list[str]]) -> None:
+    path.write_text("".join(json.dumps(dict(zip(NAMES, row, strict=True))) + "\n" for row in rows))
+
+
+def parquet(path: Path, rows: list[list[str]]) -> None:
+    cells = zip(NAMES, zip(*rows, strict=True), strict=True)
+    pq.write_table(pa.table({name: pa.array(column, pa.string()) for name, column in cells}), path)
+
+
+FORMATS: dict[str, Write] = {
+    "events.csv": delimited,
+    "events.tsv": lambda path, rows: delimited(path, rows, "\t"),
+    "events.csv.gz": packed,
+    "events.jsonl": json_lines,
+    "events.parquet": parquet,
+}
+
+# Values that would change a guess: numbers, truth values, text, nothing, many words, few words.
+VALUES: list[Callable[[int], str]] = [
+    lambda n: str(n),
+    lambda n: str(n % 2),
+    lambda n: ["true", "false"][n % 2],
+    lambda n: "",
+    lambda n: f"2026-01-{n % 28 + 1:02}",
+    lambda n: f"user{n}@mail.example",
+    lambda n: 'a "quoted" cell, with\nlines',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("options", [[], ["--json"]], ids=["words", "json"])
+def test_no_value_changes_what_is_printed(name: str, options: list[str], tmp_path: Path) -> None:
+    printed = set()
+    for value in VALUES:
+        rows = [[value(6 * row + n) for n in range(6)] for row in range(20)]
+        FORMATS[name](tmp_path / name, rows)
+        done = littlestone("init", name, *options, folder=tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")
+        printed.add(done.stdout)
+    assert len(printed) == 1
+
+
+def test_a_name_and_a_number_of_rows_change_what_is_printed(tmp_path: Path) -> None:
+    """The test above can fail: what is read of a file is seen in what is printed."""
+    row = ["x"] * 6
+    printed = []
+    for rows in ([row] * 20, [row] * 300_000):
+        parquet(tmp_path / "events.parquet", rows)
+        done = littlestone("init", tmp_path / "events.parquet", "--json")
+        printed.append(json.loads(done.stdout))
+    assert [found["rows"] for found in printed] == [20, 300_000]
+    assert [found["delta"] for found in printed] == [1e-6, 1e-8]
+
+
+def proposal(*names: str, types: dict[str, Any] | None = None) -> dict[str, Any]:
+    return propose("f.csv", Header(names, types, None, "")).to_json()
+
+
+def test_columns_are_told_apart_by_their_names() -> None:
+    found = proposal(*NAMES, "event_id", "merchant_id", "client_version", "createdAt", "risk score")
+    assert found["label"] == "failed"
+    assert found["columns"] == ["version", "country", "merchant_id", "client_version"]
+    assert set(found["left_out"]) == {
+        "time", "user_id", "amount", "event_id", "createdAt", "risk score",
+    }  # fmt: skip
+    assert found["users"] == ["user_id"]
+    assert "amount@" in found["left_out"]["amount"]
+    assert "'thresholds:risk score:LO:HI:STEP'" in found["reasons"]["instead"]
+
+
+def test_the_likeliest_label_comes_first() -> None:
+    assert proposal("status", "isFraud", "label2")["label"] == "isFraud"
+    found = proposal("outcome", "status", "a")
+    assert (found["label"], found["other_labels"]) == ("outcome", ["status"])
+    assert "several values" in found["reasons"]["--label outcome"]
+    assert proposal("a", "b")["label"] is None
+    assert "LABEL" in proposal("a", "b")["command"]
+
+
+def test_types_of_a_schema_count() -> None:
+    types = {"price": "text", "kind": "number", "when": "time", "vip": "truth value", "x": "other"}
+    found = proposal(*types, "error", types=types | {"error": "number"})
+    # A column of floats is no label; a column of truth values may be one, whatever its name.
+    assert found["label"] == "vip"
+    assert found["columns"] == ["price"]
+    assert set(found["left_out"]) == {"kind", "when", "x", "error"}
+
+
+@pytest.mark.parametrize("names", [["a:b", "c,d", "e f", "g@h", "is\\it"], ["--version", "$HOME"]])
+def test_the_command_runs_as_it_is_printed(names: list[str], tmp_path: Path) -> None:
+    draw = np.random.default_rng(1)
+    with (tmp_path / "my events.csv").open("w", newline="") as file:
+        rows = [[*draw.choice(["u", "v", "w"], len(names)), n % 2] for n in range(200)]
+        csv.writer(file).writerows([[*names, "failed"], *rows])
+    done = littlestone("init", "my events.csv", folder=tmp_path)
+    shown = done.stdout.replace("\\\n", " ").splitlines()
+    command = next(line for line in shown if line.startswith("  littlestone learn"))
+    learned = littlestone(*shlex.split(command)[1:], folder=tmp_path)
+    assert learned.returncode == 0, learned.stderr
+    assert (tmp_path / "releases.jsonl").exists()
+    planned = next(line for line in shown if line.startswith("  littlestone plan"))
+    words = [word.replace("ROWS", "1000") for word in shlex.split(planned)[1:]]
+    assert littlestone(*words).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "options", "advice"),
+    [
+        ("a;b;failed\n1;2;0\n", "f.csv", [], "Are its fields separated by ';'?"),
+        ("a\tb\tfailed\n", "f.csv", [], "pass --format tsv"),
+        ("", "f.csv", [], "there is no first line, which should name the columns"),
+        ("secret,1\n", "f.jsonl", [], "name it: --format csv, tsv or parquet"),
+        ("a,b\n", "f.csv", ["--format", "excel"], "it is one of csv, tsv"),
+        ("a,b\n", "f.parquet", [], "not a Parquet file"),
+        ("a,b\n", "f.csv", ["--horizon", "0"], "at least 1"),
+    ],
+)
+def test_a_refusal_says_what_to_do(
+    content: str, name: str, options: list[str], advice: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(content)
+    done = littlestone("init", name, *options, folder=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ")
+    assert advice in done.stderr
+    assert "secret" not in done.stderr
+
+
+def test_a_pipe_and_an_empty_folder_are_refused(tmp_path: Path) -> None:
+    assert "save the stream to a file" in littlestone("init", "-").stderr
+    assert "there is no Parquet file" in littlestone("init", tmp_path).stderr
+
+
+def test_a_folder_of_parquet_is_one_stream(tmp_path: Path) -> None:
+    for day in "ab":
+        parquet(tmp_path / f"{day}.parquet", [["x"] * 6] * 10)
+    found = json.loads(littlestone("init", tmp_path, "--json").stdout)
+    assert (found["rows"], found["label"]) == (20, "failed")
