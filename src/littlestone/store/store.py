@@ -10,7 +10,6 @@ file says so itself from there on.
 
 import hmac
 import json
-import os
 import secrets
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
@@ -35,9 +34,11 @@ from littlestone.learners.tree import fresh_seed
 from littlestone.privacy.accounting import Cost, Guarantee
 from littlestone.privacy.mechanism import ForwardOnly, MechanismMoved
 from littlestone.privacy.noise import Noise
+from littlestone.store.copies import StoreMarks, marks_of, refuse_marked
 from littlestone.store.files import (
     PATIENCE,
     checked_file,
+    configure,
     database_file,
     for_reading,
     for_writing,
@@ -47,8 +48,10 @@ from littlestone.store.files import (
     reading,
     refuse_leftovers,
     serialized,
+    step_generation,
     wal_file,
 )
+from littlestone.store.migration import migrate, migrated
 from littlestone.store.request import (
     LearnRequest,
     RemoteBlock,
@@ -59,7 +62,6 @@ from littlestone.store.request import (
 from littlestone.store.serialization import (
     OLD_COPY,
     BadStore,
-    OldCopy,
     RunConfig,
     Seal,
     load,
@@ -457,13 +459,9 @@ class Store(ForwardOnly):
         """
         with self._transaction():
             self._db.execute("INSERT OR REPLACE INTO about VALUES ('old_copy', ?)", [OLD_COPY])
-            self._step()
+            step_generation(self._db)
             self._seal.write()
             self._db.execute("COMMIT")
-
-    def _step(self) -> None:
-        # Whoever holds the generation before this one can no longer commit.
-        self._db.execute("UPDATE about SET value = value + 1 WHERE name = 'generation'")
 
     def _move_in(self, after: int | None, sealed: bytes, begun: bool) -> None:
         """Take the file over from whoever held it, and go on from where it is.
@@ -481,16 +479,15 @@ class Store(ForwardOnly):
                 if self._seal.written() != sealed:
                     checked_file(self.path, self._db)
                 saved = load(self._db)
-                old_copy = is_old_copy(self._db)
-            if old_copy:
-                raise OldCopy(f"{self.path}: {OLD_COPY}")
+                marks = marks_of(self._db)
+            refuse_marked(self.path, marks)
             # A learner that was just begun has the state already; a mechanism resumes only before
             # its first step.
             if not begun:
                 self._repeated = _repeated(self.sources())
                 self.learner.resume(saved)
                 self.published = self._public()
-            self._step()
+            step_generation(self._db)
             self._seal.write()
             generation = generation_of(self._db)
             self._db.execute("COMMIT")
@@ -621,14 +618,8 @@ def _opened(
         db = for_writing(path)
     try:
         with reading(path):
-            # Before anything is written: the file is as sensitive as the rows.
-            os.chmod(path, 0o600)
-            db.execute("PRAGMA journal_mode = WAL")
-            # A commit that a power cut undoes would be decided again with fresh noise: a second
-            # release.
-            db.execute("PRAGMA synchronous = FULL")
-            db.execute("PRAGMA wal_autocheckpoint = 0")  # `_fold_in` does
-            db.execute("PRAGMA cache_spill = OFF")  # the log is written in order, at the COMMIT
+            configure(path, db)
+            migrate(path, db)
             db.execute("BEGIN")
             begun, key, seal = checked_file(path, db)
             about, sealed = run_config_from_json(json.loads(begun)), seal.written()
@@ -645,11 +636,6 @@ def _opened(
         db.close()
         raise
     return store
-
-
-def is_old_copy(db: sqlite3.Connection) -> bool:
-    """Return whether a file is known to be an old copy."""
-    return db.execute("SELECT 1 FROM about WHERE name = 'old_copy'").fetchone() is not None
 
 
 def _public_side(
@@ -705,7 +691,7 @@ class StoreView(NamedTuple):
     saved: Checkpoint
     generation: int
     sources: tuple[Source, ...]
-    old_copy: bool
+    marks: StoreMarks
 
 
 def read_store(path: Path) -> StoreView:
@@ -728,8 +714,9 @@ def read_store(path: Path) -> StoreView:
 
 
 def _read(path: Path) -> StoreView:
-    with reading(path), closing(for_reading(path)) as db:
-        db.execute("BEGIN")
+    with reading(path), closing(for_reading(path)) as file:
+        file.execute("BEGIN")
+        db = migrated(path, file)
         about = run_config_from_json(json.loads(checked_file(path, db).begun))
         (public,) = db.execute("SELECT public FROM live").fetchone()
         saved = load(db)
@@ -737,7 +724,7 @@ def _read(path: Path) -> StoreView:
         lists = {"releases": saved.releases, "windows": windows}
         published = Published(**{**json.loads(public), **lists})
         sources = tuple(sources_of(db))
-        return StoreView(about, published, saved, generation_of(db), sources, is_old_copy(db))
+        return StoreView(about, published, saved, generation_of(db), sources, marks_of(db))
 
 
 def sources_of(db: sqlite3.Connection) -> list[Source]:
