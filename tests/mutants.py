@@ -561,7 +561,7 @@ MUTANTS = [
     ),
     Mutant(
         "opening is no move",
-        "store/store.py",
+        "store/files.py",
         "UPDATE about SET value = value + 1 WHERE",
         "UPDATE about SET value = value + 0 WHERE",
         "store/test_store.py",
@@ -589,14 +589,14 @@ MUTANTS = [
     ),
     Mutant(
         "a commit need not be on disk",
-        "store/store.py",
+        "store/files.py",
         'db.execute("PRAGMA synchronous = FULL")',
         'db.execute("PRAGMA synchronous = OFF")',
         "store/test_store.py",
     ),
     Mutant(
         "the store's file is for everybody",
-        "store/store.py",
+        "store/files.py",
         "os.chmod(path, 0o600)",
         "os.chmod(path, 0o644)",
         "store/test_store.py",
@@ -604,7 +604,7 @@ MUTANTS = [
     Mutant(
         "an older copy is not found out by its releases",
         "store/releases_file.py",
-        "            if self._has_other_releases(found, ours):",
+        "            if self._has_other_lines(found, [line for _, line in ours]):",
         "            if False:",
         "store/test_store.py",
     ),

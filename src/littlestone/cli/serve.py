@@ -27,7 +27,7 @@ from littlestone.learners.plan_table import CHANGE_COST
 from littlestone.learners.registry import check_name, storable_names
 from littlestone.privacy.parameters import BadParameter
 from littlestone.store.files import refuse_leftovers
-from littlestone.store.request import LearnRequest, choose_learner
+from littlestone.store.request import REQUEST_TERMS, LearnRequest, choose_learner
 from littlestone.store.store import Store, create, open_store, read_store
 
 EXAMPLE = (
@@ -43,7 +43,10 @@ OPEN = (
 
 def serve(
     context: typer.Context,
-    db: Annotated[Path, typer.Argument(metavar="RUN.DB", help="The learner's file.")],
+    db: Annotated[
+        Path,
+        typer.Argument(metavar="RUN.DB|DIR", help="The learner's file, or a folder of such files."),
+    ],
     spec: Spec = None,
     label: LabelOption = None,
     positive: PositiveOption = None,
@@ -101,10 +104,12 @@ def serve(
     The file is made if there is none (then say --class, --label and --horizon), and gone on with if
     there is. Rules are public; writing takes
     the feeder's token, and mistakes are shown for the operator's: both are made at the first start.
+    Of a folder every learner in it is served, NAME.db under /NAME/, with an index of them at /.
     """
     try:
         from littlestone.service.app import make_app
         from littlestone.service.dependencies import TokenRoles, read_tokens
+        from littlestone.service.fleet import make_fleet, open_folder, stores_in
         from littlestone.service.limits import Limits
         from littlestone.service.server import (
             admission,
@@ -151,12 +156,24 @@ def serve(
         seed=seed,
         given=given(context),
     )
-    secrets = tokens or db.with_name(f"{db.name}.tokens")
+    in_folder = db / "NAME.db.tokens"
+    secrets = in_folder if db.is_dir() else tokens or db.with_name(f"{db.name}.tokens")
     # The port first: a service that cannot listen must not take the store from one that can.
     with listening_socket(host, port) as listening:
-        admitted = admission(limits, trusted_proxy or ())  # refuses before the store is taken over
-        keys = TokenRoles(read_tokens(secrets))
-        app = make_app(_store(db, task), keys, limits, hosts=(host, *(host_name or ())))
+        # Refuses before a store is taken over.
+        stores = len(stores_in(db)) if db.is_dir() else 1
+        admitted = admission(limits, trusted_proxy or (), stores)
+        names = (host, *(host_name or ()))
+        if db.is_dir():
+            _refuse_for_folder(task)
+            learners = open_folder(db, limits, names)
+            for one in learners:
+                if one.reason is not None:
+                    typer.echo(f"warning: {one.name} is unavailable: {one.reason}", err=True)
+            app = make_fleet(learners, limits, hosts=names)
+        else:
+            keys = TokenRoles(read_tokens(secrets))
+            app = make_app(_store(db, task), keys, limits, hosts=names)
         if not is_loopback(host):
             typer.echo(OPEN.format(host=host), err=True)
         # An IPv6 address stands in brackets in a URL.
@@ -166,6 +183,16 @@ def serve(
         sys.stdout.flush()
         run_server(server_for(app, admitted), listening)
     typer.echo("stopped: what was acknowledged is in the file, and the service can go on from it")
+
+
+def _refuse_for_folder(task: LearnRequest) -> None:
+    """Refuse options that begin a learner, or are of one learner, for a folder of them."""
+    if odd := sorted(task.given & {*REQUEST_TERMS, "seed", "tokens"}):
+        options = ["--class" if name == "spec" else f"--{name.replace('_', '-')}" for name in odd]
+        raise BadParameter(
+            f"{', '.join(options)}: a folder's learners are served as they were begun, with their "
+            "own tokens. Leave it out, or begin one by its file: littlestone serve DIR/NAME.db"
+        )
 
 
 def _store(path: Path, task: LearnRequest) -> Store:

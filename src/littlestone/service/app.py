@@ -124,10 +124,15 @@ def make_app(
     )
     for router in (routes.public, routes.private):
         app.include_router(router)
-    for kind, handler in _HANDLERS.items():
+    for kind, handler in HANDLERS.items():
         app.add_exception_handler(kind, cast(Any, handler))
-    app.add_middleware(_Guard, hosts=frozenset(map(str.lower, (*LOCAL_NAMES, *hosts))))
+    app.add_middleware(Guard, hosts=host_names(hosts))
     return app
+
+
+def host_names(hosts: Iterable[str]) -> frozenset[str]:
+    """Return the names by which clients may call the service, beside addresses."""
+    return frozenset(map(str.lower, (*LOCAL_NAMES, *hosts)))
 
 
 class _App(FastAPI):
@@ -169,14 +174,14 @@ async def _handle_http_error(request: Request, error: HTTPException) -> Response
     return response
 
 
-_HANDLERS = {
+HANDLERS = {
     Refused: _handle_refusal,
     RequestValidationError: _handle_bad_parameter,
     HTTPException: _handle_http_error,
 }
 
 
-class _Guard:
+class Guard:
     """Check the rate and the host name of every request, and set headers on every response.
 
     HEAD is answered as GET, without the body. An internal error gets a sentence, and its place is

@@ -385,14 +385,14 @@ def load_page() -> Page:
     script = folder.joinpath("page.js").read_text("utf-8")
     text = folder.joinpath("page.html").read_text("utf-8")
     policy = (
-        f"default-src 'none'; script-src {_source_hash(script)}; style-src {_source_hash(style)}; "
+        f"default-src 'none'; script-src {source_hash(script)}; style-src {source_hash(style)}; "
         "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
         "frame-ancestors 'none'"
     )
     return Page(text.replace("{style}", style).replace("{script}", script), policy)
 
 
-def _source_hash(text: str) -> str:
+def source_hash(text: str) -> str:
     """Return the hash by which a policy allows a script or a style."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 

@@ -29,7 +29,7 @@ from littlestone.store.files import (
     wal_file,
 )
 from littlestone.store.migration import migrate
-from littlestone.store.serialization import OLD_COPY, BadStore, OldCopy, Seal
+from littlestone.store.serialization import OLD_COPY, BadStore, OldCopy, Seal, public_name
 
 
 class CopyMark(NamedTuple):
@@ -199,6 +199,20 @@ def _set_journal(file: Path, versions: bytes) -> None:
     with open(file, "r+b") as opened:
         opened.seek(18)
         opened.write(versions)
+
+
+def run_name(path: Path) -> str:
+    """Return the public name of the learner in a file, which is the same in all of its copies.
+
+    Raises
+    ------
+    BadStore
+        If the file is not a sound store.
+    """
+    path = database_file(path)
+    with reading(path), closing(for_reading(path)) as db:
+        db.execute("BEGIN")
+        return public_name(checked_file(path, db).key)
 
 
 def take_over(copy: Path, original: Path | None = None, *, lost: bool = False) -> int:

@@ -5,6 +5,7 @@ of the learner's state, new releases, new uses of a mechanism, samples that came
 over all rows of all tables is kept up to date with what is written, so that damage is noticed.
 """
 
+import hmac
 import json
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -146,6 +147,14 @@ def run_config_from_json(data: Mapping[str, Any]) -> RunConfig:
     """Return what `RunConfig.to_json` wrote."""
     cls = class_from_json(data["class"])
     return RunConfig(data["terms"], learner_choice_from_json(data["chosen"]), data["seed"], cls)
+
+
+def public_name(key: bytes) -> str:
+    """Return the public name of a learner, which is derived from its key.
+
+    By a one-way function: the name is public, and the key stays secret.
+    """
+    return hmac.new(key, b"run", "sha256").hexdigest()[:16]
 
 
 SCHEMA = """

@@ -8,7 +8,6 @@ file alone cannot tell is that it is an old copy, put back: a witness outside it
 file says so itself from there on.
 """
 
-import hmac
 import json
 import secrets
 import sqlite3
@@ -65,6 +64,7 @@ from littlestone.store.serialization import (
     RunConfig,
     Seal,
     load,
+    public_name,
     run_config_from_json,
     write,
 )
@@ -175,9 +175,7 @@ class Store(ForwardOnly):
     @property
     def run(self) -> str:
         """Return a public name of the learner, by which its releases can be told from others'."""
-        # Derived from the secret key by a one-way function: the name is public, the key stays
-        # secret.
-        return hmac.new(self.key, b"run", "sha256").hexdigest()[:16]
+        return public_name(self.key)
 
     def _public(self) -> Published:
         found = _public_side(self.learner, self.guarantee, self.spent)
