@@ -117,7 +117,9 @@ def test_what_is_unavailable_says_why_to_its_operator_only(folder: Path) -> None
         assert "not a learner" in client.post("/broken/rounds", headers=operator).json()["error"]
         assert "not a learner" in str(described(client, operator)["broken"])
         assert "not a learner" not in client.get("/").text
-        assert client.get("/healthz").json() == {"status": "ok", "learners": 3, "live": 2}
+        for route in ("/ready", "/healthz"):
+            assert client.get(route).json() == {"status": "ok", "learners": 3, "live": 2}
+        assert client.get("/live").json() == {"status": "ok"}
 
 
 def test_a_learner_that_is_lost_at_work_does_not_stop_the_others(folder: Path) -> None:

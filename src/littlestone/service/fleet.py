@@ -35,7 +35,9 @@ from littlestone.store.store import open_store
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 # Routes of the index, now or in a later version, which no learner may take.
-RESERVED = frozenset({"docs", "healthz", "learners", "livez", "metrics", "openapi.json", "readyz"})
+RESERVED = frozenset(
+    {"docs", "healthz", "learners", "live", "metrics", "openapi.json", "private", "ready"}
+)
 UNAVAILABLE = "this learner is unavailable: its operator can see why"
 TWICE = (
     "it holds the same learner as {others}: two files that go on from one state publish twice for "
@@ -242,7 +244,9 @@ def make_fleet(
     )
     app.add_api_route("/", _index, include_in_schema=False)
     app.add_api_route("/learners", _learners, response_model=LearnersResponse)
-    app.add_api_route("/healthz", _healthz, response_model=FleetHealthResponse)
+    app.add_api_route("/live", _live)
+    for route in ("/ready", "/healthz"):
+        app.add_api_route(route, _ready, name=route, response_model=FleetHealthResponse)
     app.add_api_route("/{name}", _elsewhere, methods=METHODS, include_in_schema=False)
     app.add_api_route("/{name}/{rest:path}", _elsewhere, methods=METHODS, include_in_schema=False)
     for kind, handler in HANDLERS.items():
@@ -319,7 +323,12 @@ async def _learners(request: Request) -> Response:
     return json_response(LearnersResponse(learners=found))
 
 
-async def _healthz(request: Request) -> Response:
+async def _live() -> Response:
+    """Return 200 if the process answers: restart it if not."""
+    return Response(b'{"status": "ok"}', media_type="application/json")
+
+
+async def _ready(request: Request) -> Response:
     """Return 200 if a learner accepts rounds; each has a route of its own, below its name."""
     learners = _fleet(request).learners.values()
     live = sum(one.app is not None and is_live(one.app.state.service) for one in learners)
