@@ -98,10 +98,36 @@ def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert any("image/png" in data for data in shown), "a plot"
 
 
+LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+
+
 def test_links_between_documents_lead_somewhere() -> None:
     for path in DOCUMENTS:
-        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text("utf-8")):
+        for target in LINK.findall(path.read_text("utf-8")):
             assert (path.parent / target).exists(), f"{path.name}: {target}"
+
+
+HOME = "https://github.com/littlestone/littlestone"
+RAW = "https://raw.githubusercontent.com/littlestone/littlestone/main/"
+OURS = re.compile(f"^({HOME}/blob/main/|{RAW})")
+
+
+def test_the_links_of_the_readme_also_work_on_a_package_index() -> None:
+    """There is no folder beside it there: its links are absolute, and of this repository."""
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert not LINK.findall(text), "a relative link: use [docs/NAME.md], and define it at the end"
+    defined = dict(re.findall(r"^\[([^\]]+)\]: (\S+)$", text, re.M))
+    prose = re.sub(r"^(```.*?^```|    .*?$)", "", text, flags=re.S | re.M)
+    used = set(re.findall(r"\[((?:docs/|[A-Z]+\.)[\w./#-]+)\]", prose))
+    assert used == set(defined), "each is defined, and each definition is used"
+    for name, address in defined.items():
+        target = OURS.sub("", address)
+        assert target != address, f"{name} is not a file of this repository: {address}"
+        assert target == name
+        assert (ROOT / target.partition("#")[0]).exists(), target
+        if anchor := target.partition("#")[2]:
+            headings = re.findall(r"^#+ (.*)$", (ROOT / target.partition("#")[0]).read_text(), re.M)
+            assert anchor in {heading.lower().replace(" ", "-") for heading in headings}
 
 
 CODE = re.compile(r"`([a-z_]+/[a-z_]+\.py)`:((?:\s+`[\w.]+`,?)+)")

@@ -53,7 +53,7 @@ def _kill_self_at(number: int) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def counted(*arguments: Any, **more: Any) -> sqlite3.Connection:
-        db = connect(*arguments, **more)
+        db: sqlite3.Connection = connect(*arguments, **more)
         db.set_trace_callback(count)
         return db
 
@@ -64,4 +64,4 @@ def _kill_self_at(number: int) -> None:
 
     for module in (copies, files):
         module.sqlite3.connect = counted  # type: ignore[attr-defined]
-    files.os.link = counted_link  # type: ignore[attr-defined]
+    files.os.link = counted_link
