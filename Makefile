@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: all demo test test-all lint types law bench soak mutants results figures docs clean
+.PHONY: all demo test test-all lint types law bench soak mutants results figures docs release-check clean
 all: lint types law test
 
 demo: .venv/core
@@ -65,6 +65,10 @@ results: .venv/dev
 docs: .venv/dev
 	$(BIN)/python docs/generate.py
 	$(BIN)/sphinx-build -W --keep-going -q -j auto -d build/doctrees docs build/site
+
+# Builds the package into dist, and runs the README's commands with the wheel in a clean environment.
+release-check:
+	$(PYTHON) tests/release.py
 
 # The pictures of docs/theory.md.
 figures: .venv/dev

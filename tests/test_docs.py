@@ -10,15 +10,14 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple
 
 import nbclient
 import nbformat
 import pytest
 
+from console import Step, steps
 from generate import PAGES
 
 ROOT = Path(__file__).parents[1]
@@ -27,22 +26,6 @@ NOT_HERE = ("make ", "pip ", "git ", "source ")
 """Commands that set the machine up, which has been done."""
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-
-
-class Step(NamedTuple):
-    """A command and what it should print; nothing said, anything printed."""
-
-    command: str
-    output: str
-
-
-def steps(text: str) -> Iterator[Step]:
-    for block in re.findall(r"^```console\n(.*?)^```", text, re.S | re.M):
-        for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
-            # A command goes on after a backslash; what it prints may hold backslashes too.
-            command = re.match(r"(?:.*\\\n)*.*\n", part)
-            assert command is not None
-            yield Step(command[0].strip().replace("\\\n", " "), part[command.end() :])
 
 
 def run(step: Step, folder: Path) -> str:
