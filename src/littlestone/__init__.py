@@ -57,6 +57,7 @@ from littlestone.privacy.parameters import BadParameter
 if TYPE_CHECKING:
     from littlestone.data.blocks import BadStream
     from littlestone.data.readers import open_rows
+    from littlestone.store.copies import back_up, take_over
     from littlestone.store.serialization import BadStore
     from littlestone.store.store import Store, open_store, read_store
 
@@ -79,6 +80,8 @@ LAZY = {
     "BadStream": "littlestone.data.blocks",
     "Store": "littlestone.store.store",
     "open_rows": "littlestone.data.readers",
+    "back_up": "littlestone.store.copies",
+    "take_over": "littlestone.store.copies",
     "open_store": "littlestone.store.store",
     "read_store": "littlestone.store.store",
 }
@@ -143,6 +146,7 @@ __all__ = [
     "all_of",
     "any_of",
     "at_least",
+    "back_up",
     "between",
     "binned",
     "causes_of",
@@ -161,5 +165,6 @@ __all__ = [
     "rule_from_json",
     "shattered_depth",
     "steps",
+    "take_over",
     "witness",
 ]

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import sqlite3
+import threading
 from contextlib import closing
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from test_store import HORIZON, block, contents, task
 
 from commands import Command, littlestone
 from littlestone.privacy.testing import SeededNoise
+from littlestone.store import store as stores
 from littlestone.store.copies import back_up, take_over
 from littlestone.store.request import choose_learner
 from littlestone.store.serialization import BadStore, OldCopy
@@ -73,6 +75,33 @@ def test_a_copy_made_while_the_learner_runs_is_its_last_commit(store: Store, cop
     store.learn(block(500, 100))  # the original goes on
     assert read_store(copy).published.rounds == 500
     assert copy.stat().st_mode & 0o077 == 0
+
+
+def test_copies_made_while_batches_are_committed_are_whole(
+    store: Store, copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also while the log is folded into the file, which is done often here."""
+    monkeypatch.setattr(stores, "LONGEST_LOG", 1 << 16)
+    stopped = threading.Event()
+
+    def write() -> None:
+        while not stopped.is_set() and store.published.rounds < HORIZON - 100:
+            store.learn(block(store.published.rounds, 20))
+
+    writing = threading.Thread(target=write)
+    writing.start()
+    try:
+        seen = []
+        for number in range(10):
+            target = copy.with_name(f"copy{number}.db")
+            seen.append(back_up(store.path, target).rounds)
+            shown = read_store(target)
+            assert shown.published.rounds == seen[-1] == shown.saved.state["rounds"]
+    finally:
+        stopped.set()
+        writing.join()
+    assert seen == sorted(seen)
+    assert len(set(seen)) > 1
 
 
 def test_a_copy_is_read_and_not_continued(store: Store, copy: Path, command: Command) -> None:
