@@ -62,9 +62,14 @@ def environment(folder: Path, *packages: str) -> Path:
     """Make a virtual environment; the folder of its commands."""
     venv.create(folder, with_pip=True, clear=True)
     commands = folder / "bin"
-    pip = [commands / "python", "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-    subprocess.run([*pip, *packages], check=True)
+    install(commands, *packages)
     return commands
+
+
+def install(commands: Path, *packages: str) -> None:
+    """Install packages in an environment."""
+    pip = [str(commands / "python"), "-m", "pip", "--disable-pip-version-check", "install"]
+    subprocess.run([*pip, "--quiet", *packages], check=True)
 
 
 def built(tools: Path) -> tuple[Path, Path]:
@@ -124,13 +129,12 @@ def main() -> None:
         work.mkdir()
         for step in steps((ROOT / "README.md").read_text("utf-8")):
             run(step, work, commands)
-        pip = [commands / "python", "-m", "pip", "--disable-pip-version-check", "install"]
-        subprocess.run([*pip, "--quiet", f"{wheel}[serve]"], check=True)
+        install(commands, f"{wheel}[serve]")
         subprocess.run([commands / "python", "-c", SERVED], check=True, cwd=work)
         if given.sbom:
             SBOM.parent.mkdir(exist_ok=True)
-            bom = [tools / "cyclonedx-py", "environment", commands / "python"]
-            subprocess.run([*bom, "--output-file", SBOM, "--of", "JSON"], check=True)
+            bom = [str(tools / "cyclonedx-py"), "environment", str(commands / "python")]
+            subprocess.run([*bom, "--output-file", str(SBOM), "--of", "JSON"], check=True)
     print(f"littlestone {said}: {wheel.name} and {archive.name} are sound")
 
 

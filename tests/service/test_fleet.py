@@ -2,18 +2,22 @@
 
 import json
 import shutil
+import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from subprocess import PIPE
 
 import httpx
 import pytest
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from commands import littlestone
+from commands import MAIN, littlestone
 from littlestone.privacy.parameters import BadParameter
 from littlestone.service.fleet import make_fleet, open_folder
 from littlestone.service.limits import Limits
@@ -209,3 +213,28 @@ def test_a_folder_without_a_learner_is_refused(tmp_path: Path) -> None:
     refused = littlestone("serve", tmp_path, "--port", 0, "--class", TASK.spec)
     assert refused.returncode == 2
     assert "--class: a folder's learners are served as they were begun" in refused.stderr
+
+
+def test_the_process_serves_a_folder_and_stops(folder: Path) -> None:
+    command = [sys.executable, "-W", "error", "-c", MAIN, "serve", str(folder), "--port", "0"]
+    process = subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        address = process.stdout.readline().split()[1]
+        for _ in range(600):
+            try:
+                found = httpx.get(f"{address}ready", timeout=60)
+                break
+            except httpx.TransportError:
+                time.sleep(0.1)
+        assert found.json()["live"] == 2
+        feeder = bearing(folder, "logins", "feeder")
+        assert httpx.post(f"{address}logins/rounds", json=events(3), headers=feeder, timeout=60)
+        process.send_signal(signal.SIGTERM)
+        out, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 0
+    assert "stopped" in out
+    assert "warning: broken is unavailable: " in errors
+    assert read_store(folder / "logins.db").published.rounds == 3

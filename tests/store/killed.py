@@ -6,8 +6,6 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from littlestone.store import copies, files
-
 # Statements that may change a file; those between them read.
 WRITES = (
     "BEGIN",
@@ -62,6 +60,9 @@ def _kill_self_at(number: int) -> None:
         link(*arguments)
         count("COMMIT")
 
-    for module in (copies, files):
-        module.sqlite3.connect = counted  # type: ignore[attr-defined]
-    files.os.link = counted_link
+    # In this process only, which is about to be killed.
+    for owner, name, replaced in (
+        (sqlite3, "connect", counted),
+        (os, "link", counted_link),
+    ):
+        setattr(owner, name, replaced)
