@@ -19,7 +19,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from commands import MAIN, littlestone
 from littlestone.privacy.parameters import BadParameter
-from littlestone.service.fleet import make_fleet, open_folder
+from littlestone.service.app import make_app
+from littlestone.service.dependencies import TokenRoles, read_tokens
+from littlestone.service.fleet import Learner, make_fleet, open_folder
 from littlestone.service.limits import Limits
 from littlestone.service.server import admission, listening_socket, server_for
 from littlestone.store.copies import back_up, take_over
@@ -39,10 +41,18 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def learners_in(folder: Path, limits: Limits = LIMITS) -> list[Learner]:
+    return open_folder(
+        folder,
+        lambda path: TokenRoles(read_tokens(path.with_name(f"{path.name}.tokens"))),
+        lambda path, tokens: make_app(open_store(path), tokens, limits),
+    )
+
+
 @contextmanager
 def serving(folder: Path, limits: Limits = LIMITS, below: str = "") -> Iterator[httpx.Client]:
     """The service of a folder; `below` is a path that a proxy in front of it takes off."""
-    app: FastAPI = make_fleet(open_folder(folder, limits), limits)
+    app: FastAPI = make_fleet(learners_in(folder, limits), limits)
     app.add_middleware(BelowPath, path=below)
     server = server_for(app, admission(limits, stores=3), logs=QUIET)
     with listening_socket("127.0.0.1", 0) as listening:
@@ -206,10 +216,10 @@ def test_the_index_shows_what_is_published_as_text(folder: Path) -> None:
 
 def test_a_folder_without_a_learner_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadParameter, match="no learner in"):
-        open_folder(tmp_path, LIMITS)
+        learners_in(tmp_path)
     (tmp_path / "broken.db").write_text("no store")
     with pytest.raises(BadParameter, match="can be served: broken"):
-        open_folder(tmp_path, LIMITS)
+        learners_in(tmp_path)
     refused = littlestone("serve", tmp_path, "--port", 0, "--class", TASK.spec)
     assert refused.returncode == 2
     assert "--class: a folder's learners are served as they were begun" in refused.stderr

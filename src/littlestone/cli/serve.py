@@ -34,6 +34,8 @@ EXAMPLE = (
     "Example: littlestone serve run.db --class points:merchant --label fraud --delta 1e-9 "
     "--horizon 10000000"
 )
+# Options that say something about one learner, by the names of their parameters.
+OF_ONE_LEARNER = ("seed", "tokens", "source", "new_rows", "budget", "dataset")
 MISSING = "`serve` needs FastAPI and uvicorn: pip install 'littlestone[serve]'"
 OPEN = (
     "warning: {host} can be reached from other machines. What they send and read goes over the "
@@ -107,6 +109,8 @@ def serve(
     Of a folder every learner in it is served, NAME.db under /NAME/, with an index of them at /.
     """
     try:
+        from fastapi import FastAPI
+
         from littlestone.service.app import make_app
         from littlestone.service.dependencies import TokenRoles, read_tokens
         from littlestone.service.fleet import make_fleet, open_folder, stores_in
@@ -164,16 +168,22 @@ def serve(
         stores = len(stores_in(db)) if db.is_dir() else 1
         admitted = admission(limits, trusted_proxy or (), stores)
         names = (host, *(host_name or ()))
+
+        def app_for(path: Path, keys: TokenRoles) -> FastAPI:
+            return make_app(_store(path, task), keys, limits, hosts=names)
+
+        def tokens_for(path: Path) -> TokenRoles:
+            return TokenRoles(read_tokens(path.with_name(f"{path.name}.tokens")))
+
         if db.is_dir():
             _refuse_for_folder(task)
-            learners = open_folder(db, limits, names)
+            learners = open_folder(db, tokens_for, app_for)
             for one in learners:
                 if one.reason is not None:
                     typer.echo(f"warning: {one.name} is unavailable: {one.reason}", err=True)
             app = make_fleet(learners, limits, hosts=names)
         else:
-            keys = TokenRoles(read_tokens(secrets))
-            app = make_app(_store(db, task), keys, limits, hosts=names)
+            app = app_for(db, TokenRoles(read_tokens(secrets)))
         if not is_loopback(host):
             typer.echo(OPEN.format(host=host), err=True)
         # An IPv6 address stands in brackets in a URL.
@@ -187,7 +197,7 @@ def serve(
 
 def _refuse_for_folder(task: LearnRequest) -> None:
     """Refuse options that begin a learner, or are of one learner, for a folder of them."""
-    if odd := sorted(task.given & {*REQUEST_TERMS, "seed", "tokens"}):
+    if odd := sorted(task.given & {*REQUEST_TERMS, *OF_ONE_LEARNER}):
         options = ["--class" if name == "spec" else f"--{name.replace('_', '-')}" for name in odd]
         raise BadParameter(
             f"{', '.join(options)}: a folder's learners are served as they were begun, with their "

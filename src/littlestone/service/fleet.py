@@ -7,7 +7,7 @@ why.
 """
 
 import re
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -25,13 +25,12 @@ from littlestone.display import environment, library_version
 from littlestone.errors import LittlestoneError
 from littlestone.privacy.parameters import BadParameter
 from littlestone.report.causes import label_in_words, rule_in_words
-from littlestone.service.app import HANDLERS, Guard, host_names, make_app
-from littlestone.service.dependencies import Service, TokenRoles, read_tokens
+from littlestone.service.app import HANDLERS, Guard, host_names
+from littlestone.service.dependencies import Service, TokenRoles
 from littlestone.service.limits import Limits, RateLimit, Refused, unavailable
 from littlestone.service.routes import source_hash
 from littlestone.service.schemas import ApiModel, json_response
-from littlestone.store.copies import run_name
-from littlestone.store.store import open_store
+from littlestone.store.copies import run_in
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 # Routes of the index, now or in a later version, which no learner may take.
@@ -75,17 +74,21 @@ def stores_in(folder: Path) -> list[Path]:
     return sorted(path for path in folder.glob("*.db") if not path.name.startswith("."))
 
 
-def open_folder(folder: Path, limits: Limits, hosts: Sequence[str] = ()) -> list[Learner]:
-    """Open every store of a folder, and create the tokens of those that have none.
+def open_folder(
+    folder: Path,
+    tokens_for: Callable[[Path], TokenRoles],
+    app_for: Callable[[Path, TokenRoles], FastAPI],
+) -> list[Learner]:
+    """Open every store of a folder.
 
     Parameters
     ----------
     folder
         The folder; its stores are the files that end in `.db`.
-    limits
-        What a client may request of each.
-    hosts
-        Names by which clients may call the service.
+    tokens_for
+        Returns the tokens of a store, given its path.
+    app_for
+        Opens a store and returns its application, given its path and its tokens.
 
     Raises
     ------
@@ -101,7 +104,7 @@ def open_folder(folder: Path, limits: Limits, hosts: Sequence[str] = ()) -> list
     # All are read before one is opened for writing: opening is a move, and of two files with one
     # learner neither may go on.
     runs = {path: _run_or_reason(path) for path in paths}
-    found = [_opened(path, runs, limits, hosts) for path in paths]
+    found = [_opened(path, runs, tokens_for, app_for) for path in paths]
     if all(learner.app is None for learner in found):
         reasons = "; ".join(f"{learner.name}: {learner.reason}" for learner in found)
         raise BadParameter(f"no learner in {folder} can be served: {reasons}")
@@ -111,7 +114,7 @@ def open_folder(folder: Path, limits: Limits, hosts: Sequence[str] = ()) -> list
 def _run_or_reason(path: Path) -> str | Exception:
     try:
         _refuse_name(path)
-        return run_name(path)
+        return run_in(path)
     except (LittlestoneError, OSError) as error:
         return error
 
@@ -125,17 +128,20 @@ def _refuse_name(path: Path) -> None:
 
 
 def _opened(
-    path: Path, runs: Mapping[Path, str | Exception], limits: Limits, hosts: Sequence[str]
+    path: Path,
+    runs: Mapping[Path, str | Exception],
+    tokens_for: Callable[[Path], TokenRoles],
+    app_for: Callable[[Path, TokenRoles], FastAPI],
 ) -> Learner:
     tokens = TokenRoles({})
     try:
-        tokens = TokenRoles(read_tokens(path.with_name(f"{path.name}.tokens")))
+        tokens = tokens_for(path)
         run = runs[path]
         if isinstance(run, Exception):
             raise run
         if others := [other.name for other in runs if other != path and runs[other] == run]:
             raise BadParameter(TWICE.format(others=" and ".join(others)))
-        return Learner(path.stem, tokens, make_app(open_store(path), tokens, limits, hosts=hosts))
+        return Learner(path.stem, tokens, app_for(path, tokens))
     except (LittlestoneError, OSError) as error:
         return Learner(path.stem, tokens, reason=str(error))
 

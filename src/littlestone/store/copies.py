@@ -29,7 +29,7 @@ from littlestone.store.files import (
     wal_file,
 )
 from littlestone.store.migration import migrate
-from littlestone.store.serialization import OLD_COPY, BadStore, OldCopy, Seal, public_name
+from littlestone.store.serialization import OLD_COPY, BadStore, OldCopy, Seal, run_name
 
 
 class CopyMark(NamedTuple):
@@ -201,7 +201,7 @@ def _set_journal(file: Path, versions: bytes) -> None:
         opened.write(versions)
 
 
-def run_name(path: Path) -> str:
+def run_in(path: Path) -> str:
     """Return the public name of the learner in a file, which is the same in all of its copies.
 
     Raises
@@ -212,7 +212,7 @@ def run_name(path: Path) -> str:
     path = database_file(path)
     with reading(path), closing(for_reading(path)) as db:
         db.execute("BEGIN")
-        return public_name(checked_file(path, db).key)
+        return run_name(checked_file(path, db).key)
 
 
 def take_over(copy: Path, original: Path | None = None, *, lost: bool = False) -> int:

@@ -149,11 +149,9 @@ def run_config_from_json(data: Mapping[str, Any]) -> RunConfig:
     return RunConfig(data["terms"], learner_choice_from_json(data["chosen"]), data["seed"], cls)
 
 
-def public_name(key: bytes) -> str:
-    """Return the public name of a learner, which is derived from its key.
-
-    By a one-way function: the name is public, and the key stays secret.
-    """
+def run_name(key: bytes) -> str:
+    """Return a public name of a learner, by which its releases can be told from others'."""
+    # Derived from the secret key by a one-way function: the name is public, the key stays secret.
     return hmac.new(key, b"run", "sha256").hexdigest()[:16]
 
 

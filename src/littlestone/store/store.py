@@ -64,8 +64,8 @@ from littlestone.store.serialization import (
     RunConfig,
     Seal,
     load,
-    public_name,
     run_config_from_json,
+    run_name,
     write,
 )
 from littlestone.store.sources import Source, source_from_json
@@ -175,7 +175,7 @@ class Store(ForwardOnly):
     @property
     def run(self) -> str:
         """Return a public name of the learner, by which its releases can be told from others'."""
-        return public_name(self.key)
+        return run_name(self.key)
 
     def _public(self) -> Published:
         found = _public_side(self.learner, self.guarantee, self.spent)
