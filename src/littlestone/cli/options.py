@@ -87,6 +87,18 @@ WhichEngine = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a machine.")]
 
+BudgetOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--budget",
+        metavar="FILE",
+        help="Draw from the budget of --dataset in this file: see `budget --help`.",
+    ),
+]
+DatasetOption = Annotated[
+    str | None,
+    typer.Option("--dataset", metavar="NAME", help="With --budget: whose budget to draw from."),
+]
 PrivateJson = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Write the private side here, as JSON, for its owner only."),

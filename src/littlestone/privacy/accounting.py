@@ -23,7 +23,7 @@ from fractions import Fraction
 from functools import cache
 from itertools import groupby
 from threading import Lock
-from typing import Any, ClassVar, Literal, Self, TypeAlias
+from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias
 from uuid import uuid4
 
 from littlestone.privacy.noise import Noise
@@ -578,15 +578,30 @@ def _text(cost: Cost) -> str:
     return f"(epsilon {float(cost.epsilon):.4g}, delta {float(cost.delta):.4g})"
 
 
+class DrawsFrom(Protocol):
+    """Describe a budget that processes share: `BudgetFile`."""
+
+    def check(self, epsilon: Fraction, delta: Fraction, *, unit: Unit = "event") -> None:
+        """Raise what `draw` would raise."""
+
+    def draw(
+        self, epsilon: Fraction, delta: Fraction, *, unit: Unit = "event", note: str = ""
+    ) -> object:
+        """Draw what a learner costs, or raise."""
+
+
 class HasBudget:
     """Share one budget among all that is cloned, copied or unpickled from an estimator. A mixin.
 
     Its total is what `_total` returns when the first learner is begun or, if that comes first, when
-    the first copy is made: not later, because a search changes the parameters of its clones.
+    the first copy is made: not later, because a search changes the parameters of its clones. With a
+    budget file, the total is that of the file, in whatever process a learner is begun.
     """
 
     _split_by: ClassVar[str]
     _budget: Budget | None = None
+    # The parameter of an estimator: with a budget file, that is drawn from and nothing else.
+    budget: DrawsFrom | None
 
     def _total(self) -> Cost:
         """Return what the parameters allow in all; raise BadParameter if they do not say."""
@@ -611,7 +626,12 @@ class HasBudget:
 
     def _draw(self, plan: Any) -> None:
         """Spend what a learner with this plan spends, or raise."""
-        self._own_budget().draw(cost_of(plan), self._total())
+        cost = cost_of(plan)
+        if self.budget is None:
+            self._own_budget().draw(cost, self._total())
+        else:
+            unit: Unit = getattr(plan, "unit", "event")
+            self.budget.draw(cost.epsilon, cost.delta, unit=unit, note=type(self).__name__)
 
     def __getstate__(self) -> object:
         # copy.copy, copy.deepcopy and every pickler come this way.

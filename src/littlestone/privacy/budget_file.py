@@ -11,39 +11,20 @@ entries is that of their numbers.
 
 import json
 import sqlite3
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from decimal import ROUND_FLOOR, Decimal
 from fractions import Fraction
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple
 from uuid import uuid4
 
 from littlestone.errors import LittlestoneError
-from littlestone.privacy.accounting import (
-    DIGITS,
-    LARGEST_POWER,
-    NOTHING,
-    Cost,
-    Guarantee,
-    Unit,
-    composed_cost,
-    per_release,
-)
-from littlestone.privacy.parameters import (
-    BadParameter,
-    Real,
-    context,
-    decimal_of,
-    enclose_exp,
-    float_above,
-    positive,
-    whole,
-)
+from littlestone.privacy.accounting import NOTHING, Cost, Unit, composed_cost
+from littlestone.privacy.budget_state import BudgetState, Draw, RunsOfCost, cost_text
+from littlestone.privacy.parameters import BadParameter, Real, positive, whole
 
 APPLICATION_ID, SCHEMA_VERSION = 0x4C536267, 1
 SCHEMA = """
@@ -53,193 +34,40 @@ CREATE TABLE openings (run TEXT PRIMARY KEY, generation INTEGER NOT NULL) STRICT
 """
 # Seconds to wait for another process that is writing.
 BUSY_SECONDS = 10.0
-# A total is enforced with so much more: ten runs of 0.1, which as a 64-bit float is a little more
-# than a tenth, fit into 1. What may be quoted has it too (`BudgetState.guarantee`).
-FLOAT_ALLOWANCE = Fraction(1, 10**12)
-
-# How a draw was charged: added up, as part of a series that was declared, or in a series' place.
-Charged: TypeAlias = Literal["sum", "series", "repeat"]
 
 
 class BadBudget(LittlestoneError, ValueError):
     """Report a file that is not a budget file, or is damaged, locked, or lacks the data set."""
 
 
-class BudgetExceeded(BadParameter):
-    """Report a draw that a data set has too little left for. Nothing was drawn."""
-
-
-class RunsOfCost(NamedTuple):
-    """Hold so many runs of one cost, of a series that was declared."""
-
-    count: int
-    cost: Cost
-
-
-@dataclass(frozen=True)
-class Draw:
-    """Record what was drawn from a data set, and for what.
-
-    Parameters
-    ----------
-    at : str
-        When, by the clock of the machine that drew. Nothing depends on it.
-    run : str
-        The run that drew; for a series, its name.
-    cost : Cost
-        What the total was charged: nothing for a run of a series, which was charged before.
-    planned : Cost
-        What the run itself costs.
-    charged : {"sum", "series", "repeat"}
-        Added to the sum; part of the series in `series`; or once more for rows learned again.
-    unit : {"event", "user"}
-        What the run protects.
-    note : str
-        What drew, in words.
-    series : str, optional
-        The series that the run is part of.
-    slot : Cost, optional
-        Which run of the series it is: what was declared for it, no less than `planned`.
-    runs : tuple of RunsOfCost
-        For a series: what was declared.
-    """
-
-    at: str
-    run: str
-    cost: Cost
-    planned: Cost
-    charged: Charged
-    unit: Unit
-    note: str
-    series: str | None = None
-    slot: Cost | None = None
-    runs: tuple[RunsOfCost, ...] = ()
-
-    @property
-    def by(self) -> str:
-        """Return by which composition it was charged."""
-        if self.runs:
-            summed = self.planned.epsilon == self.cost.epsilon
-            return "sum of a declared series" if summed else "optimal composition, declared"
-        return {"sum": "sum", "series": f"part of {self.series}", "repeat": "rows learned again"}[
-            self.charged
-        ]
-
-
-@dataclass(frozen=True)
-class BudgetState:
-    """Hold what is known of a data set's budget.
-
-    Parameters
-    ----------
-    dataset : str
-        Its name.
-    total : Cost
-        What all runs may cost together.
-    unit : {"event", "user"}
-        What is protected whole.
-    created : str
-        When the budget was created.
-    draws : tuple of Draw
-        What was drawn, in order.
-    """
-
-    dataset: str
-    total: Cost
-    unit: Unit
-    created: str
-    draws: tuple[Draw, ...] = ()
-
-    @property
-    def spent(self) -> Cost:
-        """Return what was drawn in all: costs add (basic composition, a valid filter)."""
-        return sum((draw.cost for draw in self.draws), NOTHING)
-
-    @property
-    def left(self) -> Cost:
-        """Return what can still be drawn."""
-        spent = self.spent
-        return Cost(
-            max(Fraction(0), self.total.epsilon - spent.epsilon),
-            max(Fraction(0), self.total.delta - spent.delta),
-        )
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """Return what may be quoted for all runs together, now and later."""
-        enforced = _enforced(self.total)
-        return Guarantee(float_above(enforced.epsilon), float_above(enforced.delta), unit=self.unit)
-
-    def slots(self) -> Counter[tuple[str, Cost]]:
-        """Return the runs that are declared and were not begun yet, by series and cost."""
-        free: Counter[tuple[str, Cost]] = Counter()
-        for draw in self.draws:
-            free.update({(draw.run, cost): count for count, cost in draw.runs})
-            if draw.series is not None and draw.slot is not None:
-                free[draw.series, draw.slot] -= 1
-        return +free
-
-    def of_run(self, run: str) -> tuple[Draw, ...]:
-        """Return what a run has drawn."""
-        return tuple(draw for draw in self.draws if draw.run == run and not draw.runs)
-
-    def slot_for(self, cost: Cost) -> tuple[str, Cost] | None:
-        """Return the cheapest declared run, not begun yet, that a run of this cost may be."""
-        fits = [
-            (series, slot)
-            for series, slot in self.slots()
-            if cost.epsilon <= slot.epsilon and cost.delta <= slot.delta
-        ]
-        return min(fits, key=lambda found: (found[1].epsilon, found[1].delta), default=None)
-
-    def repeat_cost(self, cost: Cost) -> Cost:
-        """Return what learning a run's rows once more costs, rounded up (Theorem 18).
-
-        The decision to repeat may depend on what all runs have published, so the delta of a
-        repetition is multiplied by the largest ratio that everything else may have.
-        """
-        power = max(Fraction(0), _enforced(self.total).epsilon - cost.epsilon)
-        if power > LARGEST_POWER:
-            return Cost(cost.epsilon, Fraction(1 if cost.delta else 0))
-        factor = Fraction(enclose_exp(power, DIGITS)[1])
-        return Cost(cost.epsilon, min(Fraction(1), cost.delta * factor))
-
-    def refuse_overdraft(self, cost: Cost, what: str) -> None:
-        """Raise `BudgetExceeded` if less than `cost` is left."""
-        after, most = self.spent + cost, _enforced(self.total)
-        if after.epsilon <= most.epsilon and after.delta <= most.delta:
-            return
-        left = self.left
-        raise BudgetExceeded(
-            f"data set {self.dataset!r} has {cost_text(left)} left of {cost_text(self.total)}, and "
-            f"{what} draws {cost_text(cost)}. {_advice(left)} `littlestone budget explain` shows "
-            "who drew what"
-        )
-
-    def refuse_other_unit(self, unit: Unit) -> None:
-        """Raise `BadParameter` for a run per event on a data set that is counted per user."""
-        # The other way round is fine: a neighbour per event is one per user (Theorem 18).
-        if self.unit == "user" and unit == "event":
-            raise BadParameter(
-                f"data set {self.dataset!r} is counted per user, and this run protects events: a "
-                "user may have many, so the two do not add up. Say which column is the --user, or "
-                "create a budget per event"
-            )
-
-
 class BudgetReceipt(NamedTuple):
-    """Say what a draw came to: the run's name, what was charged, and the state afterwards."""
+    """Say what a draw came to.
+
+    Parameters
+    ----------
+    run : str
+        The name of the run, or of the series.
+    charged : Cost
+        What the total was charged now.
+    state : BudgetState
+        The data set's budget afterwards.
+    how : {"sum", "series", "known"}
+        Added to the sum; charged when its series was declared; or drawn before.
+    """
 
     run: str
     charged: Cost
     state: BudgetState
+    how: Literal["sum", "series", "known"]
 
     def __str__(self) -> str:
-        how = "" if self.charged.epsilon else " (it was declared, and charged then)"
-        return (
-            f"run {self.run} drew {cost_text(self.charged)} from data set "
-            f"{self.state.dataset!r}{how}; {cost_text(self.state.left)} is left"
-        )
+        what = {
+            "sum": f"drew {cost_text(self.charged)}",
+            "series": f"is part of {self.state.draws[-1].series}, which was drawn before,",
+            "known": "has drawn before",
+        }[self.how]
+        left = f"{cost_text(self.state.left)} is left"
+        return f"run {self.run} {what} from data set {self.state.dataset!r}; {left}"
 
 
 @dataclass(frozen=True)
@@ -267,7 +95,7 @@ class BudgetFile:
     (2.0, None)
     >>> budget.draw(epsilon=2.5)
     Traceback (most recent call last):
-    littlestone.privacy.budget_file.BudgetExceeded: data set 'visits' has (epsilon 2, ...
+    littlestone.privacy.budget_state.BudgetExceeded: data set 'visits' has (epsilon 2, ...
     >>> folder.cleanup()
     """
 
@@ -400,7 +228,7 @@ class BudgetFile:
                         f"{self.path}: run {name} has drawn {cost_text(known[0].planned)} per "
                         f"{known[0].unit}, and {cost_text(cost)} per {unit} is asked for"
                     )
-                return BudgetReceipt(name, NOTHING, state)
+                return BudgetReceipt(name, NOTHING, state, "known")
             found = state.slot_for(cost)
             if found is None:
                 state.refuse_overdraft(cost, "the run")
@@ -409,9 +237,12 @@ class BudgetFile:
                 series, slot = found
                 how = {"charged": "series", "series": series, "slot": _exact(slot)}
                 how |= _exact(NOTHING)
-            entry = {"kind": "draw", "run": name, "unit": unit, "note": note, **how}
-            _append(db, {"dataset": self.dataset, **entry, "planned": _exact(cost)})
-            return BudgetReceipt(name, NOTHING if found else cost, self._state(db))
+            how |= {"unit": unit, "note": note, "planned": _exact(cost)}
+            _append(db, {"kind": "draw", "dataset": self.dataset, "run": name, **how})
+            after = self._state(db)
+            return BudgetReceipt(
+                name, after.draws[-1].cost, after, "sum" if not found else "series"
+            )
 
     def draw_again(self, run: str, repeats: int) -> BudgetReceipt:
         """Draw for rows that a run learns once more, before it learns them.
@@ -443,11 +274,11 @@ class BudgetFile:
             charged = each.times(max(0, missing))
             if missing > 0:
                 state.refuse_overdraft(charged, "learning rows once more")
-            entry = {"kind": "draw", "run": run, "unit": known[0].unit, "charged": "repeat"}
-            entry |= {"planned": _exact(known[0].planned), "note": known[0].note, **_exact(each)}
+            entry = {"kind": "draw", "dataset": self.dataset, "run": run, "charged": "repeat"}
+            about = {"unit": known[0].unit, "note": known[0].note}
             for _ in range(missing):
-                _append(db, {"dataset": self.dataset, **entry})
-            return BudgetReceipt(run, charged, self._state(db))
+                _append(db, {**entry, **about, **_exact(each), "planned": _exact(known[0].planned)})
+            return BudgetReceipt(run, charged, self._state(db), "sum" if missing > 0 else "known")
 
     def declare(
         self, runs: Sequence[tuple[int, Real, Real]], delta: Real, *, note: str = ""
@@ -492,9 +323,9 @@ class BudgetFile:
         with _transaction(Path(self.path)) as db:
             state = self._state(db)
             state.refuse_overdraft(total, "the series")
-            entry = {"kind": "declare", "run": name, "note": note, "runs": listed, **_exact(total)}
-            _append(db, {"dataset": self.dataset, **entry})
-            return BudgetReceipt(name, total, self._state(db))
+            head = {"kind": "declare", "dataset": self.dataset, "run": name, "note": note}
+            _append(db, {**head, "runs": listed, **_exact(total)})
+            return BudgetReceipt(name, total, self._state(db), "sum")
 
     def note_opening(self, run: str, generation: int) -> None:
         """Record how often a run's own file has been opened for writing.
@@ -549,73 +380,6 @@ def read_budgets(path: str | Path) -> list[BudgetState]:
     """
     with _reading(Path(path)) as db:
         return list(_states(Path(path), db).values())
-
-
-class StillPossible(NamedTuple):
-    """Hold what each of so many further runs may cost: added up, and declared beforehand."""
-
-    runs: int
-    added: Cost
-    declared: Cost
-
-
-def still_possible(left: Cost, runs: Iterable[int] = (1, 2, 5, 10, 100)) -> list[StillPossible]:
-    """Return what further equal runs may cost each, so that all of them fit.
-
-    Parameters
-    ----------
-    left
-        What a data set has left.
-    runs
-        How many runs.
-
-    Examples
-    --------
-    >>> for row in still_possible(Cost(Fraction(1), Fraction(1, 10**6)), [2, 100]):
-    ...     print(row.runs, float(row.added.epsilon), round(float(row.declared.epsilon), 4))
-    2 0.5 0.5
-    100 0.01 0.0225
-    """
-    if not left.epsilon:
-        return []
-    return [
-        StillPossible(
-            count, Cost(left.epsilon / count, left.delta / count), per_release(left, count)
-        )
-        for count in runs
-    ]
-
-
-def cost_text(cost: Cost) -> str:
-    """Return a cost for people, rounded down to five digits.
-
-    >>> cost_text(Cost(Fraction(1, 3), Fraction(1, 10**7)))
-    '(epsilon 0.33333, delta 1e-07)'
-    """
-    return f"(epsilon {float_below(cost.epsilon):g}, delta {float_below(cost.delta):g})"
-
-
-def float_below(value: Fraction) -> float:
-    """Return a float of at most five digits that is not above `value`: it can be typed.
-
-    >>> float_below(Fraction(2, 3)), float_below(Fraction(1, 10))
-    (0.66666, 0.1)
-    """
-    # A little more than asked for first: 0.1 as a float is a fraction above a tenth.
-    return float(decimal_of(value * (1 + FLOAT_ALLOWANCE), context(5, ROUND_FLOOR)))
-
-
-def _advice(left: Cost) -> str:
-    """Say what would fit."""
-    if float_below(left.epsilon) == 0:
-        return "Nothing fits any more: learn from other data, with a budget of its own."
-    pure = "" if left.delta else ", by a learner without a delta (finite classes)"
-    delta = f" --delta {float_below(left.delta):g}" if left.delta else ""
-    return f"What fits: --epsilon {float_below(left.epsilon):g}{delta} or less{pure}."
-
-
-def _enforced(total: Cost) -> Cost:
-    return Cost(total.epsilon * (1 + FLOAT_ALLOWANCE), total.delta * (1 + FLOAT_ALLOWANCE))
 
 
 def _checked_cost(epsilon: Real, delta: Real) -> Cost:

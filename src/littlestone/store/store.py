@@ -8,7 +8,6 @@ file alone cannot tell is that it is an old copy, put back: a witness outside it
 file says so itself from there on.
 """
 
-import hmac
 import json
 import os
 import secrets
@@ -35,6 +34,7 @@ from littlestone.learners.tree import fresh_seed
 from littlestone.privacy.accounting import Cost, Guarantee
 from littlestone.privacy.mechanism import ForwardOnly, MechanismMoved
 from littlestone.privacy.noise import Noise
+from littlestone.store.charges import account_of
 from littlestone.store.files import (
     PATIENCE,
     checked_file,
@@ -64,6 +64,7 @@ from littlestone.store.serialization import (
     Seal,
     load,
     run_config_from_json,
+    run_name,
     write,
 )
 from littlestone.store.sources import Source, source_from_json
@@ -173,9 +174,7 @@ class Store(ForwardOnly):
     @property
     def run(self) -> str:
         """Return a public name of the learner, by which its releases can be told from others'."""
-        # Derived from the secret key by a one-way function: the name is public, the key stays
-        # secret.
-        return hmac.new(self.key, b"run", "sha256").hexdigest()[:16]
+        return run_name(self.key)
 
     def _public(self) -> Published:
         found = _public_side(self.learner, self.guarantee, self.spent)
@@ -555,8 +554,9 @@ def create(
     chosen.check_engine(engine)
     cls = task.cls if cls is None else cls
     seed = fresh_seed() if task.seed is None else task.seed
-    terms = task.terms | {"horizon": chosen.plan.horizon}
-    about, key = RunConfig(terms, chosen, seed, cls), secrets.token_bytes(32)
+    key = secrets.token_bytes(32)
+    terms = task.terms | {"horizon": chosen.plan.horizon} | account_of(task, key)
+    about = RunConfig(terms, chosen, seed, cls)
     begun = json.dumps(about.to_json())
     learner = chosen.make(cls, seed, watched=True, noise=noise, engine=engine)
 
