@@ -154,7 +154,8 @@ def _smallest_to_json(found: SmallestEpsilon) -> dict[str, Any]:
 
 
 def _smallest_in_words(found: SmallestEpsilon, what: str) -> str:
-    words = f"epsilon {found.epsilon:g} is the smallest of two digits: about {found.forecast:,.0f} {what}"
+    words = f"epsilon {found.epsilon:g} is the smallest of two digits: "
+    words += f"about {found.forecast:,.0f} {what}"
     if found.below is None or found.forecast_below is None:
         return f"{words}, and no smaller one is tried"
     if found.forecast_below == float("inf"):

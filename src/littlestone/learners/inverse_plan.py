@@ -1,8 +1,8 @@
 """Find the smallest epsilon for an acceptable number of mistakes, positives or rounds.
 
 The inverse of the plan's own forecast, and nothing else: the plan is made anew for each epsilon
-that is tried, on a grid of epsilons with two significant digits, from 0.001 to 100. What is returned
-was checked: its plan meets the number, and that of the next smaller epsilon on the grid does not.
+that is tried, on a grid of epsilons with two significant digits, from 0.001 to 100. What is
+returned was checked: its plan meets the number, and that of the next smaller epsilon does not.
 
 Forecasts of causes and of finite classes take a fraction of a millisecond, so the whole grid is
 tried from below and the answer is the smallest. A plan of DPSOA takes a tenth of a second or more:
@@ -39,7 +39,7 @@ class SmallestEpsilon(NamedTuple):
     forecast : float
         What the plan with this epsilon forecasts: at most what was asked for.
     below : float or None
-        The next smaller epsilon, which does not meet it; None if the epsilon is the smallest of all.
+        The next smaller epsilon, which does not meet it; None if no smaller one is tried.
     forecast_below : float or None
         What the plan with that one forecasts; infinite if nothing is expected to be published.
     choice : LearnerChoice
