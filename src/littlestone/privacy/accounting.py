@@ -334,9 +334,9 @@ def composed_cost(costs: Sequence[Cost], delta: Fraction) -> Cost:
     """Return what releases cost together, if what each may cost is fixed before the first.
 
     By basic composition, which has the sum of the deltas, or by optimal composition at a total of
-    `delta`, if that is less by a hundredth: for equal costs `composed_epsilon`, for others Murtagh and Vadhan (2016),
-    Theorem 1.5. Which release is made next may depend on the earlier ones; what it costs may not
-    (docs/guarantee.md, Theorem 18).
+    `delta`, if that is less by a hundredth: for equal costs `composed_epsilon`, for others Murtagh
+    and Vadhan (2016), Theorem 1.5. Which release is made next may depend on the earlier ones; what
+    it costs may not (docs/guarantee.md, Theorem 18).
 
     Parameters
     ----------
