@@ -45,7 +45,7 @@ def budget(tmp_path: Path) -> BudgetFile:
 
 
 def task(source: Path, **more: Any) -> LearnRequest:
-    options = {
+    options: dict[str, Any] = {
         "epsilon": 1.0, "delta": 1e-8, "horizon": 4000, "seed": 3,
         "budget": source.parent / "budgets.db", "dataset": "visits",
     } | more  # fmt: skip
