@@ -32,9 +32,7 @@ def cli() -> str:
         _block(_help()),
     ]
     groups = {
-        group.name: [
-            command.callback.__name__ for command in inside.registered_commands if command.callback
-        ]
+        group.name: [command.name for command in inside.registered_commands if command.name]
         for group in app.registered_groups
         if group.name and (inside := group.typer_instance) is not None
     }

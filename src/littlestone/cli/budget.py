@@ -8,11 +8,11 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from littlestone.cli.options import AsJson
+from littlestone.cli.options import AsJson, BudgetsFile, DatasetName, DrawNote, SomeDataset
 from littlestone.cli.terminal import open_table, plain_console, wide_console
 from littlestone.privacy.accounting import Cost, Unit
 from littlestone.privacy.budget_file import BadBudget, BudgetFile, read_budgets
-from littlestone.privacy.budget_state import BudgetState, Draw, cost_text, still_possible
+from littlestone.privacy.budget_state import BudgetDraw, BudgetState, cost_text, still_possible
 from littlestone.privacy.parameters import BadParameter, float_above
 from littlestone.report.causes import bar
 
@@ -24,18 +24,14 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-File = Annotated[Path, typer.Argument(metavar="FILE", help="The file of budgets.")]
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The data set.")]
-SomeName = Annotated[
-    str | None, typer.Argument(metavar="[NAME]", help="The data set; all of the file by default.")
-]
-Note = Annotated[str, typer.Option(help="What it is for, in words.")]
 
 
-@app.command(epilog="Example: littlestone budget create budgets.db visits --epsilon 3 --delta 1e-6")
-def create(
-    file: File,
-    dataset: Name,
+@app.command(
+    "create", epilog="Example: littlestone budget create budgets.db visits --epsilon 3 --delta 1e-6"
+)
+def create_budget(
+    file: BudgetsFile,
+    dataset: DatasetName,
     epsilon: Annotated[float, typer.Option(help="What all runs may cost together.")],
     delta: Annotated[float, typer.Option(help="The same for delta.")] = 0.0,
     per_user: Annotated[
@@ -54,8 +50,8 @@ def create(
     console.print(f"  draw from it with `learn ... --budget {file} --dataset {dataset}`")
 
 
-@app.command(epilog="Example: littlestone budget show budgets.db")
-def show(file: File, dataset: SomeName = None, as_json: AsJson = False) -> None:
+@app.command("show", epilog="Example: littlestone budget show budgets.db")
+def show_budgets(file: BudgetsFile, dataset: SomeDataset = None, as_json: AsJson = False) -> None:
     """Show what each data set has left."""
     states = _states(file, dataset)
     if as_json:
@@ -77,8 +73,10 @@ def show(file: File, dataset: SomeName = None, as_json: AsJson = False) -> None:
     wide_console(console).print(table)
 
 
-@app.command(epilog="Example: littlestone budget explain budgets.db visits")
-def explain(file: File, dataset: SomeName = None, as_json: AsJson = False) -> None:
+@app.command("explain", epilog="Example: littlestone budget explain budgets.db visits")
+def explain_budgets(
+    file: BudgetsFile, dataset: SomeDataset = None, as_json: AsJson = False
+) -> None:
     """Explain who drew what, when and by which composition, and what could still be run."""
     states = _states(file, dataset)
     if as_json:
@@ -90,18 +88,19 @@ def explain(file: File, dataset: SomeName = None, as_json: AsJson = False) -> No
 
 
 @app.command(
+    "declare",
     epilog="Example: littlestone budget declare budgets.db visits --runs 20x0.1 --runs 2x0.5,1e-9 "
-    "--delta 5e-7"
+    "--delta 5e-7",
 )
-def declare(
-    file: File,
-    dataset: Name,
+def declare_runs(
+    file: BudgetsFile,
+    dataset: DatasetName,
     runs: Annotated[
         list[str],
         typer.Option(metavar="COUNTxEPSILON[,DELTA]", help="So many runs. Can be repeated."),
     ],
     delta: Annotated[float, typer.Option(help="The delta of all of them together.")],
-    note: Note = "",
+    note: DrawNote = "",
 ) -> None:
     """Declare a series of runs beforehand, and draw what it costs: less than the sum, if many.
 
@@ -115,17 +114,17 @@ def declare(
 
 
 @app.command(
-    epilog="Example: littlestone budget draw budgets.db visits --epsilon 0.5 --note survey"
+    "draw", epilog="Example: littlestone budget draw budgets.db visits --epsilon 0.5 --note survey"
 )
-def draw(
-    file: File,
-    dataset: Name,
+def draw_by_hand(
+    file: BudgetsFile,
+    dataset: DatasetName,
     epsilon: Annotated[float, typer.Option(help="What it costs.")],
     delta: Annotated[float, typer.Option(help="The same for delta.")] = 0.0,
     per_user: Annotated[
         bool, typer.Option("--user", help="It protects all rounds of a user together.")
     ] = False,
-    note: Note = "",
+    note: DrawNote = "",
 ) -> None:
     """Draw for something else that was, or will be, published about the data set.
 
@@ -227,7 +226,7 @@ def _explain(console: Console, state: BudgetState) -> None:
     console.print(f"\nWhat may be quoted: {state.guarantee}, for all runs together")
 
 
-def _what(one: Draw) -> str:
+def _what(one: BudgetDraw) -> str:
     if not one.runs:
         return one.note
     listed = Counter({cost: count for count, cost in one.runs})

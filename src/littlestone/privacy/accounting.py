@@ -588,7 +588,17 @@ class DrawsFrom(Protocol):
     def draw(
         self, epsilon: Fraction, delta: Fraction, *, unit: Unit = "event", note: str = ""
     ) -> object:
-        """Draw what a learner costs, or raise."""
+        """Draw what a learner costs, or raise.
+
+        Parameters
+        ----------
+        epsilon, delta
+            What it costs.
+        unit
+            What it protects.
+        note
+            What draws, in words.
+        """
 
 
 class HasBudget:

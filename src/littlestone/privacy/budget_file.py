@@ -23,7 +23,7 @@ from uuid import uuid4
 
 from littlestone.errors import LittlestoneError
 from littlestone.privacy.accounting import NOTHING, Cost, Unit, composed_cost
-from littlestone.privacy.budget_state import BudgetState, Draw, RunsOfCost, cost_text
+from littlestone.privacy.budget_state import BudgetDraw, BudgetState, RunsOfCost, cost_text
 from littlestone.privacy.parameters import BadParameter, Real, positive, whole
 
 APPLICATION_ID, SCHEMA_VERSION = 0x4C536267, 1
@@ -533,7 +533,7 @@ def _sealed(before: str, entry: str) -> str:
 def _states(path: Path, db: sqlite3.Connection) -> dict[str, BudgetState]:
     """Return the budget of every data set, from the log and nothing else."""
     about: dict[str, dict[str, Any]] = {}
-    draws: dict[str, list[Draw]] = {}
+    draws: dict[str, list[BudgetDraw]] = {}
     try:
         seal, expected = _identity(db), 0
         for number, text, written in db.execute("SELECT * FROM log ORDER BY number"):
@@ -555,14 +555,14 @@ def _states(path: Path, db: sqlite3.Connection) -> dict[str, BudgetState]:
         raise BadBudget(_damaged(path, type(error).__name__)) from None
 
 
-def _draw(entry: dict[str, Any], unit: Unit) -> Draw:
+def _draw(entry: dict[str, Any], unit: Unit) -> BudgetDraw:
     """Return the draw that an entry of the log records."""
     if entry["kind"] == "declare":
         runs = tuple(RunsOfCost(run["count"], _cost(run)) for run in entry["runs"])
         added = sum((cost.times(count) for count, cost in runs), NOTHING)
         head = entry["at"], entry["run"], _cost(entry), added
-        return Draw(*head, "sum", unit, entry["note"], runs=runs)
-    return Draw(
+        return BudgetDraw(*head, "sum", unit, entry["note"], runs=runs)
+    return BudgetDraw(
         entry["at"],
         entry["run"],
         _cost(entry),

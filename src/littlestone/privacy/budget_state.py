@@ -50,7 +50,7 @@ class RunsOfCost(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Draw:
+class BudgetDraw:
     """Record what was drawn from a data set, and for what.
 
     Parameters
@@ -113,7 +113,7 @@ class BudgetState:
         What is protected whole.
     created : str
         When the budget was created.
-    draws : tuple of Draw
+    draws : tuple of BudgetDraw
         What was drawn, in order.
     """
 
@@ -121,7 +121,7 @@ class BudgetState:
     total: Cost
     unit: Unit
     created: str
-    draws: tuple[Draw, ...] = ()
+    draws: tuple[BudgetDraw, ...] = ()
 
     @property
     def spent(self) -> Cost:
@@ -152,7 +152,7 @@ class BudgetState:
                 free[draw.series, draw.slot] -= 1
         return +free
 
-    def of_run(self, run: str) -> tuple[Draw, ...]:
+    def of_run(self, run: str) -> tuple[BudgetDraw, ...]:
         """Return what a run has drawn."""
         return tuple(draw for draw in self.draws if draw.run == run and not draw.runs)
 
