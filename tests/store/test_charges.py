@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 
 from commands import FORKS, littlestone
+from littlestone.classes.sets import Points
 from littlestone.cli import learn_run
 from littlestone.cli import serve as serve_verb
 from littlestone.cli.learn_run import run
 from littlestone.data.blocks import BadStream
+from littlestone.data.readers import open_rows
 from littlestone.privacy.budget_file import BadBudget, BudgetFile
 from littlestone.privacy.budget_state import BudgetExceeded
 from littlestone.privacy.parameters import BadParameter
@@ -24,7 +26,7 @@ from littlestone.report.report import RunResult
 from littlestone.store.charges import check_budget
 from littlestone.store.request import LearnRequest
 from littlestone.store.serialization import BadStore, OldCopy
-from littlestone.store.store import read_store
+from littlestone.store.store import open_store, read_store
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
 
@@ -199,6 +201,21 @@ def test_per_user_rows_may_be_learned_again(day: Path, tmp_path: Path) -> None:
     learned(day, "run.db", user="who", cap=5)
     learned(day, "run.db", again=True)
     assert users.read().spent.epsilon == 1
+
+
+def test_a_store_learns_nothing_before_it_has_drawn(day: Path, budget: BudgetFile) -> None:
+    """Also if Python opens it, after a process was killed before the draw."""
+    child = FORKS.Process(target=killed_run, args=(day, "before the draw"))
+    child.start()
+    child.join()
+    path, points = day.parent / "run.db", Points("merchant")
+    with open_rows(day, points, label="fraud") as rows:
+        block = next(iter(rows))
+    with open_store(path) as store, pytest.raises(BadStore, match="has not drawn"):
+        store.learn(block)
+    with open_store(path) as store:
+        budget.draw(1, 1e-8, run=store.run)
+        assert store.learn(block).rounds == 200
 
 
 # Old copies, and other files.

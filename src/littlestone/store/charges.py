@@ -7,6 +7,7 @@ is an old copy, or another file; a store that was opened less often than its bud
 is an old copy, too. Both are refused.
 """
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -194,7 +195,36 @@ def charge_store(budget: BudgetFile | None, store: "Store") -> list[str]:
             "back; what was drawn since is spent"
         )
     budget.note_opening(store.run, store.generation)
+    store.charged = True
     return told
+
+
+def refuse_uncharged(store: "Store") -> None:
+    """Refuse to learn the first row of a run that has not drawn.
+
+    Parameters
+    ----------
+    store : Store
+        A run that has learned nothing, perhaps opened by `open_store`, which does not draw.
+
+    Raises
+    ------
+    BadStore
+        If it has a budget to draw from, and has not drawn.
+    """
+    account = store.about.account
+    if account is None or store.charged:
+        return
+    drawn: object = None
+    with suppress(BadBudget):
+        drawn = BudgetFile(account["file"], account["dataset"]).read().of_run(store.run)
+    if not drawn:
+        raise BadStore(
+            f"{store.path} has not drawn from data set {account['dataset']!r} of "
+            f"{account['file']}, and learns nothing before that: open it with `learn --db` or "
+            "`serve`, which draw"
+        )
+    store.charged = True
 
 
 def charge_repeat(budget: BudgetFile | None, store: "Store", repeat: int) -> list[str]:

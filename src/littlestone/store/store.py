@@ -34,7 +34,7 @@ from littlestone.learners.tree import fresh_seed
 from littlestone.privacy.accounting import Cost, Guarantee
 from littlestone.privacy.mechanism import ForwardOnly, MechanismMoved
 from littlestone.privacy.noise import Noise
-from littlestone.store.charges import account_of
+from littlestone.store.charges import account_of, refuse_uncharged
 from littlestone.store.files import (
     PATIENCE,
     checked_file,
@@ -166,6 +166,8 @@ class Store(ForwardOnly):
         # Device and inode: a path can come to lead to another file while SQLite has this one open.
         self._files = {path: identity(path)}
         self.generation = 0
+        # Whether the run is known to have drawn what it costs, where it has a budget to draw from.
+        self.charged = False
         self._repeated: list[tuple[int, int]] = []
         # The evidence as it was at so many windows and releases: it changes with these only.
         self._evidence: tuple[tuple[int, int], dict[str, Any] | None] = ((-1, -1), None)
@@ -292,6 +294,9 @@ class Store(ForwardOnly):
         source : Source, optional
             How far a file is learned then.
         """
+        # Here, too, and not only where stores are opened: nothing is learned that was not drawn.
+        if not self.published.rounds:
+            refuse_uncharged(self)
         found: list[Receipt | KeyConflict] = []
         with self._transaction():
             # Rounds are counted from what is committed: `_take` compares them with the learner.
