@@ -10,8 +10,10 @@ from rich.console import Console
 
 from littlestone.cli.options import (
     AsJson,
+    BudgetOption,
     CapOption,
     ChangeCost,
+    DatasetOption,
     Delta,
     Epsilon,
     LabelOption,
@@ -101,6 +103,8 @@ def learn(
         bool,
         typer.Option("--again", help="With --db: learn known rows once more; epsilon adds up."),
     ] = False,
+    budget: BudgetOption = None,
+    dataset: DatasetOption = None,
     seed: Seed = None,
     engine: WhichEngine = None,
     workers: Annotated[
@@ -112,10 +116,10 @@ def learn(
 
     A row that cannot be read becomes a null round and keeps its place. What is printed on standard
     output is public. The report, and what is printed under PRIVATE on standard error (mistakes,
-    null rounds), belong to the data owner. A second run on the same data spends again, unless
-    --db goes on with the first: then each row is learned once, and a file is recognised by its
-    rows, whatever its name. Then, too, a last line without a line feed waits for the next run: it
-    may be unfinished.
+    null rounds), belong to the data owner. A second run on the same data spends again (--budget
+    keeps count), unless --db goes on with the first: then each row is learned once, and a file is
+    recognised by its rows, whatever its name. Then, too, a last line without a line feed waits for
+    the next run: it may be unfinished.
     """
     from littlestone.cli.learn_run import run
     from littlestone.ray import redirect_output
@@ -157,6 +161,8 @@ def learn(
         new_rows=new_rows,
         complete=complete,
         verify=verify,
+        budget=budget,
+        dataset=dataset,
     )
     # Before the first row is read: options that need a store must not be ignored in silence.
     task.refuse_without_store(db)

@@ -20,6 +20,7 @@ from littlestone.data.readers import UNFINISHED, RowReader, is_parquet, open_row
 from littlestone.learners.causes_plan import CausesPlan
 from littlestone.learners.plan_table import delta_warning
 from littlestone.learners.registry import LearnerChoice
+from littlestone.privacy.budget_file import BudgetFile
 from littlestone.privacy.parameters import BadParameter
 from littlestone.ray import Ray, ray_of
 from littlestone.report.hindsight import Hindsight, hindsight_of
@@ -29,6 +30,13 @@ from littlestone.report.report import (
     render_report,
     report_of,
     write_private,
+)
+from littlestone.store.charges import (
+    charge_repeat,
+    charge_run,
+    charge_store,
+    check_budget,
+    stored_budget,
 )
 from littlestone.store.files import refuse_leftovers
 from littlestone.store.releases_file import ReleasesFile
@@ -86,12 +94,17 @@ def run(task: LearnRequest, watch: ProgressCallback, db: Path | None = None) -> 
     """
     cls = None
     if db is not None and db.exists():
-        about = read_store(db).about
+        view = read_store(db)
+        about = view.about
         about.refuse_other(task, db)
+        budget = stored_budget(view, task, db)
         # The store keeps the class itself: what a specification names may have changed since.
-        task, cls = replace(task, **about.terms), about.cls
-    elif db is not None:
-        refuse_leftovers(db)
+        task, cls = replace(task, **about.request_terms), about.cls
+    else:
+        if db is not None:
+            refuse_leftovers(db)
+        # Before the file is opened: whether there is enough left does not depend on a row.
+        budget = check_budget(task)
     cls = task.cls if cls is None else cls
     # A store goes on with its releases file; without one the file is written anew.
     for path in (task.report, task.out if db is None else None):
@@ -103,6 +116,8 @@ def run(task: LearnRequest, watch: ProgressCallback, db: Path | None = None) -> 
         if db is None:
             with noting(notes):
                 chosen = choose_learner(task, horizon_of(task, rows), cls)
+                # Committed before the first row is learned; nothing after this is refused.
+                notes += charge_run(budget, chosen, task)
                 watched = task.report is not None
                 learner = chosen.make(cls, task.seed, watched=watched, engine=engine)
             outcome = RunResult(task, chosen, learner, rows.length, notes=notes)
@@ -112,8 +127,9 @@ def run(task: LearnRequest, watch: ProgressCallback, db: Path | None = None) -> 
                 store = _open_or_create(db, task, cls, rows, engine)
             with store:
                 chosen = store.about.chosen
+                notes += charge_store(budget, store)
                 outcome = RunResult(task, chosen, store.learner, chosen.plan.horizon, notes=notes)
-                _learn_rows(outcome, rows, store, watch)
+                _learn_rows(outcome, rows, store, watch, budget)
     _finish(outcome, cls, watch)
     return outcome
 
@@ -128,7 +144,11 @@ def _open_or_create(
 
 
 def _learn_rows(
-    outcome: RunResult, rows: RowReader[Any], store: Store | None, watch: ProgressCallback
+    outcome: RunResult,
+    rows: RowReader[Any],
+    store: Store | None,
+    watch: ProgressCallback,
+    budget: BudgetFile | None = None,
 ) -> None:
     """Learn what is new in a file, and publish each release before the next row is read."""
     learner, notes, vacuous = outcome.learner, outcome.notes, vacuous_note(outcome.chosen)
@@ -139,7 +159,7 @@ def _learn_rows(
         notes.append(warning)
     with _releases_file(outcome, store) as file:
         # Recognising the file comes after the releases file: an old copy must not learn a row.
-        before, new = learner.rounds, _new_rows(outcome, rows, store, watch)
+        before, new = learner.rounds, _new_rows(outcome, rows, store, watch, budget)
         outcome.repeats = 1 if store is None else store.repeats
         watch(outcome)
         for block, reached in new:
@@ -179,7 +199,11 @@ def _unchanged(outcome: RunResult) -> list[str]:
 
 
 def _new_rows(
-    outcome: RunResult, rows: RowReader[Any], store: Store | None, watch: ProgressCallback
+    outcome: RunResult,
+    rows: RowReader[Any],
+    store: Store | None,
+    watch: ProgressCallback,
+    budget: BudgetFile | None,
 ) -> Iterable[tuple[Block | RemoteBlock | None, Source | None]]:
     """Return the rows to learn, each part with how far the file is learned then, for a store."""
     task, learner = outcome.task, outcome.learner
@@ -191,6 +215,8 @@ def _new_rows(
         watch(outcome)
 
     source = recognised(store.sources(), rows, task, rounds=learner.rounds, notes=outcome.notes)
+    # The file is recognised by then, and nothing of it has been learned.
+    outcome.notes += charge_repeat(budget, store, source.repeat)
     return NewRows(rows, source, learner, verify=task.verify, bad=outcome.bad_rows, tell=tell)
 
 

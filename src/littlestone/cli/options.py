@@ -87,6 +87,24 @@ WhichEngine = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a machine.")]
 
+BudgetOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--budget",
+        metavar="FILE",
+        help="Draw from the budget of --dataset in this file: see `budget --help`.",
+    ),
+]
+DatasetOption = Annotated[
+    str | None,
+    typer.Option("--dataset", metavar="NAME", help="With --budget: whose budget to draw from."),
+]
+BudgetsFile = Annotated[Path, typer.Argument(metavar="FILE", help="The file of budgets.")]
+DatasetName = Annotated[str, typer.Argument(metavar="NAME", help="The data set.")]
+SomeDataset = Annotated[
+    str | None, typer.Argument(metavar="[NAME]", help="The data set; all of the file by default.")
+]
+DrawNote = Annotated[str, typer.Option("--note", help="What it is for, in words.")]
 PrivateJson = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Write the private side here, as JSON, for its owner only."),

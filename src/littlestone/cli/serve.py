@@ -7,8 +7,10 @@ from typing import Annotated
 import typer
 
 from littlestone.cli.options import (
+    BudgetOption,
     CapOption,
     ChangeCost,
+    DatasetOption,
     Delta,
     Epsilon,
     LabelOption,
@@ -25,7 +27,9 @@ from littlestone.cli.options import (
 )
 from littlestone.learners.plan_table import CHANGE_COST
 from littlestone.learners.registry import check_name, storable_names
+from littlestone.privacy.budget_file import BudgetFile
 from littlestone.privacy.parameters import BadParameter
+from littlestone.store.charges import charge_store, check_budget, stored_budget
 from littlestone.store.files import refuse_leftovers
 from littlestone.store.request import REQUEST_TERMS, LearnRequest, choose_learner
 from littlestone.store.store import Store, create, open_store, read_store
@@ -63,6 +67,8 @@ def serve(
     learner: WhichLearner = "auto",
     plan: WhichPlan = "practical",
     seed: Seed = None,
+    budget: BudgetOption = None,
+    dataset: DatasetOption = None,
     host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="0 lets the system choose.", min=0, max=65535)] = 8000,
     tokens: Annotated[
@@ -159,6 +165,8 @@ def serve(
         plan=plan,
         seed=seed,
         given=given(context),
+        budget=budget,
+        dataset=dataset,
     )
     in_folder = db / "NAME.db.tokens"
     secrets = in_folder if db.is_dir() else tokens or db.with_name(f"{db.name}.tokens")
@@ -208,12 +216,25 @@ def _refuse_for_folder(task: LearnRequest) -> None:
 def _store(path: Path, task: LearnRequest) -> Store:
     """Open the learner's file, or begin it."""
     if path.exists():
-        read_store(path).about.refuse_other(task, path)  # before it is taken over
-        return open_store(path)
+        view = read_store(path)
+        view.about.refuse_other(task, path)  # before it is taken over
+        return _charged(stored_budget(view, task, path), open_store(path))
     refuse_leftovers(path)
     begin = {"--class": task.spec, "--label": task.label, "--horizon": task.horizon}
     missing = [option for option, said in begin.items() if not said]
     if task.horizon is None or missing:
         raise BadParameter(f"{path} is not there yet: to begin it, say {', '.join(missing)}")
-    cls = task.cls
-    return create(path, task, choose_learner(task, task.horizon, cls), cls=cls)
+    account, cls = check_budget(task), task.cls
+    store = create(path, task, choose_learner(task, task.horizon, cls), cls=cls)
+    return _charged(account, store)
+
+
+def _charged(account: BudgetFile | None, store: Store) -> Store:
+    """Return a store that has drawn what it costs; close it if it cannot."""
+    try:
+        for note in charge_store(account, store):
+            typer.echo(f"note: {note}", err=True)
+    except BaseException:
+        store.close()
+        raise
+    return store

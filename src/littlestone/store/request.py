@@ -82,6 +82,10 @@ class LearnRequest:
         Take the last line of the file as a row, though it has no line feed.
     verify : bool
         Check every row that was learned before.
+    budget : Path, optional
+        The file of budgets that the run draws from.
+    dataset : str, optional
+        The data set in it that the rows belong to.
     """
 
     spec: str
@@ -112,6 +116,8 @@ class LearnRequest:
     new_rows: bool = False
     complete: bool = False
     verify: bool = False
+    budget: Path | None = None
+    dataset: str | None = None
 
     def refuse_without_store(self, path: Path | None) -> None:
         """Refuse options that are about what was learned before, where nothing is kept of it."""

@@ -93,6 +93,16 @@ class RunConfig:
         user = self.terms["user"]
         return None if user is None else str(user)
 
+    @property
+    def request_terms(self) -> dict[str, Any]:
+        """Return what was requested, as fields of a `LearnRequest`."""
+        return {name: value for name, value in self.terms.items() if name != "account"}
+
+    @property
+    def account(self) -> Mapping[str, str] | None:
+        """Return the file of budgets, and the data set in it, that the run draws from, if any."""
+        return self.terms.get("account")
+
     def to_json(self) -> dict[str, Any]:
         """Return the configuration as JSON data."""
         return {

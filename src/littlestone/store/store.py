@@ -33,6 +33,7 @@ from littlestone.learners.tree import fresh_seed
 from littlestone.privacy.accounting import Cost, Guarantee
 from littlestone.privacy.mechanism import ForwardOnly, MechanismMoved
 from littlestone.privacy.noise import Noise
+from littlestone.store.charges import account_of, refuse_uncharged
 from littlestone.store.copies import StoreMarks, marks_of, refuse_marked
 from littlestone.store.files import (
     PATIENCE,
@@ -167,6 +168,8 @@ class Store(ForwardOnly):
         # Device and inode: a path can come to lead to another file while SQLite has this one open.
         self._files = {path: identity(path)}
         self.generation = 0
+        # Whether the run is known to have drawn what it costs, where it has a budget to draw from.
+        self.charged = False
         self._repeated: list[tuple[int, int]] = []
         # The evidence as it was at so many windows and releases: it changes with these only.
         self._evidence: tuple[tuple[int, int], dict[str, Any] | None] = ((-1, -1), None)
@@ -293,6 +296,9 @@ class Store(ForwardOnly):
         source : Source, optional
             How far a file is learned then.
         """
+        # Here, too, and not only where stores are opened: nothing is learned that was not drawn.
+        if not self.published.rounds:
+            refuse_uncharged(self)
         found: list[Receipt | KeyConflict] = []
         with self._transaction():
             # Rounds are counted from what is committed: `_take` compares them with the learner.
@@ -550,8 +556,9 @@ def create(
     chosen.check_engine(engine)
     cls = task.cls if cls is None else cls
     seed = fresh_seed() if task.seed is None else task.seed
-    terms = task.terms | {"horizon": chosen.plan.horizon}
-    about, key = RunConfig(terms, chosen, seed, cls), secrets.token_bytes(32)
+    key = secrets.token_bytes(32)
+    terms = task.terms | {"horizon": chosen.plan.horizon} | account_of(task, key)
+    about = RunConfig(terms, chosen, seed, cls)
     begun = json.dumps(about.to_json())
     learner = chosen.make(cls, seed, watched=True, noise=noise, engine=engine)
 
