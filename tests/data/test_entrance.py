@@ -29,7 +29,7 @@ import littlestone as ls
 import littlestone.river as lr
 from effort import scaled
 from littlestone.data.blocks import NULL, BadStream, Block, column_schema
-from littlestone.data.parquet import piece_from_table
+from littlestone.data.columns import piece_from_table
 from littlestone.data.readers import RowReader, open_rows
 from littlestone.errors import BadColumn
 from littlestone.hypotheses.compare import number_of

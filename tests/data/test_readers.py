@@ -552,7 +552,7 @@ PACKED = gzip.compress(b"a,y\n1,1\n", mtime=0)
         ("s.csv", b'"a,y\n1,1\n', "line 1: the header is not a row of CSV"),
         ("s.csv", b"PK\x03\x04\x14\0\xff", "a zip archive: unpack it first"),
         ("s.csv", b"\x89PNG\r\n\x1a\n\0\0", "line 1: not text in UTF-8"),
-        ("s.data", b"\0\1\2\3", "name it: csv, tsv, jsonl or parquet"),
+        ("s.data", b"\0\1\2\3", "name it: --format csv, tsv, jsonl, parquet or arrow"),
         ("s.csv", "a,y\n1,1\n".encode("utf-16"), "line 1: not text in UTF-8"),
         ("s.csv.gz", b"a,y\n1,1\n", "named .gz, but not packed by gzip"),
         ("s.csv.gz", PACKED[:-9], "the gzip file is damaged or cut off"),
@@ -607,7 +607,9 @@ def test_a_column_has_one_type_in_all_files_of_a_folder(tmp_path: Path) -> None:
 
 def test_a_folder_without_parquet_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "day.csv").write_text("a,y\n1,1\n")
-    assert refusal(tmp_path).endswith(": there is no Parquet file in the folder")
+    assert refusal(tmp_path).endswith(
+        ": there is no Parquet file in the folder; say --format arrow if it holds Arrow files"
+    )
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from fractions import Fraction
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
@@ -32,6 +33,7 @@ from littlestone.learners.rounds import (
     BadRows,
     Numbers,
     RoundBatch,
+    learn_parts,
     readable_batch,
     readable_rounds,
     usable_rounds,
@@ -610,10 +612,13 @@ class EventLearner(PrivateLearner):
 
         Parameters
         ----------
-        X : table, array or list of rows
-            The examples.
-        y : sequence
-            Their labels.
+        X : table, array, list of rows or stream
+            The examples: lists, arrays, pandas, polars and pyarrow tables, and all that has Arrow
+            data, such as a RecordBatchReader or a DuckDB relation. Their order is that of rounds: a
+            relation without ORDER BY may have another one in every run (docs/limits.md).
+        y : sequence or str
+            Their labels; or the name of the column of `X` that holds them. A stream whose labels
+            go by name is read and learned batch by batch.
         bad_rows : {"refuse", "null"}
             What happens to rows that cannot be read: "refuse" raises, which is outside the
             guarantee; "null" makes them null rounds, which is inside.
@@ -621,8 +626,13 @@ class EventLearner(PrivateLearner):
         Raises
         ------
         BadExample
-            If the batch is refused; then nothing has changed.
+            If the batch is refused; then nothing has changed, except that the batches of a stream
+            before it stay learned.
         """
+        learn_parts(self.cls, X, y, None, partial(self._learn_batch, bad_rows))
+
+    def _learn_batch(self, bad_rows: BadRows, X: Any, y: object, users: Any) -> None:
+        """Learn one batch, all of it or nothing."""
         batch, usable, answers = readable_rounds(self.cls, X, y, bad_rows, coded=self._reads_codes)
         self._enter()
         self._pass_many(batch, answers, usable)
@@ -743,12 +753,15 @@ class UserLearner(PrivateLearner):
 
         Parameters
         ----------
-        X : table, array or list of rows
-            The examples.
-        y : sequence
-            Their labels.
-        users : sequence, optional
-            Their users; required with `unit="user"`.
+        X : table, array, list of rows or stream
+            The examples: lists, arrays, pandas, polars and pyarrow tables, and all that has Arrow
+            data, such as a RecordBatchReader or a DuckDB relation. Their order is that of rounds: a
+            relation without ORDER BY may have another one in every run (docs/limits.md).
+        y : sequence or str
+            Their labels; or the name of the column of `X` that holds them. A stream whose labels
+            go by name is read and learned batch by batch.
+        users : sequence or str, optional
+            Their users, or the name of their column; required with `unit="user"`.
         bad_rows : {"refuse", "null"}
             What happens to rows that cannot be read: "refuse" raises, which is outside the
             guarantee; "null" makes them null rounds, which is inside.
@@ -756,8 +769,13 @@ class UserLearner(PrivateLearner):
         Raises
         ------
         BadExample
-            If the batch is refused; then nothing has changed.
+            If the batch is refused; then nothing has changed, except that the batches of a stream
+            before it stay learned.
         """
+        learn_parts(self.cls, X, y, users, partial(self._learn_batch, bad_rows))
+
+    def _learn_batch(self, bad_rows: BadRows, X: Any, y: object, users: Any) -> None:
+        """Learn one batch, all of it or nothing."""
         batch, usable, answers = self._read_many(X, y, bad_rows)
         # Refused before `_enter`: a refusal must leave the learner as it was.
         self._need_users(users is not None)
