@@ -20,7 +20,7 @@ import littlestone as ls
 import running_service
 from commands import littlestone
 from littlestone.cli.learn_run import run
-from littlestone.data import readers
+from littlestone.data import locations, readers
 from littlestone.data import text as lines
 from littlestone.data import text as opening
 from littlestone.data.blocks import BadStream
@@ -383,7 +383,7 @@ def test_short_runs_make_progress_in_constant_time(
             size += read or 0
             return read
 
-    monkeypatch.setattr(opening, "FileIO", Counting)
+    monkeypatch.setattr(locations, "FileIO", Counting)
     day.write_text(HEADER + "".join(f"{line[:-1]:x<100}\n" for line in rows(count)))
     sizes, learned_before = [], 0
     while learned_before < count:
