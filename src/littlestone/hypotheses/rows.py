@@ -19,6 +19,7 @@ pandas; what a masked array masks.
 
 import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sized
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -564,6 +565,9 @@ def named_column(X: Any, column: str) -> Any:
 
 
 def _picked(rows: Iterable[object], column: Column) -> list[object]:
+    if isinstance(rows, list) and column is not None and set(map(type, rows)) == {dict}:
+        with suppress(KeyError):  # the common case; a row that lacks the column is found below
+            return [row[column] for row in rows]
     return [_row_value(x, column, row) for row, x in enumerate(rows)]
 
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 from markupsafe import Markup
 
-from littlestone.classes.base import HypothesisClass, predict_row, read_row
+from littlestone.classes.base import HypothesisClass, predict_row, row_reader
 from littlestone.display import facts, facts_table, few, side_by_side
 from littlestone.errors import BadExample
 from littlestone.hypotheses.rows import Batch, label
@@ -290,6 +290,7 @@ class PrivateLearner(ForwardOnly, ABC):
         self._trace = Trace()
         self.rounds = self.null_rounds = self.beyond_cap = 0
         self._under_way = Lock()
+        self._read_row = row_reader(cls)
 
     @abstractmethod
     def learn_one(self, x: object, y: object) -> None:
@@ -525,7 +526,7 @@ class PrivateLearner(ForwardOnly, ABC):
     def _enter(self) -> None:
         """Begin a step: one at a time, and none after one that was interrupted half-way."""
         # A step that raises keeps the lock: its noise must not be drawn again (Theorem 12).
-        if not self._under_way.acquire(blocking=False):
+        if not self._under_way.acquire(False):
             raise MechanismMoved(
                 "another step of this learner is running, or one was interrupted: the learner "
                 "still predicts, but learns no more"
@@ -598,7 +599,7 @@ class EventLearner(PrivateLearner):
             If the row or the label cannot be read; then nothing has changed. Stopping there is
             outside the guarantee; `skip_one` makes it a null round, which is inside.
         """
-        x, answer = read_row(self.cls, x), label(y)
+        x, answer = self._read_row(x), label(y)
         self._enter()
         self._pass(x, answer, self.rounds)
 
@@ -718,11 +719,16 @@ class UserLearner(PrivateLearner):
             there is outside the guarantee; `skip_one` makes it a null round, which is inside.
         """
         x, answer = self._read_one(x, y)
-        self._one(x, answer, self._route(user))
+        if user is None and self.plan.unit == "event":
+            # The common case, without users and caps.
+            self._enter()
+            self._pass(x, answer, self.rounds)
+        else:
+            self._one(x, answer, self._route(user))
 
     def _read_one(self, x: object, y: object) -> tuple[object, bool]:
         """Return a row as it is learned, and its label."""
-        return read_row(self.cls, x), label(y)
+        return self._read_row(x), y if y is True or y is False else label(y)
 
     def _read_many(self, X: Any, y: object, bad_rows: BadRows) -> tuple[Batch, Mask, Mask]:
         """Return a batch as it is learned, which rows are usable, and their labels."""
