@@ -53,7 +53,8 @@ def learn(
     file: Annotated[
         str,
         typer.Argument(
-            help="CSV, TSV, JSON lines or Parquet, plain or .gz; a folder of Parquet; - is stdin."
+            help="CSV, TSV or JSON lines, plain or .gz; Parquet or Arrow, or a folder of such; a "
+            "URI such as s3://bucket/events; - is stdin."
         ),
     ],
     spec: Spec = None,
@@ -84,7 +85,8 @@ def learn(
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite --out and --report.")] = False,
     format_: Annotated[
-        str | None, typer.Option("--format", help="csv, tsv, jsonl or parquet; else by name.")
+        str | None,
+        typer.Option("--format", help="csv, tsv, jsonl, parquet or arrow; else by name."),
     ] = None,
     private_json: PrivateJson = None,
     complete: Annotated[

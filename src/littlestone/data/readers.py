@@ -1,4 +1,4 @@
-"""Streams of labelled rows from files: CSV, TSV, JSON lines or Parquet, plain or gzip.
+"""Streams of labelled rows from files: CSV, TSV and JSON lines (plain or gzip), Parquet, Arrow.
 
 A fault in the *shape* of a file (no such column, another format) stops it before anything is
 learned. A fault in a *row* makes it a null round, which keeps its place: see `blocks`, and
@@ -7,7 +7,7 @@ of the first thousand cannot be read, the file is refused. Near that edge a sing
 that decision is outside the guarantee.
 """
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Generic, Protocol, Self, TypeVar
 
 from littlestone.classes.base import HypothesisClass
 from littlestone.classes.causes import Causes
+from littlestone.data import arrow, parquet
 from littlestone.data.blocks import (
     WRONG,
     BadRow,
@@ -27,7 +28,8 @@ from littlestone.data.blocks import (
     column_schema,
 )
 from littlestone.data.formats import Delimited, JsonLines
-from littlestone.data.parquet import ParquetRows
+from littlestone.data.locations import Location, is_uri, locate
+from littlestone.data.tables import TableFile, TableRows
 from littlestone.data.text import (
     CHECKED_ROWS,
     STDIN,
@@ -62,7 +64,19 @@ OTHER_KIND: dict[Kind, str] = {
     "number": "The class reads numbers there; causes:COLUMN and points:COLUMN read text",
     "truth": "The class reads truth values there; causes:COLUMN,... reads any values",
 }
-_FORMATS = {"csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "ndjson": "jsonl", "parquet": "parquet"}
+_FORMATS = {
+    "csv": "csv",
+    "tsv": "tsv",
+    "jsonl": "jsonl",
+    "ndjson": "jsonl",
+    "parquet": "parquet",
+    **{ending.removeprefix("."): "arrow" for ending in arrow.ENDINGS},
+}
+# The formats of files with a schema: how a file is read, and how names end in a folder.
+_TABLES: dict[str, tuple[Callable[[Location, ColumnSchema], TableFile], tuple[str, ...]]] = {
+    "parquet": (parquet.ParquetFile, parquet.ENDINGS),
+    "arrow": (arrow.ArrowFile, arrow.ENDINGS),
+}
 
 
 SpanT = TypeVar("SpanT", bound=RowSpan)
@@ -259,7 +273,8 @@ def open_rows(
     Parameters
     ----------
     path
-        A file, a folder of Parquet files, or "-" for standard input.
+        A file, a folder of Parquet or Arrow files, a URI of one such as "s3://bucket/events", or
+        "-" for standard input.
     cls
         The class that reads the rows.
     label, user
@@ -269,8 +284,8 @@ def open_rows(
     block_rows
         Rows of a block.
     format
-        csv, tsv, jsonl, ndjson or parquet; by default as the name says (the text ones with .gz
-        too), and CSV otherwise.
+        csv, tsv, jsonl, ndjson, parquet or arrow; by default as the name says (the text ones with
+        .gz too), parquet for a folder, and CSV otherwise.
     growing
         Whether a text file may still be written to: then a last line without a line feed is no row
         yet.
@@ -313,16 +328,58 @@ def open_rows(
 def _open_source(
     path: str, name: str, schema: ColumnSchema, *, form: str, growing: bool
 ) -> _Source[Block]:
-    match form:
-        case "parquet":
-            if not is_regular(path) and not Path(path).is_dir():
-                raise BadStream(f"{name}: Parquet is read from a file, not from a pipe")
-            return ParquetRows(path, name, schema)
-        case "jsonl":
-            return TextRows(path, name, JsonLines(name, schema), growing)
-        case "tsv":
-            return TextRows(path, name, Delimited(name, schema, "\t"), growing)
-    return TextRows(path, name, Delimited(name, schema), growing)
+    if form in _TABLES:
+        if is_uri(path) or is_regular(path) or Path(path).is_dir():
+            return open_table(path, name, schema, form)
+        if form == "arrow":
+            return arrow.ArrowPipe(path, name, schema)
+        raise BadStream(f"{name}: Parquet is read from a file, not from a pipe")
+    if form == "jsonl":
+        return TextRows(path, name, JsonLines(name, schema), growing)
+    return TextRows(path, name, Delimited(name, schema, "\t" if form == "tsv" else ","), growing)
+
+
+def open_table(path: str, name: str, schema: ColumnSchema, form: str) -> TableRows:
+    """Open a file with a schema, or a folder of such files.
+
+    Parameters
+    ----------
+    path, name
+        The file or folder, and what errors call it.
+    schema
+        The columns to read.
+    form
+        parquet or arrow.
+
+    Raises
+    ------
+    BadStream
+        If there is no such file, or one of them cannot be read.
+    """
+    make, _ = _TABLES[form]
+    return TableRows(name, [make(file, schema) for file in table_files(path, name, form)], schema)
+
+
+def table_files(path: str, name: str, form: str) -> list[Location]:
+    """Return the files of a format in a folder, in order; or the one file that is named.
+
+    Parameters
+    ----------
+    path, name
+        The file or folder, and what errors call it.
+    form
+        parquet or arrow.
+
+    Raises
+    ------
+    BadStream
+        If there is none.
+    """
+    files = locate(path).files(_TABLES[form][1])
+    if not files:
+        other = "; say --format arrow if it holds Arrow files" if form == "parquet" else ""
+        raise BadStream(f"{name}: there is no {form.capitalize()} file in the folder{other}")
+    return files
 
 
 def is_parquet(path: str, format: str | None) -> bool:  # noqa: A002
@@ -331,7 +388,7 @@ def is_parquet(path: str, format: str | None) -> bool:  # noqa: A002
 
 
 def format_of(path: str, name: str, given: str | None) -> str:
-    """Return the format of a file: csv, tsv, jsonl or parquet.
+    """Return the format of a file: csv, tsv, jsonl, parquet or arrow.
 
     Parameters
     ----------
@@ -343,10 +400,12 @@ def format_of(path: str, name: str, given: str | None) -> str:
         The format that was asked for, which overrides the name.
     """
     if given is None:
-        if Path(path).is_dir():
-            return "parquet"
-        ending = path.lower().removesuffix(".gz").rpartition(".")[2]
-        return _FORMATS.get(ending, "csv")
+        # What follows a question mark in a URI are options of its file system.
+        plain = path.partition("?")[0] if is_uri(path) else path
+        ending = plain.lower().removesuffix(".gz").rpartition(".")[2]
+        if ending not in _FORMATS or Path(path).is_dir():
+            return "parquet" if locate(path).is_folder else "csv"
+        return _FORMATS[ending]
     if given.lower() not in _FORMATS:
         raise BadStream(f"{name}: unknown format {given!r}: it is one of {', '.join(_FORMATS)}")
     return _FORMATS[given.lower()]

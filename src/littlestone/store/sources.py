@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from littlestone.data.blocks import BadRow, Block, Checksums, RowSpan, Start
+from littlestone.data.locations import is_uri
 from littlestone.data.readers import RowReader
 from littlestone.learners.base import PrivateLearner
 from littlestone.store.request import LearnRequest, RemoteBlock
@@ -117,7 +118,9 @@ def recognised(
         nothing to learn again.
     """
     # A pipe has no name that could be found again.
-    name = STANDARD_INPUT if rows.identity(0) is None else realpath(task.source)
+    name = task.source if is_uri(task.source) else realpath(task.source)
+    if rows.identity(0) is None:
+        name = STANDARD_INPUT
     number = max([0, *(source.number for source in sources)]) + 1
     new = Source(number, number, 1, rounds + 1, name)
     if task.new_rows:
