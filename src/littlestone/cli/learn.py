@@ -28,12 +28,14 @@ from littlestone.cli.options import (
     given,
     read_min_rate,
 )
+from littlestone.cli.streams import KafkaConfig, KafkaOption, stop_on_signal
 from littlestone.cli.terminal import (
     plain_console,
     print_private,
     print_result,
     progress_bar,
 )
+from littlestone.data.kafka import read_settings
 from littlestone.learners.plan_table import CHANGE_COST
 from littlestone.learners.registry import check_name, storable_names
 from littlestone.privacy.parameters import BadParameter
@@ -42,7 +44,9 @@ from littlestone.store.request import LearnRequest
 
 EXAMPLE = (
     "Example: littlestone learn events.csv --class causes:version,country,device:2 --label failed "
-    "--epsilon 1 --delta 1e-7 --out releases.jsonl --report report.html"
+    "--epsilon 1 --delta 1e-7 --out releases.jsonl --report report.html\n\n"
+    "Example: littlestone learn kafka://localhost:9092/events --db run.db --class points:merchant "
+    "--label fraud --horizon 10000000 --delta 1e-9"
 )
 
 
@@ -51,7 +55,8 @@ def learn(
     file: Annotated[
         str,
         typer.Argument(
-            help="CSV, TSV, JSON lines or Parquet, plain or .gz; a folder of Parquet; - is stdin."
+            help="CSV, TSV, JSON lines or Parquet, plain or .gz; a folder of Parquet; - is stdin; "
+            "kafka://BROKERS/TOPIC."
         ),
     ],
     spec: Spec = None,
@@ -101,6 +106,16 @@ def learn(
         bool,
         typer.Option("--again", help="With --db: learn known rows once more; epsilon adds up."),
     ] = False,
+    follow: Annotated[
+        bool,
+        typer.Option("--follow", help="Wait for rows that are added to a text file, as tail -F."),
+    ] = False,
+    until_end: Annotated[
+        bool,
+        typer.Option("--until-end", help="For kafka://: learn what the topic holds now, and end."),
+    ] = False,
+    kafka_option: KafkaOption = None,
+    kafka_config: KafkaConfig = None,
     seed: Seed = None,
     engine: WhichEngine = None,
     workers: Annotated[
@@ -116,6 +131,10 @@ def learn(
     --db goes on with the first: then each row is learned once, and a file is recognised by its
     rows, whatever its name. Then, too, a last line without a line feed waits for the next run: it
     may be unfinished.
+
+    A topic of Kafka (kafka://HOST:PORT/TOPIC, JSON messages) and a file with --follow are learned
+    until SIGINT or SIGTERM, or the horizon: say --horizon. With --db offsets are kept with the
+    learner, so that each message is learned once.
     """
     from littlestone.cli.learn_run import run
     from littlestone.ray import redirect_output
@@ -157,13 +176,21 @@ def learn(
         new_rows=new_rows,
         complete=complete,
         verify=verify,
+        follow=follow,
+        until_end=until_end,
+        kafka=read_settings(kafka_option or (), kafka_config),
     )
     # Before the first row is read: options that need a store must not be ignored in silence.
     task.refuse_without_store(db)
+    task.refuse_other_kind()
     refuse_file(private_json, force)
     try:
-        with redirect_output(engine), progress_bar(Console(stderr=True)) as watch:
-            outcome = run(task, watch, db)
+        with (
+            redirect_output(engine),
+            progress_bar(Console(stderr=True)) as watch,
+            stop_on_signal(task.is_endless) as stop,
+        ):
+            outcome = run(task, watch, db, stop)
     except KeyboardInterrupt:
         # Standard output is public, and where a run stopped may depend on the rows.
         typer.echo(_stopped(db), err=True)
