@@ -16,13 +16,11 @@ from threading import Event
 from typing import Any
 
 from littlestone.classes.base import HypothesisClass
-from littlestone.classes.causes import Causes
-from littlestone.data.blocks import BadStream, Block, column_schema
+from littlestone.data.blocks import BadStream, Block
 from littlestone.data.kafka import is_topic
 from littlestone.data.readers import (
     UNFINISHED,
     RowReader,
-    UnreadableAdvice,
     is_parquet,
     open_rows,
 )
@@ -58,6 +56,7 @@ from littlestone.store.sources import (
     all_rows,
     known_topic,
     new_messages,
+    open_topic,
     recognised,
     topic_source,
 )
@@ -359,31 +358,6 @@ def rows_of(
         growing=stored and not task.complete,
         positive=task.positive,
         follow=stop if task.follow else None,
-    )
-
-
-def open_topic(task: LearnRequest, cls: HypothesisClass, stop: Event | None = None) -> TopicRows:
-    """Open the topic that a request is about.
-
-    Parameters
-    ----------
-    task : LearnRequest
-        What is asked.
-    cls : HypothesisClass
-        The class, which says what columns are read.
-    stop : Event, optional
-        Ends the rows when it is set.
-    """
-    schema = column_schema(cls, task.label, task.user, task.positive)
-    label = None if schema.named_labels else task.label
-    return TopicRows(
-        task.source,
-        schema,
-        settings=task.kafka,
-        until_end=task.until_end,
-        stop=stop,
-        strict=task.strict,
-        advice=UnreadableAdvice(label, isinstance(cls, Causes)),
     )
 
 

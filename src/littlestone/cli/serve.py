@@ -1,6 +1,7 @@
 """Run `littlestone serve`: arguments in, a service until it is stopped."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -23,16 +24,20 @@ from littlestone.cli.options import (
     given,
     read_min_rate,
 )
+from littlestone.cli.streams import KafkaConfig, KafkaOption
+from littlestone.data.kafka import is_topic, read_settings
+from littlestone.data.topic import TopicRows
 from littlestone.learners.plan_table import CHANGE_COST
 from littlestone.learners.registry import check_name, storable_names
 from littlestone.privacy.parameters import BadParameter
 from littlestone.store.files import refuse_leftovers
 from littlestone.store.request import LearnRequest, choose_learner
+from littlestone.store.sources import known_topic, open_topic
 from littlestone.store.store import Store, create, open_store, read_store
 
 EXAMPLE = (
     "Example: littlestone serve run.db --class points:merchant --label fraud --delta 1e-9 "
-    "--horizon 10000000"
+    "--horizon 10000000 --source kafka://localhost:9092/payments"
 )
 MISSING = "`serve` needs FastAPI and uvicorn: pip install 'littlestone[serve]'"
 OPEN = (
@@ -58,6 +63,19 @@ def serve(
     learner: WhichLearner = "auto",
     plan: WhichPlan = "practical",
     seed: Seed = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            metavar="kafka://BROKERS/TOPIC",
+            help="Also learn the messages of a topic, in the background.",
+        ),
+    ] = None,
+    kafka_option: KafkaOption = None,
+    kafka_config: KafkaConfig = None,
+    new_rows: Annotated[
+        bool,
+        typer.Option("--new-rows", help="With --source: go on though messages of it are gone."),
+    ] = False,
     host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="0 lets the system choose.", min=0, max=65535)] = 8000,
     tokens: Annotated[
@@ -105,6 +123,7 @@ def serve(
     try:
         from littlestone.service.app import make_app
         from littlestone.service.dependencies import TokenRoles, read_tokens
+        from littlestone.service.feed import TopicFeeder
         from littlestone.service.limits import Limits
         from littlestone.service.server import (
             admission,
@@ -150,13 +169,22 @@ def serve(
         plan=plan,
         seed=seed,
         given=given(context),
+        new_rows=new_rows,
+        kafka=read_settings(kafka_option or (), kafka_config),
     )
+    if source is None and (task.kafka or new_rows):
+        raise BadParameter("--kafka-option, --kafka-config and --new-rows require --source")
     secrets = tokens or db.with_name(f"{db.name}.tokens")
     # The port first: a service that cannot listen must not take the store from one that can.
     with listening_socket(host, port) as listening:
         admitted = admission(limits, trusted_proxy or ())  # refuses before the store is taken over
         keys = TokenRoles(read_tokens(secrets))
-        app = make_app(_store(db, task), keys, limits, hosts=(host, *(host_name or ())))
+        _refuse(db, task)
+        rows = None if source is None else _topic(db, replace(task, source=source))
+        store, feeder = _store(db, task), None
+        if rows is not None:
+            feeder = TopicFeeder(rows, task, store.about.chosen.plan.horizon)
+        app = make_app(store, keys, limits, hosts=(host, *(host_name or ())), feeder=feeder)
         if not is_loopback(host):
             typer.echo(OPEN.format(host=host), err=True)
         # An IPv6 address stands in brackets in a URL.
@@ -168,15 +196,32 @@ def serve(
     typer.echo("stopped: what was acknowledged is in the file, and the service can go on from it")
 
 
+def _refuse(path: Path, task: LearnRequest) -> None:
+    """Refuse a request that does not fit the learner's file, before that is taken over."""
+    if path.exists():
+        read_store(path).about.refuse_other(task, path)
+        return
+    refuse_leftovers(path)
+    begin = {"--class": task.spec, "--label": task.label, "--horizon": task.horizon}
+    if missing := [option for option, said in begin.items() if not said]:
+        raise BadParameter(f"{path} is not there yet: to begin it, say {', '.join(missing)}")
+
+
 def _store(path: Path, task: LearnRequest) -> Store:
     """Open the learner's file, or begin it."""
     if path.exists():
-        read_store(path).about.refuse_other(task, path)  # before it is taken over
         return open_store(path)
-    refuse_leftovers(path)
-    begin = {"--class": task.spec, "--label": task.label, "--horizon": task.horizon}
-    missing = [option for option, said in begin.items() if not said]
-    if task.horizon is None or missing:
-        raise BadParameter(f"{path} is not there yet: to begin it, say {', '.join(missing)}")
     cls = task.cls
-    return create(path, task, choose_learner(task, task.horizon, cls), cls=cls)
+    return create(path, task, choose_learner(task, task.horizon or 0, cls), cls=cls)
+
+
+def _topic(path: Path, task: LearnRequest) -> TopicRows:
+    """Open the topic that the service also learns, before the learner's file is taken over."""
+    if not is_topic(task.source):
+        raise BadParameter(f"--source {task.source}: it must be kafka://BROKERS/TOPIC")
+    known = read_store(path) if path.exists() else None
+    cls = task.cls if known is None else known.about.cls
+    rows = open_topic(task if known is None else replace(task, **known.about.terms), cls)
+    if known_topic(() if known is None else known.sources, rows) is None and (note := rows.check()):
+        typer.echo(f"note: {note}", err=True)
+    return rows

@@ -1,4 +1,4 @@
-"""Define the options of sources without an end, and turn the signals that end them into an event."""
+"""Define the options of sources without an end, and catch the signals that end them."""
 
 import signal
 import threading
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -36,7 +36,8 @@ def stop_on_signal(endless: bool) -> Iterator[threading.Event]:
     endless : bool
         Otherwise signals are left as they are.
     """
-    stop, before = threading.Event(), {}
+    stop = threading.Event()
+    before: dict[int, Any] = {}
 
     def end(number: int, frame: FrameType | None) -> None:
         stop.set()
@@ -48,5 +49,5 @@ def stop_on_signal(endless: bool) -> Iterator[threading.Event]:
     try:
         yield stop
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for caught, handler in before.items():
+            signal.signal(caught, handler)

@@ -30,10 +30,10 @@ OUR_SETTINGS: Mapping[str, Any] = {
 FROM_ADDRESS = ("bootstrap.servers", "metadata.broker.list")
 _SECRET = re.compile("password|secret|token|jaas|credential|key.pem|sasl.username|basic.auth")
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
-# librdkafka would write to standard error, once for every attempt to connect.
-_LOG = logging.getLogger("littlestone.kafka")
+# librdkafka would write to standard error, once for every attempt to connect. Made by hand: a
+# logger of the root's family would be switched on by whoever configures logging.
+_LOG = logging.Logger("librdkafka")
 _LOG.addHandler(logging.NullHandler())
-_LOG.propagate = False
 
 
 class TopicAddress(NamedTuple):

@@ -10,11 +10,14 @@ kept with the source, so it is written in the transaction that learns the rows.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from os.path import realpath
+from threading import Event
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from littlestone.data.blocks import BadRow, Block, Checksums, RowSpan, Start
-from littlestone.data.readers import RowReader
+from littlestone.classes.base import HypothesisClass
+from littlestone.classes.causes import Causes
+from littlestone.data.blocks import BadRow, Block, Checksums, RowSpan, Start, column_schema
+from littlestone.data.readers import RowReader, UnreadableAdvice
 from littlestone.data.topic import Position, TopicRows, position_from_json
 from littlestone.learners.base import PrivateLearner
 from littlestone.store.request import LearnRequest, RemoteBlock
@@ -411,6 +414,31 @@ def _marks_of(beginning: RowSpan) -> dict[int, Checksums]:
         marks[count] = beginning.part(0, count).sums()
         count *= 2
     return marks
+
+
+def open_topic(task: LearnRequest, cls: HypothesisClass, stop: Event | None = None) -> TopicRows:
+    """Open the topic that a request is about.
+
+    Parameters
+    ----------
+    task : LearnRequest
+        What is asked.
+    cls : HypothesisClass
+        The class, which says what columns are read.
+    stop : Event, optional
+        Ends the rows when it is set.
+    """
+    schema = column_schema(cls, task.label, task.user, task.positive)
+    label = None if schema.named_labels else task.label
+    return TopicRows(
+        task.source,
+        schema,
+        settings=task.kafka,
+        until_end=task.until_end,
+        stop=stop,
+        strict=task.strict,
+        advice=UnreadableAdvice(label, isinstance(cls, Causes)),
+    )
 
 
 def topic_source(
