@@ -21,6 +21,8 @@ SCHEME = "kafka://"
 MISSING = "{name}: topics are read with confluent-kafka: pip install 'littlestone[kafka]'"
 # Seconds that the brokers have to answer the first questions, and those about a topic's settings.
 ANSWER_SECONDS, POLICY_SECONDS = 10.0, 2.0
+# How many reports of the client are looked at for the cause of an error.
+NOTED = 10
 # What the order of rounds and the store rest on, and what the address says.
 OUR_SETTINGS: Mapping[str, Any] = {
     "enable.auto.commit": False,
@@ -176,7 +178,9 @@ class Client:
             raise BadStream(f"{address}: {self.describe(error)}: see --kafka-option") from None
 
     def _note(self, error: "KafkaError") -> None:
-        self.problem = self._masked(error.str())
+        # That all brokers are away is reported after the reason why.
+        if self.problem is None or error.code() != self.kafka.KafkaError._ALL_BROKERS_DOWN:
+            self.problem = self._masked(error.str())
 
     def describe(self, error: Exception) -> str:
         """Return what an error of the client says, without secrets."""
@@ -202,7 +206,8 @@ class Client:
         try:
             found = self.consumer.list_topics(address.topic, timeout=ANSWER_SECONDS)
         except self.kafka.KafkaException as error:
-            self.consumer.poll(0)  # calls `_note` with the cause, which the exception lacks
+            for _ in range(NOTED):  # calls `_note` with the cause, which the exception lacks
+                self.consumer.poll(0)
             cause = self.problem or self.describe(error)
             raise BadStream(
                 f"{address}: no broker answered within {ANSWER_SECONDS:g} seconds ({cause}): check "

@@ -28,7 +28,7 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
-from littlestone.data.blocks import BadStream, Block, ColumnSchema, read_cells
+from littlestone.data.blocks import BadStream, Block, ColumnSchema, Faults, Piece, read_cells
 from littlestone.data.formats import JsonLines, column, parse_objects
 from littlestone.data.kafka import Client, parse_address
 from littlestone.data.readers import UnreadableAdvice, refuse_bad_row, refuse_unreadable
@@ -122,6 +122,33 @@ def next_rounds(position: Position, count: int) -> tuple[Offsets, Offsets]:
     merged = np.concatenate(partitions), np.concatenate(offsets)
     order = np.lexsort((*merged[::-1], np.concatenate(keys)))[:count]
     return merged[0][order], merged[1][order]
+
+
+def read_messages(
+    schema: ColumnSchema, values: Sequence[bytes | None], faults: Faults, offsets: Offsets
+) -> tuple[Piece, list[str]]:
+    """Return messages as rows, and their texts.
+
+    Parameters
+    ----------
+    schema : ColumnSchema
+        The columns to read.
+    values : sequence of bytes or None
+        The value of each message; None if it has none.
+    faults : dict
+        What is known to be wrong; more is added.
+    offsets : array
+        The offset of each message.
+    """
+    texts = []
+    for row, value in enumerate(values):
+        if value is None or len(value) > MAX_LINE_BYTES:
+            faults.setdefault(row, NO_VALUE if value is None else TOO_LONG)
+            value = b"{}"
+        texts.append(value.decode("utf-8", "surrogateescape"))
+    rows = parse_objects(texts, faults)
+    cells = {name: column(rows, name, faults) for name in schema.names}
+    return read_cells(schema, cells, faults, offsets.astype(np.intp)), texts
 
 
 class _Waiting:
@@ -422,22 +449,17 @@ class TopicRows:
         }
         if not self._fetch(stops, patience):
             return None
-        faults: dict[int, str] = {}
-        values: list[bytes] = []
-        last: dict[int, int] = {}
+        values: list[bytes | None] = []
+        faults, last = Faults(), dict[int, int]()
         for row, (number, offset) in enumerate(
             zip(partitions.tolist(), offsets.tolist(), strict=True)
         ):
             found, value = self._waiting[number].take(offset)
-            last[number] = _checksum(value) if found else -1
-            if not found or value is None or len(value) > MAX_LINE_BYTES:
-                faults[row] = NO_MESSAGE if not found else NO_VALUE if value is None else TOO_LONG
-                value = b"{}"
             values.append(value)
-        texts = [value.decode("utf-8", "surrogateescape") for value in values]
-        rows = parse_objects(texts, faults)
-        cells = {name: column(rows, name, faults) for name in self._schema.names}
-        piece = read_cells(self._schema, cells, faults, offsets.astype(np.intp))
+            last[number] = _checksum(value) if found else -1
+            if not found:
+                faults[row] = NO_MESSAGE
+        piece, texts = read_messages(self._schema, values, faults, offsets)
         if len(position) > 1:
             for row, why in piece.faults.items():
                 piece.faults[row] = f"of partition {partitions[row]}: {why}"
