@@ -92,6 +92,10 @@ def _soaked(folder: Path, source: list[str], kills: int, draw: random.Random) ->
         process = _started(folder, source)
         if "--engine" in source:
             _wait_for_rounds(process, folder, draw.randrange(ROWS // 2))
+        elif "--until-end" in source:
+            learned = 0 if before is None else before.published.rounds
+            _wait_for_rounds(process, folder, learned + draw.randrange(ROWS // 3))
+            time.sleep(draw.uniform(0, 0.1))
         else:
             time.sleep(took * draw.uniform(0.4, 1.05))
         if "--engine" in source and kill % 2:

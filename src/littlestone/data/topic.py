@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 CUT_SECONDS, POLL_SECONDS = 1.0, 0.2
 # Messages that are taken from the client at once, and of a partition before it is paused.
 FETCHED, MOST_WAITING = 10_000, 100_000
+FIRST_BLOCK = 4096
 # How many waits in vain for messages that are known to be there, before an error.
 PATIENCE = 50
 NO_MESSAGE = "no message has this offset (a transaction's marker, or it was compacted away)"
@@ -367,7 +368,7 @@ class TopicRows:
         position : Mapping
             From `begin`.
         size : int
-            Rows of a block, at most.
+            Rows of a block, at most; the first ones are shorter, so that there is progress.
         most : int, optional
             Rows in all, at most.
         """
@@ -375,6 +376,7 @@ class TopicRows:
         ends.put({number: end for number, (_, end) in self._marks.items()})
         looking = None if self._until_end else _Looking(self, ends)
         left = float("inf") if most is None else most
+        short = FIRST_BLOCK
         try:
             while left > 0 and not self.stop.is_set():
                 if all(place.next == place.end for place in position.values()):
@@ -386,7 +388,7 @@ class TopicRows:
                         self._take_messages(0)  # errors of the connection are reported there
                         yield None, position
                     continue
-                read = self._read(position, int(min(size, left)))
+                read = self._read(position, int(min(size, short, left)))
                 if read is None:
                     yield None, position
                     continue
@@ -394,7 +396,7 @@ class TopicRows:
                 if self._strict:
                     refuse_bad_row(self.name, self.unit, block)
                 yield block, position
-                left -= len(block)
+                left, short = left - len(block), 2 * short
                 self._commit(position)
         finally:
             if looking is not None:
