@@ -242,14 +242,14 @@ def test_reading_goes_on_from_a_position(cluster: MockCluster) -> None:
         rows.begin(other)
     with topic_rows(cluster, "places") as rows:
         assert rows.begin(other, new_rows=True) == (rows.first, False)
-    beyond = position | {2: PartitionPlace(10**6, 0, 10**6)}
+    beyond = {**position, 2: PartitionPlace(10**6, 0, 10**6)}
     with (
         topic_rows(cluster, "places") as rows,
         pytest.raises(BadStream, match="ends at offset 270"),
     ):
         rows.begin(beyond)
     with topic_rows(cluster, "places") as rows, pytest.raises(BadStream, match="no partition 9"):
-        rows.begin(position | {9: PartitionPlace(1, 0, 1)})
+        rows.begin({**position, 9: PartitionPlace(1, 0, 1)})
 
 
 def test_messages_that_are_gone_are_an_error(cluster: MockCluster) -> None:

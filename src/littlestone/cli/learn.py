@@ -100,7 +100,11 @@ def learn(
     ] = False,
     new_rows: Annotated[
         bool,
-        typer.Option("--new-rows", help="With --db: no row of the file was learned before."),
+        typer.Option(
+            "--new-rows",
+            help="With --db: no row of the file was learned before; of a topic: go on though "
+            "messages are gone.",
+        ),
     ] = False,
     again: Annotated[
         bool,
