@@ -14,6 +14,8 @@ from littlestone.cli.options import (
     ChangeCost,
     Delta,
     Epsilon,
+    KafkaConfig,
+    KafkaOption,
     LabelOption,
     MinRate,
     NegativeOption,
@@ -28,7 +30,7 @@ from littlestone.cli.options import (
     given,
     read_min_rate,
 )
-from littlestone.cli.streams import KafkaConfig, KafkaOption, stop_on_signal
+from littlestone.cli.streams import stop_on_signal
 from littlestone.cli.terminal import (
     plain_console,
     print_private,

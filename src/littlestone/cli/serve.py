@@ -12,6 +12,8 @@ from littlestone.cli.options import (
     ChangeCost,
     Delta,
     Epsilon,
+    KafkaConfig,
+    KafkaOption,
     LabelOption,
     MinRate,
     NegativeOption,
@@ -24,7 +26,6 @@ from littlestone.cli.options import (
     given,
     read_min_rate,
 )
-from littlestone.cli.streams import KafkaConfig, KafkaOption
 from littlestone.data.kafka import is_topic, read_settings
 from littlestone.data.topic import TopicRows
 from littlestone.learners.plan_table import CHANGE_COST

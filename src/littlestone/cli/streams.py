@@ -1,28 +1,11 @@
-"""Define the options of sources without an end, and catch the signals that end them."""
+"""Catch the signals that end sources without an end."""
 
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any
-
-import typer
-
-KafkaOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--kafka-option",
-        metavar="KEY=VALUE",
-        help="For kafka://: a setting of librdkafka, such as security.protocol=SSL. Can be "
-        "repeated. Secrets belong in --kafka-config.",
-    ),
-]
-KafkaConfig = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="For kafka://: settings of librdkafka, a KEY=VALUE a line."),
-]
+from typing import Any
 
 
 @contextmanager

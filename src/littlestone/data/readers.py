@@ -139,7 +139,7 @@ class RowReader(Generic[SpanT]):
             if not followed and not any(map(len, first)):
                 yet = f" yet: {UNFINISHED}" if self.unfinished else ""
                 raise BadStream(f"{self.name}: there are no rows in the file{yet}")
-            refuse_unreadable(name, self.unit, first, self._advice)
+            refuse_mostly_bad(name, self.unit, first, self._advice)
             self.beginning: RowSpan = first[0]
             size = block_rows if beginning is None else BEGINNING
             self.is_whole = len(self.beginning) < size
@@ -240,7 +240,7 @@ class UnreadableAdvice(NamedTuple):
     outcomes: bool = False
 
 
-def refuse_unreadable(
+def refuse_mostly_bad(
     name: str, unit: str, first: Sequence[RowSpan], advice: UnreadableAdvice
 ) -> None:
     """Refuse a source when most of its first rows cannot be read.

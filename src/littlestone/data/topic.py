@@ -31,7 +31,7 @@ import numpy.typing as npt
 from littlestone.data.blocks import BadStream, Block, ColumnSchema, Faults, Piece, read_cells
 from littlestone.data.formats import JsonLines, column, parse_objects
 from littlestone.data.kafka import Client, parse_address
-from littlestone.data.readers import UnreadableAdvice, refuse_bad_row, refuse_unreadable
+from littlestone.data.readers import UnreadableAdvice, refuse_bad_row, refuse_mostly_bad
 from littlestone.data.text import CHECKED_ROWS, MAX_LINE_BYTES
 
 if TYPE_CHECKING:
@@ -265,7 +265,7 @@ class TopicRows:
         if (read := self._read(cut, CHECKED_ROWS, PATIENCE)) is not None and len(read[0]):
             block, _, texts = read
             JsonLines(self.name, self._schema).begin(texts)
-            refuse_unreadable(self.name, self.unit, [block], self._advice)
+            refuse_mostly_bad(self.name, self.unit, [block], self._advice)
         if policy is None:
             return (
                 f"{self.name}: the brokers did not say whether the topic is compacted; of one that "
