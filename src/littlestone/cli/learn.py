@@ -1,9 +1,15 @@
 """Run `littlestone learn`: learn from a stream of labelled rows."""
 
 import json
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from threading import Event
+from types import FrameType
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -30,14 +36,13 @@ from littlestone.cli.options import (
     given,
     read_min_rate,
 )
-from littlestone.cli.streams import stop_on_signal
 from littlestone.cli.terminal import (
     plain_console,
     print_private,
     print_result,
     progress_bar,
 )
-from littlestone.data.kafka import read_settings
+from littlestone.data.kafka import is_topic, read_settings
 from littlestone.learners.plan_table import CHANGE_COST
 from littlestone.learners.registry import check_name, storable_names
 from littlestone.privacy.parameters import BadParameter
@@ -149,9 +154,8 @@ def learn(
     if db is None or not db.exists():
         asked = {"which --class of rules to learn": spec, "which column is the --label": label}
         if missing := [what for what, said in asked.items() if said is None]:
-            raise BadParameter(
-                f"say {', and '.join(missing)}: `littlestone init {file}` proposes both"
-            )
+            advice = "" if is_topic(file) else f": `littlestone init {file}` proposes both"
+            raise BadParameter(f"say {', and '.join(missing)}{advice}")
     check_name(learner, storable_names())
     task = LearnRequest(
         source=file,
@@ -194,7 +198,7 @@ def learn(
         with (
             redirect_output(engine),
             progress_bar(Console(stderr=True)) as watch,
-            stop_on_signal(task.is_endless) as stop,
+            _stop_on_signal(task.follow or is_topic(file)) as stop,
         ):
             outcome = run(task, watch, db, stop)
     except KeyboardInterrupt:
@@ -214,3 +218,26 @@ def _stopped(db: Path | None) -> str:
     if db is None:
         return "stopped: what was released so far stands, and running again spends again"
     return "stopped: what was learned is in the file; the same command goes on, each row once"
+
+
+@contextmanager
+def _stop_on_signal(waits: bool) -> Iterator[Event]:
+    """Yield an event that SIGINT and SIGTERM set, if rows are waited for.
+
+    The first signal ends the run after what is being learned; a second one acts as ever.
+    """
+    stop = Event()
+    before: dict[int, Any] = {}
+
+    def end(number: int, frame: FrameType | None) -> None:
+        stop.set()
+        signal.signal(number, before[number])
+
+    if waits and threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            before[number] = signal.signal(number, end)
+    try:
+        yield stop
+    finally:
+        for caught, handler in before.items():
+            signal.signal(caught, handler)
