@@ -162,8 +162,9 @@ class Client:
             raise BadStream(MISSING.format(name=address)) from None
         self.kafka = confluent_kafka
         self.address, self.settings = address, settings
-        # What the client reported last, until brokers answer again.
+        # What the client reported last, and whether no broker can be reached, until one answers.
         self.problem: str | None = None
+        self.is_down = False
         self.config: dict[str, Any] = {
             "fetch.wait.max.ms": 100,
             "group.id": group,
@@ -178,9 +179,15 @@ class Client:
             raise BadStream(f"{address}: {self.describe(error)}: see --kafka-option") from None
 
     def _note(self, error: "KafkaError") -> None:
-        # That all brokers are away is reported after the reason why.
-        if self.problem is None or error.code() != self.kafka.KafkaError._ALL_BROKERS_DOWN:
+        # That all brokers are away is reported beside the reason why, which says more.
+        all_away = error.code() == self.kafka.KafkaError._ALL_BROKERS_DOWN
+        self.is_down |= all_away
+        if self.problem is None or not all_away:
             self.problem = self._masked(error.str())
+
+    def answered(self) -> None:
+        """Forget what was reported: a broker has answered."""
+        self.problem, self.is_down = None, False
 
     def describe(self, error: Exception) -> str:
         """Return what an error of the client says, without secrets."""

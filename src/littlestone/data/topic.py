@@ -241,8 +241,8 @@ class TopicRows:
 
     @property
     def problem(self) -> str | None:
-        """Return what the client reported since brokers answered last."""
-        return self._client.problem
+        """Return why no broker can be reached; None if one can."""
+        return self._client.problem if self._client.is_down else None
 
     @property
     def first(self) -> dict[int, PartitionPlace]:
@@ -512,7 +512,7 @@ class TopicRows:
         elif error is not None:
             self._take_error(error, number, offset)
         else:
-            self._client.problem = None
+            self._client.answered()
             # What comes a second time, after a pause, is there already.
             if offset >= waiting.seen:
                 waiting.messages.append((offset, message.value()))
@@ -521,7 +521,7 @@ class TopicRows:
     def _take_error(self, error: "KafkaError", number: int, offset: int) -> None:
         codes, code, waiting = self._client.kafka.KafkaError, error.code(), self._waiting[number]
         if code == codes._PARTITION_EOF:
-            self._client.problem = None
+            self._client.answered()
             waiting.seen = max(waiting.seen, offset)
         elif code in (codes._AUTO_OFFSET_RESET, codes.OFFSET_OUT_OF_RANGE):
             ((begin, end),) = self._client.watermarks([number]).values()
