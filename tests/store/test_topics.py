@@ -77,10 +77,11 @@ def begun(path: Path, task: LearnRequest) -> Store:
 
 
 def feed(store: Store, task: LearnRequest, size: int) -> None:
-    """Learn what is new of a topic, in blocks of a size."""
+    """Learn what is new of a topic, in blocks of a size; of an endless one, up to `ROWS` rounds."""
+    most = None if task.until_end else ROWS - store.published.rounds
     with open_topic(task, task.cls) as rows:
         source = topic_source(store.sources(), rows, task, rounds=store.published.rounds)
-        for block, reached in new_messages(rows, source, size=size, most=None, bad=[]):
+        for block, reached in new_messages(rows, source, size=size, most=most, bad=[]):
             if block is not None:
                 store.learn(block, source=reached)
 
@@ -116,9 +117,15 @@ class Killed(BaseException):
     """What stands for a kill: nothing catches it."""
 
 
-def killed_at_random(cluster: MockCluster, path: Path, seed: int) -> list[StoreView]:
-    """Learn a topic, dying at a random commit, before or after it, and going on; what was seen."""
-    draw, task, seen = random.Random(seed), asked(cluster.address("day")), list[StoreView]()
+def killed_at_random(
+    cluster: MockCluster, path: Path, seed: int, name: str = "day", coming: list[Any] | None = None
+) -> list[StoreView]:
+    """Learn a topic, dying at a random commit, before or after it, and going on; what was seen.
+
+    Messages that are coming are sent at the commits.
+    """
+    draw, seen = random.Random(seed), list[StoreView]()
+    task, coming = asked(cluster.address(name), until_end=coming is None), coming or []
     begun(path, task).close()
     commit, is_over = Store._commit, False
     while not is_over:
@@ -127,6 +134,9 @@ def killed_at_random(cluster: MockCluster, path: Path, seed: int) -> list[StoreV
         def dying(store: Store) -> None:
             nonlocal left
             left -= 1
+            count = draw.randrange(1, 200)
+            cluster.send(name, coming[:count], partition=draw.randrange(4))
+            del coming[:count]
             if left != 1:
                 commit(store)
             if left <= 1:
@@ -156,6 +166,13 @@ def consistent(seen: list[StoreView]) -> None:
 def test_kills_lose_nothing_and_count_nothing_twice(cluster: MockCluster, tmp_path: Path) -> None:
     for seed in range(3):
         consistent(killed_at_random(cluster, tmp_path / f"{seed}.db", seed))
+
+
+def test_kills_while_messages_come(cluster: MockCluster, tmp_path: Path) -> None:
+    """The same with a topic that is read without an end, whose partitions fill unevenly."""
+    whole = events(ROWS)
+    cluster.send("live", whole[:300])
+    consistent(killed_at_random(cluster, tmp_path / "run.db", 4, "live", whole[300:]))
 
 
 def apart_before(self: Store, source: Source) -> None:

@@ -57,7 +57,9 @@ def refuse_to_follow(path: str, name: str, form: str) -> None:
         If it is not a plain text file.
     """
     why = None
-    if path == STDIN or not is_regular(path):
+    if "://" in path:
+        why = "only a file on this machine can be followed"
+    elif path == STDIN or not is_regular(path):
         why = "a pipe is read until it ends anyway: leave out --follow, or name the file itself"
     elif form == "parquet":
         why = (
