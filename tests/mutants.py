@@ -92,6 +92,49 @@ MUTANTS = [
         "drawn = draw_by_score(values, 2 * self.rate, noise, release)",
         "privacy/test_exponential.py",
     ),
+    # Topics of Kafka: which offset is which round, and how far the store is.
+    Mutant(
+        "partitions are read one after the other",
+        "data/topic.py",
+        "order = np.lexsort((*merged[::-1], np.concatenate(keys)))[:count]",
+        "order = np.arange(len(merged[0]))[:count]",
+        "data/test_topic.py",
+    ),
+    Mutant(
+        "a block is learned before all of its messages have come",
+        "data/topic.py",
+        "while any(self._waiting[number].seen < stop for number, stop in stops.items()):",
+        "while not any(self._waiting[number].messages for number in stops):",
+        "data/test_topic.py",
+    ),
+    Mutant(
+        "another topic of the same name is gone on with",
+        "data/topic.py",
+        "if found and place.last >= 0 and place.last != _checksum(value):",
+        "if False:",
+        "data/test_topic.py",
+    ),
+    Mutant(
+        "the position in a topic is that of the block before",
+        "store/sources.py",
+        "source = source._replace(rows=source.rows + len(block), topic=position)",
+        "source = source._replace(rows=source.rows + len(block))",
+        "store/test_topics.py",
+    ),
+    Mutant(
+        "a failed commit of a topic's block is passed over",
+        "service/feed.py",
+        "writer.learn_source(block, reached).result()",
+        "writer.learn_source(block, reached).exception()",
+        "service/test_feed.py",
+    ),
+    Mutant(
+        "a followed line is a row before its line feed",
+        "data/follow.py",
+        "self.form, growing=True, at=at.byte",
+        "self.form, growing=False, at=at.byte",
+        "data/test_follow.py",
+    ),
     # Noise: how much, how often, from where.
     Mutant(
         "a scale is rounded to the nearest float",

@@ -85,6 +85,19 @@ WhichEngine = Annotated[
         help="Work on a Ray cluster: of its own, or at an address (auto: one that runs here).",
     ),
 ]
+KafkaOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--kafka-option",
+        metavar="KEY=VALUE",
+        help="For kafka://: a setting of librdkafka, such as security.protocol=SSL. Can be "
+        "repeated. Secrets belong in --kafka-config.",
+    ),
+]
+KafkaConfig = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="For kafka://: settings of librdkafka, a KEY=VALUE a line."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a machine.")]
 
 BudgetOption = Annotated[

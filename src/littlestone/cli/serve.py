@@ -1,6 +1,7 @@
 """Run `littlestone serve`: arguments in, a service until it is stopped."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +14,8 @@ from littlestone.cli.options import (
     DatasetOption,
     Delta,
     Epsilon,
+    KafkaConfig,
+    KafkaOption,
     LabelOption,
     MinRate,
     NegativeOption,
@@ -25,6 +28,8 @@ from littlestone.cli.options import (
     given,
     read_min_rate,
 )
+from littlestone.data.kafka import is_topic, read_settings
+from littlestone.data.topic import TopicRows
 from littlestone.learners.plan_table import CHANGE_COST
 from littlestone.learners.registry import check_name, storable_names
 from littlestone.privacy.budget_file import BudgetFile
@@ -32,14 +37,24 @@ from littlestone.privacy.parameters import BadParameter
 from littlestone.store.charges import charge_store, check_budget, stored_budget
 from littlestone.store.files import refuse_leftovers
 from littlestone.store.request import REQUEST_TERMS, LearnRequest, choose_learner
+from littlestone.store.sources import known_topic, open_topic
 from littlestone.store.store import Store, create, open_store, read_store
 
 EXAMPLE = (
     "Example: littlestone serve run.db --class points:merchant --label fraud --delta 1e-9 "
-    "--horizon 10000000"
+    "--horizon 10000000 --source kafka://localhost:9092/payments"
 )
 # Options that say something about one learner, by the names of their parameters.
-OF_ONE_LEARNER = ("seed", "tokens", "source", "new_rows", "budget", "dataset")
+OF_ONE_LEARNER = (
+    "seed",
+    "tokens",
+    "source",
+    "kafka_option",
+    "kafka_config",
+    "new_rows",
+    "budget",
+    "dataset",
+)
 MISSING = "`serve` needs FastAPI and uvicorn: pip install 'littlestone[serve]'"
 OPEN = (
     "warning: {host} can be reached from other machines. What they send and read goes over the "
@@ -69,6 +84,19 @@ def serve(
     seed: Seed = None,
     budget: BudgetOption = None,
     dataset: DatasetOption = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            metavar="kafka://BROKERS/TOPIC",
+            help="Also learn the messages of a topic, in the background.",
+        ),
+    ] = None,
+    kafka_option: KafkaOption = None,
+    kafka_config: KafkaConfig = None,
+    new_rows: Annotated[
+        bool,
+        typer.Option("--new-rows", help="With --source: go on though messages of it are gone."),
+    ] = False,
     host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="0 lets the system choose.", min=0, max=65535)] = 8000,
     tokens: Annotated[
@@ -119,6 +147,7 @@ def serve(
 
         from littlestone.service.app import make_app
         from littlestone.service.dependencies import TokenRoles, read_tokens
+        from littlestone.service.feed import TopicFeeder
         from littlestone.service.fleet import make_fleet, open_folder, stores_in
         from littlestone.service.limits import Limits
         from littlestone.service.server import (
@@ -167,7 +196,11 @@ def serve(
         given=given(context),
         budget=budget,
         dataset=dataset,
+        new_rows=new_rows,
+        kafka=read_settings(kafka_option or (), kafka_config),
     )
+    if source is None and (task.kafka or new_rows):
+        raise BadParameter("--kafka-option, --kafka-config and --new-rows require --source")
     in_folder = db / "NAME.db.tokens"
     secrets = in_folder if db.is_dir() else tokens or db.with_name(f"{db.name}.tokens")
     # The port first: a service that cannot listen must not take the store from one that can.
@@ -178,7 +211,12 @@ def serve(
         names = (host, *(host_name or ()))
 
         def app_for(path: Path, keys: TokenRoles) -> FastAPI:
-            return make_app(_store(path, task), keys, limits, hosts=names)
+            _refuse(path, task)
+            rows = None if source is None else _topic(path, replace(task, source=source))
+            store, feeder = _store(path, task), None
+            if rows is not None:
+                feeder = TopicFeeder(rows, task, store.about.chosen.plan.horizon)
+            return make_app(store, keys, limits, hosts=names, feeder=feeder)
 
         def tokens_for(path: Path) -> TokenRoles:
             return TokenRoles(read_tokens(path.with_name(f"{path.name}.tokens")))
@@ -213,19 +251,24 @@ def _refuse_for_folder(task: LearnRequest) -> None:
         )
 
 
+def _refuse(path: Path, task: LearnRequest) -> None:
+    """Refuse a request that does not fit the learner's file, before that is taken over."""
+    if path.exists():
+        read_store(path).about.refuse_other(task, path)
+        return
+    refuse_leftovers(path)
+    begin = {"--class": task.spec, "--label": task.label, "--horizon": task.horizon}
+    if missing := [option for option, said in begin.items() if not said]:
+        raise BadParameter(f"{path} is not there yet: to begin it, say {', '.join(missing)}")
+
+
 def _store(path: Path, task: LearnRequest) -> Store:
     """Open the learner's file, or begin it."""
     if path.exists():
         view = read_store(path)
-        view.about.refuse_other(task, path)  # before it is taken over
         return _charged(stored_budget(view, task, path), open_store(path))
-    refuse_leftovers(path)
-    begin = {"--class": task.spec, "--label": task.label, "--horizon": task.horizon}
-    missing = [option for option, said in begin.items() if not said]
-    if task.horizon is None or missing:
-        raise BadParameter(f"{path} is not there yet: to begin it, say {', '.join(missing)}")
     account, cls = check_budget(task), task.cls
-    store = create(path, task, choose_learner(task, task.horizon, cls), cls=cls)
+    store = create(path, task, choose_learner(task, task.horizon or 0, cls), cls=cls)
     return _charged(account, store)
 
 
@@ -238,3 +281,15 @@ def _charged(account: BudgetFile | None, store: Store) -> Store:
         store.close()
         raise
     return store
+
+
+def _topic(path: Path, task: LearnRequest) -> TopicRows:
+    """Open the topic that the service also learns, before the learner's file is taken over."""
+    if not is_topic(task.source):
+        raise BadParameter(f"--source {task.source}: it must be kafka://BROKERS/TOPIC")
+    known = read_store(path) if path.exists() else None
+    cls = task.cls if known is None else known.about.cls
+    rows = open_topic(task if known is None else replace(task, **known.about.request_terms), cls)
+    if known_topic(() if known is None else known.sources, rows) is None and (note := rows.check()):
+        typer.echo(f"note: {note}", err=True)
+    return rows

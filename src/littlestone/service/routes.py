@@ -140,8 +140,10 @@ async def predict(request: Request, service: ServiceDependency) -> Response:
 
 @public.get("/healthz", response_model=schemas.HealthResponse, responses=problems(429, 503))
 async def healthz(service: ServiceDependency) -> Response:
-    """Return 200 if rounds are accepted, 503 with the reason if not."""
+    """Return 200 if rounds are accepted, 503 with the reason if not, or if a topic is not read."""
     why = service.writer.closed or service.writer.error
+    if why is None and service.feeder is not None:
+        why = service.feeder.error
     if why is not None:
         raise unavailable(why)
     rounds = service.events.state.published.rounds
