@@ -468,8 +468,14 @@ NEVER_REFUSED = {
 }
 NEVER_REFUSED |= {"Parquet, text", "Parquet, whole", "Arrow, partitions", "Arrow, text"}
 NEVER_REFUSED |= {"Arrow, dictionary"}
-OUT_OF_REACH = (pa.ArrowException, pl.exceptions.PolarsError, duckdb.Error)
-OUT_OF_REACH += (OverflowError, TypeError, ValueError)
+OUT_OF_REACH = (
+    pa.ArrowException,
+    pl.exceptions.PolarsError,
+    duckdb.Error,
+    OverflowError,
+    TypeError,
+    ValueError,
+)
 """What libraries in front of us raise when they cannot make a table of such cells at all."""
 
 

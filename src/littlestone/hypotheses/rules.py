@@ -251,7 +251,7 @@ class Steps(Hypothesis):
     def __call__(self, x: object) -> bool:
         column = self.column
         # First the common case; `value_of` has it too, but a call takes as long as all the rest.
-        cell = x[column] if type(x) is dict and column in x else value_of(x, column)
+        cell: Any = x[column] if type(x) is dict and column in x else value_of(x, column)
         # NaN, which is not equal to itself, is a missing number.
         plain = type(cell) is float and cell == cell
         passed = bisect_right(self.cuts, cell if plain else number_of(cell))
