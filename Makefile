@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: all demo test test-all lint types law bench soak mutants results figures docs clean
+.PHONY: all demo test test-all lint types law bench soak mutants results figures docs proofs clean
 all: lint types law test
 
 demo: .venv/core
@@ -69,6 +69,10 @@ docs: .venv/dev
 # The pictures of docs/theory.md.
 figures: .venv/dev
 	$(BIN)/python -m bench.drawings
+
+# Has Coq check the theorems of docs/guarantee.md (proofs/): half a minute; says what to install where there is no Coq.
+proofs:
+	$(MAKE) --no-print-directory -C proofs
 
 clean:
 	rm -rf .venv build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
