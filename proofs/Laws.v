@@ -31,7 +31,8 @@
       close_test           for tests f : T -> [0,1] instead of events
       close_lmap           post-processing by a function
       close_bind           post-processing by a kernel
-      close_mixture, pure_mixture  mixtures of close laws are close *)
+      close_mixture, pure_mixture  mixtures of close laws are close
+    Import it after Coq's Reals, which has another [nonneg]. *)
 
 From Coq Require Import Reals List Lra Bool ZArith Lia.
 From Coq Require FinFun.
