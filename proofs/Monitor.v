@@ -81,6 +81,44 @@ Lemma weight_cons m c r h a l : weight m c r h (a :: l) =
   (if ends a h then fresh m (a :: h) l else weight m (c + m h) r (a :: h) l).
 Proof. reflexivity. Qed.
 
+(** The last answer: it does not depend on what else its step holds, and is one or the other. *)
+Lemma weight_last m a a' : fired a = fired a' ->
+  forall l c r h, weight m c r h (l ++ [a]) = weight m c r h (l ++ [a']).
+Proof.
+  intros F. assert (sum (fun r' => p_T r' * 1) = 1) as One.
+  { rewrite (sum_ext _ p_T); [apply LT|intros; ring]. }
+  induction l as [|b l IH]; intros c r h; simpl.
+  - rewrite F, One. destruct (ends a h), (ends a' h); reflexivity.
+  - f_equal. destruct (ends b h); auto. apply sum_ext; intros; now rewrite IH.
+Qed.
+
+Lemma weight_total m yes no : fired yes = true -> fired no = false ->
+  forall l c r h, weight m c r h (l ++ [yes]) + weight m c r h (l ++ [no]) = weight m c r h l.
+Proof.
+  intros Y N. assert (sum (fun r' => p_T r' * 1) = 1) as One.
+  { rewrite (sum_ext _ p_T); [apply LT|intros; ring]. }
+  induction l as [|b l IH]; intros c r h; simpl.
+  - rewrite One, Y, N, check_true, check_false by auto. destruct (ends yes h), (ends no h); ring.
+  - rewrite <- Rmult_plus_distr_l. f_equal. destruct (ends b h); auto.
+    rewrite <- sum_plus; try (intros x; apply Rmult_le_pos; [apply LT|apply weight_bounds]);
+      try (apply mixture_bounds; intros; apply weight_bounds).
+    apply sum_ext; intros x. now rewrite <- Rmult_plus_distr_l, IH.
+Qed.
+
+Lemma fresh_nil m h : fresh m h [] = 1.
+Proof. unfold fresh; simpl. rewrite (sum_ext _ p_T); [apply LT|intros; ring]. Qed.
+
+Lemma fresh_last m a a' h l : fired a = fired a' -> fresh m h (l ++ [a]) = fresh m h (l ++ [a']).
+Proof. intros F; apply sum_ext; intros; f_equal. now apply weight_last. Qed.
+
+Lemma fresh_total m yes no h l : fired yes = true -> fired no = false ->
+  fresh m h (l ++ [yes]) + fresh m h (l ++ [no]) = fresh m h l.
+Proof.
+  intros Y N. unfold fresh. rewrite <- sum_plus; try (apply fresh_bounds);
+    try (intros x; apply Rmult_le_pos; [apply LT|apply weight_bounds]).
+  apply sum_ext; intros x. now rewrite <- Rmult_plus_distr_l, weight_total.
+Qed.
+
 Section Ratio.
 Variables (m m' : list A -> Z) (touched : list A -> bool) (d : nat) (s : R).
 Hypothesis s_pos : 0 < s.
