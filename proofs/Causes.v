@@ -11,121 +11,9 @@
     adversary chooses them for both worlds, given the transcript, and they differ in one round. *)
 
 From Coq Require Import Reals List Lra Lia ZArith Bool.
-From Littlestone Require Import Laws Noise Transcripts Monitor Epochs CausesRows CausesDraw.
+From Littlestone Require Import Laws Noise Transcripts Monitor Watch Epochs CausesRows CausesDraw.
 Import ListNotations.
 Open Scope R_scope.
-
-(** One epoch of the monitor: answers up to the first "yes", [n] at most. *)
-Section Watch.
-
-Variables p_T p_Q : Z -> R.
-Hypothesis LT : is_law p_T.
-Hypothesis LQ : is_law p_Q.
-Variable theta : nat -> Z.
-
-Fixpoint watch (m : nat -> Z) (n i : nat) (c t : Z) : list bool -> R :=
-  match n with
-  | O => ret []
-  | S k =>
-      next (check p_Q (theta i + t - (c + m i)))
-        (fun b : bool => if b then ret [] else watch m k (S i) (c + m i) t)
-  end.
-
-Definition epoch_answers (m : nat -> Z) (n : nat) : list bool -> R :=
-  bind p_T (fun t => watch m n 0 0 t).
-
-Lemma watch_law m n : forall i c t, is_law (watch m n i c t).
-Proof.
-  induction n; intros i c t; simpl; [apply ret_law|].
-  apply next_law; [now apply check_law|]. intros [|]; [apply ret_law|auto].
-Qed.
-
-Lemma epoch_answers_law m n : is_law (epoch_answers m n).
-Proof. apply bind_law; auto. intros; apply watch_law. Qed.
-
-(** The answers of an epoch that has ended. *)
-Fixpoint complete (n : nat) (l : list bool) : bool :=
-  match n, l with
-  | O, [] => true
-  | S _, [true] => true
-  | S k, false :: l' => complete k l'
-  | _, _ => false
-  end.
-
-Notation answered := (Monitor.weight (fun b : bool => b) p_T p_Q (fun h => theta (length h)) (fun _ => false)).
-
-(** The program draws what Monitor.v calls the weight of the answers. *)
-Lemma watch_weight m : forall n l h c t,
-  watch m n (length h) c t l =
-  if complete n l then answered (fun h => m (length h)) c t h l else 0.
-Proof.
-  destruct LT as (PT & ST & One).
-  assert (sum (fun t : Z => p_T t * 1) = 1) as Rest
-    by (rewrite (sum_ext _ p_T) by (intros; ring); auto).
-  induction n; intros l h c t.
-  - simpl. unfold ret. destruct l as [|b l], (eq_dec [] _) as [E|E]; auto; try discriminate.
-    now elim E.
-  - assert (forall b : bool, nonneg (if b then ret [] else watch m n (S (length h)) (c + m (length h)) t))
-      as N by (intros [|]; [apply ret_law|apply watch_law]).
-    simpl watch. destruct l as [|b l]; [now rewrite next_nil|].
-    rewrite next_cons; auto; [|intros b'; now apply check_nonneg].
-    rewrite weight_cons. unfold Monitor.ends, fresh. destruct b.
-    + destruct l as [|b' l]; simpl.
-      * rewrite Rest. unfold ret. destruct (eq_dec [] []) as [|E]; [reflexivity|now elim E].
-      * unfold ret. destruct (eq_dec [] (b' :: l)); [discriminate|ring].
-    + change (S (length h)) with (length (false :: h)). rewrite IHn. simpl.
-      destruct (complete n l); ring.
-Qed.
-
-Lemma epoch_weight m n l : epoch_answers m n l =
-  if complete n l
-  then fresh (fun b : bool => b) p_T p_Q (fun h => theta (length h)) (fun _ => false)
-         (fun h => m (length h)) [] l
-  else 0.
-Proof.
-  unfold epoch_answers, bind, fresh.
-  rewrite (sum_ext _ (fun t => p_T t * if complete n l
-             then answered (fun h => m (length h)) 0 t [] l else 0))
-    by (intros t; f_equal; apply (watch_weight m n l [])).
-  destruct (complete n l); [reflexivity|].
-  rewrite (sum_ext _ (fun _ => 0)) by (intros; ring). apply sum_zero.
-Qed.
-
-(** Answers depend on the checks that they answer. *)
-Lemma answered_local m m' : forall l c t h,
-  (forall i, (i < length h + length l)%nat -> m i = m' i) ->
-  answered (fun h => m (length h)) c t h l = answered (fun h => m' (length h)) c t h l.
-Proof.
-  induction l as [|a l IH]; intros c t h Same; [reflexivity|].
-  simpl in Same. rewrite !weight_cons. rewrite (Same (length h)) by lia.
-  f_equal. destruct (Monitor.ends _ _ a h).
-  - apply sum_ext; intros t'. f_equal. apply IH. intros i Hi; apply Same. simpl in Hi; lia.
-  - apply IH. intros i Hi; apply Same. simpl in Hi; lia.
-Qed.
-
-Lemma epoch_local m m' n l : (forall i, (i < length l)%nat -> m i = m' i) ->
-  epoch_answers m n l = epoch_answers m' n l.
-Proof.
-  intros Same. rewrite !epoch_weight. destruct (complete n l); auto.
-  apply sum_ext; intros t. f_equal. now apply answered_local.
-Qed.
-
-(** Step 2: Theorem 3 for one epoch. Where one check's loss differs by [d] units at most, the
-    answers cost [d] over the scale. *)
-Lemma epoch_ratio s m m' i d n : 0 < s -> U s p_T -> U s p_Q ->
-  (forall j, j <> i -> m j = m' j) -> (Z.abs (m' i - m i) <= Z.of_nat d)%Z ->
-  pure (INR d / s) (epoch_answers m n) (epoch_answers m' n).
-Proof.
-  intros S UT UQ Same Bound l. rewrite !epoch_weight. destruct (complete n l); [|lra].
-  apply monitor_given_keys with (touched := fun h : list bool => Nat.eqb (length h) i); auto.
-  repeat split.
-  - intros h T. apply Same. now apply Nat.eqb_neq.
-  - intros h. destruct (Nat.eq_dec (length h) i) as [->|N]; auto. rewrite (Same _ N). lia.
-  - intros h later H H'. apply Nat.eqb_eq in H. apply Nat.eqb_eq in H'.
-    rewrite app_length in H'. destruct later; auto. simpl in H'; lia.
-Qed.
-
-End Watch.
 
 Section Gate.
 
@@ -166,7 +54,7 @@ Definition read (checks : list (list row)) (answers : list bool) : list row :=
   concat (firstn (length answers) checks).
 
 Definition ends_of (rows : stream) (h : history) : list bool -> R :=
-  epoch_answers (one_sided scale) (one_sided scale) (fun i => nth i (thresholds h) 0%Z)
+  epoch_answers (one_sided scale) (one_sided scale) (fun i => nth i (thresholds h) 0%Z) (fun _ => false)
     (fun i => total_loss h (nth i (rows h) [])) (length (thresholds h)).
 
 Definition draws_of (rows : stream) (h : history) (answers : list bool) : move -> R :=
