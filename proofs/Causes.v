@@ -24,7 +24,7 @@ Notation move := (move pattern outcome).
 Notation public := (public (pattern := pattern) (outcome := outcome)).
 Notation history := (history (E := list bool) (M := move)).
 (** The rows of each check of the epoch that begins with a history. *)
-Notation stream := (history -> list (list row)).
+Notation stream := (stream (list bool) move row).
 
 Variables miss alarm : Z.
 Variable lowers : list pattern -> key -> bool.
@@ -88,51 +88,14 @@ Definition gate (rows : stream) : mechanism :=
 Definition good (h : history) (one : row) : Prop := lists_a_set one /\ within_prior (pub h) one.
 Definition good_stream (rows : stream) : Prop := forall h, Forall (Forall (good h)) (rows h).
 
-(** Two streams that differ in one round. [equal]: not after [h]. [adjacent]: the round is still to
-    come, or lies in the epoch that begins with [h]; then, if the epoch ends before the check that
-    reads it, it is still to come. *)
-Fixpoint equal (rows rows' : stream) (n : nat) (h : history) : Prop :=
-  match n with
-  | O => True
-  | S k => rows h = rows' h /\ forall l m, equal rows rows' k ((l, m) :: h)
-  end.
-
-Fixpoint adjacent (rows rows' : stream) (n : nat) (h : history) : Prop :=
-  match n with
-  | O => True
-  | S k =>
-      (rows h = rows' h /\ forall l m, adjacent rows rows' k ((l, m) :: h)) \/
-      exists earlier later before after x y,
-        rows h = earlier ++ (before ++ x :: after) :: later /\
-        rows' h = earlier ++ (before ++ y :: after) :: later /\
-        forall l m, if (length l <=? length earlier)%nat
-                    then adjacent rows rows' k ((l, m) :: h)
-                    else equal rows rows' k ((l, m) :: h)
-  end.
-
-Lemma equal_sym rows rows' n : forall h, equal rows rows' n h -> equal rows' rows n h.
-Proof. induction n; simpl; auto. intros h [Same Rest]; split; auto. Qed.
-
-Lemma adjacent_sym rows rows' n : forall h, adjacent rows rows' n h -> adjacent rows' rows n h.
-Proof.
-  induction n as [|n IH]; simpl; auto.
-  intros h [[Same Rest]|(earlier & later & before & after & x & y & R & R' & Rest)].
-  - left; split; auto.
-  - right. exists earlier, later, before, after, y, x. repeat split; auto.
-    intros l m. specialize (Rest l m). destruct (_ <=? _)%nat; auto using equal_sym.
-Qed.
+(** An epoch that gave [l] as its answers has not read the checks after those. *)
+Definition unread (l : list bool) (i : nat) : bool := (length l <=? i)%nat.
 
 Section Worlds.
 
 Variables rows rows' : stream.
 Hypothesis good_rows : good_stream rows.
 Hypothesis good_rows' : good_stream rows'.
-
-Lemma equal_same n : forall h, equal rows rows' n h -> same (gate rows) (gate rows') n h.
-Proof.
-  induction n as [|n IH]; simpl; auto. intros h [Same Rest].
-  unfold ends_of, draws_of. rewrite Same. repeat split; auto.
-Qed.
 
 Lemma read_before earlier (one : list row) later answers : (length answers <= length earlier)%nat ->
   read (earlier ++ one :: later) answers = read earlier answers.
@@ -192,67 +155,66 @@ Proof.
   - apply pure_close; auto. apply pure_refl.
 Qed.
 
-Lemma adjacent_near n : forall h, adjacent rows rows' n h ->
-  near (gate rows) (gate rows') epsilon (delta / (1 + delta)) n h.
+Lemma replaced_row h earlier later before after x y l :
+  rows h = earlier ++ (before ++ x :: after) :: later ->
+  rows' h = earlier ++ (before ++ y :: after) :: later ->
+  if unread l (length earlier)
+  then ends_of rows h l = ends_of rows' h l /\ (forall m, draws_of rows h l m = draws_of rows' h l m)
+  else exists e1 e2, e1 + e2 <= epsilon /\ ends_of rows h l <= exp e1 * ends_of rows' h l /\
+       close e2 (delta / (1 + delta)) (draws_of rows h l) (draws_of rows' h l).
 Proof.
-  induction n as [|n IH]; simpl; auto.
-  intros h [[Same Rest]|(earlier & later & before & after & x & y & R & R' & Rest)].
-  - exists (fun _ => false). intros l. unfold ends_of, draws_of. rewrite Same.
-    split; [auto|discriminate].
-  - exists (fun l => (length earlier <? length l)%nat). intros l. specialize (Rest l).
-    destruct (Nat.ltb_spec (length earlier) (length l)) as [Long|Short]; split; try discriminate; intros _.
-    + (* the epoch has read the replaced row *)
-      assert (forall m, equal rows rows' n ((l, m) :: h)) as Rest'.
-      { intros m. specialize (Rest m). destruct (Nat.leb_spec (length l) (length earlier)); auto. lia. }
-      split; [|intros m; now apply equal_same].
-      set (d := if Z.eq_dec (loss h y) (loss h x) then 0%nat else Z.to_nat miss).
-      assert (sets : forall w, good_stream w -> Forall lists_a_set (read (w h) l)).
-      { intros w G. eapply Forall_impl; [|now apply good_read]. now intros a [? _]. }
-      pose proof (sets rows good_rows) as set_x. pose proof (sets rows' good_rows') as set_y.
-      pose proof (good_read h l rows good_rows) as good_x.
-      pose proof (good_read h l rows' good_rows') as good_y.
-      rewrite R, read_after in set_x, good_x by trivial.
-      rewrite R', read_after in set_y, good_y by trivial.
-      apply Forall_elt in good_x. apply Forall_elt in good_y.
-      destruct good_x as [set_x' prior_x], good_y as [set_y' prior_y].
-      pose proof (row_effects miss alarm lowers (published (pub h))
-                    ltac:(lia) x y nothing nothing set_x' set_y') as (Sigma & _).
-      exists (INR d / scale), (unit_rate * IZR (swing miss alarm (pub h) x y)).
-      split; [|split].
-      * apply swing_cost.
-      * unfold ends_of. destruct (Lemma_1_one_sided scale scale_pos) as [Law Up].
-        apply epoch_ratio with (i := length earlier); auto using scale_pos.
-        -- intros j J. rewrite R, R'.
-           destruct (Nat.lt_ge_cases j (length earlier)); [now rewrite !app_nth1 by lia|].
-           rewrite !app_nth2 by lia.
-           replace (j - length earlier)%nat with (S (j - S (length earlier))) by lia. reflexivity.
-        -- rewrite R, R', !nth_middle, total_loss_replaced. unfold d.
-           destruct (Z.eq_dec (loss h y) (loss h x)); lia.
-      * unfold draws_of. destruct (_ || _).
-        -- rewrite R, R', !read_after by trivial.
-           apply causes_draw_close; auto using unit_rate_nonneg. lia.
-        -- apply close_same; [apply ret_law|apply swing_nonneg].
-    + assert (forall m, adjacent rows rows' n ((l, m) :: h)) as Rest'.
-      { intros m. specialize (Rest m). destruct (Nat.leb_spec (length l) (length earlier)); auto. lia. }
-      repeat split; auto.
-      * unfold ends_of. apply epoch_local; try apply one_sided_law, scale_pos.
-        intros i Hi. rewrite R, R', !app_nth1 by lia. reflexivity.
-      * intros m. unfold draws_of. rewrite R, R', !read_before by lia. reflexivity.
+  intros R R'. unfold unread. destruct (Nat.leb_spec (length l) (length earlier)) as [Short|Long].
+  - split.
+    + unfold ends_of. apply epoch_local; try apply one_sided_law, scale_pos.
+      intros i Hi. rewrite R, R', !app_nth1 by lia. reflexivity.
+    + intros m. unfold draws_of. rewrite R, R', !read_before by lia. reflexivity.
+  - (* the epoch has read the replaced row *)
+    set (d := if Z.eq_dec (loss h y) (loss h x) then 0%nat else Z.to_nat miss).
+    assert (sets : forall w, good_stream w -> Forall lists_a_set (read (w h) l)).
+    { intros w G. eapply Forall_impl; [|now apply good_read]. now intros a [? _]. }
+    pose proof (sets rows good_rows) as set_x. pose proof (sets rows' good_rows') as set_y.
+    pose proof (good_read h l rows good_rows) as good_x.
+    pose proof (good_read h l rows' good_rows') as good_y.
+    rewrite R, read_after in set_x, good_x by trivial.
+    rewrite R', read_after in set_y, good_y by trivial.
+    apply Forall_elt in good_x. apply Forall_elt in good_y.
+    destruct good_x as [set_x' prior_x], good_y as [set_y' prior_y].
+    pose proof (row_effects miss alarm lowers (published (pub h))
+                  ltac:(lia) x y nothing nothing set_x' set_y') as (Sigma & _).
+    exists (INR d / scale), (unit_rate * IZR (swing miss alarm (pub h) x y)).
+    split; [|split].
+    + apply swing_cost.
+    + unfold ends_of. destruct (Lemma_1_one_sided scale scale_pos) as [Law Up].
+      apply epoch_ratio with (i := length earlier); auto using scale_pos.
+      * intros j J. rewrite R, R'.
+        destruct (Nat.lt_ge_cases j (length earlier)); [now rewrite !app_nth1 by lia|].
+        rewrite !app_nth2 by lia.
+        replace (j - length earlier)%nat with (S (j - S (length earlier))) by lia. reflexivity.
+      * rewrite R, R', !nth_middle, total_loss_replaced. unfold d.
+        destruct (Z.eq_dec (loss h y) (loss h x)); lia.
+    + unfold draws_of. destruct (_ || _).
+      * rewrite R, R', !read_after by trivial.
+        apply causes_draw_close; auto using unit_rate_nonneg. lia.
+      * apply close_same; [apply ret_law|apply swing_nonneg].
 Qed.
 
 End Worlds.
 
 (** For any number of epochs [n], whatever the adversary does, in both directions. *)
 Theorem Theorem_15 : forall (rows rows' : stream) n,
-  good_stream rows -> good_stream rows' -> adjacent rows rows' n [] ->
+  good_stream rows -> good_stream rows' -> adjacent unread rows rows' n [] ->
   close epsilon (delta / (1 + delta)) (run (gate rows) n []) (run (gate rows') n []) /\
   close epsilon (delta / (1 + delta)) (run (gate rows') n []) (run (gate rows) n []).
 Proof.
   assert (0 <= epsilon) as E by (eapply Rle_trans; [|apply Rmax_l]; lra).
   assert (0 <= delta / (1 + delta)) as D.
   { apply Rmult_le_pos; auto. left; apply Rinv_0_lt_compat; lra. }
-  intros rows rows' n G G' A. split; apply epochs_close; auto; apply adjacent_near; auto.
-  now apply adjacent_sym.
+  assert (forall rows rows' n, good_stream rows -> good_stream rows' -> adjacent unread rows rows' n [] ->
+    close epsilon (delta / (1 + delta)) (run (gate rows) n []) (run (gate rows') n [])) as One.
+  { intros rows rows' n G G' A. apply streams_close with unread; auto.
+    - intros h Same. simpl. unfold ends_of, draws_of. rewrite Same. auto.
+    - intros. now apply replaced_row with later before after x y. }
+  intros rows rows' n G G' A. split; apply One; auto. now apply adjacent_sym.
 Qed.
 
 End Gate.

@@ -4,7 +4,10 @@
     far, the latest first) ends in a way [e] that is drawn by [ends h], and then a move is drawn by
     [draws h e]. Whatever else an epoch depends on (the published rule, thresholds, rows that an
     adversary chooses) is a function of the history. Two worlds may differ in one round only, which
-    is read by one epoch; which epoch, may depend on the history too. *)
+    is read by one epoch; which epoch, may depend on the history too. This is wider than
+    Parallel_composition (Composition.v), where the transcript before an epoch fixes whether it reads
+    the round: here an epoch may also end before it comes to that round, which is then read by a
+    later one. *)
 
 From Coq Require Import Reals List Lra Bool.
 From Littlestone Require Import Laws.
@@ -172,3 +175,96 @@ Proof.
 Qed.
 
 End Epochs.
+
+(** Streams of rows that react, and differ in one round. *)
+Section Streams.
+
+Context {E M Row : Type} `{EqDec E} `{EqDec M}.
+
+(** The rows of each check of the epoch that begins with a history. *)
+Definition stream := history (E := E) (M := M) -> list (list Row).
+
+(** [unread e i]: an epoch that ended with [e] has not read the rows of check [i]. *)
+Variable unread : E -> nat -> bool.
+
+(** No row differs after [h]. *)
+Fixpoint equal (rows rows' : stream) (n : nat) (h : history) : Prop :=
+  match n with
+  | O => True
+  | S k => rows h = rows' h /\ forall e a, equal rows rows' k ((e, a) :: h)
+  end.
+
+(** The row that differs is still to come, or lies in the epoch that begins with [h]; then, if the
+    epoch ends before it is read, it is still to come. *)
+Fixpoint adjacent (rows rows' : stream) (n : nat) (h : history) : Prop :=
+  match n with
+  | O => True
+  | S k =>
+      (rows h = rows' h /\ forall e a, adjacent rows rows' k ((e, a) :: h)) \/
+      exists earlier later before after x y,
+        rows h = earlier ++ (before ++ x :: after) :: later /\
+        rows' h = earlier ++ (before ++ y :: after) :: later /\
+        forall e a, if unread e (length earlier)
+                    then adjacent rows rows' k ((e, a) :: h)
+                    else equal rows rows' k ((e, a) :: h)
+  end.
+
+Lemma equal_sym rows rows' n : forall h, equal rows rows' n h -> equal rows' rows n h.
+Proof. induction n; simpl; auto. intros h [Same Rest]; split; auto. Qed.
+
+Lemma adjacent_sym rows rows' n : forall h, adjacent rows rows' n h -> adjacent rows' rows n h.
+Proof.
+  induction n as [|n IH]; simpl; auto.
+  intros h [[Same Rest]|(earlier & later & before & after & x & y & R & R' & Rest)].
+  - left; split; auto.
+  - right. exists earlier, later, before, after, y, x. repeat split; auto.
+    intros e a. specialize (Rest e a). destruct (unread e (length earlier)); auto using equal_sym.
+Qed.
+
+Section Worlds.
+
+Variable gate : stream -> mechanism (E := E) (M := M).
+Variables rows rows' : stream.
+Variables eps delta : R.
+(** An epoch reads its own rows and the history. *)
+Hypothesis local : forall h, rows h = rows' h ->
+  (forall e, ends (gate rows) h e = ends (gate rows') h e) /\
+  forall e a, draws (gate rows) h e a = draws (gate rows') h e a.
+(** One replaced row: not read yet, or paid for. *)
+Hypothesis paid : forall h earlier later before after x y e,
+  rows h = earlier ++ (before ++ x :: after) :: later ->
+  rows' h = earlier ++ (before ++ y :: after) :: later ->
+  if unread e (length earlier)
+  then ends (gate rows) h e = ends (gate rows') h e /\
+       forall a, draws (gate rows) h e a = draws (gate rows') h e a
+  else exists e1 e2, e1 + e2 <= eps /\ ends (gate rows) h e <= exp e1 * ends (gate rows') h e /\
+       close e2 delta (draws (gate rows) h e) (draws (gate rows') h e).
+
+Lemma equal_same n : forall h, equal rows rows' n h -> same (gate rows) (gate rows') n h.
+Proof.
+  induction n as [|n IH]; simpl; auto. intros h [Same Rest].
+  destruct (local h Same) as [Ends Draws]. auto.
+Qed.
+
+Lemma adjacent_near n : forall h, adjacent rows rows' n h ->
+  near (gate rows) (gate rows') eps delta n h.
+Proof.
+  induction n as [|n IH]; simpl; auto.
+  intros h [[Same Rest]|(earlier & later & before & after & x & y & R & R' & Rest)].
+  - destruct (local h Same) as [Ends Draws].
+    exists (fun _ => false). intros e. split; [auto|discriminate].
+  - exists (fun e => negb (unread e (length earlier))). intros e. specialize (Rest e).
+    pose proof (paid h earlier later before after x y e R R') as Paid.
+    destruct (unread e (length earlier)); simpl; split; try discriminate; intros _.
+    + destruct Paid as [Ends Draws]. auto.
+    + split; auto. intros a. now apply equal_same.
+Qed.
+
+Theorem streams_close n : 0 <= eps -> 0 <= delta -> adjacent rows rows' n [] ->
+  close eps delta (run (gate rows) n []) (run (gate rows') n []).
+Proof. intros E0 D0 A. apply epochs_close; auto. now apply adjacent_near. Qed.
+
+End Worlds.
+End Streams.
+
+Arguments stream : clear implicits.
