@@ -27,6 +27,7 @@
     Laws
       law_sub, bind_law, ret_law, lmap_law, prob_bounds, prob_le, prob_not, prob_bind, prob_lmap
     Closeness
+      exp_lt, exp_le       (use these: Coq's exp_increasing needs one axiom more)
       pure_close, pure_refl, pure_trans, close_weaken, close_trans, close_lists
       close_test           for tests f : T -> [0,1] instead of events
       close_lmap           post-processing by a function
@@ -217,8 +218,23 @@ Implicit Types p q : T -> R.
 Lemma exp_pos_le e : 0 <= exp e.
 Proof. left; apply exp_pos. Qed.
 
+(** Coq's own [exp_increasing] is by way of derivatives, which rest on one axiom more ([classic]). *)
+Lemma exp_ge_1 e : 0 <= e -> 1 + e <= exp e.
+Proof.
+  intros E. unfold exp. destruct (exist_exp e) as [l Hl]; simpl.
+  replace (1 + e) with (sum_f_R0 (fun i => / INR (fact i) * e ^ i) 1) by (simpl; field).
+  apply sum_incr; [exact Hl|]. intros n. apply Rmult_le_pos; [|now apply pow_le].
+  left; apply Rinv_0_lt_compat, lt_0_INR, lt_O_fact.
+Qed.
+
+Lemma exp_lt e e' : e < e' -> exp e < exp e'.
+Proof.
+  intros L. replace e' with (e + (e' - e)) by ring. rewrite exp_plus, <- (Rmult_1_r (exp e)) at 1.
+  apply Rmult_lt_compat_l; [apply exp_pos|]. pose proof (exp_ge_1 (e' - e)). lra.
+Qed.
+
 Lemma exp_le e e' : e <= e' -> exp e <= exp e'.
-Proof. intros [L| ->]; [left; now apply exp_increasing|lra]. Qed.
+Proof. intros [L| ->]; [left; now apply exp_lt|lra]. Qed.
 
 Lemma pure_refl p : pure 0 p p.
 Proof. intros x; rewrite exp_0; lra. Qed.

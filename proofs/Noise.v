@@ -30,7 +30,7 @@ Definition noise (s : R) (p : Z -> R) := is_law p /\ U s p.
 Lemma rate_bounds s : 0 < s -> 0 < rate s < 1.
 Proof.
   intros S; unfold rate; split; [apply exp_pos|]. rewrite <- exp_0.
-  apply exp_increasing. assert (0 < / s) by now apply Rinv_0_lt_compat. lra.
+  apply exp_lt. assert (0 < / s) by now apply Rinv_0_lt_compat. lra.
 Qed.
 
 Lemma rate_exp s : exp (/ s) * rate s = 1.
