@@ -394,25 +394,31 @@ Proof. reflexivity. Qed.
 
 Lemma mass_app {A} keep (l m : law real A) : mass real keep (l ++ m) = mass real keep l + mass real keep m.
 Proof.
-  induction l as [|[x q] l IH]; [change (mass real keep m = 0 + mass real keep m); ring|].
-  change (((x, q) :: l) ++ m) with ((x, q) :: (l ++ m)). rewrite !mass_cons, IH. ring.
+  induction l as [|[x q] l IH]; [symmetry; apply Rplus_0_l|].
+  change (((x, q) :: l) ++ m) with ((x, q) :: (l ++ m)). rewrite !mass_cons, IH. symmetry; apply Rplus_assoc.
 Qed.
 
 Lemma mass_scaled {A} keep (c : R) (l : law real A) :
   mass real keep (map (fun yq => (fst yq, c * snd yq)) l) = c * mass real keep l.
 Proof.
-  induction l as [|[x q] l IH]; [change (0 = c * 0); ring|].
+  induction l as [|[x q] l IH]; [symmetry; apply Rmult_0_r|].
   change (map (fun yq : A * R => (fst yq, c * snd yq)) ((x, q) :: l))
     with ((x, c * q) :: map (fun yq : A * R => (fst yq, c * snd yq)) l).
-  rewrite !mass_cons, IH. destruct (keep x); ring.
+  rewrite !mass_cons, IH. destruct (keep x); [symmetry; apply Rmult_plus_distr_l|].
+  transitivity (c * mass real keep l); [apply Rplus_0_l|]. f_equal. symmetry; apply Rplus_0_l.
 Qed.
 
 Lemma mass_bind {A B} keep (l : law real A) (f : A -> law real B) :
   mass real keep (Executable.bind real l f) = lsum (fun xp => snd xp * mass real keep (f (fst xp))) l.
 Proof.
-  induction l as [|x l IH]; [reflexivity|]. unfold Executable.bind in *. simpl flat_map. rewrite mass_app, IH.
-  simpl lsum. f_equal. apply (mass_scaled keep (snd x)).
+  induction l as [|x l IH]; [reflexivity|].
+  change (Executable.bind real (x :: l) f)
+    with (map (fun yq : B * R => (fst yq, snd x * snd yq)) (f (fst x)) ++ Executable.bind real l f).
+  rewrite mass_app, IH, mass_scaled. reflexivity.
 Qed.
+
+Lemma laplace_mass_is z : laplace_mass real (rate s) z = laplace s z.
+Proof. unfold laplace_mass. rewrite power_pow. reflexivity. Qed.
 
 Definition within (width : nat) (f : Z -> R) : R :=
   lsum (fun m => let z := (Z.of_nat m - Z.of_nat width)%Z in laplace s z * f z) (seq 0 (2 * width + 1)).
@@ -421,10 +427,9 @@ Theorem histogram_is_executable width E : forall l best top,
   mass real E (histogram_from real (rate s) width (votes l n) best top) = run_by (within width) l best top E.
 Proof.
   induction l as [|k l IH]; intros best top.
-  - simpl. unfold mass, Executable.total. simpl. destruct (E best); ring.
+  - simpl. unfold mass, Executable.total. simpl. destruct (E best); apply Rplus_0_r.
   - simpl. destruct (n k) as [|m] eqn:K; [apply IH|]. rewrite mass_bind. unfold Executable.laplace, within.
-    rewrite lsum_map. apply lsum_ext. intros i. cbv zeta. simpl fst. simpl snd. f_equal.
-    + unfold laplace_mass, laplace. simpl. now rewrite power_pow.
-    + destruct (top <? _)%Z; apply IH.
+    rewrite lsum_map. apply lsum_ext. intros i.
+    apply (f_equal2 Rmult); [exact (laplace_mass_is _)|]. cbv zeta. simpl fst. destruct (top <? _)%Z; apply IH.
 Qed.
 End Link.
