@@ -12,9 +12,9 @@ demo: .venv/core
 
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist loadgroup
 
-# Minutes: fewer cases of each test, and neither soaks nor black-box audits.
+# Minutes: fewer cases of each test, and neither soaks, black-box audits nor proofs.
 test: .venv/dev
-	LITTLESTONE_EFFORT=0.2 $(PYTEST) -m "not soak and not audit"
+	LITTLESTONE_EFFORT=0.2 $(PYTEST) -m "not soak and not audit and not coq"
 
 # Every test, as .ci/run does. `make test-all EFFORT=1` goes through all cases of each: half an hour.
 EFFORT ?= 0.6

@@ -200,7 +200,8 @@ Lemma since_equal rows rows' (touched : list Step -> bool) : (forall h, touched 
   forall h, (forall g later, h = later ++ g -> touched g = false) -> since rows h = since rows' h.
 Proof.
   intros Same; induction h as [|[b x] h IH]; intros C; simpl; rewrite (Same _ (C _ [] eq_refl)); auto.
-  f_equal. destruct b; auto. apply IH. intros g later E. apply (C g ((false, x) :: later)). now rewrite E.
+  assert (since rows h = since rows' h); [|destruct b; congruence].
+  apply IH. intros g later E. apply (C g ((b, x) :: later)). now rewrite E.
 Qed.
 
 Lemma since_reads rows rows' touched : one_round rows rows' touched -> forall h,
