@@ -351,6 +351,18 @@ Proof.
   rewrite <- Ea. now apply Theorem_4_events with gain loss.
 Qed.
 
+(** A smaller delta is refuted: one vote for one key, or none. *)
+Theorem Theorem_4_smaller_refuted e tau delta : delta < lone_vote (2 / e) tau ->
+  exists keys n n' gain loss E, NoDup keys /\ moved gain loss n n' /\
+    exp e * histogram_prob (2 / e) tau keys n' E + delta < histogram_prob (2 / e) tau keys n E.
+Proof.
+  intros L. set (one := fun k : Z => if (k =? 0)%Z then 1%nat else 0%nat).
+  exists [0%Z], one, (fun _ => 0%nat), None, (Some 0%Z), (fun o => is o 0). split; [repeat constructor; simpl; tauto|].
+  split; [split; intros k; unfold one; simpl; auto; destruct (k =? 0)%Z; reflexivity|].
+  destruct (Theorem_4_tight (2 / e) tau 0 one eq_refl) as [-> _].
+  unfold histogram_prob; simpl. lra.
+Qed.
+
 (** The delta in closed form. *)
 Theorem lone_vote_closed s tau : 0 < s -> (1 <= tau)%Z ->
   lone_vote s tau = rate s ^ Z.to_nat (tau - 1) / (1 + rate s).

@@ -216,8 +216,8 @@ def gate_term(x: Instance) -> str:
     rows = "; ".join("None" if key is None else f"Some {key}" for key in x["rows"])
     return (
         f"let (q, c) := curve_{x['curve']} in outcomes (collected rational same_run (gate rational "
-        f"{rational(x['base'])} q (curve_at rational c) {x['width']} (fun _ refusals => 1 + Z.of_nat refusals) "
-        f"0 None 0 [] 0%nat 0%nat [{rows}]))"
+        f"{rational(x['base'])} q (curve_at rational c) {x['width']} "
+        f"(fun _ refusals => 1 + Z.of_nat refusals) 0 None 0 [] 0%nat 0%nat [{rows}]))"
     )
 
 
@@ -252,9 +252,8 @@ def evaluate(terms: list[str]) -> list[Any]:
         ]
         lines += [f"Eval vm_compute in ({term})." for term in terms]
         program.write_text(PRELUDE + "\n".join(lines) + "\n")
-        done = subprocess.run(
-            ["coqc", "-Q", str(HERE), "Littlestone", str(program)], capture_output=True, text=True, check=False
-        )
+        command = ["coqc", "-Q", str(HERE), "Littlestone", str(program)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"coqc failed: {done.stderr}")
     printed = re.findall(r"^ {5}= (.*)$", done.stdout, flags=re.MULTILINE)

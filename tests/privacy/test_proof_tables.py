@@ -240,7 +240,7 @@ def enclose_power(base: F) -> Callable[[F, int], tuple[Decimal, Decimal]]:
     def enclose(x: F, digits: int) -> tuple[Decimal, Decimal]:
         low, high = context(digits, ROUND_FLOOR), context(digits, ROUND_CEILING)
         steps = -x / RATE
-        assert steps.denominator == 1 and steps >= 0
+        assert steps.denominator == 1
         power = base ** int(steps)
         return decimal_of(power, low).next_minus(low), decimal_of(power, high).next_plus(high)
 

@@ -98,7 +98,7 @@ INEQUALITIES = {
     "the name that falls from certainty": Inequality(
         everywhere(jump=lambda v: v.k >= 1 - v.top, shares=lambda v: v.top <= v.low,
                    top=lambda v: v.top >= 0),
-        lambda v: 1 <= v.q**2 * v.k + v.low,
+        lambda v: v.q**2 * v.k + v.low >= 1,
         ("jump", "shares"),
     ),
     "a bystander's part of None": Inequality(
