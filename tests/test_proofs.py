@@ -10,7 +10,11 @@ import pytest
 
 PROOFS = Path(__file__).parents[1] / "proofs"
 SOURCES = sorted({*PROOFS.glob("*.v")} - {PROOFS / "Assumptions.v"})
-CONTROLS = tomllib.loads((PROOFS / "controls" / "weakened.toml").read_text())["control"]
+CONTROLS = [
+    control
+    for path in sorted((PROOFS / "controls").glob("*.toml"))
+    for control in tomllib.loads(path.read_text())["control"]
+]
 AXIOMS = {
     "ClassicalDedekindReals.sig_forall_dec",
     "ClassicalDedekindReals.sig_not_dec",
