@@ -65,7 +65,7 @@ Lemma miss_pos : 0 < IZR miss.
 Proof. apply (IZR_lt 0). lia. Qed.
 
 Lemma scale_pos : 0 < scale.
-Proof. apply Rmult_lt_0_compat; [apply miss_pos|now apply Rinv_0_lt_compat]. Qed.
+Proof. pose proof miss_pos. unfold scale. apply Rdiv_lt_0_compat; lra. Qed.
 
 Lemma unit_rate_nonneg : 0 <= unit_rate.
 Proof. apply Rmult_le_pos; auto. left; apply Rinv_0_lt_compat, miss_pos. Qed.

@@ -125,13 +125,10 @@ Lemma run_tests (w : mechanism) n h e T a :
   0 <= prob (run w n ((e, a) :: h)) (fun t => T ((e, a) :: t)) <= 1.
 Proof. apply prob_bounds, law_sub, run_law. Qed.
 
-Lemma exp_ge_1 : 1 <= exp eps.
-Proof. rewrite <- exp_0. now apply exp_le. Qed.
-
 (** Parallel composition: however many epochs there are, the cost is that of one. *)
 Theorem epochs_close n : forall h, near n h -> close eps delta (run m n h) (run m' n h).
 Proof.
-  pose proof exp_ge_1 as One.
+  assert (1 <= exp eps) as One by (rewrite <- exp_0; now apply exp_le).
   induction n as [|n IH]; intros h.
   - intros _ T. pose proof (prob_bounds (run m 0 h) T (law_sub _ (run_law m 0 h))) as Bounds.
     change (prob (run m' 0 h) T) with (prob (run m 0 h) T). set (p := prob (run m 0 h) T) in *.

@@ -66,7 +66,7 @@ Lemma b_R : 0 < IZR b.
 Proof. now apply (IZR_lt 0). Qed.
 
 Lemma scale_pos : 0 < scale.
-Proof. apply Rmult_lt_0_compat; [apply b_R|now apply Rinv_0_lt_compat]. Qed.
+Proof. pose proof b_R. unfold scale. apply Rdiv_lt_0_compat; lra. Qed.
 
 (** A replaced row moves a rule's loss by at most [b]. *)
 Lemma loss_replaced r before after x y :

@@ -5,14 +5,14 @@
     null round. What it makes active exists in one world only, so no epsilon helps: delta/(1 + delta)
     is exceeded outright.
 
-    fault_listed_twice      a pattern listed twice counts twice
-    fault_gain              the weight exp (s net) instead of exp (s (net - 1))
-    fault_prior             priors of a row that sum to 2
-    fault_kept              rows that are kept at a refusal, and read by the next draw
-    fault_matched           matched rows that move net: what a key of one world weighs has no bound
-    fault_whole_noise       whole noise where a false alarm costs half a unit: property (U) fails
-    row_effects_tight       no smaller bound than 2 and 1 + c: so the joint account cannot be lowered
-    fault_route_by_row      a forest that routes by the row, not by the number: two votes move *)
+    listed_twice_refuted   a pattern listed twice counts twice
+    gain_refuted           the weight exp (s net) instead of exp (s (net - 1))
+    prior_of_two_refuted   priors of a row that sum to 2
+    kept_refuted           rows that are kept at a refusal, and read by the next draw
+    matched_refuted        matched rows that move net: what a key of one world weighs has no bound
+    whole_noise_refuted    whole noise where a false alarm costs half a unit: property (U) fails
+    row_effects_tight      the bounds 2 and 1 + c of step 1 are attained
+    route_by_row_refuted   a forest that routes by the row, not by the number: two votes move *)
 
 From Coq Require Import Reals List Lra Lia ZArith Bool.
 From Littlestone Require Import Laws Noise CausesRows CausesDraw Forest.
@@ -95,9 +95,9 @@ Qed.
 Definition positive (patterns : list nat) : row nat unit := example patterns (Some tt).
 
 Lemma exp_gt_1 : 1 < exp r.
-Proof. rewrite <- exp_0. now apply exp_increasing. Qed.
+Proof. rewrite <- exp_0. now apply exp_lt. Qed.
 
-Theorem fault_listed_twice : forall eps,
+Theorem listed_twice_refuted : forall eps,
   ~ close eps (delta / (1 + delta)) (law (plain (fun _ => 1) 0) [positive [7; 7]%nat])
                                     (law (plain (fun _ => 1) 0) [null]).
 Proof.
@@ -107,7 +107,7 @@ Proof.
 Qed.
 
 (** The missing "- 1" is a margin of minus one. *)
-Theorem fault_gain : forall eps,
+Theorem gain_refuted : forall eps,
   ~ close eps (delta / (1 + delta)) (law (plain (fun _ => 1) (-1)) [positive [7]%nat])
                                     (law (plain (fun _ => 1) (-1)) [null]).
 Proof.
@@ -116,7 +116,7 @@ Proof.
   - cbn. pose proof exp_gt_1. replace (r * _) with r by (cbn; ring). nra.
 Qed.
 
-Theorem fault_prior : forall eps,
+Theorem prior_of_two_refuted : forall eps,
   ~ close eps (delta / (1 + delta)) (law (plain (fun _ => 1) 0) [positive [7; 8]%nat])
                                     (law (plain (fun _ => 1) 0) [null]).
 Proof.
@@ -130,7 +130,7 @@ Qed.
 Definition two_draws (rows : list (row nat unit)) : move nat unit * move nat unit -> R :=
   bind (law (plain (fun _ => 1) 0) rows) (fun m => lmap (pair m) (law (plain (fun _ => 1) 0) rows)).
 
-Theorem fault_kept : forall eps,
+Theorem kept_refuted : forall eps,
   ~ close eps (delta / (1 + delta)) (two_draws [positive [7]%nat]) (two_draws [null]).
 Proof.
   intros eps Close. specialize (Close (fun both => named (fst both) || named (snd both))).
@@ -178,7 +178,7 @@ Open Scope Z_scope.
 
 (** Net counted over all rows, matched or not, is the net of an empty published rule. A key that one
     row alone makes active then has whatever net the matched rows gave it. *)
-Theorem fault_matched : forall n,
+Theorem matched_refuted : forall n,
   let before := repeat (example [0; 1]%nat (Some tt)) n in
   let x := example [1%nat] (Some tt) in
   let P := [(0%nat, tt)] in
@@ -213,7 +213,7 @@ Qed.
 (** Costs of half a unit, and noise that is whole: in half units, noise on the even numbers. *)
 Definition whole_noise (s : R) (k : Z) : R := if Z.even k then one_sided s (k / 2) else 0%R.
 
-Theorem fault_whole_noise : forall s t, (0 < s)%R -> ~ U t (whole_noise s).
+Theorem whole_noise_refuted : forall s t, (0 < s)%R -> ~ U t (whole_noise s).
 Proof.
   intros s t S Up. specialize (Up 0). unfold whole_noise, one_sided in Up. cbn in Up.
   pose proof (rate_bounds s S). lra.
@@ -226,7 +226,7 @@ Open Scope nat_scope.
 (** A forest whose row, not the number of its round, says which tree learns it. *)
 Definition by_row (f : nat -> nat) (x : nat) : nat -> nat := fun i => if Nat.eqb i x then 20 + x else f i.
 
-Theorem fault_route_by_row :
+Theorem route_by_row_refuted :
   let vote := fun (tree : nat) (s : nat) => Some s in
   let start := fun i => 10 + i in
   ~ moved_vote (votes vote 2 (by_row start 0)) (votes vote 2 (by_row start 1)).
