@@ -12,7 +12,7 @@
     selection is made, and from which public state, may depend on the history: so searches and
     comparisons of SettlingGate are the case of a [select] that reads it. Public restarts of the monitor
     are included. That the selection itself is (e_h, d_h)-DP is a hypothesis here (Theorems 4, 5 and 6).
-    Theorem_7_hist_sparse: HistSparse. The gates per user are Theorem_7 with larger [k], and Theorem_3_users. *)
+    Theorem_7_hist_sparse: HistSparse. UserGates.v has MistakesGate per user. *)
 
 From Coq Require Import Reals List Lra Lia ZArith Bool.
 From Littlestone Require Import Laws Noise Transcripts SparseVector Monitor Composition.
@@ -223,22 +223,24 @@ Qed.
 (** A round is read by one selection at most, the one that ends its epoch. *)
 Definition selected (touched : list Step -> bool) (h : list Step) (b : bool) : bool := b && reads touched h.
 
+Lemma selected_le_touched touched h :
+  (differing (fun g a => selected touched g (fst a)) h <= differing (fun g _ => touched g) h)%nat.
+Proof.
+  clear - touched h.
+  (* What was touched before [h], and is still to be selected. *)
+  set (pending := fun h : list Step => match h with [] => false | (b, _) :: g => if b then false else reads touched g end).
+  assert (forall h, reads touched h = touched h || pending h) as Rd by (intros [|[b x] g]; reflexivity).
+  assert (differing (fun g a => selected touched g (fst a)) h + (if pending h then 1 else 0) <=
+          differing (fun g _ => touched g) h)%nat as Le; [|lia].
+  induction h as [|[b x] h IH]; simpl; auto. unfold selected at 1; simpl. rewrite Rd.
+  destruct (touched h), b, (pending h); simpl; lia.
+Qed.
+
 Lemma read_once touched : (forall h later, touched h = true -> touched (later ++ h) = true -> later = []) ->
   forall h, (differing (fun g a => selected touched g (fst a)) h <= 1)%nat.
 Proof.
-  intros Once.
-  (* What was touched before [h], and is still to be selected. *)
-  set (pending := fun h : list Step => match h with [] => false | (b, _) :: g => if b then false else reads touched g end).
-  assert (forall h, reads touched h = touched h || pending h) as Rd by (intros [|[b x] h]; reflexivity).
-  assert (forall h, (differing (fun g a => selected touched g (fst a)) h + (if pending h then 1 else 0) <=
-                     differing (fun g _ => touched g) h)%nat) as Le.
-  { induction h as [|[b x] h IH]; simpl; auto. unfold selected at 1; simpl. rewrite Rd.
-    destruct (touched h) eqn:T; simpl.
-    - destruct (once_counts touched Once h) as [Z|[_ (g & later & N & E & Tg)]].
-      + rewrite Z in *. destruct b; simpl; lia.
-      + subst h. destruct (N (Once g later Tg T)).
-    - destruct b; simpl; destruct (pending h); lia. }
-  intros h. specialize (Le h). destruct (once_counts touched Once h) as [Z|[Z _]]; rewrite Z in Le; lia.
+  intros Once h. pose proof (selected_le_touched touched h).
+  destruct (once_counts touched Once h) as [Z|[Z _]]; lia.
 Qed.
 
 (** The epochs gate: (e_m + e_h, d_h) for any number of releases, and any noise with property (U). *)
