@@ -4,7 +4,7 @@
     best score, as the code does, and has a base [a] where the theorem has exp (- r). *)
 
 From Coq Require Import Reals List Lra Lia ZArith Bool.
-From Littlestone Require Executable.
+From Littlestone Require Executable Link.
 From Littlestone Require Import Laws CausesRows CausesDraw.
 Import ListNotations.
 Open Scope R_scope.
@@ -19,23 +19,6 @@ Proof.
   induction n as [|n IH].
   - simpl. now rewrite Rmult_0_r, exp_0.
   - rewrite S_INR, Rmult_plus_distr_l, Rmult_1_r, exp_plus, Rmult_comm, <- IH. reflexivity.
-Qed.
-
-Lemma max_bound (l : list Z) : forall s x, (x = s \/ In x l) -> (x <= fold_left Z.max l s)%Z.
-Proof.
-  induction l as [|y l IH]; simpl; intros s x; [intros [->|[]]; lia|].
-  intros [->|[->|I]].
-  - apply Z.le_trans with (Z.max s y); [lia|]. apply IH. now left.
-  - apply Z.le_trans with (Z.max s x); [lia|]. apply IH. now left.
-  - apply IH. now right.
-Qed.
-
-Lemma best_bound (candidates : list (R * Z)) c : In c candidates ->
-  (snd c <= Executable.best_score real candidates)%Z.
-Proof.
-  intros I. apply (in_map snd) in I. unfold Executable.best_score. simpl in *.
-  destruct (map snd candidates) as [|s rest]; [contradiction|].
-  apply max_bound. simpl in I. intuition.
 Qed.
 
 (** Dividing all weights by that of the best score changes no probability. *)
@@ -57,7 +40,7 @@ Proof.
   intros w. unfold Executable.exponential. set (best := Executable.best_score real candidates).
   assert (forall c, In c candidates ->
     Executable.candidate_weight real (exp (- r)) best c = exp (- r * IZR best) * w c) as Each.
-  { intros c I. apply candidate_weight_eq. now apply best_bound. }
+  { intros c I. apply candidate_weight_eq. now apply Link.best_most. }
   assert (Executable.total real (map (Executable.candidate_weight real (exp (- r)) best) candidates)
           = exp (- r * IZR best) * lsum w candidates) as Total.
   { rewrite total_lsum, <- lsum_scal. now apply lsum_ext_in. }
