@@ -7,6 +7,7 @@
       tail p x      = P(noise >= x)
     Lemma_1_laplace, Lemma_1_one_sided: both are laws (their values sum to 1) and satisfy (U).
     Lemma_1_tail: (U), summed over k >= x. Lemma_1_fold: k and -k-1 together make the one-sided law.
+    Lemma_1_raised: a scale that is rounded up keeps (U).
     Lemma_1_mirror, Lemma_1_no_mirror: the mirror image of (U) holds for one and not for the other.
     "Checks by probability" (the draw of an answer from 64 bits at a time) is not modelled here: a check
     is an event of its noise. *)
@@ -155,6 +156,14 @@ Proof.
   assert (summable (fun k => on (fun k => (x + 1 <=? k)%Z) p (k + 1)%Z)) as S1 by (apply Sh; now apply on_summable).
   rewrite <- sum_scal; auto; [|apply exp_pos_le]. apply sum_le; [|apply summable_scal; auto; apply exp_pos_le].
   intros k. unfold on. destruct (Z.leb_spec x k); destruct (Z.leb_spec (x + 1) (k + 1)); try lia; [apply Up|lra].
+Qed.
+
+(** Scales are rounded up to the next float: noise of a larger scale will do wherever noise of scale s does. *)
+Theorem Lemma_1_raised s s' p : 0 < s <= s' -> noise s' p -> noise s p.
+Proof.
+  intros [S [L| ->]] N; auto. destruct N as [Lp Up]. split; auto. intros k. eapply Rle_trans; [apply Up|].
+  apply Rmult_le_compat_r; [apply Lp|]. apply exp_le. left. apply Rinv_lt_contravar; auto.
+  apply Rmult_lt_0_compat; lra.
 Qed.
 
 (** By as many steps as needed. *)
