@@ -39,7 +39,9 @@ from sklearn.linear_model import LogisticRegression
 
 from littlestone.audit.causes import move_law
 from littlestone.audit.enumeration import (
+    BranchingNoise,
     SymbolicNoise,
+    World,
     delta_at,
     largest_loss,
     law,
@@ -60,9 +62,19 @@ from littlestone.privacy.causes import Gains, SparseExponential
 # Inputs on which a fault is to be seen at 10,000 outputs, as far as some were found: of random
 # ones, enumeration said which show most at a confidence of 95 %. Each check has a query, or the
 # number of mistakes, and a threshold.
-SPARSE = tuple([(n, 0) for n in queries] for queries in ((1, -1, -3, 7, 6, 3), (0, 0, -4, 8, 7, 2)))
-SHARED = tuple([(n, 5), (2, 5), (0, -1), (1, 5), (2, 3), (1, 3)] for n in (4, 5))
-CLAMPED = tuple([(n, 3), (5, 0), (3, 1), (5, 0), (4, 3)] for n in (5, 6))
+Worlds = tuple[list[tuple[int, int]], list[tuple[int, int]]]
+SPARSE: Worlds = (
+    [(1, 0), (-1, 0), (-3, 0), (7, 0), (6, 0), (3, 0)],
+    [(0, 0), (0, 0), (-4, 0), (8, 0), (7, 0), (2, 0)],
+)
+SHARED: Worlds = (
+    [(4, 5), (2, 5), (0, -1), (1, 5), (2, 3), (1, 3)],
+    [(5, 5), (2, 5), (0, -1), (1, 5), (2, 3), (1, 3)],
+)
+CLAMPED: Worlds = (
+    [(5, 3), (5, 0), (3, 1), (5, 0), (4, 3)],
+    [(6, 3), (5, 0), (3, 1), (5, 0), (4, 3)],
+)
 SAMPLES = 10_000
 SMALLEST_EVENT = 0.01
 MISS = 0.05
@@ -100,19 +112,21 @@ class Target:
 
     def laws(self) -> tuple[Any, Any]:
         """Return the exact laws of the output on both inputs."""
-        if self.known is not None:
-            return self.known(self.inputs[0]), self.known(self.inputs[1])
-        if self.stepper is not None:
-            one, two = (
-                transcripts(self.stepper, lambda past, x=x: x[len(past)], len(x), self.width)
-                for x in self.inputs
-            )
-            return one, two
-        kind = {"noise": SymbolicNoise} if self.symbolic else {}
-        one, two = (
-            law(lambda n, x=x: self.mechanism(n, x), self.width, **kind) for x in self.inputs
-        )
+        one, two = map(self._law, self.inputs)
         return one, two
+
+    def _law(self, x: Any) -> Any:
+        if self.known is not None:
+            return self.known(x)
+        if self.stepper is not None:
+            return transcripts(self.stepper, scripted(x), len(x), self.width)
+        kind = SymbolicNoise if self.symbolic else BranchingNoise
+        return law(lambda noise: self.mechanism(noise, x), self.width, kind)
+
+
+def scripted(checks: Sequence[tuple[int, int]]) -> World:
+    """Return a world that does not react."""
+    return lambda past: checks[len(past)]
 
 
 def statdp(one: Sequence[Output], two: Sequence[Output], epsilon: float, seed: int) -> float:
@@ -181,7 +195,8 @@ def trained(one: Sequence[Output], two: Sequence[Output]) -> Callable[[Sequence[
 
     def surest(outputs: Sequence[Output]) -> Features:
         # Rounded, so that equal outputs have equal scores in batches of any size.
-        return np.round(model.predict_proba(encoded(features(outputs)))[:, 1], 9)
+        found: Features = model.predict_proba(encoded(features(outputs)))[:, 1]
+        return np.round(found, 9)
 
     return surest
 
@@ -311,16 +326,15 @@ def drawn(mechanism: ExponentialMechanism) -> Mechanism:
 
 
 def likelihood(
-    make: Callable[[Noise], Any], one: Any, two: Any, only: tuple[Any, ...], width: int
+    make: Callable[[Noise], Any], worlds: Worlds, only: tuple[bool, ...], width: int
 ) -> Callable[[], float]:
     """Return the exact loss at one transcript, for inputs of enumeration's own choice."""
 
     def loss() -> float:
-        laws = (
-            transcripts(make, lambda past, world=world: world[len(past)], len(only), width, only)
-            for world in (one, two)
+        one, two = (
+            transcripts(make, scripted(checks), len(only), width, only) for checks in worlds
         )
-        return largest_loss(*laws)
+        return largest_loss(one, two)
 
     return loss
 
@@ -328,60 +342,86 @@ def likelihood(
 def targets() -> Iterator[Target]:
     """Yield mechanisms and faults, each on inputs near its thresholds, where most is to be seen."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-    faults = import_module("privacy.faults")
-    quiet, loud = [(0, 0)] * 9, [(1, 0)] * 9
+    faults, planted = import_module("privacy.faults"), import_module("privacy.causes_faults")
+    yield from sparse_vectors(faults)
+    yield from monitors(faults)
+    yield from draws(planted)
+    yield from histograms(faults)
+    yield from selections()
+
+
+def sparse_vectors(faults: Any) -> Iterator[Target]:
+    """Yield the sparse vector of Theorem 2 and its faults."""
+    quiet, worst = ([(0, 0)] * 9, [(1, 0)] * 9), ([(11, 0)] * 12, [(10, 0)] * 12)
     for make, name in (
         (AboveThreshold, "sparse vector, c = 1"),
         (faults.PrintedAlgorithm3, "Alg. 3 as printed"),
     ):
         stepper = partial(make, epsilon=1, releases=1)
-        extremal = likelihood(stepper, [(11, 0)] * 12, [(10, 0)] * 12, (False,) * 12, 80)
-        yield Target(name, make is not AboveThreshold, 1, 0, monitored(stepper), (quiet, loud), 24,
+        extremal = likelihood(stepper, worst, (False,) * 12, 80)
+        yield Target(name, make is not AboveThreshold, 1, 0, monitored(stepper), quiet, 24,
                      stepper=stepper, extremal=extremal)  # fmt: skip
     only = (*(False,) * 10, True, True, True)
-    worlds = [[(-100 - s if fired else 40 + s, 0) for fired in only] for s in (0, 1)]
+    one, two = ([(-100 - s if fired else 40 + s, 0) for fired in only] for s in (0, 1))
     for make, name in (
         (AboveThreshold, "sparse vector, c = 3"),
         (faults.HalvedNoise, "all noise halved"),
         (faults.QueryNoiseNotScaled, "query noise not scaled by c = 3"),
     ):
         stepper = partial(make, epsilon=1, releases=3)
+        extremal = likelihood(stepper, (one, two), only, 120)
         yield Target(name, make is not AboveThreshold, 1, 0, monitored(stepper), SPARSE, 40,
-                     stepper=stepper, extremal=likelihood(stepper, *worlds, only, 120))  # fmt: skip
-    one, two = [(1, 2), (0, 2), (1, 2), (0, 2)], [(0, 2), (0, 2), (1, 2), (0, 2)]
-    down = ([(0, 40)] * 3, [(1, 40), (0, 40), (0, 40)], (True,) * 3)
-    up = (
-        [(12, 0)] + [(0, 0)] * 11 + [(0, 60)] * 3,
-        [(13, 0)] + [(0, 0)] * 11 + [(0, 60)] * 3,
-        (*(False,) * 12, True, True, True),
-    )
-    fives = [(5, 0)] * 11 + [(0, 0)] * 2 + [(0, 60)]
-    clamped = ([(10, 0), *fives], [(11, 0), *fives], (*(False,) * 14, True))
-    silent = ([(0, 1), (0, 1)], [(0, 1), (1, 1)], (False, True))
-    for make, name, inputs, (x, y, only_this) in (
-        (MistakesMonitor, "mistakes monitor", (one, two), down),
-        (faults.CountKeptAtFiring, "count kept at a firing", (one, two), down),
+                     stepper=stepper, extremal=extremal)  # fmt: skip
+
+
+def monitors(faults: Any) -> Iterator[Target]:
+    """Yield the mistakes monitor of Theorem 3 and its faults."""
+    near = [(1, 2), (0, 2), (1, 2), (0, 2)], [(0, 2), (0, 2), (1, 2), (0, 2)]
+    down = ([(0, 40)] * 3, [(1, 40), (0, 40), (0, 40)]), (True,) * 3
+    zeros, fives = [(0, 0)] * 11 + [(0, 60)] * 3, [(5, 0)] * 11 + [(0, 0)] * 2 + [(0, 60)]
+    up = ([(12, 0), *zeros], [(13, 0), *zeros]), (*(False,) * 12, True, True, True)
+    away = ([(10, 0), *fives], [(11, 0), *fives]), (*(False,) * 14, True)
+    silent = ([(0, 1), (0, 1)], [(0, 1), (1, 1)]), (False, True)
+    for make, name, inputs, (worlds, only) in (
+        (MistakesMonitor, "mistakes monitor", near, down),
+        (faults.CountKeptAtFiring, "count kept at a firing", near, down),
         (faults.ThresholdNoiseShared, "threshold noise shared", SHARED, up),
-        (faults.Clamped, "count clamped at zero", CLAMPED, clamped),
-        (faults.NoQueryNoise, "no query noise", (one, two), silent),
-        (faults.SkipsQuietChecks, "quiet checks skipped", (one, two), silent),
+        (faults.Clamped, "count clamped at zero", CLAMPED, away),
+        (faults.NoQueryNoise, "no query noise", near, silent),
+        (faults.SkipsQuietChecks, "quiet checks skipped", near, silent),
     ):
         stepper = partial(make, epsilon=1)
-        extremal = likelihood(stepper, x, y, only_this, 80)
+        extremal = likelihood(stepper, worlds, only, 80)
         yield Target(name, make is not MistakesMonitor, 1, 0, monitored(stepper), inputs, 16,
                      stepper=stepper, extremal=extremal)  # fmt: skip
-    keys = [bytes([97 + n]) for n in range(8)]
-    for kind in (ExponentialMechanism, TwiceTheRate):
-        mechanism = kind(keys, epsilon=1)
+
+
+def draws(planted: Any) -> Iterator[Target]:
+    """Yield the exponential mechanism, the draw of causes, and a fault of each."""
+    keys, scores = [bytes([97 + n]) for n in range(8)], ([1, *[0] * 7], [0, *[1] * 7])
+    for name, mechanism in (
+        ("exponential mechanism", ExponentialMechanism(keys, epsilon=1)),
+        ("weights at double rate", TwiceTheRate(keys, epsilon=1)),
+    ):
         yield Target(
-            "exponential mechanism" if kind is ExponentialMechanism else "weights at double rate",
-            kind is TwiceTheRate, 1, 0, drawn(mechanism),
-            ([1, *[0] * 7], [0, *[1] * 7]), 0, known=partial(_weights_of, mechanism),
-            extremal=partial(_exact_weights, mechanism),
+            name, isinstance(mechanism, TwiceTheRate), 1, 0, drawn(mechanism), scores, 0,
+            known=partial(_weights_of, mechanism), extremal=partial(_exact_weights, mechanism),
         )  # fmt: skip
+    for kind, name in (
+        (SparseExponential, "draw of causes"),
+        (planted.GainWithoutOneOff, "gain instead of gain - 1"),
+    ):
+        draw = kind(rate=Fraction(1, 2), delta=Fraction(1, 100), prior=[Fraction(1)])
+        yield Target(
+            name, kind is not SparseExponential, 1, 0.01, moved(draw), (gains(b"a"), gains()), 0,
+            known=partial(move_law, draw),
+        )  # fmt: skip
+
+
+def histograms(faults: Any) -> Iterator[Target]:
+    """Yield the stable histogram of Theorem 4 and its faults."""
     a, b = b"a", b"b"
-    plan = {"epsilon": 1, "delta": 0.01}
-    tau = StableHistogram(**plan).threshold
+    tau = StableHistogram(epsilon=1, delta=0.01).threshold
     for kind, ballots in (
         (StableHistogram, ({a: 1}, {b: 1})),
         (faults.NoiseForOneContribution, ({a: tau + 2, b: tau + 1}, {a: tau + 1, b: tau + 2})),
@@ -391,22 +431,19 @@ def targets() -> Iterator[Target]:
         (faults.TrueTopOfTheKept, ({a: tau + 9, b: tau + 8}, {a: tau + 8, b: tau + 9})),
     ):
         yield Target(HISTOGRAMS[kind.__name__], kind is not StableHistogram, 1, 0.01,
-                     selected(kind(**plan)), ballots, 40)  # fmt: skip
-    planted = import_module("privacy.causes_faults")
-    for kind in (SparseExponential, planted.GainWithoutOneOff):
-        draw = kind(rate=Fraction(1, 2), delta=Fraction(1, 100), prior=[Fraction(1)])
-        yield Target(
-            "draw of causes" if kind is SparseExponential else "gain instead of gain - 1",
-            kind is not SparseExponential, 1, 0.01, moved(draw), (gains(b"a"), gains()), 0,
-            known=partial(move_law, draw),
-        )  # fmt: skip
-    for rare in (0.01, 1e-4):
-        for kind in (UnknownDomainSelection, OneVoteEarly):
-            sound = kind is UnknownDomainSelection
+                     selected(kind(epsilon=1, delta=0.01)), ballots, 40)  # fmt: skip
+
+
+def selections() -> Iterator[Target]:
+    """Yield the selection of Theorem 5 and a fault."""
+    for delta in (0.01, 1e-4):
+        for kind, name in (
+            (UnknownDomainSelection, "unknown-domain selection"),
+            (OneVoteEarly, "accepted a vote early"),
+        ):
             yield Target(
-                f"{'unknown-domain selection' if sound else 'a vote early'}, delta {rare:g}",
-                not sound, 1, rare, selected(kind(epsilon=1, delta=rare)), ({a: 1}, {b: 1}), 0,
-                symbolic=True,
+                f"{name}, delta {delta:g}", kind is OneVoteEarly, 1, delta,
+                selected(kind(epsilon=1, delta=delta)), ({b"a": 1}, {b"b": 1}), 0, symbolic=True,
             )  # fmt: skip
 
 

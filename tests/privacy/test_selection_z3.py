@@ -171,7 +171,7 @@ def test_the_inequality_holds(name: str) -> None:
 )
 def test_without_a_condition_it_is_refuted(name: str, left_out: str) -> None:
     inequality = INEQUALITIES[name]
-    dropped = (left_out,)
+    dropped: tuple[str, ...] = (left_out,)
     if left_out == "condition 2" and "middle" in inequality.conditions:
         # The middle coefficient was proved from it.
         dropped = (left_out, "middle")
