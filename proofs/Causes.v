@@ -8,7 +8,8 @@
     nothing. Counts and threshold noise belong to one epoch.
 
     Thresholds, ages and what else is public are functions of the history. So are the rows: the
-    adversary chooses them for both worlds, given the transcript, and they differ in one round. *)
+    adversary chooses them for both worlds, given the transcript, and they differ in one round
+    ([adjacent], Epochs.v). Theorem_15_fixed is the case of two given streams. *)
 
 From Coq Require Import Reals List Lra Lia ZArith Bool.
 From Littlestone Require Import Laws Noise Transcripts Monitor Watch Epochs CausesRows CausesDraw.
@@ -215,6 +216,51 @@ Proof.
     - intros h Same. simpl. unfold ends_of, draws_of. rewrite Same. auto.
     - intros. now apply replaced_row with later before after x y. }
   intros rows rows' n G G' A. split; apply One; auto. now apply adjacent_sym.
+Qed.
+
+(** A fixed stream, check after check: an epoch begins where the last one ended. *)
+Definition answered (h : history) : nat := fold_right (fun one total => length (fst one) + total)%nat 0%nat h.
+
+Definition fixed (checks : list (list row)) : stream := fun h => skipn (answered h) checks.
+
+Lemma fixed_adjacent earlier later before after x y n : forall h,
+  let checks := earlier ++ (before ++ x :: after) :: later in
+  let checks' := earlier ++ (before ++ y :: after) :: later in
+  if (answered h <=? length earlier)%nat then adjacent unread (fixed checks) (fixed checks') n h
+  else equal (fixed checks) (fixed checks') n h.
+Proof.
+  induction n as [|n IH]; intros h checks checks'; [destruct (_ <=? _)%nat; exact I|].
+  assert (forall l (m : move), answered ((l, m) :: h) = (length l + answered h)%nat) as Next by reflexivity.
+  destruct (Nat.leb_spec (answered h) (length earlier)) as [Before|After].
+  - right. exists (skipn (answered h) earlier), later, before, after, x, y.
+    assert (forall z, fixed (earlier ++ (before ++ z :: after) :: later) h
+      = skipn (answered h) earlier ++ (before ++ z :: after) :: later) as Cut.
+    { intros z. unfold fixed. rewrite skipn_app.
+      now replace (answered h - length earlier)%nat with 0%nat by lia. }
+    repeat split; try apply Cut. intros l m. specialize (IH ((l, m) :: h)). rewrite Next in IH.
+    unfold unread. rewrite skipn_length.
+    destruct (Nat.leb_spec (length l + answered h) (length earlier));
+      destruct (Nat.leb_spec (length l) (length earlier - answered h)); auto; lia.
+  - split.
+    + unfold fixed, checks, checks'. rewrite !skipn_app. f_equal.
+      now replace (answered h - length earlier)%nat with (S (answered h - S (length earlier))) by lia.
+    + intros l m. specialize (IH ((l, m) :: h)). rewrite Next in IH.
+      destruct (Nat.leb_spec (length l + answered h) (length earlier)); auto; lia.
+Qed.
+
+(** Two streams that differ in one row, wherever it is. *)
+Corollary Theorem_15_fixed : forall earlier later before after x y n,
+  let checks := earlier ++ (before ++ x :: after) :: later in
+  let checks' := earlier ++ (before ++ y :: after) :: later in
+  (forall h, Forall (Forall (good h)) checks) -> (forall h, Forall (Forall (good h)) checks') ->
+  close epsilon (delta / (1 + delta)) (run (gate (fixed checks)) n []) (run (gate (fixed checks')) n []).
+Proof.
+  intros earlier later before after x y n checks checks' G G'.
+  assert (forall c, (forall h, Forall (Forall (good h)) c) -> good_stream (fixed c)) as Good.
+  { intros c Gc h. specialize (Gc h). unfold fixed.
+    rewrite <- (firstn_skipn (answered h) c) in Gc. now apply Forall_app in Gc. }
+  refine (proj1 (Theorem_15 _ _ n (Good _ G) (Good _ G') _)).
+  exact (fixed_adjacent earlier later before after x y n []).
 Qed.
 
 End Gate.
