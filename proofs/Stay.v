@@ -8,7 +8,8 @@
     age, whose answer is no part of the transcript. [None] is to stay. A candidate weighs
     exp (s score / b), its score being minus its loss since the last draw, minus a public penalty. Both
     noises of the monitor are one-sided, of scale [b / e].
-    Theorem_17: the transcript is (e + 2s, 0)-DP. Not proved here: that no smaller epsilon will do. *)
+    Theorem_17: the transcript is (e + 2s, 0)-DP, for streams that react; Theorem_17_fixed: for two given
+    streams. Not proved here: that no smaller epsilon will do. *)
 
 From Coq Require Import Reals List Lra Lia ZArith Bool.
 From Littlestone Require Import Laws Noise Transcripts Monitor Watch Exponential Epochs.
@@ -161,6 +162,66 @@ Proof.
     - intros h Same. simpl. unfold ends_of, draws_of. rewrite Same. auto.
     - intros. now apply replaced_row with later before after x y. }
   intros rows rows' n A. split; apply One; auto. now apply adjacent_sym.
+Qed.
+
+(** A fixed stream, check after check. An epoch has [age h] checks at most, and begins where the last one
+    ended: after the check that fired, or at its age. *)
+Variable age : history -> nat.
+
+Fixpoint used (h : history) : nat :=
+  match h with [] => 0 | (l, _) :: g => (if fired l then length l else age g) + used g end.
+
+Definition fixed (checks : list (list Row)) : stream := fun h => firstn (age h) (skipn (used h) checks).
+
+Lemma equal_adjacent (rows rows' : stream) n : forall h, equal rows rows' n h -> adjacent unread rows rows' n h.
+Proof. induction n; simpl; auto. intros h [Same Rest]. left; auto. Qed.
+
+Lemma fixed_adjacent earlier later before after x y n : forall h,
+  let checks := earlier ++ (before ++ x :: after) :: later in
+  let checks' := earlier ++ (before ++ y :: after) :: later in
+  if (used h <=? length earlier)%nat then adjacent unread (fixed checks) (fixed checks') n h
+  else equal (fixed checks) (fixed checks') n h.
+Proof.
+  induction n as [|n IH]; intros h checks checks'; [destruct (_ <=? _)%nat; exact I|].
+  destruct (Nat.leb_spec (used h) (length earlier)) as [Before|After].
+  - assert (forall z, fixed (earlier ++ (before ++ z :: after) :: later) h
+      = firstn (age h) (skipn (used h) earlier ++ (before ++ z :: after) :: later)) as Cut.
+    { intros z. unfold fixed. rewrite skipn_app.
+      now replace (used h - length earlier)%nat with 0%nat by lia. }
+    destruct (Nat.leb_spec (age h) (length earlier - used h)) as [Ends|Reads].
+    + (* the epoch ends before the row *)
+      left. split.
+      * unfold checks, checks'. rewrite !Cut, !firstn_app, !skipn_length.
+        now replace (age h - (length earlier - used h))%nat with 0%nat by lia.
+      * intros l m. specialize (IH ((l, m) :: h)).
+        destruct (used ((l, m) :: h) <=? length earlier)%nat; auto. now apply equal_adjacent.
+    + right. exists (skipn (used h) earlier), (firstn (age h - S (length earlier - used h)) later),
+        before, after, x, y.
+      assert (forall z, fixed (earlier ++ (before ++ z :: after) :: later) h = skipn (used h) earlier ++
+        (before ++ z :: after) :: firstn (age h - S (length earlier - used h)) later) as Cut'.
+      { intros z. rewrite Cut, firstn_app, firstn_all2, skipn_length by (rewrite skipn_length; lia).
+        now replace (age h - (length earlier - used h))%nat
+          with (S (age h - S (length earlier - used h))) by lia. }
+      repeat split; try apply Cut'. intros l m. specialize (IH ((l, m) :: h)). simpl used in IH.
+      unfold unread. rewrite skipn_length. destruct (fired l); simpl andb.
+      * destruct (Nat.leb_spec (length l + used h) (length earlier));
+          destruct (Nat.leb_spec (length l) (length earlier - used h)); auto; lia.
+      * destruct (Nat.leb_spec (age h + used h) (length earlier)); auto; lia.
+  - split.
+    + unfold fixed, checks, checks'. rewrite !skipn_app. do 2 f_equal.
+      now replace (used h - length earlier)%nat with (S (used h - S (length earlier))) by lia.
+    + intros l m. specialize (IH ((l, m) :: h)). simpl used in IH.
+      destruct (Nat.leb_spec ((if fired l then length l else age h) + used h) (length earlier)); auto.
+      destruct (fired l); lia.
+Qed.
+
+(** Two streams that differ in one row, wherever it is. *)
+Corollary Theorem_17_fixed : forall earlier later before after x y n,
+  let gate_on := fun z => gate (fixed (earlier ++ (before ++ z :: after) :: later)) in
+  close (e + 2 * s) 0 (run (gate_on x) n []) (run (gate_on y) n []).
+Proof.
+  intros earlier later before after x y n gate_on.
+  refine (proj1 (Theorem_17 _ _ n _)). exact (fixed_adjacent earlier later before after x y n []).
 Qed.
 
 End Stay.
