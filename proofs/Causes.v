@@ -210,7 +210,8 @@ Proof.
   assert (0 <= epsilon) as E by (eapply Rle_trans; [|apply Rmax_l]; lra).
   assert (0 <= delta / (1 + delta)) as D.
   { apply Rmult_le_pos; auto. left; apply Rinv_0_lt_compat; lra. }
-  assert (forall rows rows' n, good_stream rows -> good_stream rows' -> adjacent unread rows rows' n [] ->
+  assert (forall rows rows' n, good_stream rows -> good_stream rows' ->
+    adjacent unread rows rows' n [] ->
     close epsilon (delta / (1 + delta)) (run (gate rows) n []) (run (gate rows') n [])) as One.
   { intros rows rows' n G G' A. apply streams_close with unread; auto.
     - intros h Same. simpl. unfold ends_of, draws_of. rewrite Same. auto.
@@ -219,7 +220,8 @@ Proof.
 Qed.
 
 (** A fixed stream, check after check: an epoch begins where the last one ended. *)
-Definition answered (h : history) : nat := fold_right (fun one total => length (fst one) + total)%nat 0%nat h.
+Definition answered (h : history) : nat :=
+  fold_right (fun one total => length (fst one) + total)%nat 0%nat h.
 
 Definition fixed (checks : list (list row)) : stream := fun h => skipn (answered h) checks.
 
@@ -230,7 +232,8 @@ Lemma fixed_adjacent earlier later before after x y n : forall h,
   else equal (fixed checks) (fixed checks') n h.
 Proof.
   induction n as [|n IH]; intros h checks checks'; [destruct (_ <=? _)%nat; exact I|].
-  assert (forall l (m : move), answered ((l, m) :: h) = (length l + answered h)%nat) as Next by reflexivity.
+  assert (forall l (m : move), answered ((l, m) :: h) = (length l + answered h)%nat) as Next
+    by reflexivity.
   destruct (Nat.leb_spec (answered h) (length earlier)) as [Before|After].
   - right. exists (skipn (answered h) earlier), later, before, after, x, y.
     assert (forall z, fixed (earlier ++ (before ++ z :: after) :: later) h

@@ -80,8 +80,10 @@ Proof.
   pose proof (false_total w w_nonneg) as pos_w. pose proof (false_total v v_nonneg) as pos_v.
   set (C := lsum (part true w) l) in *. set (C' := lsum (part true v) l) in *.
   set (F := lsum (part false w) l) in *. set (F' := lsum (part false v) l) in *.
-  assert (whole_w : sum w = C + F) by (rewrite (proj2 (sum_finite w l w_nonneg unique w_finite)); apply parts).
-  assert (whole_v : sum v = C' + F') by (rewrite (proj2 (sum_finite v l v_nonneg unique v_finite)); apply parts).
+  assert (whole_w : sum w = C + F)
+    by (rewrite (proj2 (sum_finite w l w_nonneg unique w_finite)); apply parts).
+  assert (whole_v : sum v = C' + F')
+    by (rewrite (proj2 (sum_finite v l v_nonneg unique v_finite)); apply parts).
   pose proof (share_of_fresh C F one_w (conj pos_w fresh_w)) as alpha_le.
   pose proof (share_of_fresh C' F' one_v (conj pos_v fresh_v)) as beta_le.
   set (alpha := F / (C + F)) in *. set (beta := F' / (C' + F')) in *.

@@ -1,7 +1,7 @@
 (** The draw of Theorem 15 is the one of Executable.v, from which proofs/tables are computed.
 
-    Executable.v draws from a list: nothing, the drops, the active keys. It divides weights by that of the
-    best score, as the code does, and has a base [a] where the theorem has exp (- r). *)
+    Executable.v draws from a list: nothing, the drops, the active keys. It divides weights by that of
+    the best score, as the code does, and has a base [a] where the theorem has exp (- r). *)
 
 From Coq Require Import Reals List Lra Lia ZArith Bool.
 From Littlestone Require Executable Link.

@@ -1,4 +1,4 @@
-(** The learner [DPSOA] as a whole: monitor, forest and selectors, with no premise about a mechanism left.
+(** The learner [DPSOA] as a whole: monitor, forest and selectors, no premise about a mechanism left.
 
     How it corresponds. Rules are numbered ([Z]), as keys are in Selection.v. The forest is that of
     Forest.v. A search draws by the unknown-domain selection of Theorem 5, at [q * q <= exp e_h] and
@@ -41,7 +41,8 @@ Proof.
     - destruct (margin <? count i)%nat; simpl; rewrite ?Z.eqb_refl; reflexivity.
     - apply Z.eqb_neq in N. destruct (margin <? count i)%nat; simpl; rewrite N; reflexivity. }
   exists (kept gain n'), (kept loss n). split.
-  - intros k. rewrite !Kept. specialize (Apart k). destruct (is gain k), (is loss k); simpl in *; rewrite ?andb_false_r; auto; discriminate.
+  - intros k. rewrite !Kept. specialize (Apart k). destruct (is gain k), (is loss k); simpl in *;
+      rewrite ?andb_false_r; auto; discriminate.
   - intros k. rewrite !Kept. specialize (Move k). specialize (Apart k). unfold less_margin.
     destruct (is gain k), (is loss k); try discriminate; simpl in *;
       repeat match goal with |- context [(?x <? ?y)%nat] => destruct (Nat.ltb_spec x y) end; lia.
@@ -87,7 +88,8 @@ Definition compare (h : list Step) (mistakes : Z -> Z) : option Z -> R :=
     (fun m => match m with Some k => - IZR (mistakes k) - penalty h m | None => - penalty h m end).
 
 Definition dpsoa : (list Step -> list (round (X := X))) -> nat -> list Step -> R :=
-  learner trees route learn vote predict published start age keep comparing theta restart search compare e_m.
+  learner trees route learn vote predict published start age keep comparing theta restart
+    search compare e_m.
 
 Theorem Theorem_9_whole rows rows' touched n : one_round one_row rows rows' touched ->
   is_law (dpsoa rows n) /\ close (e_m + e_h) (low + top) (dpsoa rows n) (dpsoa rows' n).
@@ -106,7 +108,8 @@ Proof.
   - intros h c. apply (Compare h c c). intros k. rewrite Z.sub_diag. simpl. lia.
   - intros h b b' Moved. apply moved_vote_moved in Moved as (gain & loss & Moved).
     apply moved_less_margin with (margin := margin h) in Moved as (gain' & loss' & Moved).
-    exact (proj1 (Theorem_5_both q curve low top keys q_gt_1 terms distinct e_h gain' loss' _ _ growth Moved)).
+    exact (proj1 (Theorem_5_both q curve low top keys q_gt_1 terms distinct e_h gain' loss' _ _
+      growth Moved)).
   - intros h c c' Moved. destruct (Compare h c c' Moved) as [_ Close].
     destruct (Compare h c' c') as [(P & S & _) _]; [intros k; rewrite Z.sub_diag; simpl; lia|].
     apply close_weaken with e_h 0; auto; lra.

@@ -5,8 +5,8 @@
     so the proof fixes them. [learn i s n x y] is the state of tree [i] after the row of round [n],
     [vote i s] its vote. Both are any functions of their arguments: so flat forests, where a tree is
     one learner ([flat_learn] and [flat_vote]), and tournaments, whose guesses are hashed from the
-    tree's own numbers, are both covered. That the Python code computes functions of these arguments and of
-    nothing else is not proved here: tests/learners/test_gate_inputs.py looks for that.
+    tree's own numbers, are both covered. That the Python code computes functions of these arguments and
+    of nothing else is not proved here: tests/learners/test_gate_inputs.py looks for that.
 
     forest_sensitivity: rounds that are replaced, all routed to one tree, move one vote at most.
     mistakes_sensitivity: one replaced round changes the mistakes of its check by at most one.
@@ -94,7 +94,8 @@ Definition passed_on (keep : Rule -> bool) (b : Rule -> nat) (k : Rule) : nat :=
 Lemma moved_vote_passed keep b b' : moved_vote b b' -> moved_vote (passed_on keep b) (passed_on keep b').
 Proof.
   intros (old & new & Move).
-  set (kept := fun v : option Rule => match v with Some r => if keep r then v else None | None => None end).
+  set (kept := fun v : option Rule =>
+    match v with Some r => if keep r then v else None | None => None end).
   assert (forall k v, keep k = true -> votes_for k (kept v) = votes_for k v) as Kept.
   { intros k [r|] K; auto. simpl. destruct (keep r) eqn:R; auto. simpl.
     destruct (eq_dec r k); auto. congruence. }
@@ -156,7 +157,7 @@ Variable comparing : list Step -> bool.
 Variable theta : list Step -> Z.
 Variable restart : list Step -> bool.
 
-(** The selectors: of a search, which reads votes, and of a comparison, which reads the mistakes of rules. *)
+(** The selectors: of a search, which reads votes, and of a comparison, which reads mistakes. *)
 Variable search : list Step -> (Rule -> nat) -> option Rule -> R.
 Variable compare : list Step -> (Rule -> Z) -> option Rule -> R.
 Variables e_m e_h d_h : R.

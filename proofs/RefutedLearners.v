@@ -202,7 +202,8 @@ Theorem row_effects_tight : forall miss alarm, 0 < alarm <= miss ->
      change miss alarm hits [] x y m - change miss alarm hits [] x y n = miss + alarm).
 Proof.
   intros miss alarm units. split.
-  - exists (example [0%nat] (Some tt)), (example [1%nat] (Some tt)), (add (1%nat, tt)), (add (0%nat, tt)).
+  - exists (example [0%nat] (Some tt)), (example [1%nat] (Some tt)),
+      (add (1%nat, tt)), (add (0%nat, tt)).
     unfold change. cbn -[Z.mul Z.add Z.sub Z.opp]. lia.
   - exists (example [0%nat] (Some tt)), (example [0%nat] None), nothing, (add (0%nat, tt)).
     unfold change. cbn -[Z.mul Z.add Z.sub Z.opp]. lia.
@@ -224,7 +225,8 @@ Qed.
 Open Scope nat_scope.
 
 (** A forest whose row, not the number of its round, says which tree learns it. *)
-Definition by_row (f : nat -> nat) (x : nat) : nat -> nat := fun i => if Nat.eqb i x then 20 + x else f i.
+Definition by_row (f : nat -> nat) (x : nat) : nat -> nat :=
+  fun i => if Nat.eqb i x then 20 + x else f i.
 
 Theorem route_by_row_refuted :
   let vote := fun (tree : nat) (s : nat) => Some s in

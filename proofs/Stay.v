@@ -93,8 +93,8 @@ Qed.
 
 Lemma draw_law h rows : is_law (draw h rows).
 Proof.
-  destruct (Theorem_6_list (None :: map Some (candidates h)) (score h rows) (score h rows) (2 * s) (IZR b))
-    as [Law _]; auto; [discriminate|lra|apply b_R|].
+  destruct (Theorem_6_list (None :: map Some (candidates h)) (score h rows) (score h rows)
+    (2 * s) (IZR b)) as [Law _]; auto; [discriminate|lra|apply b_R|].
   intros m. rewrite Rminus_eq_0, Rabs_R0. left; apply b_R.
 Qed.
 
@@ -173,7 +173,8 @@ Fixpoint used (h : history) : nat :=
 
 Definition fixed (checks : list (list Row)) : stream := fun h => firstn (age h) (skipn (used h) checks).
 
-Lemma equal_adjacent (rows rows' : stream) n : forall h, equal rows rows' n h -> adjacent unread rows rows' n h.
+Lemma equal_adjacent (rows rows' : stream) n :
+  forall h, equal rows rows' n h -> adjacent unread rows rows' n h.
 Proof. induction n; simpl; auto. intros h [Same Rest]. left; auto. Qed.
 
 Lemma fixed_adjacent earlier later before after x y n : forall h,

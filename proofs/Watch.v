@@ -51,7 +51,8 @@ Fixpoint complete (n : nat) (l : list bool) : bool :=
   | _, _ => false
   end.
 
-Notation answered := (Monitor.weight (fun b : bool => b) p_T p_Q (fun h => theta (length h)) (fun h => restart (length h))).
+Notation answered := (Monitor.weight (fun b : bool => b) p_T p_Q
+  (fun h => theta (length h)) (fun h => restart (length h))).
 
 (** The program draws what Monitor.v calls the weight of the answers. *)
 Lemma watch_weight m : forall n l h c t,
