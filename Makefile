@@ -72,7 +72,7 @@ figures: .venv/dev
 
 # Has Coq check the theorems of docs/guarantee.md (proofs/): half a minute; says what to install where there is no Coq.
 proofs:
-	$(MAKE) --no-print-directory -C proofs
+	$(MAKE) --no-print-directory -j 2 -C proofs
 
 clean:
 	rm -rf .venv build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

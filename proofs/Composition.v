@@ -118,7 +118,8 @@ Proof.
   { rewrite Rmult_0_l, exp_0; lra. }
   rewrite plus_INR, Rmult_plus_distr_r, exp_plus.
   replace (exp (INR (if differ g a then 1 else 0) * e_h) * exp (INR (differing g) * e_h) * (s' g a * kernels s' g))
-    with ((exp (INR (if differ g a then 1 else 0) * e_h) * s' g a) * (exp (INR (differing g) * e_h) * kernels s' g)) by ring.
+    with ((exp (INR (if differ g a then 1 else 0) * e_h) * s' g a) *
+          (exp (INR (differing g) * e_h) * kernels s' g)) by ring.
   apply Rmult_le_compat; auto; [apply common_bounds|apply common_le|].
   unfold common. destruct (differ g a) eqn:D; simpl.
   - rewrite Rmult_1_l. apply Rmin_r.
@@ -380,7 +381,8 @@ Qed.
     [h] reads: its own rounds, and the transcript through [h]. The replaced round lies in one epoch,
     which the transcript before it fixes ([touched]); the others read the same. Then any number of
     epochs costs what one costs. *)
-Theorem Parallel_composition {A Rows} `{EqDec A} (mechanism : list A -> Rows -> A -> R) (adjacent : Rows -> Rows -> Prop)
+Theorem Parallel_composition {A Rows} `{EqDec A} (mechanism : list A -> Rows -> A -> R)
+    (adjacent : Rows -> Rows -> Prop)
     (read read' : list A -> Rows) (touched : list A -> bool) (e d : R) :
   (forall h rows, is_law (mechanism h rows)) -> 0 <= e -> 0 <= d ->
   (forall h rows rows', adjacent rows rows' -> close e d (mechanism h rows) (mechanism h rows')) ->

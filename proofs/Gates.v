@@ -119,7 +119,8 @@ Proof.
               (sel g b z * x + (sel g b z - c b z) * y + INR (left b) * d_h * (c b z * y)) = l (b, z)) as E.
     { intros b z. unfold l, loss. rewrite (Same g b z None). reflexivity. }
     assert (forall b, summable (fun z => l (b, z)) /\
-              sum (fun z => l (b, z)) <= answers ((b, None) :: g) * (x + INR (k - differing differ_at g) * d_h * y)) as B.
+              sum (fun z => l (b, z)) <=
+              answers ((b, None) :: g) * (x + INR (k - differing differ_at g) * d_h * y)) as B.
     { intros b. destruct (Node b) as [S Bd]. split.
       - eapply summable_ext; [apply E|]. now apply summable_scal.
       - rewrite <- (sum_ext _ _ (E b)), sum_scal; auto. apply Rmult_le_compat_l; auto.
@@ -228,7 +229,8 @@ Lemma selected_le_touched touched h :
 Proof.
   clear - touched h.
   (* What was touched before [h], and is still to be selected. *)
-  set (pending := fun h : list Step => match h with [] => false | (b, _) :: g => if b then false else reads touched g end).
+  set (pending := fun h : list Step =>
+    match h with [] => false | (b, _) :: g => if b then false else reads touched g end).
   assert (forall h, reads touched h = touched h || pending h) as Rd by (intros [|[b x] g]; reflexivity).
   assert (differing (fun g a => selected touched g (fst a)) h + (if pending h then 1 else 0) <=
           differing (fun g _ => touched g) h)%nat as Le; [|lia].

@@ -264,7 +264,8 @@ Proof.
   intros Pp Pq Sp Sq; split.
   - intros C l N. specialize (C (fun x => if in_dec eq_dec x l then true else false)).
     assert (forall r, nonneg r -> prob r (fun x => if in_dec eq_dec x l then true else false) = lsum r l) as E.
-    { intros r Pr. unfold prob. destruct (sum_finite (on (fun x => if in_dec eq_dec x l then true else false) r) l) as [_ ->]; auto.
+    { intros r Pr. unfold prob.
+      destruct (sum_finite (on (fun x => if in_dec eq_dec x l then true else false) r) l) as [_ ->]; auto.
       - now apply on_nonneg.
       - intros x Hx; unfold on; destruct (in_dec eq_dec x l); tauto.
       - apply lsum_ext_in; intros x Hx; unfold on; destruct (in_dec eq_dec x l); tauto. }

@@ -374,10 +374,12 @@ Proof.
   intros E K Ch. assert (0 < INR k) as K' by now apply lt_0_INR.
   assert (0 < INR k / e) as S by (apply Rmult_lt_0_compat; auto; now apply Rinv_0_lt_compat).
   destruct (Lemma_1_one_sided _ S) as [L Up]. set (p := one_sided (INR k / e)) in *.
-  assert (forall j m m', chain 1 j m m' -> pure (INR j * (e / INR k)) (monitor p p theta restart m n) (monitor p p theta restart m' n)) as Pu.
+  assert (forall j m m', chain 1 j m m' ->
+            pure (INR j * (e / INR k)) (monitor p p theta restart m n) (monitor p p theta restart m' n)) as Pu.
   { clear m m' Ch. intros j m m' Ch; induction Ch as [m|j m m1 m' t N Ch IH].
     - simpl; rewrite Rmult_0_l. apply pure_refl.
-    - rewrite S_INR, Rplus_comm, Rmult_plus_distr_r, Rmult_1_l. apply pure_trans with (monitor p p theta restart m1 n); auto.
+    - rewrite S_INR, Rplus_comm, Rmult_plus_distr_r, Rmult_1_l.
+      apply pure_trans with (monitor p p theta restart m1 n); auto.
       apply (Theorem_3 p p theta restart L L (e / INR k) 1 m m1 t n); auto.
       + apply Rmult_lt_0_compat; auto. now apply Rinv_0_lt_compat.
       + replace (INR 1 / (e / INR k)) with (INR k / e) by (simpl; field; split; lra). auto.

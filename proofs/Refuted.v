@@ -32,7 +32,8 @@ Proof. unfold one_sided; simpl; ring. Qed.
 Lemma tail_step s x : 0 < s -> (0 <= x)%Z -> tail (one_sided s) (x + 1) = rate s * tail (one_sided s) x.
 Proof.
   intros S X. destruct (one_sided_law s S) as (P & Sm & _). pose proof (rate_bounds s S).
-  unfold tail, prob. destruct (sum_shift (on (fun k => (x + 1 <=? k)%Z) (one_sided s)) 1) as [_ ->]; [now apply on_nonneg|].
+  unfold tail, prob. destruct (sum_shift (on (fun k => (x + 1 <=? k)%Z) (one_sided s)) 1) as [_ ->];
+    [now apply on_nonneg|].
   rewrite <- sum_scal; [|lra|now apply on_summable]. apply sum_ext; intros k. unfold on.
   destruct (Z.leb_spec (x + 1) (k + 1)), (Z.leb_spec x k); try lia; [|ring]. apply one_sided_step; lia.
 Qed.
@@ -117,7 +118,8 @@ Proof.
     rewrite tail_0, one_sided_0, pow1, Rmult_1_r by auto. pose proof (rate_bounds _ S1). lra. }
   assert (exp (1 + 1) * rate s ^ 5 < 1) as Less.
   { unfold rate. assert (forall x n, exp x ^ n = exp (INR n * x)) as Pw.
-    { intros x; induction n; simpl pow; [now rewrite Rmult_0_l, exp_0|]. rewrite IHn, <- exp_plus, S_INR. f_equal; ring. }
+    { intros x; induction n; simpl pow; [now rewrite Rmult_0_l, exp_0|]. rewrite IHn, <- exp_plus, S_INR.
+        f_equal; ring. }
     rewrite Pw, <- exp_plus. apply Rlt_le_trans with (exp 0); [apply exp_lt|rewrite exp_0; lra].
     replace s with 2 by (unfold s; simpl; field). simpl INR. lra. }
   assert (exp (1 + 1) * rate s ^ 5 * sum f < 1 * sum f) by now apply Rmult_lt_compat_r. lra.
@@ -180,7 +182,8 @@ Proof. destruct (one_sided_law s s_pos) as (_ & _ & E). rewrite (sum_ext _ p); a
 
 (** Two checks that both fire, where world 0 has one mistake in the first and world 1 has none: the
     mistake is read twice. *)
-Lemma kept_yes n : sum (fun r => p r * count_kept p (fun _ => 1%Z) (fun _ => false) (first_check n) 0 r [] [true; true]) =
+Lemma kept_yes n :
+  sum (fun r => p r * count_kept p (fun _ => 1%Z) (fun _ => false) (first_check n) 0 r [] [true; true]) =
   sum (fun r => p r * tail p (1 + r - n)) * sum (fun r => p r * tail p (1 + r - n)).
 Proof.
   set (y := sum (fun r => p r * tail p (1 + r - n))).
@@ -214,10 +217,12 @@ Qed.
 
 (** A quiet check that world 1 reads with one mistake more, a public restart, then a firing: the noise
     that paid for the first is wrong for the second. *)
-Lemma shared_no_yes n : sum (fun r => p r * noise_shared p (fun h => match h with [] => 1 | _ => 0 end)%Z (fun _ => true)
+Lemma shared_no_yes n :
+  sum (fun r => p r * noise_shared p (fun h => match h with [] => 1 | _ => 0 end)%Z (fun _ => true)
     (first_check n) 0 r [] [false; true]) = sum (fun r => p r * ((1 - tail p (1 + r - n)) * tail p r)).
 Proof.
-  apply sum_ext; intros r. cbn [noise_shared orb first_check]. rewrite check_true, check_false by now apply one_sided_law.
+  apply sum_ext; intros r. cbn [noise_shared orb first_check].
+    rewrite check_true, check_false by now apply one_sided_law.
   rewrite Rmult_1_r. replace (1 + r - (0 + n))%Z with (1 + r - n)%Z by lia.
   now replace (0 + r - (0 + 0))%Z with r by lia.
 Qed.
@@ -316,7 +321,8 @@ Proof.
   destruct (S true), (S false); destruct (eq_dec false true), (eq_dec false false); try discriminate; try tauto; lra.
 Qed.
 
-Lemma two_steps : ~ close 0 d (transcripts (fun _ => 1) (fun _ => tells) 2) (transcripts (fun _ => 1) (fun _ : list bool => ret false) 2).
+Lemma two_steps : ~ close 0 d (transcripts (fun _ => 1) (fun _ => tells) 2)
+                             (transcripts (fun _ => 1) (fun _ : list bool => ret false) 2).
 Proof.
   intros C.
   assert (forall t : bool -> R, is_law t -> is_law (transcripts (fun _ => 1) (fun _ : list bool => t) 2)) as Law.

@@ -118,7 +118,8 @@ Proof.
   - simpl. rewrite Rmult_1_r, <- exp_0. apply exp_le. apply Rmult_le_pos; [apply pos_INR|lra].
   - destruct left as [|few]; simpl given.
     + replace (exp (INR 0 * (e2 / INR c)) * ((if fired a then 0 else 1) * given q' (r + Z.of_nat D) 0 (a :: h) l))
-        with ((if fired a then 0 else 1) * (exp (INR 0 * (e2 / INR c)) * given q' (r + Z.of_nat D) 0 (a :: h) l)) by ring.
+        with ((if fired a then 0 else 1) *
+              (exp (INR 0 * (e2 / INR c)) * given q' (r + Z.of_nat D) 0 (a :: h) l)) by ring.
       apply Rmult_le_compat_l; auto. destruct (fired a); lra.
     + specialize (sensitivity h).
       set (x := (theta h + r - q h)%Z). set (y := (theta h + (r + Z.of_nat D) - q' h)%Z).
@@ -198,7 +199,8 @@ Proof.
   - destruct left; rewrite next_nil; auto.
   - assert (length (b :: l) = S (length l)) as -> by reflexivity.
     destruct left as [|few]; (rewrite next_cons; auto; [|try apply ret_law; now intros x; apply check_nonneg]);
-      rewrite IHn; simpl given; destruct (Nat.eq_dec (length l) n), (Nat.eq_dec (S (length l)) (S n)); try lia; try ring.
+      rewrite IHn; simpl given; destruct (Nat.eq_dec (length l) n), (Nat.eq_dec (S (length l)) (S n)); try lia;
+        try ring.
     f_equal. unfold ret. destruct b; destruct eq_dec; try discriminate; tauto.
 Qed.
 

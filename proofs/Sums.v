@@ -281,7 +281,8 @@ Proof.
         * intros b [->|Hb]; auto. }
   assert (forall la, NoDup la -> NoDup (map g la)) as Forth.
   { intros la N; apply FinFun.Injective_map_NoDup; auto. }
-  assert (forall M, (forall l, NoDup l -> lsum f l <= M) <-> (forall la, NoDup la -> lsum (fun a => f (g a)) la <= M)) as Eq.
+  assert (forall M, (forall l, NoDup l -> lsum f l <= M) <->
+                     (forall la, NoDup la -> lsum (fun a => f (g a)) la <= M)) as Eq.
   { intros M; split; intros Hb l N.
     - rewrite <- (lsum_map g f l). apply Hb; auto.
     - destruct (Back l N) as (la & Na & -> & _); auto. }
@@ -335,7 +336,8 @@ Qed.
 Lemma NoDup_list_prod {A B} (la : list A) (lb : list B) : NoDup la -> NoDup lb -> NoDup (list_prod la lb).
 Proof.
   intros Na Nb; induction Na as [|a la Ha Na IH]; simpl; [constructor|].
-  assert (forall (l1 l2 : list (A * B)), NoDup l1 -> NoDup l2 -> (forall x, In x l1 -> In x l2 -> False) -> NoDup (l1 ++ l2)) as App.
+  assert (forall (l1 l2 : list (A * B)), NoDup l1 -> NoDup l2 -> (forall x, In x l1 -> In x l2 -> False) ->
+    NoDup (l1 ++ l2)) as App.
   { clear. induction l1; simpl; auto. intros l2 N1 N2 D. inversion N1; subst. constructor.
     - rewrite in_app_iff; intros [I|I]; auto. apply (D a); auto.
     - apply IHl1; auto. intros x I1 I2; apply (D x); auto. }

@@ -67,7 +67,8 @@ Qed.
 Lemma check_false p x : is_law p -> check p x false = 1 - tail p x.
 Proof.
   intros L. unfold tail. rewrite <- prob_not; auto.
-  apply sum_ext; intros k. unfold ret, on. destruct (x <=? k)%Z; destruct eq_dec; simpl; try discriminate; try tauto; ring.
+  apply sum_ext; intros k. unfold ret, on. destruct (x <=? k)%Z; destruct eq_dec; simpl; try discriminate;
+    try tauto; ring.
 Qed.
 
 Lemma check_nonneg p x b : is_law p -> 0 <= check p x b.
