@@ -1,14 +1,14 @@
 (* The mechanisms as programs that compute their own laws, over any numbers.
 
-   Each definition is one text with a parameter [K], the numbers. At [rational] it is evaluated, by
-   [vm_compute], to the tables that tests/privacy/test_proof_tables.py compares with the Python code;
-   at [real] it is what the theorems are about (Histogram.v, Selection.v). Where the code has
-   exp(-1/scale), a definition has a parameter [a]; every proof needs 0 < a < 1 and no more, so a
-   rational [a] is as good as exp(-1/scale).
+    Each definition is one text with a parameter [K], the numbers. At [rational] it is evaluated, by
+    [vm_compute], to the tables that tests/privacy/test_proof_tables.py compares with the Python
+    code; at [real] it is what the theorems are about (Histogram.v, Selection.v). Where the code has
+    exp(-1/scale), a definition has a parameter [a]; every proof needs 0 < a < 1 and no more, so a
+    rational [a] is as good as exp(-1/scale).
 
-   A law is a list of outcomes with their probabilities. Noise that is stored is cut off at a [width]:
-   what lies beyond is left out, as in littlestone.audit.enumeration. So a table holds a partial sum
-   of the series of the law, exactly. *)
+    A law is a list of outcomes with their probabilities. Noise that is stored is cut off at a
+    [width]: what lies beyond is left out, as in littlestone.audit.enumeration. So a table holds a
+    partial sum of the series of the law, exactly. *)
 
 Require Import ZArith List Bool QArith Qround Qabs Reals.
 Import ListNotations.

@@ -1,13 +1,14 @@
 (** Theorem 4 of docs/guarantee.md: the stable histogram.
 
-    How it corresponds. [keys] lists all keys that occur in either world, in the order of bytes; [n k] are
-    the votes of key [k], and a key with 0 votes is absent. [run] is the loop of StableHistogram.select:
-    noise is drawn for each key with votes, and a noisy count above [top] replaces best and top; it begins
-    with None and tau - 1. [a = rate (2/e) = exp (-e/2)]. Theorem_4: one vote is taken from one key and one
-    given to another, each may be absent ([moved], Selection.v); then every event has probability at most
-    exp e times that in the other world, plus d, where d = a^(tau-1)/(1+a) is the probability that a key
-    with one vote reaches tau ([lone_vote]). Theorem_4_tight: no smaller delta will do. That tau is found
-    with enough digits is not modelled; the left-out key is one that neither list has. *)
+    How it corresponds. [keys] lists all keys that occur in either world, in the order of bytes; [n
+    k] are the votes of key [k], and a key with 0 votes is absent. [run] is the loop of
+    StableHistogram.select: noise is drawn for each key with votes, and a noisy count above [top]
+    replaces best and top; it begins with None and tau - 1. [a = rate (2/e) = exp (-e/2)].
+    Theorem_4: one vote is taken from one key and one given to another, each may be absent ([moved],
+    Selection.v); then every event has probability at most exp e times that in the other world, plus
+    d, where d = a^(tau-1)/(1+a) is the probability that a key with one vote reaches tau
+    ([lone_vote]). Theorem_4_tight: no smaller delta will do. That tau is found with enough digits
+    is not modelled; the left-out key is one that neither list has. *)
 
 From Coq Require Import Reals List Lra Lia ZArith Bool Psatz.
 From Littlestone Require Import Executable.
@@ -32,14 +33,17 @@ Proof.
     apply Rmult_le_compat_l; [apply P|apply T].
 Qed.
 
-Lemma mean_le f h c : test f -> test h -> 0 <= c -> (forall z, f z <= c * h z) -> mean f <= c * mean h.
+Lemma mean_le f h c : test f -> test h -> 0 <= c -> (forall z, f z <= c * h z) ->
+    mean f <= c * mean h.
 Proof.
   destruct law_p as (P & S & _). intros Tf Th C H. unfold mean.
-  destruct (mean_summable h Th) as [Nh Sh]. rewrite <- sum_scal; auto. apply sum_le; [|now apply summable_scal].
+  destruct (mean_summable h Th) as [Nh Sh]. rewrite <- sum_scal; auto.
+  apply sum_le; [|now apply summable_scal].
   intros z. specialize (H z). apply Rmult_le_compat_l with (r := p z) in H; [lra|apply P].
 Qed.
 
-Lemma mean_affine f c d : test f -> 0 <= c -> 0 <= d -> mean (fun z => c * f z + d) = c * mean f + d.
+Lemma mean_affine f c d : test f -> 0 <= c -> 0 <= d ->
+    mean (fun z => c * f z + d) = c * mean f + d.
 Proof.
   destruct law_p as (P & S & E). intros T C D. unfold mean.
   destruct (mean_summable f T) as [N Sf].
@@ -54,7 +58,8 @@ Proof. intros H. apply sum_ext. intros z; now rewrite H. Qed.
 
 Lemma mean_mono f h : test f -> test h -> (forall z, f z <= h z) -> mean f <= mean h.
 Proof.
-  intros Tf Th H. rewrite <- (Rmult_1_l (mean h)). apply mean_le; auto; [lra|]. intros z; specialize (H z); lra.
+  intros Tf Th H. rewrite <- (Rmult_1_l (mean h)). apply mean_le; auto; [lra|].
+  intros z; specialize (H z); lra.
 Qed.
 
 Lemma mean_bounds f : test f -> 0 <= mean f <= 1.
@@ -65,8 +70,10 @@ Proof.
     apply Rmult_le_compat_l; [apply P|apply T].
 Qed.
 
-(** If a test has the value [v] outside of an event of probability [d], its mean is (1-d) v up to d. *)
-Lemma mean_split f v (S : Z -> bool) : test f -> 0 <= v <= 1 -> (forall z, S z = false -> f z = v) ->
+(** If a test has the value [v] outside of an event of probability [d], its mean is (1-d) v up to d.
+    *)
+Lemma mean_split f v (S : Z -> bool) : test f -> 0 <= v <= 1 -> (forall z, S z = false ->
+    f z = v) ->
   (1 - prob p S) * v <= mean f <= (1 - prob p S) * v + prob p S.
 Proof.
   intros T V H. destruct law_p as (P & Sm & E).
@@ -74,17 +81,20 @@ Proof.
   assert (mean f = (1 - prob p S) * v + sum (fun z => on S p z * f z)) as M.
   { unfold mean. rewrite <- Not. unfold prob. rewrite Rmult_comm, <- sum_scal.
     - rewrite <- sum_plus.
-      + apply sum_ext. intros z. unfold on. destruct (S z) eqn:Ez; simpl; [ring|]. rewrite H by auto. ring.
+      + apply sum_ext. intros z. unfold on. destruct (S z) eqn:Ez; simpl; [ring|].
+        rewrite H by auto. ring.
       + intros z. unfold on. destruct (negb (S z)); [apply Rmult_le_pos; [lra|apply P]|lra].
       + intros z. apply Rmult_le_pos; [now apply on_nonneg|apply T].
       + apply summable_scal; [lra|now apply on_summable].
-      + apply summable_le with p; auto. intros z. pose proof (on_le S p z P). pose proof (on_nonneg S p P z).
+      + apply summable_le with p; auto. intros z. pose proof (on_le S p z P).
+        pose proof (on_nonneg S p P z).
         specialize (T z). nra.
     - lra. - now apply on_summable. }
   assert (0 <= sum (fun z => on S p z * f z) <= prob p S); [|lra]. split.
   - apply sum_nonneg. apply summable_le with p; auto. intros z. pose proof (on_le S p z P).
     pose proof (on_nonneg S p P z). specialize (T z). nra.
-  - apply sum_le; [|now apply on_summable]. intros z. pose proof (on_nonneg S p P z). specialize (T z). nra.
+  - apply sum_le; [|now apply on_summable]. intros z. pose proof (on_nonneg S p P z).
+    specialize (T z). nra.
 Qed.
 End Mean.
 
@@ -104,7 +114,8 @@ Proof.
   { unfold a. pose proof (rate_exp s). pose proof (rate_bounds s s_pos). field_simplify_eq; lra. }
   assert (0 <= / a) by (rewrite Ea; apply exp_pos_le).
   destruct (sum_shift (fun z => laplace s z * f z) d N) as [Sh ->].
-  rewrite <- sum_scal; auto; [|now apply Sh]. apply sum_le; [|apply summable_scal; auto; now apply Sh].
+  rewrite <- sum_scal; auto; [|now apply Sh]. apply sum_le; [|apply summable_scal; auto;
+    now apply Sh].
   intros z. rewrite <- Rmult_assoc. apply Rmult_le_compat_r; [apply T|]. rewrite Ea.
   destruct D as [->| ->]; [apply laplace_U; auto|].
   pose proof (Lemma_1_mirror s s_pos (z + -1)) as M. now replace (z + -1 + 1)%Z with z in M by lia.
@@ -113,12 +124,15 @@ Qed.
 (** The tails in closed form, as the code has them (privacy/noise.py). *)
 Lemma laplace_tail_up x : (1 <= x)%Z -> tail (laplace s) x = a ^ Z.to_nat x / (1 + a).
 Proof.
-  intros X. destruct (laplace_law s s_pos) as (P & S & E). pose proof (rate_bounds s s_pos) as A. fold a in A.
+  intros X. destruct (laplace_law s s_pos) as (P & S & E). pose proof (rate_bounds s s_pos) as A.
+  fold a in A.
   assert (tail (laplace s) (x + 1) = a * tail (laplace s) x) as Next.
-  { unfold tail, prob. destruct (sum_shift (on (fun k => (x + 1 <=? k)%Z) (laplace s)) 1) as [_ ->]; [now apply on_nonneg|].
+  { unfold tail, prob. destruct (sum_shift (on (fun k => (x + 1 <=? k)%Z) (laplace s)) 1)
+      as [_ ->]; [now apply on_nonneg|].
     rewrite <- sum_scal; [|lra|now apply on_summable]. apply sum_ext. intros k. unfold on.
     destruct (Z.leb_spec x k); destruct (Z.leb_spec (x + 1) (k + 1)); try lia; [|ring].
-    unfold laplace. fold a. replace (Z.abs_nat (k + 1)) with (Datatypes.S (Z.abs_nat k)) by lia. simpl; ring. }
+    unfold laplace. fold a. replace (Z.abs_nat (k + 1)) with (Datatypes.S (Z.abs_nat k)) by lia.
+    simpl; ring. }
   assert (tail (laplace s) x = laplace s x + tail (laplace s) (x + 1)) as Split.
   { unfold tail, prob. destruct (sum_finite (fun k => ret x k * laplace s x) [x]) as [S1 E1].
     - intros k. apply Rmult_le_pos; [apply ret_law|apply P].
@@ -126,7 +140,8 @@ Proof.
     - intros k Hk. unfold ret. destruct (eq_dec x k); [subst; simpl in Hk; tauto|ring].
     - assert (sum (fun k => ret x k * laplace s x) = laplace s x) as E2.
       { rewrite E1. simpl. unfold ret. destruct (eq_dec x x); [ring|tauto]. }
-      transitivity (sum (fun k => ret x k * laplace s x + on (fun k => (x + 1 <=? k)%Z) (laplace s) k)).
+      transitivity (sum (fun k => ret x k * laplace s x + on (fun k => (x
+          + 1 <=? k)%Z) (laplace s) k)).
       + apply sum_ext. intros k. unfold on, ret. destruct (eq_dec x k) as [->|D].
         * destruct (Z.leb_spec k k); destruct (Z.leb_spec (k + 1) k); try lia. ring.
         * destruct (Z.leb_spec x k); destruct (Z.leb_spec (x + 1) k); try lia; ring.
@@ -171,7 +186,8 @@ Let a := rate s.
 Definition lone_vote : R := tail (laplace s) (tau - 1).
 
 (** The probability that the answer is in [E], from the state (best, top) on. *)
-Fixpoint run (keys : list Z) (n : Z -> nat) (best : option Z) (top : Z) (E : option Z -> bool) : R :=
+Fixpoint run (keys : list Z) (n : Z -> nat) (best : option Z) (top : Z) (E : option Z ->
+    bool) : R :=
   match keys with
   | [] => if E best then 1 else 0
   | k :: rest =>
@@ -222,9 +238,11 @@ Proof.
       { intros b t. apply run_ext. intros j J. apply Same. intros ->; contradiction. }
       destruct (n i) as [|m] eqn:Ei; [lia|]. destruct (n' i) as [|m'] eqn:Ei'; [lia|].
       set (d := (Z.of_nat (S m) - Z.of_nat (S m'))%Z).
-      set (f := fun z => if (top <? Z.of_nat (S m') + z)%Z then run keys n' (Some i) (Z.of_nat (S m') + z) E else run keys n' best top E).
+      set (f := fun z => if (top <? Z.of_nat (S m')
+        + z)%Z then run keys n' (Some i) (Z.of_nat (S m') + z) E else run keys n' best top E).
       rewrite (mean_ext _ _ (fun z => f (z + d)%Z)).
-      2:{ intros z. cbv zeta. unfold f, d. replace (Z.of_nat (S m') + (z + (Z.of_nat (S m) - Z.of_nat (S m'))))%Z with (Z.of_nat (S m) + z)%Z by lia.
+      2:{ intros z. cbv zeta. unfold f, d. replace (Z.of_nat (S m') + (z
+          + (Z.of_nat (S m) - Z.of_nat (S m'))))%Z with (Z.of_nat (S m) + z)%Z by lia.
           now rewrite !Rest. }
       apply shifted_mean; auto; [|unfold d; lia].
       intros z. unfold f. destruct (top <? _)%Z; apply run_bounds.
@@ -237,7 +255,8 @@ Qed.
 (** (star) of the proof: a key with one vote, which the other world has not. *)
 Lemma run_lone : forall keys n n' i best top E, NoDup keys -> (forall k, k <> i -> n k = n' k) ->
   n i = 1%nat -> n' i = 0%nat -> In i keys -> (tau - 1 <= top)%Z ->
-  (1 - lone_vote) * run keys n' best top E <= run keys n best top E <= (1 - lone_vote) * run keys n' best top E + lone_vote.
+  (1 - lone_vote) * run keys n' best top E <= run keys n best top E
+      <= (1 - lone_vote) * run keys n' best top E + lone_vote.
 Proof.
   assert (0 <= lone_vote <= 1) as L by (apply tail_bounds; now apply laplace_law).
   induction keys as [|k keys IH]; intros n n' i best top E N Same One Zero I T; [destruct I|].
@@ -248,14 +267,20 @@ Proof.
     apply mean_split with (S := fun z => (tau - 1 <=? z)%Z); auto.
     + intros z. cbv zeta. destruct (top <? _)%Z; apply run_bounds.
     + apply run_bounds.
-    + intros z Hz. cbv zeta. apply Z.leb_gt in Hz. destruct (Z.ltb_spec top (Z.of_nat 1 + z)); [lia|]. apply Rest.
-  - destruct I as [I|I]; [congruence|]. rewrite <- (Same k) by auto. destruct (n k) eqn:K; [now apply IH with i|].
+    + intros z Hz. cbv zeta. apply Z.leb_gt in Hz.
+      destruct (Z.ltb_spec top (Z.of_nat 1 + z)); [lia|]. apply Rest.
+  - destruct I as [I|I]; [congruence|]. rewrite <- (Same k) by auto.
+    destruct (n k) eqn:K; [now apply IH with i|].
     set (F := fun m z => let noisy := (Z.of_nat (S n0) + z)%Z in
        if (top <? noisy)%Z then run keys m (Some k) noisy E else run keys m best top E).
-    assert (forall m, test (F m)) as TF by (intros m z; unfold F; cbv zeta; destruct (top <? _)%Z; apply run_bounds).
-    assert (forall z, (1 - lone_vote) * F n' z <= F n z <= (1 - lone_vote) * F n' z + lone_vote) as Pt.
-    { intros z. unfold F. cbv zeta. destruct (Z.ltb_spec top (Z.of_nat (S n0) + z)); apply IH with i; auto; lia. }
-    change ((1 - lone_vote) * mean p (F n') <= mean p (F n) <= (1 - lone_vote) * mean p (F n') + lone_vote). split.
+    assert (forall m, test (F m)) as TF by (intros m z; unfold F; cbv zeta; destruct (top <? _)%Z;
+      apply run_bounds).
+    assert (forall z, (1 - lone_vote) * F n' z <= F n z <= (1 - lone_vote) * F n' z + lone_vote)
+      as Pt.
+    { intros z. unfold F. cbv zeta. destruct (Z.ltb_spec top (Z.of_nat (S n0) + z));
+        apply IH with i; auto; lia. }
+    change ((1 - lone_vote) * mean p (F n') <= mean p (F n)
+        <= (1 - lone_vote) * mean p (F n') + lone_vote). split.
     + rewrite <- (Rplus_0_r ((1 - lone_vote) * mean p (F n'))), <- mean_affine by (auto; lra).
       apply mean_mono; auto.
       * intros z. pose proof (TF n' z). pose proof (TF n z). specialize (Pt z). nra.
@@ -266,7 +291,8 @@ Proof.
 Qed.
 
 (** What one vote more of key [i] does: a factor, or (star) if it is the first. *)
-Lemma stage keys n m i E : NoDup keys -> In i keys -> (forall k, k <> i -> n k = m k) -> n i = S (m i) ->
+Lemma stage keys n m i E : NoDup keys -> In i keys -> (forall k, k <> i -> n k = m k) ->
+    n i = S (m i) ->
   let N := histogram_prob keys n E in let M := histogram_prob keys m E in
   (N <= / a * M /\ M <= / a * N) \/
   ((1 - lone_vote) * M <= N <= (1 - lone_vote) * M + lone_vote).
@@ -296,20 +322,24 @@ Proof.
   assert (X = Y \/ (X <= b * Y /\ Y <= b * X) \/ ((1 - d) * Y <= X <= (1 - d) * Y + d)) as First.
   { destruct loss as [u|] eqn:El.
     - right. apply stage with u; auto; [apply K; right; simpl; apply Z.eqb_refl| |].
-      + intros k Hk. unfold m. destruct (Way k) as [(_ & _ & ->)|[(_ & Lk & _)|(_ & _ & ->)]]; try lia.
+      + intros k Hk. unfold m. destruct (Way k) as [(_ & _ & ->)|[(_ & Lk & _)|(_ & _ & ->)]];
+          try lia.
         apply Is in Lk. congruence.
       + unfold m. destruct (Way u) as [(_ & Lu & _)|[(_ & _ & ->)|(_ & Lu & _)]]; try lia;
           simpl in Lu; rewrite Z.eqb_refl in Lu; discriminate.
-    - left. apply run_ext. intros k _. unfold m. destruct (Way k) as [(_ & _ & ->)|[(_ & Lk & _)|(_ & _ & ->)]]; try lia.
+    - left. apply run_ext. intros k _. unfold m.
+      destruct (Way k) as [(_ & _ & ->)|[(_ & Lk & _)|(_ & _ & ->)]]; try lia.
       discriminate. }
   assert (W = Y \/ (W <= b * Y /\ Y <= b * W) \/ ((1 - d) * Y <= W <= (1 - d) * Y + d)) as Second.
   { destruct gain as [v|] eqn:Eg.
     - right. apply stage with v; auto; [apply K; left; simpl; apply Z.eqb_refl| |].
-      + intros k Hk. unfold m. destruct (Way k) as [(Gk & _ & _)|[(_ & _ & ->)|(_ & _ & ->)]]; try lia.
+      + intros k Hk. unfold m. destruct (Way k) as [(Gk & _ & _)|[(_ & _ & ->)|(_ & _ & ->)]];
+          try lia.
         apply Is in Gk. congruence.
       + unfold m. destruct (Way v) as [(_ & _ & ->)|[(Gv & _ & _)|(Gv & _ & _)]]; try lia;
           simpl in Gv; rewrite Z.eqb_refl in Gv; discriminate.
-    - left. apply run_ext. intros k _. unfold m. destruct (Way k) as [(Gk & _ & _)|[(_ & _ & ->)|(_ & _ & ->)]]; try lia.
+    - left. apply run_ext. intros k _. unfold m.
+      destruct (Way k) as [(Gk & _ & _)|[(_ & _ & ->)|(_ & _ & ->)]]; try lia.
       discriminate. }
   assert (W <= b * W) by nra. assert (b * W <= b * b * W) by (rewrite Rmult_assoc; nra).
   assert (d * Y <= d) by nra. assert (d * X <= d) by nra.
@@ -331,9 +361,11 @@ Qed.
 Theorem Theorem_4_tight i n : n i = 1%nat ->
   histogram_prob [i] n (fun o => is o i) = lone_vote /\ histogram_prob [] n (fun o => is o i) = 0.
 Proof.
-  intros One. split; [|reflexivity]. unfold histogram_prob, lone_vote. simpl. rewrite One. unfold mean, tail, prob.
+  intros One. split; [|reflexivity]. unfold histogram_prob, lone_vote. simpl. rewrite One.
+  unfold mean, tail, prob.
   apply sum_ext. intros z. unfold on. rewrite Z.eqb_refl.
-  destruct (Z.ltb_spec (tau - 1) (Z.of_nat 1 + z)); destruct (Z.leb_spec (tau - 1) z); try lia; unfold p; ring.
+  destruct (Z.ltb_spec (tau - 1) (Z.of_nat 1 + z)); destruct (Z.leb_spec (tau - 1) z); try lia;
+    unfold p; ring.
 Qed.
 End Loop.
 
@@ -343,7 +375,8 @@ Theorem Theorem_4 e tau keys n n' gain loss E : 0 < e -> (1 <= tau)%Z -> NoDup k
   histogram_prob (2 / e) tau keys n E
     <= exp e * histogram_prob (2 / e) tau keys n' E + lone_vote (2 / e) tau.
 Proof.
-  intros He T D K M. assert (0 < 2 / e) as S by (apply Rmult_lt_0_compat; [lra|now apply Rinv_0_lt_compat]).
+  intros He T D K M. assert (0 < 2 / e) as S by (apply Rmult_lt_0_compat;
+    [lra|now apply Rinv_0_lt_compat]).
   assert (/ rate (2 / e) * / rate (2 / e) = exp e) as Ea.
   { pose proof (rate_bounds _ S). pose proof (rate_exp (2 / e)) as H1.
     assert (/ rate (2 / e) = exp (/ (2 / e))) as -> by (field_simplify_eq; lra).
@@ -357,7 +390,8 @@ Theorem Theorem_4_smaller_refuted e tau delta : delta < lone_vote (2 / e) tau ->
     exp e * histogram_prob (2 / e) tau keys n' E + delta < histogram_prob (2 / e) tau keys n E.
 Proof.
   intros L. set (one := fun k : Z => if (k =? 0)%Z then 1%nat else 0%nat).
-  exists [0%Z], one, (fun _ => 0%nat), None, (Some 0%Z), (fun o => is o 0). split; [repeat constructor; simpl; tauto|].
+  exists [0%Z], one, (fun _ => 0%nat), None, (Some 0%Z), (fun o => is o 0).
+    split; [repeat constructor; simpl; tauto|].
   split; [split; intros k; unfold one; simpl; auto; destruct (k =? 0)%Z; reflexivity|].
   destruct (Theorem_4_tight (2 / e) tau 0 one eq_refl) as [-> _].
   unfold histogram_prob; simpl. lra.
@@ -367,22 +401,25 @@ Qed.
 Theorem lone_vote_closed s tau : 0 < s -> (1 <= tau)%Z ->
   lone_vote s tau = rate s ^ Z.to_nat (tau - 1) / (1 + rate s).
 Proof.
-  intros S T. unfold lone_vote. destruct (Z.eq_dec tau 1) as [->|D]; [|apply laplace_tail_up; auto; lia].
+  intros S T. unfold lone_vote. destruct (Z.eq_dec tau 1) as [->|D]; [|apply laplace_tail_up;
+    auto; lia].
   rewrite laplace_tail_executable by auto. pose proof (rate_bounds s S).
-  change (1 - power real (rate s) 1 / (1 + rate s) = rate s ^ 0 / (1 + rate s)). rewrite power_pow. simpl. field. lra.
+  change (1 - power real (rate s) 1 / (1 + rate s) = rate s ^ 0 / (1 + rate s)).
+    rewrite power_pow. simpl. field. lra.
 Qed.
 
 (** * The link to the code
 
-    [histogram_from] of Executable.v, the text of which the tables are values, is the same loop with the sum
-    over all integers replaced by that over [-width, width]. *)
+    [histogram_from] of Executable.v, the text of which the tables are values, is the same loop with
+    the sum over all integers replaced by that over [-width, width]. *)
 
 Section Link.
 Variable s : R.
 Variable keys : list Z.
 Variable n : Z -> nat.
 
-Fixpoint run_by (average : (Z -> R) -> R) (l : list Z) (best : option Z) (top : Z) (E : option Z -> bool) : R :=
+Fixpoint run_by (average : (Z -> R) -> R) (l : list Z) (best : option Z) (top : Z) (E : option Z ->
+    bool) : R :=
   match l with
   | [] => if E best then 1 else 0
   | k :: rest =>
@@ -390,13 +427,16 @@ Fixpoint run_by (average : (Z -> R) -> R) (l : list Z) (best : option Z) (top : 
       | O => run_by average rest best top E
       | S _ => average (fun z =>
           let noisy := (Z.of_nat (n k) + z)%Z in
-          if (top <? noisy)%Z then run_by average rest (Some k) noisy E else run_by average rest best top E)
+          if (top <? noisy)%Z then run_by average rest (Some k) noisy E else run_by average rest
+              best top E)
       end
   end.
 
-Lemma run_is_run_by : forall l best top E, run s l n best top E = run_by (mean (laplace s)) l best top E.
+Lemma run_is_run_by : forall l best top E, run s l n best top E
+    = run_by (mean (laplace s)) l best top E.
 Proof.
-  induction l as [|k l IH]; intros; simpl; auto. destruct (n k); auto. apply mean_ext. intros z. cbv zeta.
+  induction l as [|k l IH]; intros; simpl; auto. destruct (n k); auto. apply mean_ext. intros z.
+  cbv zeta.
   destruct (top <? _)%Z; auto.
 Qed.
 
@@ -404,10 +444,12 @@ Lemma mass_cons {A} keep (x : A) (q : R) (l : law real A) :
   mass real keep ((x, q) :: l) = (if keep x then q else 0) + mass real keep l.
 Proof. reflexivity. Qed.
 
-Lemma mass_app {A} keep (l m : law real A) : mass real keep (l ++ m) = mass real keep l + mass real keep m.
+Lemma mass_app {A} keep (l m : law real A) : mass real keep (l ++ m)
+    = mass real keep l + mass real keep m.
 Proof.
   induction l as [|[x q] l IH]; [symmetry; apply Rplus_0_l|].
-  change (((x, q) :: l) ++ m) with ((x, q) :: (l ++ m)). rewrite !mass_cons, IH. symmetry; apply Rplus_assoc.
+  change (((x, q) :: l) ++ m) with ((x, q) :: (l ++ m)). rewrite !mass_cons, IH.
+    symmetry; apply Rplus_assoc.
 Qed.
 
 Lemma mass_scaled {A} keep (c : R) (l : law real A) :
@@ -421,7 +463,8 @@ Proof.
 Qed.
 
 Lemma mass_bind {A B} keep (l : law real A) (f : A -> law real B) :
-  mass real keep (Executable.bind real l f) = lsum (fun xp => snd xp * mass real keep (f (fst xp))) l.
+  mass real keep (Executable.bind real l f) = lsum (fun xp => snd xp * mass real keep (f (fst xp)))
+      l.
 Proof.
   induction l as [|x l IH]; [reflexivity|].
   change (Executable.bind real (x :: l) f)
@@ -433,15 +476,19 @@ Lemma laplace_mass_is z : laplace_mass real (rate s) z = laplace s z.
 Proof. unfold laplace_mass. rewrite power_pow. reflexivity. Qed.
 
 Definition within (width : nat) (f : Z -> R) : R :=
-  lsum (fun m => let z := (Z.of_nat m - Z.of_nat width)%Z in laplace s z * f z) (seq 0 (2 * width + 1)).
+  lsum (fun m => let z := (Z.of_nat m - Z.of_nat width)%Z in laplace s z * f z) (seq 0 (2 * width
+      + 1)).
 
 Theorem histogram_is_executable width E : forall l best top,
-  mass real E (histogram_from real (rate s) width (votes l n) best top) = run_by (within width) l best top E.
+  mass real E (histogram_from real (rate s) width (votes l n) best top)
+      = run_by (within width) l best top E.
 Proof.
   induction l as [|k l IH]; intros best top.
   - simpl. unfold mass, Executable.total. simpl. destruct (E best); apply Rplus_0_r.
-  - simpl. destruct (n k) as [|m] eqn:K; [apply IH|]. rewrite mass_bind. unfold Executable.laplace, within.
+  - simpl. destruct (n k) as [|m] eqn:K; [apply IH|]. rewrite mass_bind.
+    unfold Executable.laplace, within.
     rewrite lsum_map. apply lsum_ext. intros i.
-    apply (f_equal2 Rmult); [exact (laplace_mass_is _)|]. cbv zeta. simpl fst. destruct (top <? _)%Z; apply IH.
+    apply (f_equal2 Rmult); [exact (laplace_mass_is _)|]. cbv zeta. simpl fst.
+    destruct (top <? _)%Z; apply IH.
 Qed.
 End Link.
