@@ -83,11 +83,17 @@ class Service:
     prediction_threads: "BodyThreads"
 
 
-def get_service(request: Request) -> Service:
+def service_of(request: HTTPConnection) -> Service:
     """Return the service that received a request."""
     service = request.app.state.service
     assert isinstance(service, Service)
     return service
+
+
+async def get_service(request: Request) -> Service:
+    """Return the service that received a request, as a dependency of a route."""
+    # A coroutine: FastAPI would call a plain function in a thread, for every request.
+    return service_of(request)
 
 
 ServiceDependency = Annotated[Service, Depends(get_service)]
@@ -194,7 +200,7 @@ def require_role(role: Role) -> Callable[..., Awaitable[None]]:
         request: Request,
         given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
     ) -> None:
-        found = get_service(request).tokens.role_of(None if given is None else given.credentials)
+        found = service_of(request).tokens.role_of(None if given is None else given.credentials)
         if found is None:
             raise Refused(
                 401,

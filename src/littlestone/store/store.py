@@ -164,7 +164,10 @@ class Store(ForwardOnly):
         self._db, self._seal = db, Seal(db, key)
         # Device and inode: a path can come to lead to another file while SQLite has this one open.
         self._files = {path: identity(path)}
+        self._log = wal_file(path)
         self.generation = 0
+        # By how often rows were learned: of a learner it never changes.
+        self._guarantees: dict[int, Guarantee] = {}
         self._repeated: list[tuple[int, int]] = []
         # The evidence as it was at so many windows and releases: it changes with these only.
         self._evidence: tuple[tuple[int, int], dict[str, Any] | None] = ((-1, -1), None)
@@ -198,7 +201,10 @@ class Store(ForwardOnly):
 
         It is that of the learner, and weaker if rows were learned again.
         """
-        return self.learner.guarantee.for_repeats(self.repeats)
+        repeats = self.repeats
+        if repeats not in self._guarantees:
+            self._guarantees[repeats] = self.learner.guarantee.for_repeats(repeats)
+        return self._guarantees[repeats]
 
     @property
     def spent(self) -> Cost:
@@ -369,7 +375,7 @@ class Store(ForwardOnly):
         # Folding in is housekeeping: the commit is safe in the log, so a failure here is no
         # failure.
         with suppress(sqlite3.Error, FileNotFoundError):
-            if wal_file(self.path).stat().st_size < LONGEST_LOG:
+            if os.stat(self._log).st_size < LONGEST_LOG:
                 return
             self._db.execute("PRAGMA busy_timeout = 0")  # wait for nobody
             try:
