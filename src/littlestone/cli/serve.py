@@ -1,8 +1,9 @@
 """Run `littlestone serve`: arguments in, a service until it is stopped."""
 
 import sys
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -37,7 +38,8 @@ EXAMPLE = (
 MISSING = "`serve` needs FastAPI and uvicorn: pip install 'littlestone[serve]'"
 OPEN = (
     "warning: {host} can be reached from other machines. What they send and read goes over the "
-    "network as it is, tokens included: put something that speaks TLS in front"
+    "network as it is, tokens included: pass --tls-certificate and --tls-key, or put a proxy that "
+    "speaks TLS in front"
 )
 
 
@@ -95,6 +97,22 @@ def serve(
             help="A proxy, or its network, whose X-Forwarded-For is trusted. Can be repeated.",
         ),
     ] = None,
+    tls_certificate: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Serve over TLS: the certificate chain, in PEM."),
+    ] = None,
+    tls_key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The certificate's private key, in PEM.")
+    ] = None,
+    log_format: Annotated[
+        Literal["text", "json"], typer.Option(help="How the lines of the log are written.")
+    ] = "text",
+    audit_log: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Append who did what to this file: tokens by name, no rows."
+        ),
+    ] = None,
 ) -> None:
     """Serve a stored learner over HTTP, with a live page.
 
@@ -104,8 +122,9 @@ def serve(
     """
     try:
         from littlestone.service.app import make_app
-        from littlestone.service.dependencies import TokenRoles, read_tokens
+        from littlestone.service.audit_log import AuditLog
         from littlestone.service.limits import Limits
+        from littlestone.service.logs import logging_config
         from littlestone.service.server import (
             admission,
             is_loopback,
@@ -113,6 +132,8 @@ def serve(
             run_server,
             server_for,
         )
+        from littlestone.service.tls import TlsConnection, TlsContext
+        from littlestone.service.tokens import TokensFile
     except ModuleNotFoundError as error:
         # Any other missing module is a fault of ours, and must not be reported as a missing extra.
         if error.name not in ("fastapi", "uvicorn", "starlette", "pydantic"):
@@ -154,17 +175,31 @@ def serve(
     secrets = tokens or db.with_name(f"{db.name}.tokens")
     # The port first: a service that cannot listen must not take the store from one that can.
     with listening_socket(host, port) as listening:
-        admitted = admission(limits, trusted_proxy or ())  # refuses before the store is taken over
-        keys = TokenRoles(read_tokens(secrets))
-        app = make_app(_store(db, task), keys, limits, hosts=(host, *(host_name or ())))
-        if not is_loopback(host):
+        # All that can be refused is, before the store is taken over.
+        admitted = admission(limits, trusted_proxy or ())
+        if (tls_certificate is None) != (tls_key is None):
+            raise BadParameter("--tls-certificate and --tls-key belong together: pass both")
+        secure = tls_certificate and tls_key and TlsContext(tls_certificate, tls_key)
+        keys = TokensFile(secrets)
+        audit = None if audit_log is None else AuditLog(audit_log)
+        hosts = host, *(host_name or ())
+        app = make_app(_store(db, task), keys, limits, hosts=hosts, audit=audit)
+        if not secure and not is_loopback(host):
             typer.echo(OPEN.format(host=host), err=True)
         # An IPv6 address stands in brackets in a URL.
         shown = f"[{host}]" if ":" in host else host
-        typer.echo(f"page    http://{shown}:{listening.getsockname()[1]}/\ntokens  {secrets}")
+        scheme = "https" if secure else "http"
+        typer.echo(f"page    {scheme}://{shown}:{listening.getsockname()[1]}/\ntokens  {secrets}")
         # Whoever started the service through a pipe waits for this line.
         sys.stdout.flush()
-        run_server(server_for(app, admitted), listening)
+        server = server_for(
+            app,
+            admitted,
+            logs=logging_config(log_format),
+            protocol=partial(TlsConnection, admitted, secure) if secure else None,
+        )
+        server.refresh = [keys.refresh, *([secure.refresh] if secure else [])]
+        run_server(server, listening)
     typer.echo("stopped: what was acknowledged is in the file, and the service can go on from it")
 
 

@@ -18,6 +18,7 @@ from littlestone.data.blocks import Block
 from littlestone.learners.base import PrivateLearner
 from littlestone.privacy.accounting import Cost
 from littlestone.service.limits import Refused, unavailable
+from littlestone.service.metrics import CommitTimes
 from littlestone.store.store import (
     KeyConflict,
     KeyedBatch,
@@ -105,10 +106,23 @@ class Writer:
         # What was taken out of the queue and is not of the same kind as the jobs before it.
         self._held: _Job | None = None
         self._thread = Thread(target=self._run, name="writer", daemon=True)
+        self.times = CommitTimes()
         # Why nothing is written any more, for good; None if the writer works.
         self.closed: str | None = None
         # Why nothing can be written at the moment; None if it can.
         self.error: str | None = None
+
+    @property
+    def queued(self) -> int:
+        """Return how many jobs wait. Private: how long one takes depends on rows."""
+        return self._queue.qsize()
+
+    @property
+    def problem(self) -> str | None:
+        """Return why rounds are not accepted; None if they are."""
+        if self.closed or self.error:
+            return self.closed or self.error
+        return None if self._thread.is_alive() and not self._stopped else STOPPING
 
     def start(self) -> None:
         """Start the thread."""
@@ -220,7 +234,9 @@ class Writer:
             return [job.task(store.learner) for job in jobs if callable(job.task)]
         if self.closed is not None:
             raise unavailable(self.closed)
+        begun = time.perf_counter()
         receipts = store.learn_all(batches)
+        self.times.add(time.perf_counter() - begun)
         # Only after the commit inside `learn_all`: nothing is published that is not on disk.
         self._publish(PublicState(store.published, store.spent))
         return list(receipts)
@@ -243,6 +259,7 @@ class Writer:
         """Return the refusal for a failure, and open the store again if that is possible."""
         if isinstance(error, Refused):
             return error
+        self.times.failures += 1
         # The learner in memory may be ahead of the disk: going on from it could publish what was
         # never committed (docs/guarantee.md, Theorem 12).
         if self._store is not None:
