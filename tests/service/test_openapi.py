@@ -18,7 +18,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from effort import scaled
-from littlestone.service.dependencies import Role
+from littlestone.service.tokens import Role
 from littlestone.store.request import LearnRequest
 from running_service import Running, bearing, running
 

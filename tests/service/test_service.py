@@ -27,7 +27,7 @@ from littlestone.classes.thresholds import Thresholds
 from littlestone.data.blocks import Block, column_schema
 from littlestone.data.readers import open_rows
 from littlestone.service import routes, server
-from littlestone.service.dependencies import Role
+from littlestone.service.tokens import Role
 from littlestone.service.limits import Limits, Refused
 from littlestone.service.parsing import BodyFormat, parse_block, parse_examples
 from littlestone.service.server import LogFilter
