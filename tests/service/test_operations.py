@@ -18,6 +18,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from commands import littlestone
+from effort import scaled
+from fuzz_service import fuzz
 from littlestone.privacy.parameters import BadParameter
 from littlestone.service.audit_log import AuditLog
 from littlestone.service.limits import Limits
@@ -471,3 +473,13 @@ def test_an_upgrade_under_load_loses_and_doubles_nothing(tmp_path: Path) -> None
     firsts = sorted(receipt["first"] for receipt in acknowledged)
     assert firsts == [1 + 20 * n for n in range(len(firsts))]  # each once, and no gap
     assert read_store(tmp_path / "run.db").published.rounds == 20 * len(firsts)
+
+
+# Whatever is sent.
+
+
+def test_a_fuzz_of_requests_finds_no_fault_and_changes_nothing(tmp_path: Path) -> None:
+    found = fuzz(tmp_path, scaled(2000, least=300), seed=7, report=lambda line: None)
+    assert {200, 400, 401, 403, 404, 405, 409, 413, 415, 421, 422} <= {*found.statuses}
+    assert found.reads
+    assert found.bare_reads

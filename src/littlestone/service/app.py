@@ -151,7 +151,8 @@ def make_app(
         redoc_url=None,
     )
     paths = {"/openapi.json"}
-    for router in (routes.public, routes.private, operations.public, operations.private):
+    # Rounds first: routes are looked through in this order.
+    for router in (routes.private, routes.public, operations.public, operations.private):
         app.include_router(router)
         paths |= {route.path for route in router.routes if isinstance(route, APIRoute)}
     for kind, handler in _HANDLERS.items():

@@ -238,7 +238,7 @@ class Writer:
         receipts = store.learn_all(batches)
         self.times.add(time.perf_counter() - begun)
         # Only after the commit inside `learn_all`: nothing is published that is not on disk.
-        self._publish(PublicState(store.published, store.spent))
+        self._publish(PublicState(store.published, store.published_spent))
         return list(receipts)
 
     def _mark_file(self) -> None:

@@ -181,7 +181,8 @@ class Store(ForwardOnly):
         return hmac.new(self.key, b"run", "sha256").hexdigest()[:16]
 
     def _public(self) -> Published:
-        found = _public_side(self.learner, self.guarantee, self.spent)
+        self._spent = self.spent
+        found = _public_side(self.learner, self.guarantee, self._spent)
         if not isinstance(self.learner, PrivateCauses):
             return found
         key = len(self.learner.windows), len(self.learner.releases)
@@ -212,6 +213,11 @@ class Store(ForwardOnly):
         # Theorem 14: a neighbour per user replaces all rounds of a user, however many they are.
         per_user = self.learner.guarantee.unit == "user"
         return self.learner.spent.for_group(1 if per_user else self.repeats)
+
+    @property
+    def published_spent(self) -> Cost:
+        """Return what the learner had spent at the last commit."""
+        return self._spent
 
     def guarantee_up_to(self, release: Release) -> str:
         """Return the guarantee of a release and all before it, which never changes.
