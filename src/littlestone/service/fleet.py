@@ -292,10 +292,14 @@ def _fleet(request: Request) -> Fleet:
     return fleet
 
 
+def _is_operator(learner: Learner, authorization: str | None) -> bool:
+    return learner.tokens.role_in_header(authorization) == "operator"
+
+
 def _described(learner: Learner, authorization: str | None) -> LearnerResponse:
     if learner.app is None:
         found = LearnerResponse(name=learner.name, status="unavailable")
-        if learner.tokens.role_in_header(authorization) == "operator":
+        if _is_operator(learner, authorization):
             found.reason = learner.reason
         return found
     service: Service = learner.app.state.service
@@ -350,8 +354,7 @@ async def _elsewhere(request: Request, name: str, rest: str | None = None) -> Re
     if learner.app is not None:
         # Relative, so that it also holds behind a proxy that serves us below a path of its own.
         return Response(status_code=307, headers={"Location": f"{name}/"})
-    given = request.headers.get("authorization")
-    is_operator = learner.tokens.role_in_header(given) == "operator"
+    is_operator = _is_operator(learner, request.headers.get("authorization"))
     raise unavailable(str(learner.reason) if is_operator else UNAVAILABLE)
 
 
