@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from test_serve import BEGIN, CANARY, process
 
 from commands import littlestone
 from effort import scaled
@@ -28,8 +29,7 @@ from littlestone.service.tls import TlsContext
 from littlestone.service.tokens import TokenRoles, TokensFile, read_tokens, rotate_token
 from littlestone.store.request import LearnRequest
 from littlestone.store.store import open_store, read_store
-from running_service import TOKENS, Running, bearing, events, running, until
-from test_serve import BEGIN, CANARY, process
+from running_service import TOKENS, Running, events, running, until
 
 # Metrics.
 
@@ -37,7 +37,10 @@ from test_serve import BEGIN, CANARY, process
 def figures(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
     """Every sample, as Prometheus' own parser reads it."""
     return {
-        (sample.name.removeprefix("littlestone_"), tuple(sorted(sample.labels.items()))): sample.value
+        (
+            sample.name.removeprefix("littlestone_"),
+            tuple(sorted(sample.labels.items())),
+        ): sample.value
         for family in text_string_to_metric_families(text)
         for sample in family.samples
     }

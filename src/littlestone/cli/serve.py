@@ -142,7 +142,7 @@ def serve(
             server_for,
         )
         from littlestone.service.tls import TlsConnection, TlsContext
-        from littlestone.service.tokens import TokensFile
+        from littlestone.service.tokens import TokenRoles, TokensFile
     except ModuleNotFoundError as error:
         # Any other missing module is a fault of ours, and must not be reported as a missing extra.
         if error.name not in ("fastapi", "uvicorn", "starlette", "pydantic"):
@@ -191,14 +191,21 @@ def serve(
         if (tls_certificate is None) != (tls_key is None):
             raise BadParameter("--tls-certificate and --tls-key belong together: pass both")
         secure = tls_certificate and tls_key and TlsContext(tls_certificate, tls_key)
-        audit = None if audit_log is None else AuditLog(audit_log)
         hosts = host, *(host_name or ())
 
         def app_for(path: Path, keys: TokenRoles) -> FastAPI:
+            # Of a folder one for each learner: audit.payments.jsonl.
+            file = audit_log and (
+                audit_log.with_stem(f"{audit_log.stem}.{path.stem}") if db.is_dir() else audit_log
+            )
+            audit = AuditLog(file) if file else None
             return make_app(_store(path, task), keys, limits, hosts=hosts, audit=audit)
 
+        keys: list[TokensFile] = []
+
         def tokens_for(path: Path) -> TokenRoles:
-            return TokensFile(path.with_name(f"{path.name}.tokens"))
+            keys.append(TokensFile(path.with_name(f"{path.name}.tokens")))
+            return keys[-1]
 
         if db.is_dir():
             _refuse_for_folder(task)
@@ -208,7 +215,8 @@ def serve(
                     typer.echo(f"warning: {one.name} is unavailable: {one.reason}", err=True)
             app = make_fleet(learners, limits, hosts=hosts)
         else:
-            app = app_for(db, TokensFile(secrets))
+            keys = [TokensFile(secrets)]
+            app = app_for(db, keys[0])
         if not secure and not is_loopback(host):
             typer.echo(OPEN.format(host=host), err=True)
         # An IPv6 address stands in brackets in a URL.
@@ -223,7 +231,7 @@ def serve(
             logs=logging_config(log_format),
             protocol=partial(TlsConnection, admitted, secure) if secure else None,
         )
-        server.refresh = [keys.refresh, *([secure.refresh] if secure else [])]
+        server.refresh = [*(one.refresh for one in keys), *([secure.refresh] if secure else [])]
         run_server(server, listening)
     typer.echo("stopped: what was acknowledged is in the file, and the service can go on from it")
 

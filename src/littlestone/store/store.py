@@ -9,6 +9,7 @@ file says so itself from there on.
 """
 
 import json
+import os
 import secrets
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
