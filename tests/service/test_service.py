@@ -27,10 +27,10 @@ from littlestone.classes.thresholds import Thresholds
 from littlestone.data.blocks import Block, column_schema
 from littlestone.data.readers import open_rows
 from littlestone.service import routes, server
-from littlestone.service.tokens import Role
 from littlestone.service.limits import Limits, Refused
 from littlestone.service.parsing import BodyFormat, parse_block, parse_examples
 from littlestone.service.server import LogFilter
+from littlestone.service.tokens import Role
 from littlestone.store.request import LearnRequest
 from littlestone.store.serialization import BadStore, OldCopy
 from littlestone.store.store import KeyConflict, KeyedBatch, Receipt, Store, open_store, read_store
