@@ -42,7 +42,8 @@ ROLES: dict[str, Role] = {
 ROUTES = [
     ("GET", "/hypothesis"), ("GET", "/releases"), ("GET", "/evidence"), ("GET", "/guarantee"),
     ("GET", "/healthz"), ("GET", "/live"), ("GET", "/ready"), ("GET", "/metrics"),
-    ("GET", "/private/metrics"), ("POST", "/predict"), ("POST", "/rounds"), ("GET", "/private/trace"),
+    ("GET", "/private/metrics"), ("GET", "/private/trace"), ("POST", "/predict"),
+    ("POST", "/rounds"),
 ]  # fmt: skip
 CASES = [
     (verb, path, kind)

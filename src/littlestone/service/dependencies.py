@@ -156,9 +156,7 @@ def require_role(role: Role) -> Callable[..., Awaitable[None]]:
                 headers={"WWW-Authenticate": "Bearer"},
             )
         if token.role != role:
-            raise Refused(
-                403, f"the token is that of the {token.role}, and this is for the {role}"
-            )
+            raise Refused(403, f"the token is that of the {token.role}, and this is for the {role}")
 
     return check
 

@@ -52,9 +52,7 @@ class Family(NamedTuple):
     samples: Sequence[Sample]
 
 
-def single(
-    name: str, kind: Literal["counter", "gauge"], description: str, value: float
-) -> Family:
+def single(name: str, kind: Literal["counter", "gauge"], description: str, value: float) -> Family:
     """Return a family with one sample.
 
     Parameters

@@ -2,6 +2,7 @@
 
 import os
 import time
+from contextlib import suppress
 
 from fastapi import APIRouter, Depends
 from starlette.responses import PlainTextResponse, Response
@@ -85,19 +86,15 @@ async def metrics(service: ServiceDependency) -> Response:
 async def private_metrics(service: ServiceDependency) -> Response:
     """Return all figures for Prometheus. **Private**: mistakes, null rounds, commits, memory."""
     families = [*_public_families(service), service.requests.family(private=True)]
-    with service.inspections.slot():
-        try:
-            families += await wait_for(service.writer.inspect(_learner_families))
-        except Refused:  # the store is lost or closed: the other figures are wanted all the more
-            pass
+    # If the store is lost or closed, the other figures are wanted all the more.
+    with suppress(Refused), service.inspections.slot():
+        families += await wait_for(service.writer.inspect(_learner_families))
     writer = service.writer
     families += [
         single("batches_under_way", "gauge", "Batches not answered yet.", service.batches.taken),
         single("queued_jobs", "gauge", "Jobs that wait for the writer.", writer.queued),
         single("event_streams", "gauge", "Open streams of events.", service.watchers.taken),
-        single(
-            "commit_failures_total", "counter", "Commits that failed.", writer.times.failures
-        ),
+        single("commit_failures_total", "counter", "Commits that failed.", writer.times.failures),
         writer.times.family(),
         *process_families(service.path, wal_file(service.path)),
     ]

@@ -213,7 +213,9 @@ def _read_data(path: Path) -> dict[str, Any]:
 def _entries(path: Path, data: dict[str, Any]) -> tuple[TokenEntry, ...]:
     try:
         tokens = [(role, data[role]) for role in ROLES]
-        if not all(isinstance(token, str) and len(token) >= MIN_TOKEN_LENGTH for _, token in tokens):
+        if not all(
+            isinstance(token, str) and len(token) >= MIN_TOKEN_LENGTH for _, token in tokens
+        ):
             raise ValueError
         present = [TokenEntry(_name(data, role), role, _hash(token)) for role, token in tokens]
         old = [
