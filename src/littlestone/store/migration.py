@@ -11,7 +11,8 @@ cost; their JSON is rewritten here. The tables of versions 2 and 3 are the same.
 
 import json
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -51,25 +52,27 @@ def migrate(path: Path, db: sqlite3.Connection) -> None:
             db.execute("ROLLBACK")
 
 
-def migrated(path: Path, db: sqlite3.Connection) -> sqlite3.Connection:
-    """Return a connection to what a file would be in this version, without writing to the file.
+@contextmanager
+def migrated(path: Path, db: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    """Yield a connection to what a file would be in this version, without writing to the file.
 
     Parameters
     ----------
     path, db
         The file, and a connection in a transaction.
 
-    Returns
-    -------
+    Yields
+    ------
     sqlite3.Connection
         The same, or for an earlier version one to a migrated copy in memory.
     """
     if schema_version(db) >= VERSION:
-        return db
-    copy = sqlite3.connect(":memory:", isolation_level=None)
-    db.backup(copy)
-    _rewrite(path, copy)  # also one that cannot go on can be read
-    return copy
+        yield db
+        return
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as copy:
+        db.backup(copy)
+        _rewrite(path, copy)  # also one that cannot go on can be read
+        yield copy
 
 
 def _rewrite(path: Path, db: sqlite3.Connection) -> str | None:

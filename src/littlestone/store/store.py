@@ -727,15 +727,19 @@ def read_store(path: Path) -> StoreView:
 def _read(path: Path) -> StoreView:
     with reading(path), closing(for_reading(path)) as file:
         file.execute("BEGIN")
-        db = migrated(path, file)
-        about = run_config_from_json(json.loads(checked_file(path, db).begun))
-        (public,) = db.execute("SELECT public FROM live").fetchone()
-        saved = load(db)
-        windows = tuple(map(window_from_json, saved.state["runner"].get("windows", ())))
-        lists = {"releases": saved.releases, "windows": windows}
-        published = Published(**{**json.loads(public), **lists})
-        sources = tuple(sources_of(db))
-        return StoreView(about, published, saved, generation_of(db), sources, marks_of(db))
+        with migrated(path, file) as db:
+            return _view(path, db)
+
+
+def _view(path: Path, db: sqlite3.Connection) -> StoreView:
+    about = run_config_from_json(json.loads(checked_file(path, db).begun))
+    (public,) = db.execute("SELECT public FROM live").fetchone()
+    saved = load(db)
+    windows = tuple(map(window_from_json, saved.state["runner"].get("windows", ())))
+    lists = {"releases": saved.releases, "windows": windows}
+    published = Published(**{**json.loads(public), **lists})
+    sources = tuple(sources_of(db))
+    return StoreView(about, published, saved, generation_of(db), sources, marks_of(db))
 
 
 def sources_of(db: sqlite3.Connection) -> list[Source]:
