@@ -315,7 +315,7 @@ def test_users_have_a_round_each() -> None:
 
 @pytest.mark.parametrize(
     ("learner", "words"),
-    [("experts", "epochs gate"), ("every-round", "every check"), ("adaptive", "every check")],
+    [("experts", "stay gate"), ("every-round", "every check"), ("adaptive", "every check")],
 )
 def test_the_other_learners_have_their_gates_enumerated(learner: str, words: str) -> None:
     spec = "thresholds:s:1:7" if learner == "experts" else "points:m"

@@ -36,6 +36,7 @@ from littlestone.audit.laws import (
     experts,
     fixed_rows,
     forest,
+    lead_for,
     mistakes_monitor,
     neighbours,
     selection,
@@ -70,7 +71,7 @@ from littlestone.privacy.testing import ScriptedNoise
 KEYS = (A, B)
 # How many scales of threshold noise are enumerated.
 CUTOFF = 8
-LEAD, QUIET = 16, 8
+QUIET = 8
 MANY_CANDIDATES = 1000
 # So many releases of a gate that releases at every check are enumerated.
 FEW = 3
@@ -177,7 +178,7 @@ def extremal_experts(monitor: Fraction, selector: Fraction, restarted: bool = Tr
             # the threshold noise up, where the replaced round costs most.
             firings = len(past) - QUIET
             mistakes = every if not past or firings > 0 else new if firings == 0 else 0
-            return mistakes, (-LEAD * unit + new, -new)
+            return mistakes, (new - lead_for(selector), -new)
 
         return inputs
 

@@ -74,6 +74,21 @@ def law_of(gaps: list[int], sizes: list[int], rate: Fraction) -> list[float]:
     return [(end - start) / 2**64 for start, end in zip([0, *ends], ends, strict=False)]
 
 
+def lead_for(epsilon: Fraction) -> int:
+    """Return a lead in scores that makes the rule behind rare, and not too rare for `law_of`.
+
+    The laws are exact to 2^-64. A rule that is drawn about once in a million times has a
+    probability that is known to 13 digits, and one that is drawn once in 10^15 times to four only:
+    the loss at it would look larger than it is.
+
+    Parameters
+    ----------
+    epsilon
+        What a draw costs: a score of one is worth half of it.
+    """
+    return math.ceil(28 / epsilon)
+
+
 def ends_of(gaps: list[int], sizes: list[int], rate: Fraction) -> list[int]:
     """Return where in [0, 2^64) each group ends: bisect for the first point of the next one.
 

@@ -23,7 +23,7 @@ from littlestone.audit.enumeration import (
     World,
     transcripts,
 )
-from littlestone.audit.laws import A, B, Finding, Laws, at_one, law_of
+from littlestone.audit.laws import A, B, Finding, Laws, at_one, law_of, lead_for
 from littlestone.privacy.accounting import Cost
 from littlestone.privacy.exponential import Scores
 from littlestone.privacy.gates import NO_CHANGE, Decision
@@ -40,7 +40,7 @@ COSTED_ROWS: tuple[Losses, ...] = ((0, 0), (2, 0), (0, 1), (0, 2))
 Fault = Literal[
     "", "stay weight from rows", "counts kept", "shared noise", "loss kept", "unit noise"
 ]
-CUTOFF, QUIET, LEAD = 8, 8, 16
+CUTOFF, QUIET = 8, 8
 
 
 class StayFromLaw(StayOrDraw):
@@ -281,7 +281,7 @@ def extremal_stays(monitor: Fraction, selector: Fraction) -> Finding:
     def inputs(new: int, past: EnumeratedTranscript) -> tuple[object, ...]:
         # The quiet checks are noes although the loss is far above the threshold.
         mistakes = new if len(past) == QUIET else 0 if past else 12 * unit
-        return mistakes, (0, -LEAD * unit + new, -new)
+        return mistakes, (0, new - lead_for(selector), -new)
 
     return _at(monitor, selector, only, inputs, "quiet checks, then an underdog")
 
@@ -302,7 +302,7 @@ def repeated_stays(monitor: Fraction, selector: Fraction, fault: Fault = "") -> 
     def inputs(new: int, past: EnumeratedTranscript) -> tuple[object, ...]:
         read = 0 if past and fault != "counts kept" else new
         # So many mistakes that every check fires.
-        return 12 * unit, (0, LEAD * unit + read, -read)
+        return 12 * unit, (0, lead_for(selector) + read, -read)
 
     return _at(monitor, selector, only, inputs, "two stays in a row", fault, quiet=False)
 
