@@ -23,7 +23,7 @@ COMMIT_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 
 OTHER = "other"
 
 
-class Sample(NamedTuple):
+class MetricSample(NamedTuple):
     """Hold a value with its labels; `suffix` is added to the name of the family."""
 
     value: float
@@ -49,7 +49,7 @@ class Family(NamedTuple):
     name: str
     kind: Literal["counter", "gauge", "histogram"]
     description: str
-    samples: Sequence[Sample]
+    samples: Sequence[MetricSample]
 
 
 def single(name: str, kind: Literal["counter", "gauge"], description: str, value: float) -> Family:
@@ -62,7 +62,7 @@ def single(name: str, kind: Literal["counter", "gauge"], description: str, value
     value
         The value.
     """
-    return Family(name, kind, description, [Sample(value)])
+    return Family(name, kind, description, [MetricSample(value)])
 
 
 def exposition(families: Iterable[Family]) -> str:
@@ -70,7 +70,7 @@ def exposition(families: Iterable[Family]) -> str:
 
     Examples
     --------
-    >>> print(exposition([Family("a", "gauge", "A.", [Sample(1.5, {"of": 'x"\n'})])]), end="")
+    >>> print(exposition([Family("a", "gauge", "A.", [MetricSample(1.5, {"of": 'x"\n'})])]), end="")
     # HELP littlestone_a A.
     # TYPE littlestone_a gauge
     littlestone_a{of="x\"\n"} 1.5
@@ -126,7 +126,7 @@ class RequestCounts:
     def family(self, *, private: bool) -> Family:
         """Return the counts; all of them if `private`."""
         shown = [
-            Sample(count, {"route": route, "status": str(status)})
+            MetricSample(count, {"route": route, "status": str(status)})
             for (route, status), count in sorted(self._counts.items())
             if private or route not in self._guarded or status == 200
         ]
@@ -164,8 +164,8 @@ class CommitTimes:
         samples, below = [], 0
         for count, end in zip(counts, (*COMMIT_BUCKETS, math.inf), strict=True):
             below += count
-            samples.append(Sample(below, {"le": _number(end)}, "_bucket"))
-        samples += [Sample(total, {}, "_sum"), Sample(below, {}, "_count")]
+            samples.append(MetricSample(below, {"le": _number(end)}, "_bucket"))
+        samples += [MetricSample(total, {}, "_sum"), MetricSample(below, {}, "_count")]
         return Family("commit_seconds", "histogram", "Seconds to learn and commit.", samples)
 
 

@@ -17,7 +17,7 @@ from littlestone.service.limits import Refused, unavailable
 from littlestone.service.metrics import (
     MEDIA_TYPE,
     Family,
-    Sample,
+    MetricSample,
     exposition,
     process_families,
     single,
@@ -123,7 +123,7 @@ def _public_families(service: Service) -> list[Family]:
     }
     plan, ready = config.chosen.plan, why_not_ready(service) is None
     return [
-        Family("info", "gauge", "What is served.", [Sample(1, facts)]),
+        Family("info", "gauge", "What is served.", [MetricSample(1, facts)]),
         single("rounds_total", "counter", "Rounds so far.", published.rounds),
         single("horizon_rounds", "gauge", "Rounds that are planned for.", plan.horizon),
         single("releases_total", "counter", "Published rules.", len(published.releases)),
