@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: all demo test test-all lint types law bench soak mutants results figures docs clean
+.PHONY: all demo test test-all lint types law bench soak mutants results figures docs proofs release-check clean
 all: lint types law test
 
 demo: .venv/core
@@ -12,9 +12,9 @@ demo: .venv/core
 
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist loadgroup
 
-# Minutes: fewer cases of each test, and neither soaks nor black-box audits.
+# Minutes: fewer cases of each test, and neither soaks, black-box audits nor proofs.
 test: .venv/dev
-	LITTLESTONE_EFFORT=0.2 $(PYTEST) -m "not soak and not audit"
+	LITTLESTONE_EFFORT=0.2 $(PYTEST) -m "not soak and not audit and not coq"
 
 # Every test, as .ci/run does. `make test-all EFFORT=1` goes through all cases of each: half an hour.
 EFFORT ?= 0.6
@@ -66,9 +66,17 @@ docs: .venv/dev
 	$(BIN)/python docs/generate.py
 	$(BIN)/sphinx-build -W --keep-going -q -j auto -d build/doctrees docs build/site
 
+# Builds the package into dist, and runs the README's commands with the wheel in a clean environment.
+release-check:
+	$(PYTHON) tests/release.py
+
 # The pictures of docs/theory.md.
 figures: .venv/dev
 	$(BIN)/python -m bench.drawings
+
+# Has Coq check the theorems of docs/guarantee.md (proofs/): half a minute; says what to install where there is no Coq.
+proofs:
+	$(MAKE) --no-print-directory -j 2 -C proofs
 
 clean:
 	rm -rf .venv build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

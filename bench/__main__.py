@@ -1,6 +1,7 @@
 """Run every part of the bench, or those named: `python -m bench theory privacy`.
 
-Options are for the parts `causes` and `agnostic`, named alone: `python -m bench causes --seeds 20`.
+Options are for the parts `causes`, `agnostic` and `auditors`, named alone: `python -m bench causes
+--seeds 20`.
 """
 
 import sys
@@ -9,6 +10,7 @@ from bench import (
     adaptive,
     agnostic,
     agreement,
+    auditors,
     auto,
     causes,
     causes_speed,
@@ -48,6 +50,7 @@ PARTS = {
     "evidence": evidence.run,
     "peers": peers.run,
     "agreement": agreement.run,
+    "auditors": auditors.run,
     "speed": speed.run,
     "single_rows": single_rows.run,
     "causes_speed": causes_speed.run,
@@ -62,7 +65,7 @@ PARTS = {
 
 def main() -> None:
     """Run what is asked for; worker processes import this file without running it."""
-    with_options = {"causes": causes.run, "agnostic": agnostic.run}
+    with_options = {"causes": causes.run, "agnostic": agnostic.run, "auditors": auditors.run}
     if sys.argv[1:2] and sys.argv[1] in with_options and sys.argv[2:3] and sys.argv[2][0] == "-":
         with_options[sys.argv[1]](sys.argv[2:])
         return

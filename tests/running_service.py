@@ -15,6 +15,7 @@ import httpx
 
 from littlestone.service.app import make_app
 from littlestone.service.dependencies import Role, Service, TokenRoles
+from littlestone.service.feed import TopicFeeder
 from littlestone.service.limits import ConcurrencyLimit, Limits
 from littlestone.service.server import admission, listening_socket, server_for
 from littlestone.store.request import LearnRequest, choose_learner
@@ -138,11 +139,12 @@ def running(
     port: int = 0,
     hosts: Sequence[str] = (),
     proxies: Sequence[str] = (),
+    feeder: TopicFeeder | None = None,
 ) -> Iterator[Running]:
     """A service on a file, begun if it is not there; stopped gracefully at the end."""
     limits = limits or Limits(rate=1e6)
     store = opened(path, task) if store is None else store
-    app = make_app(store, TokenRoles(TOKENS), limits, hosts=hosts, reopen=reopen)
+    app = make_app(store, TokenRoles(TOKENS), limits, hosts=hosts, reopen=reopen, feeder=feeder)
     admitted = admission(limits, proxies)
     server = server_for(app, admitted, logs=QUIET)
     with listening_socket("127.0.0.1", port) as listening:

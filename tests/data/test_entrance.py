@@ -33,6 +33,7 @@ from effort import scaled
 from littlestone.data.blocks import NULL, BadStream, Block, column_schema
 from littlestone.data.columns import flat_type, piece_from_table
 from littlestone.data.readers import RowReader, open_rows
+from littlestone.data.topic import read_messages
 from littlestone.errors import BadColumn
 from littlestone.hypotheses.compare import number_of
 from littlestone.hypotheses.rows import Batch, as_batch, label, part_of, row_of
@@ -277,6 +278,13 @@ def http(form: Any) -> Callable[..., list[Fingerprint]]:
     return entrance
 
 
+def messages(cls: ls.HypothesisClass, rows: Sequence[Row], folder: Path) -> list[Fingerprint]:
+    """The values of messages; which round each is has its own tests (test_topic.py)."""
+    values, offsets = [json.dumps(row).encode() for row in dicts(rows)], np.arange(len(rows))
+    piece, _ = read_messages(column_schema(cls, "y", None), values, {}, offsets)
+    return block_rounds(cls, [piece.block()])
+
+
 def without_nan(rows: Sequence[Row]) -> list[Any]:
     """JSON has no NaN."""
     return [tuple(None if cell != cell else cell for cell in row) for row in rows]
@@ -434,6 +442,7 @@ ENTRANCES: dict[str, Callable[[ls.HypothesisClass, Sequence[Row], Path], list[Fi
     "JSON lines": file(
         "rows.jsonl", lambda rows: "".join(json.dumps(r) + "\n" for r in dicts(rows))
     ),
+    "Kafka": messages,
     "HTTP": http("json"),
     "HTTP, lines": http("ndjson"),
     "Parquet, text": parquet([pa.string()] * 3),
@@ -453,6 +462,7 @@ NEVER_REFUSED = {
     "River",
     "CSV",
     "JSON lines",
+    "Kafka",
     "HTTP",
     "HTTP, lines",
 }

@@ -552,7 +552,7 @@ PACKED = gzip.compress(b"a,y\n1,1\n", mtime=0)
         ("s.csv", b'"a,y\n1,1\n', "line 1: the header is not a row of CSV"),
         ("s.csv", b"PK\x03\x04\x14\0\xff", "a zip archive: unpack it first"),
         ("s.csv", b"\x89PNG\r\n\x1a\n\0\0", "line 1: not text in UTF-8"),
-        ("s.data", b"\0\1\2\3", "name it: --format csv, tsv, jsonl, parquet or arrow"),
+        ("s.data", b"\0\1\2\3", "name it: --format csv"),
         ("s.csv", "a,y\n1,1\n".encode("utf-16"), "line 1: not text in UTF-8"),
         ("s.csv.gz", b"a,y\n1,1\n", "named .gz, but not packed by gzip"),
         ("s.csv.gz", PACKED[:-9], "the gzip file is damaged or cut off"),

@@ -894,7 +894,7 @@ def test_a_service_that_lost_the_file_does_not_judge_it(tmp_path: Path) -> None:
         first.service.writer.inspect(lambda learner: None).exception()  # after what is queued
         assert "another process" in first.get("/healthz").json()["error"]
         assert second.feed(events(10)).status_code == 200
-    assert not read_store(tmp_path / "run.db").old_copy
+    assert not read_store(tmp_path / "run.db").marks.old_copy
 
 
 def test_a_file_that_was_moved_away_takes_no_more_rounds(tmp_path: Path) -> None:

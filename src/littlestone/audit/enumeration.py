@@ -17,7 +17,7 @@ are floats, and equal states are merged between checks. `littlestone audit` runs
 import json
 import math
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cache, lru_cache
 from typing import Protocol, TypeVar, cast
@@ -300,15 +300,37 @@ def law(
         How draws fork.
     """
     total: defaultdict[Outcome, float] = defaultdict(float)
+    for outcome, probability in branches(run, width, noise):
+        total[outcome] += float(probability)
+    return dict(total)
+
+
+def branches(
+    run: Callable[[BranchingNoise], Outcome],
+    width: int,
+    noise: Callable[[Sequence[int], int], BranchingNoise] = BranchingNoise,
+) -> Iterator[tuple[Outcome, SymbolicOrInt]]:
+    """Yield the outcome of every branch of a run with its probability; outcomes may repeat.
+
+    Probabilities are exact where those of the noise are.
+
+    Parameters
+    ----------
+    run
+        The code, as a function of its noise.
+    width
+        Where stored noise is cut off.
+    noise
+        How draws fork.
+    """
     pending: list[list[int]] = [[]]
     while pending:
         path = pending.pop()
         branch = noise(path, width)
-        total[run(branch)] += float(branch.probability)
+        yield run(branch), branch.probability
         for depth in range(len(path), len(branch.forks)):
             # Every fork after the given path: all other choices there are paths of their own.
             pending.extend([*branch.taken[:depth], i] for i in range(1, branch.forks[depth]))
-    return dict(total)
 
 
 class Stepper(Protocol):

@@ -443,8 +443,13 @@ def mistakes_monitor(make: Make, epsilon: Fraction, cap: int = 1) -> Iterator[Fi
         if sum(x != y for x, y in zip(one, other, strict=True)) <= cap
     )
     yield worst(name, f"{len(laws)} streams of {length} checks", claim, small)
-    # In units of the noise: high enough that a "no" is unlikely, far enough that a firing is.
-    high, far = 12 * unit, 40 * unit
+
+    def scales(count: int) -> int:
+        # Whole mistakes. At a large epsilon many would be too rare for floats.
+        return math.ceil(count * cap / epsilon)
+
+    # In scales of the noise: high enough that a "no" is unlikely, far enough that a firing is.
+    high, far = scales(12), scales(40)
     quiet = (False,) * 12
     extremal: list[tuple[EnumeratedTranscript, list[int], list[int], int]] = [
         (quiet, [high] + [0] * 11, [0] * 12, 0),
@@ -453,8 +458,8 @@ def mistakes_monitor(make: Make, epsilon: Fraction, cap: int = 1) -> Iterator[Fi
         ((*quiet, True, True, True), [high] + [0] * 14, [0] * 12 + [high + far] * 3, 0),
         (
             (*(False,) * 14, True),
-            [10 * unit, *[5 * unit] * 11, 0, 0, 0],
-            [0] * 14 + [60 * unit],
+            [scales(10), *[scales(5)] * 11, 0, 0, 0],
+            [0] * 14 + [scales(60)],
             0,
         ),
     ]

@@ -1,16 +1,21 @@
 """Run `littlestone serve`: arguments in, a service until it is stopped."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from littlestone.cli.options import (
+    BudgetOption,
     CapOption,
     ChangeCost,
+    DatasetOption,
     Delta,
     Epsilon,
+    KafkaConfig,
+    KafkaOption,
     LabelOption,
     MinRate,
     NegativeOption,
@@ -23,16 +28,32 @@ from littlestone.cli.options import (
     given,
     read_min_rate,
 )
+from littlestone.data.kafka import is_topic, read_settings
+from littlestone.data.topic import TopicRows
 from littlestone.learners.plan_table import CHANGE_COST
 from littlestone.learners.registry import check_name, storable_names
+from littlestone.privacy.budget_file import BudgetFile
 from littlestone.privacy.parameters import BadParameter
+from littlestone.store.charges import charge_store, check_budget, stored_budget
 from littlestone.store.files import refuse_leftovers
-from littlestone.store.request import LearnRequest, choose_learner
+from littlestone.store.request import REQUEST_TERMS, LearnRequest, choose_learner
+from littlestone.store.sources import known_topic, open_topic
 from littlestone.store.store import Store, create, open_store, read_store
 
 EXAMPLE = (
     "Example: littlestone serve run.db --class points:merchant --label fraud --delta 1e-9 "
-    "--horizon 10000000"
+    "--horizon 10000000 --source kafka://localhost:9092/payments"
+)
+# Options that say something about one learner, by the names of their parameters.
+OF_ONE_LEARNER = (
+    "seed",
+    "tokens",
+    "source",
+    "kafka_option",
+    "kafka_config",
+    "new_rows",
+    "budget",
+    "dataset",
 )
 MISSING = "`serve` needs FastAPI and uvicorn: pip install 'littlestone[serve]'"
 OPEN = (
@@ -43,7 +64,10 @@ OPEN = (
 
 def serve(
     context: typer.Context,
-    db: Annotated[Path, typer.Argument(metavar="RUN.DB", help="The learner's file.")],
+    db: Annotated[
+        Path,
+        typer.Argument(metavar="RUN.DB|DIR", help="The learner's file, or a folder of such files."),
+    ],
     spec: Spec = None,
     label: LabelOption = None,
     positive: PositiveOption = None,
@@ -58,6 +82,21 @@ def serve(
     learner: WhichLearner = "auto",
     plan: WhichPlan = "practical",
     seed: Seed = None,
+    budget: BudgetOption = None,
+    dataset: DatasetOption = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            metavar="kafka://BROKERS/TOPIC",
+            help="Also learn the messages of a topic, in the background.",
+        ),
+    ] = None,
+    kafka_option: KafkaOption = None,
+    kafka_config: KafkaConfig = None,
+    new_rows: Annotated[
+        bool,
+        typer.Option("--new-rows", help="With --source: go on though messages of it are gone."),
+    ] = False,
     host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="0 lets the system choose.", min=0, max=65535)] = 8000,
     tokens: Annotated[
@@ -101,10 +140,15 @@ def serve(
     The file is made if there is none (then say --class, --label and --horizon), and gone on with if
     there is. Rules are public; writing takes
     the feeder's token, and mistakes are shown for the operator's: both are made at the first start.
+    Of a folder every learner in it is served, NAME.db under /NAME/, with an index of them at /.
     """
     try:
+        from fastapi import FastAPI
+
         from littlestone.service.app import make_app
         from littlestone.service.dependencies import TokenRoles, read_tokens
+        from littlestone.service.feed import TopicFeeder
+        from littlestone.service.fleet import make_fleet, open_folder, stores_in
         from littlestone.service.limits import Limits
         from littlestone.service.server import (
             admission,
@@ -150,13 +194,42 @@ def serve(
         plan=plan,
         seed=seed,
         given=given(context),
+        budget=budget,
+        dataset=dataset,
+        new_rows=new_rows,
+        kafka=read_settings(kafka_option or (), kafka_config),
     )
-    secrets = tokens or db.with_name(f"{db.name}.tokens")
+    if source is None and (task.kafka or new_rows):
+        raise BadParameter("--kafka-option, --kafka-config and --new-rows require --source")
+    in_folder = db / "NAME.db.tokens"
+    secrets = in_folder if db.is_dir() else tokens or db.with_name(f"{db.name}.tokens")
     # The port first: a service that cannot listen must not take the store from one that can.
     with listening_socket(host, port) as listening:
-        admitted = admission(limits, trusted_proxy or ())  # refuses before the store is taken over
-        keys = TokenRoles(read_tokens(secrets))
-        app = make_app(_store(db, task), keys, limits, hosts=(host, *(host_name or ())))
+        # Refuses before a store is taken over.
+        stores = len(stores_in(db)) if db.is_dir() else 1
+        admitted = admission(limits, trusted_proxy or (), stores)
+        names = (host, *(host_name or ()))
+
+        def app_for(path: Path, keys: TokenRoles) -> FastAPI:
+            _refuse(path, task)
+            rows = None if source is None else _topic(path, replace(task, source=source))
+            store, feeder = _store(path, task), None
+            if rows is not None:
+                feeder = TopicFeeder(rows, task, store.about.chosen.plan.horizon)
+            return make_app(store, keys, limits, hosts=names, feeder=feeder)
+
+        def tokens_for(path: Path) -> TokenRoles:
+            return TokenRoles(read_tokens(path.with_name(f"{path.name}.tokens")))
+
+        if db.is_dir():
+            _refuse_for_folder(task)
+            learners = open_folder(db, tokens_for, app_for)
+            for one in learners:
+                if one.reason is not None:
+                    typer.echo(f"warning: {one.name} is unavailable: {one.reason}", err=True)
+            app = make_fleet(learners, limits, hosts=names)
+        else:
+            app = app_for(db, TokenRoles(read_tokens(secrets)))
         if not is_loopback(host):
             typer.echo(OPEN.format(host=host), err=True)
         # An IPv6 address stands in brackets in a URL.
@@ -168,15 +241,55 @@ def serve(
     typer.echo("stopped: what was acknowledged is in the file, and the service can go on from it")
 
 
+def _refuse_for_folder(task: LearnRequest) -> None:
+    """Refuse options that begin a learner, or are of one learner, for a folder of them."""
+    if odd := sorted(task.given & {*REQUEST_TERMS, *OF_ONE_LEARNER}):
+        options = ["--class" if name == "spec" else f"--{name.replace('_', '-')}" for name in odd]
+        raise BadParameter(
+            f"{', '.join(options)}: a folder's learners are served as they were begun, with their "
+            "own tokens. Leave it out, or begin one by its file: littlestone serve DIR/NAME.db"
+        )
+
+
+def _refuse(path: Path, task: LearnRequest) -> None:
+    """Refuse a request that does not fit the learner's file, before that is taken over."""
+    if path.exists():
+        read_store(path).about.refuse_other(task, path)
+        return
+    refuse_leftovers(path)
+    begin = {"--class": task.spec, "--label": task.label, "--horizon": task.horizon}
+    if missing := [option for option, said in begin.items() if not said]:
+        raise BadParameter(f"{path} is not there yet: to begin it, say {', '.join(missing)}")
+
+
 def _store(path: Path, task: LearnRequest) -> Store:
     """Open the learner's file, or begin it."""
     if path.exists():
-        read_store(path).about.refuse_other(task, path)  # before it is taken over
-        return open_store(path)
-    refuse_leftovers(path)
-    begin = {"--class": task.spec, "--label": task.label, "--horizon": task.horizon}
-    missing = [option for option, said in begin.items() if not said]
-    if task.horizon is None or missing:
-        raise BadParameter(f"{path} is not there yet: to begin it, say {', '.join(missing)}")
-    cls = task.cls
-    return create(path, task, choose_learner(task, task.horizon, cls), cls=cls)
+        view = read_store(path)
+        return _charged(stored_budget(view, task, path), open_store(path))
+    account, cls = check_budget(task), task.cls
+    store = create(path, task, choose_learner(task, task.horizon or 0, cls), cls=cls)
+    return _charged(account, store)
+
+
+def _charged(account: BudgetFile | None, store: Store) -> Store:
+    """Return a store that has drawn what it costs; close it if it cannot."""
+    try:
+        for note in charge_store(account, store):
+            typer.echo(f"note: {note}", err=True)
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def _topic(path: Path, task: LearnRequest) -> TopicRows:
+    """Open the topic that the service also learns, before the learner's file is taken over."""
+    if not is_topic(task.source):
+        raise BadParameter(f"--source {task.source}: it must be kafka://BROKERS/TOPIC")
+    known = read_store(path) if path.exists() else None
+    cls = task.cls if known is None else known.about.cls
+    rows = open_topic(task if known is None else replace(task, **known.about.request_terms), cls)
+    if known_topic(() if known is None else known.sources, rows) is None and (note := rows.check()):
+        typer.echo(f"note: {note}", err=True)
+    return rows

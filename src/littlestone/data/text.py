@@ -212,8 +212,9 @@ class TextStream:
     ) -> None:
         self._file, self._form, self._growing = file, form, growing
         self._at, self._line = at, line
-        # The number of lines left at the end, once all records were read.
+        # The number of lines left at the end, and where they begin, once all records were read.
         self.unfinished = 0
+        self.rest = Start(0, at, line)
 
     def pieces(self) -> Iterator[Piece]:
         """Yield the records as rows."""
@@ -246,6 +247,7 @@ class TextStream:
             yield split, self._places(split, starts, line)
             rest.clear()
         self.unfinished = len(rest) + cut_off
+        self.rest = Start(0, int(starts[0]) if rest else self._at, line)
 
     def _places(
         self, split: Split, starts: npt.NDArray[np.int64], line: int
@@ -359,7 +361,7 @@ class TextRows:
             file = self._file
             if start is not None:
                 file = self._opened(stack, at.byte)
-                if not isinstance(file, _Prefix):
+                if not isinstance(file, FilePrefix):
                     _skip(file, at.byte, progress)
             stream = TextStream(file, self.form, growing=self._growing, at=at.byte, line=at.line)
             yield from in_blocks(stream.pieces(), size)
@@ -385,7 +387,7 @@ class TextRows:
         if self._size is None:
             return file
         file.seek(byte)
-        return _Prefix(file, max(0, self._size - byte))
+        return FilePrefix(file, max(0, self._size - byte))
 
     @contextmanager
     def _decompressing(self) -> Iterator[None]:
@@ -398,7 +400,7 @@ class TextRows:
             ) from None
 
 
-class _Prefix:
+class FilePrefix:
     """Read a file up to the size that it had when it was opened.
 
     A log may grow between counting rows and reading them; the length must stay the length.

@@ -21,6 +21,7 @@ from littlestone.display import library_version
 from littlestone.service import routes, schemas
 from littlestone.service.dependencies import BodyThreads, Service, TokenRoles, client_of
 from littlestone.service.events import EventHub
+from littlestone.service.feed import TopicFeeder
 from littlestone.service.limits import ConcurrencyLimit, Limits, RateLimit, Refused
 from littlestone.service.schemas import ProblemResponse, json_response, refusal_response
 from littlestone.service.server import LOG, describe_error
@@ -54,6 +55,7 @@ def make_app(
     *,
     hosts: Iterable[str] = (),
     reopen: Callable[[Path, int], Store] | None = None,
+    feeder: TopicFeeder | None = None,
 ) -> FastAPI:
     """Return the application for a store, which it closes at its end.
 
@@ -69,11 +71,13 @@ def make_app(
         Names by which clients may call this service, beside addresses and `localhost`.
     reopen
         Opens the store again after a failed commit, given its path and generation.
+    feeder
+        Feeds the service from a topic, if it is to be fed from one.
     """
     schema = column_schema(store.cls, store.about.label, store.about.user, store.about.positive)
     # Read here: from the start of the writer on, the store belongs to its thread.
     state = PublicState(store.published, store.spent)
-    config, guarantee, key = store.about, store.guarantee, store.key
+    config, guarantee, key, run = store.about, store.guarantee, store.key, store.run
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -103,12 +107,17 @@ def make_app(
             ),
             batch_threads=BodyThreads(2, inline=1 << 15),
             prediction_threads=BodyThreads(1, inline=1 << 12),
+            feeder=feeder,
         )
         writer.start()
+        if feeder is not None:
+            feeder.feed(writer, run)
         try:
             yield
         finally:
             events.close()
+            if feeder is not None:
+                await asyncio.to_thread(feeder.end)
             service.batch_threads.stop()
             service.prediction_threads.stop()
             await asyncio.to_thread(writer.stop)
@@ -124,10 +133,15 @@ def make_app(
     )
     for router in (routes.public, routes.private):
         app.include_router(router)
-    for kind, handler in _HANDLERS.items():
+    for kind, handler in HANDLERS.items():
         app.add_exception_handler(kind, cast(Any, handler))
-    app.add_middleware(_Guard, hosts=frozenset(map(str.lower, (*LOCAL_NAMES, *hosts))))
+    app.add_middleware(Guard, hosts=host_names(hosts))
     return app
+
+
+def host_names(hosts: Iterable[str]) -> frozenset[str]:
+    """Return the names by which clients may call the service, beside addresses."""
+    return frozenset(map(str.lower, (*LOCAL_NAMES, *hosts)))
 
 
 class _App(FastAPI):
@@ -169,14 +183,14 @@ async def _handle_http_error(request: Request, error: HTTPException) -> Response
     return response
 
 
-_HANDLERS = {
+HANDLERS = {
     Refused: _handle_refusal,
     RequestValidationError: _handle_bad_parameter,
     HTTPException: _handle_http_error,
 }
 
 
-class _Guard:
+class Guard:
     """Check the rate and the host name of every request, and set headers on every response.
 
     HEAD is answered as GET, without the body. An internal error gets a sentence, and its place is

@@ -25,6 +25,7 @@ from littlestone.data.blocks import ColumnSchema
 from littlestone.privacy.accounting import Guarantee
 from littlestone.privacy.parameters import BadParameter
 from littlestone.service.events import EventHub
+from littlestone.service.feed import TopicFeeder
 from littlestone.service.limits import ConcurrencyLimit, Limits, RateLimit, Refused, client_at
 from littlestone.service.parsing import BodyFormat, body_format
 from littlestone.service.writer import Writer
@@ -65,6 +66,8 @@ class Service:
         and large bodies to `/predict`.
     batch_threads, prediction_threads
         Where large bodies are parsed.
+    feeder
+        What reads a topic in the background, if there is one.
     """
 
     config: RunConfig
@@ -81,6 +84,7 @@ class Service:
     predictions: ConcurrencyLimit
     batch_threads: "BodyThreads"
     prediction_threads: "BodyThreads"
+    feeder: TopicFeeder | None = None
 
 
 def get_service(request: Request) -> Service:

@@ -140,8 +140,10 @@ async def predict(request: Request, service: ServiceDependency) -> Response:
 
 @public.get("/healthz", response_model=schemas.HealthResponse, responses=problems(429, 503))
 async def healthz(service: ServiceDependency) -> Response:
-    """Return 200 if rounds are accepted, 503 with the reason if not."""
+    """Return 200 if rounds are accepted, 503 with the reason if not, or if a topic is not read."""
     why = service.writer.closed or service.writer.error
+    if why is None and service.feeder is not None:
+        why = service.feeder.error
     if why is not None:
         raise unavailable(why)
     rounds = service.events.state.published.rounds
@@ -385,14 +387,14 @@ def load_page() -> Page:
     script = folder.joinpath("page.js").read_text("utf-8")
     text = folder.joinpath("page.html").read_text("utf-8")
     policy = (
-        f"default-src 'none'; script-src {_source_hash(script)}; style-src {_source_hash(style)}; "
+        f"default-src 'none'; script-src {source_hash(script)}; style-src {source_hash(style)}; "
         "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
         "frame-ancestors 'none'"
     )
     return Page(text.replace("{style}", style).replace("{script}", script), policy)
 
 
-def _source_hash(text: str) -> str:
+def source_hash(text: str) -> str:
     """Return the hash by which a policy allows a script or a style."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 

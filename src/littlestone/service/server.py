@@ -146,6 +146,8 @@ DEFAULT_CONNECTIONS = 1_000
 # File descriptors for everything but connections: the store, logs, the event loop, a second store
 # while the first is opened again.
 RESERVED_FILES = 40
+# File descriptors of each further store, and of opening it again.
+STORE_FILES = 8
 
 # Connections that are accepted in one turn of the event loop.
 ACCEPTED_AT_ONCE = 16
@@ -188,7 +190,7 @@ class Admission:
         return any(ipaddress.ip_address(host) in network for network in self.proxies)
 
 
-def admission(limits: Limits, proxies: Sequence[str] = ()) -> Admission:
+def admission(limits: Limits, proxies: Sequence[str] = (), stores: int = 1) -> Admission:
     """Return the limit on connections, low enough that file descriptors remain.
 
     Parameters
@@ -197,6 +199,8 @@ def admission(limits: Limits, proxies: Sequence[str] = ()) -> Admission:
         What the operator configured.
     proxies
         Addresses and networks of trusted proxies.
+    stores
+        How many stores the process has open.
 
     Raises
     ------
@@ -205,7 +209,7 @@ def admission(limits: Limits, proxies: Sequence[str] = ()) -> Admission:
     """
     # A refused connection is closed three turns of the event loop after it was accepted: so many
     # may be open beyond the limit.
-    room = _max_files() - RESERVED_FILES - 4 * ACCEPTED_AT_ONCE
+    room = _max_files() - RESERVED_FILES - 4 * ACCEPTED_AT_ONCE - (stores - 1) * STORE_FILES
     if room < CLIENT_SHARE or (limits.connections or 0) > room:
         raise BadParameter(
             f"{_max_files():,} open files are allowed, which leaves {max(0, room):,} for "

@@ -11,12 +11,13 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from threading import Condition, Thread
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from littlestone.data.blocks import Block
 from littlestone.learners.base import PrivateLearner
 from littlestone.privacy.accounting import Cost
 from littlestone.service.limits import Refused, unavailable
+from littlestone.store.sources import Source
 from littlestone.store.store import (
     KeyConflict,
     KeyedBatch,
@@ -64,10 +65,24 @@ class PublicState(NamedTuple):
     spent: Cost
 
 
+class SourceBatch(NamedTuple):
+    """Hold rows of a source, and how far it is learned with them."""
+
+    block: Block
+    source: Source
+
+
+class _ReadSources(NamedTuple):
+    """Ask how far each source is learned."""
+
+
+_Task: TypeAlias = KeyedBatch | SourceBatch | _ReadSources | Callable[[PrivateLearner], Any] | None
+
+
 class _Job(NamedTuple):
     """A batch to learn, a function to call on the learner, or None: mark the file an old copy."""
 
-    task: KeyedBatch | Callable[[PrivateLearner], Any] | None
+    task: _Task
     result: "Future[Any]"
 
     @property
@@ -138,11 +153,27 @@ class Writer:
         """
         return self._enqueue(KeyedBatch(block, key, digest))
 
+    def learn_source(self, block: Block, source: Source) -> "Future[Receipt]":
+        """Learn rows of a source, in one transaction with how far it is learned then.
+
+        Parameters
+        ----------
+        block
+            The rows.
+        source
+            How far the source is learned with them.
+        """
+        return self._enqueue(SourceBatch(block, source))
+
+    def sources(self) -> "Future[tuple[list[Source], int]]":
+        """Return how far each source is learned, and the number of rounds, as committed."""
+        return self._enqueue(_ReadSources())
+
     def inspect(self, function: Callable[[PrivateLearner], T]) -> "Future[T]":
         """Call a function on the learner between two commits."""
         return self._enqueue(function)
 
-    def _enqueue(self, task: KeyedBatch | Callable[[PrivateLearner], Any] | None) -> "Future[Any]":
+    def _enqueue(self, task: _Task) -> "Future[Any]":
         result: Future[Any] = Future()
         with self._ready:
             if not self._stopped:
@@ -200,6 +231,10 @@ class Writer:
             self._mark_file()
             return [None]
         store = self._opened_store()
+        if isinstance(jobs[0].task, _ReadSources):
+            return [(store.sources(), store.published.rounds)]
+        if isinstance(jobs[0].task, SourceBatch):
+            return [self._learn_source(store, jobs[0].task)]
         batches = [job.task for job in jobs if isinstance(job.task, KeyedBatch)]
         if not batches:
             return [job.task(store.learner) for job in jobs if callable(job.task)]
@@ -209,6 +244,13 @@ class Writer:
         # Only after the commit inside `learn_all`: nothing is published that is not on disk.
         self._publish(PublicState(store.published, store.spent))
         return list(receipts)
+
+    def _learn_source(self, store: Store, batch: SourceBatch) -> Receipt:
+        if self.closed is not None:
+            raise unavailable(self.closed)
+        receipt = store.learn(batch.block, source=batch.source)
+        self._publish(PublicState(store.published, store.spent))
+        return receipt
 
     def _mark_file(self) -> None:
         """Mark the file as an old copy, unless another process has it."""

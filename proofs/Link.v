@@ -1,0 +1,144 @@
+(** The link to the code, for Theorems 2, 3, 6 and 15: the formulas of Executable.v are those of the
+    theorems.
+
+    [check_*_executable]: the probability of a "yes" of a check, as the tables compute it, is that
+    of the check in SparseVector.v and Monitor.v, for both kinds of noise; so is the mass of the
+    threshold noise. [exponential_is_executable]: the law of a draw by weights and scores, as the
+    tables compute it, is that of Exponential.v; the draw of the causes learner is the same law with
+    its own weights and scores. How checks follow each other is written twice, here and in the
+    theorems' files, after the same code. *)
+
+From Coq Require Import Reals List Lra Lia ZArith Bool.
+From Littlestone Require Import Executable.
+From Littlestone Require Import Sums Laws Noise Transcripts Exponential Selection Histogram.
+Import ListNotations.
+Open Scope R_scope.
+
+Section Noise.
+Variable s : R.
+Hypothesis s_pos : 0 < s.
+
+Lemma geometric_mass_executable k : geometric_mass real (rate s) k = one_sided s (Z.of_nat k).
+Proof.
+  unfold geometric_mass, one_sided. rewrite power_pow. destruct (Z.leb_spec 0 (Z.of_nat k)); [|lia].
+  now replace (Z.abs_nat (Z.of_nat k)) with k by lia.
+Qed.
+
+Lemma one_sided_tail_step x : (0 <= x)%Z -> tail (one_sided s) (x + 1)
+    = rate s * tail (one_sided s) x.
+Proof.
+  intros X. destruct (one_sided_law s s_pos) as (P & S & _). pose proof (rate_bounds s s_pos) as A.
+  unfold tail, prob. destruct (sum_shift (on (fun k => (x + 1 <=? k)%Z) (one_sided s)) 1)
+    as [_ ->]; [now apply on_nonneg|].
+  rewrite <- sum_scal; [|lra|now apply on_summable]. apply sum_ext. intros k. unfold on.
+  destruct (Z.leb_spec x k), (Z.leb_spec (x + 1) (k + 1)); try lia; [|ring]. unfold one_sided.
+  destruct (Z.leb_spec 0 k), (Z.leb_spec 0 (k + 1)); try lia.
+  replace (Z.abs_nat (k + 1)) with (Datatypes.S (Z.abs_nat k)) by lia. simpl; ring.
+Qed.
+
+Theorem geometric_tail_executable x : tail (one_sided s) x = geometric_tail real (rate s) x.
+Proof.
+  unfold geometric_tail. rewrite power_pow. destruct (one_sided_law s s_pos) as (P & S & E).
+  assert (forall y, (y <= 0)%Z -> tail (one_sided s) y = 1) as Low.
+  { intros y Y. rewrite <- E. apply sum_ext. intros k. unfold on, one_sided.
+    destruct (Z.leb_spec y k), (Z.leb_spec 0 k); auto; lia. }
+  destruct (Z.leb_spec x 0) as [X|X].
+  - rewrite Low by auto. replace (Z.to_nat x) with O by lia. reflexivity.
+  - rewrite <- (Z2Nat.id x) at 1 by lia. generalize (Z.to_nat x) as m. induction m as [|m IH].
+    + apply Low. lia.
+    + rewrite Nat2Z.inj_succ. unfold Z.succ. rewrite one_sided_tail_step by lia. rewrite IH.
+      reflexivity.
+Qed.
+
+Theorem check_one_sided_executable x : check (one_sided s) x true = geometric_tail real (rate s) x.
+Proof. rewrite check_true. apply geometric_tail_executable. Qed.
+
+Theorem check_laplace_executable x : check (Noise.laplace s) x true = laplace_tail real (rate s) x.
+Proof. rewrite check_true. now apply laplace_tail_executable. Qed.
+End Noise.
+
+(** A list of candidates: place [i] has the weight and the score of the i-th. *)
+Section Draw.
+Variable rho : R.
+Variable l : list (R * Z).
+Hypothesis weights_nonneg : forall c, In c l -> 0 <= fst c.
+
+Definition place_weight (i : nat) : R := match nth_error l i with Some c => fst c | None => 0 end.
+Definition place_score (i : nat) : R := match nth_error l i
+    with Some c => IZR (snd c) | None => 0 end.
+
+Lemma place_nonneg : nonneg place_weight.
+Proof.
+  intros i. unfold place_weight. destruct (nth_error l i) eqn:E; [|lra]. apply weights_nonneg.
+  now apply nth_error_In in E.
+Qed.
+
+Lemma best_most (c : R * Z) : In c l -> (snd c <= best_score real l)%Z.
+Proof.
+  intros I. apply (in_map snd) in I.
+  change (snd c <= match @map (R * Z) Z snd l with [] => 0 | x :: m => fold_left Z.max m x end)%Z.
+    destruct (map snd l) as [|x m]; [destruct I|].
+  assert (forall m x, (x <= fold_left Z.max m x)%Z /\ (forall y, In y m ->
+    (y <= fold_left Z.max m x)%Z)) as F.
+  { clear. induction m as [|z m IH]; simpl; intros x; [split; [lia|tauto]|].
+    destruct (IH (Z.max x z)) as [A B]. split; [lia|]. intros y [->|Y]; [lia|auto]. }
+  destruct (F m x) as [A B]. destruct I as [I|I]; [rewrite <- I; exact A|exact (B _ I)].
+Qed.
+
+Let a := exp (- rho).
+Let best := best_score real l.
+
+Lemma weight_weigh (c : R * Z) i : nth_error l i = Some c ->
+  candidate_weight real a best c = exp (- (rho * IZR best)) * weigh place_weight rho place_score i.
+Proof.
+  intros E. unfold candidate_weight, weigh, place_weight, place_score. rewrite E, power_pow.
+  change (fst c * a ^ Z.to_nat (best - snd c)
+      = exp (- (rho * IZR best)) * (fst c * exp (rho * IZR (snd c)))).
+  assert (a ^ Z.to_nat (best - snd c) = exp (- (rho * IZR best)) * exp (rho * IZR (snd c))) as ->;
+    [|ring].
+  assert (forall m, a ^ m = exp (- (rho * INR m))) as Pow.
+  { induction m as [|m IH]; [simpl; rewrite Rmult_0_r, Ropp_0, exp_0; reflexivity|].
+    rewrite S_INR. simpl pow. rewrite IH. unfold a. rewrite <- exp_plus. f_equal. ring. }
+  rewrite Pow, <- exp_plus. f_equal. rewrite INR_IZR_INZ, Z2Nat.id, minus_IZR; [ring|].
+  apply nth_error_In in E. pose proof (best_most c E). unfold best. lia.
+Qed.
+
+Lemma lsum_seq {A} (f : A -> R) (g : nat -> R) (m : list A) k :
+  (forall i c, nth_error m i = Some c -> f c = g (k + i)%nat) ->
+      lsum f m = lsum g (seq k (length m)).
+Proof.
+  revert k. induction m as [|x m IH]; intros k H; simpl; auto. f_equal.
+  - rewrite (H 0%nat x eq_refl). f_equal. lia.
+  - apply IH. intros i c E. rewrite (H (Datatypes.S i) c E). f_equal. lia.
+Qed.
+
+Theorem exponential_is_executable i c : nth_error l i = Some c ->
+  nth_error (Executable.exponential real a l) i
+      = Some (Exponential.exponential place_weight rho place_score i).
+Proof.
+  intros E. unfold Executable.exponential. fold best.
+  etransitivity; [apply map_nth_error; exact E|]. apply f_equal.
+  assert (Executable.total real (map (candidate_weight real a best) l)
+            = exp (- (rho * IZR best)) * sum (weigh place_weight rho place_score)) as Tot.
+  { destruct (sum_finite (weigh place_weight rho place_score) (seq 0 (length l))) as [_ ->].
+    - intros j. apply Rmult_le_pos; [apply place_nonneg|apply exp_pos_le].
+    - apply seq_NoDup.
+    - intros j J. unfold weigh, place_weight. destruct (nth_error l j) eqn:Ej; [|ring].
+      exfalso. apply J. apply in_seq. assert (nth_error l j <> None) as Nn by congruence.
+      apply nth_error_Some in Nn. lia.
+    - rewrite <- lsum_scal. rewrite <- (lsum_seq (candidate_weight real a best)); [|intros;
+        now apply weight_weigh].
+      generalize (candidate_weight real a best) as f. clear. intros f.
+        induction l as [|x m IH]; [reflexivity|].
+      exact (f_equal (Rplus (f x)) IH). }
+  rewrite Tot, (weight_weigh c i E). unfold Exponential.exponential.
+  change (exp (- (rho * IZR best)) * weigh place_weight rho place_score i
+    / (exp (- (rho * IZR best)) * sum (weigh place_weight rho place_score))
+    = weigh place_weight rho place_score i / sum (weigh place_weight rho place_score)).
+  assert (forall x y z : R, 0 < x -> x * y / (x * z) = y / z) as Cancel.
+  { intros x y z X. unfold Rdiv. rewrite Rinv_mult.
+    assert (x * / x = 1) as One by (apply Rinv_r; lra).
+    transitivity (x * / x * (y * / z)); [ring|rewrite One; ring]. }
+  apply Cancel, exp_pos.
+Qed.
+End Draw.

@@ -1,0 +1,339 @@
+"""What Coq defines and what Python runs: the tables of proofs/tables, instance by instance.
+
+A table was computed by Coq from proofs/Executable.v, in exact rationals. Here the real code is run
+over every branch of its noise, with exact rationals too: where it draws noise of some scale, a
+rational base stands for exp(-1/scale), and the exponential mechanism encloses powers of that base
+instead of powers of e. Everything else is the code as it stands. Equal means equal.
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from fractions import Fraction
+from functools import partial
+from itertools import accumulate, groupby
+from math import ceil
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numpy as np
+import pytest
+
+from littlestone.audit.enumeration import (
+    BranchingNoise,
+    Draw,
+    EnumeratedTranscript,
+    SymbolicDraw,
+    branches,
+    uniform_mass,
+)
+from littlestone.audit.laws import epochs, fixed_rows
+from littlestone.privacy import (
+    AboveThreshold,
+    ExponentialMechanism,
+    MistakesGate,
+    MistakesMonitor,
+    StableHistogram,
+    UnknownDomainSelection,
+)
+from littlestone.privacy import exponential as exponential_module
+from littlestone.privacy.causes import Gains, SparseExponential
+from littlestone.privacy.noise import Address, Noise
+from littlestone.privacy.parameters import context, decimal_of
+from littlestone.privacy.selection import (
+    GROWTH_BITS,
+    AcceptanceCurve,
+    acceptance_bits,
+    acceptance_curve,
+)
+
+PROOFS = Path(__file__).parents[2] / "proofs"
+F = Fraction
+Instance = dict[str, Any]
+Outcome = TypeVar("Outcome", bound=Hashable)
+RATE = F(1, 2)
+
+
+def table(name: str) -> list[Instance]:
+    return cast(list[Instance], json.loads((PROOFS / "tables" / f"{name}.json").read_text()))
+
+
+class RationalNoise(BranchingNoise):
+    """Fork over noise whose exp(-1/scale) is a rational: one for the threshold, one for all else.
+
+    The formulas are those of `littlestone.privacy.noise.tail` and of Lemma 1.
+    """
+
+    def __init__(
+        self, path: Sequence[int], width: int, *, base: F, query_base: F | None = None
+    ) -> None:
+        super().__init__(path, width)
+        self.base, self.query_base = base, base if query_base is None else query_base
+
+    def laplace(self, scale: F, at: Address) -> int:
+        a = self.base
+        values = range(-self.width, self.width + 1)
+        return self.choose([(k, (1 - a) / (1 + a) * a ** abs(k)) for k in values])
+
+    def geometric(self, scale: F, at: Address) -> int:
+        return self.choose([(k, (1 - self.base) * self.base**k) for k in range(self.width + 1)])
+
+    def uniform(self, below: int, at: Address) -> int:
+        return cast(int, SymbolicDraw(Draw(self, uniform_mass(below), 0, below - 1, self.width)))
+
+    def exceeds(self, gap: int, scale: F, at: Address, one_sided: bool) -> bool:
+        a = self.query_base
+        if one_sided:
+            yes = a ** max(gap, 0)
+        else:
+            yes = a**gap / (1 + a) if gap > 0 else 1 - a ** (1 - gap) / (1 + a)
+        return self.choose([(answer, p) for answer, p in ((True, yes), (False, 1 - yes)) if p > 0])
+
+
+def exact_law(
+    run: Callable[[Noise], Outcome], x: Instance, width: int = 0
+) -> dict[Outcome, Fraction]:
+    """The exact law of code that draws its noise at the bases of an instance."""
+    base = F(x.get("base", F(1, 2)))
+    noise = partial(RationalNoise, base=base, query_base=F(x.get("query_base", base)))
+    total: defaultdict[Outcome, Fraction] = defaultdict(Fraction)
+    for outcome, probability in branches(run, width, noise):
+        total[outcome] += F(probability)
+    return {outcome: p for outcome, p in total.items() if p > 0}
+
+
+def expected(x: Instance, read: Callable[[Any], Outcome]) -> dict[Outcome, Fraction]:
+    """The law that Coq computed."""
+    return {read(outcome): F(p) for outcome, p in x["law"] if F(p) > 0}
+
+
+def key_of(number: int | None) -> bytes | None:
+    return None if number is None else bytes([65 + number])
+
+
+def ballot_of(x: Instance) -> dict[bytes, int]:
+    return {bytes([65 + key]): n for key, n in x["votes"]}
+
+
+def test_the_tables_hold_some_hundred_instances_each_of_its_own() -> None:
+    names = sorted(path.stem for path in (PROOFS / "tables").glob("*.json"))
+    assert names == ["causes", "curves", "exponential", "gate", "histogram", "monitor",
+                     "selection", "sparse_vector"]  # fmt: skip
+    made = [json.dumps(x) for name in names for x in table(name)]
+    assert len(made) == len(set(made)) > 400
+
+
+def test_the_mistakes_monitor() -> None:
+    for x in table("monitor"):
+
+        def run(noise: Noise, x: Instance = x) -> tuple[bool, ...]:
+            monitor = MistakesMonitor(noise, epsilon=1)
+            return tuple(monitor.check(*check) for check in x["checks"])
+
+        assert exact_law(run, x, x["width"]) == expected(x, tuple)
+
+
+def test_the_sparse_vector() -> None:
+    for x in table("sparse_vector"):
+
+        def run(noise: Noise, x: Instance = x) -> tuple[bool, ...]:
+            monitor = AboveThreshold(noise, epsilon=1, releases=x["releases"])
+            return tuple(monitor.check(*check) for check in x["checks"])
+
+        assert exact_law(run, x, x["width"]) == expected(x, tuple)
+
+
+def test_the_stable_histogram() -> None:
+    for x in table("histogram"):
+        histogram = StableHistogram(epsilon=1, delta=0.1)
+        histogram.threshold = x["tau"]
+        law = exact_law(partial(_select, histogram, ballot_of(x)), x, x["width"])
+        assert law == expected(x, key_of)
+
+
+def _select(selector: Any, ballot: Any, noise: Noise) -> Any:
+    return selector.select(ballot, noise, 0)
+
+
+def test_the_acceptance_curves() -> None:
+    """Curves of the code, and some on coarser grids; `AcceptanceCurve` checks what Coq checked."""
+    own = 0
+    for x in table("curves"):
+        epsilon, delta = F(x["epsilon"]), F(x["delta"])
+        assert x["law"][2] is True
+        curve = curve_of(x)
+        if x["growth_bits"] == GROWTH_BITS and x["bits"] == acceptance_bits(epsilon, delta):
+            assert curve == acceptance_curve(epsilon, delta)
+            own += 1
+    assert own == 2
+
+
+def curve_of(x: Instance) -> AcceptanceCurve:
+    (growth,), accept, _ = x["law"]
+    parameters = F(x["epsilon"]), F(x["delta"]), F(growth)
+    return AcceptanceCurve(*parameters, tuple(F(p) for p in accept))
+
+
+def selector_of(x: Instance) -> UnknownDomainSelection:
+    curve = curve_of(table("curves")[x["curve"]])
+    selector = UnknownDomainSelection(epsilon=curve.epsilon, delta=curve.delta)
+    selector.curve = curve
+    return selector
+
+
+def test_unknown_domain_selection() -> None:
+    """Both `law` and the law of `select`, over all of its two uniform integers."""
+    for x in table("selection"):
+        selector = selector_of(x)
+        known = expected(x, key_of)
+        law = selector.law(ballot_of(x))
+        assert {key: p for key, p in law.items() if p > 0} == known
+        assert exact_law(partial(_select, selector, ballot_of(x)), x) == known
+
+
+def test_the_gate_in_epochs() -> None:
+    for x in table("gate"):
+        world = epochs(fixed_rows(tuple(key_of(key) for key in x["rows"])))
+        selector = selector_of(x)
+
+        def run(
+            noise: Noise, x: Instance = x, world: Any = world, selector: Any = selector
+        ) -> EnumeratedTranscript:
+            gate = MistakesGate(
+                noise,
+                epsilon=1,
+                selector=selector,
+                threshold=lambda age, refusals: 1 + refusals,
+                published=b"o",
+            )
+            past: EnumeratedTranscript = ()
+            for _ in x["rows"]:
+                past = (*past, gate.check(*world(past)))
+            return past
+
+        def read(outcome: Any) -> EnumeratedTranscript:
+            return tuple((fired, key_of(key)) for fired, key in outcome)
+
+        assert exact_law(run, x, x["width"]) == expected(x, read)
+
+
+class PointNoise(RationalNoise):
+    """Answer the first 64 bits of a group with a point, and leave the member symbolic."""
+
+    def __init__(self, path: Sequence[int], width: int, *, point: int) -> None:
+        super().__init__(path, width, base=F(1, 2))
+        self.point = point
+
+    def uniform(self, below: int, at: Address) -> int:
+        if at[0] == "group":
+            return self.point if at[2] == 1 else 0
+        return super().uniform(below, at)
+
+
+def enclose_power(base: F) -> Callable[[F, int], tuple[Decimal, Decimal]]:
+    """`enclose_exp`, with exp(-RATE) replaced by a rational base."""
+
+    def enclose(x: F, digits: int) -> tuple[Decimal, Decimal]:
+        low, high = context(digits, ROUND_FLOOR), context(digits, ROUND_CEILING)
+        steps = -x / RATE
+        assert steps.denominator == 1
+        power = base ** int(steps)
+        return decimal_of(power, low).next_minus(low), decimal_of(power, high).next_plus(high)
+
+    return enclose
+
+
+def drawn_law(select: Callable[[Noise], Hashable]) -> Iterator[tuple[int, dict[Hashable, F]]]:
+    """Yield, group by group, the first point of [0, 2^64) after it, and the shares of its members.
+
+    A group is an interval of points, and its members are those of a uniform integer.
+    """
+
+    def first(point: int) -> Hashable:
+        """Return the first member of the group in which a point lies."""
+        return select(PointNoise((), 0, point=point))
+
+    start = 0
+    while start < 2**64:
+        group, low, high = first(start), start, 2**64
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (middle + 1, high) if first(middle) == group else (low, middle)
+        shares: defaultdict[Hashable, F] = defaultdict(F)
+        for key, p in branches(select, 0, partial(PointNoise, point=start)):
+            shares[key] += F(p)
+        yield low, dict(shares)
+        start = low
+
+
+def check_draw(select: Callable[[Noise], Hashable], law: Sequence[tuple[Hashable, int, F]]) -> None:
+    """Compare a draw with its law: moves with their scores and probabilities.
+
+    The code draws groups of equal score, the best first; the end of each among all points of 64
+    bits must be where the law puts it, and the shares within it must be exactly those of the law.
+    """
+    ordered = sorted(law, key=lambda move: -move[1])
+    groups = [list(moves) for _, moves in groupby(ordered, key=lambda move: move[1])]
+    masses = [sum((p for _, _, p in moves), F(0)) for moves in groups]
+    ends = [ceil(end * 2**64) for end in accumulate(masses)]
+    assert ends[-1] == 2**64
+    found = list(drawn_law(select))
+    # A group that is too light for 64 bits has no point of its own.
+    seen = [i for i, end in enumerate(ends) if end > (ends[i - 1] if i else 0)]
+    assert [end for end, _ in found] == [ends[i] for i in seen]
+    for (_, group), i in zip(found, seen, strict=True):
+        assert group == {move: p / masses[i] for move, _, p in groups[i]}
+
+
+def test_the_exponential_mechanism(monkeypatch: pytest.MonkeyPatch) -> None:
+    for x in table("exponential"):
+        monkeypatch.setattr(exponential_module, "enclose_exp", enclose_power(F(x["base"])))
+        exponential_module._step.cache_clear()
+        keys = [bytes([65 + n]) for n in range(len(x["scores"]))]
+        mechanism = ExponentialMechanism(keys, epsilon=2 * RATE)
+        law = [(key, n, F(p)) for key, n, p in zip(keys, x["scores"], x["law"], strict=True)]
+        check_draw(partial(_select, mechanism, x["scores"]), law)
+    exponential_module._step.cache_clear()
+
+
+def test_the_draw_of_the_causes_learner(monkeypatch: pytest.MonkeyPatch) -> None:
+    for x in table("causes"):
+        monkeypatch.setattr(exponential_module, "enclose_exp", enclose_power(F(x["base"])))
+        exponential_module._step.cache_clear()
+        units, drops, adds = x["units"], x["drops"], x["adds"]
+        mechanism = SparseExponential(
+            rate=RATE * units,
+            delta=F(x["delta"]),
+            prior=[F(share) for share in x["prior"]],
+            units=units,
+            drop_penalty=x["penalty"],
+        )
+        ballot = Gains(
+            adds=np.array([gain for _, gain in adds], dtype=np.int64),
+            classes=np.array([j for j, _ in adds], dtype=np.intp),
+            add_key=lambda place: bytes([97 + place]),
+            drops=np.array(drops, dtype=np.int64),
+            drop_keys=[bytes([65 + place]) for place in range(len(drops))],
+        )
+        moves: list[bytes | None] = [None]
+        moves += [b"-" + key for key in ballot.drop_keys]
+        moves += [b"+" + ballot.add_key(place) for place in range(len(adds))]
+        scores = [0, *(n - x["penalty"] * units for n in drops), *(n - units for _, n in adds)]
+        law = [(move, n, F(p)) for move, n, p in zip(moves, scores, x["law"], strict=True)]
+        check_draw(partial(_select, mechanism, ballot), law)
+    exponential_module._step.cache_clear()
+
+
+@pytest.mark.audit
+@pytest.mark.coq
+@pytest.mark.xdist_group("coq")
+@pytest.mark.skipif(shutil.which("coqc") is None, reason="coqc is not installed")
+def test_coq_computes_the_tables_that_are_committed(tmp_path: Path) -> None:
+    subprocess.run(["make", "--no-print-directory", "Executable.vo"], cwd=PROOFS, check=True)
+    subprocess.run([sys.executable, PROOFS / "tables.py", tmp_path], check=True)
+    for path in (PROOFS / "tables").glob("*.json"):
+        assert path.read_text() == (tmp_path / path.name).read_text(), path.name
