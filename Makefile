@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: all demo test test-all lint types law bench soak mutants results figures docs proofs clean
+.PHONY: all demo test test-all lint types law bench soak fuzz mutants results figures docs proofs release-check clean
 all: lint types law test
 
 demo: .venv/core
@@ -38,6 +38,11 @@ bench: .venv/dev
 soak: .venv/dev
 	PYTHONPATH=tests $(BIN)/python -m soak 200
 
+# Sends 100,000 requests, most of them wrong, to a service: no 5xx, and nothing changed by a refusal.
+REQUESTS ?= 100000
+fuzz: .venv/dev
+	PYTHONPATH=tests $(BIN)/python -m fuzz_service $(REQUESTS)
+
 # Breaks, one at a time, lines that guard the guarantee, and says which break no test: some minutes.
 mutants: .venv/dev
 	PYTHONPATH=tests $(BIN)/python -m mutants
@@ -65,6 +70,10 @@ results: .venv/dev
 docs: .venv/dev
 	$(BIN)/python docs/generate.py
 	$(BIN)/sphinx-build -W --keep-going -q -j auto -d build/doctrees docs build/site
+
+# Builds the package into dist, and runs the README's commands with the wheel in a clean environment.
+release-check:
+	$(PYTHON) tests/release.py
 
 # The pictures of docs/theory.md.
 figures: .venv/dev

@@ -31,8 +31,15 @@ def cli() -> str:
         "input is one sentence on standard error and exit code 2.",
         _block(_help()),
     ]
-    for verb in sorted(verbs):
+    groups = {
+        group.name: [command.name for command in inside.registered_commands if command.name]
+        for group in app.registered_groups
+        if group.name and (inside := group.typer_instance) is not None
+    }
+    for verb in sorted([*verbs, *groups]):
         parts += [f"## {verb}", _block(_help(verb))]
+        for name in groups.get(verb, ()):
+            parts += [f"### {verb} {name}", _block(_help(verb, name))]
     return "\n\n".join(parts) + "\n"
 
 

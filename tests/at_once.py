@@ -133,5 +133,7 @@ def losing(fatal: int, how: How) -> AtOnce:
 def read_here(source: RemoteParquet, spans: list[dict[str, Any]]) -> Iterator[tuple[Answer, int]]:
     """The tables of `RemoteParquet`, without Ray Data."""
     for span in spans:
-        table = read_span({name: [value] for name, value in span.items()}, source.schema)
+        table = read_span(
+            {name: [value] for name, value in span.items()}, source.schema, source.files
+        )
         yield Answer(table), len(table)

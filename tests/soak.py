@@ -1,8 +1,9 @@
 """Kill -9 at random moments: `make soak` runs it some hundred times, the tests twenty.
 
-Four ways: `littlestone learn --db` over a file, with rules and with causes; the same over Parquet
-on a Ray cluster, where now the driver is killed and now a shard or a reader; and `littlestone
-serve` under load from clients who send a batch again, with its key, until it is acknowledged.
+Five ways: `littlestone learn --db` over a file, with rules and with causes; over a topic of Kafka
+with four partitions; over Parquet on a Ray cluster, where now the driver is killed and now a shard
+or a reader; and `littlestone serve` under load from clients who send a batch again, with its key,
+until it is acknowledged.
 Checked after every kill: what was acknowledged is there, no row is counted twice, the releases so
 far are the beginning of the releases later, and the ledger is within the guarantee.
 """
@@ -27,6 +28,7 @@ import pyarrow.parquet
 from commands import MAIN
 from littlestone.store.serialization import BadStore
 from littlestone.store.store import StoreView, read_store
+from mock_kafka import PARTITIONS, mock_cluster
 
 ROWS, BATCH, CLIENTS = 300_000, 200, 3
 
@@ -50,6 +52,20 @@ def soak_causes(folder: Path, kills: int, seed: int) -> Soaked:
     draw = random.Random(seed)
     (folder / "day.csv").write_text(_rows(draw))
     return _soaked(folder, ["day.csv", "--class", "causes:a,b:2"], kills, draw)
+
+
+def soak_kafka(folder: Path, kills: int, seed: int) -> Soaked:
+    """The same over a topic, whose offsets are kept with the learner."""
+    draw = random.Random(seed)
+    names, *lines = (line.split(",") for line in _rows(draw).splitlines())
+    with mock_cluster() as cluster:
+        cluster.send("day", (dict(zip(names, cells, strict=True)) for cells in lines))
+        source = [cluster.address("day"), "--until-end", "--class", "rules:a,b"]
+        found = _soaked(folder, source, kills, draw)
+    (topic,) = read_store(folder / "run.db").sources
+    assert topic.topic is not None
+    assert {place.next for place in topic.topic.values()} == {ROWS // PARTITIONS}
+    return found
 
 
 def soak_engine(folder: Path, kills: int, seed: int) -> Soaked:
@@ -76,6 +92,10 @@ def _soaked(folder: Path, source: list[str], kills: int, draw: random.Random) ->
         process = _started(folder, source)
         if "--engine" in source:
             _wait_for_rounds(process, folder, draw.randrange(ROWS // 2))
+        elif "--until-end" in source:
+            learned = 0 if before is None else before.published.rounds
+            _wait_for_rounds(process, folder, learned + draw.randrange(ROWS // 3))
+            time.sleep(draw.uniform(0, 0.1))
         else:
             time.sleep(took * draw.uniform(0.4, 1.05))
         if "--engine" in source and kill % 2:
@@ -242,6 +262,9 @@ def _checked(folder: Path, before: StoreView | None) -> StoreView | None:
         return None
     published, live = now.published, now.saved.state
     assert published.rounds == sum(source.rows for source in now.sources)
+    for source in now.sources:
+        places = (source.topic or {}).values()
+        assert not places or source.rows == sum(place.next for place in places)
     assert live["null_rounds"] == sum(1 for n in range(published.rounds) if n % 101 == 7)
     lines = [json.loads(line) for line in _whole_lines(folder / "r.jsonl")]
     windows = [line["round"] for line in lines if line["kind"] == "evidence"]
@@ -279,8 +302,9 @@ def _whole_lines(path: Path) -> list[str]:
 if __name__ == "__main__":
     for soak, share in (
         (soak_learn, 0.2),
-        (soak_causes, 0.2),
-        (soak_serve, 0.4),
+        (soak_causes, 0.1),
+        (soak_kafka, 0.2),
+        (soak_serve, 0.3),
         (soak_engine, 0.2),
     ):
         with tempfile.TemporaryDirectory() as place:

@@ -10,15 +10,14 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple
 
 import nbclient
 import nbformat
 import pytest
 
+from console import Step, steps
 from generate import PAGES
 
 ROOT = Path(__file__).parents[1]
@@ -27,22 +26,6 @@ NOT_HERE = ("make ", "pip ", "git ", "source ")
 """Commands that set the machine up, which has been done."""
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-
-
-class Step(NamedTuple):
-    """A command and what it should print; nothing said, anything printed."""
-
-    command: str
-    output: str
-
-
-def steps(text: str) -> Iterator[Step]:
-    for block in re.findall(r"^```console\n(.*?)^```", text, re.S | re.M):
-        for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
-            # A command goes on after a backslash; what it prints may hold backslashes too.
-            command = re.match(r"(?:.*\\\n)*.*\n", part)
-            assert command is not None
-            yield Step(command[0].strip().replace("\\\n", " "), part[command.end() :])
 
 
 def run(step: Step, folder: Path) -> str:
@@ -98,10 +81,36 @@ def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert any("image/png" in data for data in shown), "a plot"
 
 
+LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+
+
 def test_links_between_documents_lead_somewhere() -> None:
     for path in DOCUMENTS:
-        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text("utf-8")):
+        for target in LINK.findall(path.read_text("utf-8")):
             assert (path.parent / target).exists(), f"{path.name}: {target}"
+
+
+HOME = "https://github.com/littlestone/littlestone"
+RAW = "https://raw.githubusercontent.com/littlestone/littlestone/main/"
+OURS = re.compile(f"^({HOME}/blob/main/|{RAW})")
+
+
+def test_the_links_of_the_readme_also_work_on_a_package_index() -> None:
+    """There is no folder beside it there: its links are absolute, and of this repository."""
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert not LINK.findall(text), "a relative link: use [docs/NAME.md], and define it at the end"
+    defined = dict(re.findall(r"^\[([^\]]+)\]: (\S+)$", text, re.M))
+    prose = re.sub(r"^(```.*?^```|    .*?$)", "", text, flags=re.S | re.M)
+    used = set(re.findall(r"\[((?:docs/|[A-Z]+\.)[\w./#-]+)\]", prose))
+    assert used == set(defined), "each is defined, and each definition is used"
+    for name, address in defined.items():
+        target = OURS.sub("", address)
+        assert target != address, f"{name} is not a file of this repository: {address}"
+        assert target == name
+        assert (ROOT / target.partition("#")[0]).exists(), target
+        if anchor := target.partition("#")[2]:
+            headings = re.findall(r"^#+ (.*)$", (ROOT / target.partition("#")[0]).read_text(), re.M)
+            assert anchor in {heading.lower().replace(" ", "-") for heading in headings}
 
 
 CODE = re.compile(r"`([a-z_]+/[a-z_]+\.py)`:((?:\s+`[\w.]+`,?)+)")
@@ -159,7 +168,7 @@ def test_the_names_of_the_glossary_exist() -> None:
 def test_the_code_of_a_theorem_is_where_the_guarantee_says() -> None:
     text = (ROOT / "docs" / "guarantee.md").read_text("utf-8")
     theorems = re.findall(r"^## (?:Lemma|Theorem) .*?(?=^## |\Z)", text, re.S | re.M)
-    assert len(theorems) == 18
+    assert len(theorems) == 19
     for theorem in theorems:
         named = CODE.findall(theorem)
         assert named, theorem[:40]

@@ -4,6 +4,7 @@ import copy
 import pickle
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from river.datasets import synth
 
 import littlestone as ls
 from littlestone import river
+from littlestone.privacy.accounting import Cost
 from littlestone.privacy.parameters import BadParameter
 from littlestone.privacy.testing import SeededNoise
 
@@ -375,3 +377,28 @@ def test_a_model_of_causes_takes_a_rate() -> None:
         assert river.PrivateCausesClassifier(causes, **given, min_rate=0.7).learner
     with pytest.raises(ValueError, match="learns Causes"):
         assert river.PrivateCausesClassifier(ls.Points("m"), **given).learner
+
+
+def test_models_draw_from_a_budget_file(tmp_path: Path) -> None:
+    budget = ls.BudgetFile.create(tmp_path / "budgets.db", "phishing", epsilon=2, delta=1e-6)
+    model = river.PrivateExpertsClassifier(POPULAR, epsilon=1, horizon=100, budget=budget)
+    twin, loaded = model.clone(), pickle.loads(pickle.dumps(model))
+    for one in (model, loaded):
+        one.learn_one({"is_popular": 1}, True)
+        one.learn_one({"is_popular": 0}, False)
+    assert budget.read().spent == Cost(Fraction(2))
+    with pytest.raises(BadParameter, match="Nothing fits any more"):
+        twin.learn_one({"is_popular": 1}, True)
+    assert twin._learner is None
+
+
+def test_a_model_per_user_draws_per_user(tmp_path: Path) -> None:
+    budget = ls.BudgetFile.create(
+        tmp_path / "budgets.db", "people", epsilon=9, delta=1e-6, unit="user"
+    )
+    row = {"version": "4.2", "country": "SE", "who": "u1"}
+    given: dict[str, Any] = {"epsilon": 4, "delta": 1e-7, "horizon": 100, "budget": budget}
+    with pytest.raises(BadParameter, match="counted per user"):
+        river.DPSOAClassifier(RULES, **given).learn_one(row, True)
+    river.DPSOAClassifier(RULES, user="who", cap=2, **given).learn_one(row, True)
+    assert [draw.unit for draw in budget.read().draws] == ["user"]

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import joblib
@@ -29,6 +30,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import littlestone as ls
+from littlestone.privacy.budget_file import BudgetFile
 from littlestone.privacy.parameters import BadParameter
 from littlestone.privacy.testing import SeededNoise
 from littlestone.sklearn import EXPECTED_FAILURES, NOISY, PrivateClassifier
@@ -471,3 +473,57 @@ def test_causes_are_found_in_frames_and_arrays_of_objects() -> None:
     assert PrivateClassifier(named, min_rate=0.3).get_params()["min_rate"] == 0.3
     with pytest.raises(BadParameter, match="min_rate"):
         model(min_rate=0.7).fit(*data())
+
+
+def fits_from_file(estimator: PrivateClassifier, together: Any, results: Any) -> None:
+    together.wait()
+    try:
+        estimator.fit(*data())
+        results.put("fitted")
+    except BadParameter as error:
+        results.put(str(error))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_fits_in_different_processes_draw_from_one_file(tmp_path: Path) -> None:
+    budget = BudgetFile.create(tmp_path / "budgets.db", "scores", epsilon=100)
+    context = multiprocessing.get_context("fork")
+    together, results = context.Barrier(3), context.Queue()
+    here = model(epsilon=50, learner="experts", budget=budget)
+    children = [
+        context.Process(target=fits_from_file, args=(clone(here), together, results))
+        for _ in range(3)
+    ]
+    for child in children:
+        child.start()
+    said = [results.get(timeout=120) for _ in children]
+    for child in children:
+        child.join()
+    assert sorted(one == "fitted" for one in said) == [False, True, True]
+    assert budget.read().spent.epsilon == 100
+    assert {draw.note for draw in budget.read().draws} == {"PrivateClassifier"}
+    with pytest.raises(BadParameter, match="Nothing fits any more"):
+        here.fit(*data())
+    with pytest.raises(BadParameter, match="Nothing fits any more"):
+        clone(here)
+
+
+def test_a_search_in_several_processes_draws_from_a_file(tmp_path: Path) -> None:
+    X, y = data()
+    budget = BudgetFile.create(tmp_path / "budgets.db", "scores", epsilon=50)
+    scores = cross_val_score(
+        model(epsilon=50, fits=2, learner="experts", budget=budget), X, y, cv=2, n_jobs=2
+    )
+    assert len(scores) == 2
+    assert [draw.cost.epsilon for draw in budget.read().draws] == [25, 25]
+
+
+def test_a_fit_that_the_file_refuses_reads_no_row(tmp_path: Path) -> None:
+    budget = BudgetFile.create(tmp_path / "budgets.db", "scores", epsilon=1)
+    with pytest.raises(BadParameter, match="What fits: --epsilon 1"):
+        model(epsilon=2, budget=budget).fit(object(), object())
+    users = BudgetFile.create(tmp_path / "budgets.db", "people", epsilon=9, unit="user")
+    with pytest.raises(BadParameter, match="counted per user"):
+        model(epsilon=2, budget=users).fit(object(), object())
+    assert not budget.read().draws

@@ -57,6 +57,10 @@ from littlestone.privacy.parameters import BadParameter
 if TYPE_CHECKING:
     from littlestone.data.blocks import BadStream
     from littlestone.data.readers import open_rows
+    from littlestone.learners.inverse_plan import SmallestEpsilon, smallest_epsilon
+    from littlestone.privacy.budget_file import BadBudget, BudgetFile, read_budgets
+    from littlestone.privacy.budget_state import BudgetExceeded, BudgetState
+    from littlestone.store.copies import back_up, take_over
     from littlestone.store.serialization import BadStore
     from littlestone.store.store import Store, open_store, read_store
 
@@ -75,12 +79,21 @@ ENGINES["ray"] = _ray
 
 # Names that are imported when somebody asks for them: what they need takes time to import.
 LAZY = {
+    "BadBudget": "littlestone.privacy.budget_file",
     "BadStore": "littlestone.store.serialization",
     "BadStream": "littlestone.data.blocks",
+    "BudgetExceeded": "littlestone.privacy.budget_state",
+    "BudgetFile": "littlestone.privacy.budget_file",
+    "BudgetState": "littlestone.privacy.budget_state",
+    "SmallestEpsilon": "littlestone.learners.inverse_plan",
     "Store": "littlestone.store.store",
     "open_rows": "littlestone.data.readers",
+    "back_up": "littlestone.store.copies",
+    "take_over": "littlestone.store.copies",
     "open_store": "littlestone.store.store",
+    "read_budgets": "littlestone.privacy.budget_file",
     "read_store": "littlestone.store.store",
+    "smallest_epsilon": "littlestone.learners.inverse_plan",
 }
 
 
@@ -100,12 +113,16 @@ __all__ = [
     "NEVER",
     "SOA",
     "AdaptiveDPSOA",
+    "BadBudget",
     "BadClass",
     "BadExample",
     "BadParameter",
     "BadStore",
     "BadStream",
     "Bins",
+    "BudgetExceeded",
+    "BudgetFile",
+    "BudgetState",
     "Cause",
     "Causes",
     "CausesPlan",
@@ -134,6 +151,7 @@ __all__ = [
     "Release",
     "Rules",
     "Sets",
+    "SmallestEpsilon",
     "Store",
     "Thresholds",
     "TooLarge",
@@ -143,6 +161,7 @@ __all__ = [
     "all_of",
     "any_of",
     "at_least",
+    "back_up",
     "between",
     "binned",
     "causes_of",
@@ -155,11 +174,14 @@ __all__ = [
     "open_rows",
     "open_store",
     "plan_from_json",
+    "read_budgets",
     "read_store",
     "read_table",
     "recommend",
     "rule_from_json",
     "shattered_depth",
+    "smallest_epsilon",
     "steps",
+    "take_over",
     "witness",
 ]

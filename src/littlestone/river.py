@@ -16,7 +16,8 @@ How River's conventions apply:
   together, at most the epsilon and delta of the first of them. A learner takes its share when it
   is made, and is refused if too little is left. For an ensemble or a selection of models set
   `learners=N` beforehand: each learner gets 1/N of epsilon and delta.
-- In another process than the one that made it, a model can be loaded but makes no learner.
+- In another process than the one that made it, a model can be loaded but makes no learner. With
+  `budget=BudgetFile("budgets.db", "NAME")` learners draw from that file instead, in any process.
 - A private model that has a learner refuses copy, deepcopy and pickle, because running a copy is a
   second release. So the checks of River in `NOT_APPLICABLE` do not apply to it; nor, to
   `PrivateExpertsClassifier`, those in `NOISY`.
@@ -55,6 +56,7 @@ from littlestone.learners.plan import Plan
 from littlestone.learners.registry import FIRST, LEARNERS
 from littlestone.learners.rounds import named_user, read_rows, readable_rounds
 from littlestone.privacy.accounting import Cost, HasBudget, Unit, cost_of
+from littlestone.privacy.budget_file import BudgetFile
 from littlestone.privacy.parameters import BadParameter, Real, positive, probability, whole
 
 try:
@@ -398,6 +400,8 @@ class DPSOAClassifier(_PerUser):
         The most rounds of a user; later ones are null rounds.
     learners : int
         The number of learners among which the budget is split.
+    budget : BudgetFile, optional
+        A budget that other processes draw from too, instead of one for this model and its clones.
     seed : int, optional
         Fixes the random bits that are not secret.
 
@@ -425,11 +429,12 @@ class DPSOAClassifier(_PerUser):
         user: str | None = None,
         cap: int | None = None,
         learners: int = 1,
+        budget: BudgetFile | None = None,
         seed: int | None = None,
     ) -> None:
         self.cls, self.epsilon, self.delta, self.horizon = cls, epsilon, delta, horizon
         self.plan, self.user, self.cap = plan, user, cap
-        self.learners, self.seed = learners, seed
+        self.learners, self.budget, self.seed = learners, budget, seed
 
 
 class PrivateExpertsClassifier(_Private):
@@ -453,6 +458,8 @@ class PrivateExpertsClassifier(_Private):
         The first rule: that of the class, or drawn at random.
     learners : int
         The number of learners among which the budget is split.
+    budget : BudgetFile, optional
+        A budget that other processes draw from too, instead of one for this model and its clones.
     seed : int, optional
         Fixes the random bits that are not secret.
 
@@ -481,12 +488,13 @@ class PrivateExpertsClassifier(_Private):
         min_rate: Real | None = None,
         first: FirstRule = FIRST,
         learners: int = 1,
+        budget: BudgetFile | None = None,
         seed: int | None = None,
     ) -> None:
         self.cls, self.epsilon, self.horizon = cls, epsilon, horizon
         self.plan, self.first = plan, first
         self.change_cost, self.min_rate = change_cost, min_rate
-        self.learners, self.seed = learners, seed
+        self.learners, self.budget, self.seed = learners, budget, seed
 
     def _unit_test_skips(self) -> set[str]:
         return {*NOT_APPLICABLE, *NOISY}
@@ -513,6 +521,8 @@ class PrivateCausesClassifier(_PerUser):
         The most rounds of a user, required with `user`; later ones are null rounds.
     learners : int
         The number of learners among which the budget is split.
+    budget : BudgetFile, optional
+        A budget that other processes draw from too, instead of one for this model and its clones.
     seed : int, optional
         Kept for all models alike; nothing depends on it.
 
@@ -541,11 +551,12 @@ class PrivateCausesClassifier(_PerUser):
         user: str | None = None,
         cap: int | None = None,
         learners: int = 1,
+        budget: BudgetFile | None = None,
         seed: int | None = None,
     ) -> None:
         self.cls, self.epsilon, self.delta, self.horizon = cls, epsilon, delta, horizon
         self.min_rate, self.plan, self.user, self.cap = min_rate, plan, user, cap
-        self.learners, self.seed = learners, seed
+        self.learners, self.budget, self.seed = learners, budget, seed
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:

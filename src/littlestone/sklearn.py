@@ -18,7 +18,10 @@ each candidate takes its own. The results of such a search (the best setting, th
 outside the guarantee: scores count mistakes, and are for the data owner.
 
 The count is kept in the process that made the estimator. An estimator that has not been fitted can
-be pickled; loaded in another process (`n_jobs=2`) it refuses to fit.
+be pickled; loaded in another process (`n_jobs=2`) it refuses to fit. With
+`budget=BudgetFile("budgets.db", "NAME")` the count is kept in that file instead, for all processes
+and all estimators that name it: each fit draws epsilon / fits and delta / fits from it before a row
+is read.
 
 `partial_fit` continues with the same learner, which is what this library is for: the guarantee
 covers all rules that it publishes on the way.
@@ -58,6 +61,7 @@ from littlestone.learners.registry import (
     storable_names,
 )
 from littlestone.privacy.accounting import Cost, HasBudget
+from littlestone.privacy.budget_file import BudgetFile
 from littlestone.privacy.parameters import BadParameter, Real, positive, probability, whole
 
 try:
@@ -115,6 +119,9 @@ class PrivateClassifier(HasBudget, ClassifierMixin, BaseEstimator):
         The two labels; the larger one is the positive one.
     fits : int
         The number of fits among which the budget is split.
+    budget : BudgetFile, optional
+        A budget that other processes draw from too: each fit draws its share of epsilon and delta
+        from it, and as many fits are made as it allows, in whatever process.
     seed : int, optional
         Fixes the random bits that are not secret.
 
@@ -140,6 +147,7 @@ class PrivateClassifier(HasBudget, ClassifierMixin, BaseEstimator):
         min_rate: Real | str = AUTO_RATE,
         classes: Iterable[Any] | None = None,
         fits: int = 1,
+        budget: BudgetFile | None = None,
         seed: int | None = None,
     ) -> None:
         self.cls = cls
@@ -151,6 +159,7 @@ class PrivateClassifier(HasBudget, ClassifierMixin, BaseEstimator):
         self.min_rate = min_rate
         self.classes = classes
         self.fits = fits
+        self.budget = budget
         self.seed = seed
 
     def fit(self, X: Any, y: Any) -> Self:
@@ -257,7 +266,10 @@ class PrivateClassifier(HasBudget, ClassifierMixin, BaseEstimator):
         total = self._total()
         delta = total.delta if self._needs_delta else Fraction(0)
         cost = Cost(total.epsilon * self._share, delta * self._share)
-        self._own_budget().check(cost, total)
+        if self.budget is None:
+            self._own_budget().check(cost, total)
+        else:
+            self.budget.check(cost.epsilon, cost.delta)
 
     @property
     def _needs_delta(self) -> bool:
@@ -300,7 +312,7 @@ class PrivateClassifier(HasBudget, ClassifierMixin, BaseEstimator):
 
     def __sklearn_clone__(self) -> Self:
         budget = self._shared_budget()
-        if budget.exhausted:
+        if budget.exhausted or self.budget is not None:
             # Here and not only in `fit`: a search turns what `fit` raises into a score of nan.
             self._check_budget()
         # The copy shares the budget: what the two spend on the same data adds up.

@@ -142,7 +142,7 @@ def test_the_command_runs_as_it_is_printed(names: list[str], tmp_path: Path) -> 
         ("a;b;failed\n1;2;0\n", "f.csv", [], "Are its fields separated by ';'?"),
         ("a\tb\tfailed\n", "f.csv", [], "pass --format tsv"),
         ("", "f.csv", [], "there is no first line, which should name the columns"),
-        ("secret,1\n", "f.jsonl", [], "name it: --format csv, tsv or parquet"),
+        ("secret,1\n", "f.jsonl", [], "name it: --format csv, tsv, parquet or arrow"),
         ("a,b\n", "f.csv", ["--format", "excel"], "it is one of csv, tsv"),
         ("a,b\n", "f.parquet", [], "not a Parquet file"),
         ("a,b\n", "f.csv", ["--horizon", "0"], "at least 1"),

@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.csv
+import pyarrow.ipc
 import pyarrow.parquet
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -29,15 +31,16 @@ import littlestone as ls
 import littlestone.river as lr
 from effort import scaled
 from littlestone.data.blocks import NULL, BadStream, Block, column_schema
-from littlestone.data.parquet import piece_from_table
+from littlestone.data.columns import flat_type, piece_from_table
 from littlestone.data.readers import RowReader, open_rows
+from littlestone.data.topic import read_messages
 from littlestone.errors import BadColumn
 from littlestone.hypotheses.compare import number_of
 from littlestone.hypotheses.rows import Batch, as_batch, label, part_of, row_of
 from littlestone.hypotheses.values import canonical, encode, key_of
 from littlestone.learners.base import PrivateLearner
 from littlestone.learners.epoch_rows import PatternIndex
-from littlestone.learners.rounds import readable_rounds
+from littlestone.learners.rounds import learn_parts, readable_rounds
 from littlestone.service.limits import Limits
 from littlestone.service.parsing import parse_block
 from littlestone.sklearn import PrivateClassifier
@@ -275,6 +278,13 @@ def http(form: Any) -> Callable[..., list[Fingerprint]]:
     return entrance
 
 
+def messages(cls: ls.HypothesisClass, rows: Sequence[Row], folder: Path) -> list[Fingerprint]:
+    """The values of messages; which round each is has its own tests (test_topic.py)."""
+    values, offsets = [json.dumps(row).encode() for row in dicts(rows)], np.arange(len(rows))
+    piece, _ = read_messages(column_schema(cls, "y", None), values, {}, offsets)
+    return block_rounds(cls, [piece.block()])
+
+
 def without_nan(rows: Sequence[Row]) -> list[Any]:
     """JSON has no NaN."""
     return [tuple(None if cell != cell else cell for cell in row) for row in rows]
@@ -322,6 +332,81 @@ def parquet(types: Sequence[Any]) -> Callable[..., list[Fingerprint]]:
     return entrance
 
 
+def arrow(types: Sequence[Any], *, name: str = "rows.arrow") -> Callable[..., list[Fingerprint]]:
+    """An entrance: an Arrow file or stream with a schema, in record batches of two rows."""
+
+    def entrance(cls: ls.HypothesisClass, rows: Sequence[Row], folder: Path) -> list[Fingerprint]:
+        columns = zip(*rows, strict=True)
+        made = pa.table(
+            [
+                pa.array([held_as(cell, flat_type(held)) for cell in column], held)
+                for column, held in zip(columns, types, strict=True)
+            ],
+            names=list("aby"),
+        )
+        make = pa.ipc.new_stream if name.endswith(".arrows") else pa.ipc.new_file
+        with make(folder / name, made.schema) as out:
+            out.write_table(made, max_chunksize=2)
+        with (
+            mock.patch.object(RowReader, "_refuse_unreadable"),
+            # A URI goes through pyarrow's file systems, as s3:// does.
+            open_rows((folder / name).as_uri(), cls, label="y", block_rows=3) as found,
+        ):
+            return block_rounds(cls, list(found))
+
+    return entrance
+
+
+def partitions(cls: ls.HypothesisClass, rows: Sequence[Row], folder: Path) -> list[Fingerprint]:
+    """A folder whose partitions are columns; which rows are in which file is public."""
+    half = (len(rows) + 1) // 2
+    for part, some in enumerate((rows[:half], rows[half:])):
+        (folder / f"c={part}").mkdir(exist_ok=True)
+        held = [[None if cell is None else str(cell) for cell in row] for row in some]
+        made = pa.table([pa.array(cells, pa.string()) for cells in zip(*held, strict=True)], "aby")
+        with pa.ipc.new_file(folder / f"c={part}" / "rows.arrow", made.schema) as out:
+            out.write_table(made)
+    with (
+        mock.patch.object(RowReader, "_refuse_unreadable"),
+        open_rows(folder, cls, label="y", user="c", format="arrow") as read,
+    ):
+        blocks = list(read)
+    users = [user for block in blocks if block.users is not None for user in block.users]
+    assert users == ["0"] * half + ["1"] * (len(rows) - half)
+    return block_rounds(cls, blocks)
+
+
+def by_name(stream: Callable[[Sequence[Row], Path], Any]) -> Callable[..., list[Fingerprint]]:
+    """An entrance: `learn_many` with a stream of record batches, whose labels go by name."""
+
+    def entrance(cls: ls.HypothesisClass, rows: Sequence[Row], folder: Path) -> list[Fingerprint]:
+        found: list[Fingerprint] = []
+
+        def learn(part: Any, y: Any, users: Any) -> None:
+            found.extend(rounds(cls, part, y))
+
+        learn_parts(cls, stream(rows, folder), "y", None, learn)
+        return found
+
+    return entrance
+
+
+def record_batches(rows: Sequence[Row], folder: Path) -> Any:
+    """A reader of batches of two rows, of the types that pyarrow guesses."""
+    return pa.table(columns(rows)).to_reader(max_chunksize=2)
+
+
+def relation(rows: Sequence[Row], folder: Path) -> Any:
+    """A relation of DuckDB, of the types that it guesses for a CSV file."""
+    if any(isinstance(cell, int) and abs(cell) >= 2**63 for row in rows for cell in row):
+        raise OverflowError("a whole number of more than 64 bits")
+    (folder / "rows.csv").write_text(written(rows), encoding="utf-8")
+    return DUCKDB.read_csv(str(folder / "rows.csv"), header=True)
+
+
+DUCKDB = duckdb.connect(config={"threads": 1})
+
+
 def held_as(cell: Any, held: Any) -> Any:
     """A cell as a column of this type can hold it."""
     if cell is None or held == pa.string():
@@ -334,6 +419,7 @@ def held_as(cell: Any, held: Any) -> Any:
         return None
 
 
+CODED = pa.dictionary(pa.int32(), pa.string())
 ENTRANCES: dict[str, Callable[[ls.HypothesisClass, Sequence[Row], Path], list[Fingerprint]]] = {
     "rows": lambda cls, rows, _: rounds(cls, dicts(rows), [y for *_, y in rows]),
     "lists": table(dict),
@@ -356,11 +442,18 @@ ENTRANCES: dict[str, Callable[[ls.HypothesisClass, Sequence[Row], Path], list[Fi
     "JSON lines": file(
         "rows.jsonl", lambda rows: "".join(json.dumps(r) + "\n" for r in dicts(rows))
     ),
+    "Kafka": messages,
     "HTTP": http("json"),
     "HTTP, lines": http("ndjson"),
     "Parquet, text": parquet([pa.string()] * 3),
     "Parquet, whole": parquet([pa.int64(), pa.string(), pa.int64()]),
     "Parquet, floats": parquet([pa.float64(), pa.string(), pa.float64()]),
+    "Arrow, partitions": partitions,
+    "Arrow, text": arrow([pa.string()] * 3),
+    "Arrow, dictionary": arrow([CODED, CODED, CODED], name="rows.arrows"),
+    "Arrow, floats": arrow([pa.float64(), pa.string(), pa.float64()]),
+    "pyarrow.RecordBatchReader": by_name(record_batches),
+    "DuckDB": by_name(relation),
 }
 NEVER_REFUSED = {
     "rows",
@@ -369,11 +462,20 @@ NEVER_REFUSED = {
     "River",
     "CSV",
     "JSON lines",
+    "Kafka",
     "HTTP",
     "HTTP, lines",
 }
-NEVER_REFUSED |= {"Parquet, text", "Parquet, whole"}
-OUT_OF_REACH = (pa.ArrowException, pl.exceptions.PolarsError, OverflowError, TypeError, ValueError)
+NEVER_REFUSED |= {"Parquet, text", "Parquet, whole", "Arrow, partitions", "Arrow, text"}
+NEVER_REFUSED |= {"Arrow, dictionary"}
+OUT_OF_REACH = (
+    pa.ArrowException,
+    pl.exceptions.PolarsError,
+    duckdb.Error,
+    OverflowError,
+    TypeError,
+    ValueError,
+)
 """What libraries in front of us raise when they cannot make a table of such cells at all."""
 
 
@@ -391,7 +493,7 @@ def entered(
         raise
     except OUT_OF_REACH:
         assert name.startswith(
-            ("numpy", "pandas", "polars", "pyarrow", "River, f", "scikit-learn, f")
+            ("numpy", "pandas", "polars", "pyarrow", "DuckDB", "River, f", "scikit-learn, f")
         )
         return None
 
@@ -439,7 +541,7 @@ def test_the_property_can_fail() -> None:
 def test_rows_of_text_numbers_and_truths_come_through(name: str, tmp_path: Path) -> None:
     """An entrance that refused everything, or called it null, would pass the test above."""
     texts = entered(name, TEXT, [("4.2.1", "x", 1), ("oops", "x", 0), ("4.2.1", "x", 1)], tmp_path)
-    if name not in ("Parquet, whole", "Parquet, floats"):
+    if name not in ("Parquet, whole", "Parquet, floats", "Arrow, floats"):
         assert texts is not None
         assert None not in texts
         assert texts[0] == texts[2] != texts[1]

@@ -607,7 +607,9 @@ def test_a_column_has_one_type_in_all_files_of_a_folder(tmp_path: Path) -> None:
 
 def test_a_folder_without_parquet_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "day.csv").write_text("a,y\n1,1\n")
-    assert refusal(tmp_path).endswith(": there is no Parquet file in the folder")
+    assert refusal(tmp_path).endswith(
+        ": there is no Parquet file in the folder; say --format arrow if it holds Arrow files"
+    )
 
 
 @pytest.mark.parametrize(

@@ -207,17 +207,19 @@ def test_a_store_of_causes_moves_between_a_cluster_and_none(tmp_path: Path) -> N
 
 
 def test_rows_can_be_brought_here(folder: Path) -> None:
-    """Not needed by a forest in shards; by whoever wants to look."""
-    engine = Ray(workers=1)
-    with open_remote_rows(engine, str(folder), RULES, label="failed") as away:
+    """Not needed by a forest in shards; by whoever wants to look. Names of folders come too."""
+    engine, by_day = Ray(workers=1), ls.Rules(["version", "day"])
+    with open_remote_rows(engine, folder.as_uri(), by_day, label="failed") as away:
         *before, block = list(away)[:4]
-    with open_rows(folder, RULES, label="failed", block_rows=ROWS) as near:
+    with open_rows(folder, by_day, label="failed", block_rows=ROWS) as near:
         (whole,) = near
     found = block.numbered(1000, None).between(1010, 1050).here()
     assert 30 < found.size <= 40
     assert set(found.number) <= set(range(1010, 1050))
     rows = sum(map(len, before)) + found.number - 1000
     assert found.batch["version"].tolist() == whole.columns["version"][rows].tolist()
+    assert found.batch["day"].tolist() == whole.columns["day"][rows].tolist()
+    assert set(found.batch["day"]) <= set("014")
     assert found.answers.tolist() == (whole.labels[rows] == 1).tolist()
 
 

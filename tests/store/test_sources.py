@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.ipc
 import pyarrow.parquet as pq
 import pytest
 
@@ -20,7 +21,7 @@ import littlestone as ls
 import running_service
 from commands import littlestone
 from littlestone.cli.learn_run import run
-from littlestone.data import readers
+from littlestone.data import locations, readers
 from littlestone.data import text as lines
 from littlestone.data import text as opening
 from littlestone.data.blocks import BadStream
@@ -120,7 +121,20 @@ def as_parquet(day: Path) -> Path:
     return day.parent / "day.parquet"
 
 
-NAMES = [dotted, linked, hard_linked, packed, moved, as_json_lines, as_parquet]
+def as_arrow(day: Path, ending: str = "arrow") -> Path:
+    """The rows as an Arrow file, or a stream, in record batches of 80."""
+    table, path = pa.Table.from_pylist(dicts(day)), day.parent / f"day.{ending}"
+    make = pa.ipc.new_stream if ending == "arrows" else pa.ipc.new_file
+    with make(path, table.schema) as file:
+        file.write_table(table, max_chunksize=80)
+    return path
+
+
+def as_stream(day: Path) -> Path:
+    return as_arrow(day, "arrows")
+
+
+NAMES = [dotted, linked, hard_linked, packed, moved, as_json_lines, as_parquet, as_arrow, as_stream]
 
 
 @pytest.mark.parametrize("other", NAMES)
@@ -137,6 +151,39 @@ def test_the_same_rows_under_another_name_are_not_learned_again(
         assert any("no new rows" in note for note in again.notes)
     (known,) = read_store(day.parent / "run.db").sources
     assert known.name == os.path.realpath(path)
+
+
+@pytest.mark.parametrize("make", [lambda day: day, as_parquet, as_arrow, as_stream])
+def test_a_uri_is_gone_on_with(day: Path, make: Callable[[Path], Path]) -> None:
+    """Object stores replace a file as a whole: a longer one begins with the rows that are known."""
+    db, uri = day.parent / "run.db", make(day).as_uri()
+    for count, new in ((200, 200), (200, 0), (350, 150)):
+        day.write_text(csv_of(350)[: len(csv_of(count))])
+        make(day)
+        before = read_store(db).published.rounds if db.exists() else 0
+        outcome = run(task(uri), lambda outcome: None, db)
+        assert outcome.learner.rounds - before == new
+    (known,) = read_store(db).sources
+    assert (known.name, known.rows) == (uri, 350)
+    day.write_text(csv_of(350, seed=1))
+    make(day)
+    with pytest.raises(BadStore, match="the file has changed"):
+        run(task(uri), lambda outcome: None, db)
+
+
+@pytest.mark.parametrize("make", [as_arrow, as_stream])
+def test_arrow_is_gone_on_with_after_every_stop(
+    day: Path, make: Callable[[Path], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_blocks(monkeypatch)
+    day.write_text(csv_of(640))
+    path, db = make(day), day.parent / "run.db"
+    for rounds in range(64, 640, 64):
+        with pytest.raises(KeyboardInterrupt):
+            run(task(path), stop_after(rounds), db)
+        assert read_store(db).published.rounds == rounds
+    assert learned(path).learner.rounds == 640
+    assert learned(day).learner.rounds == 640, "the same rows in another format"
 
 
 def test_a_source_that_is_moved_or_rotated_is_gone_on_with(day: Path) -> None:
@@ -383,7 +430,7 @@ def test_short_runs_make_progress_in_constant_time(
             size += read or 0
             return read
 
-    monkeypatch.setattr(opening, "FileIO", Counting)
+    monkeypatch.setattr(locations, "FileIO", Counting)
     day.write_text(HEADER + "".join(f"{line[:-1]:x<100}\n" for line in rows(count)))
     sizes, learned_before = [], 0
     while learned_before < count:

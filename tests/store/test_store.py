@@ -191,13 +191,6 @@ def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["garbage.db", "other.db"]
 
 
-def test_a_schema_from_the_future_is_refused(made: Store, path: Path) -> None:
-    made._db.execute("PRAGMA user_version = 3")
-    made.close()
-    with pytest.raises(BadStore, match="has schema 3, and this littlestone reads 2"):
-        opened(path)
-
-
 def test_a_damaged_file_is_refused(made: Store, path: Path) -> None:
     made.learn(block(0, 500))
     made.close()

@@ -28,6 +28,7 @@ from littlestone.classes.base import (
     VersionSpace,
     distinguishes,
     fresh_value,
+    reads_plain_rows,
 )
 from littlestone.classes.dimension import refuse_absurd
 from littlestone.errors import BadClass, BadExample, TooLarge
@@ -196,6 +197,7 @@ class _VersionSpace(NamedTuple):
     refuted: frozenset[bytes] = frozenset()
 
 
+@reads_plain_rows
 @dataclass(frozen=True)
 class Causes(HypothesisClass):
     """Learn an or of at most `limit` causes, each an and of at most `width` conditions.

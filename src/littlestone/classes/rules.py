@@ -9,7 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
-from littlestone.classes.base import INCONSISTENT, HypothesisClass, VersionSpace, fresh_value
+from littlestone.classes.base import (
+    INCONSISTENT,
+    HypothesisClass,
+    VersionSpace,
+    fresh_value,
+    reads_plain_rows,
+)
 from littlestone.errors import BadClass
 from littlestone.hypotheses.compare import every, readable
 from littlestone.hypotheses.rows import (
@@ -51,6 +57,7 @@ class _VersionSpace(NamedTuple):
     order: tuple[str, ...] = ()
 
 
+@reads_plain_rows
 @dataclass(frozen=True)
 class Rules(HypothesisClass):
     """Learn one `column = value` out of several columns, or `never`.

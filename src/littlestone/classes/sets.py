@@ -15,6 +15,7 @@ from littlestone.classes.base import (
     HypothesisClass,
     VersionSpace,
     distinguishing_example,
+    reads_plain_rows,
 )
 from littlestone.errors import BadClass
 from littlestone.hypotheses.compare import readable
@@ -50,6 +51,7 @@ class _VersionSpace(NamedTuple):
     refuted: frozenset[bytes] = frozenset()
 
 
+@reads_plain_rows
 @dataclass(frozen=True)
 class Sets(HypothesisClass):
     """Learn a set of at most `k` positive values, out of any domain.

@@ -17,7 +17,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
-from littlestone.classes.base import INCONSISTENT, HypothesisClass, VersionSpace
+from littlestone.classes.base import INCONSISTENT, HypothesisClass, VersionSpace, reads_plain_rows
 from littlestone.classes.grids import Edges, OnGrid, OnPoints, decimal, nearest, shallowest
 from littlestone.errors import BadClass, BadExample
 from littlestone.hypotheses.compare import Number, simplest
@@ -36,6 +36,7 @@ class _Search(NamedTuple):
     claim: int | None = None
 
 
+@reads_plain_rows
 class Cuts(OnPoints, HypothesisClass):
     """Learn `column >= cut` for a point but the first, with `always` and `never`.
 

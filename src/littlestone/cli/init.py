@@ -207,22 +207,24 @@ class Proposal:
 
 def init(
     file: Annotated[
-        str, typer.Argument(help="CSV, TSV, JSON lines or Parquet; a folder of Parquet.")
+        str,
+        typer.Argument(help="CSV, TSV, JSON lines, Parquet or Arrow; a folder of such; a URI."),
     ],
     horizon: Annotated[
         int | None, typer.Option(help="Rounds to plan for, if more rows will come.")
     ] = None,
     format_: Annotated[
-        str | None, typer.Option("--format", help="csv, tsv, jsonl or parquet; else by name.")
+        str | None,
+        typer.Option("--format", help="csv, tsv, jsonl, parquet or arrow; else by name."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Propose a command for a file, with the reason for each choice.
 
-    Reads the names of the columns and, of Parquet, their types and the number of rows. Never reads
-    a value: what you choose after looking at values is outside the guarantee, and a proposal that
-    looked at them would be too. A CSV file has no types, so there names are all that counts. Of
-    JSON lines the names are the keys of the first line.
+    Reads the names of the columns and, of Parquet and Arrow, their types and the number of rows.
+    Never reads a value: what you choose after looking at values is outside the guarantee, and a
+    proposal that looked at them would be too. A CSV file has no types, so there names are all that
+    counts. Of JSON lines the names are the keys of the first line.
     """
     if horizon is not None and horizon < 1:
         raise BadParameter(f"--horizon is the number of rounds, at least 1: not {horizon}")

@@ -1,19 +1,29 @@
 """Run `littlestone learn`: learn from a stream of labelled rows."""
 
 import json
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from threading import Event
+from types import FrameType
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
 from littlestone.cli.options import (
     AsJson,
+    BudgetOption,
     CapOption,
     ChangeCost,
+    DatasetOption,
     Delta,
     Epsilon,
+    KafkaConfig,
+    KafkaOption,
     LabelOption,
     MinRate,
     NegativeOption,
@@ -34,6 +44,7 @@ from littlestone.cli.terminal import (
     print_result,
     progress_bar,
 )
+from littlestone.data.kafka import is_topic, read_settings
 from littlestone.learners.plan_table import CHANGE_COST
 from littlestone.learners.registry import check_name, storable_names
 from littlestone.privacy.parameters import BadParameter
@@ -42,7 +53,9 @@ from littlestone.store.request import LearnRequest
 
 EXAMPLE = (
     "Example: littlestone learn events.csv --class causes:version,country,device:2 --label failed "
-    "--epsilon 1 --delta 1e-7 --out releases.jsonl --report report.html"
+    "--epsilon 1 --delta 1e-7 --out releases.jsonl --report report.html\n\n"
+    "Example: littlestone learn kafka://localhost:9092/events --db run.db --class points:merchant "
+    "--label fraud --horizon 10000000 --delta 1e-9"
 )
 
 
@@ -51,7 +64,8 @@ def learn(
     file: Annotated[
         str,
         typer.Argument(
-            help="CSV, TSV, JSON lines or Parquet, plain or .gz; a folder of Parquet; - is stdin."
+            help="CSV, TSV or JSON lines, plain or .gz; Parquet or Arrow, or a folder of such; a "
+            "URI such as s3://bucket/events; - is stdin; kafka://BROKERS/TOPIC."
         ),
     ],
     spec: Spec = None,
@@ -82,7 +96,8 @@ def learn(
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite --out and --report.")] = False,
     format_: Annotated[
-        str | None, typer.Option("--format", help="csv, tsv, jsonl or parquet; else by name.")
+        str | None,
+        typer.Option("--format", help="csv, tsv, jsonl, parquet or arrow; else by name."),
     ] = None,
     private_json: PrivateJson = None,
     complete: Annotated[
@@ -95,12 +110,28 @@ def learn(
     ] = False,
     new_rows: Annotated[
         bool,
-        typer.Option("--new-rows", help="With --db: no row of the file was learned before."),
+        typer.Option(
+            "--new-rows",
+            help="With --db: no row of the file was learned before; of a topic: go on though "
+            "messages are gone.",
+        ),
     ] = False,
     again: Annotated[
         bool,
         typer.Option("--again", help="With --db: learn known rows once more; epsilon adds up."),
     ] = False,
+    budget: BudgetOption = None,
+    dataset: DatasetOption = None,
+    follow: Annotated[
+        bool,
+        typer.Option("--follow", help="Wait for rows that are added to a text file, as tail -F."),
+    ] = False,
+    until_end: Annotated[
+        bool,
+        typer.Option("--until-end", help="For kafka://: learn what the topic holds now, and end."),
+    ] = False,
+    kafka_option: KafkaOption = None,
+    kafka_config: KafkaConfig = None,
     seed: Seed = None,
     engine: WhichEngine = None,
     workers: Annotated[
@@ -112,10 +143,14 @@ def learn(
 
     A row that cannot be read becomes a null round and keeps its place. What is printed on standard
     output is public. The report, and what is printed under PRIVATE on standard error (mistakes,
-    null rounds), belong to the data owner. A second run on the same data spends again, unless
-    --db goes on with the first: then each row is learned once, and a file is recognised by its
-    rows, whatever its name. Then, too, a last line without a line feed waits for the next run: it
-    may be unfinished.
+    null rounds), belong to the data owner. A second run on the same data spends again (--budget
+    keeps count), unless --db goes on with the first: then each row is learned once, and a file is
+    recognised by its rows, whatever its name. Then, too, a last line without a line feed waits for
+    the next run: it may be unfinished.
+
+    A topic of Kafka (kafka://HOST:PORT/TOPIC, JSON messages) and a file with --follow are learned
+    until SIGINT or SIGTERM, or the horizon: say --horizon. With --db offsets are kept with the
+    learner, so that each message is learned once.
     """
     from littlestone.cli.learn_run import run
     from littlestone.ray import redirect_output
@@ -124,9 +159,8 @@ def learn(
     if db is None or not db.exists():
         asked = {"which --class of rules to learn": spec, "which column is the --label": label}
         if missing := [what for what, said in asked.items() if said is None]:
-            raise BadParameter(
-                f"say {', and '.join(missing)}: `littlestone init {file}` proposes both"
-            )
+            advice = "" if is_topic(file) else f": `littlestone init {file}` proposes both"
+            raise BadParameter(f"say {', and '.join(missing)}{advice}")
     check_name(learner, storable_names())
     task = LearnRequest(
         source=file,
@@ -157,13 +191,23 @@ def learn(
         new_rows=new_rows,
         complete=complete,
         verify=verify,
+        budget=budget,
+        dataset=dataset,
+        follow=follow,
+        until_end=until_end,
+        kafka=read_settings(kafka_option or (), kafka_config),
     )
     # Before the first row is read: options that need a store must not be ignored in silence.
     task.refuse_without_store(db)
+    task.refuse_other_kind()
     refuse_file(private_json, force)
     try:
-        with redirect_output(engine), progress_bar(Console(stderr=True)) as watch:
-            outcome = run(task, watch, db)
+        with (
+            redirect_output(engine),
+            progress_bar(Console(stderr=True)) as watch,
+            _stop_on_signal(task.follow or is_topic(file)) as stop,
+        ):
+            outcome = run(task, watch, db, stop)
     except KeyboardInterrupt:
         # Standard output is public, and where a run stopped may depend on the rows.
         typer.echo(_stopped(db), err=True)
@@ -181,3 +225,26 @@ def _stopped(db: Path | None) -> str:
     if db is None:
         return "stopped: what was released so far stands, and running again spends again"
     return "stopped: what was learned is in the file; the same command goes on, each row once"
+
+
+@contextmanager
+def _stop_on_signal(waits: bool) -> Iterator[Event]:
+    """Yield an event that SIGINT and SIGTERM set, if rows are waited for.
+
+    The first signal ends the run after what is being learned; a second one acts as ever.
+    """
+    stop = Event()
+    before: dict[int, Any] = {}
+
+    def end(number: int, frame: FrameType | None) -> None:
+        stop.set()
+        signal.signal(number, before[number])
+
+    if waits and threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            before[number] = signal.signal(number, end)
+    try:
+        yield stop
+    finally:
+        for caught, handler in before.items():
+            signal.signal(caught, handler)

@@ -12,14 +12,23 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from littlestone.classes.base import HypothesisClass
 from littlestone.data.blocks import BadStream, Block
-from littlestone.data.readers import UNFINISHED, RowReader, is_parquet, open_rows
+from littlestone.data.kafka import is_topic
+from littlestone.data.readers import (
+    UNFINISHED,
+    RowReader,
+    is_parquet,
+    open_rows,
+)
+from littlestone.data.topic import TopicRows
 from littlestone.learners.causes_plan import CausesPlan
 from littlestone.learners.plan_table import delta_warning
 from littlestone.learners.registry import LearnerChoice
+from littlestone.privacy.budget_file import BudgetFile
 from littlestone.privacy.parameters import BadParameter
 from littlestone.ray import Ray, ray_of
 from littlestone.report.hindsight import Hindsight, hindsight_of
@@ -29,6 +38,13 @@ from littlestone.report.report import (
     render_report,
     report_of,
     write_private,
+)
+from littlestone.store.charges import (
+    charge_repeat,
+    charge_run,
+    charge_store,
+    check_budget,
+    stored_budget,
 )
 from littlestone.store.files import refuse_leftovers
 from littlestone.store.releases_file import ReleasesFile
@@ -41,7 +57,17 @@ from littlestone.store.request import (
     windows_of,
 )
 from littlestone.store.serialization import OldCopy
-from littlestone.store.sources import LARGEST_BLOCK, NewRows, Source, all_rows, recognised
+from littlestone.store.sources import (
+    LARGEST_BLOCK,
+    NewRows,
+    Source,
+    all_rows,
+    known_topic,
+    new_messages,
+    open_topic,
+    recognised,
+    topic_source,
+)
 from littlestone.store.store import Store, create, open_store, read_store
 
 # From public things only: the releases and the plan.
@@ -55,11 +81,24 @@ NO_CAUSE = (
     "plan SPEC --horizon N --rate R --share S` says how many rounds a cause takes"
 )
 
+# Of a stream without an end, from the plan, which is public.
+REACHED = (
+    "the horizon of {horizon:,} rounds is reached, and the last rule stands: no more is read. To "
+    "learn on, begin another store with a budget of its own"
+)
+WAITING = "{name}: {problem}. Waiting for the brokers; what was learned is safe"
+
 ProgressCallback = Callable[[RunResult], None]
+AnyRows = RowReader[Any] | TopicRows
 
 
-def run(task: LearnRequest, watch: ProgressCallback, db: Path | None = None) -> RunResult:
-    """Learn the rows of a file.
+def run(
+    task: LearnRequest,
+    watch: ProgressCallback,
+    db: Path | None = None,
+    stop: Event | None = None,
+) -> RunResult:
+    """Learn the rows of a file or a topic.
 
     Parameters
     ----------
@@ -69,6 +108,8 @@ def run(task: LearnRequest, watch: ProgressCallback, db: Path | None = None) -> 
         Called with the progress, after every part of the rows.
     db : Path, optional
         The store: made if there is none, and gone on with if there is.
+    stop : Event, optional
+        Ends a run that waits for further rows when it is set; what was learned stands.
 
     Returns
     -------
@@ -84,14 +125,20 @@ def run(task: LearnRequest, watch: ProgressCallback, db: Path | None = None) -> 
     BadStore
         If the store is another's, or the file is not what was learned.
     """
-    cls = None
+    cls, stop = None, stop or Event()
+    sources: tuple[Source, ...] = ()
     if db is not None and db.exists():
-        about = read_store(db).about
+        view = read_store(db)
+        about, sources = view.about, view.sources
         about.refuse_other(task, db)
+        budget = stored_budget(view, task, db)
         # The store keeps the class itself: what a specification names may have changed since.
-        task, cls = replace(task, **about.terms), about.cls
-    elif db is not None:
-        refuse_leftovers(db)
+        task, cls = replace(task, **about.request_terms), about.cls
+    else:
+        if db is not None:
+            refuse_leftovers(db)
+        # Before the file is opened: whether there is enough left does not depend on a row.
+        budget = check_budget(task)
     cls = task.cls if cls is None else cls
     # A store goes on with its releases file; without one the file is written anew.
     for path in (task.report, task.out if db is None else None):
@@ -99,27 +146,32 @@ def run(task: LearnRequest, watch: ProgressCallback, db: Path | None = None) -> 
     # Everything that can be refused is refused before the store is taken over.
     engine = engine_for(task)
     notes: list[str] = []
-    with rows_of(task, cls, engine, stored=db is not None) as rows:
+    with rows_of(task, cls, engine, stored=db is not None, stop=stop) as rows:
+        if isinstance(rows, TopicRows) and known_topic(sources, rows) is None:
+            notes += [note for note in [rows.check()] if note is not None]
         if db is None:
             with noting(notes):
                 chosen = choose_learner(task, horizon_of(task, rows), cls)
+                # Committed before the first row is learned; nothing after this is refused.
+                notes += charge_run(budget, chosen, task)
                 watched = task.report is not None
                 learner = chosen.make(cls, task.seed, watched=watched, engine=engine)
             outcome = RunResult(task, chosen, learner, rows.length, notes=notes)
-            _learn_rows(outcome, rows, None, watch)
+            _learn_rows(outcome, rows, None, watch, stop)
         else:
             with noting(notes):
                 store = _open_or_create(db, task, cls, rows, engine)
             with store:
                 chosen = store.about.chosen
+                notes += charge_store(budget, store)
                 outcome = RunResult(task, chosen, store.learner, chosen.plan.horizon, notes=notes)
-                _learn_rows(outcome, rows, store, watch)
+                _learn_rows(outcome, rows, store, watch, stop, budget)
     _finish(outcome, cls, watch)
     return outcome
 
 
 def _open_or_create(
-    path: Path, task: LearnRequest, cls: HypothesisClass, rows: RowReader[Any], engine: Ray | None
+    path: Path, task: LearnRequest, cls: HypothesisClass, rows: AnyRows, engine: Ray | None
 ) -> Store:
     if path.exists():
         return open_store(path, engine=engine)
@@ -128,18 +180,24 @@ def _open_or_create(
 
 
 def _learn_rows(
-    outcome: RunResult, rows: RowReader[Any], store: Store | None, watch: ProgressCallback
+    outcome: RunResult,
+    rows: AnyRows,
+    store: Store | None,
+    watch: ProgressCallback,
+    stop: Event,
+    budget: BudgetFile | None = None,
 ) -> None:
     """Learn what is new in a file, and publish each release before the next row is read."""
     learner, notes, vacuous = outcome.learner, outcome.notes, vacuous_note(outcome.chosen)
     notes += vacuous
+    outcome.unit = rows.unit
     plan = outcome.chosen.plan
     # Other learners with a delta warn of it themselves.
     if isinstance(plan, CausesPlan) and (warning := delta_warning(plan.delta, plan.horizon)):
         notes.append(warning)
     with _releases_file(outcome, store) as file:
         # Recognising the file comes after the releases file: an old copy must not learn a row.
-        before, new = learner.rounds, _new_rows(outcome, rows, store, watch)
+        before, new = learner.rounds, _new_rows(outcome, rows, store, watch, budget)
         outcome.repeats = 1 if store is None else store.repeats
         watch(outcome)
         for block, reached in new:
@@ -147,16 +205,22 @@ def _learn_rows(
             _publish(file, outcome, store)
             outcome.repeats = 1 if store is None else store.repeats
             watch(outcome)
+            if outcome.task.is_endless and learner.rounds >= plan.horizon:
+                break
+        if outcome.task.is_endless and learner.rounds >= plan.horizon:
+            notes.append(REACHED.format(horizon=plan.horizon))
         # The number of rounds is public, so the last window may end with the file. A run that was
-        # killed before this ends it when it is run again.
-        end_window(learner) if store is None else store.end_window()
-        _publish(file, outcome, store)
+        # killed before this ends it when it is run again. When a person stops an endless run may
+        # depend on what they saw: then nothing more is released.
+        if not stop.is_set():
+            end_window(learner) if store is None else store.end_window()
+            _publish(file, outcome, store)
     if store is None:
         # Not with a store: its stream may go on in another run.
         if len(learner.releases) == 1 and not vacuous:
             notes.extend(_unchanged(outcome))
     # A store that has just been begun may wait for its first rows: that is no remark.
-    elif before and learner.rounds == before:
+    elif before and learner.rounds == before and not outcome.task.is_endless:
         notes.append(f"no new rows: all of {rows.name} was learned before, nothing is spent again")
     if store is not None and rows.unfinished:
         notes.append(f"{rows.name}: {UNFINISHED}")
@@ -179,10 +243,16 @@ def _unchanged(outcome: RunResult) -> list[str]:
 
 
 def _new_rows(
-    outcome: RunResult, rows: RowReader[Any], store: Store | None, watch: ProgressCallback
+    outcome: RunResult,
+    rows: AnyRows,
+    store: Store | None,
+    watch: ProgressCallback,
+    budget: BudgetFile | None,
 ) -> Iterable[tuple[Block | RemoteBlock | None, Source | None]]:
     """Return the rows to learn, each part with how far the file is learned then, for a store."""
     task, learner = outcome.task, outcome.learner
+    if isinstance(rows, TopicRows):
+        return _topic_rows(outcome, rows, store)
     if store is None:
         return all_rows(rows, learner, outcome.bad_rows)
 
@@ -191,7 +261,31 @@ def _new_rows(
         watch(outcome)
 
     source = recognised(store.sources(), rows, task, rounds=learner.rounds, notes=outcome.notes)
+    # The file is recognised by then, and nothing of it has been learned.
+    outcome.notes += charge_repeat(budget, store, source.repeat)
     return NewRows(rows, source, learner, verify=task.verify, bad=outcome.bad_rows, tell=tell)
+
+
+def _topic_rows(
+    outcome: RunResult, rows: TopicRows, store: Store | None
+) -> Iterator[tuple[Block | None, Source | None]]:
+    """Yield the rows of a topic, and note when its brokers are away."""
+    learner = outcome.learner
+    if store is not None:
+        rows.commit_to(store.run)
+    sources = [] if store is None else store.sources()
+    source = topic_source(sources, rows, outcome.task, rounds=learner.rounds)
+    left = outcome.chosen.plan.horizon - learner.rounds if outcome.task.is_endless else None
+    said = None
+    for block, reached in new_messages(
+        rows, source, size=LARGEST_BLOCK, most=left, bad=outcome.bad_rows
+    ):
+        problem = rows.problem if block is None else None
+        if problem is not None and said is None:
+            outcome.notes.append(WAITING.format(name=rows.name, problem=problem))
+        outcome.passing = "waiting for the brokers" if problem else ""
+        said = problem
+        yield block, None if block is None else reached
 
 
 def _learn(
@@ -242,8 +336,12 @@ def engine_for(task: LearnRequest) -> Ray | None:
 
 
 def rows_of(
-    task: LearnRequest, cls: HypothesisClass, engine: Ray | None, stored: bool = False
-) -> RowReader[Any]:
+    task: LearnRequest,
+    cls: HypothesisClass,
+    engine: Ray | None,
+    stored: bool = False,
+    stop: Event | None = None,
+) -> AnyRows:
     """Open the rows that a request is about; Parquet is read where the trees grow.
 
     Parameters
@@ -257,7 +355,11 @@ def rows_of(
     stored : bool
         Find checksums on the way, and leave what is unfinished at the end of a text file for a
         later run, unless the file is said to be complete.
+    stop : Event, optional
+        Ends rows that are waited for. Without it a file is read as it is.
     """
+    if is_topic(task.source):
+        return open_topic(task, cls, stop)
     if engine is not None and is_parquet(task.source, task.format):
         from littlestone.ray.rows import open_remote_rows
 
@@ -281,18 +383,19 @@ def rows_of(
         block_rows=LARGEST_BLOCK,
         growing=stored and not task.complete,
         positive=task.positive,
+        follow=stop if task.follow else None,
     )
 
 
-def horizon_of(task: LearnRequest, rows: RowReader[Any]) -> int:
+def horizon_of(task: LearnRequest, rows: AnyRows) -> int:
     """Return the rounds to plan for: what was said, or the rows of the file.
 
     Parameters
     ----------
     task : LearnRequest
         What is asked.
-    rows : RowReader
-        The file.
+    rows : RowReader or TopicRows
+        The file or the topic.
 
     Raises
     ------
@@ -334,7 +437,8 @@ def _hindsight(
     outcome.passing = "reading the rows again, for the report"
     watch(outcome)
     rate = None if outcome.causes is None else outcome.causes.min_rate
-    with rows_of(task, cls, None, stored=False) as rows:
+    with rows_of(replace(task, follow=False), cls, None, stored=False) as rows:
+        assert isinstance(rows, RowReader)
         found = hindsight_of(
             rows,
             cls,

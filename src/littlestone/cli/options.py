@@ -85,8 +85,39 @@ WhichEngine = Annotated[
         help="Work on a Ray cluster: of its own, or at an address (auto: one that runs here).",
     ),
 ]
+KafkaOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--kafka-option",
+        metavar="KEY=VALUE",
+        help="For kafka://: a setting of librdkafka, such as security.protocol=SSL. Can be "
+        "repeated. Secrets belong in --kafka-config.",
+    ),
+]
+KafkaConfig = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="For kafka://: settings of librdkafka, a KEY=VALUE a line."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a machine.")]
 
+BudgetOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--budget",
+        metavar="FILE",
+        help="Draw from the budget of --dataset in this file: see `budget --help`.",
+    ),
+]
+DatasetOption = Annotated[
+    str | None,
+    typer.Option("--dataset", metavar="NAME", help="With --budget: whose budget to draw from."),
+]
+BudgetsFile = Annotated[Path, typer.Argument(metavar="FILE", help="The file of budgets.")]
+DatasetName = Annotated[str, typer.Argument(metavar="NAME", help="The data set.")]
+SomeDataset = Annotated[
+    str | None, typer.Argument(metavar="[NAME]", help="The data set; all of the file by default.")
+]
+DrawNote = Annotated[str, typer.Option("--note", help="What it is for, in words.")]
 PrivateJson = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Write the private side here, as JSON, for its owner only."),

@@ -20,6 +20,7 @@ from littlestone.cli.options import (
     Epsilon,
     MinRate,
     WhichPlan,
+    given,
     read_min_rate,
 )
 from littlestone.cli.terminal import plain_console, print_plan
@@ -27,6 +28,7 @@ from littlestone.display import plural
 from littlestone.hypotheses.values import to_json
 from littlestone.learners.base import LearnerPlan
 from littlestone.learners.causes_plan import CauseForecast, CausesPlan, forecast
+from littlestone.learners.inverse_plan import SmallestEpsilon, smallest_epsilon
 from littlestone.learners.plan import Plan
 from littlestone.learners.plan_table import CHANGE_COST
 from littlestone.privacy.parameters import BadParameter
@@ -39,6 +41,7 @@ EXAMPLE = (
 
 
 def plan(
+    context: typer.Context,
     spec: Annotated[str, typer.Argument(metavar="SPEC", help="As in `dimension --help`.")],
     horizon: Annotated[int, typer.Option(help="Rounds to plan for.")],
     epsilon: Epsilon = 1.0,
@@ -58,6 +61,17 @@ def plan(
     base: Annotated[
         float | None, typer.Option(help="With --rate: how often other events are positive.")
     ] = None,
+    mistakes: Annotated[
+        int | None,
+        typer.Option(help="Instead of --epsilon: the smallest with so many mistakes a change."),
+    ] = None,
+    positives: Annotated[
+        int | None,
+        typer.Option(help="The same for causes, with --rate: positives until one is published."),
+    ] = None,
+    rounds: Annotated[
+        int | None, typer.Option(help="The same for causes, with --rate and --share: rounds.")
+    ] = None,
     learner: AnyLearner = "auto",
     kind: WhichPlan = "practical",
     as_json: AsJson = False,
@@ -66,8 +80,33 @@ def plan(
 
     What is proved, what is expected, where the budget goes, and what the paper's theorem would ask
     for. For a class of causes, --rate says how many positives of a cause it takes until the cause
-    is published and, with --share, about how many rounds.
+    is published and, with --share, about how many rounds. With --mistakes, --positives or --rounds
+    it is the other way round: the plan is that of the smallest epsilon, of two digits, whose
+    forecast is no larger.
     """
+    found = None
+    if any(number is not None for number in (mistakes, positives, rounds)):
+        if "epsilon" in given(context):
+            raise BadParameter("--epsilon conflicts with --mistakes, --positives and --rounds")
+        if kind != "practical":
+            raise BadParameter(f"--plan {kind} has no forecast: leave it out")
+        found = smallest_epsilon(
+            parse_spec(spec),
+            delta,
+            horizon,
+            mistakes=mistakes,
+            positives=positives,
+            rounds=rounds,
+            rate=rate,
+            share=share,
+            base=base or 0.0,
+            learner=learner,
+            unit="user" if per_user else "event",
+            cap=cap,
+            change_cost=change_cost,
+            min_rate=read_min_rate(min_rate),
+        )
+        epsilon = found.epsilon
     task = LearnRequest(
         spec=spec,
         label="",
@@ -89,16 +128,40 @@ def plan(
     if not causes:
         theorem = Plan.theorem(parse_spec(spec), epsilon, delta, max(2, horizon))
     if as_json:
-        data = chosen.to_json() | ({"forecast": _forecasts_to_json(forecasts)} if forecasts else {})
+        data = {} if found is None else {"smallest_epsilon": _smallest_to_json(found)}
+        data |= chosen.to_json() | (
+            {"forecast": _forecasts_to_json(forecasts)} if forecasts else {}
+        )
         asked = {} if theorem is None else {"theorem": dict(theorem.lines())}
         typer.echo(json.dumps(data | asked, ensure_ascii=False))
         return
     console = plain_console()
+    if found is not None:
+        what = "mistakes" if mistakes else "positives" if positives else "rounds"
+        console.print(f"{_smallest_in_words(found, what)}\n")
     print_plan(console, chosen, theorem)
     if rate is not None and forecasts:
         console.print(f"\nA cause that is positive {rate:.1%} of the time:")
         for sentence in _in_words(forecasts, share, horizon):
             console.print(f"  {sentence}")
+
+
+def _smallest_to_json(found: SmallestEpsilon) -> dict[str, Any]:
+    # JSON has no infinity: null where nothing is expected to be published.
+    numbers = found._asdict() | {"choice": None}
+    finite = {n: None if v == float("inf") else v for n, v in numbers.items() if n != "choice"}
+    return finite | {"grid": "two significant digits, 0.001 to 100"}
+
+
+def _smallest_in_words(found: SmallestEpsilon, what: str) -> str:
+    words = f"epsilon {found.epsilon:g} is the smallest of two digits: "
+    words += f"about {found.forecast:,.0f} {what}"
+    if found.below is None or found.forecast_below is None:
+        return f"{words}, and no smaller one is tried"
+    if found.forecast_below == float("inf"):
+        return f"{words}; with {found.below:g} no cause is expected to be published"
+    words += f"; with {found.below:g} it would be {found.forecast_below:,.0f}"
+    return words + ("\nabove 4 it is hard to call it private" if found.epsilon > 4 else "")
 
 
 def _forecasts(

@@ -18,12 +18,18 @@ from littlestone.report.report import (
     refuse_file,
     write_private,
 )
+from littlestone.store.copies import StoreMarks
 from littlestone.store.releases_file import release_to_json
 from littlestone.store.serialization import OLD_COPY
 from littlestone.store.store import StoreView, read_store
 
 EXAMPLE = "Example: littlestone show run.db --private"
 MOST_RULES, MOST_VOTES = 20, 8
+PROMISED = (
+    "The guarantee rests on a promise of the operator: the file is a backup copy that was taken "
+    "over at round {rounds:,} without its original, which has published nothing after that round "
+    "and never goes on"
+)
 
 
 def show(
@@ -71,7 +77,19 @@ def public(shown: StoreView) -> dict[str, Any]:
         "final": published.final,
         **shown.about.label_data,
         **({} if (found := _causes(shown)) is None else {"causes": found.to_json()}),
-    } | ({"old_copy": OLD_COPY} if shown.old_copy else {})
+    } | marks_to_json(shown.marks)
+
+
+def marks_to_json(marks: StoreMarks) -> dict[str, Any]:
+    """Return what a file says of itself, as JSON data: nothing for one that just goes on."""
+    found: dict[str, Any] = {"old_copy": OLD_COPY} if marks.old_copy else {}
+    if marks.copy is not None:
+        found["backup_copy"] = {"round": marks.copy.rounds}
+    if marks.handed_over is not None:
+        found["handed_over"] = True
+    if marks.promised is not None:
+        found["promised"] = PROMISED.format(rounds=marks.promised)
+    return found
 
 
 def _causes(shown: StoreView) -> CausesSummary | None:
@@ -118,8 +136,10 @@ def _print_public(console: Console, shown: StoreView) -> None:
     console.print(f"  by {found['learner']} on {found['class']}. {found['why']}")
     if found["final"] is not None:
         console.print(f"  {found['final']}")
-    if shown.old_copy:
-        console.print(f"  {OLD_COPY}")
+    if shown.marks.promised is not None:
+        console.print(f"  {PROMISED.format(rounds=shown.marks.promised)}")
+    if (sentence := shown.marks.sentence()) is not None:
+        console.print(f"  {sentence}")
 
 
 def _print_private(console: Console, shown: StoreView) -> None:

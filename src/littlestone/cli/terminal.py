@@ -173,7 +173,7 @@ def print_private(console: Console, outcome: RunResult) -> None:
     for line in counts_in_words(outcome.private()):
         console.print(f"  {line}")
     for bad in outcome.bad_rows[:5]:
-        console.print(f"    line {bad.line:,}: {bad.sentence}")
+        console.print(f"    {outcome.unit} {bad.line:,}: {bad.sentence}")
     for mechanism, times, each, adding in ledger_rows(learner):
         console.print(f"  {mechanism} x {times}: {each}, {adding}")
     for path in (task.report, task.private_json):

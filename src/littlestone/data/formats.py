@@ -76,7 +76,8 @@ def delimited_names(name: str, line: str, delimiter: str) -> list[str]:
     if _NOT_TEXT.search(line):
         raise BadStream(
             f"{where}: not text in UTF-8, and a CSV file begins with the names of its columns. "
-            "If it is of another format, name it: --format csv, tsv, jsonl or parquet"
+            "If it is of another format, name it: --format csv, tsv, jsonl, parquet "
+            "or arrow"
         )
     try:
         return next(csv.reader([line], delimiter=delimiter, strict=True))

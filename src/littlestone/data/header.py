@@ -1,19 +1,23 @@
 """What a file says about itself before its values: names of columns, types, the number of rows.
 
 Of a CSV or TSV file that is its first line, of JSON lines the keys of the first line, of Parquet
-the footer. No value is looked at, so nothing that follows from a header depends on one.
+the footer, of Arrow the schema and the index. No value is looked at, so nothing that follows from a
+header depends on one.
 """
 
 import gzip
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from io import BufferedReader, RawIOBase
+from typing import Any, Literal, cast
 
+from littlestone.data.arrow import open_arrow
 from littlestone.data.blocks import BadStream, separator_hint
 from littlestone.data.formats import delimited_names
-from littlestone.data.parquet import files_below, open_parquet
-from littlestone.data.readers import format_of
+from littlestone.data.locations import Location, locate
+from littlestone.data.parquet import open_parquet
+from littlestone.data.readers import format_of, table_files
 from littlestone.data.text import GZIP, MAX_LINE_BYTES, STDIN, lines_of
 
 ColumnType = Literal["text", "whole number", "number", "truth value", "time", "other"]
@@ -47,9 +51,9 @@ def read_header(path: str, format: str | None = None) -> Header:  # noqa: A002
     Parameters
     ----------
     path : str
-        A file, or a folder of Parquet files.
+        A file, a folder of Parquet or Arrow files, or a URI of one.
     format : str, optional
-        csv, tsv, jsonl, ndjson or parquet; by default as the name says.
+        csv, tsv, jsonl, ndjson, parquet or arrow; by default as the name says.
 
     Returns
     -------
@@ -75,8 +79,8 @@ def read_header(path: str, format: str | None = None) -> Header:  # noqa: A002
             "standard input: reading its header would use it up; save the stream to a file first"
         )
     form = format_of(path, path, format)
-    if form == "parquet":
-        return _parquet_header(path)
+    if form in ("parquet", "arrow"):
+        return _table_header(path, form)
     line = _first_line(path)
     if form == "jsonl":
         return Header(_keys(path, line), None, None, "the keys of its first line")
@@ -87,11 +91,11 @@ def read_header(path: str, format: str | None = None) -> Header:  # noqa: A002
 
 
 def _first_line(path: str) -> str:
-    with open(path, "rb") as plain:
-        packed = plain.read(len(GZIP)) == GZIP
     try:
-        with gzip.open(path) if packed else open(path, "rb") as file:
-            line = file.readline(MAX_LINE_BYTES + 1)
+        with BufferedReader(cast(RawIOBase, locate(path).open())) as file:
+            packed = file.peek(len(GZIP)).startswith(GZIP)
+            lines = gzip.GzipFile(fileobj=file) if packed else file
+            line = lines.readline(MAX_LINE_BYTES + 1)
     except (EOFError, gzip.BadGzipFile) as error:
         raise BadStream(f"{path}: the gzip file is damaged or cut off: {error}") from None
     if not line.strip():
@@ -110,24 +114,36 @@ def _keys(path: str, line: str) -> tuple[str, ...]:
         # The line itself is not quoted: it holds values.
         raise BadStream(
             f'{path}: the first line is not an object of JSON, such as {{"version": "4.2.1"}}. '
-            "If it is of another format, name it: --format csv, tsv or parquet"
+            "If it is of another format, name it: --format csv, tsv, parquet or arrow"
         )
     return tuple(record)
 
 
-def _parquet_header(path: str) -> Header:
-    files = files_below(path)
-    if not files:
-        raise BadStream(f"{path}: there is no Parquet file in the folder")
-    rows, types, names = 0, dict[str, ColumnType](), tuple[str, ...]()
+def _table_header(path: str, form: str) -> Header:
+    files = table_files(path, path, form)
+    counts, types = [], dict[str, ColumnType]()
     for number, file in enumerate(files):
-        with open_parquet(file, "not a Parquet file") as opened:
-            rows += opened.metadata.num_rows
-            if number == 0:
-                names = tuple(opened.schema_arrow.names)
-                types = {field.name: _type_of(field.type) for field in opened.schema_arrow}
-    where = "the footers of its files" if len(files) > 1 else "its footer"
-    return Header(names, types, rows, f"{where}: names, types, number of rows")
+        schema, rows = _schema_of(file, form)
+        counts.append(rows)
+        if number == 0:
+            types = {field.name: _type_of(field.type) for field in schema}
+            # The names of folders are public, and so is that they name a column.
+            types |= {name: "text" for name, _ in file.partition}
+    known = [rows for rows in counts if rows is not None]
+    total = sum(known) if len(known) == len(files) else None
+    where = "schema" if form == "arrow" else "footer"
+    where = f"the {where}s of its files" if len(files) > 1 else f"its {where}"
+    count = "" if total is None else ", number of rows"
+    return Header(tuple(types), types, total, f"{where}: names, types{count}")
+
+
+def _schema_of(file: Location, form: str) -> tuple[Any, int | None]:
+    """Return the schema of a file, and the number of its rows if it has an index."""
+    if form == "arrow":
+        with open_arrow(file, "not an Arrow file or stream") as arrow:
+            return arrow.schema, arrow.rows
+    with open_parquet(file, "not a Parquet file") as parquet:
+        return parquet.schema_arrow, parquet.metadata.num_rows
 
 
 def _type_of(held: Any) -> ColumnType:

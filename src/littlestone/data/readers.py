@@ -1,4 +1,4 @@
-"""Streams of labelled rows from files: CSV, TSV, JSON lines or Parquet, plain or gzip.
+"""Streams of labelled rows from files: CSV, TSV and JSON lines (plain or gzip), Parquet, Arrow.
 
 A fault in the *shape* of a file (no such column, another format) stops it before anything is
 learned. A fault in a *row* makes it a null round, which keeps its place: see `blocks`, and
@@ -7,18 +7,19 @@ of the first thousand cannot be read, the file is refused. Near that edge a sing
 that decision is outside the guarantee.
 """
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
+from threading import Event
 from types import TracebackType
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Generic, NamedTuple, Protocol, Self, TypeVar
 
 from littlestone.classes.base import HypothesisClass
 from littlestone.classes.causes import Causes
+from littlestone.data import arrow, parquet
 from littlestone.data.blocks import (
     WRONG,
-    BadRow,
     BadStream,
     Block,
     ColumnSchema,
@@ -26,12 +27,15 @@ from littlestone.data.blocks import (
     Start,
     column_schema,
 )
+from littlestone.data.follow import FollowedRows, refuse_to_follow
 from littlestone.data.formats import Delimited, JsonLines
-from littlestone.data.parquet import ParquetRows
+from littlestone.data.locations import Location, is_uri, locate
+from littlestone.data.tables import TableFile, TableRows
 from littlestone.data.text import (
     CHECKED_ROWS,
     STDIN,
     SkipProgress,
+    TextFormat,
     TextRows,
     ignore_progress,
     is_regular,
@@ -62,7 +66,19 @@ OTHER_KIND: dict[Kind, str] = {
     "number": "The class reads numbers there; causes:COLUMN and points:COLUMN read text",
     "truth": "The class reads truth values there; causes:COLUMN,... reads any values",
 }
-_FORMATS = {"csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "ndjson": "jsonl", "parquet": "parquet"}
+_FORMATS = {
+    "csv": "csv",
+    "tsv": "tsv",
+    "jsonl": "jsonl",
+    "ndjson": "jsonl",
+    "parquet": "parquet",
+    **{ending.removeprefix("."): "arrow" for ending in arrow.ENDINGS},
+}
+# The formats of files with a schema: how a file is read, and how names end in a folder.
+_TABLES: dict[str, tuple[Callable[[Location, ColumnSchema], TableFile], tuple[str, ...]]] = {
+    "parquet": (parquet.ParquetFile, parquet.ENDINGS),
+    "arrow": (arrow.ArrowFile, arrow.ENDINGS),
+}
 
 
 SpanT = TypeVar("SpanT", bound=RowSpan)
@@ -108,6 +124,8 @@ class RowReader(Generic[SpanT]):
         The column of labels, if these must be 0 and 1: for advice.
     outcomes
         Whether labels could be outcomes: for advice.
+    followed
+        Whether rows may come at any time: then those that are there are the first block.
     """
 
     def __init__(
@@ -120,17 +138,22 @@ class RowReader(Generic[SpanT]):
         beginning: Block | None = None,
         label: str | None = None,
         outcomes: bool = False,
+        followed: bool = False,
     ) -> None:
-        self.name, self._label, self._outcomes = name, label, outcomes
+        self.name, self._advice = name, UnreadableAdvice(label, outcomes)
         self._source, self._strict, self._size = source, strict, block_rows
         self._rest: Iterator[SpanT] | None = None
         try:
             self._blocks = self._checked(source.blocks(block_rows))
-            read: list[SpanT] = [] if beginning is not None else self._first(self._blocks)
+            checked = 1 if followed else CHECKED_ROWS
+            read = [] if beginning is not None else self._first(self._blocks, checked)
             first = read if beginning is None else [beginning]
             # Before anything is learned: the decision to refuse looks at rows, and is outside the
             # guarantee.
-            self._refuse_unreadable(first)
+            if not followed and not any(map(len, first)):
+                yet = f" yet: {UNFINISHED}" if self.unfinished else ""
+                raise BadStream(f"{self.name}: there are no rows in the file{yet}")
+            refuse_mostly_bad(name, self.unit, first, self._advice)
             self.beginning: RowSpan = first[0]
             size = block_rows if beginning is None else BEGINNING
             self.is_whole = len(self.beginning) < size
@@ -143,6 +166,11 @@ class RowReader(Generic[SpanT]):
     def length(self) -> int | None:
         """Return the number of rows, which may take a pass of its own; None for a pipe."""
         return self._source.length()
+
+    @property
+    def unit(self) -> str:
+        """Return what rows are counted in, for errors."""
+        return self._source.unit
 
     @property
     def unfinished(self) -> int:
@@ -180,51 +208,20 @@ class RowReader(Generic[SpanT]):
     def _checked(self, blocks: Iterator[SpanT]) -> Generator[SpanT]:
         try:
             for block in blocks:
-                if self._strict and block.nulls:
-                    raise BadStream(
-                        f"{self.name}: {self._describe(block.bad[0])} (the stop of a strict run "
-                        "tells about that row: it is outside the privacy guarantee)"
-                    )
+                if self._strict:
+                    refuse_bad_row(self.name, self.unit, block)
                 yield block
         finally:
             self.close()
 
-    def _first(self, blocks: Iterator[SpanT]) -> list[SpanT]:
-        """Return the first blocks, of a thousand rows or all."""
+    def _first(self, blocks: Iterator[SpanT], enough: int) -> list[SpanT]:
+        """Return the first blocks, of so many rows or all; an empty one says that none is there."""
         first: list[SpanT] = []
         rows = 0
-        while rows < CHECKED_ROWS and (block := next(blocks, None)) is not None:
-            rows += len(block)
+        while rows < enough and (block := next(blocks, None)) is not None:
+            rows += len(block) or enough
             first.append(block)
         return first
-
-    def _refuse_unreadable(self, first: Sequence[RowSpan]) -> None:
-        """Refuse a file when most of its first rows cannot be read."""
-        rows = nulls = 0
-        for block in first:
-            nulls += block.nulls_before(CHECKED_ROWS - rows)
-            rows += len(block)
-        if not rows:
-            yet = f" yet: {UNFINISHED}" if self.unfinished else ""
-            raise BadStream(f"{self.name}: there are no rows in the file{yet}")
-        checked = min(rows, CHECKED_ROWS)
-        if 2 * nulls > checked:
-            bad = [row for block in first for row in block.bad][:_QUOTED_FAULTS]
-            advice = ""
-            if self._label and all(r.sentence.startswith(f"column {self._label!r}: ") for r in bad):
-                # One value is enough to see what is wrong; the others are the data owner's.
-                more = f"{OTHER_OUTCOMES * self._outcomes}{OTHER_QUANTITY}"
-                bad, advice = bad[:1], f". {OTHER_LABELS}{more}"
-            for kind, sentence in OTHER_KIND.items():
-                if not advice and all(row.sentence.endswith(WRONG[kind]) for row in bad):
-                    bad, advice = bad[:1], f". {sentence}"
-            raise BadStream(
-                f"{self.name}: {nulls} of the first {checked} rows cannot be read. "
-                f"{'; '.join(map(self._describe, bad))}{advice}"
-            )
-
-    def _describe(self, bad: BadRow) -> str:
-        return f"{self._source.unit} {bad.line}: {bad.sentence}"
 
     def close(self) -> None:
         """Close the file."""
@@ -242,6 +239,77 @@ class RowReader(Generic[SpanT]):
         self.close()
 
 
+class UnreadableAdvice(NamedTuple):
+    """Hold what to advise when most rows cannot be read.
+
+    Parameters
+    ----------
+    label
+        The column of labels, if these must be 0 and 1.
+    outcomes
+        Whether labels could be outcomes.
+    """
+
+    label: str | None = None
+    outcomes: bool = False
+
+
+def refuse_mostly_bad(
+    name: str, unit: str, first: Sequence[RowSpan], advice: UnreadableAdvice
+) -> None:
+    """Refuse a source when most of its first rows cannot be read.
+
+    Parameters
+    ----------
+    name, unit
+        The source, and what its rows are counted in.
+    first
+        Its first rows, a thousand or all; there is one at least.
+    advice
+        What to advise.
+
+    Raises
+    ------
+    BadStream
+        If more than half of them cannot be read.
+    """
+    rows = nulls = 0
+    for block in first:
+        nulls += block.nulls_before(CHECKED_ROWS - rows)
+        rows += len(block)
+    checked = min(rows, CHECKED_ROWS)
+    if 2 * nulls <= checked:
+        return
+    bad = [row for block in first for row in block.bad][:_QUOTED_FAULTS]
+    said = ""
+    if advice.label and all(f"column {advice.label!r}: " in row.sentence for row in bad):
+        # One value is enough to see what is wrong; the others are the data owner's.
+        bad, said = bad[:1], f". {OTHER_LABELS}{OTHER_OUTCOMES * advice.outcomes}{OTHER_QUANTITY}"
+    for kind, sentence in OTHER_KIND.items():
+        if not said and all(row.sentence.endswith(WRONG[kind]) for row in bad):
+            bad, said = bad[:1], f". {sentence}"
+    quoted = "; ".join(f"{unit} {row.line}: {row.sentence}" for row in bad)
+    raise BadStream(f"{name}: {nulls} of the first {checked} rows cannot be read. {quoted}{said}")
+
+
+def refuse_bad_row(name: str, unit: str, block: RowSpan) -> None:
+    """Refuse rows of a strict run of which one cannot be read.
+
+    Parameters
+    ----------
+    name, unit
+        The source, and what its rows are counted in.
+    block
+        The rows.
+    """
+    if block.nulls:
+        bad = block.bad[0]
+        raise BadStream(
+            f"{name}: {unit} {bad.line}: {bad.sentence} (the stop of a strict run tells about that "
+            "row: it is outside the privacy guarantee)"
+        )
+
+
 def open_rows(
     path: str | Path,
     cls: HypothesisClass,
@@ -253,13 +321,15 @@ def open_rows(
     format: str | None = None,  # noqa: A002
     growing: bool = False,
     positive: Sequence[str] = (),
+    follow: Event | None = None,
 ) -> RowReader[Block]:
     """Open a file of labelled rows.
 
     Parameters
     ----------
     path
-        A file, a folder of Parquet files, or "-" for standard input.
+        A file, a folder of Parquet or Arrow files, a URI of one such as "s3://bucket/events", or
+        "-" for standard input.
     cls
         The class that reads the rows.
     label, user
@@ -269,13 +339,15 @@ def open_rows(
     block_rows
         Rows of a block.
     format
-        csv, tsv, jsonl, ndjson or parquet; by default as the name says (the text ones with .gz
-        too), and CSV otherwise.
+        csv, tsv, jsonl, ndjson, parquet or arrow; by default as the name says (the text ones with
+        .gz too), parquet for a folder, and CSV otherwise.
     growing
         Whether a text file may still be written to: then a last line without a line feed is no row
         yet.
     positive
         The values of the label that are positive, or conditions on its numbers such as ">60".
+    follow
+        Wait for further rows of a text file until this is set.
 
     Raises
     ------
@@ -298,7 +370,12 @@ def open_rows(
     name = "standard input" if str(path) == STDIN else str(path)
     schema = column_schema(cls, label, user, positive)
     source = _open_source(
-        str(path), name, schema, form=format_of(str(path), name, format), growing=growing
+        str(path),
+        name,
+        schema,
+        form=format_of(str(path), name, format),
+        growing=growing,
+        follow=follow,
     )
     return RowReader(
         name,
@@ -307,22 +384,72 @@ def open_rows(
         block_rows=block_rows,
         label=None if schema.named_labels else label,
         outcomes=isinstance(cls, Causes),
+        followed=follow is not None,
     )
 
 
 def _open_source(
-    path: str, name: str, schema: ColumnSchema, *, form: str, growing: bool
+    path: str, name: str, schema: ColumnSchema, *, form: str, growing: bool, follow: Event | None
 ) -> _Source[Block]:
-    match form:
-        case "parquet":
-            if not is_regular(path) and not Path(path).is_dir():
-                raise BadStream(f"{name}: Parquet is read from a file, not from a pipe")
-            return ParquetRows(path, name, schema)
-        case "jsonl":
-            return TextRows(path, name, JsonLines(name, schema), growing)
-        case "tsv":
-            return TextRows(path, name, Delimited(name, schema, "\t"), growing)
-    return TextRows(path, name, Delimited(name, schema), growing)
+    if follow is not None:
+        refuse_to_follow(path, name, form)
+    if form in _TABLES:
+        if is_uri(path) or is_regular(path) or Path(path).is_dir():
+            return open_table(path, name, schema, form)
+        if form == "arrow":
+            return arrow.ArrowPipe(path, name, schema)
+        raise BadStream(f"{name}: Parquet is read from a file, not from a pipe")
+    text: TextFormat
+    if form == "jsonl":
+        text = JsonLines(name, schema)
+    else:
+        text = Delimited(name, schema, "\t" if form == "tsv" else ",")
+    if follow is not None:
+        return FollowedRows(path, name, text, follow)
+    return TextRows(path, name, text, growing)
+
+
+def open_table(path: str, name: str, schema: ColumnSchema, form: str) -> TableRows:
+    """Open a file with a schema, or a folder of such files.
+
+    Parameters
+    ----------
+    path, name
+        The file or folder, and what errors call it.
+    schema
+        The columns to read.
+    form
+        parquet or arrow.
+
+    Raises
+    ------
+    BadStream
+        If there is no such file, or one of them cannot be read.
+    """
+    make, _ = _TABLES[form]
+    return TableRows(name, [make(file, schema) for file in table_files(path, name, form)], schema)
+
+
+def table_files(path: str, name: str, form: str) -> list[Location]:
+    """Return the files of a format in a folder, in order; or the one file that is named.
+
+    Parameters
+    ----------
+    path, name
+        The file or folder, and what errors call it.
+    form
+        parquet or arrow.
+
+    Raises
+    ------
+    BadStream
+        If there is none.
+    """
+    files = locate(path).files(_TABLES[form][1])
+    if not files:
+        other = "; say --format arrow if it holds Arrow files" if form == "parquet" else ""
+        raise BadStream(f"{name}: there is no {form.capitalize()} file in the folder{other}")
+    return files
 
 
 def is_parquet(path: str, format: str | None) -> bool:  # noqa: A002
@@ -331,7 +458,7 @@ def is_parquet(path: str, format: str | None) -> bool:  # noqa: A002
 
 
 def format_of(path: str, name: str, given: str | None) -> str:
-    """Return the format of a file: csv, tsv, jsonl or parquet.
+    """Return the format of a file: csv, tsv, jsonl, parquet or arrow.
 
     Parameters
     ----------
@@ -343,10 +470,12 @@ def format_of(path: str, name: str, given: str | None) -> str:
         The format that was asked for, which overrides the name.
     """
     if given is None:
-        if Path(path).is_dir():
-            return "parquet"
-        ending = path.lower().removesuffix(".gz").rpartition(".")[2]
-        return _FORMATS.get(ending, "csv")
+        # What follows a question mark in a URI are options of its file system.
+        plain = path.partition("?")[0] if is_uri(path) else path
+        ending = plain.lower().removesuffix(".gz").rpartition(".")[2]
+        if ending not in _FORMATS or Path(path).is_dir():
+            return "parquet" if locate(path).is_folder else "csv"
+        return _FORMATS[ending]
     if given.lower() not in _FORMATS:
         raise BadStream(f"{name}: unknown format {given!r}: it is one of {', '.join(_FORMATS)}")
     return _FORMATS[given.lower()]

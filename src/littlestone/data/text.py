@@ -13,8 +13,8 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from io import BufferedReader, FileIO
-from typing import IO, NamedTuple, Protocol
+from io import BufferedReader, FileIO, RawIOBase
+from typing import IO, NamedTuple, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,7 @@ from littlestone.data.blocks import (
     in_blocks,
     read_cells,
 )
+from littlestone.data.locations import is_uri, locate
 
 # The most bytes of a line.
 MAX_LINE_BYTES = 1 << 20
@@ -211,8 +212,9 @@ class TextStream:
     ) -> None:
         self._file, self._form, self._growing = file, form, growing
         self._at, self._line = at, line
-        # The number of lines left at the end, once all records were read.
+        # The number of lines left at the end, and where they begin, once all records were read.
         self.unfinished = 0
+        self.rest = Start(0, at, line)
 
     def pieces(self) -> Iterator[Piece]:
         """Yield the records as rows."""
@@ -245,6 +247,7 @@ class TextStream:
             yield split, self._places(split, starts, line)
             rest.clear()
         self.unfinished = len(rest) + cut_off
+        self.rest = Start(0, int(starts[0]) if rest else self._at, line)
 
     def _places(
         self, split: Split, starts: npt.NDArray[np.int64], line: int
@@ -314,7 +317,16 @@ class TextRows:
         self.path, self.name, self.form, self._growing = path, name, form, growing
         self.unfinished = 0
         self._open = ExitStack()
-        self._status = os.stat(path) if is_regular(path) else None
+        # Its size when it was opened, and what changes when another file replaces it; None for a
+        # pipe, which has neither.
+        self._size: int | None = None
+        self._identity: str | None = None
+        if is_uri(path):
+            # An object is written as a whole: with another size or time it may be another one.
+            self._size, self._identity = locate(path).size, locate(path).identity()
+        elif is_regular(path):
+            status = os.stat(path)
+            self._size, self._identity = status.st_size, f"{status.st_dev:x}:{status.st_ino:x}"
         try:
             self._file = self._opened(self._open, 0)
         except BadStream:
@@ -327,8 +339,7 @@ class TextRows:
 
     def identity(self, rows: int) -> str | None:
         """Return what changes when another file replaces this one; None for a pipe."""
-        status = self._status
-        return None if status is None else f"{status.st_dev:x}:{status.st_ino:x}"
+        return self._identity
 
     def blocks(
         self, size: int, start: Start | None = None, progress: SkipProgress = ignore_progress
@@ -350,7 +361,7 @@ class TextRows:
             file = self._file
             if start is not None:
                 file = self._opened(stack, at.byte)
-                if not isinstance(file, _Prefix):
+                if not isinstance(file, FilePrefix):
                     _skip(file, at.byte, progress)
             stream = TextStream(file, self.form, growing=self._growing, at=at.byte, line=at.line)
             yield from in_blocks(stream.pieces(), size)
@@ -358,7 +369,7 @@ class TextRows:
 
     def length(self) -> int | None:
         """Return the number of rows, by a pass of its own; None for a pipe, which has one pass."""
-        if self._status is None:
+        if self._size is None:
             return None
         with ExitStack() as stack, self._decompressing():
             return TextStream(self._opened(stack, 0), self.form, growing=self._growing).count()
@@ -366,17 +377,17 @@ class TextRows:
     def _opened(self, stack: ExitStack, byte: int) -> Bytes:
         """Return the bytes of the file; of a plain one, from a byte on."""
         piped = self.path == STDIN
-        raw = FileIO(0 if piped else self.path, closefd=not piped)
-        file = stack.enter_context(BufferedReader(raw))
+        raw = FileIO(0, closefd=False) if piped else locate(self.path).open()
+        file = stack.enter_context(BufferedReader(cast(RawIOBase, raw)))
         if file.peek(len(GZIP)).startswith(GZIP):
             return stack.enter_context(gzip.GzipFile(fileobj=file))
         if self.path.lower().endswith(".gz"):
             raise BadStream(f"{self.name}: named .gz, but not packed by gzip")
         # A pipe: it cannot seek, and has no size.
-        if self._status is None:
+        if self._size is None:
             return file
         file.seek(byte)
-        return _Prefix(file, max(0, self._status.st_size - byte))
+        return FilePrefix(file, max(0, self._size - byte))
 
     @contextmanager
     def _decompressing(self) -> Iterator[None]:
@@ -389,7 +400,7 @@ class TextRows:
             ) from None
 
 
-class _Prefix:
+class FilePrefix:
     """Read a file up to the size that it had when it was opened.
 
     A log may grow between counting rows and reading them; the length must stay the length.
@@ -413,5 +424,5 @@ def _skip(file: Bytes, size: int, progress: SkipProgress) -> None:
 
 
 def is_regular(path: str) -> bool:
-    """Return whether a path is a file that can be read twice, and not a pipe."""
+    """Return whether a path is a file of this machine that can be read twice, and not a pipe."""
     return path != STDIN and stat.S_ISREG(os.stat(path).st_mode)

@@ -162,7 +162,8 @@ class Condition:
         return str(self.rule)
 
     def __call__(self, x: object) -> bool:
-        cell = value_of(x, self.column)
+        column = self.column
+        cell = x[column] if type(x) is dict and column in x else value_of(x, column)
         if self.low is None and self.high is None:
             if type(cell) is str:
                 return cell in self._value_texts

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from littlestone.errors import BadExample
 from littlestone.hypotheses.frames import plain_number
 from littlestone.hypotheses.rows import each, passes
-from littlestone.hypotheses.values import Mask, Plain, canonical, key_of, plain
+from littlestone.hypotheses.values import SMALL, Mask, Plain, canonical, key_of, plain
 
 _INTEGER_KINDS = "iu"
 # Kinds of arrays of which only the distinct entries are compared.
@@ -210,6 +210,8 @@ def number_of(value: object) -> float:
     >>> number_of(np.int8(3)), number_of(None)
     (3.0, -inf)
     """
+    if type(value) is int and -SMALL < value < SMALL:  # the common case, before slower tests
+        return float(value)
     number = value if type(value) is float else float_of(value)
     return number if number == number else -math.inf
 

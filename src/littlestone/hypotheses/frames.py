@@ -14,8 +14,9 @@ missing cell makes floats of all, one cell with letters makes text of all, and `
 - an array of dates, time differences or complex numbers is refused: beside one of them numpy makes
   the same of whole numbers.
 
-A missing cell is None. None of the libraries is imported: a column is recognised by
-the module of its type.
+A missing cell is None. None of the libraries is imported: a column is recognised by the module of
+its type. Whatever else has Arrow data (a RecordBatchReader, a DuckDB relation, anything with the
+Arrow PyCapsule interface) is read by pyarrow, as tables are.
 """
 
 import math
@@ -343,6 +344,48 @@ def _without(entries: Array, missing: Array) -> Array:
     found = entries.copy()
     found[missing] = None
     return found
+
+
+# Frames whose columns are read as they are.
+_FRAMES = ("pandas", "polars", "numpy")
+
+
+def arrow_stream(X: Any) -> Any:
+    """Return a stream of Arrow data as a RecordBatchReader of pyarrow; None of anything else.
+
+    Parameters
+    ----------
+    X : object
+        A RecordBatchReader, a DuckDB relation, or anything with `__arrow_c_stream__` that is not a
+        data frame of pandas, polars or pyarrow.
+    """
+    library = type(X).__module__.partition(".")[0]
+    if library == "pyarrow":
+        return X if hasattr(X, "read_next_batch") else None
+    if library in _FRAMES or not hasattr(X, "__arrow_c_stream__"):
+        return None
+    return _pyarrow(X).RecordBatchReader.from_stream(X)
+
+
+def arrow_table(X: Any) -> Any:
+    """Return Arrow data as a table of pyarrow, a stream as a whole; anything else as it is."""
+    stream = arrow_stream(X)
+    if stream is not None:
+        return stream.read_all()
+    library = type(X).__module__.partition(".")[0]
+    if library not in ("pyarrow", *_FRAMES) and hasattr(X, "__arrow_c_array__"):
+        return _pyarrow(X).record_batch(X)
+    return X
+
+
+def _pyarrow(X: Any) -> Any:
+    try:
+        import pyarrow
+    except ModuleNotFoundError:
+        raise BadExample(
+            f"a {type(X).__name__} is read by pyarrow: pip install 'littlestone[parquet]'"
+        ) from None
+    return pyarrow
 
 
 def refuse_lazy(X: Any) -> Any:

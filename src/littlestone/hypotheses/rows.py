@@ -19,6 +19,7 @@ pandas; what a masked array masks.
 
 import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sized
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,13 @@ import numpy.typing as npt
 from littlestone.errors import BadClass, BadColumn, BadExample
 from littlestone.hypotheses.coded import CodedColumn, coded_array
 from littlestone.hypotheses.frames import Kind as Kind
-from littlestone.hypotheses.frames import checked_array, coded_column, column_array, refuse_lazy
+from littlestone.hypotheses.frames import (
+    arrow_table,
+    checked_array,
+    coded_column,
+    column_array,
+    refuse_lazy,
+)
 from littlestone.hypotheses.values import Plain, plain
 
 # The column that a class reads; None if the example is the value itself.
@@ -309,7 +316,7 @@ def as_batch(X: Any, reads: Mapping[Column, Kind] | None = None, *, coded: bool 
     Parameters
     ----------
     X : object
-        A list of values or rows, an array, a mapping of columns, or a data frame.
+        A list of values or rows, an array, a mapping of columns, a data frame, or Arrow data.
     reads : mapping of str or None to Kind, optional
         The columns to take, and how each is read; by default all.
     coded : bool
@@ -337,6 +344,7 @@ def as_batch(X: Any, reads: Mapping[Column, Kind] | None = None, *, coded: bool 
     kinds = {name: kind for name, kind in (reads or {}).items() if name is not None}
     if len(kinds) < len(reads or {}):
         kinds = {}  # a class that also reads bare values: take all columns
+    X = arrow_table(X)
     if isinstance(X, list | tuple) and X and isinstance(X[0], Mapping):
         if not kinds and not all(isinstance(x, Mapping) and x.keys() == X[0].keys() for x in X):
             return column_of(X, None)  # rows with different columns stay rows
@@ -362,7 +370,7 @@ def _coded_or_array(X: Any, column: str, kind: Kind | None) -> Any:
     """Return a column that is read as text as codes, if that can be done; any other as an array."""
     if kind != "value":
         return column_of(X, column, kind)
-    given = _pick(X, column)
+    given = named_column(X, column)
     found = coded_column(given)
     if found is not None:
         return found
@@ -484,7 +492,7 @@ def column_of(X: Any, column: Column, kind: Kind | None = None) -> npt.NDArray[A
     array([1, 'one'], dtype=object)
     """
     if column is not None:
-        X = _pick(X, column)
+        X = named_column(X, column)
     names = column_names(X)
     # A frame without a column name is refused: guessing one could read the label.
     if names is not None:
@@ -527,7 +535,21 @@ def column_names(X: Any) -> list[Any] | None:
 RENAME = "rename them first, such as with frame.rename(columns=str)"
 
 
-def _pick(X: Any, column: str) -> Any:
+def named_column(X: Any, column: str) -> Any:
+    """Return a column of a batch as it stands there.
+
+    Parameters
+    ----------
+    X : object
+        A batch.
+    column : str
+        The column.
+
+    Raises
+    ------
+    BadExample
+        If it is missing, or there twice.
+    """
     names = column_names(X)
     if names is not None:
         if column not in names:
@@ -543,6 +565,9 @@ def _pick(X: Any, column: str) -> Any:
 
 
 def _picked(rows: Iterable[object], column: Column) -> list[object]:
+    if isinstance(rows, list) and column is not None and set(map(type, rows)) == {dict}:
+        with suppress(KeyError):  # the common case; a row that lacks the column is found below
+            return [row[column] for row in rows]
     return [_row_value(x, column, row) for row, x in enumerate(rows)]
 
 

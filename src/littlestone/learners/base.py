@@ -15,13 +15,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from fractions import Fraction
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from markupsafe import Markup
 
-from littlestone.classes.base import HypothesisClass, predict_row, read_row
+from littlestone.classes.base import HypothesisClass, predict_row, row_reader
 from littlestone.display import facts, facts_table, few, side_by_side
 from littlestone.errors import BadExample
 from littlestone.hypotheses.rows import Batch, label
@@ -32,6 +33,7 @@ from littlestone.learners.rounds import (
     BadRows,
     Numbers,
     RoundBatch,
+    learn_parts,
     readable_batch,
     readable_rounds,
     usable_rounds,
@@ -288,6 +290,7 @@ class PrivateLearner(ForwardOnly, ABC):
         self._trace = Trace()
         self.rounds = self.null_rounds = self.beyond_cap = 0
         self._under_way = Lock()
+        self._read_row = row_reader(cls)
 
     @abstractmethod
     def learn_one(self, x: object, y: object) -> None:
@@ -523,7 +526,7 @@ class PrivateLearner(ForwardOnly, ABC):
     def _enter(self) -> None:
         """Begin a step: one at a time, and none after one that was interrupted half-way."""
         # A step that raises keeps the lock: its noise must not be drawn again (Theorem 12).
-        if not self._under_way.acquire(blocking=False):
+        if not self._under_way.acquire(False):
             raise MechanismMoved(
                 "another step of this learner is running, or one was interrupted: the learner "
                 "still predicts, but learns no more"
@@ -596,7 +599,7 @@ class EventLearner(PrivateLearner):
             If the row or the label cannot be read; then nothing has changed. Stopping there is
             outside the guarantee; `skip_one` makes it a null round, which is inside.
         """
-        x, answer = read_row(self.cls, x), label(y)
+        x, answer = self._read_row(x), label(y)
         self._enter()
         self._pass(x, answer, self.rounds)
 
@@ -610,10 +613,13 @@ class EventLearner(PrivateLearner):
 
         Parameters
         ----------
-        X : table, array or list of rows
-            The examples.
-        y : sequence
-            Their labels.
+        X : table, array, list of rows or stream
+            The examples: lists, arrays, pandas, polars and pyarrow tables, and all that has Arrow
+            data, such as a RecordBatchReader or a DuckDB relation. Their order is that of rounds: a
+            relation without ORDER BY may have another one in every run (docs/limits.md).
+        y : sequence or str
+            Their labels; or the name of the column of `X` that holds them. A stream whose labels
+            go by name is read and learned batch by batch.
         bad_rows : {"refuse", "null"}
             What happens to rows that cannot be read: "refuse" raises, which is outside the
             guarantee; "null" makes them null rounds, which is inside.
@@ -621,8 +627,13 @@ class EventLearner(PrivateLearner):
         Raises
         ------
         BadExample
-            If the batch is refused; then nothing has changed.
+            If the batch is refused; then nothing has changed, except that the batches of a stream
+            before it stay learned.
         """
+        learn_parts(self.cls, X, y, None, partial(self._learn_batch, bad_rows))
+
+    def _learn_batch(self, bad_rows: BadRows, X: Any, y: object, users: Any) -> None:
+        """Learn one batch, all of it or nothing."""
         batch, usable, answers = readable_rounds(self.cls, X, y, bad_rows, coded=self._reads_codes)
         self._enter()
         self._pass_many(batch, answers, usable)
@@ -708,11 +719,16 @@ class UserLearner(PrivateLearner):
             there is outside the guarantee; `skip_one` makes it a null round, which is inside.
         """
         x, answer = self._read_one(x, y)
-        self._one(x, answer, self._route(user))
+        if user is None and self.plan.unit == "event":
+            # The common case, without users and caps.
+            self._enter()
+            self._pass(x, answer, self.rounds)
+        else:
+            self._one(x, answer, self._route(user))
 
     def _read_one(self, x: object, y: object) -> tuple[object, bool]:
         """Return a row as it is learned, and its label."""
-        return read_row(self.cls, x), label(y)
+        return self._read_row(x), y if y is True or y is False else label(y)
 
     def _read_many(self, X: Any, y: object, bad_rows: BadRows) -> tuple[Batch, Mask, Mask]:
         """Return a batch as it is learned, which rows are usable, and their labels."""
@@ -743,12 +759,15 @@ class UserLearner(PrivateLearner):
 
         Parameters
         ----------
-        X : table, array or list of rows
-            The examples.
-        y : sequence
-            Their labels.
-        users : sequence, optional
-            Their users; required with `unit="user"`.
+        X : table, array, list of rows or stream
+            The examples: lists, arrays, pandas, polars and pyarrow tables, and all that has Arrow
+            data, such as a RecordBatchReader or a DuckDB relation. Their order is that of rounds: a
+            relation without ORDER BY may have another one in every run (docs/limits.md).
+        y : sequence or str
+            Their labels; or the name of the column of `X` that holds them. A stream whose labels
+            go by name is read and learned batch by batch.
+        users : sequence or str, optional
+            Their users, or the name of their column; required with `unit="user"`.
         bad_rows : {"refuse", "null"}
             What happens to rows that cannot be read: "refuse" raises, which is outside the
             guarantee; "null" makes them null rounds, which is inside.
@@ -756,8 +775,13 @@ class UserLearner(PrivateLearner):
         Raises
         ------
         BadExample
-            If the batch is refused; then nothing has changed.
+            If the batch is refused; then nothing has changed, except that the batches of a stream
+            before it stay learned.
         """
+        learn_parts(self.cls, X, y, users, partial(self._learn_batch, bad_rows))
+
+    def _learn_batch(self, bad_rows: BadRows, X: Any, y: object, users: Any) -> None:
+        """Learn one batch, all of it or nothing."""
         batch, usable, answers = self._read_many(X, y, bad_rows)
         # Refused before `_enter`: a refusal must leave the learner as it was.
         self._need_users(users is not None)

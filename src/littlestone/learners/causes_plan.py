@@ -13,6 +13,7 @@ import math
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -361,7 +362,9 @@ class CausesPlan(PlanTable):
         """
         units, least = cost.denominator, self.threshold(cost)
 
-        def threshold(age: Any, refusals: int, rate: Fraction, margin: int) -> Any:
+        @lru_cache(maxsize=16)
+        def line(refusals: int, rate: Fraction, margin: int) -> tuple[int, float, float | None]:
+            """Return the largest threshold, and the line by age below it, if there is one."""
             slack = self.slack(cost, refusals, known=base > 0)
             # A cause has to gain the margin too, so it must have the time to.
             level = least + margin
@@ -369,8 +372,17 @@ class CausesPlan(PlanTable):
             expected = max(float(rate), float(units * base))
             # A stream whose losses come at the expected rate fires at `most`, one whose losses
             # have become more frequent sooner.
-            sooner = BURST * units * level + (1 - 1 / slack) * expected * age
-            return np.minimum(most, np.ceil(sooner).astype(np.int64)) if expected else most
+            slope = (1 - 1 / slack) * expected if expected else None
+            return most, BURST * units * level, slope
+
+        def threshold(age: Any, refusals: int, rate: Fraction, margin: int) -> Any:
+            most, start, slope = line(refusals, rate, margin)
+            if slope is None:
+                return most
+            sooner = start + slope * age
+            if type(age) is int:
+                return min(most, math.ceil(sooner))
+            return np.minimum(most, np.ceil(sooner).astype(np.int64))
 
         return CausesGate(
             noise,

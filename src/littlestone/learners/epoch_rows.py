@@ -197,6 +197,7 @@ class PatternIndex:
         self.names = tuple(c.column if isinstance(c, Ranges) else c for c in cls.columns)
         self.ranges = tuple(c if isinstance(c, Ranges) else None for c in cls.columns)
         self._read = tuple(zip(self.names, self.ranges, strict=True))
+        self._only_text = not any(self.ranges)
         self.slots: list[int] = []
         # For each slot of ranges, the number of the condition of each cell; 0 is none.
         self._tables: list[Ids | None] = []
@@ -231,6 +232,13 @@ class PatternIndex:
 
     def codes_of(self, x: object) -> list[int]:
         """Return the numbers of one row, as `codes` has them."""
+        if type(x) is dict and self._only_text:
+            # The common case, without a call for each cell.
+            try:
+                cells = [x[name] for name in self.names]
+            except KeyError:
+                cells = [value_of(x, name) for name in self.names]
+            return [_REMEMBERED[cell] if type(cell) is str else value_hash(cell) for cell in cells]
         return [
             ranges.cell(value_of(x, name))
             if ranges is not None

@@ -523,7 +523,7 @@ class ExpertsRunner(EpochRunner[Scores]):
     def _check(self) -> Decision:
         """Make one check; all rules are scored at a firing only."""
         # A run of one check: scores of all rules are computed only if it fires.
-        return self.gate.run([self._pending], lambda place: self.forest.ballot).decision
+        return self.gate.run([self._pending], lambda place: self._ballot()).decision
 
     def _begin_epoch(self, number: int, key: bytes | None) -> None:
         self._began = number

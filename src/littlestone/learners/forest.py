@@ -29,7 +29,6 @@ from littlestone.classes.base import (
     VersionSpace,
     checked_class,
     disagreement_of,
-    predict_row,
     predict_rows,
 )
 from littlestone.errors import BadClass
@@ -240,14 +239,6 @@ class Forest:
     def rules(self) -> Collection[Hypothesis]:
         """Return the rules of all pertinent vertices: only a mistake of one causes an update."""
         return self._held.keys()
-
-    def may_err(self, x: object, y: bool, right: Hypothesis) -> bool:
-        """Tell whether some rule of the forest is wrong on a row."""
-        # The common case: all trees hold the published rule, which is right.
-        if len(self._held) == 1 and right in self._held:
-            return False
-        # A rule that is right causes no update, so a row that all rules get right changes nothing.
-        return any(predict_row(rule, x) != y for rule in self._held if rule is not right)
 
     def routed(self, routes: Routes) -> tuple[Indices, Indices]:
         """Return the tree and the leaf of each route: the number of a round, or of a user."""

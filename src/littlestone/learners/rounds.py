@@ -8,6 +8,7 @@ Rows may be remote: a learner asks a batch of rounds which of them a rule gets w
 the state that is to learn them.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar, get_args
 
@@ -23,7 +24,7 @@ from littlestone.classes.base import (
     readable_rows,
 )
 from littlestone.errors import BadColumn, BadExample
-from littlestone.hypotheses.frames import checked_array
+from littlestone.hypotheses.frames import arrow_stream, arrow_table, checked_array
 from littlestone.hypotheses.rows import (
     Batch,
     as_batch,
@@ -32,6 +33,7 @@ from littlestone.hypotheses.rows import (
     label,
     label_column,
     labels,
+    named_column,
     part_of,
     passes,
     row_of,
@@ -250,6 +252,64 @@ def readable_rounds(
     # Row by row: one label that is no label must not change how the others are read.
     positive, negative = (_labelled(given, answer) for answer in (True, False))
     return batch, readable & (positive | negative), positive
+
+
+def learn_parts(
+    cls: HypothesisClass,
+    X: Any,
+    y: object,
+    users: Any,
+    learn: Callable[[Any, object, Any], None],
+) -> None:
+    """Learn a batch; or a stream of Arrow data batch by batch, if its labels go by name.
+
+    Parameters
+    ----------
+    cls : HypothesisClass
+        The class that reads the rows.
+    X : table, array, list of rows or stream
+        The examples.
+    y : sequence or str
+        Their labels; or the column of `X` that holds them.
+    users : sequence or str, optional
+        Their users; or the column of `X` that holds them.
+    learn : callable
+        Learns one batch of examples, labels and users, all of it or nothing.
+
+    Raises
+    ------
+    BadExample
+        If a batch is refused. Those of a stream before it stay learned.
+    """
+    named = [name for name in (y, users) if isinstance(name, str)]
+    if not named:
+        return learn(X, y, users)
+    reads = kinds_of(cls)
+    if not reads or None in reads:
+        raise BadExample(
+            f"{cls!r} does not say which columns it reads, so it would read {named[0]!r} as well: "
+            "pass labels and users apart"
+        )
+    for name in named:
+        if name in reads:
+            raise BadExample(f"column {name!r} is read by the class: it is no label and no user")
+    stream = arrow_stream(X) if isinstance(y, str) and (users is None or len(named) == 2) else None
+    done = 0
+    for part in [arrow_table(X)] if stream is None else stream:
+        labels, names = (
+            named_column(part, one) if isinstance(one, str) else one for one in (y, users)
+        )
+        try:
+            learn(part, labels, names)
+        except BadExample as error:
+            if not done:
+                raise
+            raise BadExample(
+                f"{error.sentence} (the {done:,} rows of the stream before this batch are learned)",
+                None if error.row is None else done + error.row,
+            ) from None
+        done += 0 if stream is None else len(part)
+    return None
 
 
 def read_labelled(

@@ -25,7 +25,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from littlestone.classes.base import HypothesisClass, predict_row
+from littlestone.classes.base import HypothesisClass, kinds_of, predict_row
+from littlestone.errors import BadExample
 from littlestone.hypotheses.rows import Batch, as_batch
 from littlestone.hypotheses.rules import Hypothesis
 from littlestone.hypotheses.values import Mask
@@ -41,6 +42,8 @@ FIRST_WINDOW, LARGEST_WINDOW = 256, 1 << 14
 
 # The most rounds that are buffered: memory does not grow with the stream.
 MOST_BUFFERED = 1 << 18
+# The most rounds that are kept one by one before they become a batch.
+MOST_SINGLE = 1 << 10
 
 # Called with the number of rounds before a rule, and the rule. What it gets is the decision of a
 # gate: nothing else may be passed to it.
@@ -68,19 +71,6 @@ class EpochState(Checkpointable, Protocol[BallotOut]):
 
     def learn(self, batch: Batch, answers: Mask, routes: Numbers) -> object:
         """Learn a batch of rounds."""
-
-    def may_err(self, x: object, y: bool, right: Hypothesis) -> bool:
-        """Tell whether an example could change the state.
-
-        Parameters
-        ----------
-        x : object
-            The example.
-        y : bool
-            Its label.
-        right : Hypothesis
-            A rule that is known to be right on it.
-        """
 
     def named(self, key: bytes) -> Hypothesis:
         """Return the rule of a key that the selector released."""
@@ -123,6 +113,8 @@ class EpochRunner(Generic[Ballot]):
         self.forest, self.gate, self.rule = forest, gate, rule
         self._lazy = lazy
         self._buffer: list[RoundBatch] = []
+        # Rounds that came one by one, after those of the buffer: example, label, route.
+        self._singles: list[tuple[object, bool, int]] = []
         self.mistakes = 0
         self._publish, self._watch = publish, watch
         self._every = gate.check_every
@@ -131,6 +123,7 @@ class EpochRunner(Generic[Ballot]):
 
     def learn_buffered(self) -> None:
         """Learn the buffered rounds, so that `forest` is the state after all rounds so far."""
+        self._gather()
         for part in self._buffer:
             part.update(self.forest)
         self._buffer.clear()
@@ -146,6 +139,7 @@ class EpochRunner(Generic[Ballot]):
 
     def advance(self, rounds: RoundBatch, start: int, stop: int) -> None:
         """Learn the rounds from `start` up to `stop`."""
+        self._gather()
         every = self._every
         while start < stop:
             # A part never crosses a public restart: the state starts afresh there.
@@ -187,12 +181,14 @@ class EpochRunner(Generic[Ballot]):
         return stop
 
     def advance_one(self, number: int, x: object, y: bool, route: int) -> None:
-        """Learn one round, without arrays unless some rule of the state is wrong."""
-        wrong = predict_row(self.rule, x) != y
-        if wrong:
+        """Learn one round, without arrays."""
+        if predict_row(self.rule, x) != y:
             self.mistakes += 1
             self._pending += self._loss(y)
-        self._add_one(x, y, route, wrong)
+        # The state is read at firings only, and a batch is learned faster than its rows.
+        self._singles.append((x, y, route))
+        if len(self._singles) >= MOST_SINGLE:
+            self._gather()
         if not (number + 1) % self._every:
             self.pass_one(number)
 
@@ -216,11 +212,23 @@ class EpochRunner(Generic[Ballot]):
         self.learn_buffered()
         return self.forest.ballot
 
-    def _add_one(self, x: object, y: bool, route: int, wrong: bool) -> None:
-        """Learn one round; `wrong` tells whether the published rule errs on it."""
-        self.learn_buffered()
-        if wrong or self.forest.may_err(x, y, self.rule):
-            self.forest.learn(as_batch([x]), np.array([y]), np.array([route]))
+    def _gather(self) -> None:
+        """Make a batch of the rounds that came one by one."""
+        if not self._singles:
+            return
+        rows, answers, routes = zip(*self._singles, strict=True)
+        self._singles = []
+        # Numbers of users may need all 64 bits.
+        numbers, labels = np.array(routes, dtype=np.uint64), np.array(answers)
+        try:
+            batch = as_batch(list(rows), kinds_of(self.forest.cls))
+        except BadExample:  # a class may read a column where there is one: each row is a batch
+            for place, x in enumerate(rows):
+                one = slice(place, place + 1)
+                self._add(Rounds(as_batch([x]), labels[one], numbers[one], numbers[one]))
+            return
+        # What learns them reads their routes, not the numbers of the rounds.
+        self._add(Rounds(batch, labels, numbers, numbers))
 
     def _loss(self, answer: bool) -> int:
         """Return what a mistake costs on a row of this label, in units."""
@@ -238,7 +246,9 @@ class EpochRunner(Generic[Ballot]):
     def _restart_if_due(self) -> None:
         """Restart the learner state where the gate made a public restart."""
         if self.gate.restart_every is not None and self.gate.age == 0:
-            # Buffered rounds belong to the epoch that ends here: no selection will read them.
+            # Buffered rounds belong to the epoch that ends here: no selection will read them. Those
+            # of a comparison go on to count.
+            self._gather()
             self._buffer.clear()
             self.forest.restart(self.rule)
 
@@ -303,6 +313,7 @@ class SettlingRunner(EpochRunner[Mapping[bytes, int]]):
 
     def _ballot(self) -> Mapping[bytes, int]:
         if self.gate.comparing:
+            self._gather()
             return {rule.key: self._counts[rule.key] for rule in self._compared}
         self.learn_buffered()
         # Which keys are left out depends on the key and the published rule alone: public.
@@ -316,13 +327,6 @@ class SettlingRunner(EpochRunner[Mapping[bytes, int]]):
             return
         for rule in self._compared:
             self._counts[rule.key] += len(part.wrong(self.forest.cls, rule))
-
-    def _add_one(self, x: object, y: bool, route: int, wrong: bool) -> None:
-        if not self.gate.comparing:
-            super()._add_one(x, y, route, wrong)
-            return
-        for rule in self._compared:
-            self._counts[rule.key] += predict_row(rule, x) != y
 
     def _named(self, key: bytes) -> Hypothesis:
         rule = self._rules.get(key) or super()._named(key)

@@ -303,10 +303,6 @@ class MistakeCounts(ABC):
         self._changed |= set(np.unique(places[inside] // PAGE).tolist())
         self._positives += missed * int(answers[inside].sum())
 
-    def may_err(self, x: object, y: bool, right: Hypothesis) -> bool:
-        """Return True: every example counts, for some rule."""
-        return True
-
     def named(self, key: bytes) -> Hypothesis:
         """Return the rule of a key in the draw."""
         return self.rule(int.from_bytes(key))

@@ -14,7 +14,8 @@ spend at most its total (docs/guarantee.md, Theorem 8, "Estimators").
 
 import math
 import os
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_EVEN, Decimal, localcontext
@@ -22,7 +23,7 @@ from fractions import Fraction
 from functools import cache
 from itertools import groupby
 from threading import Lock
-from typing import Any, ClassVar, Literal, Self, TypeAlias
+from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias
 from uuid import uuid4
 
 from littlestone.privacy.noise import Noise
@@ -325,6 +326,96 @@ def _masses(ratios: Iterable[Decimal]) -> list[Decimal]:
     return masses
 
 
+# The most outcomes of unequal releases that are told apart.
+MOST_OUTCOMES = 20_000
+
+
+def composed_cost(costs: Sequence[Cost], delta: Fraction) -> Cost:
+    """Return what releases cost together, if what each may cost is fixed before the first.
+
+    By basic composition, which has the sum of the deltas, or by optimal composition at a total of
+    `delta`, if that is less by a hundredth: for equal costs `composed_epsilon`, for others Murtagh
+    and Vadhan (2016), Theorem 1.5. Which release is made next may depend on the earlier ones; what
+    it costs may not (docs/guarantee.md, Theorem 18).
+
+    Parameters
+    ----------
+    costs
+        What each release costs, at least one.
+    delta
+        The delta of all of them together.
+
+    Returns
+    -------
+    Cost
+        With a smaller delta than given where adding up is better.
+
+    Raises
+    ------
+    BadParameter
+        If there are none, if they cost more than `delta` already, or if too many are unequal.
+
+    Examples
+    --------
+    >>> cost = composed_cost([Cost(Fraction(1, 10))] * 100, Fraction(1, 10**6))
+    >>> round(float(cost.epsilon), 3), float(cost.delta)
+    (4.775, 1e-06)
+    >>> composed_cost([Cost(Fraction(1)), Cost(Fraction(1, 2))], Fraction(1, 10**6))
+    Cost(epsilon=Fraction(3, 2), delta=Fraction(0, 1))
+    """
+    counts = Counter(cost.epsilon for cost in costs)
+    if not counts or not 0 <= delta < 1:
+        raise BadParameter(f"there must be releases, and delta in [0, 1), not {delta}")
+    basic = sum(costs, NOTHING)
+    if basic.delta > delta:
+        raise BadParameter(
+            f"{len(costs)} releases have a delta of {float(basic.delta):g} together, more than "
+            f"{float(delta):g}"
+        )
+    outcomes = math.prod(count + 1 for count in counts.values())
+    if outcomes > MOST_OUTCOMES and len(counts) > 1:
+        raise BadParameter(
+            f"{len(costs)} releases of {len(counts)} different epsilons have too many outcomes to "
+            "tell apart: give more of them the same epsilon"
+        )
+    if len(counts) == 1:
+        # The largest delta for all of them: equal costs, and never too little.
+        each = Cost(costs[0].epsilon, max(cost.delta for cost in costs))
+        if each.delta * len(costs) > delta:
+            return basic
+        solved = composed_epsilon(each, len(costs), delta)
+    else:
+        solved = _unequal_epsilon(counts, [cost.delta for cost in costs], delta)
+    # Adding up leaves the rest of delta to others: it is given up only for a gain of a hundredth.
+    return Cost(solved, delta) if solved < basic.epsilon * Fraction(99, 100) else basic
+
+
+def _unequal_epsilon(
+    counts: Mapping[Fraction, int], deltas: Iterable[Fraction], delta: Fraction
+) -> Fraction:
+    """Return the optimal epsilon of releases of different epsilons, rounded up."""
+    with localcontext(context(DIGITS, ROUND_HALF_EVEN)) as arithmetic:
+        # Of a subset of likely answers: the log-likelihood ratio, exactly, and the probability.
+        outcomes = [(Fraction(0), Decimal(1))]
+        for epsilon, count in counts.items():
+            odds = enclose_exp(epsilon, DIGITS)[0]
+            outcomes = [
+                (ratio + (2 * n - count) * epsilon, mass * math.comb(count, n) * odds**n)
+                for ratio, mass in outcomes
+                for n in range(count + 1)
+            ]
+        total = sum(mass for _, mass in outcomes)
+        kept = math.prod((1 - decimal_of(one, arithmetic) for one in deltas), start=Decimal(1))
+        spare = 1 - (1 - decimal_of(delta, arithmetic)) / kept - SLACK
+        a = b = steepest = Decimal(0)
+        # The curve is the maximum of A - e^E B over the likeliest outcomes, as in Theorem 8.
+        for ratio, mass in sorted(outcomes, key=lambda outcome: -outcome[0]):
+            a += mass / total * (1 + SLACK)
+            b += mass / total * enclose_exp(-ratio, DIGITS)[0] * (1 - SLACK)
+            steepest = max(steepest, (a - spare) / b)
+        return Fraction(max(steepest, Decimal(1)).ln() + SLACK)
+
+
 @cache
 def per_release(total: Cost, count: int) -> Cost:
     """Return the cost that each of several adaptive releases may have, solved to nine digits.
@@ -488,15 +579,40 @@ def _text(cost: Cost) -> str:
     return f"(epsilon {float(cost.epsilon):.4g}, delta {float(cost.delta):.4g})"
 
 
+class DrawsFrom(Protocol):
+    """Describe a budget that processes share: `BudgetFile`."""
+
+    def check(self, epsilon: Fraction, delta: Fraction, *, unit: Unit = "event") -> None:
+        """Raise what `draw` would raise."""
+
+    def draw(
+        self, epsilon: Fraction, delta: Fraction, *, unit: Unit = "event", note: str = ""
+    ) -> object:
+        """Draw what a learner costs, or raise.
+
+        Parameters
+        ----------
+        epsilon, delta
+            What it costs.
+        unit
+            What it protects.
+        note
+            What draws, in words.
+        """
+
+
 class HasBudget:
     """Share one budget among all that is cloned, copied or unpickled from an estimator. A mixin.
 
     Its total is what `_total` returns when the first learner is begun or, if that comes first, when
-    the first copy is made: not later, because a search changes the parameters of its clones.
+    the first copy is made: not later, because a search changes the parameters of its clones. With a
+    budget file, the total is that of the file, in whatever process a learner is begun.
     """
 
     _split_by: ClassVar[str]
     _budget: Budget | None = None
+    # The parameter of an estimator: with a budget file, that is drawn from and nothing else.
+    budget: DrawsFrom | None
 
     def _total(self) -> Cost:
         """Return what the parameters allow in all; raise BadParameter if they do not say."""
@@ -521,7 +637,12 @@ class HasBudget:
 
     def _draw(self, plan: Any) -> None:
         """Spend what a learner with this plan spends, or raise."""
-        self._own_budget().draw(cost_of(plan), self._total())
+        cost = cost_of(plan)
+        if self.budget is None:
+            self._own_budget().draw(cost, self._total())
+        else:
+            unit: Unit = getattr(plan, "unit", "event")
+            self.budget.draw(cost.epsilon, cost.delta, unit=unit, note=type(self).__name__)
 
     def __getstate__(self) -> object:
         # copy.copy, copy.deepcopy and every pickler come this way.

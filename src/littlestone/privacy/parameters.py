@@ -95,6 +95,8 @@ def whole(value: SupportsIndex, name: str, least: int | None = None) -> int:
     Traceback (most recent call last):
     littlestone.privacy.parameters.BadParameter: releases must be at least 1, not 0
     """
+    if type(value) is int and least is not None and value >= least:
+        return value  # the common case
     try:
         exact = operator.index(value)
     except TypeError:

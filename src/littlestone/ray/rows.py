@@ -31,8 +31,10 @@ from littlestone.data.blocks import (
     Start,
     column_schema,
 )
-from littlestone.data.parquet import ParquetFile, ParquetRows, piece_from_table
-from littlestone.data.readers import BEGINNING, RowReader
+from littlestone.data.columns import piece_from_table
+from littlestone.data.locations import Location
+from littlestone.data.parquet import ParquetFile
+from littlestone.data.readers import BEGINNING, RowReader, open_table
 from littlestone.hypotheses.causes import Cause
 from littlestone.hypotheses.rows import Batch
 from littlestone.hypotheses.rules import NEVER, Hypothesis
@@ -161,27 +163,30 @@ class ShardRequest(NamedTuple):
         return trees_of(self.seed, len(self.active), routes)
 
 
-def read_span(span: dict[str, Any], schema: ColumnSchema) -> Any:
+def read_span(span: dict[str, Any], schema: ColumnSchema, files: Sequence[Location]) -> Any:
     """Return some row groups of a file as a table, with the number of each row.
 
     Parameters
     ----------
     span
-        A batch of Ray Data with one row: path, first and last row group, number of the first row.
+        A batch of Ray Data with one row: which file, first and last row group, number of the first
+        row.
     schema
         The columns to read.
+    files
+        Where the files are.
     """
     import pyarrow
 
     # Ray Data passes a batch of columns; ours has one row.
-    path, row = str(span["path"][0]), int(span["row"][0])
+    file, row = files[int(span["file"][0])], int(span["row"][0])
     first, end = int(span["first"][0]), int(span["end"][0])
     try:
-        table = ParquetFile(path, schema).table(range(first, end))
+        table = ParquetFile(file, schema).table(range(first, end))
     except BadStream as error:
         return pyarrow.table({ERROR: [str(error)]})
     except OSError as error:
-        return pyarrow.table({ERROR: [f"{path}: {error.strerror or error}"]})
+        return pyarrow.table({ERROR: [f"{file.name}: {error.strerror or error}"]})
     for place, held in enumerate(table.schema):
         if str(held.type) in VIEWS:  # Arrow has no `take` for views
             table = table.set_column(
@@ -456,7 +461,7 @@ class RemoteParquet:
     unit, unfinished = "row", 0
 
     def __init__(self, engine: Ray, path: str, schema: ColumnSchema, summed: bool) -> None:
-        self._local = ParquetRows(path, path, schema)
+        self._local = open_table(path, path, schema, "parquet")
         self.schema, self.summed, self._workers = schema, summed, engine.count()
         self._ray = engine.connected()
         self.schema_ref = self._ray.put(schema)
@@ -566,24 +571,33 @@ class RemoteParquet:
         context.execution_options.preserve_order, context.enable_progress_bars = True, False
         with data.DataContext.current(context):
             tables = data.from_items(spans, override_num_blocks=len(spans)).map_batches(
-                read_span, fn_args=[self.schema], batch_size=1, concurrency=at_once
+                read_span, fn_args=[self.schema, self.files], batch_size=1, concurrency=at_once
             )
         with task_errors(self._ray):
             for bundle in tables.iter_internal_ref_bundles():
                 for entry in bundle.blocks:
                     yield entry.ref, entry.metadata.num_rows
 
+    @property
+    def files(self) -> list[Location]:
+        """Return where the files are, for tasks that run in other folders."""
+        found = [file.location for file in self._local.files]
+        return [
+            file._replace(path=os.path.abspath(file.path)) if file.filesystem is None else file
+            for file in found
+        ]
+
     def _spans(self) -> list[dict[str, Any]]:
         """Return the row groups that are read together."""
         spans: list[dict[str, Any]] = []
         row = 0
-        for file in self._local.files:
-            path, first, rows = os.path.abspath(file.path), 0, 0
+        for number, file in enumerate(self._local.files):
+            first, rows = 0, 0
             for group, count in enumerate(file.groups):
                 rows += count
                 if rows >= SPAN or group == len(file.groups) - 1:
                     where = {"first": first, "end": group + 1, "row": row, "rows": rows}
-                    spans.append({"path": path} | where)
+                    spans.append({"file": number} | where)
                     first, row, rows = group + 1, row + rows, 0
         return spans
 

@@ -263,10 +263,6 @@ class ShardedForest:
         """Return the rule of a key that some tree votes for."""
         return next(rule for rule in self.votes if rule.key == key)
 
-    def may_err(self, x: object, y: bool, right: Hypothesis) -> bool:
-        """Return whether a row on which `right` is correct could change a tree."""
-        return bool(right != self._rule or self.active.any())
-
     def share(self) -> ShardRequest:
         """Return which trees are active, and in which shards they are."""
         return ShardRequest(self._spec.seed, self.active.copy(), self.bounds)

@@ -476,6 +476,8 @@ class RunResult:
     _printed: int = 0
     # How far the rows that were learned before have been passed over, while they are.
     passing: str = ""
+    # What the rows are counted in.
+    unit: str = "line"
 
     @property
     def guarantee(self) -> Guarantee:
@@ -522,7 +524,7 @@ class RunResult:
             counts
             | errors_by_kind(learner.mistakes, getattr(learner, "missed", None))
             | {
-                "bad_rows": [f"line {bad.line}: {bad.sentence}" for bad in self.bad_rows],
+                "bad_rows": [f"{self.unit} {bad.line}: {bad.sentence}" for bad in self.bad_rows],
                 "ledger": [list(row) for row in ledger_rows(learner)],
                 "notes": self.notes,
             }

@@ -3,9 +3,11 @@ const by = (id) => document.getElementById(id);
 const count = (number) => number.toLocaleString("en-US");
 const rounds = (number) => `${count(number)} ${number === 1 ? "round" : "rounds"}`;
 const SHOWN = 50;
-const SEEN = "littlestone: last event";
-const TOKEN = "littlestone: operator";
-const EVENTS = "littlestone: events";
+// Of the learner at this path: a browser shares these names among all pages of a host.
+const PLACE = location.pathname === "/" ? "" : ` of ${location.pathname}`;
+const SEEN = `littlestone: last event${PLACE}`;
+const TOKEN = `littlestone: operator${PLACE}`;
+const EVENTS = `littlestone: events${PLACE}`;
 const AGAIN = 3000;
 const now = { releases: [], rounds: 0, guarantee: null, evidence: null };
 const STEPS = [.001, .002, .005, .01, .02, .03, .05, .1, .15, .2, .3, .4, .5, .6, .8, 1];

@@ -29,6 +29,7 @@ from littlestone.service.dependencies import (
     Service,
     ServiceDependency,
     client_of,
+    note_of,
     read_body,
     require_role,
     wait_for,
@@ -136,16 +137,6 @@ async def predict(request: Request, service: ServiceDependency) -> Response:
         return answer()
     with service.predictions.slot(client_of(request)):
         return await service.prediction_threads.run(size, answer)
-
-
-@public.get("/healthz", response_model=schemas.HealthResponse, responses=problems(429, 503))
-async def healthz(service: ServiceDependency) -> Response:
-    """Return 200 if rounds are accepted, 503 with the reason if not."""
-    why = service.writer.closed or service.writer.error
-    if why is not None:
-        raise unavailable(why)
-    rounds = service.events.state.published.rounds
-    return json_response(schemas.HealthResponse(status="ok", rounds=rounds))
 
 
 @public.get("/events", response_class=StreamingResponse, responses=EVENTS | problems(422, 429, 503))
@@ -273,6 +264,7 @@ async def rounds(
         # The mode is part of the digest: the same bytes mean other rounds in the other mode.
         digest = body.digest(bad_rows)
         receipt = await wait_for(service.writer.learn(block, idempotency_key, digest))
+        note_of(request).receipt = receipt
     return json_response(
         schemas.ReceiptResponse(
             first=receipt.first,
@@ -385,14 +377,14 @@ def load_page() -> Page:
     script = folder.joinpath("page.js").read_text("utf-8")
     text = folder.joinpath("page.html").read_text("utf-8")
     policy = (
-        f"default-src 'none'; script-src {_source_hash(script)}; style-src {_source_hash(style)}; "
+        f"default-src 'none'; script-src {source_hash(script)}; style-src {source_hash(style)}; "
         "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
         "frame-ancestors 'none'"
     )
     return Page(text.replace("{style}", style).replace("{script}", script), policy)
 
 
-def _source_hash(text: str) -> str:
+def source_hash(text: str) -> str:
     """Return the hash by which a policy allows a script or a style."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 

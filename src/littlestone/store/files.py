@@ -61,7 +61,10 @@ def file_lock(file: IO[Any], timeout: float = LOCK_TIMEOUT) -> Iterator[None]:
         flock(file, LOCK_UN)
 
 
-APPLICATION, VERSION = 0x4C53746E, 2
+# The version of the schema: that of the tables, and of the JSON in them (`store/migration.py`).
+APPLICATION, VERSION = 0x4C53746E, 3
+# The earliest version that is migrated.
+EARLIEST_VERSION = 2
 # Seconds to wait for another process that is writing.
 PATIENCE = 5.0
 DAMAGED = (
@@ -129,14 +132,26 @@ def put_in_place(path: Path, content: bytes) -> None:
     content
         The bytes.
     """
+    with drafted(path) as draft:
+        draft.write_bytes(content)
+
+
+@contextmanager
+def drafted(path: Path) -> Iterator[Path]:
+    """Create a file from what is written to a draft inside a `with` block, or none at all.
+
+    Parameters
+    ----------
+    path
+        Where; what lies there is never replaced.
+    """
     refuse_leftovers(path)
     try:
         _remove_drafts(path)
         number, name = tempfile.mkstemp(".draft", f".{path.name}.", path.parent)
         try:
             with open(number, "wb") as file, file_lock(file):
-                file.write(content)
-                file.flush()
+                yield Path(name)
                 os.fsync(file.fileno())
                 os.link(name, path)  # unlike rename, it fails if there is a file
         finally:
@@ -215,6 +230,23 @@ def for_writing(path: Path) -> sqlite3.Connection:
     if is_cut_short:
         _fold_in_commit_cut_short(path, db)
     return db
+
+
+def configure(path: Path, db: sqlite3.Connection) -> None:
+    """Set a connection that may write up for commits that last.
+
+    Parameters
+    ----------
+    path, db
+        The file, and a connection of `for_writing`.
+    """
+    # Before anything is written: the file is as sensitive as the rows.
+    os.chmod(path, 0o600)
+    db.execute("PRAGMA journal_mode = WAL")
+    # A commit that a power cut undoes would be decided again with fresh noise: a second release.
+    db.execute("PRAGMA synchronous = FULL")
+    db.execute("PRAGMA wal_autocheckpoint = 0")  # `Store` folds the log in
+    db.execute("PRAGMA cache_spill = OFF")  # the log is written in order, at the COMMIT
 
 
 def _fold_in_commit_cut_short(path: Path, db: sqlite3.Connection) -> None:
@@ -333,16 +365,10 @@ def _is_sound_alone(path: Path) -> bool:
 
 
 def _checked(path: Path, db: sqlite3.Connection) -> FileHeader:
-    application, version = (
-        db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
-    )
+    (application,) = db.execute("PRAGMA application_id").fetchone()
     if application != APPLICATION:
         raise BadStore(f"{path} is a SQLite file, but not a learner of littlestone")
-    if version != VERSION:
-        raise BadStore(
-            f"{path} has schema {version}, and this littlestone reads {VERSION}: go on with the "
-            "littlestone that wrote it, or begin another file"
-        )
+    _refuse_other_version(path, schema_version(db))
     if dict(db.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")) != TABLES:
         raise BadStore(DAMAGED.format(path=path, what="its tables are not as they were made"))
     # Not the quick check: a damaged index would hide a batch that was learned.
@@ -357,10 +383,35 @@ def _checked(path: Path, db: sqlite3.Connection) -> FileHeader:
     return FileHeader(about["begun"], key, seal)
 
 
+def schema_version(db: sqlite3.Connection) -> int:
+    """Return the version of a file's schema."""
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    return int(version)
+
+
+def _refuse_other_version(path: Path, version: int) -> None:
+    """Refuse a file of a later version, or of one that is too early to be migrated."""
+    if version > VERSION:
+        raise BadStore(
+            f"{path} was made by a newer littlestone (schema {version}, this one writes "
+            f"{VERSION}): upgrade littlestone"
+        )
+    if version < EARLIEST_VERSION:
+        raise BadStore(
+            f"{path} has schema {version}, and this littlestone reads {EARLIEST_VERSION} to "
+            f"{VERSION}: go on with the littlestone that wrote it, or begin another file"
+        )
+
+
 def generation_of(db: sqlite3.Connection) -> int:
     """Return how many times the file has been opened for writing."""
     (value,) = db.execute("SELECT value FROM about WHERE name = 'generation'").fetchone()
     return int(value)
+
+
+def step_generation(db: sqlite3.Connection) -> None:
+    """Count an opening for writing: whoever holds the generation before can commit no more."""
+    db.execute("UPDATE about SET value = value + 1 WHERE name = 'generation'")
 
 
 def identity(path: Path) -> tuple[int, int] | None:

@@ -1,13 +1,14 @@
 """Hold what a person asked of a stream, and choose the learner for it."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from littlestone.classes.base import HypothesisClass
 from littlestone.classes.specs import parse_spec
 from littlestone.data.blocks import Block, RowSpan
+from littlestone.data.kafka import is_topic
 from littlestone.learners.base import PrivateLearner, RemoteRows
 from littlestone.learners.causes_plan import AUTO as AUTO_RATE
 from littlestone.learners.evidence import Window
@@ -82,6 +83,16 @@ class LearnRequest:
         Take the last line of the file as a row, though it has no line feed.
     verify : bool
         Check every row that was learned before.
+    budget : Path, optional
+        The file of budgets that the run draws from.
+    dataset : str, optional
+        The data set in it that the rows belong to.
+    follow : bool
+        Wait for rows that are added to the file.
+    until_end : bool
+        Of a topic, learn what it holds now and end.
+    kafka : Mapping
+        Settings of the Kafka client, which may hold secrets.
     """
 
     spec: str
@@ -112,6 +123,11 @@ class LearnRequest:
     new_rows: bool = False
     complete: bool = False
     verify: bool = False
+    budget: Path | None = None
+    dataset: str | None = None
+    follow: bool = False
+    until_end: bool = False
+    kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def refuse_without_store(self, path: Path | None) -> None:
         """Refuse options that are about what was learned before, where nothing is kept of it."""
@@ -121,6 +137,26 @@ class LearnRequest:
             raise BadParameter(f"{said[0]} requires --db: without it every run begins anew")
         if self.again and self.new_rows:
             raise BadParameter("--again conflicts with --new-rows: rows are known, or they are not")
+
+    def refuse_other_kind(self) -> None:
+        """Refuse options that are for topics where the source is a file, and the other way."""
+        for_files = ("follow", "again", "complete", "verify")
+        wrong = for_files if is_topic(self.source) else ("until_end", "kafka")
+        kind = "a file" if is_topic(self.source) else "a topic (kafka://BROKERS/TOPIC)"
+        names = {"kafka": "--kafka-option and --kafka-config require"}
+        for name in wrong:
+            if getattr(self, name):
+                said = names.get(name, f"--{name.replace('_', '-')} requires")
+                raise BadParameter(f"{said} {kind} as source")
+        if is_topic(self.source) and self.format not in (None, "jsonl", "ndjson"):
+            raise BadParameter(f"--format {self.format}: the messages of a topic are JSON objects")
+        if self.follow and self.complete:
+            raise BadParameter("--follow conflicts with --complete: a file grows, or it does not")
+
+    @property
+    def is_endless(self) -> bool:
+        """Return whether rows may come until the run is stopped."""
+        return self.follow or (is_topic(self.source) and not self.until_end)
 
     @property
     def terms(self) -> dict[str, Any]:
@@ -253,7 +289,9 @@ class WindowedLearner(Protocol):
 
 def windows_of(learner: PrivateLearner) -> tuple[Window, ...]:
     """Return the windows whose counts a learner has released; of most learners there are none."""
-    return learner.windows if isinstance(learner, WindowedLearner) else ()
+    # Not `isinstance` with the protocol, which takes longer than the rest of a small batch's state.
+    windows: tuple[Window, ...] = getattr(learner, "windows", ())
+    return windows
 
 
 def end_window(learner: PrivateLearner) -> None:

@@ -5,6 +5,7 @@ of the learner's state, new releases, new uses of a mechanism, samples that came
 over all rows of all tables is kept up to date with what is written, so that damage is noticed.
 """
 
+import hmac
 import json
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -92,6 +93,16 @@ class RunConfig:
         user = self.terms["user"]
         return None if user is None else str(user)
 
+    @property
+    def request_terms(self) -> dict[str, Any]:
+        """Return what was requested, as fields of a `LearnRequest`."""
+        return {name: value for name, value in self.terms.items() if name != "account"}
+
+    @property
+    def account(self) -> Mapping[str, str] | None:
+        """Return the file of budgets, and the data set in it, that the run draws from, if any."""
+        return self.terms.get("account")
+
     def to_json(self) -> dict[str, Any]:
         """Return the configuration as JSON data."""
         return {
@@ -146,6 +157,12 @@ def run_config_from_json(data: Mapping[str, Any]) -> RunConfig:
     """Return what `RunConfig.to_json` wrote."""
     cls = class_from_json(data["class"])
     return RunConfig(data["terms"], learner_choice_from_json(data["chosen"]), data["seed"], cls)
+
+
+def run_name(key: bytes) -> str:
+    """Return a public name of a learner, by which its releases can be told from others'."""
+    # Derived from the secret key by a one-way function: the name is public, the key stays secret.
+    return hmac.new(key, b"run", "sha256").hexdigest()[:16]
 
 
 SCHEMA = """
@@ -249,11 +266,20 @@ class Seal:
 
     def holds(self) -> bool:
         """Return whether the file holds exactly the rows that were written."""
+        return self.digest() == self.written()
+
+    def digest(self, leave_out: str | None = None) -> bytes:
+        """Return what the seal of the rows would be; those of one table can be left out."""
         total = 0
         for table, columns in SEALED.items():
-            for row in self._db.execute(f"SELECT {', '.join(columns)} FROM {table}"):
-                total ^= self._digest((table, *row))
-        return total.to_bytes(SUM_BYTES) == self.written()
+            if table != leave_out:
+                for row in self._db.execute(f"SELECT {', '.join(columns)} FROM {table}"):
+                    total ^= self._digest((table, *row))
+        return total.to_bytes(SUM_BYTES)
+
+    def renew(self) -> None:
+        """Seal all rows as they are, where no triggers have counted what was written."""
+        self._db.execute("INSERT OR REPLACE INTO seal VALUES (1, ?)", [self.digest()])
 
 
 def write(

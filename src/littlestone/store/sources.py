@@ -3,15 +3,23 @@
 A file is known by checksums of its rows, whatever its name and its format: the same rows under
 another name are not learned again unasked. Where the file can be read from a place on, only the
 last rows before that place are compared with what was learned.
+
+A topic of Kafka is known by its cluster and its name. How far each of its partitions is learned is
+kept with the source, so it is written in the transaction that learns the rows.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from os.path import realpath
+from threading import Event
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from littlestone.data.blocks import BadRow, Block, Checksums, RowSpan, Start
-from littlestone.data.readers import RowReader
+from littlestone.classes.base import HypothesisClass
+from littlestone.classes.causes import Causes
+from littlestone.data.blocks import BadRow, Block, Checksums, RowSpan, Start, column_schema
+from littlestone.data.locations import is_uri
+from littlestone.data.readers import RowReader, UnreadableAdvice
+from littlestone.data.topic import Position, TopicRows, position_from_json
 from littlestone.learners.base import PrivateLearner
 from littlestone.store.request import LearnRequest, RemoteBlock
 from littlestone.store.serialization import BadStore
@@ -33,6 +41,7 @@ class Source(NamedTuple):
     the first, and `repeat` counts from 1. `begun` is the round of the first row. `sums` are the
     checksums of all rows that were learned, `tail` those of the rows from `start` on, and `marks`
     those of the first 32, 64, 128, ... rows. `identity` tells whether another file has the name.
+    Of a topic of Kafka, `topic` is how far each partition is learned.
     """
 
     number: int
@@ -46,6 +55,7 @@ class Source(NamedTuple):
     start: Start = Start(0)
     tail: Checksums = Checksums()
     marks: Mapping[int, Checksums] = MappingProxyType({})
+    topic: Position | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON data; `source_from_json` reads it back."""
@@ -57,7 +67,9 @@ def source_from_json(data: Mapping[str, Any]) -> Source:
     """Read back what `Source.to_json` wrote."""
     sums = {name: Checksums.from_text(data[name]) for name in ("sums", "tail")}
     marks = {int(rows): Checksums.from_text(one) for rows, one in data["marks"].items()}
-    return Source(**{**data, **sums, "start": Start(*data["start"]), "marks": marks})
+    found = Source(**{**data, **sums, "start": Start(*data["start"]), "marks": marks})
+    topic = data.get("topic")
+    return found if topic is None else found._replace(topic=position_from_json(topic))
 
 
 def parts(block: Block | RemoteBlock, rounds: int) -> Iterator[Block | RemoteBlock]:
@@ -117,7 +129,9 @@ def recognised(
         nothing to learn again.
     """
     # A pipe has no name that could be found again.
-    name = STANDARD_INPUT if rows.identity(0) is None else realpath(task.source)
+    name = task.source if is_uri(task.source) else realpath(task.source)
+    if rows.identity(0) is None:
+        name = STANDARD_INPUT
     number = max([0, *(source.number for source in sources)]) + 1
     new = Source(number, number, 1, rounds + 1, name)
     if task.new_rows:
@@ -348,6 +362,7 @@ class NewRows:
             note_bad_rows(self._bad, whole, new.start(self._row).line if old and len(new) else 0)
             sums = source.sums
             for part in parts(new, self._learner.rounds):
+                self._mark(part, sums)
                 sums += self._pass(part)
                 yield part, self._reached(sums)
             source = self._source = self._source._replace(sums=sums)
@@ -376,6 +391,14 @@ class NewRows:
         self._row += len(part)
         return sums
 
+    def _mark(self, part: RowSpan, sums: Checksums) -> None:
+        """Keep the checksums of the first 32, 64, ... rows also where a file has grown since."""
+        mark = LEAST_MARK
+        while mark <= min(self._row + len(part), LARGEST_BLOCK):
+            if mark > self._row:
+                self._marks[mark] = sums + part.part(0, mark - self._row).sums()
+            mark *= 2
+
     def _reached(self, sums: Checksums) -> Source:
         return self._source._replace(
             identity=self._rows.identity(self._row),
@@ -383,7 +406,7 @@ class NewRows:
             sums=sums,
             start=self._start,
             tail=self._tail,
-            marks=self._marks,
+            marks=dict(self._marks),
         )
 
 
@@ -394,3 +417,91 @@ def _marks_of(beginning: RowSpan) -> dict[int, Checksums]:
         marks[count] = beginning.part(0, count).sums()
         count *= 2
     return marks
+
+
+def open_topic(task: LearnRequest, cls: HypothesisClass, stop: Event | None = None) -> TopicRows:
+    """Open the topic that a request is about.
+
+    Parameters
+    ----------
+    task : LearnRequest
+        What is asked.
+    cls : HypothesisClass
+        The class, which says what columns are read.
+    stop : Event, optional
+        Ends the rows when it is set.
+    """
+    schema = column_schema(cls, task.label, task.user, task.positive)
+    label = None if schema.named_labels else task.label
+    return TopicRows(
+        task.source,
+        schema,
+        settings=task.kafka,
+        until_end=task.until_end,
+        stop=stop,
+        strict=task.strict,
+        advice=UnreadableAdvice(label, isinstance(cls, Causes)),
+    )
+
+
+def topic_source(
+    sources: list[Source], rows: TopicRows, task: LearnRequest, *, rounds: int
+) -> Source:
+    """Return the source that a topic is, with the position to go on from.
+
+    Parameters
+    ----------
+    sources : list of Source
+        What was learned before.
+    rows : TopicRows
+        The topic, which is at that position then.
+    task : LearnRequest
+        What is asked: `new_rows` to go on though messages are gone, or the topic was made again.
+    rounds : int
+        How many rounds were learned before.
+
+    Raises
+    ------
+    BadStream
+        If messages are gone that were not learned, or the topic is another.
+    """
+    known = known_topic(sources, rows)
+    position, is_continued = rows.begin(None if known is None else known.topic, task.new_rows)
+    if known is not None and is_continued:
+        return known._replace(topic=position)
+    number = max([0, *(source.number for source in sources)]) + 1
+    return Source(number, number, 1, rounds + 1, rows.key, topic=position)
+
+
+def known_topic(sources: Iterable[Source], rows: TopicRows) -> Source | None:
+    """Return the source that a topic is, if some of it was learned; the last one of its name."""
+    found = [source for source in sources if source.name == rows.key and source.topic is not None]
+    return found[-1] if found else None
+
+
+def new_messages(
+    rows: TopicRows, source: Source, *, size: int, most: int | None, bad: list[BadRow]
+) -> Iterator[tuple[Block | None, Source]]:
+    """Yield the rows of a topic that were not learned yet, each block with how far it is then.
+
+    None instead of a block says that rows are waited for.
+
+    Parameters
+    ----------
+    rows : TopicRows
+        The topic, at the position of the source.
+    source : Source
+        From `topic_source`.
+    size : int
+        Rows of a block, at most.
+    most : int, optional
+        Rows in all, at most.
+    bad : list of BadRow
+        Collects the first rows that cannot be read. Private.
+    """
+    assert source.topic is not None, "a source of a topic has a position"
+    for block, position in rows.blocks(source.topic, size, most):
+        if block is not None:
+            note_bad_rows(bad, block)
+            source = source._replace(rows=source.rows + len(block), topic=position)
+        yield block, source

@@ -8,7 +8,6 @@ file alone cannot tell is that it is an old copy, put back: a witness outside it
 file says so itself from there on.
 """
 
-import hmac
 import json
 import os
 import secrets
@@ -35,9 +34,12 @@ from littlestone.learners.tree import fresh_seed
 from littlestone.privacy.accounting import Cost, Guarantee
 from littlestone.privacy.mechanism import ForwardOnly, MechanismMoved
 from littlestone.privacy.noise import Noise
+from littlestone.store.charges import account_of, refuse_uncharged
+from littlestone.store.copies import StoreMarks, marks_of, refuse_marked
 from littlestone.store.files import (
     PATIENCE,
     checked_file,
+    configure,
     database_file,
     for_reading,
     for_writing,
@@ -47,8 +49,10 @@ from littlestone.store.files import (
     reading,
     refuse_leftovers,
     serialized,
+    step_generation,
     wal_file,
 )
+from littlestone.store.migration import migrate, migrated
 from littlestone.store.request import (
     LearnRequest,
     RemoteBlock,
@@ -59,11 +63,11 @@ from littlestone.store.request import (
 from littlestone.store.serialization import (
     OLD_COPY,
     BadStore,
-    OldCopy,
     RunConfig,
     Seal,
     load,
     run_config_from_json,
+    run_name,
     write,
 )
 from littlestone.store.sources import Source, source_from_json
@@ -164,7 +168,12 @@ class Store(ForwardOnly):
         self._db, self._seal = db, Seal(db, key)
         # Device and inode: a path can come to lead to another file while SQLite has this one open.
         self._files = {path: identity(path)}
+        self._log = wal_file(path)
         self.generation = 0
+        # Whether the run is known to have drawn what it costs, where it has a budget to draw from.
+        self.charged = False
+        # By how often rows were learned: of a learner it never changes.
+        self._guarantees: dict[int, Guarantee] = {}
         self._repeated: list[tuple[int, int]] = []
         # The evidence as it was at so many windows and releases: it changes with these only.
         self._evidence: tuple[tuple[int, int], dict[str, Any] | None] = ((-1, -1), None)
@@ -173,12 +182,11 @@ class Store(ForwardOnly):
     @property
     def run(self) -> str:
         """Return a public name of the learner, by which its releases can be told from others'."""
-        # Derived from the secret key by a one-way function: the name is public, the key stays
-        # secret.
-        return hmac.new(self.key, b"run", "sha256").hexdigest()[:16]
+        return run_name(self.key)
 
     def _public(self) -> Published:
-        found = _public_side(self.learner, self.guarantee, self.spent)
+        self._spent = self.spent
+        found = _public_side(self.learner, self.guarantee, self._spent)
         if not isinstance(self.learner, PrivateCauses):
             return found
         key = len(self.learner.windows), len(self.learner.releases)
@@ -198,7 +206,10 @@ class Store(ForwardOnly):
 
         It is that of the learner, and weaker if rows were learned again.
         """
-        return self.learner.guarantee.for_repeats(self.repeats)
+        repeats = self.repeats
+        if repeats not in self._guarantees:
+            self._guarantees[repeats] = self.learner.guarantee.for_repeats(repeats)
+        return self._guarantees[repeats]
 
     @property
     def spent(self) -> Cost:
@@ -206,6 +217,11 @@ class Store(ForwardOnly):
         # Theorem 14: a neighbour per user replaces all rounds of a user, however many they are.
         per_user = self.learner.guarantee.unit == "user"
         return self.learner.spent.for_group(1 if per_user else self.repeats)
+
+    @property
+    def published_spent(self) -> Cost:
+        """Return what the learner had spent at the last commit."""
+        return self._spent
 
     def guarantee_up_to(self, release: Release) -> str:
         """Return the guarantee of a release and all before it, which never changes.
@@ -293,6 +309,9 @@ class Store(ForwardOnly):
         source : Source, optional
             How far a file is learned then.
         """
+        # Here, too, and not only where stores are opened: nothing is learned that was not drawn.
+        if not self.published.rounds:
+            refuse_uncharged(self)
         found: list[Receipt | KeyConflict] = []
         with self._transaction():
             # Rounds are counted from what is committed: `_take` compares them with the learner.
@@ -369,7 +388,7 @@ class Store(ForwardOnly):
         # Folding in is housekeeping: the commit is safe in the log, so a failure here is no
         # failure.
         with suppress(sqlite3.Error, FileNotFoundError):
-            if wal_file(self.path).stat().st_size < LONGEST_LOG:
+            if os.stat(self._log).st_size < LONGEST_LOG:
                 return
             self._db.execute("PRAGMA busy_timeout = 0")  # wait for nobody
             try:
@@ -457,13 +476,9 @@ class Store(ForwardOnly):
         """
         with self._transaction():
             self._db.execute("INSERT OR REPLACE INTO about VALUES ('old_copy', ?)", [OLD_COPY])
-            self._step()
+            step_generation(self._db)
             self._seal.write()
             self._db.execute("COMMIT")
-
-    def _step(self) -> None:
-        # Whoever holds the generation before this one can no longer commit.
-        self._db.execute("UPDATE about SET value = value + 1 WHERE name = 'generation'")
 
     def _move_in(self, after: int | None, sealed: bytes, begun: bool) -> None:
         """Take the file over from whoever held it, and go on from where it is.
@@ -481,16 +496,15 @@ class Store(ForwardOnly):
                 if self._seal.written() != sealed:
                     checked_file(self.path, self._db)
                 saved = load(self._db)
-                old_copy = is_old_copy(self._db)
-            if old_copy:
-                raise OldCopy(f"{self.path}: {OLD_COPY}")
+                marks = marks_of(self._db)
+            refuse_marked(self.path, marks)
             # A learner that was just begun has the state already; a mechanism resumes only before
             # its first step.
             if not begun:
                 self._repeated = _repeated(self.sources())
                 self.learner.resume(saved)
                 self.published = self._public()
-            self._step()
+            step_generation(self._db)
             self._seal.write()
             generation = generation_of(self._db)
             self._db.execute("COMMIT")
@@ -555,8 +569,9 @@ def create(
     chosen.check_engine(engine)
     cls = task.cls if cls is None else cls
     seed = fresh_seed() if task.seed is None else task.seed
-    terms = task.terms | {"horizon": chosen.plan.horizon}
-    about, key = RunConfig(terms, chosen, seed, cls), secrets.token_bytes(32)
+    key = secrets.token_bytes(32)
+    terms = task.terms | {"horizon": chosen.plan.horizon} | account_of(task, key)
+    about = RunConfig(terms, chosen, seed, cls)
     begun = json.dumps(about.to_json())
     learner = chosen.make(cls, seed, watched=True, noise=noise, engine=engine)
 
@@ -621,14 +636,8 @@ def _opened(
         db = for_writing(path)
     try:
         with reading(path):
-            # Before anything is written: the file is as sensitive as the rows.
-            os.chmod(path, 0o600)
-            db.execute("PRAGMA journal_mode = WAL")
-            # A commit that a power cut undoes would be decided again with fresh noise: a second
-            # release.
-            db.execute("PRAGMA synchronous = FULL")
-            db.execute("PRAGMA wal_autocheckpoint = 0")  # `_fold_in` does
-            db.execute("PRAGMA cache_spill = OFF")  # the log is written in order, at the COMMIT
+            configure(path, db)
+            migrate(path, db)
             db.execute("BEGIN")
             begun, key, seal = checked_file(path, db)
             about, sealed = run_config_from_json(json.loads(begun)), seal.written()
@@ -645,11 +654,6 @@ def _opened(
         db.close()
         raise
     return store
-
-
-def is_old_copy(db: sqlite3.Connection) -> bool:
-    """Return whether a file is known to be an old copy."""
-    return db.execute("SELECT 1 FROM about WHERE name = 'old_copy'").fetchone() is not None
 
 
 def _public_side(
@@ -705,7 +709,7 @@ class StoreView(NamedTuple):
     saved: Checkpoint
     generation: int
     sources: tuple[Source, ...]
-    old_copy: bool
+    marks: StoreMarks
 
 
 def read_store(path: Path) -> StoreView:
@@ -728,16 +732,21 @@ def read_store(path: Path) -> StoreView:
 
 
 def _read(path: Path) -> StoreView:
-    with reading(path), closing(for_reading(path)) as db:
-        db.execute("BEGIN")
-        about = run_config_from_json(json.loads(checked_file(path, db).begun))
-        (public,) = db.execute("SELECT public FROM live").fetchone()
-        saved = load(db)
-        windows = tuple(map(window_from_json, saved.state["runner"].get("windows", ())))
-        lists = {"releases": saved.releases, "windows": windows}
-        published = Published(**{**json.loads(public), **lists})
-        sources = tuple(sources_of(db))
-        return StoreView(about, published, saved, generation_of(db), sources, is_old_copy(db))
+    with reading(path), closing(for_reading(path)) as file:
+        file.execute("BEGIN")
+        with migrated(path, file) as db:
+            return _view(path, db)
+
+
+def _view(path: Path, db: sqlite3.Connection) -> StoreView:
+    about = run_config_from_json(json.loads(checked_file(path, db).begun))
+    (public,) = db.execute("SELECT public FROM live").fetchone()
+    saved = load(db)
+    windows = tuple(map(window_from_json, saved.state["runner"].get("windows", ())))
+    lists = {"releases": saved.releases, "windows": windows}
+    published = Published(**{**json.loads(public), **lists})
+    sources = tuple(sources_of(db))
+    return StoreView(about, published, saved, generation_of(db), sources, marks_of(db))
 
 
 def sources_of(db: sqlite3.Connection) -> list[Source]:

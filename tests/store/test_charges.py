@@ -1,0 +1,329 @@
+"""Runs that draw from a budget: before a row is learned, once, however often they are killed."""
+
+import json
+import os
+import random
+import shutil
+import signal
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from commands import FORKS, littlestone
+from littlestone.classes.sets import Points
+from littlestone.cli import learn_run
+from littlestone.cli import serve as serve_verb
+from littlestone.cli.learn_run import run
+from littlestone.data.blocks import BadStream
+from littlestone.data.readers import open_rows
+from littlestone.privacy.budget_file import BadBudget, BudgetFile
+from littlestone.privacy.budget_state import BudgetExceeded
+from littlestone.privacy.parameters import BadParameter
+from littlestone.report.report import RunResult
+from littlestone.store.charges import check_budget
+from littlestone.store.request import LearnRequest
+from littlestone.store.serialization import BadStore, OldCopy
+from littlestone.store.store import open_store, read_store
+
+pytestmark = pytest.mark.filterwarnings("ignore:delta")
+
+
+@pytest.fixture
+def day(tmp_path: Path) -> Path:
+    draw = random.Random(0)
+    merchants = [draw.choice(["M1", "M2", "M3", "M7"]) for _ in range(200)]
+    rows = [f"{m},{int(m == 'M7')},u{n % 50},{n % 10}\n" for n, m in enumerate(merchants)]
+    path = tmp_path / "day.csv"
+    path.write_text("merchant,fraud,who,amount\n" + "".join(rows))
+    return path
+
+
+@pytest.fixture
+def budget(tmp_path: Path) -> BudgetFile:
+    return BudgetFile.create(tmp_path / "budgets.db", "visits", epsilon=3, delta=1e-6)
+
+
+def task(source: Path, **more: Any) -> LearnRequest:
+    options: dict[str, Any] = {
+        "epsilon": 1.0, "delta": 1e-8, "horizon": 4000, "seed": 3,
+        "budget": source.parent / "budgets.db", "dataset": "visits",
+    } | more  # fmt: skip
+    return LearnRequest(source=str(source), spec="points:merchant", label="fraud", **options)
+
+
+def learned(source: Path, db: str | None = None, **more: Any) -> RunResult:
+    path = None if db is None else source.parent / db
+    return run(task(source, **more), lambda outcome: None, path)
+
+
+def test_every_run_draws_and_the_one_too_many_reads_no_row(
+    day: Path, budget: BudgetFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(3):
+        outcome = learned(day)
+    assert "drew (epsilon 1, delta 1e-08) from data set 'visits'" in " ".join(outcome.notes)
+    assert budget.read().spent.epsilon == 3
+    opened = []
+    monkeypatch.setattr(learn_run, "rows_of", lambda *_: opened.append("rows"))
+    with pytest.raises(BudgetExceeded, match="Nothing fits any more"):
+        learned(day)
+    with pytest.raises(BudgetExceeded):
+        learned(day, "run.db")
+    assert opened == []
+    assert not (day.parent / "run.db").exists()
+
+
+def test_the_draw_is_committed_before_the_first_row_is_learned(
+    day: Path, budget: BudgetFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = []
+    monkeypatch.setattr(learn_run, "_learn_rows", lambda *_: drawn.append(budget.read().spent))
+    for db in (None, "run.db"):
+        learned(day, db)
+    assert [spent.epsilon for spent in drawn] == [1, 2]
+
+
+def test_what_the_plan_costs_is_drawn_and_experts_have_no_delta(
+    day: Path, budget: BudgetFile
+) -> None:
+    request = replace(task(day, epsilon=0.5, delta=0.5, horizon=None), spec="thresholds:amount:0:9")
+    run(request, lambda outcome: None)
+    assert budget.read().spent.delta == 0
+    assert float(budget.read().spent.epsilon) == 0.5
+
+
+def test_a_call_that_is_refused_for_another_reason_draws_nothing(
+    day: Path, budget: BudgetFile
+) -> None:
+    for request in (replace(task(day), label="frod"), replace(task(day), source="nothing.csv")):
+        for db in (None, day.parent / "run.db"):
+            with pytest.raises((BadStream, OSError)):
+                run(request, lambda outcome: None, db)
+    with pytest.raises(BadParameter, match="belong together"):
+        learned(day, budget=None)
+    with pytest.raises(BadBudget, match="no data set"):
+        learned(day, dataset="visists")
+    assert budget.read().draws == ()
+
+
+def test_a_run_that_goes_on_is_not_charged_again(day: Path, budget: BudgetFile) -> None:
+    learned(day, "run.db")
+    with day.open("a") as file:
+        file.write("M7,1,u3,1\n" * 10)
+    # The store remembers its budget.
+    outcome = learned(day, "run.db", budget=None, dataset=None)
+    assert outcome.learner.rounds == 210
+    assert len(budget.read().draws) == 1
+    learned(day, "another.db")
+    assert budget.read().spent.epsilon == 2
+
+
+def killed_run(day: Path, where: str) -> None:
+    """Die in a run with a store: before the draw, after it, or when a part was learned."""
+
+    learn = learn_run._learn
+
+    def die(*_: object) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def learn_and_die(*given: Any) -> None:
+        learn(*given)
+        die()
+
+    places = {"before the draw": "charge_store", "before a row": "_learn_rows"}
+    name = places.get(where, "_learn")
+    setattr(learn_run, name, learn_and_die if name == "_learn" else die)
+    learned(day, None if "unstored" in where else "run.db")
+
+
+@pytest.mark.parametrize(
+    ("where", "drawn"),
+    [("before the draw", 0), ("before a row", 1), ("after rows", 1), ("after rows, unstored", 1)],
+)
+def test_a_killed_run_is_charged_once(
+    day: Path, budget: BudgetFile, where: str, drawn: int
+) -> None:
+    child = FORKS.Process(target=killed_run, args=(day, where))
+    child.start()
+    child.join()
+    assert child.exitcode == -signal.SIGKILL
+    state = budget.read()
+    assert len(state.draws) == drawn
+    if "unstored" in where:
+        # Nothing is given back, and nothing can go on from it: the next is another run.
+        learned(day)
+        assert budget.read().spent.epsilon == 2
+        return
+    outcome = learned(day, "run.db")
+    assert outcome.learner.rounds == 200
+    (draw,) = budget.read().draws
+    account = read_store(day.parent / "run.db").about.account
+    assert account is not None
+    assert draw.run == account["run"]
+
+
+def test_again_draws_again_and_new_rows_do_not(day: Path, budget: BudgetFile) -> None:
+    learned(day, "run.db")
+    learned(day, "run.db", again=True)
+    spent = budget.read().spent
+    assert spent.epsilon == 2
+    assert spent.delta > 2 * Fraction(1e-8), "a repetition's delta is larger"
+    other = day.with_name("other.csv")
+    other.write_text(day.read_text())
+    learned(other, "run.db", new_rows=True)
+    assert budget.read().spent == spent
+    # All rows of the file for the third time; another file for the second is within that.
+    learned(day, "run.db", again=True)
+    assert budget.read().spent.epsilon == 3
+    with pytest.raises(BudgetExceeded, match="learning rows once more"):
+        learned(day, "run.db", again=True)
+    store = read_store(day.parent / "run.db")
+    assert store.published.rounds == 4 * 200
+    assert max(source.repeat for source in store.sources) == 3
+
+
+def test_a_repetition_that_was_killed_is_charged_once(day: Path, budget: BudgetFile) -> None:
+    learned(day, "run.db")
+    run_of = budget.read().draws[0].run
+    # As if the process had died between the draw and the first row.
+    budget.draw_again(run_of, 2)
+    learned(day, "run.db", again=True)
+    assert budget.read().spent.epsilon == 2
+
+
+def test_per_user_rows_may_be_learned_again(day: Path, tmp_path: Path) -> None:
+    users = BudgetFile.create(tmp_path / "budgets.db", "visits", epsilon=1, delta=1e-6, unit="user")
+    with pytest.raises(BadParameter, match="counted per user"):
+        learned(day, "run.db")
+    learned(day, "run.db", user="who", cap=5)
+    learned(day, "run.db", again=True)
+    assert users.read().spent.epsilon == 1
+
+
+def test_a_store_learns_nothing_before_it_has_drawn(day: Path, budget: BudgetFile) -> None:
+    """Also if Python opens it, after a process was killed before the draw."""
+    child = FORKS.Process(target=killed_run, args=(day, "before the draw"))
+    child.start()
+    child.join()
+    path, points = day.parent / "run.db", Points("merchant")
+    with open_rows(day, points, label="fraud") as rows:
+        block = next(iter(rows))
+    with open_store(path) as store, pytest.raises(BadStore, match="has not drawn"):
+        store.learn(block)
+    with open_store(path) as store:
+        budget.draw(1, 1e-8, run=store.run)
+        assert store.learn(block).rounds == 200
+
+
+# Old copies, and other files.
+
+
+def test_a_store_that_was_put_back_is_refused(day: Path, budget: BudgetFile) -> None:
+    learned(day, "run.db")
+    shutil.copy(day.parent / "run.db", day.parent / "backup.db")
+    learned(day, "run.db")
+    shutil.copy(day.parent / "backup.db", day.parent / "run.db")
+    for _ in range(3):
+        with pytest.raises(OldCopy, match="old copy"):
+            learned(day, "run.db")
+    assert len(budget.read().draws) == 1
+
+
+def test_a_copy_that_runs_beside_is_found_out_when_the_first_goes_on(
+    day: Path, budget: BudgetFile
+) -> None:
+    learned(day, "run.db")
+    shutil.copy(day.parent / "run.db", day.parent / "copy.db")
+    learned(day, "copy.db")
+    with pytest.raises(OldCopy):
+        learned(day, "run.db")
+
+
+def test_a_budget_file_that_was_put_back_is_refused(day: Path, budget: BudgetFile) -> None:
+    path = Path(budget.path)
+    shutil.copy(path, day.parent / "before")
+    learned(day, "run.db")
+    shutil.copy(path, day.parent / "between")
+    learned(day, "run.db", again=True)
+    for copy, sentence in (("before", "knows 0 draws"), ("between", "knows 1 draws")):
+        shutil.copy(day.parent / copy, path)
+        with pytest.raises(BadBudget, match=sentence):
+            learned(day, "run.db")
+
+
+def test_a_run_keeps_its_budget_wherever_the_file_is(day: Path, budget: BudgetFile) -> None:
+    learned(day, "run.db")
+    moved = Path(budget.path).rename(day.parent / "moved.db")
+    with pytest.raises(BadBudget, match="is not there"):
+        learned(day, "run.db", budget=None, dataset=None)
+    learned(day, "run.db", budget=moved)
+    BudgetFile.create(day.parent / "other.db", "visits", epsilon=9)
+    with pytest.raises(BadBudget, match="is not the budget file"):
+        learned(day, "run.db", budget=day.parent / "other.db")
+    with pytest.raises(BadStore, match="draws from data set 'visits'"):
+        learned(day, "run.db", budget=moved, dataset="other")
+    learned(day, "free.db", budget=None, dataset=None)
+    with pytest.raises(BadStore, match="begun without a budget"):
+        learned(day, "free.db", budget=moved)
+
+
+def test_a_store_that_lost_the_race_is_not_left_behind(
+    day: Path, budget: BudgetFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def checked(request: LearnRequest) -> BudgetFile | None:
+        found = check_budget(request)
+        budget.draw(3, note="another process, just now")
+        return found
+
+    monkeypatch.setattr(learn_run, "check_budget", checked)
+    with pytest.raises(BudgetExceeded):
+        learned(day, "run.db")
+    assert sorted(path.name for path in day.parent.iterdir()) == ["budgets.db", "day.csv"]
+
+
+# The verbs.
+
+
+def test_serve_draws_at_its_first_start(day: Path, budget: BudgetFile) -> None:
+    path = day.parent / "run.db"
+    for _ in range(2):
+        serve_verb._store(path, task(day)).close()
+    assert len(budget.read().draws) == 1
+    (day.parent / "more.db").unlink(missing_ok=True)
+    budget.draw(2)
+    with pytest.raises(BudgetExceeded):
+        serve_verb._store(day.parent / "more.db", task(day))
+    assert not (day.parent / "more.db").exists()
+
+
+def test_the_verbs_as_their_user_meets_them(day: Path) -> None:
+    folder = day.parent
+    shown = littlestone("budget", "create", "b.db", "visits", "--epsilon", 3, folder=folder)
+    assert "(epsilon 3, delta 0), per event, nothing drawn" in shown.stdout
+    cuts = "thresholds:amount:0:9"
+    words = ["learn", "day.csv", "--class", cuts, "--label", "fraud", "--budget", "b.db"]
+    done = littlestone(*words, "--dataset", "visits", "--json", folder=folder)
+    assert done.returncode == 0, done.stderr
+    assert "drew (epsilon 1, delta 0) from data set 'visits'" in done.stderr
+    declared = ["budget", "declare", "b.db", "visits", "--runs", "2x0.25", "--runs", "1x0.5"]
+    assert "drew (epsilon 1," in littlestone(*declared, "--delta", 0, folder=folder).stdout
+    littlestone("budget", "draw", "b.db", "visits", "--epsilon", 0.2, folder=folder)
+    table = littlestone("budget", "show", "b.db", folder=folder).stdout
+    assert "1 of 3" in table
+    assert "###" in table
+    told = littlestone("budget", "explain", "b.db", "visits", folder=folder).stdout
+    for part in (f"learn {cuts} of day.csv", "sum of a declared series", "part of series-", "0.25"):
+        assert part in told, told
+    (data,) = json.loads(littlestone("budget", "explain", "b.db", "--json", folder=folder).stdout)
+    assert data["left"] == {"epsilon": 1.0, "delta": 0.0}
+    assert [draw["charged"]["epsilon"] for draw in data["draws"]] == [1.0, 1.0, 0.0]
+    assert [one["runs"] for one in data["declared"]] == [1, 1]
+    over = littlestone(*words, "--dataset", "visits", "--epsilon", 1.5, folder=folder)
+    assert over.returncode == 2
+    assert over.stderr.startswith("error: data set 'visits' has (epsilon 1, delta 0) left")
+    assert over.stdout == ""
+    for wrong in (["show", "none.db"], ["declare", "b.db", "visits", "--runs", "x", "--delta", 0]):
+        assert littlestone("budget", *wrong, folder=folder).returncode == 2
