@@ -1,7 +1,7 @@
 """Run every part of the bench, or those named: `python -m bench theory privacy`.
 
-Options are for the parts `causes`, `agnostic` and `auditors`, named alone: `python -m bench causes
---seeds 20`.
+Options are for the parts `causes`, `agnostic`, `auditors` and `long`, named alone:
+`python -m bench causes --seeds 20`.
 """
 
 import sys
@@ -17,6 +17,7 @@ from bench import (
     evidence,
     experts,
     large,
+    long,
     memory,
     mistakes,
     monitors,
@@ -58,6 +59,7 @@ PARTS = {
     "memory": memory.run,
     "service": service.run,
     "scale": scale.run,
+    "long": long.run,
     "shape": shape.run,
     "causes": causes.run,
 }
@@ -65,7 +67,12 @@ PARTS = {
 
 def main() -> None:
     """Run what is asked for; worker processes import this file without running it."""
-    with_options = {"causes": causes.run, "agnostic": agnostic.run, "auditors": auditors.run}
+    with_options = {
+        "causes": causes.run,
+        "agnostic": agnostic.run,
+        "auditors": auditors.run,
+        "long": long.run,
+    }
     if sys.argv[1:2] and sys.argv[1] in with_options and sys.argv[2:3] and sys.argv[2][0] == "-":
         with_options[sys.argv[1]](sys.argv[2:])
         return
