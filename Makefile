@@ -34,9 +34,11 @@ law: .venv/dev
 bench: .venv/dev
 	$(BIN)/python -m bench
 
-# Kills the learner 200 times at random moments, under load, and checks that nothing is lost or doubled.
+# Kills learners 1,000 times at random moments (files, Kafka, the service, Ray), and checks that nothing
+# is lost or doubled: an hour or two. `make soak KILLS=200` is a shorter look.
+KILLS ?= 1000
 soak: .venv/dev
-	PYTHONPATH=tests $(BIN)/python -m soak 200
+	PYTHONPATH=tests $(BIN)/python -m soak $(KILLS)
 
 # Sends 100,000 requests, most of them wrong, to a service: no 5xx, and nothing changed by a refusal.
 REQUESTS ?= 100000
