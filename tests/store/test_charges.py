@@ -25,6 +25,7 @@ from littlestone.privacy.budget_state import BudgetExceeded
 from littlestone.privacy.parameters import BadParameter
 from littlestone.report.report import RunResult
 from littlestone.store.charges import check_budget
+from littlestone.store.copies import back_up, take_over
 from littlestone.store.request import LearnRequest
 from littlestone.store.serialization import BadStore, OldCopy
 from littlestone.store.store import open_store, read_store
@@ -251,6 +252,23 @@ def test_a_copy_that_runs_beside_is_found_out_when_the_first_goes_on(
     learned(day, "run.db")
     shutil.copy(day.parent / "run.db", day.parent / "copy.db")
     learned(day, "copy.db")
+    with pytest.raises(OldCopy):
+        learned(day, "run.db")
+
+
+def test_a_copy_that_was_taken_over_goes_on_though_its_original_was_opened_since(
+    day: Path, budget: BudgetFile
+) -> None:
+    """The budget file remembers the openings of the original, and the copy counts on from them."""
+    run_db, copy = day.parent / "run.db", day.parent / "copy.db"
+    learned(day, "run.db")
+    back_up(run_db, copy)
+    for _ in range(5):
+        learned(day, "run.db")
+    take_over(copy)
+    with day.open("a") as file:
+        file.write("M7,1,u3,1\n" * 10)
+    assert learned(day, "copy.db").learner.rounds == 210
     with pytest.raises(OldCopy):
         learned(day, "run.db")
 
