@@ -15,7 +15,8 @@ How River's conventions apply:
 - **A budget is spent once.** A model and everything cloned, copied or unpickled from it spend, all
   together, at most the epsilon and delta of the first of them. A learner takes its share when it
   is made, and is refused if too little is left. For an ensemble or a selection of models set
-  `learners=N` beforehand: each learner gets 1/N of epsilon and delta.
+  `learners=N` beforehand: each learner gets 1/N of epsilon and delta. One that passes a row on
+  several times, as bagging does, costs as many times the epsilon of its learners.
 - In another process than the one that made it, a model can be loaded but makes no learner. With
   `budget=BudgetFile("budgets.db", "NAME")` learners draw from that file instead, in any process.
 - A private model that has a learner refuses copy, deepcopy and pickle, because running a copy is a

@@ -17,6 +17,9 @@ the epsilon and delta. A search over m settings with k folds fits m k + 1 times;
 each candidate takes its own. The results of such a search (the best setting, the scores) are
 outside the guarantee: scores count mistakes, and are for the data owner.
 
+A fit counts each row that it is given once. `BaggingClassifier` draws rows with replacement: say
+`bootstrap=False`, or a row that is drawn k times costs up to k times the epsilon of that fit.
+
 The count is kept in the process that made the estimator. An estimator that has not been fitted can
 be pickled; loaded in another process (`n_jobs=2`) it refuses to fit. With
 `budget=BudgetFile("budgets.db", "NAME")` the count is kept in that file instead, for all processes

@@ -30,9 +30,10 @@ from hypothesis import strategies as st
 import littlestone as ls
 import littlestone.river as lr
 from effort import scaled
+from littlestone.data import readers
 from littlestone.data.blocks import NULL, BadStream, Block, column_schema
 from littlestone.data.columns import flat_type, piece_from_table
-from littlestone.data.readers import RowReader, open_rows
+from littlestone.data.readers import open_rows
 from littlestone.data.topic import read_messages
 from littlestone.errors import BadColumn
 from littlestone.hypotheses.compare import number_of
@@ -297,7 +298,7 @@ def file(name: str, text: Callable[[Sequence[Row]], str]) -> Callable[..., list[
         path = folder / name
         path.write_text(text(rows), encoding="utf-8")
         with (
-            mock.patch.object(RowReader, "_refuse_unreadable"),
+            mock.patch.object(readers, "refuse_mostly_bad"),
             open_rows(path, cls, label="y") as found,
         ):
             return block_rounds(cls, list(found))
@@ -319,7 +320,7 @@ def parquet(types: Sequence[Any]) -> Callable[..., list[Fingerprint]]:
         )
         pa.parquet.write_table(made, folder / "rows.parquet", row_group_size=2)
         with (
-            mock.patch.object(RowReader, "_refuse_unreadable"),
+            mock.patch.object(readers, "refuse_mostly_bad"),
             open_rows(folder / "rows.parquet", cls, label="y") as found,
         ):
             here = block_rounds(cls, list(found))
@@ -348,7 +349,7 @@ def arrow(types: Sequence[Any], *, name: str = "rows.arrow") -> Callable[..., li
         with make(folder / name, made.schema) as out:
             out.write_table(made, max_chunksize=2)
         with (
-            mock.patch.object(RowReader, "_refuse_unreadable"),
+            mock.patch.object(readers, "refuse_mostly_bad"),
             # A URI goes through pyarrow's file systems, as s3:// does.
             open_rows((folder / name).as_uri(), cls, label="y", block_rows=3) as found,
         ):
@@ -367,7 +368,7 @@ def partitions(cls: ls.HypothesisClass, rows: Sequence[Row], folder: Path) -> li
         with pa.ipc.new_file(folder / f"c={part}" / "rows.arrow", made.schema) as out:
             out.write_table(made)
     with (
-        mock.patch.object(RowReader, "_refuse_unreadable"),
+        mock.patch.object(readers, "refuse_mostly_bad"),
         open_rows(folder, cls, label="y", user="c", format="arrow") as read,
     ):
         blocks = list(read)
@@ -611,3 +612,37 @@ def test_whole_numbers_of_128_bits_are_numbers() -> None:
     frame = pl.read_csv(b"a\n3\n18446744073709551616\n", infer_schema_length=None)
     assert frame["a"].dtype == pl.Int128
     assert rounds(NUMBER, frame, [1, 0]) == rounds(NUMBER, [{"a": 3}, {"a": 2**64}], [1, 0])
+
+
+@pytest.mark.parametrize("rows", [60, 6000], ids=["few", "many"])
+@pytest.mark.parametrize("length", [6, 60], ids=["short", "long"])
+@pytest.mark.parametrize("source", ["table", "stream", "dictionary", "labels"])
+def test_text_that_is_not_utf_8_in_a_table_is_one_cell_and_stops_nothing(
+    source: str, length: int, rows: int
+) -> None:
+    """As in a file of Parquet: one row of a stream must not decide whether others are learned."""
+
+    def learned(odd: bytes) -> PrivateLearner:
+        cells = [b"%d" % (row % 2) * length for row in range(rows)]
+        labels = [b"%d" % (row % 2) for row in range(rows)]
+        (labels if source == "labels" else cells)[7] = odd
+        table = pa.table({"a": unchecked_text(cells), "y": unchecked_text(labels)})
+        if source == "dictionary":
+            codes, found = np.unique(np.array(cells, dtype=object), return_inverse=True)
+            coded = pa.DictionaryArray.from_arrays(found, unchecked_text(codes.tolist()))
+            table = table.set_column(0, "a", coded)
+        learner = ls.PrivateCauses(ls.Causes(["a"]), epsilon=1, delta=1e-7, horizon=rows)
+        batches = pa.RecordBatchReader.from_batches(table.schema, table.to_batches(1000))
+        learner.learn_many(batches if source == "stream" else table, "y", bad_rows="null")
+        return learner
+
+    good, bad = learned(b"1"), learned(b"\xff")
+    assert (good.rounds, bad.rounds) == (rows, rows)
+    assert bad.null_rounds - good.null_rounds <= 1
+
+
+def unchecked_text(cells: list[bytes]) -> pa.StringArray:
+    """A column of text as a writer leaves it that does not look at its bytes."""
+    ends = np.cumsum([0, *map(len, cells)]).astype(np.int32)
+    buffers = pa.py_buffer(ends.tobytes()), pa.py_buffer(b"".join(cells))
+    return pa.StringArray.from_buffers(len(cells), *buffers)

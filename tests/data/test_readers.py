@@ -25,7 +25,8 @@ import littlestone as ls
 from classes import contributed
 from effort import scaled
 from littlestone.data import text as lines
-from littlestone.data.blocks import NULL, BadStream, Block
+from littlestone.data.blocks import NULL, BadStream, Block, Faults
+from littlestone.data.formats import parse_objects
 from littlestone.data.readers import open_rows
 from littlestone.hypotheses.rows import part_of
 from littlestone.hypotheses.values import encode
@@ -747,3 +748,20 @@ def test_what_the_families_read() -> None:
     assert ls.Halving(ls.Thresholds(0, 9, 1, "s")).cls.reads == {"s": "number"}
     assert ls.Complement(CLS).reads == {"a": "value", "n": "number", "t": "truth"}
     assert ls.Union(ls.Points("m"), contributed()).reads == {}
+
+
+def test_how_deep_a_line_is_nested_is_judged_by_that_line_alone() -> None:
+    """The decoder's own limit follows from how it is called: from whether another line failed."""
+    for depth in [*range(95, 105), *range(880, 1010)]:
+        line = '{"a": 1, "z": ' + "[" * depth + "]" * depth + "}"
+        read = []
+        for other in ('{"a": 2}', '{"a": '):
+            faults: Faults = {}
+            rows = parse_objects([line, other], faults)
+            read.append((rows[0], faults.get(0)))
+        assert read[0] == read[1], depth
+        assert (read[0][1] is None) == (depth < 100)
+    wide = json.dumps({"a": 1, "z": ["[" * 500, [[]] * 500]})
+    nothing: Faults = {}
+    assert parse_objects([wide], nothing) == [json.loads(wide)]
+    assert not nothing, "wide, and not deep"

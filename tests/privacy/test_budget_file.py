@@ -154,19 +154,30 @@ def test_a_run_that_has_drawn_is_not_charged_again(budget: BudgetFile) -> None:
         budget.draw(2, 1e-7, run="mine")
 
 
-def test_a_repetition_is_charged_for_all_that_it_may_depend_on(budget: BudgetFile) -> None:
-    budget.draw(1, 1e-8, run="mine")
-    for repeats in (1, 2, 2, 3):
+def test_a_repetition_draws_epsilon_again_and_is_refused_with_a_delta(budget: BudgetFile) -> None:
+    budget.draw(1, run="mine")
+    for repeats in (1, 2, 2):
         budget.draw_again("mine", repeats)
     drawn = budget.read().of_run("mine")
-    assert [draw.charged for draw in drawn] == ["sum", "repeat", "repeat"]
-    assert [draw.cost.epsilon for draw in drawn] == [1, 1, 1]
-    assert float(drawn[1].cost.delta) == pytest.approx(1e-8 * math.exp(2))
-    assert drawn[1].cost.delta >= Fraction(1e-8) * Fraction(math.exp(2))
+    assert [draw.charged for draw in drawn] == ["sum", "repeat"]
+    assert [draw.cost for draw in drawn] == [Cost(Fraction(1))] * 2
     with pytest.raises(BudgetExceeded):
         budget.draw_again("mine", 4)
     with pytest.raises(BadBudget, match="no draw of run"):
         budget.draw_again("another", 2)
+    budget.draw(0.5, 1e-8, run="with a delta")
+    assert budget.draw_again("with a delta", 1).how == "known"
+    before = budget.read()
+    with pytest.raises(BadParameter, match="has a delta"):
+        budget.draw_again("with a delta", 2)
+    assert budget.read() == before
+
+
+def test_runs_of_one_cost_that_are_declared_twice_are_all_there(budget: BudgetFile) -> None:
+    budget.declare([(2, 0.25, 0), (3, 0.25, 0)], 0)
+    for _ in range(5):
+        assert budget.draw(0.25).how == "series"
+    assert budget.draw(0.25).how == "sum"
 
 
 def test_per_user_a_repetition_costs_nothing(budget: BudgetFile) -> None:

@@ -67,3 +67,32 @@ def test_optimal_composition_is_no_filter() -> None:
     assert sum(math.prod(p for p, _ in path) for path in chosen) == pytest.approx(1)
     assert most == pytest.approx(0.1345, abs=1e-4)
     assert excess(chosen, limit) == pytest.approx(0.1836, abs=1e-4)
+
+
+def test_a_delta_that_is_drawn_at_a_repetition_is_not_enough() -> None:
+    """The example of docs/guarantee.md, with its numbers: why `draw_again` refuses a delta.
+
+    The first stage of a run says "once more" or not, of one row. Asked once more, it answers of
+    that row and of its repetition. Where it was not asked, another run tells the world.
+    """
+    epsilon, delta = 1.0, 0.001
+    e = math.exp(epsilon)
+    # By (row, repeated row): the probabilities of "once more" with the answers 0 and 1.
+    asked = {
+        (0, 0): (delta * (1 + e), delta),
+        (1, 0): (delta, delta / e),
+        (0, 1): (delta, delta * (1 + e)),
+        (1, 1): (0.0, delta + delta / e),
+    }
+    laws = {rows: [*two, 1 - sum(two)] for rows, two in asked.items()}
+    for one, other in product(laws, laws):
+        if sum(a != b for a, b in zip(one, other, strict=True)) == 1:
+            pairs = [[pair] for pair in zip(laws[one], laws[other], strict=True)]
+            assert excess(pairs, epsilon) <= delta + 1e-15, "the run is (epsilon, delta)-DP"
+    total = 2 * epsilon, delta + delta * math.exp(2 * epsilon - epsilon)
+    told = answers(epsilon, total[1] - delta)
+    paths = [[pair] for pair in zip(laws[0, 0][:2], laws[1, 1][:2], strict=True)]
+    paths += [[(laws[0, 0][2], laws[1, 1][2]), answer] for answer in told]
+    assert sum(math.prod(p for p, _ in path) for path in paths) == pytest.approx(1)
+    assert total[1] == pytest.approx(0.003718, abs=1e-6)
+    assert excess(paths, total[0]) == pytest.approx(0.006424, abs=1e-6)

@@ -761,6 +761,20 @@ def test_refusals_are_sentences() -> None:
         parse_block(b"[" * 10**6, "json", column_schema(Points("x"), "y", None), Limits())
 
 
+@pytest.mark.parametrize("digits", [4299, 4300, 4301])
+def test_a_long_number_is_read_alike_whatever_another_row_holds(digits: int) -> None:
+    """A body with a number that is too long is decoded in a second way."""
+    schema = column_schema(Points("x"), "y", None)
+    for number in ("9" * digits, "-" + "9" * digits):
+        first = [
+            parse_block(f'[{{"x": {number}, "y": 1}}, {other}]'.encode(), "json", schema, Limits())
+            .part(0, 1)
+            .labels.tolist()
+            for other in ('{"x": 1, "y": 0}', f'{{"x": {"1" * 5000}, "y": 0}}')
+        ]
+        assert first == [[1 if digits <= 4300 else -1]] * 2
+
+
 # What outlives the process.
 
 

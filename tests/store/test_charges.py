@@ -19,11 +19,13 @@ from littlestone.cli import serve as serve_verb
 from littlestone.cli.learn_run import run
 from littlestone.data.blocks import BadStream
 from littlestone.data.readers import open_rows
+from littlestone.privacy.accounting import Cost
 from littlestone.privacy.budget_file import BadBudget, BudgetFile
 from littlestone.privacy.budget_state import BudgetExceeded
 from littlestone.privacy.parameters import BadParameter
 from littlestone.report.report import RunResult
 from littlestone.store.charges import check_budget
+from littlestone.store.copies import back_up, take_over
 from littlestone.store.request import LearnRequest
 from littlestone.store.serialization import BadStore, OldCopy
 from littlestone.store.store import open_store, read_store
@@ -46,12 +48,12 @@ def budget(tmp_path: Path) -> BudgetFile:
     return BudgetFile.create(tmp_path / "budgets.db", "visits", epsilon=3, delta=1e-6)
 
 
-def task(source: Path, **more: Any) -> LearnRequest:
+def task(source: Path, *, spec: str = "points:merchant", **more: Any) -> LearnRequest:
     options: dict[str, Any] = {
         "epsilon": 1.0, "delta": 1e-8, "horizon": 4000, "seed": 3,
         "budget": source.parent / "budgets.db", "dataset": "visits",
     } | more  # fmt: skip
-    return LearnRequest(source=str(source), spec="points:merchant", label="fraud", **options)
+    return LearnRequest(source=str(source), spec=spec, label="fraud", **options)
 
 
 def learned(source: Path, db: str | None = None, **more: Any) -> RunResult:
@@ -165,32 +167,44 @@ def test_a_killed_run_is_charged_once(
     assert draw.run == account["run"]
 
 
+# A finite class, whose learner has no delta.
+CUTS = "thresholds:amount:0:9"
+
+
 def test_again_draws_again_and_new_rows_do_not(day: Path, budget: BudgetFile) -> None:
-    learned(day, "run.db")
-    learned(day, "run.db", again=True)
+    learned(day, "run.db", spec=CUTS)
+    learned(day, "run.db", spec=CUTS, again=True)
     spent = budget.read().spent
-    assert spent.epsilon == 2
-    assert spent.delta > 2 * Fraction(1e-8), "a repetition's delta is larger"
+    assert spent == Cost(Fraction(2))
     other = day.with_name("other.csv")
     other.write_text(day.read_text())
-    learned(other, "run.db", new_rows=True)
+    learned(other, "run.db", spec=CUTS, new_rows=True)
     assert budget.read().spent == spent
     # All rows of the file for the third time; another file for the second is within that.
-    learned(day, "run.db", again=True)
+    learned(day, "run.db", spec=CUTS, again=True)
     assert budget.read().spent.epsilon == 3
     with pytest.raises(BudgetExceeded, match="learning rows once more"):
-        learned(day, "run.db", again=True)
+        learned(day, "run.db", spec=CUTS, again=True)
     store = read_store(day.parent / "run.db")
     assert store.published.rounds == 4 * 200
     assert max(source.repeat for source in store.sources) == 3
 
 
-def test_a_repetition_that_was_killed_is_charged_once(day: Path, budget: BudgetFile) -> None:
+def test_a_run_with_a_delta_learns_no_row_again(day: Path, budget: BudgetFile) -> None:
+    """What is drawn at a repetition does not bound its delta (Theorem 18)."""
     learned(day, "run.db")
+    with pytest.raises(BadParameter, match="has a delta"):
+        learned(day, "run.db", again=True)
+    assert read_store(day.parent / "run.db").published.rounds == 200
+    assert budget.read().spent.epsilon == 1
+
+
+def test_a_repetition_that_was_killed_is_charged_once(day: Path, budget: BudgetFile) -> None:
+    learned(day, "run.db", spec=CUTS)
     run_of = budget.read().draws[0].run
     # As if the process had died between the draw and the first row.
     budget.draw_again(run_of, 2)
-    learned(day, "run.db", again=True)
+    learned(day, "run.db", spec=CUTS, again=True)
     assert budget.read().spent.epsilon == 2
 
 
@@ -242,16 +256,33 @@ def test_a_copy_that_runs_beside_is_found_out_when_the_first_goes_on(
         learned(day, "run.db")
 
 
+def test_a_copy_that_was_taken_over_goes_on_though_its_original_was_opened_since(
+    day: Path, budget: BudgetFile
+) -> None:
+    """The budget file remembers the openings of the original, and the copy counts on from them."""
+    run_db, copy = day.parent / "run.db", day.parent / "copy.db"
+    learned(day, "run.db")
+    back_up(run_db, copy)
+    for _ in range(5):
+        learned(day, "run.db")
+    take_over(copy)
+    with day.open("a") as file:
+        file.write("M7,1,u3,1\n" * 10)
+    assert learned(day, "copy.db").learner.rounds == 210
+    with pytest.raises(OldCopy):
+        learned(day, "run.db")
+
+
 def test_a_budget_file_that_was_put_back_is_refused(day: Path, budget: BudgetFile) -> None:
     path = Path(budget.path)
     shutil.copy(path, day.parent / "before")
-    learned(day, "run.db")
+    learned(day, "run.db", spec=CUTS)
     shutil.copy(path, day.parent / "between")
-    learned(day, "run.db", again=True)
+    learned(day, "run.db", spec=CUTS, again=True)
     for copy, sentence in (("before", "knows 0 draws"), ("between", "knows 1 draws")):
         shutil.copy(day.parent / copy, path)
         with pytest.raises(BadBudget, match=sentence):
-            learned(day, "run.db")
+            learned(day, "run.db", spec=CUTS)
 
 
 def test_a_run_keeps_its_budget_wherever_the_file_is(day: Path, budget: BudgetFile) -> None:

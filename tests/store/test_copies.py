@@ -253,3 +253,19 @@ def test_the_command_line_says_what_it_needs(tmp_path: Path, command: Command) -
     refused = command("backup", "run.db", "copy.db", folder=tmp_path)
     assert "no such file" in refused.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_the_copy_of_a_copy_is_refused_in_the_place_of_the_copy_too(
+    store: Store, copy: Path
+) -> None:
+    """The original names the copy that was taken over, and not whatever lies at its place."""
+    back_up(store.path, copy)
+    twin, moved = copy.with_name("twin.db"), copy.with_name("moved.db")
+    shutil.copy(copy, twin)
+    take_over(copy)
+    assert learned(copy) == 600
+    copy.rename(moved)
+    twin.rename(copy)
+    with pytest.raises(OldCopy, match="handed over to the copy"):
+        take_over(copy)
+    assert continued(store.path, copy, moved) == [moved]

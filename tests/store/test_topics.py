@@ -23,6 +23,7 @@ from littlestone.data.readers import open_rows
 from littlestone.privacy.parameters import BadParameter
 from littlestone.privacy.testing import SeededNoise
 from littlestone.store.request import LearnRequest, choose_learner
+from littlestone.store.serialization import BadStore
 from littlestone.store.sources import Source, new_messages, open_topic, topic_source
 from littlestone.store.store import Store, StoreLost, StoreView, create, open_store, read_store
 from mock_kafka import MockCluster, mock_cluster
@@ -299,6 +300,23 @@ def test_a_topic_beside_a_file_in_one_store(cluster: MockCluster, path: Path) ->
     assert any("no new rows" in note for note in again.notes)
     first, second = read_store(path).sources
     assert (first.topic, second.rows, second.begun) == (None, ROWS, 41)
+
+
+def test_a_topic_and_one_of_its_partitions_are_not_both_learned(
+    cluster: MockCluster, path: Path
+) -> None:
+    """They have the same messages, which would be in two rounds each."""
+    whole, other = path, path.with_name("other.db")
+    learned(asked(cluster.address("day")), whole)
+    for part in ("day/0", "day/1"):
+        learned(asked(cluster.address(part)), other)
+    before = read_store(whole), read_store(other)
+    for store, source in ((whole, "day/0"), (other, "day")):
+        for more in ({}, {"new_rows": True}):
+            with pytest.raises(BadStore, match="are not both learned"):
+                learned(asked(cluster.address(source), **more), store)
+    after = read_store(whole), read_store(other)
+    assert [one.published for one in after] == [one.published for one in before]
 
 
 @pytest.mark.parametrize(

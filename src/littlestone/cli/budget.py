@@ -1,7 +1,6 @@
 """Run `littlestone budget`: create, show, explain and draw from the budgets of data sets."""
 
 import json
-from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -229,6 +228,5 @@ def _explain(console: Console, state: BudgetState) -> None:
 def _what(one: BudgetDraw) -> str:
     if not one.runs:
         return one.note
-    listed = Counter({cost: count for count, cost in one.runs})
-    runs = ", ".join(f"{count} x {cost_text(cost)}" for cost, count in listed.items())
+    runs = ", ".join(f"{count} x {cost_text(cost)}" for count, cost in one.runs)
     return f"{one.note}: {runs}" if one.note else runs

@@ -15,8 +15,9 @@ and an unclosed quote just before a row that spans lines, or before a line with 
 (`5" pipe`), may take both for one row, and the rows after them move up. Where that matters, write
 files without line breaks and stray quotes in cells, or JSON lines.
 
-JSON lines. A record is an object. A line that is blank, or not JSON, or not an object, or lacks a
-column, is a null round. A line never reaches into the next, so no row can move another.
+JSON lines. A record is an object. A line that is blank, or not JSON, or not an object, or nested
+deeper than 100 levels, or lacks a column, is a null round. A line never reaches into the next, so
+no row can move another.
 """
 
 import csv
@@ -266,12 +267,33 @@ def parse_objects(
     decode
         Reads JSON.
     """
+    deep = {at for at, line in enumerate(lines) if len(line) > MOST_NESTED and _is_deep(line)}
+    if deep:
+        faults |= dict.fromkeys(deep, f"nested deeper than {MOST_NESTED} levels")
+        lines = ["{}" if at in deep else line for at, line in enumerate(lines)]
     try:
         # All at once is faster; only where a line fails are they decoded one by one to find it.
         values = list(map(decode, lines))
     except (ValueError, RecursionError):
         values = [_decode(line, at, faults, decode) for at, line in enumerate(lines)]
     return only_objects(values, faults)
+
+
+# Python's decoder gives up at a depth that follows from how it was called, and so from whether
+# another line of the block failed. This is far below, and the same for every line.
+MOST_NESTED = 100
+_TEXT, _BRACKET = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL), re.compile(r"[\[\]{}]")
+
+
+def _is_deep(line: str) -> bool:
+    if line.count("[") + line.count("{") <= MOST_NESTED:
+        return False
+    depth = 0
+    for bracket in _BRACKET.findall(_TEXT.sub("", line)):
+        depth += 1 if bracket in "[{" else -1
+        if depth > MOST_NESTED:
+            return True
+    return False
 
 
 def _decode(line: str, at: int, faults: Faults, decode: Callable[[str], Any]) -> Any:

@@ -104,7 +104,7 @@ def coded_column(column: Any) -> CodedColumn | None:
         case "polars":
             return _coded_polars(column)
         case "pyarrow":
-            return _coded_arrow(column)
+            return _coded_texts(column)
     return coded_array(column) if type(column) is np.ndarray else None
 
 
@@ -117,7 +117,7 @@ def _coded_pandas(column: Any) -> CodedColumn | None:
         texts = all(type(value) is str for value in values)
         return coded_indices(np.asarray(categories.codes), values) if texts else None
     if getattr(held, "storage", None) == "pyarrow":
-        return _coded_arrow(getattr(column, "array", column).__arrow_array__())
+        return _coded_texts(getattr(column, "array", column).__arrow_array__())
     if held == np.dtype(object):
         return coded_objects(np.asarray(column), lambda some: np.asarray(_series(some).isna()))
     return None
@@ -136,10 +136,19 @@ def _coded_polars(column: Any) -> CodedColumn | None:
         found = column.to_arrow(**({} if level is None else {"compat_level": level.newest()}))
     except ImportError:  # polars needs pyarrow for this
         return None
-    return _coded_arrow(found)
+    return _coded_texts(found)
 
 
 _TEXT_TYPES = ("string", "large_string", "string_view")
+
+
+def _coded_texts(column: Any) -> CodedColumn | None:
+    import pyarrow
+
+    try:
+        return _coded_arrow(column)
+    except (UnicodeDecodeError, pyarrow.ArrowException):
+        return None  # some text is not UTF-8: `_cells` reads the others
 
 
 def _coded_arrow(column: Any) -> CodedColumn | None:
@@ -160,10 +169,7 @@ def _coded_arrow(column: Any) -> CodedColumn | None:
         return None
     import pyarrow
 
-    try:
-        found = _coded_views(column.cast(pyarrow.string_view()))
-    except (UnicodeDecodeError, pyarrow.ArrowException):
-        return None
+    found = _coded_views(column.cast(pyarrow.string_view()))
     if found is not None or MOST_NEW * len(column[:FEWEST_ROWS].unique()) > FEWEST_ROWS:
         return found
     # Long texts.
@@ -322,7 +328,7 @@ def _arrow(column: Any, kind: Kind | None) -> Array:
         # In a column without a type pyarrow.csv takes NA and '' for missing, beside text for text.
         numbers = str(column.type) not in _TEXT_TYPES
         return _texts(_cells(column), missing, column.type, numbers=numbers)
-    if not column.null_count:
+    if not column.null_count and str(column.type) not in _TEXT_TYPES:
         return np.asarray(column)
     if kind == "number" and str(column.type) in ("halffloat", "float", "double"):
         return np.asarray(column)
@@ -330,7 +336,19 @@ def _arrow(column: Any, kind: Kind | None) -> Array:
 
 
 def _cells(column: Any) -> Array:
-    return np.fromiter(column.to_pylist(), dtype=object, count=len(column))
+    try:
+        cells = column.to_pylist()
+    except UnicodeDecodeError:
+        cells = list(map(_cell, column))
+    return np.fromiter(cells, dtype=object, count=len(column))
+
+
+def _cell(cell: Any) -> object:
+    """Return the value of a cell; text that is not UTF-8 is missing."""
+    try:
+        return cell.as_py()
+    except UnicodeDecodeError:
+        return None
 
 
 def _masked(column: Any) -> Array:

@@ -520,8 +520,8 @@ class Budget:
                 f"this would spend {_text(cost)}, and {_text(left)} is left of the budget of "
                 f"{_text(total)}, which this estimator shares with its clones and copies because "
                 "what they spend on the same data adds up. For several learners (cross-validation, "
-                f"a grid search, an ensemble) say {self.split_by}=N before the first, and each "
-                "gets 1/N of the budget; for other data make a new estimator"
+                f"a grid search, an ensemble without bootstrap) say {self.split_by}=N before the "
+                "first, and each gets 1/N of the budget; for other data make a new estimator"
             )
 
     def draw(self, cost: Cost, total: Cost) -> None:

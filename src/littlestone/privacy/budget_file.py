@@ -250,7 +250,7 @@ class BudgetFile:
         Parameters
         ----------
         run : str
-            A run per event that has drawn.
+            A run that has drawn. One per event that has a delta is refused.
         repeats : int
             How often the same row will have been learned, at most. What was drawn for as many
             repetitions before is not drawn again.
@@ -259,6 +259,8 @@ class BudgetFile:
         ------
         BudgetExceeded
             If too little is left.
+        BadParameter
+            If the run has a delta: nothing that is drawn now bounds what a repetition adds to it.
         BadBudget
             If the run has not drawn here, or the file cannot be used.
         """
@@ -270,14 +272,21 @@ class BudgetFile:
                 raise BadBudget(_unknown_run(self, run))
             # The first draw is the run itself; per user, all rounds are protected together.
             missing = 0 if known[0].unit == "user" else repeats - len(known)
-            each = state.repeat_cost(known[0].planned)
+            each = known[0].planned
             charged = each.times(max(0, missing))
             if missing > 0:
+                if each.delta:
+                    raise BadParameter(
+                        f"run {run} draws from data set {self.dataset!r} and has a delta: rows are "
+                        "learned again under a budget only by runs without one, or per user "
+                        "(docs/guarantee.md, Theorem 18). Begin another run on them, which draws "
+                        f"{cost_text(each)}"
+                    )
                 state.refuse_overdraft(charged, "learning rows once more")
             entry = {"kind": "draw", "dataset": self.dataset, "run": run, "charged": "repeat"}
             about = {"unit": known[0].unit, "note": known[0].note}
             for _ in range(missing):
-                _append(db, {**entry, **about, **_exact(each), "planned": _exact(known[0].planned)})
+                _append(db, {**entry, **about, **_exact(each), "planned": _exact(each)})
             return BudgetReceipt(run, charged, self._state(db), "sum" if missing > 0 else "known")
 
     def declare(

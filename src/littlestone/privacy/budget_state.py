@@ -13,22 +13,8 @@ from decimal import ROUND_FLOOR
 from fractions import Fraction
 from typing import Literal, NamedTuple, TypeAlias
 
-from littlestone.privacy.accounting import (
-    DIGITS,
-    LARGEST_POWER,
-    NOTHING,
-    Cost,
-    Guarantee,
-    Unit,
-    per_release,
-)
-from littlestone.privacy.parameters import (
-    BadParameter,
-    context,
-    decimal_of,
-    enclose_exp,
-    float_above,
-)
+from littlestone.privacy.accounting import NOTHING, Cost, Guarantee, Unit, per_release
+from littlestone.privacy.parameters import BadParameter, context, decimal_of, float_above
 
 # A total is enforced with so much more: ten runs of 0.1, which as a 64-bit float is a little more
 # than a tenth, fit into 1. What may be quoted has it too (`BudgetState.guarantee`).
@@ -147,7 +133,8 @@ class BudgetState:
         """Return the runs that are declared and were not begun yet, by series and cost."""
         free: Counter[tuple[str, Cost]] = Counter()
         for draw in self.draws:
-            free.update({(draw.run, cost): count for count, cost in draw.runs})
+            for count, cost in draw.runs:
+                free[draw.run, cost] += count
             if draw.series is not None and draw.slot is not None:
                 free[draw.series, draw.slot] -= 1
         return +free
@@ -164,18 +151,6 @@ class BudgetState:
             if cost.epsilon <= slot.epsilon and cost.delta <= slot.delta
         ]
         return min(fits, key=lambda found: (found[1].epsilon, found[1].delta), default=None)
-
-    def repeat_cost(self, cost: Cost) -> Cost:
-        """Return what learning a run's rows once more costs, rounded up (Theorem 18).
-
-        The decision to repeat may depend on what all runs have published, so the delta of a
-        repetition is multiplied by the largest ratio that everything else may have.
-        """
-        power = max(Fraction(0), enforced(self.total).epsilon - cost.epsilon)
-        if power > LARGEST_POWER:
-            return Cost(cost.epsilon, Fraction(1 if cost.delta else 0))
-        factor = Fraction(enclose_exp(power, DIGITS)[1])
-        return Cost(cost.epsilon, min(Fraction(1), cost.delta * factor))
 
     def refuse_overdraft(self, cost: Cost, what: str) -> None:
         """Raise `BudgetExceeded` if less than `cost` is left."""

@@ -212,7 +212,8 @@ def _refuse_constant(word: str) -> float:
 
 def _parse_int(digits: str) -> int | float:
     """Return a whole number; infinity, which `_cells` refuses, for one too long to convert."""
-    return int(digits) if len(digits) <= MAX_DIGITS else math.inf
+    # As Python counts them, without the sign: how a row is read must not depend on another.
+    return int(digits) if len(digits.removeprefix("-")) <= MAX_DIGITS else math.inf
 
 
 _STRICT = json.JSONDecoder(parse_constant=_refuse_constant)

@@ -3,8 +3,8 @@
 A copy that went on beside its original would decide twice on the same rows. So a copy carries a
 mark, with which it can be read and not be opened for writing, and `take_over` moves the learner: it
 first marks the original, in a transaction that checks that nothing was written to it since the
-copy was made, and only then removes the mark of the copy. Whenever a process dies, at most one of
-both can be continued (docs/guarantee.md, Theorem 12).
+copy was made and gives the copy a new name, and only then removes the mark of the copy. Whenever a
+process dies, at most one of both can be continued (docs/guarantee.md, Theorem 12).
 """
 
 import hmac
@@ -24,6 +24,7 @@ from littlestone.store.files import (
     drafted,
     for_reading,
     for_writing,
+    generation_of,
     reading,
     step_generation,
     wal_file,
@@ -40,7 +41,7 @@ class CopyMark(NamedTuple):
     original
         Where the file was that was copied.
     name
-        Names this copy among others of the same learner.
+        Names this copy among others of the same learner; a new one at the hand-over.
     rounds
         The rounds that the learner had then.
     digest
@@ -181,7 +182,7 @@ def _backed_up(path: Path, copy: Path) -> CopyMark:
                 json.loads(public)["rounds"],
                 Seal(db, key).digest(leave_out="about").hex(),
             )
-            _set(db, "copy", json.dumps(mark._asdict()))
+            _set_mark(db, mark)
             Seal(db, key).renew()
             db.execute("COMMIT")
         _set_journal(draft, b"\2\2")
@@ -241,21 +242,41 @@ def take_over(copy: Path, original: Path | None = None, *, lost: bool = False) -
     """
     copy = database_file(copy)
     with _transaction(copy) as (db, key):
-        marks = marks_of(db)
-        if marks.old_copy:
-            raise OldCopy(f"{copy}: {OLD_COPY}")
-        if (mark := marks.copy) is None:
-            raise BadStore(f"{copy} is not a backup copy, or was taken over before: go on with it")
+        mark = _mark_of(copy, db)
         place = database_file(original or Path(mark.original))
         if lost:
             _refuse_if_there(place)
             _set(db, "promised", str(mark.rounds))
-        else:
-            # First the original, then the copy: a process that dies between both leaves neither
-            # to be continued, and the same call again ends what it began.
-            _retire(place, mark, copy, key)
-        db.execute("DELETE FROM about WHERE name = 'copy'")
+            _unmark(db)
+    if not lost:
+        # First the original, then the copy: a process that dies between both leaves neither to be
+        # continued, and the same call again ends what it began.
+        name, opened = _retire(place, mark, copy, key)
+        with _transaction(copy) as (db, _):
+            _refuse_replaced(copy, db, mark._replace(name=name))
+            _unmark(db)
+            # Openings count on from those of the original, which a budget file may remember.
+            _set(db, "generation", str(max(opened, generation_of(db))))
     return mark.rounds
+
+
+def _mark_of(copy: Path, db: sqlite3.Connection) -> CopyMark:
+    """Return the mark of a copy that may be taken over."""
+    marks = marks_of(db)
+    if marks.old_copy:
+        raise OldCopy(f"{copy}: {OLD_COPY}")
+    if marks.copy is None:
+        raise BadStore(f"{copy} is not a backup copy, or was taken over before: go on with it")
+    return marks.copy
+
+
+def _refuse_replaced(copy: Path, db: sqlite3.Connection, mark: CopyMark) -> None:
+    if _mark_of(copy, db) != mark:
+        raise BadStore(f"{copy} was replaced while it was taken over: try again")
+
+
+def _unmark(db: sqlite3.Connection) -> None:
+    db.execute("DELETE FROM about WHERE name = 'copy'")
 
 
 def _refuse_if_there(place: Path) -> None:
@@ -266,8 +287,11 @@ def _refuse_if_there(place: Path) -> None:
         )
 
 
-def _retire(path: Path, mark: CopyMark, copy: Path, key: bytes) -> None:
-    """Mark an original as handed over to a copy that holds the same, or refuse."""
+def _retire(path: Path, mark: CopyMark, copy: Path, key: bytes) -> tuple[str, int]:
+    """Mark an original as handed over to a copy that holds the same, or refuse.
+
+    Returns the name of the copy by then, and how often the original was opened for writing.
+    """
     if not path.exists():
         raise BadStore(
             f"the original {path} is not there: say where it is (--original FILE), or, if it is "
@@ -282,7 +306,7 @@ def _retire(path: Path, mark: CopyMark, copy: Path, key: bytes) -> None:
         if not hmac.compare_digest(found, key):
             raise BadStore(f"{path} is another learner than {copy} is a copy of")
         if marks.handed_over == to:
-            return  # a call before this one came as far as here
+            return mark.name, generation_of(db)  # a call before this one came as far as here
         refuse_marked(path, marks)
         if Seal(db, key).digest(leave_out="about").hex() != mark.digest:
             raise BadStore(
@@ -290,7 +314,14 @@ def _retire(path: Path, mark: CopyMark, copy: Path, key: bytes) -> None:
                 "from there would publish again for the same rows. Make another backup, and take "
                 "that one over"
             )
-        _set(db, "handed_over", json.dumps(to))
+        # The copy gets a new name first: a copy of it that was made by hand has the old one, and is
+        # not accepted later at the same place.
+        name = secrets.token_hex(8)
+        with _transaction(copy) as (copy_db, _):
+            _refuse_replaced(copy, copy_db, mark)
+            _set_mark(copy_db, mark._replace(name=name))
+        _set(db, "handed_over", json.dumps((to[0], name)))
+        return name, generation_of(db)
 
 
 @contextmanager
@@ -310,6 +341,10 @@ def _transaction(path: Path) -> Iterator[tuple[sqlite3.Connection, bytes]]:
             step_generation(db)
             Seal(db, header.key).renew()
         db.execute("COMMIT")
+
+
+def _set_mark(db: sqlite3.Connection, mark: CopyMark) -> None:
+    _set(db, "copy", json.dumps(mark._asdict()))
 
 
 def _set(db: sqlite3.Connection, name: str, value: str) -> None:

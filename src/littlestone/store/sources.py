@@ -474,8 +474,30 @@ def topic_source(
 
 
 def known_topic(sources: Iterable[Source], rows: TopicRows) -> Source | None:
-    """Return the source that a topic is, if some of it was learned; the last one of its name."""
-    found = [source for source in sources if source.name == rows.key and source.topic is not None]
+    """Return the source that a topic is, if some of it was learned; the last one of its name.
+
+    Parameters
+    ----------
+    sources : iterable of Source
+        What was learned before.
+    rows : TopicRows
+        The topic.
+
+    Raises
+    ------
+    BadStore
+        If one of its partitions was learned by itself, or the topic whose partition this is.
+    """
+    topics = [source for source in sources if source.topic is not None]
+    found = [source for source in topics if source.name == rows.key]
+    # Both have the same messages, which would be learned twice.
+    for source in () if found else topics:
+        if rows.key.startswith(f"{source.name}/") or source.name.startswith(f"{rows.key}/"):
+            raise BadStore(
+                f"{rows.name}: the store has learned messages of it as {source.name}: a topic and "
+                "one of its partitions are not both learned. Go on with that one, or begin another "
+                "store"
+            )
     return found[-1] if found else None
 
 
