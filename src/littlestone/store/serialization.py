@@ -143,7 +143,7 @@ class RunConfig:
             return
         if spec != self.spec:
             raise BadStore(
-                f"{path} was begun with spec {self.spec}, not {spec}: leave it out to go on, or "
+                f"{path} was begun with --class {self.spec}, not {spec}: leave it out to go on, or "
                 "begin another file"
             )
         raise BadStore(
