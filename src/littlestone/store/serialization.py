@@ -133,8 +133,8 @@ class RunConfig:
             begun = self.seed if name == "seed" else terms[name]
             if given != begun:
                 raise BadStore(
-                    f"{path} was begun with {name} {begun}, not {given}: leave it out to go on, or "
-                    "begin another file"
+                    f"{path} was begun with --{name.replace('_', '-')} {begun}, not {given}: leave "
+                    "it out to go on, or begin another file"
                 )
 
     def _refuse_other_class(self, spec: str, path: Path) -> None:
