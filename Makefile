@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: all demo test test-all lint types law bench soak mutants results figures docs proofs release-check clean
+.PHONY: all demo test test-all lint types law bench soak fuzz mutants results figures docs proofs release-check clean
 all: lint types law test
 
 demo: .venv/core
@@ -37,6 +37,11 @@ bench: .venv/dev
 # Kills the learner 200 times at random moments, under load, and checks that nothing is lost or doubled.
 soak: .venv/dev
 	PYTHONPATH=tests $(BIN)/python -m soak 200
+
+# Sends 100,000 requests, most of them wrong, to a service: no 5xx, and nothing changed by a refusal.
+REQUESTS ?= 100000
+fuzz: .venv/dev
+	PYTHONPATH=tests $(BIN)/python -m fuzz_service $(REQUESTS)
 
 # Breaks, one at a time, lines that guard the guarantee, and says which break no test: some minutes.
 mutants: .venv/dev

@@ -217,7 +217,7 @@ def dp_sniper(one: Sequence[Output], two: Sequence[Output], seed: int) -> float:
         return int(chosen.sum())
 
     likely, unlikely, runs = hits(one[half:]), hits(two[half:]), len(one) - half
-    low, high = lower_bound(likely, runs, MISS / 2), upper_bound(unlikely, runs, MISS / 2)
+    low, high = lower_bound(likely, runs, MISS / 4), upper_bound(unlikely, runs, MISS / 4)
     return log(low / high) if low > 0 else -inf
 
 
@@ -232,7 +232,7 @@ def delta_siege(
 
     def at(cut: float, start: int) -> float:
         likely, unlikely = (int((score[start : start + third] >= cut).sum()) for score in scores)
-        low, high = lower_bound(likely, third, MISS / 2), upper_bound(unlikely, third, MISS / 2)
+        low, high = lower_bound(likely, third, MISS / 4), upper_bound(unlikely, third, MISS / 4)
         return refuted_rho(low, high, epsilon, delta)
 
     cuts = np.unique(np.concatenate([score[:third] for score in scores]))
@@ -491,7 +491,7 @@ def _exact_weights(mechanism: ExponentialMechanism) -> float:
 def audit(target: Target, count: int, noise: Callable[[int], Noise]) -> list[str]:
     """Return a row of the table."""
     one, two = target.samples(count, noise)
-    # Fisher's test is one-sided: both directions, at half of the error each.
+    # Both directions, at half of the error each; a bound on a ratio is two bounds, at a quarter.
     both = [(one, two), (two, one)]
     p = min(statdp(x, y, target.epsilon, seed=1) for x, y in both)
     sniper = max(dp_sniper(x, y, seed=1) for x, y in both)

@@ -30,6 +30,13 @@ async def rounds(request: Request) -> dict[str, int]:
     return {"rounds": len(found)}
 
 
+@app.get("/hypothesis")
+async def hypothesis() -> dict[str, int]:
+    """Say how many batches there are."""
+    (count,) = db.execute("SELECT coalesce(max(id), 0) FROM batches").fetchone()
+    return {"batches": count}
+
+
 if __name__ == "__main__":
     # Named TCP, or asyncio would not ask it to send small answers at once.
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:

@@ -106,8 +106,8 @@ def walk_post(folder: Path) -> Walk:
     from fastapi.testclient import TestClient
 
     from littlestone.service.app import make_app
-    from littlestone.service.dependencies import TokenRoles
     from littlestone.service.limits import Limits
+    from littlestone.service.tokens import TokenRoles
     from littlestone.store.store import open_store
 
     learn(events(folder), "--db", folder / "run.db", "--horizon", "1000")

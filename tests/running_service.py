@@ -3,21 +3,26 @@
 import json
 import socket
 import sqlite3
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
 
 from littlestone.service.app import make_app
-from littlestone.service.dependencies import Role, Service, TokenRoles
+from littlestone.service.audit_log import AuditLog
+from littlestone.service.dependencies import Service
 from littlestone.service.feed import TopicFeeder
 from littlestone.service.limits import ConcurrencyLimit, Limits
 from littlestone.service.server import admission, listening_socket, server_for
+from littlestone.service.tls import TlsConnection, TlsContext
+from littlestone.service.tokens import Role, TokenRoles
 from littlestone.store.request import LearnRequest, choose_learner
 from littlestone.store.store import Store, create, open_store
 
@@ -140,21 +145,28 @@ def running(
     hosts: Sequence[str] = (),
     proxies: Sequence[str] = (),
     feeder: TopicFeeder | None = None,
+    tokens: TokenRoles | None = None,
+    audit: AuditLog | None = None,
+    tls: TlsContext | None = None,
 ) -> Iterator[Running]:
     """A service on a file, begun if it is not there; stopped gracefully at the end."""
     limits = limits or Limits(rate=1e6)
     store = opened(path, task) if store is None else store
-    app = make_app(store, TokenRoles(TOKENS), limits, hosts=hosts, reopen=reopen, feeder=feeder)
+    keys = TokenRoles(TOKENS) if tokens is None else tokens
+    app = make_app(store, keys, limits, hosts=hosts, reopen=reopen, feeder=feeder, audit=audit)
     admitted = admission(limits, proxies)
-    server = server_for(app, admitted, logs=QUIET)
+    protocol = None if tls is None else partial(TlsConnection, admitted, tls)
+    server = server_for(app, admitted, logs=QUIET, protocol=protocol)
     with listening_socket("127.0.0.1", port) as listening:
-        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        scheme = "http" if tls is None else "https"
+        url = f"{scheme}://127.0.0.1:{listening.getsockname()[1]}"
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         try:
             while not server.started and thread.is_alive():
                 time.sleep(0.01)
-            with httpx.Client(base_url=url, timeout=60) as client:
+            trusted = True if tls is None else ssl.create_default_context(cafile=tls.certificate)
+            with httpx.Client(base_url=url, timeout=60, verify=trusted) as client:
                 yield Running(url, client, app.state.service, path, admitted.connections)
         finally:
             server.should_exit = True

@@ -27,7 +27,7 @@ def test_statdp_rejects_a_claim_that_is_too_small_only() -> None:
 
 def test_dp_sniper_bounds_epsilon_from_below() -> None:
     # Of an event that is cut to a probability of 1 %, some 80 and 30 of 3,000 outputs are counted.
-    assert 0.1 * TRUTH < auditors.dp_sniper(ONE, TWO, seed=3) < TRUTH
+    assert 0.05 * TRUTH < auditors.dp_sniper(ONE, TWO, seed=3) < TRUTH
 
 
 def test_delta_siege_bounds_the_claim_that_is_refuted() -> None:

@@ -175,7 +175,7 @@ class FiringSchedule:
         self.window, self.epoch, self.stayed = schedule.window, schedule.epoch, schedule.stayed
 
     def thresholds(self, tenure: Tenure, ages: Any) -> Any:
-        return np.full(len(ages), 2)
+        return 2 if isinstance(ages, int) else np.full(len(ages), 2)
 
 
 def test_a_change_begins_a_new_tenure_and_the_published_key_is_no_candidate() -> None:

@@ -20,9 +20,9 @@ from littlestone.learners.evidence import (
 )
 from littlestone.learners.evidence import evidence_of as estimate_evidence
 from littlestone.service import schemas
-from littlestone.service.dependencies import Role
 from littlestone.service.limits import Limits
 from littlestone.service.parsing import parse_block
+from littlestone.service.tokens import Role
 from littlestone.store.store import Published, Store, read_store
 from running_service import begun, events, running
 

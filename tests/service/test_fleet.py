@@ -20,10 +20,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from commands import MAIN, littlestone
 from littlestone.privacy.parameters import BadParameter
 from littlestone.service.app import make_app
-from littlestone.service.dependencies import TokenRoles, read_tokens
 from littlestone.service.fleet import Learner, make_fleet, open_folder
 from littlestone.service.limits import Limits
 from littlestone.service.server import admission, listening_socket, server_for
+from littlestone.service.tokens import TokensFile
 from littlestone.store.copies import back_up, take_over
 from littlestone.store.store import open_store, read_store
 from running_service import CULPRIT, QUIET, TASK, begun, events
@@ -44,7 +44,7 @@ def folder(tmp_path: Path) -> Path:
 def learners_in(folder: Path, limits: Limits = LIMITS) -> list[Learner]:
     return open_folder(
         folder,
-        lambda path: TokenRoles(read_tokens(path.with_name(f"{path.name}.tokens"))),
+        lambda path: TokensFile(path.with_name(f"{path.name}.tokens")),
         lambda path, tokens: make_app(open_store(path), tokens, limits),
     )
 

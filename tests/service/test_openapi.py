@@ -18,7 +18,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from effort import scaled
-from littlestone.service.dependencies import Role
+from littlestone.service.tokens import Role
 from littlestone.store.request import LearnRequest
 from running_service import Running, bearing, running
 
@@ -36,10 +36,14 @@ CHECKS = [
     content_type_conformance,
     response_schema_conformance,
 ]
-ROLES: dict[str, Role] = {"/rounds": "feeder", "/private/trace": "operator"}
+ROLES: dict[str, Role] = {
+    "/rounds": "feeder", "/private/trace": "operator", "/private/metrics": "operator"
+}  # fmt: skip
 ROUTES = [
     ("GET", "/hypothesis"), ("GET", "/releases"), ("GET", "/evidence"), ("GET", "/guarantee"),
-    ("GET", "/healthz"), ("POST", "/predict"), ("POST", "/rounds"), ("GET", "/private/trace"),
+    ("GET", "/healthz"), ("GET", "/live"), ("GET", "/ready"), ("GET", "/metrics"),
+    ("GET", "/private/metrics"), ("GET", "/private/trace"), ("POST", "/predict"),
+    ("POST", "/rounds"),
 ]  # fmt: skip
 CASES = [
     (verb, path, kind)

@@ -89,12 +89,13 @@ def rows_with(canary: str) -> list[dict[str, Any]]:
 def test_nothing_of_the_data_is_told(tmp_path: Path) -> None:
     """A value is planted among rows, users, labels and fields; it is nowhere that is public."""
     seen: list[str] = []
-    with process(tmp_path, *BEGIN, "--user", "who") as served:
+    audit = tmp_path / "audit.jsonl"
+    with process(tmp_path, *BEGIN, "--user", "who", "--audit-log", str(audit)) as served:
         client = served.client
 
         def public() -> None:
             told = ("hypothesis", "releases", "evidence", "guarantee", "healthz", "openapi.json")
-            for path in (*told, "", "x"):
+            for path in (*told, "live", "ready", "metrics", "private/metrics", "", "x"):
                 seen.append(repr((client.get(path).headers, client.get(path).text)))
             seen.append(client.post("/predict", json={"merchant": "M7"}).text)
             seen.append(client.post("/predict", json={"x": "M7"}).text)
@@ -126,13 +127,24 @@ def test_nothing_of_the_data_is_told(tmp_path: Path) -> None:
         _, out, errors = served.stop()
     seen_text = "\n".join(seen)
     assert "merchant = 'M7'" in seen_text
-    for where, text in {"public": seen_text, "output": out, "logs": errors}.items():
+    audited = audit.read_text()
+    texts = {"public": seen_text, "output": out, "logs": errors, "audit log": audited}
+    for where, text in texts.items():
         assert CANARY not in text, where
         for token in served.tokens.values():
             assert token not in text, where
     assert "POST /rounds" in errors  # there are logs
     for name in ("mistakes", "missed", "votes", "null_rounds"):
-        assert not re.search(rf'"{name}": ?[\d\[]', seen_text), name
+        assert not re.search(rf'"{name}": ?[\d\[]', seen_text + audited), name
+    exposed = {*re.findall(r"# TYPE littlestone_(\w+)", seen_text)}
+    assert exposed == {
+        "info", "rounds_total", "horizon_rounds", "releases_total", "final", "guarantee_epsilon",
+        "guarantee_delta", "spent_epsilon", "spent_delta", "ready", "uptime_seconds",
+        "requests_total",
+    }  # fmt: skip
+    told_of_rounds = re.findall(r'route="/rounds",status="(\d+)"', seen_text)
+    assert {*told_of_rounds} == {"200"}  # that there was a bad row is not told
+    assert '"route": "/rounds", "status": 422' in audited
 
 
 def test_a_stop_finishes_what_it_has_begun_and_loses_nothing(tmp_path: Path) -> None:

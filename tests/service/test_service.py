@@ -27,10 +27,10 @@ from littlestone.classes.thresholds import Thresholds
 from littlestone.data.blocks import Block, column_schema
 from littlestone.data.readers import open_rows
 from littlestone.service import routes, server
-from littlestone.service.dependencies import Role
 from littlestone.service.limits import Limits, Refused
 from littlestone.service.parsing import BodyFormat, parse_block, parse_examples
 from littlestone.service.server import LogFilter
+from littlestone.service.tokens import Role
 from littlestone.store.request import LearnRequest
 from littlestone.store.serialization import BadStore, OldCopy
 from littlestone.store.store import KeyConflict, KeyedBatch, Receipt, Store, open_store, read_store
@@ -52,7 +52,10 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 # Who may do what.
 
-OPEN = {"/hypothesis", "/releases", "/evidence", "/guarantee", "/healthz", "/openapi.json", "/"}
+OPEN = {
+    "/hypothesis", "/releases", "/evidence", "/guarantee", "/healthz", "/openapi.json", "/",
+    "/live", "/ready", "/metrics",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -104,16 +107,18 @@ def test_other_credentials_are_none(served: Running, given_: str) -> None:
 def test_every_route_is_in_the_table_of_roles(served: Running) -> None:
     described = served.get("/openapi.json").json()
     assert {*described["paths"]} == {
-        *(OPEN - {"/openapi.json", "/"}), "/rounds", "/predict", "/events", "/private/trace"
+        *(OPEN - {"/openapi.json", "/"}), "/rounds", "/predict", "/events", "/private/trace",
+        "/private/metrics",
     }  # fmt: skip
     security = {
         path: routes.get("security")
         for path, verbs in described["paths"].items()
         for routes in verbs.values()
     }
-    assert {path for path, needs in security.items() if needs} == {"/rounds", "/private/trace"}
+    inside = {"/private/trace", "/private/metrics"}
+    assert {path for path, needs in security.items() if needs} == {"/rounds", *inside}
     assert security["/rounds"] == [{"feeder": []}]
-    assert security["/private/trace"] == [{"operator": []}]
+    assert all(security[path] == [{"operator": []}] for path in inside)
 
 
 def test_answers_are_as_described_and_kept_by_no_cache(served: Running) -> None:
@@ -411,7 +416,8 @@ def test_a_name_that_is_not_ours_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_head_is_a_get_without_its_body(served: Running) -> None:
-    for path in sorted(OPEN | {"/nothing/here", "/rounds", "/private/trace"}):
+    changing = {"/metrics"}  # with every request
+    for path in sorted((OPEN | {"/nothing/here", "/rounds", "/private/trace"}) - changing):
         answer, wanted_ = served.client.head(path), served.get(path)
         assert (answer.status_code, answer.content) == (wanted_.status_code, b""), path
         for header in ("content-type", "content-length"):

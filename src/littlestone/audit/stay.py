@@ -15,7 +15,6 @@ from itertools import product
 from typing import Any, Literal, SupportsIndex
 
 import numpy as np
-import numpy.typing as npt
 
 from littlestone.audit.enumeration import (
     BranchingNoise,
@@ -101,11 +100,12 @@ class SmallSchedule:
         """Return the end of an epoch, once a draw has stayed."""
         return self.ends if tenure.refusals and not self.quiet else None
 
-    def thresholds(self, tenure: Tenure, ages: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def thresholds(self, tenure: Tenure, ages: Any) -> Any:
         """Return the limit with the margin, or the quiet thresholds."""
+        limits = self.limit + tenure.margin + 0 * ages
         if self.quiet:
-            return np.where(ages <= self.quiet, 0, self.high)
-        return np.full(len(ages), self.limit + tenure.margin)
+            limits = np.where(ages <= self.quiet, 0, self.high)
+        return int(limits) if isinstance(ages, int) else limits
 
     def stayed(self, tenure: Tenure, fired_at: int | None, age: int) -> Tenure:
         """Return the tenure with one more refusal."""

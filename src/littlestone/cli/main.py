@@ -14,7 +14,19 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from littlestone.cli import audit, backup, budget, compare, demo, init, learn, plan, serve, show
+from littlestone.cli import (
+    audit,
+    backup,
+    budget,
+    compare,
+    demo,
+    init,
+    learn,
+    plan,
+    serve,
+    show,
+    token,
+)
 from littlestone.display import library_version
 from littlestone.errors import LittlestoneError
 
@@ -53,6 +65,7 @@ app.command(epilog=audit.EXAMPLE)(audit.audit)
 app.command(epilog=show.EXAMPLE)(show.show)
 app.command(epilog=serve.EXAMPLE)(serve.serve)
 app.command(epilog=backup.EXAMPLE)(backup.backup)
+app.command(epilog=token.EXAMPLE)(token.token)
 app.command(epilog=demo.EXAMPLE)(demo.demo)
 app.add_typer(budget.app, name="budget")
 

@@ -2,8 +2,9 @@
 
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -58,7 +59,8 @@ OF_ONE_LEARNER = (
 MISSING = "`serve` needs FastAPI and uvicorn: pip install 'littlestone[serve]'"
 OPEN = (
     "warning: {host} can be reached from other machines. What they send and read goes over the "
-    "network as it is, tokens included: put something that speaks TLS in front"
+    "network as it is, tokens included: pass --tls-certificate and --tls-key, or put a proxy that "
+    "speaks TLS in front"
 )
 
 
@@ -134,6 +136,22 @@ def serve(
             help="A proxy, or its network, whose X-Forwarded-For is trusted. Can be repeated.",
         ),
     ] = None,
+    tls_certificate: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Serve over TLS: the certificate chain, in PEM."),
+    ] = None,
+    tls_key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The certificate's private key, in PEM.")
+    ] = None,
+    log_format: Annotated[
+        Literal["text", "json"], typer.Option(help="How the lines of the log are written.")
+    ] = "text",
+    audit_log: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Append who did what to this file: tokens by name, no rows."
+        ),
+    ] = None,
 ) -> None:
     """Serve a stored learner over HTTP, with a live page.
 
@@ -146,10 +164,11 @@ def serve(
         from fastapi import FastAPI
 
         from littlestone.service.app import make_app
-        from littlestone.service.dependencies import TokenRoles, read_tokens
+        from littlestone.service.audit_log import AuditLog
         from littlestone.service.feed import TopicFeeder
         from littlestone.service.fleet import make_fleet, open_folder, stores_in
         from littlestone.service.limits import Limits
+        from littlestone.service.logs import logging_config
         from littlestone.service.server import (
             admission,
             is_loopback,
@@ -157,6 +176,8 @@ def serve(
             run_server,
             server_for,
         )
+        from littlestone.service.tls import TlsConnection, TlsContext
+        from littlestone.service.tokens import TokenRoles, TokensFile
     except ModuleNotFoundError as error:
         # Any other missing module is a fault of ours, and must not be reported as a missing extra.
         if error.name not in ("fastapi", "uvicorn", "starlette", "pydantic"):
@@ -205,21 +226,32 @@ def serve(
     secrets = in_folder if db.is_dir() else tokens or db.with_name(f"{db.name}.tokens")
     # The port first: a service that cannot listen must not take the store from one that can.
     with listening_socket(host, port) as listening:
-        # Refuses before a store is taken over.
+        # All that can be refused is, before a store is taken over.
         stores = len(stores_in(db)) if db.is_dir() else 1
         admitted = admission(limits, trusted_proxy or (), stores)
-        names = (host, *(host_name or ()))
+        if (tls_certificate is None) != (tls_key is None):
+            raise BadParameter("--tls-certificate and --tls-key belong together: pass both")
+        secure = tls_certificate and tls_key and TlsContext(tls_certificate, tls_key)
+        hosts = host, *(host_name or ())
 
         def app_for(path: Path, keys: TokenRoles) -> FastAPI:
             _refuse(path, task)
             rows = None if source is None else _topic(path, replace(task, source=source))
+            # Of a folder one for each learner: audit.payments.jsonl.
+            file = audit_log and (
+                audit_log.with_stem(f"{audit_log.stem}.{path.stem}") if db.is_dir() else audit_log
+            )
+            audit = AuditLog(file) if file else None
             store, feeder = _store(path, task), None
             if rows is not None:
                 feeder = TopicFeeder(rows, task, store.about.chosen.plan.horizon)
-            return make_app(store, keys, limits, hosts=names, feeder=feeder)
+            return make_app(store, keys, limits, hosts=hosts, feeder=feeder, audit=audit)
+
+        keys: list[TokensFile] = []
 
         def tokens_for(path: Path) -> TokenRoles:
-            return TokenRoles(read_tokens(path.with_name(f"{path.name}.tokens")))
+            keys.append(TokensFile(path.with_name(f"{path.name}.tokens")))
+            return keys[-1]
 
         if db.is_dir():
             _refuse_for_folder(task)
@@ -227,17 +259,26 @@ def serve(
             for one in learners:
                 if one.reason is not None:
                     typer.echo(f"warning: {one.name} is unavailable: {one.reason}", err=True)
-            app = make_fleet(learners, limits, hosts=names)
+            app = make_fleet(learners, limits, hosts=hosts)
         else:
-            app = app_for(db, TokenRoles(read_tokens(secrets)))
-        if not is_loopback(host):
+            keys = [TokensFile(secrets)]
+            app = app_for(db, keys[0])
+        if not secure and not is_loopback(host):
             typer.echo(OPEN.format(host=host), err=True)
         # An IPv6 address stands in brackets in a URL.
         shown = f"[{host}]" if ":" in host else host
-        typer.echo(f"page    http://{shown}:{listening.getsockname()[1]}/\ntokens  {secrets}")
+        scheme = "https" if secure else "http"
+        typer.echo(f"page    {scheme}://{shown}:{listening.getsockname()[1]}/\ntokens  {secrets}")
         # Whoever started the service through a pipe waits for this line.
         sys.stdout.flush()
-        run_server(server_for(app, admitted), listening)
+        server = server_for(
+            app,
+            admitted,
+            logs=logging_config(log_format),
+            protocol=partial(TlsConnection, admitted, secure) if secure else None,
+        )
+        server.refresh = [*(one.refresh for one in keys), *([secure.refresh] if secure else [])]
+        run_server(server, listening)
     typer.echo("stopped: what was acknowledged is in the file, and the service can go on from it")
 
 

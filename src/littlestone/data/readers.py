@@ -414,7 +414,7 @@ def _open_source(
         refuse_to_follow(path, name, form)
     if form in _TABLES:
         if is_uri(path) or is_regular(path) or Path(path).is_dir():
-            return open_table(path, name, schema, form)
+            return open_table_rows(path, name, schema, form)
         if form == "arrow":
             return arrow.ArrowPipe(path, name, schema)
         raise BadStream(f"{name}: Parquet is read from a file, not from a pipe")
@@ -428,7 +428,7 @@ def _open_source(
     return TextRows(path, name, text, growing)
 
 
-def open_table(path: str, name: str, schema: ColumnSchema, form: str) -> TableRows:
+def open_table_rows(path: str, name: str, schema: ColumnSchema, form: str) -> TableRows:
     """Open a file with a schema, or a folder of such files.
 
     Parameters

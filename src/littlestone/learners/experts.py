@@ -53,7 +53,7 @@ from littlestone.learners.stay import ChangeCharges, StaySchedule
 from littlestone.learners.tree import Purpose, below, fresh_seed, random_bits
 from littlestone.learners.tuning import Schedule, complexity
 from littlestone.privacy.exponential import ExponentialMechanism, Scores
-from littlestone.privacy.gates import Decision, MistakesGate
+from littlestone.privacy.gates import MistakesGate
 from littlestone.privacy.noise import Noise, SystemNoise
 from littlestone.privacy.parameters import BadParameter, Real, positive, whole
 from littlestone.privacy.stay import StayGate, StayOrDraw
@@ -519,11 +519,6 @@ class ExpertsRunner(EpochRunner[Scores]):
         for release in releases[1:]:
             self._changed(release.round - 1, release.rule)
         self._set_penalties()
-
-    def _check(self) -> Decision:
-        """Make one check; all rules are scored at a firing only."""
-        # A run of one check: scores of all rules are computed only if it fires.
-        return self.gate.run([self._pending], lambda place: self._ballot()).decision
 
     def _begin_epoch(self, number: int, key: bytes | None) -> None:
         self._began = number

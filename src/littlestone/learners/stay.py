@@ -17,12 +17,13 @@ Three things keep the published rule in place there, and none of them reads a ro
 The constants were chosen by simulation, on other seeds than those of `python -m bench agnostic`.
 """
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from littlestone.learners.tuning import Schedule
 from littlestone.privacy.parameters import LARGEST_INTEGER
@@ -84,13 +85,15 @@ class StaySchedule:
         """Return the rounds after which a draw is made without a firing, or None for never."""
         return None if tenure.refusals < COUNTED else self._at_checks(GROWTH * tenure.longest)
 
-    def thresholds(self, tenure: Tenure, ages: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return the thresholds at some ages of the monitor's window."""
+    def thresholds(self, tenure: Tenure, ages: Any) -> Any:
+        """Return the threshold at an age of the monitor's window, or at each of an array."""
         if tenure.refusals < COUNTED:
             climb = self._climb(ages, 0) - self._base
-            at_zero = self._level(tenure) * GROWTH**tenure.refusals
-            return np.asarray(np.minimum(at_zero + climb, LARGEST_LOSS), dtype=np.int64)
-        line = self._burst(tenure) + self._slope(tenure) * ages
+            line = self._level(tenure) * GROWTH**tenure.refusals + climb
+        else:
+            line = self._burst(tenure) + self._slope(tenure) * ages
+        if isinstance(ages, int):
+            return min(math.ceil(line), LARGEST_LOSS)
         return np.asarray(np.minimum(np.ceil(line), LARGEST_LOSS), dtype=np.int64)
 
     def stayed(self, tenure: Tenure, fired_at: int | None, age: int) -> Tenure:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol, SupportsIndex
 
 import numpy as np
-import numpy.typing as npt
 
 from littlestone.privacy.exponential import ExponentialMechanism, Scores
 from littlestone.privacy.gates import NO_CHANGE, Decision, MistakesGate, Selector, Step
@@ -91,8 +90,8 @@ class TenureSchedule(Protocol):
     def epoch(self, tenure: Tenure) -> int | None:
         """Return the rounds after which a draw is made without a firing, or None for never."""
 
-    def thresholds(self, tenure: Tenure, ages: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return the thresholds at some ages of the monitor's window."""
+    def thresholds(self, tenure: Tenure, ages: Any) -> Any:
+        """Return the threshold at an age of the monitor's window, or at each of an array."""
 
     def stayed(self, tenure: Tenure, fired_at: int | None, age: int) -> Tenure:
         """Return the tenure after a draw that stayed.
@@ -187,8 +186,26 @@ class StayGate(MistakesGate[Any]):
         self.tenure = self.tenure._replace(margin=whole(margin, "margin", least=0))
 
     def check_with(self, mistakes: SupportsIndex, ballot: Callable[[], Any]) -> Decision:
-        """Make one scheduled check: a run of one."""
-        return self.run([whole(mistakes, "mistakes", least=0)], lambda place: ballot()).decision
+        """Make one scheduled check, as `run` does with arrays; the ballot is made at a draw only.
+
+        Parameters
+        ----------
+        mistakes
+            The loss of the last `check_every` rounds, in units (private).
+        ballot
+            Returns what the selector reads (private).
+        """
+        loss = whole(mistakes, "mistakes", least=0)
+        if loss > self.check_every * self.largest_loss:
+            raise BadParameter(f"{loss} mistakes in {self.check_every} rounds")
+        with self._step:
+            age = self.age + self.check_every
+            fired = self._monitor.check(loss, self._schedule.thresholds(self.tenure, age))
+            due = self._due_after(1)
+            if fired or due:
+                return self._draw(ballot(), fired=not due)
+            self._end_window()
+            return NO_CHANGE
 
     def run(self, mistakes: Numbers, ballot: Callable[[int], Any]) -> Step:
         """Make checks in a row, up to the first draw.
@@ -213,18 +230,27 @@ class StayGate(MistakesGate[Any]):
                 fired = self._monitor.run(part, self._schedule.thresholds(self.tenure, ages))
                 made = len(part) if fired is None else fired + 1
                 done += made
-                self.age += made * self.check_every
-                self.epoch_age += made * self.check_every
-                # At a public age the draw is made in any case: what the monitor answers there is
-                # no part of the transcript, so the tenure must not follow it.
-                due = self._left(self._schedule.epoch, self.epoch_age) == 0
+                due = self._due_after(made)
                 if fired is not None or due:
                     return Step(done, self._draw(ballot(done - 1), fired=not due))
-                if self._left(self._schedule.window, self.age) == 0:
-                    # On a public schedule, so it costs nothing (Theorem 3).
-                    self._monitor.restart()
-                    self.age = 0
+                self._end_window()
             return Step(len(losses), NO_CHANGE)
+
+    def _due_after(self, checks: int) -> bool:
+        """Count checks that were made; return whether a draw is due at this age.
+
+        At a public age the draw is made in any case: what the monitor answers there is no part of
+        the transcript, so the tenure must not follow it.
+        """
+        self.age += checks * self.check_every
+        self.epoch_age += checks * self.check_every
+        return self._left(self._schedule.epoch, self.epoch_age) == 0
+
+    def _end_window(self) -> None:
+        """Restart the monitor at the end of a window: a public schedule, so free (Theorem 3)."""
+        if self._left(self._schedule.window, self.age) == 0:
+            self._monitor.restart()
+            self.age = 0
 
     def _checks_left(self) -> int:
         """Return how many checks there are before the monitor or the epoch ends by its age."""

@@ -34,7 +34,7 @@ from littlestone.data.blocks import (
 from littlestone.data.columns import piece_from_table
 from littlestone.data.locations import Location
 from littlestone.data.parquet import ParquetFile
-from littlestone.data.readers import BEGINNING, RowReader, open_table
+from littlestone.data.readers import BEGINNING, RowReader, open_table_rows
 from littlestone.hypotheses.causes import Cause
 from littlestone.hypotheses.rows import Batch
 from littlestone.hypotheses.rules import NEVER, Hypothesis
@@ -461,7 +461,7 @@ class RemoteParquet:
     unit, unfinished = "row", 0
 
     def __init__(self, engine: Ray, path: str, schema: ColumnSchema, summed: bool) -> None:
-        self._local = open_table(path, path, schema, "parquet")
+        self._local = open_table_rows(path, path, schema, "parquet")
         self.schema, self.summed, self._workers = schema, summed, engine.count()
         self._ray = engine.connected()
         self.schema_ref = self._ray.put(schema)

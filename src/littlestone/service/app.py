@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
@@ -18,13 +19,22 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from littlestone.data.blocks import column_schema
 from littlestone.display import library_version
-from littlestone.service import routes, schemas
-from littlestone.service.dependencies import BodyThreads, Service, TokenRoles, client_of
+from littlestone.service import operations, routes, schemas
+from littlestone.service.audit_log import AuditLog
+from littlestone.service.dependencies import (
+    NOTE,
+    BodyThreads,
+    RequestNote,
+    Service,
+    client_of,
+)
 from littlestone.service.events import EventHub
 from littlestone.service.feed import TopicFeeder
 from littlestone.service.limits import ConcurrencyLimit, Limits, RateLimit, Refused
+from littlestone.service.metrics import RequestCounts
 from littlestone.service.schemas import ProblemResponse, json_response, refusal_response
 from littlestone.service.server import LOG, describe_error
+from littlestone.service.tokens import TokenRoles
 from littlestone.service.writer import PublicState, Writer
 from littlestone.store.store import Store, open_store
 
@@ -39,6 +49,14 @@ MAX_INSPECTIONS = 8
 
 # Large bodies to `/predict` that are parsed or wait for it: in all, and of one address.
 MAX_PREDICTIONS, MAX_PREDICTIONS_EACH = 16, 4
+
+# What the audit log is about: routes that need a token.
+PRIVATE_ROUTES = frozenset(
+    route.path
+    for router in (routes.private, operations.private)
+    for route in router.routes
+    if isinstance(route, APIRoute)
+)
 
 LOCAL_NAMES = ("localhost", "ip6-localhost")
 STOPPED = (
@@ -56,6 +74,7 @@ def make_app(
     hosts: Iterable[str] = (),
     reopen: Callable[[Path, int], Store] | None = None,
     feeder: TopicFeeder | None = None,
+    audit: AuditLog | None = None,
 ) -> FastAPI:
     """Return the application for a store, which it closes at its end.
 
@@ -73,6 +92,8 @@ def make_app(
         Opens the store again after a failed commit, given its path and generation.
     feeder
         Feeds the service from a topic, if it is to be fed from one.
+    audit
+        Where it is written who did what.
     """
     schema = column_schema(store.cls, store.about.label, store.about.user, store.about.positive)
     # Read here: from the start of the writer on, the store belongs to its thread.
@@ -89,6 +110,7 @@ def make_app(
 
         writer = Writer(store, partial(reopen or _reopen, store.path), publish)
         service = app.state.service = Service(
+            path=store.path,
             config=config,
             guarantee=guarantee,
             schema=schema,
@@ -107,9 +129,13 @@ def make_app(
             ),
             batch_threads=BodyThreads(2, inline=1 << 15),
             prediction_threads=BodyThreads(1, inline=1 << 12),
+            requests=RequestCounts(paths, ["/rounds"]),
+            audit=audit,
             feeder=feeder,
         )
         writer.start()
+        if audit is not None:
+            audit.event("start", run=run, version=library_version())
         if feeder is not None:
             feeder.feed(writer, run)
         try:
@@ -121,6 +147,8 @@ def make_app(
             service.batch_threads.stop()
             service.prediction_threads.stop()
             await asyncio.to_thread(writer.stop)
+            if audit is not None:
+                audit.event("stop", run=run)
 
     app = _App(
         schemas.row_schemas(schema),
@@ -131,8 +159,11 @@ def make_app(
         docs_url=None,
         redoc_url=None,
     )
-    for router in (routes.public, routes.private):
+    paths = {"/openapi.json"}
+    # Rounds first: routes are looked through in this order.
+    for router in (routes.private, routes.public, operations.public, operations.private):
         app.include_router(router)
+        paths |= {route.path for route in router.routes if isinstance(route, APIRoute)}
     for kind, handler in HANDLERS.items():
         app.add_exception_handler(kind, cast(Any, handler))
     app.add_middleware(Guard, hosts=host_names(hosts))
@@ -206,6 +237,7 @@ class Guard:
             return
         begun = ended = False
         is_head = scope["method"] == "HEAD"
+        scope[NOTE] = RequestNote()
 
         async def send_guarded(message: Message) -> None:
             nonlocal begun, ended
@@ -213,6 +245,7 @@ class Guard:
                 return
             if message["type"] == "http.response.start":
                 begun = True
+                _record(scope, message["status"])
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
@@ -244,11 +277,11 @@ class Guard:
         that site read our responses, and sends evil.example in Host. Addresses cannot be rebound.
         """
         service = request.app.state.service
-        role = service.tokens.role_in_header(request.headers.get("authorization"))
-        # Requests with a token count for the token: a feeder behind the address of a hostile client
-        # is
-        # not slowed down by it.
-        service.rate_limit.check(role or f"from {client_of(request)}")
+        token = service.tokens.find_in_header(request.headers.get("authorization"))
+        request.scope[NOTE].token = token
+        # Requests with a token count for its role: a feeder behind the address of a hostile client
+        # is not slowed down by it.
+        service.rate_limit.check(f"from {client_of(request)}" if token is None else token.role)
         host = request.headers.get("host")
         if (
             host is not None
@@ -259,6 +292,28 @@ class Guard:
                 421,
                 "this service does not have that host name: pass it with --host-name at the start",
             )
+
+
+def _record(scope: Scope, status: int) -> None:
+    """Count a request that is about to be answered, and write it to the audit log if it is private.
+
+    Before the response is sent: what was acknowledged is in the log.
+    """
+    service: Service = scope["app"].state.service
+    # Behind a mount the path begins with that of the mount.
+    route = service.requests.route_of(scope["path"].removeprefix(scope.get("root_path", "")))
+    service.requests.add(route, status)
+    if service.audit is not None and route in PRIVATE_ROUTES:
+        note: RequestNote = scope[NOTE]
+        client = client_of(HTTPConnection(scope))
+        service.audit.request(
+            note.token,
+            client=client,
+            method=scope["method"],
+            route=route,
+            status=status,
+            receipt=note.receipt,
+        )
 
 
 def _host_name(host: str) -> str:

@@ -6,16 +6,12 @@ another: a machine that feeds need not see mistakes, and a screen that shows the
 
 import asyncio
 import hashlib
-import hmac
-import json
-import os
-import secrets
-import stat
+import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
@@ -23,21 +19,18 @@ from starlette.requests import ClientDisconnect, HTTPConnection
 
 from littlestone.data.blocks import ColumnSchema
 from littlestone.privacy.accounting import Guarantee
-from littlestone.privacy.parameters import BadParameter
+from littlestone.service.audit_log import AuditLog
 from littlestone.service.events import EventHub
 from littlestone.service.feed import TopicFeeder
 from littlestone.service.limits import ConcurrencyLimit, Limits, RateLimit, Refused, client_at
+from littlestone.service.metrics import RequestCounts
 from littlestone.service.parsing import BodyFormat, body_format
+from littlestone.service.tokens import ROLES, Role, TokenEntry, TokenRoles
 from littlestone.service.writer import Writer
 from littlestone.store.serialization import RunConfig
+from littlestone.store.store import Receipt
 
 T = TypeVar("T")
-Role: TypeAlias = Literal["feeder", "operator"]
-ROLES: dict[Role, str] = {
-    "feeder": "May write rounds, and nothing else that is not public.",
-    "operator": "May read the private data, and write nothing.",
-}
-MIN_TOKEN_LENGTH = 16
 
 
 # The service and its parts.
@@ -49,6 +42,8 @@ class Service:
 
     Parameters
     ----------
+    path
+        The file of the learner.
     config, guarantee
         How the learner was configured, and what it guarantees.
     schema
@@ -66,16 +61,23 @@ class Service:
         and large bodies to `/predict`.
     batch_threads, prediction_threads
         Where large bodies are parsed.
+    requests
+        How many requests there were.
+    audit
+        Where it is written who did what, if anywhere.
     feeder
         What reads a topic in the background, if there is one.
+    started
+        When the service was started, in seconds since 1970.
     """
 
+    path: Path
     config: RunConfig
     guarantee: Guarantee
     schema: ColumnSchema
     writer: Writer
     events: EventHub
-    tokens: "TokenRoles"
+    tokens: TokenRoles
     limits: Limits
     rate_limit: RateLimit
     batches: ConcurrencyLimit
@@ -84,14 +86,23 @@ class Service:
     predictions: ConcurrencyLimit
     batch_threads: "BodyThreads"
     prediction_threads: "BodyThreads"
+    requests: RequestCounts
+    audit: AuditLog | None = None
     feeder: TopicFeeder | None = None
+    started: float = field(default_factory=time.time)
 
 
-def get_service(request: Request) -> Service:
+def service_of(request: HTTPConnection) -> Service:
     """Return the service that received a request."""
     service = request.app.state.service
     assert isinstance(service, Service)
     return service
+
+
+async def get_service(request: Request) -> Service:
+    """Return the service that received a request, as a dependency of a route."""
+    # A coroutine: FastAPI would call a plain function in a thread, for every request.
+    return service_of(request)
 
 
 ServiceDependency = Annotated[Service, Depends(get_service)]
@@ -102,92 +113,34 @@ def client_of(request: HTTPConnection) -> str:
     return "" if request.client is None else client_at(request.client.host)
 
 
-# Tokens and roles.
+# Roles.
 
 
-class TokenRoles:
-    """Find the role of a token, in a time that does not depend on the token.
+@dataclass
+class RequestNote:
+    """Hold what was found out about a request on its way.
 
     Parameters
     ----------
-    tokens
-        The token of each role. Only hashes are kept.
-
-    Examples
-    --------
-    >>> tokens = TokenRoles({"feeder": "one", "operator": "other"})
-    >>> tokens.role_of("other"), tokens.role_of("another"), tokens.role_of(None)
-    ('operator', None, None)
+    token
+        Its valid token, if it has one.
+    receipt
+        Of the batch that was learned.
     """
 
-    def __init__(self, tokens: dict[Role, str]) -> None:
-        self._hashes = {role: _hash(token) for role, token in tokens.items()}
-
-    def role_of(self, token: str | None) -> Role | None:
-        """Return the role of a token, or None."""
-        # Hashes have one length, so the comparison does not tell how long a token is.
-        given = _hash(token or "")
-        # A list, not `next`: every hash is compared, so the time tells nothing about which fits.
-        found = [role for role in self._hashes if hmac.compare_digest(given, self._hashes[role])]
-        return found[0] if found and token else None
-
-    def role_in_header(self, authorization: str | None) -> Role | None:
-        """Return the role of the token in an `Authorization` header.
-
-        Examples
-        --------
-        >>> TokenRoles({"feeder": "one", "operator": "other"}).role_in_header("Bearer one")
-        'feeder'
-        """
-        scheme, _, token = (authorization or "").partition(" ")
-        return self.role_of(token.strip()) if scheme.lower() == "bearer" else None
+    token: TokenEntry | None = None
+    receipt: Receipt | None = None
 
 
-def _hash(token: str) -> bytes:
-    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+# Where a request's note is kept in its scope.
+NOTE = "littlestone.note"
 
 
-def read_tokens(path: Path) -> dict[Role, str]:
-    """Return the tokens in a file, which is created if there is none.
-
-    Raises
-    ------
-    BadParameter
-        If others than the owner can read the file, or it does not hold a token for each role.
-    """
-    if not path.exists():
-        _create_tokens(path)
-    # Not repaired by chmod: somebody may have read the tokens already.
-    if stat.S_IMODE(path.stat().st_mode) & 0o077:
-        raise BadParameter(
-            f"{path} can be read by others: make new tokens (delete the file), or chmod 600 {path}"
-        )
-    try:
-        found = json.loads(path.read_text("utf-8"))
-        tokens: dict[Role, str] = {role: found[role] for role in ROLES}
-    except (ValueError, KeyError, TypeError):
-        tokens = {}
-    if not all(isinstance(one, str) and len(one) >= MIN_TOKEN_LENGTH for one in tokens.values()):
-        tokens = {}
-    if len({*tokens.values()}) < len(ROLES):
-        raise BadParameter(
-            f"{path} is not a file of tokens: it must hold one of at least {MIN_TOKEN_LENGTH} "
-            f"characters for each of {' and '.join(ROLES)}, as JSON. Delete it to have it made "
-            "again"
-        )
-    return tokens
-
-
-def _create_tokens(path: Path) -> None:
-    """Write new tokens to a new file; it appears whole, or not at all."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    tokens = {role: secrets.token_urlsafe(32) for role in ROLES}
-    with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(json.dumps(tokens, indent=2) + "\n")
-    try:
-        os.link(draft, path)  # unlike rename, it never replaces tokens that somebody else made
-    finally:
-        draft.unlink()
+def note_of(request: HTTPConnection) -> RequestNote:
+    """Return the note of a request."""
+    note = request.scope[NOTE]
+    assert isinstance(note, RequestNote)
+    return note
 
 
 def require_role(role: Role) -> Callable[..., Awaitable[None]]:
@@ -198,15 +151,16 @@ def require_role(role: Role) -> Callable[..., Awaitable[None]]:
         request: Request,
         given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
     ) -> None:
-        found = get_service(request).tokens.role_of(None if given is None else given.credentials)
-        if found is None:
+        # `given` is for OpenAPI: the token was looked up when the request came in.
+        token = note_of(request).token
+        if token is None:
             raise Refused(
                 401,
                 f"this needs the token of the {role}, as `Authorization: Bearer TOKEN`",
                 headers={"WWW-Authenticate": "Bearer"},
             )
-        if found != role:
-            raise Refused(403, f"the token is that of the {found}, and this is for the {role}")
+        if token.role != role:
+            raise Refused(403, f"the token is that of the {token.role}, and this is for the {role}")
 
     return check
 

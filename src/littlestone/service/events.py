@@ -108,7 +108,8 @@ class EventHub:
     def publish(self, state: PublicState) -> None:
         """Publish a state. It must be on disk."""
         self.state = state
-        self._add_releases(datetime.now(UTC).isoformat(timespec="seconds"))
+        if len(state.published.releases) > len(self.releases):
+            self._add_releases(datetime.now(UTC).isoformat(timespec="seconds"))
         self._wake()
 
     def close(self) -> None:

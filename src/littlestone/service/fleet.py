@@ -26,10 +26,12 @@ from littlestone.errors import LittlestoneError
 from littlestone.privacy.parameters import BadParameter
 from littlestone.report.causes import label_in_words, rule_in_words
 from littlestone.service.app import HANDLERS, Guard, host_names
-from littlestone.service.dependencies import Service, TokenRoles
+from littlestone.service.dependencies import Service
 from littlestone.service.limits import Limits, RateLimit, Refused, unavailable
+from littlestone.service.metrics import RequestCounts
 from littlestone.service.routes import source_hash
-from littlestone.service.schemas import ApiModel, json_response
+from littlestone.service.schemas import ApiModel, LiveResponse, json_response
+from littlestone.service.tokens import TokenRoles
 from littlestone.store.copies import run_in
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
@@ -202,12 +204,17 @@ class Fleet:
         For requests to the index itself: no token has a role there.
     events
         The event streams of all learners.
+    requests, audit
+        What a service has: how many requests there were, and no audit log, as no route of the
+        index needs a token.
     """
 
     learners: Mapping[str, Learner]
     tokens: TokenRoles
     rate_limit: RateLimit
     events: _Streams
+    requests: RequestCounts
+    audit: None = None
 
 
 def make_fleet(
@@ -230,6 +237,7 @@ def make_fleet(
         TokenRoles({}),
         RateLimit(limits.rate),
         _Streams(apps.values()),
+        RequestCounts(("/", "/learners", "/live", "/ready", "/healthz"), ()),
     )
 
     @asynccontextmanager
@@ -250,7 +258,7 @@ def make_fleet(
     )
     app.add_api_route("/", _index, include_in_schema=False)
     app.add_api_route("/learners", _learners, response_model=LearnersResponse)
-    app.add_api_route("/live", _live)
+    app.add_api_route("/live", _live, response_model=LiveResponse)
     for route in ("/ready", "/healthz"):
         app.add_api_route(route, _ready, name=route, response_model=FleetHealthResponse)
     app.add_api_route("/{name}", _elsewhere, methods=METHODS, include_in_schema=False)
@@ -293,7 +301,8 @@ def _fleet(request: Request) -> Fleet:
 
 
 def _is_operator(learner: Learner, authorization: str | None) -> bool:
-    return learner.tokens.role_in_header(authorization) == "operator"
+    token = learner.tokens.find_in_header(authorization)
+    return token is not None and token.role == "operator"
 
 
 def _described(learner: Learner, authorization: str | None) -> LearnerResponse:
@@ -320,7 +329,7 @@ def _described(learner: Learner, authorization: str | None) -> LearnerResponse:
 
 def is_live(service: Service) -> bool:
     """Return whether a learner accepts rounds."""
-    return service.writer.closed is None and service.writer.error is None
+    return service.writer.problem is None
 
 
 async def _learners(request: Request) -> Response:
@@ -335,7 +344,7 @@ async def _learners(request: Request) -> Response:
 
 async def _live() -> Response:
     """Return 200 if the process answers: restart it if not."""
-    return Response(b'{"status": "ok"}', media_type="application/json")
+    return json_response(LiveResponse(status="ok"))
 
 
 async def _ready(request: Request) -> Response:

@@ -29,6 +29,7 @@ from littlestone.service.dependencies import (
     Service,
     ServiceDependency,
     client_of,
+    note_of,
     read_body,
     require_role,
     wait_for,
@@ -136,18 +137,6 @@ async def predict(request: Request, service: ServiceDependency) -> Response:
         return answer()
     with service.predictions.slot(client_of(request)):
         return await service.prediction_threads.run(size, answer)
-
-
-@public.get("/healthz", response_model=schemas.HealthResponse, responses=problems(429, 503))
-async def healthz(service: ServiceDependency) -> Response:
-    """Return 200 if rounds are accepted, 503 with the reason if not, or if a topic is not read."""
-    why = service.writer.closed or service.writer.error
-    if why is None and service.feeder is not None:
-        why = service.feeder.error
-    if why is not None:
-        raise unavailable(why)
-    rounds = service.events.state.published.rounds
-    return json_response(schemas.HealthResponse(status="ok", rounds=rounds))
 
 
 @public.get("/events", response_class=StreamingResponse, responses=EVENTS | problems(422, 429, 503))
@@ -275,6 +264,7 @@ async def rounds(
         # The mode is part of the digest: the same bytes mean other rounds in the other mode.
         digest = body.digest(bad_rows)
         receipt = await wait_for(service.writer.learn(block, idempotency_key, digest))
+        note_of(request).receipt = receipt
     return json_response(
         schemas.ReceiptResponse(
             first=receipt.first,

@@ -206,6 +206,12 @@ class HealthResponse(ApiModel):
     rounds: int
 
 
+class LiveResponse(ApiModel):
+    """Say that the process answers."""
+
+    status: Annotated[str, Field(description="ok.")]
+
+
 class ReceiptResponse(ApiModel):
     """Confirm a batch. It is on disk."""
 
@@ -314,6 +320,14 @@ EVENTS: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "Events `release`, `evidence` and `rounds`, each with JSON data.",
         "content": {"text/event-stream": {"schema": {"type": "string"}}},
+    }
+}
+
+
+METRICS: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "Metrics in the text format of Prometheus.",
+        "content": {"text/plain": {"schema": {"type": "string"}}},
     }
 }
 

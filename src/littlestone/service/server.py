@@ -23,7 +23,7 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -189,6 +189,28 @@ class Admission:
         """Return whether an address is that of a trusted proxy."""
         return any(ipaddress.ip_address(host) in network for network in self.proxies)
 
+    def admit(self, transport: asyncio.Transport) -> Callable[[], None] | None:
+        """Count a connection; return what gives its slot back. None, and it is closed, if refused.
+
+        Parameters
+        ----------
+        transport
+            The connection.
+        """
+        host = _host_of(transport)
+        counted_for = None if self.is_proxy(host) else client_at(host)
+        try:
+            self.connections.acquire(counted_for)
+        except Refused as error:
+            LOG.warning(f"a connection was refused: {error.sentence}")
+            transport.abort()
+            return None
+        return partial(self.connections.release, counted_for)
+
+
+def _host_of(transport: asyncio.Transport) -> str:
+    return plain_address(str((transport.get_extra_info("peername") or [""])[0]))
+
 
 def admission(limits: Limits, proxies: Sequence[str] = (), stores: int = 1) -> Admission:
     """Return the limit on connections, low enough that file descriptors remain.
@@ -241,40 +263,37 @@ class Connection(H11Protocol):
     ----------
     admission
         What all connections share.
+    leave
+        Gives the connection's slot back, if it is counted already.
     options
         What uvicorn passes to a protocol.
     """
 
-    def __init__(self, admission: Admission, **options: Any) -> None:
+    def __init__(
+        self, admission: Admission, *, leave: Callable[[], None] | None = None, **options: Any
+    ) -> None:
         super().__init__(**options)
         self._limits, self._admission = admission.limits, admission
-        self._counted_for: str | None = None
-        self._admitted = False
+        self._leave = leave
         self._between_requests = False
         self._read_timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Count the connection, or close it at once; then wait for a head."""
-        host = plain_address(str((transport.get_extra_info("peername") or [""])[0]))
-        self._counted_for = None if self._admission.is_proxy(host) else client_at(host)
-        try:
-            self._admission.connections.acquire(self._counted_for)
-        except Refused as error:
-            LOG.warning(f"a connection was refused: {error.sentence}")
-            transport.abort()
+        self._leave = self._leave or self._admission.admit(transport)
+        if self._leave is None:
             return
-        self._admitted = True
         super().connection_made(transport)
         # An IPv4 address in its plain form, so that trusted proxies given as IPv4 match.
         if self.client is not None:
-            self.client = host, self.client[1]
+            self.client = _host_of(transport), self.client[1]
         self._limit_reading(self._limits.head_timeout)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Give the slot back."""
-        if self._admitted:
-            self._admission.connections.release(self._counted_for)
+        if self._leave is not None:
+            self._leave()
             self._limit_reading(None)
             self._stop_write_timer()
             super().connection_lost(exc)
@@ -341,7 +360,22 @@ class Connection(H11Protocol):
 
 
 class Server(uvicorn.Server):
-    """Serve an application, and end its event streams at a stop: uvicorn would wait for them."""
+    """Serve an application, and end its event streams at a stop: uvicorn would wait for them.
+
+    At SIGHUP it calls the functions of `refresh`, which read files again that may have changed.
+    """
+
+    refresh: Sequence[Callable[[], None]] = ()
+    hung_up = False
+
+    async def on_tick(self, counter: int) -> bool:
+        """Do what a signal asked for; several times a second."""
+        # Here and not in the handler, which may interrupt anything, such as a line of the log.
+        if self.hung_up:
+            self.hung_up = False
+            for function in self.refresh:
+                function()
+        return await super().on_tick(counter)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, with errors of the event loop as lines of the log."""
@@ -360,7 +394,13 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def server_for(app: FastAPI, admission: Admission, *, logs: dict[str, Any] | None = None) -> Server:
+def server_for(
+    app: FastAPI,
+    admission: Admission,
+    *,
+    logs: dict[str, Any] | None = None,
+    protocol: Callable[..., asyncio.Protocol] | None = None,
+) -> Server:
     """Return a server for an application.
 
     Parameters
@@ -371,13 +411,15 @@ def server_for(app: FastAPI, admission: Admission, *, logs: dict[str, Any] | Non
         The limit on connections.
     logs
         A configuration of logging to use instead of ours.
+    protocol
+        Makes what serves a connection, if not `Connection`.
     """
     return Server(
         uvicorn.Config(
             app,
             lifespan="on",
             # Fixed, not detected: another installed protocol or loop would have other timeouts.
-            http=cast(Any, partial(Connection, admission)),
+            http=cast(Any, protocol or partial(Connection, admission)),
             loop="asyncio",
             ws="none",
             server_header=False,
@@ -443,13 +485,15 @@ def run_server(server: Server, listening: socket.socket) -> None:
         The socket on which it listens.
     """
 
-    def ignore(number: int, frame: FrameType | None) -> None:
-        pass
+    def handle(number: int, frame: FrameType | None) -> None:
+        # uvicorn raises the signal that stopped it once more at its end: that one is ignored.
+        server.hung_up |= number != signal.SIGTERM
 
-    # uvicorn raises the signal that stopped it once more at its end: that one is ignored.
-    before = signal.signal(signal.SIGTERM, ignore)
+    signals = [signal.SIGTERM, *([] if sys.platform == "win32" else [signal.SIGHUP])]
+    before = {number: signal.signal(number, handle) for number in signals}
     try:
         with contextlib.suppress(KeyboardInterrupt):
             server.run(sockets=[listening])
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

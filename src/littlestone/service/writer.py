@@ -7,16 +7,18 @@ opened again from the last commit. When another process has opened the file, or 
 or it is an old copy, nothing is written any more. An old copy is then marked as such in the file.
 """
 
-from collections import deque
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from threading import Condition, Thread
+from queue import Empty, SimpleQueue
+from threading import Lock, Thread
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from littlestone.data.blocks import Block
 from littlestone.learners.base import PrivateLearner
 from littlestone.privacy.accounting import Cost
 from littlestone.service.limits import Refused, unavailable
+from littlestone.service.metrics import CommitTimes
 from littlestone.store.sources import Source
 from littlestone.store.store import (
     KeyConflict,
@@ -112,13 +114,30 @@ class Writer:
         self._store: Store | None = store
         self._generation = store.generation
         self._reopen, self._publish = reopen, publish
-        self._stopped, self._marked_old, self._ready = False, False, Condition()
-        self._queue: deque[_Job] = deque()
+        self._stopped, self._marked_old, self._stopping = False, False, Lock()
+        # Not a condition: whoever is woken by one has to wait again, for the lock of the waker.
+        # None is the last entry.
+        self._queue: SimpleQueue[_Job | None] = SimpleQueue()
+        # What was taken out of the queue and is not of the same kind as the jobs before it.
+        self._held: _Job | None = None
         self._thread = Thread(target=self._run, name="writer", daemon=True)
+        self.times = CommitTimes()
         # Why nothing is written any more, for good; None if the writer works.
         self.closed: str | None = None
         # Why nothing can be written at the moment; None if it can.
         self.error: str | None = None
+
+    @property
+    def queued(self) -> int:
+        """Return how many jobs wait. Private: how long one takes depends on rows."""
+        return self._queue.qsize()
+
+    @property
+    def problem(self) -> str | None:
+        """Return why rounds are not accepted; None if they are."""
+        if self.closed or self.error:
+            return self.closed or self.error
+        return None if self._thread.is_alive() and not self._stopped else STOPPING
 
     def start(self) -> None:
         """Start the thread."""
@@ -126,9 +145,10 @@ class Writer:
 
     def stop(self) -> None:
         """Finish what is queued, close the store, and end the thread."""
-        with self._ready:
-            self._stopped = True
-            self._ready.notify()
+        with self._stopping:
+            if not self._stopped:
+                self._stopped = True
+                self._queue.put(None)
         self._thread.join()
 
     def mark_old_copy(self, why: str) -> None:
@@ -175,10 +195,10 @@ class Writer:
 
     def _enqueue(self, task: _Task) -> "Future[Any]":
         result: Future[Any] = Future()
-        with self._ready:
+        # Under the lock, so that nothing is queued behind the last entry.
+        with self._stopping:
             if not self._stopped:
-                self._queue.append(_Job(task, result))
-                self._ready.notify()
+                self._queue.put(_Job(task, result))
                 return result
         result.set_exception(unavailable(STOPPING))
         return result
@@ -194,14 +214,23 @@ class Writer:
 
     def _next_jobs(self) -> list[_Job]:
         """Wait for work; return one job, or several batches to commit together. None at the end."""
-        with self._ready:
-            self._ready.wait_for(lambda: self._queue or self._stopped)
-            jobs: list[_Job] = []
-            while self._queue and len(jobs) < MAX_GROUP:
-                if jobs and not (jobs[0].is_batch and self._queue[0].is_batch):
-                    break
-                jobs.append(self._queue.popleft())
-            return jobs
+        first, self._held = self._held or self._queue.get(), None
+        if first is None:
+            return []
+        jobs = [first]
+        while first.is_batch and len(jobs) < MAX_GROUP:
+            try:
+                job = self._queue.get_nowait()
+            except Empty:
+                break
+            if job is None:  # the last entry stays the last
+                self._queue.put(None)
+                break
+            if not job.is_batch:
+                self._held = job
+                break
+            jobs.append(job)
+        return jobs
 
     def _finish(self, jobs: list[_Job]) -> None:
         """Do some jobs and set their results."""
@@ -240,16 +269,20 @@ class Writer:
             return [job.task(store.learner) for job in jobs if callable(job.task)]
         if self.closed is not None:
             raise unavailable(self.closed)
+        begun = time.perf_counter()
         receipts = store.learn_all(batches)
+        self.times.add(time.perf_counter() - begun)
         # Only after the commit inside `learn_all`: nothing is published that is not on disk.
-        self._publish(PublicState(store.published, store.spent))
+        self._publish(PublicState(store.published, store.published_spent))
         return list(receipts)
 
     def _learn_source(self, store: Store, batch: SourceBatch) -> Receipt:
         if self.closed is not None:
             raise unavailable(self.closed)
+        begun = time.perf_counter()
         receipt = store.learn(batch.block, source=batch.source)
-        self._publish(PublicState(store.published, store.spent))
+        self.times.add(time.perf_counter() - begun)
+        self._publish(PublicState(store.published, store.published_spent))
         return receipt
 
     def _mark_file(self) -> None:
@@ -270,6 +303,7 @@ class Writer:
         """Return the refusal for a failure, and open the store again if that is possible."""
         if isinstance(error, Refused):
             return error
+        self.times.failures += 1
         # The learner in memory may be ahead of the disk: going on from it could publish what was
         # never committed (docs/guarantee.md, Theorem 12).
         if self._store is not None:

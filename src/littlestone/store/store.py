@@ -9,6 +9,7 @@ file says so itself from there on.
 """
 
 import json
+import os
 import secrets
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
@@ -167,9 +168,12 @@ class Store(ForwardOnly):
         self._db, self._seal = db, Seal(db, key)
         # Device and inode: a path can come to lead to another file while SQLite has this one open.
         self._files = {path: identity(path)}
+        self._log = wal_file(path)
         self.generation = 0
         # Whether the run is known to have drawn what it costs, where it has a budget to draw from.
         self.charged = False
+        # By how often rows were learned: of a learner it never changes.
+        self._guarantees: dict[int, Guarantee] = {}
         self._repeated: list[tuple[int, int]] = []
         # The evidence as it was at so many windows and releases: it changes with these only.
         self._evidence: tuple[tuple[int, int], dict[str, Any] | None] = ((-1, -1), None)
@@ -181,7 +185,8 @@ class Store(ForwardOnly):
         return run_name(self.key)
 
     def _public(self) -> Published:
-        found = _public_side(self.learner, self.guarantee, self.spent)
+        self._spent = self.spent
+        found = _public_side(self.learner, self.guarantee, self._spent)
         if not isinstance(self.learner, PrivateCauses):
             return found
         key = len(self.learner.windows), len(self.learner.releases)
@@ -201,7 +206,10 @@ class Store(ForwardOnly):
 
         It is that of the learner, and weaker if rows were learned again.
         """
-        return self.learner.guarantee.for_repeats(self.repeats)
+        repeats = self.repeats
+        if repeats not in self._guarantees:
+            self._guarantees[repeats] = self.learner.guarantee.for_repeats(repeats)
+        return self._guarantees[repeats]
 
     @property
     def spent(self) -> Cost:
@@ -209,6 +217,11 @@ class Store(ForwardOnly):
         # Theorem 14: a neighbour per user replaces all rounds of a user, however many they are.
         per_user = self.learner.guarantee.unit == "user"
         return self.learner.spent.for_group(1 if per_user else self.repeats)
+
+    @property
+    def published_spent(self) -> Cost:
+        """Return what the learner had spent at the last commit."""
+        return self._spent
 
     def guarantee_up_to(self, release: Release) -> str:
         """Return the guarantee of a release and all before it, which never changes.
@@ -375,7 +388,7 @@ class Store(ForwardOnly):
         # Folding in is housekeeping: the commit is safe in the log, so a failure here is no
         # failure.
         with suppress(sqlite3.Error, FileNotFoundError):
-            if wal_file(self.path).stat().st_size < LONGEST_LOG:
+            if os.stat(self._log).st_size < LONGEST_LOG:
                 return
             self._db.execute("PRAGMA busy_timeout = 0")  # wait for nobody
             try:
