@@ -335,7 +335,7 @@ class CausesLearner:
         """One round; a null one has no label."""
         if self.t >= self.plan.horizon:
             if y is not None:
-                self.mistakes += any(cause(x) for cause in self.causes) != y
+                self.judge(x, y)
             self.t += 1
             return
         if y is not None:
@@ -348,11 +348,15 @@ class CausesLearner:
         elif self.t in (self.window_start + self.window_length, self.plan.horizon):
             self.end_window()
 
+    def judge(self, x: object, y: bool) -> None:
+        matched = any(cause(x) for cause in self.causes)
+        self.missed += y and not matched
+        self.mistakes += y != matched
+
     def learn(self, x: object, y: bool) -> None:
+        self.judge(x, y)
         matched = [place for place, cause in enumerate(self.causes) if cause(x)]
         self.window.append((matched[0] if matched else len(self.causes), y))
-        self.missed += y and not matched
-        self.mistakes += y != bool(matched)
         if self.gate is None:
             return
         units, alarm = self.cost.denominator, self.cost.numerator
@@ -466,21 +470,21 @@ class OutcomesLearner(CausesLearner):
 
     counts = OutcomeCounts
 
-    def step(self, x: object, y: Any) -> None:
-        """One round; its label is None if it is null, False if it is normal, or its outcome."""
-        if self.t >= self.plan.horizon:
-            y = None if y is None else bool(y)
-        super().step(x, y)
+    def judge(self, x: object, y: Any) -> None:
+        matched = [cause for cause in self.causes if cause(x)]
+        outcome = False if y is False else canonical(y)
+        right = outcome is False or any(cause.outcome == outcome for cause in matched)
+        self.missed += not right
+        self.mistakes += not right or (outcome is False and bool(matched))
 
     def learn(self, x: object, y: Any) -> None:
+        self.judge(x, y)
         outcome = False if y is False else canonical(y)
         matched = [place for place, cause in enumerate(self.causes) if cause(x)]
         right = [place for place in matched if self.causes[place].outcome == outcome]
         # A cell: the first cause that matches, or none, and the outcome.
         self.window.append((matched[0] if matched else len(self.causes), outcome))
         missed, alarm = outcome is not False and not right, outcome is False and bool(matched)
-        self.missed += missed
-        self.mistakes += missed or alarm
         if self.gate is None:
             return
         self.loss += self.cost.denominator * missed + self.cost.numerator * alarm

@@ -68,6 +68,26 @@ def test_learn_and_show_print_causes_with_their_evidence(folder: Path) -> None:
     assert 0.02 <= data["causes"]["min_rate"] <= 0.5
 
 
+def test_the_owner_is_told_that_no_row_was_positive(folder: Path) -> None:
+    learn = ("learn", "e.csv", "--class", SPEC, "--label", "outcome", "--positive")
+    typed = littlestone(*learn, "lsot", "--report", "lsot.html", folder=folder)
+    meant = littlestone(*learn, "lost", "--report", "lost.html", folder=folder)
+    assert typed.returncode == meant.returncode == 0
+    assert "no row was positive" in typed.stderr.partition("PRIVATE")[2]
+    assert "positive" not in typed.stdout.partition("A cause is published")[0]
+    assert "no row was positive" not in meant.stderr
+    assert "spent in all: epsilon 1, delta 1e-06" in meant.stderr
+    head = (folder / "lost.html").read_text().partition("<h1>")[2].partition("</h1>")[0]
+    assert "outcome is &#39;lost&#39;</bdi> when" in head
+
+
+def test_mistakes_past_the_horizon_are_told_apart(folder: Path) -> None:
+    """The first rule stands to the end, so that every positive is missed and no alarm is false."""
+    done = littlestone("learn", "e.csv", *OPTIONS, "--horizon", 50, folder=folder)
+    positives = sum(columns()["failed"])
+    assert f"{positives:,} missed positives and 0 false alarms" in done.stderr
+
+
 def test_every_line_of_the_releases_file_says_all(folder: Path) -> None:
     lines = [json.loads(line) for line in (folder / "r.jsonl").read_text().splitlines()]
     for line in lines:
@@ -98,8 +118,9 @@ def test_a_run_without_new_rows_releases_nothing_more(folder: Path) -> None:
         (["learn", "e.csv", *OPTIONS, "--min-rate", "often"], "a number or 'auto', not 'often'"),
         (["learn", "e.csv", "--class", "rules:version", "--label", "failed", "--min-rate", 0.1],
          "dpsoa has no min_rate: use a class of causes"),
-        (["learn", "e.csv", "--db", "run.db", "--min-rate", 0.1], "was begun with min_rate auto"),
-        (["learn", "e.csv", "--db", "run.db", "--positive", "lost"], "was begun with positive []"),
+        (["learn", "e.csv", "--db", "run.db", "--min-rate", 0.1], "was begun with --min-rate auto"),
+        (["learn", "e.csv", "--db", "run.db", "--positive", "lost"],
+         "was begun with --positive []"),
         (["learn", "e.csv", "--class", "causes:versoin", "--label", "failed"],
          "Did you mean 'version'?"),
         (["learn", "e.csv", "--class", SPEC, "--label", "outcome"], "--positive VALUE"),
@@ -118,6 +139,7 @@ def test_a_run_without_new_rows_releases_nothing_more(folder: Path) -> None:
         (["compare", "--class", SPEC, "--streams", "rates:7"], "rate is from 0 to 1, not 7"),
         (["plan", "points:m", "--horizon", 1000, "--rate", 0.1], "is about causes and experts"),
         (["plan", SPEC, "--horizon", 1000, "--share", 0.1], "require --rate"),
+        (["plan", SPEC, "--horizon", 1000, "--positives", 9], "--positives requires --rate"),
         (["plan", SPEC, "--horizon", 1000, "--rate", 30], "rate is above 0 and at most 1, not 30"),
         (["audit", "points:m", "--horizon", 1000, "--min-rate", 0.1], "dpsoa has no min_rate"),
     ],
@@ -188,7 +210,7 @@ def test_a_store_of_outcomes_goes_on_with_them(folder: Path) -> None:
     assert "no new rows" in again.stderr
     other = littlestone("learn", "e.csv", "--negative", "lost", "--db", "outcomes.db",
                         folder=folder)  # fmt: skip
-    assert "was begun with negative ['ok'], not ['lost']" in other.stderr
+    assert "was begun with --negative ['ok'], not ['lost']" in other.stderr
     shown = littlestone("show", "outcomes.db", folder=folder)
     assert "PUBLIC: lost when version = '4.2.1'" in shown.stdout
 

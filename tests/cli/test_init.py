@@ -110,6 +110,32 @@ def test_the_likeliest_label_comes_first() -> None:
     assert "LABEL" in proposal("a", "b")["command"]
 
 
+def test_times_and_names_of_persons_are_no_causes() -> None:
+    """Names from published tables: flights of 2013, deaths in a riot, penguins."""
+    flights = proposal("dep_time", "sched_arr_time", "carrier", "time_hour", "hour", "air_time")
+    assert flights["columns"] == ["carrier", "hour"]
+    assert "air_time@10/20/50" in flights["left_out"]["air_time"]
+    riots = proposal("first_name", "lastName", "address", "race", "death_date", "Flipper Length")
+    assert (riots["label"], riots["columns"], riots["users"]) == (None, ["race"], [])
+    typed = proposal("arr_time", "late", types={"arr_time": "whole number", "late": "truth value"})
+    assert (typed["label"], typed["columns"]) == ("late", [])
+
+
+def test_a_label_that_is_said_is_no_cause(tmp_path: Path) -> None:
+    (tmp_path / "people.csv").write_text("resp,mode,failed\n")
+    asked = littlestone("init", "people.csv", "--label", "resp", folder=tmp_path)
+    assert "--class causes:mode,failed" in asked.stdout
+    assert "--label resp " in asked.stdout
+    assert "as you said" in asked.stdout
+    wrong = littlestone("init", "people.csv", "--label", "respons", folder=tmp_path)
+    assert wrong.returncode == 2
+    assert "--label 'respons' is not there: the columns are 'resp', 'mode'" in wrong.stderr
+    (tmp_path / "plain.csv").write_text("resp,mode\n")
+    unsaid = littlestone("init", "plain.csv", folder=tmp_path)
+    assert "init plain.csv --label COLUMN" in " ".join(unsaid.stdout.split())
+    assert "in place of ROWS" in unsaid.stdout
+
+
 def test_types_of_a_schema_count() -> None:
     types = {"price": "text", "kind": "number", "when": "time", "vip": "truth value", "x": "other"}
     found = proposal(*types, "error", types=types | {"error": "number"})

@@ -243,7 +243,7 @@ def slow_line(line: str) -> Row | None:
 
 @on_files
 @given(st.lists(st.one_of(objects.map(json.dumps), rubbish_lines)), st.sampled_from(SIZES))
-@pytest.mark.parametrize("ending", ["jsonl", "ndjson.gz"])
+@pytest.mark.parametrize("ending", ["jsonl", "ndjson.gz", "json"])
 def test_json_lines_are_read_as_their_slow_twin_reads_them(
     tmp_path: Path, ending: str, written: list[str], size: int
 ) -> None:
@@ -551,6 +551,14 @@ PACKED = gzip.compress(b"a,y\n1,1\n", mtime=0)
         ("s.csv", b"a,y,a\n1,1,1\n", "line 1: column 'a' is there twice"),
         ("s.csv", b"\n1,1\n", "line 1: no column 'a', which the class reads: the file has none"),
         ("s.csv", b'"a,y\n1,1\n', "line 1: the header is not a row of CSV"),
+        ("s.csv", b'"a";"y"\n"1";1\n', "Are its fields separated by ';'? They must be by commas"),
+        ("s.csv", b'"a"\t"y"\n1\t1\n', "Are its fields separated by tabs? Then pass --format tsv"),
+        ("s.csv", b'[\n{"a": 1, "y": 1}]\n', "it looks like JSON"),
+        ("s.data", b'{"a": 1, "y": 1}\n', "pass --format jsonl"),
+        ("s.csv", b"a,y\n\xdf,1\n\xdf,1\n", "convert the file first, `iconv -f latin1"),
+        ("s.json", b'[{"a": 1, "y": 1}]\n', "Of an array make lines, an object each: `jq"),
+        ("s.json", b'[\n{"a": 1,\n"y": 1}\n]\n', "cannot be read. line 1: not a line of JSON"),
+        ("s.jsonl", b'{"a": {"b": 1}, "y": 1}\n', "is not a plain value in UTF-8"),
         ("s.csv", b"PK\x03\x04\x14\0\xff", "a zip archive: unpack it first"),
         ("s.csv", b"\x89PNG\r\n\x1a\n\0\0", "line 1: not text in UTF-8"),
         ("s.data", b"\0\1\2\3", "name it: --format csv"),

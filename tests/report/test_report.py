@@ -462,7 +462,7 @@ def test_the_costs_are_drawn_beside_publishing_nothing_and_causes_by_their_round
     assert stood == [[3_001, 9_000], [1_001, 5_000]]
     assert [tick.get_text() for tick in spans.get_yticklabels()] == ["A", "B"]
     said = figure_words(CAUSES)
-    assert "What was published cost about 396 missed positives, false alarms included;" in said
+    assert "a false alarm counting 0.11, what was published cost about 396;" in said
     assert "publishing nothing would have cost about 1,330." in said
     assert f"{OLD}, dropped: rounds 1,001 to 5,000." in said
 

@@ -221,7 +221,7 @@ def test_what_is_said_again_must_be_what_was_said(tmp_path: Path) -> None:
     generation = read_store(tmp_path / "run.db").generation
     done = command(tmp_path, "serve", "run.db", "--epsilon", "2", "--port", "0")
     assert done.returncode == 2
-    assert "begun with epsilon 1.0, not 2.0" in done.stderr
+    assert "begun with --epsilon 1.0, not 2.0" in done.stderr
     assert read_store(tmp_path / "run.db").generation == generation  # nobody was thrown out
     with process(tmp_path, *BEGIN) as served:
         served.stop()

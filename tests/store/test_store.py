@@ -343,8 +343,8 @@ def test_learn_goes_on_where_it_stopped(command: Command, tmp_path: Path) -> Non
     [
         (lambda f: f("day.csv", lines(600, "M1")), [], "first 500 rows are not those that were"),
         (lambda f: f("day.csv", lines(300)), [], "has 300 rows, and 500 of it were learned before"),
-        (lambda f: None, ["--epsilon", 1], "was begun with epsilon 4.0, not 1.0"),
-        (lambda f: None, ["--class", "sets:merchant:2"], "was begun with spec points:merchant"),
+        (lambda f: None, ["--epsilon", 1], "was begun with --epsilon 4.0, not 1.0"),
+        (lambda f: None, ["--class", "sets:merchant:2"], "was begun with --class points:merchant"),
         (lambda f: f("r.jsonl", "{}\n"), [], "holds the releases of another run"),
         (lambda f: f("r.jsonl", "{}\n", "a"), [], "or lines that this one did not write"),
         (lambda f: f("day.csv", "merchant\nM1\n"), [], "no column 'fraud'"),

@@ -31,8 +31,12 @@ def _words(name: str) -> set[str]:
     >>> sorted(_words("isFraud")), sorted(_words("user_id"))
     (['fraud', 'is'], ['id', 'user'])
     """
+    return set(_in_order(name))
+
+
+def _in_order(name: str) -> list[str]:
     apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
-    return {word.lower() for word in re.split(r"[\W_]+", apart) if word}
+    return [word.lower() for word in re.split(r"[\W_]+", apart) if word]
 
 
 # Words in the names of columns. Of the labels, those that say more come first.
@@ -40,15 +44,22 @@ _LABELS = re.findall(
     r"\w+",
     "label target failed failure fail crashed crash errored error fraudulent fraud chargeback "
     "abusive abuse spam churned churn converted clicked defaulted default denied deny rejected "
-    "late delayed survived died readmitted anomaly positive incident outcome result status y",
+    "late delayed cancelled canceled survived died death deceased readmitted anomaly positive "
+    "incident outcome result status y",
 )
 _SEVERAL = _words("outcome result status code")
 _PERSONS = _words(
     "user customer account patient member person employee subscriber client email phone ip ssn"
 )
+_OF_PERSONS = _words(
+    "surname firstname lastname fullname username address passport birthday birthdate dob"
+)
 _OF_A_PERSON = _words("id uuid guid key no number hash name address")
+_NAMES_OF_PERSONS = _words("first last middle full given family maiden")
 _TIMES = _words("time timestamp date datetime ts day week month year")
-_OF_A_TIME = _words("event start end created updated local utc at")
+_OF_A_TIME = _words("event start end created updated local utc at hour")
+# Names that end so: death_date, dep_time.
+_POINTS_IN_TIME = _words("time timestamp date datetime")
 _IDENTIFIERS = _words("id uuid guid index")
 _OF_A_ROW = _words(
     "event row request transaction txn trace span session order message record log payment"
@@ -57,7 +68,7 @@ _SCORES = _words("score risk probability prob")
 _NUMBERS = _SCORES | _words(
     "amount price age duration latency ms millis seconds size bytes count total temperature rate "
     "ratio percent latitude longitude lat lon weight height distance speed balance income salary "
-    "cost quantity delay flight minute"
+    "cost quantity delay flight minute temp length depth width mm cm km kg kb mb gb"
 )
 
 
@@ -87,6 +98,8 @@ class Proposal:
         The number of rows, if the file says it.
     horizon : int, optional
         The number of rounds that was asked for.
+    named : bool
+        Whether the label was said, not guessed from its name.
     """
 
     file: str
@@ -99,6 +112,7 @@ class Proposal:
     scores: list[str] = field(default_factory=list)
     rows: int | None = None
     horizon: int | None = None
+    named: bool = False
 
     @property
     def rounds(self) -> int | None:
@@ -157,13 +171,16 @@ class Proposal:
 
     def _why_label(self) -> Iterator[str]:
         if self.label is None:
-            yield "no name looks like that of a label: write yours in place of LABEL."
+            yield (
+                "no name looks like that of a label: say which column it is, `littlestone init "
+                f"{_quoted(self.file)} --label COLUMN`, and it is left out of --class."
+            )
         else:
-            yield "by its name."
+            yield "as you said." if self.named else "by its name."
         if self.other_labels:
             yield f"It may also be {_listed(self.other_labels)}."
         yield (
-            "It must hold 0 and 1, or true and false. Of other values, say which are positive "
+            "It must hold 0 and 1, or true and false. Of other values, add which are positive "
             "(--positive VALUE, or --positive '>60' for numbers) or which are normal "
             "(--negative VALUE)."
         )
@@ -208,8 +225,14 @@ class Proposal:
 def init(
     file: Annotated[
         str,
-        typer.Argument(help="CSV, TSV, JSON lines, Parquet or Arrow; a folder of such; a URI."),
+        typer.Argument(
+            help="CSV, TSV, JSON lines, Parquet or Arrow; a folder of the last two; a URI."
+        ),
     ],
+    label: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="The column of labels; else it is guessed by name."),
+    ] = None,
     horizon: Annotated[
         int | None, typer.Option(help="Rounds to plan for, if more rows will come.")
     ] = None,
@@ -228,7 +251,7 @@ def init(
     """
     if horizon is not None and horizon < 1:
         raise BadParameter(f"--horizon is the number of rounds, at least 1: not {horizon}")
-    found = propose(file, read_header(file, format_), horizon)
+    found = propose(file, read_header(file, format_), horizon, label)
     if as_json:
         typer.echo(json.dumps(found.to_json(), ensure_ascii=False))
         return
@@ -246,12 +269,15 @@ def init(
     if found.left_out:
         console.print("\nColumns left out:")
         for name, why in found.left_out.items():
-            console.print(_explained(name, f"{why}."))
-    console.print("\nHow soon it would find a cause that is positive 30 % of the time:\n")
+            console.print(_explained(name or "(no name)", f"{why}."))
+    rows = "" if found.rounds else " (write the number of rows in place of ROWS)"
+    console.print(f"\nHow soon it would find a cause that is positive 30 % of the time{rows}:\n")
     console.print(_command_line(found.plan()))
 
 
-def propose(file: str, header: Header, horizon: int | None = None) -> Proposal:
+def propose(
+    file: str, header: Header, horizon: int | None = None, label: str | None = None
+) -> Proposal:
     """Return a proposal that follows from a header.
 
     Parameters
@@ -262,6 +288,13 @@ def propose(file: str, header: Header, horizon: int | None = None) -> Proposal:
         What it says about itself.
     horizon : int, optional
         The number of rounds to plan for; by default the rows of the file.
+    label : str, optional
+        The column of labels; by default the one whose name looks most like it.
+
+    Raises
+    ------
+    BadParameter
+        If there is no such column.
 
     Examples
     --------
@@ -271,20 +304,27 @@ def propose(file: str, header: Header, horizon: int | None = None) -> Proposal:
     ('failed', 'causes:version', ['user_id'])
     """
     proposal = Proposal(file, header.source, rows=header.rows, horizon=horizon)
-    labels = _labels(header)
-    proposal.label, proposal.other_labels = (labels[0], labels[1:]) if labels else (None, [])
+    if label is None:
+        labels = _labels(header)
+        proposal.label, proposal.other_labels = (labels[0], labels[1:]) if labels else (None, [])
+    elif header.names.count(label) == 1:
+        proposal.label, proposal.named = label, True
+    else:
+        there = "is there twice" if label in header.names else "is not there"
+        listed = ", ".join(map(repr, header.names))
+        raise BadParameter(f"{file}: --label {label!r} {there}: the columns are {listed}")
     types = header.types or {}
     for name in dict.fromkeys(header.names):
         if name == proposal.label:
             continue
         why = _why_left_out(name, header, types.get(name))
         if why is None and len(proposal.columns) == _MOST_COLUMNS:
-            why = "the class has many columns already"
+            why = f"the class has {_MOST_COLUMNS} columns already; put it in place of another"
         if why is None:
             proposal.columns.append(name)
         else:
             proposal.left_out[name] = why
-        if _is_person(name):
+        if _is_user(name):
             proposal.users.append(name)
         if _words(name) & _SCORES:
             proposal.scores.append(name)
@@ -299,6 +339,8 @@ def _labels(header: Header) -> list[str]:
         held = types.get(name)
         named = [_LABELS.index(word) for word in _words(name) if word in _LABELS]
         fits = held in (None, "truth value", "whole number", "text")
+        if _ends_in_time(name):
+            continue
         if fits and header.names.count(name) == 1 and (named or held == "truth value"):
             # Among names that say as much, a column of truth values comes first.
             ranks[name] = 2 * min(named, default=len(_LABELS)) + (held != "truth value")
@@ -317,6 +359,11 @@ def _why_left_out(name: str, header: Header, held: str | None) -> str | None:
     timed = words & _TIMES and words <= _TIMES | _OF_A_TIME
     if held == "time" or timed or "at" in words:
         return "a time: the order of the rows is all that counts"
+    if held in (None, "whole number") and _ends_in_time(name):
+        return (
+            "a time: the order of the rows is all that counts. If it is a duration, write "
+            f"{_escaped(name)}@10/20/50, with edges that you know beforehand"
+        )
     if words & _IDENTIFIERS and words <= _IDENTIFIERS | _OF_A_ROW:
         return "it numbers the rows"
     if held == "truth value":
@@ -328,7 +375,21 @@ def _why_left_out(name: str, header: Header, held: str | None) -> str | None:
     return None
 
 
+def _ends_in_time(name: str) -> bool:
+    return bool(_POINTS_IN_TIME & {*_in_order(name)[-1:]})
+
+
 def _is_person(name: str) -> bool:
+    """Return whether a column tells who somebody is."""
+    words = _words(name)
+    if words & _NAMES_OF_PERSONS and "name" in words:
+        return True
+    known = _PERSONS | _OF_PERSONS
+    return bool(words & known) and words <= known | _OF_A_PERSON
+
+
+def _is_user(name: str) -> bool:
+    """Return whether a column may be the one of --user: several persons may share a name."""
     words = _words(name)
     return bool(words & _PERSONS) and words <= _PERSONS | _OF_A_PERSON
 

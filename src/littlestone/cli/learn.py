@@ -223,7 +223,10 @@ def learn(
 
 def _stopped(db: Path | None) -> str:
     if db is None:
-        return "stopped: what was released so far stands, and running again spends again"
+        return (
+            "stopped: what was released so far stands, and running again spends again. With --db "
+            "FILE a run that is stopped goes on"
+        )
     return "stopped: what was learned is in the file; the same command goes on, each row once"
 
 

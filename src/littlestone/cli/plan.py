@@ -90,6 +90,9 @@ def plan(
             raise BadParameter("--epsilon conflicts with --mistakes, --positives and --rounds")
         if kind != "practical":
             raise BadParameter(f"--plan {kind} has no forecast: leave it out")
+        for name, number in (("positives", positives), ("rounds", rounds)):
+            if number is not None and rate is None:
+                raise BadParameter(f"--{name} requires --rate: how often is a cause positive?")
         found = smallest_epsilon(
             parse_spec(spec),
             delta,

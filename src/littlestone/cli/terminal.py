@@ -9,6 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from littlestone.hypotheses.causes import any_of
+from littlestone.hypotheses.rules import NEVER
+from littlestone.learners.base import PrivateLearner
 from littlestone.learners.plan import TheoremPlan
 from littlestone.learners.registry import LearnerChoice
 from littlestone.report.causes import HEAD, CausesSummary, bar, label_in_words, rule_in_words
@@ -174,13 +176,25 @@ def print_private(console: Console, outcome: RunResult) -> None:
         console.print(f"  {line}")
     for bad in outcome.bad_rows[:5]:
         console.print(f"    {outcome.unit} {bad.line:,}: {bad.sentence}")
+    if _saw_no_positive(learner):
+        console.print("    no row was positive: is --label, or --positive, as you meant it?")
     for mechanism, times, each, adding in ledger_rows(learner):
         console.print(f"  {mechanism} x {times}: {each}, {adding}")
+    spent = learner.spent
+    console.print(
+        f"  spent in all: epsilon {float(spent.epsilon):.4g}, delta {float(spent.delta):.3g}"
+    )
     for path in (task.report, task.private_json):
         if path is not None:
             console.print(f"  written to {path}, for its owner only")
     for note in outcome.new_notes():
         console.print(f"\nnote: {note}")
+
+
+def _saw_no_positive(learner: PrivateLearner) -> bool:
+    """Return whether no row was positive. Private: `never` was always right."""
+    only = [release.rule for release in learner.releases] == [NEVER]
+    return only and learner.counted_rounds > 0 and learner.mistakes == 0
 
 
 def print_plan(console: Console, chosen: LearnerChoice, theorem: TheoremPlan | None) -> None:

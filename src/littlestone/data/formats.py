@@ -31,7 +31,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from littlestone.data.blocks import BadStream, Cells, ColumnSchema, Faults, quoted
+from littlestone.data.blocks import (
+    BadStream,
+    Cells,
+    ColumnSchema,
+    Faults,
+    quoted,
+    separator_hint,
+)
 from littlestone.data.text import CHECKED_ROWS, Split
 
 # The most lines of one record of CSV.
@@ -42,6 +49,11 @@ _OPEN_QUOTE = "unexpected end of data"
 # What a zip archive begins with.
 ZIP_ARCHIVE = "PK\x03\x04"
 _NOT_TEXT = re.compile("[\x00-\x08\x0e-\x1f\ud800-\udfff]")
+# How JSON begins. A name in brackets, as some databases write them, is not among these.
+_JSON = re.compile(r'\s*(\{\s*("|$)|\[\s*(\{|$))')
+# The faults of lines of JSON.
+NOT_JSON, NO_OBJECT = "not a line of JSON", "is not an object of JSON"
+JSON_ARRAY = "Of an array make lines, an object each: `jq -c '.[]' FILE > rows.jsonl`"
 _MISSING = object()
 
 
@@ -71,19 +83,27 @@ def delimited_names(name: str, line: str, delimiter: str) -> list[str]:
     if line.startswith(ZIP_ARCHIVE):
         raise BadStream(
             f"{name}: a zip archive: unpack it first, or pass one file of it on: "
-            "`unzip -p ARCHIVE FILE | littlestone learn - ...`. Of packed files gzip is read"
+            "`unzip -p ARCHIVE FILE | littlestone learn - ...`. Of packed files gzip is read. Save "
+            "a spreadsheet as CSV"
         )
     # A wrong format would otherwise be reported as a missing column, with bytes for names.
     if _NOT_TEXT.search(line):
         raise BadStream(
             f"{where}: not text in UTF-8, and a CSV file begins with the names of its columns. "
             "If it is of another format, name it: --format csv, tsv, jsonl, parquet "
-            "or arrow"
+            "or arrow. If it is in another encoding, convert it: `iconv -f utf-16 -t utf-8 FILE`"
+        )
+    if _JSON.match(line):
+        raise BadStream(
+            f"{where}: it looks like JSON, not like the names of columns. If each line is an "
+            f"object, pass --format jsonl. {JSON_ARRAY}"
         )
     try:
         return next(csv.reader([line], delimiter=delimiter, strict=True))
     except csv.Error as error:
-        raise BadStream(f"{where}: the header is not a row of CSV: {error}") from None
+        other = line.count(delimiter) < max(map(line.count, ";\t|"))
+        hint = separator_hint([line]) if other else ""
+        raise BadStream(f"{where}: the header is not a row of CSV: {error}.{hint}") from None
 
 
 class Delimited:
@@ -300,7 +320,7 @@ def _decode(line: str, at: int, faults: Faults, decode: Callable[[str], Any]) ->
     try:
         return decode(line)
     except (ValueError, RecursionError) as error:
-        faults[at] = f"not a line of JSON: {error}" if line.strip() else "the line is blank"
+        faults[at] = f"{NOT_JSON}: {error}" if line.strip() else "the line is blank"
     return {}
 
 
@@ -324,7 +344,7 @@ def only_objects(values: Sequence[Any], faults: Faults) -> list[dict[str, Any]]:
         return list(values)
     for at, value in enumerate(values):
         if not isinstance(value, dict):
-            faults[at] = f"{quoted(value)} is not an object of JSON"
+            faults[at] = f"{quoted(value)} {NO_OBJECT}"
     return [value if isinstance(value, dict) else {} for value in values]
 
 

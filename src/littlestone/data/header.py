@@ -14,7 +14,7 @@ from typing import Any, Literal, cast
 
 from littlestone.data.arrow import open_arrow
 from littlestone.data.blocks import BadStream, separator_hint
-from littlestone.data.formats import delimited_names
+from littlestone.data.formats import JSON_ARRAY, delimited_names
 from littlestone.data.locations import Location, locate
 from littlestone.data.parquet import open_parquet
 from littlestone.data.readers import format_of, table_files
@@ -53,7 +53,7 @@ def read_header(path: str, format: str | None = None) -> Header:  # noqa: A002
     path : str
         A file, a folder of Parquet or Arrow files, or a URI of one.
     format : str, optional
-        csv, tsv, jsonl, ndjson, parquet or arrow; by default as the name says.
+        csv, tsv, jsonl, ndjson, json, parquet or arrow; by default as the name says.
 
     Returns
     -------
@@ -114,7 +114,8 @@ def _keys(path: str, line: str) -> tuple[str, ...]:
         # The line itself is not quoted: it holds values.
         raise BadStream(
             f'{path}: the first line is not an object of JSON, such as {{"version": "4.2.1"}}. '
-            "If it is of another format, name it: --format csv, tsv, parquet or arrow"
+            "If it is of another format, name it: --format csv, tsv, parquet or arrow. "
+            f"{JSON_ARRAY}"
         )
     return tuple(record)
 

@@ -28,7 +28,13 @@ from littlestone.data.blocks import (
     column_schema,
 )
 from littlestone.data.follow import FollowedRows, refuse_to_follow
-from littlestone.data.formats import Delimited, JsonLines
+from littlestone.data.formats import (
+    JSON_ARRAY,
+    NO_OBJECT,
+    NOT_JSON,
+    Delimited,
+    JsonLines,
+)
 from littlestone.data.locations import Location, is_uri, locate
 from littlestone.data.tables import TableFile, TableRows
 from littlestone.data.text import (
@@ -66,11 +72,16 @@ OTHER_KIND: dict[Kind, str] = {
     "number": "The class reads numbers there; causes:COLUMN and points:COLUMN read text",
     "truth": "The class reads truth values there; causes:COLUMN,... reads any values",
 }
+OTHER_ENCODING = (
+    "The text is not in UTF-8: convert the file first, `iconv -f latin1 -t utf-8 FILE > NEW`"
+)
+OTHER_JSON = f"Each line must be an object, or name another --format. {JSON_ARRAY}"
 _FORMATS = {
     "csv": "csv",
     "tsv": "tsv",
     "jsonl": "jsonl",
     "ndjson": "jsonl",
+    "json": "jsonl",
     "parquet": "parquet",
     **{ending.removeprefix("."): "arrow" for ending in arrow.ENDINGS},
 }
@@ -288,6 +299,14 @@ def refuse_mostly_bad(
     for kind, sentence in OTHER_KIND.items():
         if not said and all(row.sentence.endswith(WRONG[kind]) for row in bad):
             bad, said = bad[:1], f". {sentence}"
+    sentences = [row.sentence for row in bad]
+    # Bytes that are not UTF-8 are quoted as lone surrogates.
+    if all(each.endswith(WRONG["value"]) and "\\udc" in each for each in sentences):
+        bad, said = bad[:1], f". {OTHER_ENCODING}"
+    if unit == "line" and all(
+        each.startswith(NOT_JSON) or each.endswith(NO_OBJECT) for each in sentences
+    ):
+        bad, said = bad[:1], f". {OTHER_JSON}"
     quoted = "; ".join(f"{unit} {row.line}: {row.sentence}" for row in bad)
     raise BadStream(f"{name}: {nulls} of the first {checked} rows cannot be read. {quoted}{said}")
 
@@ -339,8 +358,8 @@ def open_rows(
     block_rows
         Rows of a block.
     format
-        csv, tsv, jsonl, ndjson, parquet or arrow; by default as the name says (the text ones with
-        .gz too), parquet for a folder, and CSV otherwise.
+        csv, tsv, jsonl, ndjson, json, parquet or arrow; by default as the name says (the text ones
+        with .gz too), parquet for a folder, and CSV otherwise.
     growing
         Whether a text file may still be written to: then a last line without a line feed is no row
         yet.

@@ -536,11 +536,12 @@ class PrivateLearner(ForwardOnly, ABC):
         """Learn one round of a step that has been entered; a null one has no label."""
         number, runner = self.rounds, self._runner
         # Past the horizon the last rule stands, and mistakes are counted for the owner only.
-        if number >= self._horizon:
-            runner.mistakes += y is not None and predict_row(runner.rule, x) != y
-        elif y is not None:
-            runner.advance_one(number, x, y, route)
-        else:
+        if y is not None:
+            if number >= self._horizon:
+                self._count_late_one(x, y)
+            else:
+                runner.advance_one(number, x, y, route)
+        elif number < self._horizon:
             runner.pass_one(number)
         self.null_rounds += y is None
         self.rounds = number + 1
@@ -562,9 +563,16 @@ class PrivateLearner(ForwardOnly, ABC):
         stop = max(self.rounds, min(end, self._horizon))
         self._runner.advance(rounds, self.rounds, stop)
         if stop < end:
-            late = rounds.between(stop, end)
-            self._runner.mistakes += len(late.wrong(self.cls, self.hypothesis))
+            self._count_late(rounds.between(stop, end))
         self.rounds = end
+
+    def _count_late_one(self, x: object, y: bool) -> None:
+        """Count the mistake of a round past the horizon, if it is one."""
+        self._runner.mistakes += predict_row(self._runner.rule, x) != y
+
+    def _count_late(self, late: RoundBatch) -> None:
+        """Count the mistakes of rounds past the horizon."""
+        self._runner.mistakes += len(late.wrong(self.cls, self.hypothesis))
 
     def _publish(self, number: int, rule: Hypothesis) -> None:
         """Record a release. The argument is the rounds before it."""

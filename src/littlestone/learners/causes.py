@@ -31,7 +31,7 @@ from littlestone.learners.evidence import (
 )
 from littlestone.learners.outcomes import predicted_labels, read_outcome, readable_outcomes
 from littlestone.learners.plan_table import CHANGE_COST
-from littlestone.learners.rounds import BadRows, readable_batch
+from littlestone.learners.rounds import BadRows, RoundBatch, readable_batch
 from littlestone.learners.tree import fresh_seed
 from littlestone.plots import INK, LETTERS, plot_rates
 from littlestone.privacy.accounting import Unit
@@ -151,6 +151,12 @@ class PrivateCauses(UserLearner):
         if self._causes.has_outcomes:
             return readable_outcomes(self._causes, X, y, bad_rows)
         return super()._read_many(X, y, bad_rows)
+
+    def _count_late_one(self, x: object, y: bool) -> None:
+        self._runner.count_late_one(x, y)
+
+    def _count_late(self, late: RoundBatch) -> None:
+        self._runner.count_late(late)
 
     @property
     def _causes(self) -> Causes:

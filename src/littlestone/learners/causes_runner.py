@@ -143,11 +143,12 @@ class CausesRunner:
         """Learn the rounds from `start` up to `stop`."""
         while start < stop:
             end = min(stop, start + self._chunk, self._boundary(start))
-            some = rounds.between(start, end)
-            # Remote rows stay where they are.
-            part = some.coded(self.causes) if isinstance(some, CodesRemotely) else some.here()
-            start = self._learn(part, start, end)
+            start = self._learn(self._part(rounds.between(start, end)), start, end)
             self._end_rounds(start)
+
+    def _part(self, rounds: RoundBatch) -> Rounds | CodedRounds:
+        """Return rounds as they are learned: remote rows stay where they are."""
+        return rounds.coded(self.causes) if isinstance(rounds, CodesRemotely) else rounds.here()
 
     def _boundary(self, number: int) -> int:
         """Return the next round at which something public happens whatever the rows are."""
@@ -197,9 +198,7 @@ class CausesRunner:
 
     def advance_one(self, number: int, x: object, y: bool, route: int) -> None:
         """Learn one round, without arrays: as `advance` would."""
-        matched = [place for place, cause in enumerate(self.causes) if cause(x)]
-        own = self._own(x, matched) if y and self._has_outcomes else None
-        predicted = bool(matched) and own != -1
+        matched, own, predicted = self._judged(x, y)
         # Whether the label is that of the first cause that matches.
         right = y and (own is None or not matched or own == matched[0])
         if own is not None and own >= 0 and not matched:
@@ -218,6 +217,12 @@ class CausesRunner:
             elif len(matched) == 1 and right == y:
                 self._alone[matched[0], int(y)] += 1
         self.pass_one(number)
+
+    def _judged(self, x: object, y: bool) -> tuple[list[int], int | None, bool]:
+        """Return the causes that match a row, the first of its outcome, and what is predicted."""
+        matched = [place for place, cause in enumerate(self.causes) if cause(x)]
+        own = self._own(x, matched) if y and self._has_outcomes else None
+        return matched, own, bool(matched) and own != -1
 
     def _own(self, x: object, matched: Sequence[int]) -> int:
         """Return the first cause of a row's outcome, as `own_causes` does; -1 if there is none."""
@@ -256,6 +261,19 @@ class CausesRunner:
             missed, alarms = rows.missed_and_alarms
         self.missed += missed
         self.mistakes += missed + alarms
+
+    def count_late(self, rounds: RoundBatch) -> None:
+        """Count mistakes past the horizon for the data owner: no window and no draw reads them."""
+        rows = _Matched.of(self._part(rounds), self.causes, self._has_outcomes)
+        missed, alarms = rows.missed_and_alarms
+        self.missed += missed
+        self.mistakes += missed + alarms
+
+    def count_late_one(self, x: object, y: bool) -> None:
+        """Count one round past the horizon, as `count_late` would."""
+        if self._judged(x, y)[2] != y:
+            self.mistakes += 1
+            self.missed += y
 
     def _add(self, rows: "_Matched") -> None:
         """Count rows, and keep what the next draw reads of them."""

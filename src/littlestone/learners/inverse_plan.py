@@ -180,7 +180,7 @@ def _refuse_unlike(
     if what == "mistakes":
         raise BadParameter("causes are not counted by mistakes: give positives, or rounds")
     if rate is None:
-        raise BadParameter(f"{what} requires a rate: how often is the cause positive?")
+        raise BadParameter(f"{what} requires a rate: how often is a cause positive?")
     if what == "rounds" and share is None:
         raise BadParameter("rounds requires a share: how many of the events does it match?")
 

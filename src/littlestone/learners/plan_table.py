@@ -240,7 +240,7 @@ def delta_warning(delta: Fraction, horizon: int) -> str | None:
     Examples
     --------
     >>> delta_warning(Fraction(1, 10**6), 1000), delta_warning(Fraction(1, 10), 1000)
-    (None, 'delta = 0.1 is above 1 / (10 x horizon) = 0.0001: that allows some record of ...')
+    (None, 'delta = 0.1 is above 1 / (10 x horizon) = 0.0001: that ... published. Take 1e-06, say')
     """
     # Publishing each record with probability delta would be (0, delta)-private: with so many
     # records, delta must be far below one in their number.
@@ -248,8 +248,13 @@ def delta_warning(delta: Fraction, horizon: int) -> str | None:
         return None
     return (
         f"delta = {float(delta):g} is above 1 / (10 x horizon) = {1 / (10 * horizon):g}: that "
-        "allows some record of the stream to be published"
+        f"allows some record of the stream to be published. Take {10.0 ** -_digits(horizon):g}, say"
     )
+
+
+def _digits(horizon: int) -> int:
+    """Return the power of ten of a delta well below one in the number of rounds."""
+    return len(str(horizon)) + 2
 
 
 # The mistakes that one published change of rule is worth, unless given; and the range, so that

@@ -45,7 +45,7 @@ from littlestone.plots import (
     style_axes,
 )
 from littlestone.privacy.accounting import Guarantee
-from littlestone.report.causes import CausesSummary, summary_of
+from littlestone.report.causes import CausesSummary, label_in_words, summary_of
 from littlestone.report.hindsight import Hindsight
 from littlestone.store.releases_file import release_to_json
 from littlestone.store.request import LearnRequest, windows_of
@@ -212,10 +212,15 @@ def lead(report: Report) -> Iterator[str]:
         yield f"The rule changed {changed} in {some(report.rounds, 'round')}."
     if samples := cost_samples(report):
         _, ours, nothing, *best = samples[-1]
-        unit = "mistakes" if report.causes is None else "missed positives, false alarms included"
+        counted, unit = "What", " mistakes"
+        if report.causes is not None:
+            # The cost of a false alarm, as learners/causes.py has it.
+            rate = report.min_rate or 0.5
+            alarm = f"{rate / (1 - rate):.2g}"
+            counted, unit = f"In missed positives, a false alarm counting {alarm}, what", ""
         about = "" if report.hindsight is not None else "about "
         yield (
-            f"What was published cost {about}{ours:,.0f} {unit}; publishing nothing would have "
+            f"{counted} was published cost {about}{ours:,.0f}{unit}; publishing nothing would have "
             f"cost {about}{nothing:,.0f}"
             + (
                 f", and the best of the published rules from the start {best[0]:,.0f}."
@@ -608,7 +613,8 @@ def report_of(outcome: RunResult, hindsight: Hindsight | None = None) -> Report:
     learner, task = outcome.learner, outcome.task
     of_causes = _of_causes(learner) if isinstance(learner, PrivateCauses) else {}
     return Report(
-        label=task.label,
+        # Causes of outcomes say themselves what happens.
+        label=task.label if task.negative else label_in_words(task.label, task.positive),
         hindsight=hindsight,
         **of_causes,
         title=task.source,

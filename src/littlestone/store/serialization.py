@@ -133,8 +133,8 @@ class RunConfig:
             begun = self.seed if name == "seed" else terms[name]
             if given != begun:
                 raise BadStore(
-                    f"{path} was begun with {name} {begun}, not {given}: leave it out to go on, or "
-                    "begin another file"
+                    f"{path} was begun with --{name.replace('_', '-')} {begun}, not {given}: leave "
+                    "it out to go on, or begin another file"
                 )
 
     def _refuse_other_class(self, spec: str, path: Path) -> None:
@@ -143,7 +143,7 @@ class RunConfig:
             return
         if spec != self.spec:
             raise BadStore(
-                f"{path} was begun with spec {self.spec}, not {spec}: leave it out to go on, or "
+                f"{path} was begun with --class {self.spec}, not {spec}: leave it out to go on, or "
                 "begin another file"
             )
         raise BadStore(
