@@ -321,7 +321,7 @@ MUTANTS = [
     Mutant(
         "selections beyond the first are free for a user",
         "privacy/gates.py",
-        "return self._monitor.cost + self._selector.cost.times(self._monitor.cap)",
+        "return self._monitor.cost + self._selector.cost.times(self._rounds_read)",
         "return self._monitor.cost + self._selector.cost",
         "privacy/test_gates.py",
     ),
@@ -420,8 +420,8 @@ MUTANTS = [
     Mutant(
         "a learner goes on after a step that was interrupted",
         "learners/base.py",
-        "if not self._under_way.acquire(blocking=False):",
-        "if self._under_way.acquire(blocking=False) and False:",
+        "if not self._under_way.acquire(False):",
+        "if self._under_way.acquire(False) and False:",
         "learners/test_learner_use.py",
     ),
     # The rounds, and what a round can move.
@@ -464,21 +464,21 @@ MUTANTS = [
     ),
     Mutant(
         "a cap lets one round more through",
-        "learners/dpsoa.py",
+        "learners/base.py",
         "return self._rounds_of[route] <= self.plan.cap",
         "return self._rounds_of[route] <= self.plan.cap + 1",
         "learners/test_dpsoa.py learners/test_gate_inputs.py",
     ),
     Mutant(
         "a null round is not counted against the cap",
-        "learners/dpsoa.py",
+        "learners/base.py",
         "if self.plan.cap is not None and not self._within_cap(route):",
         "if y is not None and self.plan.cap is not None and not self._within_cap(route):",
         "learners/test_dpsoa.py",
     ),
     Mutant(
         "cap counts are not loaded",
-        "learners/dpsoa.py",
+        "learners/base.py",
         "self._rounds_of = dict(users)",
         "self._rounds_of = {}",
         "store/test_store.py",
@@ -577,9 +577,37 @@ MUTANTS = [
     Mutant(
         "an original goes on after it was handed over",
         "store/copies.py",
-        '_set(db, "handed_over", json.dumps(to))',
+        '_set(db, "handed_over", json.dumps((to[0], name)))',
         "pass",
         "store/test_copies.py",
+    ),
+    Mutant(
+        "a copy of a copy goes on in its place",
+        "store/copies.py",
+        "name = secrets.token_hex(8)",
+        "name = mark.name",
+        "store/test_copies.py",
+    ),
+    Mutant(
+        "a run with a delta learns rows again",
+        "privacy/budget_file.py",
+        "if each.delta:",
+        "if False:",
+        "store/test_charges.py",
+    ),
+    Mutant(
+        "how deep a line may be nested is left to the decoder",
+        "data/formats.py",
+        "if len(line) > MOST_NESTED and _is_deep(line)",
+        "if False",
+        "data/test_readers.py",
+    ),
+    Mutant(
+        "a topic is learned beside its partition",
+        "store/sources.py",
+        "for source in () if found else topics:",
+        "for source in ():",
+        "store/test_topics.py",
     ),
     Mutant(
         "who had a file open before its migration may commit",
