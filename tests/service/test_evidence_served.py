@@ -55,7 +55,8 @@ def test_everybody_reads_the_evidence_that_was_committed(tmp_path: Path) -> None
         assert found["lift"] == pytest.approx(found["rate"] / found["base_rate"])
         assert abs(found["rate"] - 0.6) < 0.25
         rule = served.get("/hypothesis").json()
-        assert rule["label"] == served.get("/guarantee").json()["label"] == "failed"
+        told = served.get("/guarantee").json()
+        assert rule["label"] == told["label"] == told["label_words"] == "failed"
         assert rule["causes"] == [found]
         assert (found["since"], found["spans"]) == (rule["round"], [[rule["round"], None]])
         assert found["counted_from"] == found["since"], "a window ends where a rule begins"
@@ -77,6 +78,7 @@ def test_outcomes_are_fed_and_their_causes_served(tmp_path: Path) -> None:
         assert found["cause"] == "timeout when version = '4.2.1'"
         assert found["outcome"] == "timeout"
         assert found["conditions"] == [{"column": "version", "value": "4.2.1"}]
+        assert served.get("/guarantee").json()["label_words"] == "outcome"
         rule = served.get("/hypothesis").json()
         assert rule["sentence"] == found["cause"]
         assert rule["rule"]["causes"][0]["outcome"] == "timeout"

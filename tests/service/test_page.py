@@ -4,6 +4,7 @@ without the token. Needs Chromium on the machine."""
 import re
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,21 @@ def test_it_is_filled_and_then_live(served: Running, page: Page, tmp_path: Path)
 
 
 @needs_chromium
+def test_the_heading_says_which_value_is_positive(page: Page, tmp_path: Path) -> None:
+    task = replace(CAUSES, label="outcome", positive=["lost"])
+    with running(tmp_path / "run.db", task=task) as served:
+        page.goto(served.url)
+        heading = page.get_by_role("heading", level=1)
+        expect(heading).to_contain_text("outcome is 'lost':")
+        for seed in range(12):
+            rows = incident(1000, seed)
+            for row in rows:
+                row["outcome"] = "lost" if row.pop("failed") else "ok"
+            served.feed(rows)
+        expect(heading).to_contain_text("outcome is 'lost' when")
+
+
+@needs_chromium
 def test_what_is_private_is_shown_for_the_token_only(served: Running, page: Page) -> None:
     served.feed_until_found()
     asked: list[Any] = []
@@ -89,7 +105,9 @@ def test_what_is_private_is_shown_for_the_token_only(served: Running, page: Page
     expect(page.locator("#private")).to_be_hidden()
     assert not [request for request in asked if "private" in request.url]
     inside = served.get("/private/trace", "operator").json()
-    assert not re.search(rf"\b{inside['mistakes']:,}\b", page.locator("body").inner_text())
+    # Not the minute of a time that the page shows, nor a part of a larger number.
+    alone = rf"(?<![\d,.:]){inside['mistakes']:,}(?![\d,:])"
+    assert not re.search(alone, page.locator("body").inner_text())
     assert page.locator("#figures").inner_text() == ""
 
     page.fill("#token", TOKENS["feeder"])

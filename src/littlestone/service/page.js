@@ -72,8 +72,8 @@ const stood = (at) => {
 // Text of a rule with its label: "failed when version = '4.2.1'".
 function worded(release) {
   const constant = release.rule.kind === "constant";
-  if (hasCauses() && constant) return [`${visible(now.evidence.label)}:`, none()];
-  const label = now.guarantee ? now.guarantee.label : "";
+  const label = now.guarantee ? now.guarantee.label_words : "";
+  if (hasCauses() && constant) return [`${visible(label || now.evidence.label)}:`, none()];
   // A cause with an outcome says itself what happens: "timeout when version = '4.2.1'".
   const outcomes = (release.rule.causes || []).some((cause) => cause.outcome !== undefined);
   return [constant || outcomes ? `${label}:` : `${label} when`, release.sentence].map(visible);

@@ -23,6 +23,7 @@ from littlestone.learners.causes import PrivateCauses
 from littlestone.learners.outcomes import predicted_labels
 from littlestone.learners.trace import Sample
 from littlestone.privacy.accounting import Guarantee
+from littlestone.report.causes import label_in_words
 from littlestone.report.report import counts_of, ledger_rows
 from littlestone.service import schemas
 from littlestone.service.dependencies import (
@@ -106,6 +107,10 @@ async def guarantee(service: ServiceDependency) -> Response:
             words=guarantee_in_words(promised),
             learner=config.chosen.learner_name,
             label=config.label,
+            # Causes of outcomes say themselves what happens.
+            label_words=config.label
+            if config.negative
+            else label_in_words(config.label, config.positive),
             class_=config.spec,
             horizon=config.chosen.plan.horizon,
             **dict(service.events.progress()),

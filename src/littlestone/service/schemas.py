@@ -189,6 +189,9 @@ class GuaranteeResponse(ApiModel):
     words: Annotated[list[str], Field(description="The same in plain words.")]
     learner: str
     label: Annotated[str, Field(description="The column of labels.")]
+    label_words: Annotated[
+        str, Field(description="What a positive row is, in words: the label, with its value.")
+    ]
     class_: Annotated[str, Field(alias="class", description="Which rules may be published.")]
     horizon: int
     rounds: int
