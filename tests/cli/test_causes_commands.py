@@ -137,7 +137,7 @@ def test_a_run_without_new_rows_releases_nothing_more(folder: Path) -> None:
           "--learner", "dpsoa"], "only PrivateCauses learns"),
         (["compare", "--class", "points:m", "--min-rate", 0.1], "is about causes and experts"),
         (["compare", "--class", SPEC, "--streams", "rates:7"], "rate is from 0 to 1, not 7"),
-        (["plan", "points:m", "--horizon", 1000, "--rate", 0.1], "is about causes and experts"),
+        (["plan", "points:m", "--horizon", 1000, "--rate", 0.1], "is about a class of causes"),
         (["plan", SPEC, "--horizon", 1000, "--share", 0.1], "require --rate"),
         (["plan", SPEC, "--horizon", 1000, "--positives", 9], "--positives requires --rate"),
         (["plan", SPEC, "--horizon", 1000, "--rate", 30], "rate is above 0 and at most 1, not 30"),

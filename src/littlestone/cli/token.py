@@ -2,11 +2,12 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from littlestone.service.tokens import Role, TokenEntry, read_tokens, rotate_token
+if TYPE_CHECKING:
+    from littlestone.service.tokens import TokenEntry
 
 EXAMPLE = "Example: littlestone token run.db --rotate feeder --overlap 3600"
 
@@ -14,7 +15,8 @@ EXAMPLE = "Example: littlestone token run.db --rotate feeder --overlap 3600"
 def token(
     db: Annotated[Path, typer.Argument(metavar="RUN.DB", help="The learner's file.")],
     rotate: Annotated[
-        Role | None, typer.Option(help="Make a new token for this role, and end the present one.")
+        Literal["feeder", "operator"] | None,
+        typer.Option(help="Make a new token for this role, and end the present one."),
     ] = None,
     overlap: Annotated[
         float, typer.Option(help="Seconds for which the token that is replaced works on.")
@@ -28,6 +30,8 @@ def token(
     Tokens themselves are not printed: they are in the file. A service that runs reads it again by
     itself.
     """
+    from littlestone.service.tokens import read_tokens, rotate_token
+
     path = tokens or db.with_name(f"{db.name}.tokens")
     if not path.exists():
         raise FileNotFoundError(2, "there are no tokens: `littlestone serve` makes them", str(path))
@@ -40,7 +44,7 @@ def token(
         typer.echo(f"{entry.name:<12} {_state(entry)}")
 
 
-def _state(entry: TokenEntry) -> str:
+def _state(entry: "TokenEntry") -> str:
     if entry.until is None:
         return "present"
     until = datetime.fromtimestamp(entry.until, UTC)

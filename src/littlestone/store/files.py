@@ -380,6 +380,9 @@ def _checked(path: Path, db: sqlite3.Connection) -> FileHeader:
     seal = Seal(db, key)
     if not seal.holds():
         raise BadStore(DAMAGED.format(path=path, what="a checksum does not match"))
+    # No checksum covers SQLite's own number, so it is kept twice; version 2 kept it once.
+    if int(about.get("schema", EARLIEST_VERSION)) != schema_version(db):
+        raise BadStore(DAMAGED.format(path=path, what="its version is another"))
     return FileHeader(about["begun"], key, seal)
 
 

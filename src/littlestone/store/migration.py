@@ -84,6 +84,7 @@ def _rewrite(path: Path, db: sqlite3.Connection) -> str | None:
         unsupported = unsupported or STEPS[version](db)
     # An earlier version reads the generation before every commit: it must not write any more.
     step_generation(db)
+    db.execute("INSERT OR REPLACE INTO about VALUES ('schema', ?)", [str(VERSION)])
     seal.renew()
     db.execute(f"PRAGMA user_version = {VERSION}")  # part of the transaction, as all of it
     return unsupported

@@ -38,6 +38,7 @@ from littlestone.store.charges import account_of, refuse_uncharged
 from littlestone.store.copies import StoreMarks, marks_of, refuse_marked
 from littlestone.store.files import (
     PATIENCE,
+    VERSION,
     checked_file,
     configure,
     database_file,
@@ -578,7 +579,7 @@ def create(
     def fill(db: sqlite3.Connection) -> None:
         seal = Seal(db, key)
         seal.watch()
-        rows = {"generation": "0", "begun": begun, "key": key.hex()}
+        rows = {"generation": "0", "begun": begun, "key": key.hex(), "schema": str(VERSION)}
         db.executemany("INSERT INTO about VALUES (?, ?)", rows.items())
         _write(db, saved, learner, _public_side(learner))
         seal.write()
