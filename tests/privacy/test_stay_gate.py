@@ -221,3 +221,16 @@ def test_thresholds_stay_within_what_a_monitor_takes(base: int, margin: int) -> 
         assert (limits <= LARGEST_INTEGER).all()
         assert (np.diff(limits) >= 0).all()
         tenure = schedule.stayed(tenure, 2**40, 2**40)
+
+
+def test_checks_one_by_one_are_a_run_of_checks() -> None:
+    single, batch = real_gate(SeededNoise(5)), real_gate(SeededNoise(5))
+    losses, ballot, done = [1, 0, 0, 1, 0, 0] * 3000, [0, -90, 0], 0
+    while done < len(losses):
+        made, decision = batch.run(losses[done:], lambda place: ballot)
+        one_by_one = [single.check(loss, ballot) for loss in losses[done : done + made]]
+        done += made
+        assert one_by_one[-1] == decision
+        assert not any(one.fired for one in one_by_one[:-1])
+        assert (single.tenure, single.age) == (batch.tenure, batch.age)
+    assert batch.tenure.refusals > COUNTED, "windows ended, too"
