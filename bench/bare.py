@@ -41,6 +41,7 @@ if __name__ == "__main__":
     # Named TCP, or asyncio would not ask it to send small answers at once.
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
         listening.bind(("127.0.0.1", 0))
+        listening.listen()
         print(f"page http://127.0.0.1:{listening.getsockname()[1]}/")
         sys.stdout.flush()
         server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))

@@ -3,9 +3,10 @@
 Five ways: `littlestone learn --db` over a file, with rules and with causes; over a topic of Kafka
 with four partitions; over Parquet on a Ray cluster, where now the driver is killed and now a shard
 or a reader; and `littlestone serve` under load from clients who send a batch again, with its key,
-until it is acknowledged.
+until it is acknowledged. All of them draw from a budget.
 Checked after every kill: what was acknowledged is there, no row is counted twice, the releases so
-far are the beginning of the releases later, and the ledger is within the guarantee.
+far are the beginning of the releases later, the ledger is within the guarantee, and each run has
+drawn what it costs, exactly once.
 """
 
 import http.client
@@ -26,11 +27,15 @@ import pyarrow
 import pyarrow.parquet
 
 from commands import MAIN
+from littlestone.privacy.accounting import cost_of
+from littlestone.privacy.budget_file import BudgetFile
 from littlestone.store.serialization import BadStore
 from littlestone.store.store import StoreView, read_store
 from mock_kafka import PARTITIONS, mock_cluster
 
 ROWS, BATCH, CLIENTS = 300_000, 200, 3
+# The budget that all runs of a soak draw from.
+BUDGET = ("--budget", "budgets.db", "--dataset", "day")
 
 
 class Soaked(NamedTuple):
@@ -83,6 +88,7 @@ def soak_engine(folder: Path, kills: int, seed: int) -> Soaked:
 
 
 def _soaked(folder: Path, source: list[str], kills: int, draw: random.Random) -> Soaked:
+    _begin_budget(folder)
     took = _timed(folder, source)
     moments, before = set[int](), _checked(folder, None)
     for kill in range(kills):
@@ -168,7 +174,7 @@ class Served:
 
     def start(self) -> None:
         arguments = ["serve", "run.db", "--class", "rules:a,b", "--label", "y", "--delta", "1e-9",
-                     "--horizon", "10000000", "--port", str(self.port)]  # fmt: skip
+                     "--horizon", "10000000", "--port", str(self.port), *BUDGET]  # fmt: skip
         program = [sys.executable, "-c", MAIN, *arguments]
         self.process = subprocess.Popen(
             program, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
@@ -199,6 +205,7 @@ class Served:
 
 def soak_serve(folder: Path, kills: int, seed: int) -> Soaked:
     """`littlestone serve` under load, killed and started again."""
+    _begin_budget(folder)
     draw, service = random.Random(seed), Served(folder)
     feeders = [Feeder(number, service) for number in range(CLIENTS)]
     for feeder in feeders:
@@ -225,6 +232,24 @@ def soak_serve(folder: Path, kills: int, seed: int) -> Soaked:
     return Soaked(kills, len(moments))
 
 
+def _begin_budget(folder: Path) -> None:
+    """Make a budget that is enough for as many runs as there may be."""
+    BudgetFile.create(folder / "budgets.db", "day", epsilon=10**6, delta=0.5)
+
+
+def _check_budget(folder: Path, now: StoreView) -> None:
+    """Check that the run in the store has drawn what it costs, once, and every other run too."""
+    budget, account = BudgetFile(folder / "budgets.db", "day").read(), now.about.account
+    assert account is not None
+    costs = [draw.cost for draw in budget.of_run(account["run"])]
+    cost = cost_of(now.about.chosen.plan)
+    # Killed before its first row, it may not have come to that.
+    assert costs == [cost] or (not costs and not now.published.rounds)
+    runs = [draw.run for draw in budget.draws]
+    assert len(runs) == len(set(runs))
+    assert budget.spent == cost.times(len(runs))
+
+
 def _rows(draw: random.Random) -> str:
     """A stream whose culprit changes, so that there are releases all along; some rows are bad."""
     lines = ["a,b,y"]
@@ -236,7 +261,7 @@ def _rows(draw: random.Random) -> str:
 
 def _started(folder: Path, source: list[str]) -> subprocess.Popen[bytes]:
     arguments = ["learn", *source, "--label", "y", "--delta", "1e-8",
-                 "--db", "run.db", "--out", "r.jsonl"]  # fmt: skip
+                 "--db", "run.db", "--out", "r.jsonl", *BUDGET]  # fmt: skip
     code = (
         f"import sys; sys.argv[1:] = {arguments!r}; from littlestone.cli.main import main; main()"
     )
@@ -281,6 +306,7 @@ def _goes_on(folder: Path, before: StoreView | None) -> StoreView | None:
         return None
     now = read_store(folder / "run.db")
     published = now.published
+    _check_budget(folder, now)
     assert now.saved.state["rounds"] == published.rounds
     learner = now.about.chosen.make(now.about.cls, now.about.seed)
     learner.resume(now.saved)

@@ -191,6 +191,7 @@ def test_names_and_paths(folder: Path) -> None:
         assert client.get("/", headers={"Host": "evil.example"}).status_code == 421
         assert client.get("/payments/", headers={"Host": "evil.example"}).status_code == 421
         assert client.get("/%2e%2e/payments.db").status_code == 404
+        assert client.post("/rounds", json=[]).status_code == 404  # a folder has none of its own
 
 
 def test_the_index_and_a_learner_have_limits_of_their_own(folder: Path) -> None:

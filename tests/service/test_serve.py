@@ -20,6 +20,7 @@ import httpx
 import pytest
 
 from commands import MAIN
+from littlestone.service.server import listening_socket
 from littlestone.store.store import read_store
 
 BEGIN = ["--class", "points:merchant", "--label", "fraud", "--delta", "1e-9", "--horizon", "100000"]
@@ -189,6 +190,11 @@ def test_a_stop_finishes_what_it_has_begun_and_loses_nothing(tmp_path: Path) -> 
     assert rounds <= 200 * (len(receipts) + 4)
     with process(tmp_path) as served:  # and it goes on
         assert served.client.get("/healthz").json()["rounds"] == rounds
+
+
+def test_a_client_that_comes_before_the_server_has_started_waits() -> None:
+    with listening_socket("127.0.0.1", 0) as listening:
+        socket.create_connection(listening.getsockname(), timeout=5).close()
 
 
 def test_what_is_missing_is_said(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from littlestone.data.readers import open_rows
 from littlestone.service import routes, server
 from littlestone.service.limits import Limits, Refused
 from littlestone.service.parsing import BodyFormat, parse_block, parse_examples
-from littlestone.service.server import LogFilter
+from littlestone.service.server import AccessLog, LogFilter
 from littlestone.service.tokens import Role
 from littlestone.store.request import LearnRequest
 from littlestone.store.serialization import BadStore, OldCopy
@@ -615,13 +615,29 @@ def test_a_log_cannot_be_flooded() -> None:
             written.append(line.getMessage())
 
     for n in range(1000):
-        log("uvicorn.access", '%s - "%s %s HTTP/%s" %d', f"1.2.3.{n}:80", "GET", "/x?y", "1.1", 200)
         log("littlestone", "a fault of ours: %s", n)
-    assert (len(written), written[0]) == (105, '1.2.3.0:80 - "GET /x HTTP/1.1" 200')
+    assert (len(written), written[0]) == (5, "a fault of ours: 0")
     now[0] = 1.0
     log("littlestone", "a fault of ours: %s", "\x1b[2J\n")
     assert written[-1] == (
         "a fault of ours: \\x1b[2J\\n (and 995 lines like it, which were left out)"
+    )
+
+
+def test_requests_are_logged_up_to_a_rate_and_without_their_query(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    now = [0.0]
+    requests = AccessLog(clock=lambda: now[0])
+    caplog.set_level(logging.INFO, "uvicorn.access")
+    caplog.handler.addFilter(LogFilter())
+    for n in range(1000):
+        requests.info('%s - "%s %s HTTP/%s" %d', f"1.2.3.{n}:80", "GET", "/x?y", "1.1", 200)
+    assert (len(caplog.messages), caplog.messages[0]) == (100, '1.2.3.0:80 - "GET /x HTTP/1.1" 200')
+    now[0] = 1.0
+    requests.info('%s - "%s %s HTTP/%s" %d', "1.2.3.4:80", "GET", "/\x1b[2J", "1.1", 404)
+    assert caplog.messages[-1] == (
+        '1.2.3.4:80 - "GET /\\x1b[2J HTTP/1.1" 404 (and 900 lines like it, which were left out)'
     )
 
 

@@ -19,7 +19,7 @@ import re
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from itertools import repeat
 from types import NoneType
 from typing import Any, NamedTuple, Protocol
@@ -292,35 +292,35 @@ class ColumnSchema:
     user: str | None
     positive: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """Return every column, once."""
         users = () if self.user is None else (self.user,)
         return tuple(dict.fromkeys((*self.kinds, self.label, *users)))
 
-    @property
+    @cached_property
     def normal(self) -> tuple[str, ...]:
         """Return the labels of normal rows, if all others are outcomes."""
         return tuple(self.cls.normal) if isinstance(self.cls, Causes) else ()
 
-    @property
+    @cached_property
     def named_labels(self) -> bool:
         """Return whether labels have other values than 0 and 1."""
         return bool(self.positive or self.normal)
 
-    @property
+    @cached_property
     def label_kind(self) -> Kind:
         """Return how the column of labels is read."""
         if self.bounds:
             return "number"
         return "value" if self.named_labels else "truth"
 
-    @property
+    @cached_property
     def bounds(self) -> tuple["Bound", ...]:
         """Return the conditions under which a number is a positive label, if there are any."""
         return label_bounds(self.positive)
 
-    @property
+    @cached_property
     def wrong_label(self) -> str:
         """Return the fault of a label that cannot be read."""
         return WRONG_VALUE if self.label_kind == "value" else WRONG[self.label_kind]
@@ -538,12 +538,15 @@ def make_piece(
         As in `Piece`.
     """
     # The round stays, without a label: the rows after it keep their numbers (Lemma 0).
-    labels[list(faults)] = NULL
+    if faults:
+        labels[list(faults)] = NULL
     # The class judges rows before the gate sees them: a learner never meets an unreadable example.
-    unread = np.flatnonzero((labels != NULL) & ~readable_rows(schema.cls, columns))
-    labels[unread] = NULL
-    for row in unread[:MAX_FAULTS_KEPT].tolist():
-        faults[row] = why_unread(schema.cls, row_of(columns, row))
+    readable = readable_rows(schema.cls, columns)
+    if not readable.all():
+        unread = np.flatnonzero((labels != NULL) & ~readable)
+        labels[unread] = NULL
+        for row in unread[:MAX_FAULTS_KEPT].tolist():
+            faults[row] = why_unread(schema.cls, row_of(columns, row))
     return Piece(columns, labels=labels, users=users, lines=lines, faults=faults)
 
 
@@ -777,10 +780,13 @@ def label_cells(cells: Cells) -> tuple[npt.NDArray[np.int8], list[int]]:
         array = np.fromiter(found, dtype=np.int8, count=len(cells))
     except TypeError:  # a list or an object of JSON
         array = np.full(len(cells), NULL, dtype=np.int8)
+    wrong = []
     for row in np.flatnonzero(array == NULL).tolist():
         if passes(label, cells[row]):
             array[row] = label(cells[row])
-    return array, np.flatnonzero(array == NULL).tolist()
+        else:
+            wrong.append(row)
+    return array, wrong
 
 
 def named_label_cells(

@@ -255,7 +255,9 @@ class Forest:
         wrong = {rule: predict_rows(self.cls, rule, batch) != answers for rule in self._common()}
         active: set[int] = set()
         for mask in wrong.values():
-            active |= set(self.routed(routes[mask])[0].tolist())
+            # Of most small batches a good rule gets no row wrong.
+            if mask.any():
+                active |= set(trees_of(self.seed, len(self._leaves), routes[mask]).tolist())
         if len(wrong) < len(self._held):
             active |= self._uncommon(wrong)
         if not active:

@@ -17,6 +17,7 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import lru_cache
 from hashlib import blake2b
 from random import SystemRandom
 from typing import Any, NamedTuple
@@ -67,8 +68,8 @@ def random_bits(seed: int, purpose: Purpose, *address: Any) -> RandomBits:
     >>> int(random_bits(7, Purpose.LEAF, 2)) == int(random_bits(7, Purpose.LEAF, np.arange(3))[2])
     True
     """
+    state = _first_state(seed, purpose)
     # Mixed between parts, so that (1, 2) and (2, 1) are different addresses.
-    state = _mixed(np.uint64(seed & _ALL) ^ _mixed(np.uint64(purpose)))
     with np.errstate(over="ignore"):
         for part in address:
             state = _mixed(state + _mixed(np.asarray(part).astype(np.uint64)))
@@ -117,13 +118,26 @@ _STEP, _FIRST, _SECOND = (
 )
 
 
-def _mixed(state: Any) -> Any:
-    """Mix all bits with the finalizer of splitmix64 (Steele, Lea and Flood 2014)."""
+_SHIFTS = np.uint64(30), np.uint64(27), np.uint64(31)
+
+
+@lru_cache(maxsize=256)
+def _first_state(seed: int, purpose: Purpose) -> Any:
+    """Return the bits of an empty address; a learner asks for a few of them, again and again."""
     with np.errstate(over="ignore"):
-        state = state + _STEP
-        state = (state ^ (state >> np.uint64(30))) * _FIRST
-        state = (state ^ (state >> np.uint64(27))) * _SECOND
-        return state ^ (state >> np.uint64(31))
+        return _mixed(np.uint64(seed & _ALL) ^ _mixed(np.uint64(purpose)))
+
+
+def _mixed(state: Any) -> Any:
+    """Mix all bits with the finalizer of splitmix64 (Steele, Lea and Flood 2014).
+
+    Numbers wrap around, of which numpy warns for single ones: call it inside `np.errstate`.
+    """
+    first, second, third = _SHIFTS
+    state = state + _STEP
+    state = (state ^ (state >> first)) * _FIRST
+    state = (state ^ (state >> second)) * _SECOND
+    return state ^ (state >> third)
 
 
 Indices = npt.NDArray[np.intp]

@@ -89,7 +89,8 @@ class Cost:
         >>> float(cost.epsilon), round(float(cost.delta), 8)
         (2.0, 3.72e-06)
         """
-        whole(rounds, "rounds", least=1)
+        if whole(rounds, "rounds", least=1) == 1:
+            return self
         epsilon, delta = self.epsilon * rounds, self.delta
         # A delta of 1 claims nothing, hence is true.
         if epsilon > LARGEST_POWER:

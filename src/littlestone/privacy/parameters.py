@@ -133,9 +133,10 @@ def whole_numbers(values: Numbers, name: str, least: int | None = None) -> npt.N
     array = np.asarray(values)
     if array.ndim != 1 or (array.dtype.kind not in "iu" and len(array)):
         raise BadParameter(f"{name} must be a list of whole numbers")
-    if len(array) and (int(array.max()) > LARGEST_INTEGER or int(array.min()) < -LARGEST_INTEGER):
+    smallest, largest = (int(array.min()), int(array.max())) if len(array) else (least or 0, 0)
+    if largest > LARGEST_INTEGER or smallest < -LARGEST_INTEGER:
         raise BadParameter(f"{name} must be within 2^40 of zero")
-    if least is not None and len(array) and int(array.min()) < least:
+    if least is not None and smallest < least:
         raise BadParameter(f"{name} must be at least {least}")
     return array.astype(np.int64)
 

@@ -2,16 +2,15 @@
 
 import asyncio
 import ipaddress
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, cast
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
-from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
@@ -34,16 +33,17 @@ from littlestone.service.limits import ConcurrencyLimit, Limits, RateLimit, Refu
 from littlestone.service.metrics import RequestCounts
 from littlestone.service.schemas import ProblemResponse, json_response, refusal_response
 from littlestone.service.server import LOG, describe_error
-from littlestone.service.tokens import TokenRoles
+from littlestone.service.tokens import ROLES, TokenRoles
 from littlestone.service.writer import PublicState, Writer
 from littlestone.store.store import Store, open_store
 
-HEADERS = {
-    "Cache-Control": "no-store",
-    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-}
+# In the form of ASGI.
+HEADERS = [
+    (b"cache-control", b"no-store"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-content-type-options", b"nosniff"),
+]
 # Requests for the private data at a time.
 MAX_INSPECTIONS = 8
 
@@ -102,13 +102,13 @@ def make_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        loop, events = asyncio.get_running_loop(), EventHub(state, key, config.label)
-
-        def publish(state: PublicState) -> None:
-            # Called in the writer's thread; the hub belongs to the event loop.
-            loop.call_soon_threadsafe(events.publish, state)
-
-        writer = Writer(store, partial(reopen or _reopen, store.path), publish)
+        events = EventHub(state, key, config.label)
+        writer = Writer(
+            store,
+            partial(reopen or _reopen, store.path),
+            events.publish,
+            asyncio.get_running_loop().call_soon_threadsafe,
+        )
         service = app.state.service = Service(
             path=store.path,
             config=config,
@@ -166,7 +166,7 @@ def make_app(
         paths |= {route.path for route in router.routes if isinstance(route, APIRoute)}
     for kind, handler in HANDLERS.items():
         app.add_exception_handler(kind, cast(Any, handler))
-    app.add_middleware(Guard, hosts=host_names(hosts))
+    app.add_middleware(Guard, hosts=host_names(hosts), batches=routes.rounds)
     return app
 
 
@@ -185,11 +185,14 @@ class _App(FastAPI):
     def openapi(self) -> dict[str, Any]:
         """Return the description of every route."""
         description = super().openapi()
-        components = description["components"]["schemas"]
-        components |= self._rows
+        components = description["components"]
+        # Of the role whose route checks it without a dependency that FastAPI knows of.
+        feeder = {"type": "http", "scheme": "bearer", "description": ROLES["feeder"]}
+        components["securitySchemes"]["feeder"] = feeder
+        components["schemas"] |= self._rows
         # FastAPI's own models of errors, which no route returns.
         for name in ("HTTPValidationError", "ValidationError"):
-            components.pop(name, None)
+            components["schemas"].pop(name, None)
         return description
 
 
@@ -226,10 +229,25 @@ class Guard:
 
     HEAD is answered as GET, without the body. An internal error gets a sentence, and its place is
     logged without anything of the request.
+
+    Parameters
+    ----------
+    app
+        What answers.
+    hosts
+        The names by which clients may call the service, beside addresses.
+    batches
+        Answers POST /rounds, if there is such a route: past FastAPI's layers, of which it needs
+        nothing, and which take as long as learning a small batch does.
     """
 
-    def __init__(self, app: ASGIApp, hosts: frozenset[str]) -> None:
-        self.app, self.hosts = app, hosts
+    def __init__(
+        self,
+        app: ASGIApp,
+        hosts: frozenset[str],
+        batches: Callable[[Request], Awaitable[Response]] | None = None,
+    ) -> None:
+        self.app, self.hosts, self.batches = app, hosts, batches
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -246,9 +264,9 @@ class Guard:
             if message["type"] == "http.response.start":
                 begun = True
                 _record(scope, message["status"])
-                headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
-                    headers.setdefault(name, value)
+                headers = message.setdefault("headers", [])
+                present = {name for name, _ in headers}
+                headers.extend(pair for pair in HEADERS if pair[0] not in present)
             elif is_head:  # the response is complete now; a stream is ended by it
                 message, ended = {"type": "http.response.body"}, True
             await send(message)
@@ -257,7 +275,12 @@ class Guard:
         inner = {**scope, "method": "GET"} if is_head else scope
         try:
             self._check(HTTPConnection(scope))
-            await self.app(inner, receive, send_guarded)
+            is_batch = scope["method"] == "POST" and route_path(scope) == "/rounds"
+            if is_batch and self.batches is not None:
+                response = await self.batches(Request(scope, receive))
+                await response(scope, receive, send_guarded)
+            else:
+                await self.app(inner, receive, send_guarded)
         except Refused as error:
             await refusal_response(error)(scope, receive, send_guarded)
         except asyncio.CancelledError:  # the grace period of a stop is over
@@ -294,14 +317,20 @@ class Guard:
             )
 
 
+def route_path(scope: Scope) -> str:
+    """Return the path of a request inside the application."""
+    # Behind a mount the path begins with that of the mount.
+    path: str = scope["path"]
+    return path.removeprefix(scope.get("root_path", ""))
+
+
 def _record(scope: Scope, status: int) -> None:
     """Count a request that is about to be answered, and write it to the audit log if it is private.
 
     Before the response is sent: what was acknowledged is in the log.
     """
     service: Service = scope["app"].state.service
-    # Behind a mount the path begins with that of the mount.
-    route = service.requests.route_of(scope["path"].removeprefix(scope.get("root_path", "")))
+    route = service.requests.route_of(route_path(scope))
     service.requests.add(route, status)
     if service.audit is not None and route in PRIVATE_ROUTES:
         note: RequestNote = scope[NOTE]
@@ -326,6 +355,7 @@ def _host_name(host: str) -> str:
     return name.lower().removesuffix(".")
 
 
+@lru_cache(maxsize=64)
 def _is_address(name: str) -> bool:
     try:
         ipaddress.ip_address(name)

@@ -15,7 +15,7 @@ from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
-from starlette.requests import ClientDisconnect, HTTPConnection
+from starlette.requests import HTTPConnection
 
 from littlestone.data.blocks import ColumnSchema
 from littlestone.privacy.accounting import Guarantee
@@ -143,6 +143,19 @@ def note_of(request: HTTPConnection) -> RequestNote:
     return note
 
 
+def check_role(request: HTTPConnection, role: Role) -> None:
+    """Refuse a request without the token of a role, which was looked up when it came in."""
+    token = note_of(request).token
+    if token is None:
+        raise Refused(
+            401,
+            f"this needs the token of the {role}, as `Authorization: Bearer TOKEN`",
+            headers={"WWW-Authenticate": "Bearer"},
+        )
+    if token.role != role:
+        raise Refused(403, f"the token is that of the {token.role}, and this is for the {role}")
+
+
 def require_role(role: Role) -> Callable[..., Awaitable[None]]:
     """Return a dependency that refuses a request without the token of a role."""
     bearer = HTTPBearer(scheme_name=role, description=ROLES[role], auto_error=False)
@@ -151,16 +164,8 @@ def require_role(role: Role) -> Callable[..., Awaitable[None]]:
         request: Request,
         given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
     ) -> None:
-        # `given` is for OpenAPI: the token was looked up when the request came in.
-        token = note_of(request).token
-        if token is None:
-            raise Refused(
-                401,
-                f"this needs the token of the {role}, as `Authorization: Bearer TOKEN`",
-                headers={"WWW-Authenticate": "Bearer"},
-            )
-        if token.role != role:
-            raise Refused(403, f"the token is that of the {token.role}, and this is for the {role}")
+        # `given` is for OpenAPI.
+        check_role(request, role)
 
     return check
 
@@ -203,38 +208,38 @@ async def read_body(request: Request, limits: Limits, maximum: int) -> Body:
     Refused
         If it is too long, too slow, or of an unknown format.
     """
-    form = body_format(request.headers.get("content-type"))
-    if request.headers.get("content-encoding", "identity").lower() != "identity":
+    headers = request.headers
+    form = body_format(headers.get("content-type"))
+    if headers.get("content-encoding", "identity").lower() != "identity":
         raise Refused(415, "a body must not be compressed")
     # A promise of the client, so it only refuses early: what arrives is counted as well.
-    length = request.headers.get("content-length", "0")
+    length = headers.get("content-length", "0")
     if length.isdecimal() and int(length) > maximum:
         raise _too_long(maximum)
-    chunks, total = [], 0
+    chunks, total, more = [], 0, True
     clock = asyncio.get_running_loop().time
     end = clock() + limits.body_timeout
-
-    def next_timeout() -> float:
-        return min(end, clock() + limits.idle_timeout)
-
     try:
-        async with asyncio.timeout_at(next_timeout()) as waiting:
-            async for chunk in request.stream():
-                # Two clocks: a body that trickles never is silent, and must not hold a slot for
-                # ever.
-                waiting.reschedule(next_timeout())
+        async with asyncio.timeout_at(min(end, clock() + limits.idle_timeout)) as waiting:
+            while more:
+                message = await request.receive()
+                if message["type"] == "http.disconnect":
+                    raise Refused(400, "the body was cut off")
+                chunk, more = message.get("body", b""), message.get("more_body", False)
                 chunks.append(chunk)
                 total += len(chunk)
                 if total > maximum:  # a length in the header is a claim, or missing
                     raise _too_long(maximum)
+                if more:
+                    # Two clocks: a body that trickles never is silent, and must not hold a slot
+                    # for ever.
+                    waiting.reschedule(min(end, clock() + limits.idle_timeout))
     except TimeoutError:
         raise Refused(
             408,
             f"the body took longer than {limits.body_timeout:g} seconds, or nothing of it came for "
             f"{limits.idle_timeout:g}",
         ) from None
-    except ClientDisconnect:
-        raise Refused(400, "the body was cut off") from None
     return Body(b"".join(chunks), form)
 
 
@@ -280,5 +285,14 @@ class BodyThreads:
 
 
 async def wait_for(future: "Future[T]") -> T:
-    """Wait for the result of the writer without blocking the event loop."""
-    return await asyncio.wrap_future(future)
+    """Wait for a result that the writer sets in this thread, without blocking the event loop."""
+    if not future.done():
+        # Not `asyncio.wrap_future`: for a result of another thread it would wake the loop again.
+        ready = asyncio.Event()
+        future.add_done_callback(lambda _: ready.set())
+        try:
+            await ready.wait()
+        except asyncio.CancelledError:
+            future.cancel()  # nobody waits: not begun, the job is dropped
+            raise
+    return future.result()

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from functools import cache
 from importlib.resources import files
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, NamedTuple
 
 from fastapi import APIRouter, Depends, Header, Query, Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
@@ -29,15 +29,25 @@ from littlestone.service import schemas
 from littlestone.service.dependencies import (
     Service,
     ServiceDependency,
+    check_role,
     client_of,
     note_of,
     read_body,
     require_role,
+    service_of,
     wait_for,
 )
-from littlestone.service.limits import unavailable
+from littlestone.service.limits import Refused, unavailable
 from littlestone.service.parsing import bad_rows_refusal, parse_block, parse_examples
-from littlestone.service.schemas import BODIES, EVENTS, json_response, problems
+from littlestone.service.schemas import (
+    BAD_ROWS,
+    BATCH_PARAMETERS,
+    BODIES,
+    EVENTS,
+    KEY_PATTERN,
+    json_response,
+    problems,
+)
 from littlestone.store.serialization import OLD_COPY
 
 # The most releases of one response.
@@ -227,29 +237,16 @@ def guarantee_in_words(guarantee: Guarantee) -> list[str]:
 
 @private.post(
     "/rounds",
-    dependencies=[Depends(require_role("feeder"))],
     tags=["feeder"],
     response_model=schemas.ReceiptResponse,
     responses=problems(400, 401, 403, 408, 409, 413, 415, 422, 429, 503),
-    openapi_extra={"requestBody": BODIES["rounds"]},
+    openapi_extra={
+        "requestBody": BODIES["rounds"],
+        "parameters": BATCH_PARAMETERS,
+        "security": [{"feeder": []}],
+    },
 )
-async def rounds(
-    request: Request,
-    service: ServiceDependency,
-    bad_rows: Annotated[
-        Literal["refuse", "null"],
-        Query(description="What becomes of a batch with rows that cannot be read."),
-    ] = "refuse",
-    idempotency_key: Annotated[
-        str | None,
-        Header(
-            min_length=1,
-            max_length=200,
-            pattern=r"^[\x21-\x7e]+$",
-            description="Names the batch, so that sending it again is not a second round.",
-        ),
-    ] = None,
-) -> Response:
+async def rounds(request: Request) -> Response:
     """Learn a batch of rows: a round each, in order. The response comes when they are on disk.
 
     A batch with a row that cannot be read is refused whole (422) and changes nothing. **What is
@@ -258,6 +255,10 @@ async def rounds(
     `Idempotency-Key`, a batch gets the same receipt, with `again` true; other bytes under a known
     key get 409. The last 100,000 keys are remembered.
     """
+    # Without dependencies of FastAPI: to resolve them takes longer than to learn a small batch.
+    service = service_of(request)
+    check_role(request, "feeder")
+    bad_rows, key = _batch_options(request)
     if service.writer.closed is not None:
         raise unavailable(service.writer.closed)
     with service.batches.slot():
@@ -268,7 +269,7 @@ async def rounds(
             raise bad_rows_refusal(block.bad, block.nulls, len(block))
         # The mode is part of the digest: the same bytes mean other rounds in the other mode.
         digest = body.digest(bad_rows)
-        receipt = await wait_for(service.writer.learn(block, idempotency_key, digest))
+        receipt = await wait_for(service.writer.learn(block, key, digest))
         note_of(request).receipt = receipt
     return json_response(
         schemas.ReceiptResponse(
@@ -278,6 +279,21 @@ async def rounds(
             again=receipt.again,
         )
     )
+
+
+def _batch_options(request: Request) -> tuple[str, str | None]:
+    """Return what becomes of bad rows, and the key of the batch (`BATCH_PARAMETERS`)."""
+    # Most batches come without a query; to parse one takes time.
+    query = request.query_params if request.scope["query_string"] else {}
+    bad_rows, key = query.get("bad_rows", "refuse"), request.headers.get("idempotency-key")
+    if bad_rows not in BAD_ROWS:
+        raise Refused(422, f"query bad_rows: it must be {' or '.join(BAD_ROWS)}")
+    if key is not None and KEY_PATTERN.fullmatch(key) is None:
+        raise Refused(
+            422,
+            "header idempotency-key: it must be 1 to 200 visible characters of ASCII, no spaces",
+        )
+    return bad_rows, key
 
 
 @private.get(

@@ -10,6 +10,7 @@ or it is an old copy, nothing is written any more. An old copy is then marked as
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import Any, NamedTuple, TypeAlias, TypeVar
@@ -102,7 +103,10 @@ class Writer:
     reopen
         Opens the store again, if it is still the one of a given generation.
     publish
-        Called with the public state after every commit, in the writer's thread.
+        Called with the public state after every commit, before its batches are acknowledged.
+    call
+        Calls a function in the thread of those who wait for results; there `publish` is called
+        too, and results are set.
     """
 
     def __init__(
@@ -110,10 +114,13 @@ class Writer:
         store: Store,
         reopen: Callable[[int], Store],
         publish: Callable[[PublicState], None],
+        call: Callable[[Callable[[], None]], object],
     ) -> None:
         self._store: Store | None = store
         self._generation = store.generation
-        self._reopen, self._publish = reopen, publish
+        self._reopen, self._publish, self._call = reopen, publish, call
+        # What is on disk, and not published yet.
+        self._state: PublicState | None = None
         self._stopped, self._marked_old, self._stopping = False, False, Lock()
         # Not a condition: whoever is woken by one has to wait again, for the lock of the waker.
         # None is the last entry.
@@ -233,7 +240,7 @@ class Writer:
         return jobs
 
     def _finish(self, jobs: list[_Job]) -> None:
-        """Do some jobs and set their results."""
+        """Do some jobs, and have their results set."""
         before = None if self._store is None else self._store.published.rounds
         try:
             results = self._do(jobs)
@@ -247,6 +254,14 @@ class Writer:
             if before is not None and after is not None and after > before:
                 refusal = unavailable(WRITTEN)
             results = [refusal] * len(jobs)
+        # One call for all: each wakes the other thread, and makes this one wait for it.
+        self._call(partial(self._answer, jobs, results, self._state))
+        self._state = None
+
+    def _answer(self, jobs: list[_Job], results: list[Any], state: PublicState | None) -> None:
+        """Publish a state, and set the results of jobs; in the thread of those who wait."""
+        if state is not None:
+            self._publish(state)
         for job, result in zip(jobs, results, strict=True):
             if isinstance(result, KeyConflict):
                 job.result.set_exception(Refused(409, str(result)))
@@ -273,7 +288,7 @@ class Writer:
         receipts = store.learn_all(batches)
         self.times.add(time.perf_counter() - begun)
         # Only after the commit inside `learn_all`: nothing is published that is not on disk.
-        self._publish(PublicState(store.published, store.published_spent))
+        self._state = PublicState(store.published, store.published_spent)
         return list(receipts)
 
     def _learn_source(self, store: Store, batch: SourceBatch) -> Receipt:
@@ -282,7 +297,7 @@ class Writer:
         begun = time.perf_counter()
         receipt = store.learn(batch.block, source=batch.source)
         self.times.add(time.perf_counter() - begun)
-        self._publish(PublicState(store.published, store.published_spent))
+        self._state = PublicState(store.published, store.published_spent)
         return receipt
 
     def _mark_file(self) -> None:
@@ -340,5 +355,5 @@ class Writer:
             self.error = f"the file cannot be opened ({type(error).__name__})"
             raise unavailable(NOT_WRITTEN, RETRY_SECONDS) from None
         self._store, self._generation, self.error = store, store.generation, None
-        self._publish(PublicState(store.published, store.spent))
+        self._state = PublicState(store.published, store.spent)
         return store

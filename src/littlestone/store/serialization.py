@@ -283,7 +283,12 @@ class Seal:
 
 
 def write(
-    db: sqlite3.Connection, saved: Checkpoint, ledger: Sequence[PrivacyEvent], public: str
+    db: sqlite3.Connection,
+    saved: Checkpoint,
+    ledger: Sequence[PrivacyEvent],
+    public: str,
+    *,
+    is_longer: bool = True,
 ) -> None:
     """Write what has changed of a learner.
 
@@ -297,18 +302,26 @@ def write(
         All uses of mechanisms.
     public
         The public state, as JSON.
+    is_longer
+        Whether there may be releases, or uses of mechanisms, that are not written yet.
     """
     db.execute("INSERT OR REPLACE INTO live VALUES (1, ?, ?)", [json.dumps(saved.state), public])
     # A new epoch: what its trees had learned is gone.
     if saved.memory.cleared:
         db.execute("DELETE FROM parts")
-    db.executemany("INSERT OR REPLACE INTO parts VALUES (?, ?)", saved.memory.parts.items())
-    users = ((route - HALF, rounds) for route, rounds in saved.users.items())
-    db.executemany("INSERT OR REPLACE INTO users VALUES (?, ?)", users)
-    _append(db, "releases", saved.releases, lambda r: (r.round, json.dumps(r.rule.to_json())))
-    _append(db, "ledger", ledger, _used)
-    db.executemany("DELETE FROM trace WHERE kept = ? AND number = ?", saved.trace.gone)
-    db.executemany("INSERT INTO trace VALUES (?, ?, ?, ?, ?)", map(_sampled, saved.trace.new))
+    # No statement without rows: each lets another thread run, for which the writer then waits.
+    if saved.memory.parts:
+        db.executemany("INSERT OR REPLACE INTO parts VALUES (?, ?)", saved.memory.parts.items())
+    if saved.users:
+        users = ((route - HALF, rounds) for route, rounds in saved.users.items())
+        db.executemany("INSERT OR REPLACE INTO users VALUES (?, ?)", users)
+    if is_longer:
+        _append(db, "releases", saved.releases, lambda r: (r.round, json.dumps(r.rule.to_json())))
+        _append(db, "ledger", ledger, _used)
+    if saved.trace.gone:
+        db.executemany("DELETE FROM trace WHERE kept = ? AND number = ?", saved.trace.gone)
+    if saved.trace.new:
+        db.executemany("INSERT INTO trace VALUES (?, ?, ?, ?, ?)", map(_sampled, saved.trace.new))
 
 
 def load(db: sqlite3.Connection) -> Checkpoint:

@@ -179,6 +179,8 @@ class Store(ForwardOnly):
         # The evidence as it was at so many windows and releases: it changes with these only.
         self._evidence: tuple[tuple[int, int], dict[str, Any] | None] = ((-1, -1), None)
         self.published = self._public()
+        # How many releases, and uses of mechanisms, this process has committed last.
+        self._lengths = (-1, -1)
 
     @property
     def run(self) -> str:
@@ -216,7 +218,7 @@ class Store(ForwardOnly):
     def spent(self) -> Cost:
         """Return what the learner has spent, for a row that was learned as often as any."""
         # Theorem 14: a neighbour per user replaces all rounds of a user, however many they are.
-        per_user = self.learner.guarantee.unit == "user"
+        per_user = self.guarantee.unit == "user"
         return self.learner.spent.for_group(1 if per_user else self.repeats)
 
     @property
@@ -356,14 +358,16 @@ class Store(ForwardOnly):
         # Theorem 12: if anything in this block fails, the learner in memory is unusable. Whether
         # the commit happened is then decided by the file alone.
         with self.learner.checkpoint() as saved:
-            public = self._public()
-            _write(self._db, saved, self.learner, public)
+            public, ledger = self._public(), self.learner.ledger
+            lengths = len(saved.releases), len(ledger)
+            is_longer = lengths != self._lengths
+            write(self._db, saved, ledger, _public_json(public), is_longer=is_longer)
             self._seal.write()
             self._db.execute("COMMIT")
             self._refuse_if_displaced()  # what was committed elsewhere is not acknowledged
         # Only now: nothing is shown to anybody before the transaction that holds its rows is on
         # disk.
-        self.published = public
+        self.published, self._lengths = public, lengths
 
     def end_window(self) -> None:
         """Release the counts of the learner's present window, if it has windows, and commit them.
@@ -421,7 +425,8 @@ class Store(ForwardOnly):
         made = self._db.execute(
             "INSERT INTO batches (key, digest, first, rounds, nulls) VALUES (?, ?, ?, ?, ?)", values
         )
-        self._db.execute("DELETE FROM batches WHERE id <= ?", [(made.lastrowid or 0) - MOST_KEYS])
+        if (oldest := (made.lastrowid or 0) - MOST_KEYS) > 0:
+            self._db.execute("DELETE FROM batches WHERE id <= ?", [oldest])
 
     @contextmanager
     def _transaction(self, moving: bool = False) -> Iterator[None]:
@@ -581,7 +586,7 @@ def create(
         seal.watch()
         rows = {"generation": "0", "begun": begun, "key": key.hex(), "schema": str(VERSION)}
         db.executemany("INSERT INTO about VALUES (?, ?)", rows.items())
-        _write(db, saved, learner, _public_side(learner))
+        write(db, saved, learner.ledger, _public_json(_public_side(learner)))
         seal.write()
 
     # The file appears whole, by one link: a crash leaves no store, not half of one.
@@ -694,12 +699,9 @@ def _evidence_of(learner: PrivateCauses) -> dict[str, Any]:
     }
 
 
-def _write(
-    db: sqlite3.Connection, saved: Checkpoint, learner: PrivateLearner, public: Published
-) -> None:
+def _public_json(public: Published) -> str:
     # Releases and windows are in the file already.
-    published = json.dumps(public._replace(releases=(), windows=())._asdict())
-    write(db, saved, learner.ledger, published)
+    return json.dumps(public._replace(releases=(), windows=())._asdict())
 
 
 class StoreView(NamedTuple):
