@@ -493,8 +493,9 @@ def column_of(X: Any, column: Column, kind: Kind | None = None) -> npt.NDArray[A
     """
     if column is not None:
         X = named_column(X, column)
-    # The common case first: small batches of the service spend much of their time here.
-    if kind is None and type(X) is np.ndarray and X.ndim == 1 and X.dtype.names is None:
+    # The common case first: small batches of the service spend much of their time here. An array
+    # of objects holds every value's own type, so it is read as it stands (`checked_array`).
+    if type(X) is np.ndarray and X.dtype == object and X.ndim == 1 and kind in (None, "value"):
         return X
     names = column_names(X)
     # A frame without a column name is refused: guessing one could read the label.

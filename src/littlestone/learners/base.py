@@ -580,7 +580,10 @@ class PrivateLearner(ForwardOnly, ABC):
 
     def _watch(self, number: int, votes: Mapping[Hypothesis, int], fired: bool) -> None:
         """Add a sample to the private trace."""
-        self._trace.add(self._sample(number, votes), keep=fired)
+        # Nearer to the last than a thousandth of the stream it would be thinned out soon, and
+        # until then every small batch of a store would write one.
+        if fired or number - self._trace.last_round >= number >> 10:
+            self._trace.add(self._sample(number, votes), keep=fired)
 
     def _sample(self, number: int, votes: Mapping[Hypothesis, int]) -> Sample:
         # Ties by the rule itself: the trace must not depend on the order in which trees voted.

@@ -109,6 +109,11 @@ class Trace:
         """Return what is kept, in order; the last sample is always there."""
         return tuple(entry.sample for entry in self._entries)
 
+    @property
+    def last_round(self) -> int:
+        """Return the round of the last sample; 0 if there is none."""
+        return self._entries[-1].sample.round if self._entries else 0
+
     def unsaved(self) -> "Thinned":
         """Return what was added and dropped since the last call."""
         found = Thinned(tuple(self._gone), tuple(self._new.values()))
