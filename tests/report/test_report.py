@@ -193,7 +193,13 @@ CASES = {
     ),
     "hostile causes": causes_report(cause(HOSTILE), cause(HOSTILE * 300, HOSTILE)),
     "hindsight": replace(CAUSES, hindsight=Hindsight(any_of([NEW]), SPENT)),
-    "hindsight of a rule": replace(RUN, rounds=9_000, hindsight=Hindsight(rule(2), SPENT)),
+    "hindsight of a rule": replace(
+        RUN,
+        rounds=9_000,
+        releases=RUN.releases[:2],
+        samples=RUN.samples[:3],
+        hindsight=Hindsight(rule(2), SPENT),
+    ),
     "hostile hindsight": replace(CAUSES, hindsight=Hindsight(one_of([HOSTILE], HOSTILE), SPENT)),
     "hostile": replace(
         RUN,
