@@ -2,8 +2,8 @@
 
 Prints rounds a second of `littlestone learn` on a folder of Parquet (Rules on five columns of
 strings), without an engine and with one and two workers, the start of Ray left out; the bytes that
-pass the driver; and the parts of the model in docs/scale.md: the gate alone, the messages to the
-shards, and trees.
+pass the driver; the share of commits; and the parts of the model in docs/scale.md: the gate alone,
+the messages to the shards, and trees.
 """
 
 import io
@@ -16,6 +16,7 @@ from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow
@@ -38,6 +39,7 @@ from littlestone.ray import Ray
 from littlestone.ray.rows import open_remote_rows
 from littlestone.simulate.streams import rows
 from littlestone.store.request import LearnRequest, learn_block
+from littlestone.store.store import Store
 
 ROUNDS, PART, GROUP, TRIES = 2 * 10**7, 10**6, 1 << 17, 2
 AIM = 0.6
@@ -57,7 +59,7 @@ def run() -> None:
         _write(noisy, ROUNDS // 2, NOISE)
         console.print(_speed(clean, noisy))
         with _cluster(2):
-            for line in (*_bytes(clean, noisy), *_messages(clean)):
+            for line in (*_bytes(clean, noisy), *_messages(clean), *_commits(noisy)):
                 console.print(line)
     for line in (*_gate(), *_trees()):
         console.print(line)
@@ -110,17 +112,20 @@ def _speed(clean: Path, noisy: Path) -> Table:
     return table
 
 
-def _learned(folder: Path, workers: int | None, stored: bool) -> float:
-    engine = "ray" if workers else None
-    task = LearnRequest(
+def _task(folder: Path, workers: int | None) -> LearnRequest:
+    return LearnRequest(
         source=str(folder),
         spec=SPEC,
         label="y",
         epsilon=1.0,
         delta=1e-9,
-        engine=engine,
+        engine="ray" if workers else None,
         workers=workers,
     )
+
+
+def _learned(folder: Path, workers: int | None, stored: bool) -> float:
+    task = _task(folder, workers)
     if not stored:
         return seconds(lambda: run_task(task, lambda outcome: None), TRIES)
     with TemporaryDirectory() as place:
@@ -237,6 +242,22 @@ def _message(forest: Any, rule: Hypothesis, block: Any, active: int) -> None:
     forest.active[:active] = True
     forest.learn_remote(block.numbered(0, None))
     _ = forest.votes
+
+
+def _commits(folder: Path) -> Iterator[str]:
+    """What could be gained by committing a block while the next one is learned."""
+    times: list[float] = []
+    commit = Store._commit
+
+    def timed(store: Store) -> None:
+        times.append(seconds(partial(commit, store), 1))
+
+    with TemporaryDirectory() as place, patch.object(Store, "_commit", timed):
+        task = _task(folder, 2)
+        took = seconds(lambda: run_task(task, lambda outcome: None, Path(place, "run.db")), 1)
+    yield (
+        f"noise, in a store, 2 workers: {len(times)} commits, {sum(times) / took:.1%} of the time"
+    )
 
 
 class _Known:

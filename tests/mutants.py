@@ -518,6 +518,21 @@ MUTANTS = [
         "learners/test_dpsoa.py learners/test_gate_inputs.py",
     ),
     Mutant(
+        "a selection does not read the rounds that are buffered for remote trees",
+        "learners/runners.py",
+        """        self.learn_buffered()
+        # Which keys are left out""",
+        """        # Which keys are left out""",
+        "ray/test_shards.py",
+    ),
+    Mutant(
+        "a watched learner leaves rounds buffered at the end of a batch",
+        "learners/runners.py",
+        "if self._buffer and self._watched:",
+        "if False:",
+        "ray/test_shards.py",
+    ),
+    Mutant(
         "mistakes pending at a firing are counted again",
         "learners/runners.py",
         "self._pending, self._window = 0, FIRST_WINDOW",

@@ -1,5 +1,6 @@
 """A forest in shards: the forest, whatever the number of shards and whichever of them is lost."""
 
+import random
 from collections import Counter
 from typing import Any, get_args
 
@@ -177,6 +178,40 @@ def test_many_small_messages_are_kept_now_and_then(monkeypatch: pytest.MonkeyPat
     there = make("points", "practical", engine=Pretended(workers=2))
     assert after(there, "points", 1) == after(make("points", "practical"), "points", 1)
     assert longest == 4
+
+
+def test_a_watched_learner_waits_for_its_shards_once_a_batch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Steps double from 256 rounds on after a firing, so a batch has several; the shards are asked
+    for votes at its end, and at firings. The trace has the votes of one process there."""
+    asked, call = Counter[str | None](), sharded.ShardedForest._call_all
+
+    def counted(self: sharded.ShardedForest, method: str | None) -> list[Any]:
+        asked[method] += 1
+        return call(self, method)
+
+    monkeypatch.setattr(sharded.ShardedForest, "_call_all", counted)
+    cls, size, batches = ls.Points(), 4000, 5
+    plan = ls.Plan.practical(cls, 1, 1e-6, size * batches)
+    draw, traces = random.Random(4), []
+    xs = draw.choices("abcdefgh", k=size * batches)
+    ys = [(x == "c") != (draw.random() < 0.1) for x in xs]
+    for engine in (None, Pretended(workers=2)):
+        learner = ls.DPSOA(
+            cls, plan=plan, seed=1, noise=SeededNoise(3), watched=True, engine=engine
+        )
+        for at in range(0, len(xs), size):
+            learner.learn_many(xs[at : at + size], ys[at : at + size])
+        traces.append({sample.round: sample for sample in learner._trace.samples})
+    here, there = traces
+    assert there.keys() < here.keys()
+    assert there == {number: here[number] for number in there}
+    assert {*range(size, len(xs) + 1, size)} <= there.keys()
+    assert all(sample.votes for sample in there.values())
+    firings = sum(entry.keep for entry in learner._trace._entries)
+    assert firings > 1
+    assert asked["votes"] <= batches + firings
 
 
 def test_a_shard_that_knows_nothing_says_so() -> None:

@@ -162,7 +162,8 @@ class DPSOA(UserLearner):
     noise : Noise, optional
         The source of secret noise; the system's if not given.
     watched : bool
-        Keep the votes of the trace up to date between firings, which is slow when labels are noisy.
+        Have the votes in the trace between firings too. With an engine these are read at the end
+        of every batch, which is slow when labels are noisy.
     engine : str or Engine, optional
         Where the trees grow: "ray" for a Ray cluster (docs/scale.md). The rules are the same.
 
@@ -226,8 +227,7 @@ class DPSOA(UserLearner):
         if isinstance(gate, HistSparse):
             return SingleForestRunner(forest, gate, rule, plan.check_every, *callbacks, window)
         # Buffering pays where reading the trees is slow.
-        lazy = engine.remote and not watched
-        return SettlingRunner(forest, gate, rule, *callbacks, lazy, window)
+        return SettlingRunner(forest, gate, rule, *callbacks, engine.remote, watched, window)
 
     def _note_published(self, rule: Hypothesis) -> None:
         """Work out what thresholds and comparisons read of the published rule."""

@@ -382,7 +382,7 @@ class LearnerChoice(NamedTuple):
         seed : int, optional
             Fixes the random bits that are not secret.
         watched : bool
-            Keep the votes of the trace up to date between firings.
+            Have the votes in the trace between firings too.
         noise : Noise, optional
             The source of secret noise; the system's if not given.
         engine : Engine, optional

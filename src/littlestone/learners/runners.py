@@ -9,7 +9,8 @@ comes after the firing is processed again.
   state starts again from the published rule, so monitor and selector read the rounds of their own
   epoch only, and epochs compose in parallel (docs/guarantee.md, Theorems 7 and 10). The state is
   read at firings only. With `lazy` rounds are buffered and learned before the first read: where a
-  public restart comes first, most are never learned, and noisy labels cost next to nothing.
+  public restart comes first, most are never learned, and noisy labels cost next to nothing. A
+  watched runner reads it at the end of every batch as well.
 - `SettlingRunner`: the same with the forest of DPSOA and a `SettlingGate`. In epochs that compare
   known rules it counts their mistakes, and the forest rests.
 - `SingleForestRunner`: one forest for the whole stream with the gate of Algorithm 2. Lost votes
@@ -96,6 +97,8 @@ class EpochRunner(Generic[Ballot]):
         Called after each step, with private votes.
     lazy : bool
         Whether rounds are buffered until the state is read.
+    watched : bool
+        Whether the state is read for the trace too: at the end of a batch, if rounds are buffered.
     largest_window : int
         The most rounds that are learned in one step.
     """
@@ -108,10 +111,11 @@ class EpochRunner(Generic[Ballot]):
         publish: Publish,
         watch: BallotWatcher,
         lazy: bool,
+        watched: bool = True,
         largest_window: int = LARGEST_WINDOW,
     ) -> None:
         self.forest, self.gate, self.rule = forest, gate, rule
-        self._lazy = lazy
+        self._lazy, self._watched = lazy, watched
         self._buffer: list[RoundBatch] = []
         # Rounds that came one by one, after those of the buffer: example, label, route.
         self._singles: list[tuple[object, bool, int]] = []
@@ -145,6 +149,11 @@ class EpochRunner(Generic[Ballot]):
             # A part never crosses a public restart: the state starts afresh there.
             restart = (start // every + self.gate.checks_to_restart) * every
             start = self._learn(rounds, start, min(stop, start + self._window, restart))
+        if self._buffer and self._watched:
+            # Once a batch, not at every step: each reading waits for all remote trees, and the
+            # steps between two readings go to them as one message.
+            self.learn_buffered()
+            self._watch(stop, self.forest.votes, False)
 
     def _learn(self, rounds: RoundBatch, start: int, stop: int) -> int:
         """Learn up to `stop`, or up to the first firing; return where it stopped."""
@@ -173,8 +182,10 @@ class EpochRunner(Generic[Ballot]):
         self.mistakes += len(wrong)
         self._pending = int(counts[complete])
         self._add(part)
-        # Votes are not computed for the trace alone: reading them would learn the buffer.
-        self._watch(stop, {} if self._buffer else self.forest.votes, False)
+        # Reading the votes would learn the buffer. Unwatched, a sample does without them. Watched,
+        # there is none before the end of the batch: every sample has votes.
+        if not (self._buffer and self._watched):
+            self._watch(stop, {} if self._buffer else self.forest.votes, False)
         if complete:
             self._restart_if_due()
         self._window = min(2 * self._window, self._largest)
