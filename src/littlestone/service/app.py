@@ -127,7 +127,7 @@ def make_app(
             predictions=ConcurrencyLimit(
                 MAX_PREDICTIONS, "predictions under way", each=MAX_PREDICTIONS_EACH
             ),
-            batch_threads=BodyThreads(2, inline=1 << 15),
+            batch_threads=BodyThreads(2, inline=1 << 17),
             prediction_threads=BodyThreads(1, inline=1 << 12),
             requests=RequestCounts(paths, ["/rounds"]),
             audit=audit,

@@ -199,7 +199,7 @@ def _cells(
     cells = {name: column(rows, name, faults) for name in names}
     for name, found in cells.items():
         # Python's decoder makes infinity of 1e999: no NaN or infinity may come in as a number.
-        if math.inf in found or -math.inf in found:
+        if float in {*map(type, found)} and (math.inf in found or -math.inf in found):
             for row, cell in enumerate(found):
                 if cell in (math.inf, -math.inf):
                     faults.setdefault(row, f"column {name!r}: the number is too large")
