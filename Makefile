@@ -17,7 +17,7 @@ test: .venv/dev
 	LITTLESTONE_EFFORT=0.2 $(PYTEST) -m "not soak and not audit and not coq"
 
 # Every test, as .ci/run does. `make test-all EFFORT=1` goes through all cases of each: half an hour.
-EFFORT ?= 0.6
+EFFORT ?= 0.4
 test-all: .venv/dev
 	LITTLESTONE_EFFORT=$(EFFORT) $(PYTEST)
 
@@ -35,7 +35,7 @@ bench: .venv/dev
 	$(BIN)/python -m bench
 
 # Kills learners 1,000 times at random moments (files, Kafka, the service, Ray), and checks that nothing
-# is lost or doubled: an hour or two. `make soak KILLS=200` is a shorter look.
+# is lost or doubled, and that budgets are exact: an hour or two. `make soak KILLS=200` is a shorter look.
 KILLS ?= 1000
 soak: .venv/dev
 	PYTHONPATH=tests $(BIN)/python -m soak $(KILLS)

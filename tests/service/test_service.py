@@ -10,8 +10,9 @@ import logging
 import shutil
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import httpx
@@ -31,6 +32,7 @@ from littlestone.service.limits import Limits, Refused
 from littlestone.service.parsing import BodyFormat, parse_block, parse_examples
 from littlestone.service.server import AccessLog, LogFilter
 from littlestone.service.tokens import Role
+from littlestone.service.writer import PublicState, Writer
 from littlestone.store.request import LearnRequest
 from littlestone.store.serialization import BadStore, OldCopy
 from littlestone.store.store import KeyConflict, KeyedBatch, Receipt, Store, open_store, read_store
@@ -184,6 +186,56 @@ def test_batches_that_wait_are_committed_together_and_answered_apart(tmp_path: P
         assert store.published.rounds == read_store(store.path).published.rounds == 4
         assert store._db.total_changes > before
         assert store.learn_all([KeyedBatch(block, "a")]) == [Receipt(1, 2, 0, again=True)]
+
+
+def test_what_a_commit_changed_is_public_before_its_batches_are_acknowledged(
+    tmp_path: Path,
+) -> None:
+    store = begun(tmp_path / "run.db")
+    schema = column_schema(store.cls, "fraud", None, ())
+    block = parse_block(json.dumps(events(2)).encode(), "json", schema, Limits())
+    calls = SimpleQueue[Callable[[], None]]()
+    seen = list[tuple[int, list[bool]]]()
+
+    def publish(state: PublicState) -> None:
+        seen.append((state.published.rounds, [receipt.done() for receipt in receipts]))
+
+    writer = Writer(store, lambda generation: store, publish, calls.put)
+    receipts = [writer.learn(block, key, b"") for key in ("a", "b", "c")]
+    writer.start()  # all three wait: one commit
+    together = calls.get(timeout=60)
+    writer.stop()
+    # On disk, and neither public nor acknowledged: that is done where clients are answered.
+    assert read_store(store.path).published.rounds == 6
+    assert not seen
+    assert not any(receipt.done() for receipt in receipts)
+    together()
+    assert seen == [(6, [False] * 3)]
+    assert [receipt.result(0).first for receipt in receipts] == [1, 3, 5]
+    assert calls.empty()
+
+
+@pytest.mark.parametrize(
+    ("query", "key", "sentence"),
+    [
+        ("?bad_rows=maybe", "k", "query bad_rows: it must be refuse or null"),
+        ("?bad_rows=", "k", "query bad_rows: it must be refuse or null"),
+        ("", "", "header idempotency-key: it must be 1 to 200 visible characters"),
+        ("", "k" * 201, "header idempotency-key: it must be 1 to 200 visible characters"),
+        ("", "two words", "header idempotency-key: it must be 1 to 200 visible characters"),
+        ("", "caf\xe9", "header idempotency-key: it must be 1 to 200 visible characters"),
+    ],
+)
+def test_options_of_a_batch_that_cannot_be_read_are_said(
+    served: Running, query: str, key: str, sentence: str
+) -> None:
+    before = served.tables()
+    headers = bearing("feeder") | {"Content-Type": "application/json"}
+    raw = [(name.encode(), text.encode("latin-1")) for name, text in headers.items()]
+    raw.append((b"Idempotency-Key", key.encode("latin-1")))
+    answer = served.client.post(f"/rounds{query}", content=json.dumps(events(1)), headers=raw)
+    assert (answer.status_code, answer.json()["error"][: len(sentence)]) == (422, sentence)
+    assert served.tables() == before
 
 
 @pytest.mark.parametrize("committed", [False, True], ids=["before the commit", "after it"])
