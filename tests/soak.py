@@ -36,6 +36,8 @@ from mock_kafka import PARTITIONS, mock_cluster
 ROWS, BATCH, CLIENTS = 300_000, 200, 3
 # The budget that all runs of a soak draw from.
 BUDGET = ("--budget", "budgets.db", "--dataset", "day")
+# What the last run said on standard error.
+ERRORS = "errors.txt"
 
 
 class Soaked(NamedTuple):
@@ -106,16 +108,23 @@ def _soaked(folder: Path, source: list[str], kills: int, draw: random.Random) ->
             time.sleep(took * draw.uniform(0.4, 1.05))
         if "--engine" in source and kill % 2:
             _kill_a_worker(process, draw)
-            assert process.wait() == 0
+            assert process.wait() == 0, (folder / ERRORS).read_text()
         process.send_signal(signal.SIGKILL)
         process.wait()
         before = _checked(folder, before)
         moments.add(0 if before is None else before.published.rounds)
+        _tell(kill, kills)
     _timed(folder, source)
     last = _checked(folder, before)
     assert last is not None
     assert last.published.rounds == ROWS
     return Soaked(kills, len(moments))
+
+
+def _tell(kill: int, kills: int) -> None:
+    """Say how far it is: hundreds of kills take long."""
+    if (kill + 1) % 10 == 0:
+        sys.stderr.write(f"{kill + 1} of {kills} kills\n")
 
 
 def _wait_for_rounds(process: "subprocess.Popen[bytes]", folder: Path, rounds: int) -> None:
@@ -211,7 +220,7 @@ def soak_serve(folder: Path, kills: int, seed: int) -> Soaked:
     for feeder in feeders:
         feeder.start()
     moments, before = set[int](), None
-    for _ in range(kills):
+    for kill in range(kills):
         time.sleep(draw.uniform(0.05, 0.6))
         promised = sum(feeder.acknowledged for feeder in feeders)
         service.kill()
@@ -220,6 +229,7 @@ def soak_serve(folder: Path, kills: int, seed: int) -> Soaked:
         assert now.published.rounds >= promised
         before = now
         moments.add(now.published.rounds)
+        _tell(kill, kills)
         service.start()
     for feeder in feeders:
         feeder.over = True
@@ -265,13 +275,17 @@ def _started(folder: Path, source: list[str]) -> subprocess.Popen[bytes]:
     code = (
         f"import sys; sys.argv[1:] = {arguments!r}; from littlestone.cli.main import main; main()"
     )
-    return subprocess.Popen([sys.executable, "-c", code], cwd=folder, stdout=subprocess.DEVNULL)
+    # On the terminal its words would hide how far the soak is.
+    with open(folder / ERRORS, "wb") as errors:
+        return subprocess.Popen(
+            [sys.executable, "-c", code], cwd=folder, stdout=subprocess.DEVNULL, stderr=errors
+        )
 
 
 def _timed(folder: Path, source: list[str]) -> float:
     """Run to the end: how long it took."""
     began = time.monotonic()
-    assert _started(folder, source).wait() == 0
+    assert _started(folder, source).wait() == 0, (folder / ERRORS).read_text()
     return time.monotonic() - began
 
 
