@@ -28,7 +28,7 @@ from littlestone.service.tls import TlsContext
 from littlestone.service.tokens import TokenRoles, TokensFile, read_tokens, rotate_token
 from littlestone.store.request import LearnRequest
 from littlestone.store.store import open_store, read_store
-from running_service import TOKENS, Running, events, running, until
+from running_service import TOKENS, Running, bearing, events, running, until
 
 # Metrics.
 
@@ -203,6 +203,23 @@ def test_the_audit_log_says_who_did_what_and_survives_rotation(tmp_path: Path) -
     text = path.read_text() + (tmp_path / "audit.1").read_text()
     for secret in (CANARY, "null", *TOKENS.values()):
         assert secret not in text.replace('"who": null, "role": null', "")
+
+
+def test_a_line_break_after_a_path_does_not_pass_the_audit_log_by(tmp_path: Path) -> None:
+    """The router would find the route all the same, and the counts another path."""
+    path = tmp_path / "audit.jsonl"
+    with running(tmp_path / "run.db", audit=AuditLog(path)) as served:
+        bodies = [events(3), [{"merchant": CANARY}]]
+        for body in bodies:
+            answer = served.client.post("/rounds%0a", json=body, headers=bearing("feeder"))
+            assert answer.status_code == 404
+        assert served.get("/private/trace%0A", "operator").status_code == 404
+        assert served.get("/healthz").json()["rounds"] == 0
+        told = figures(served.get("/metrics").text)
+        counted = {labels: n for (name, labels), n in told.items() if name == "requests_total"}
+        assert counted[("route", "other"), ("status", "404")] == 3
+        assert (("route", "other"), ("status", "422")) not in counted  # it tells about rows
+    assert [line["action"] for line in lines_of(path)] == ["start", "stop"]
 
 
 def test_strangers_do_not_fill_the_audit_log(tmp_path: Path) -> None:

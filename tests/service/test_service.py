@@ -215,6 +215,27 @@ def test_what_a_commit_changed_is_public_before_its_batches_are_acknowledged(
     assert calls.empty()
 
 
+def test_a_state_that_cannot_be_published_keeps_nobody_waiting(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = begun(tmp_path / "run.db")
+    schema = column_schema(store.cls, "fraud", None, ())
+    block = parse_block(json.dumps(events(2)).encode(), "json", schema, Limits())
+    calls = SimpleQueue[Callable[[], None]]()
+
+    def publish(state: PublicState) -> None:
+        raise MemoryError("M7")
+
+    writer = Writer(store, lambda generation: store, publish, calls.put)
+    receipt = writer.learn(block, "a", b"")
+    writer.start()
+    calls.get(timeout=60)()
+    writer.stop()
+    assert receipt.result(0) == Receipt(1, 2, 0)
+    assert "MemoryError at" in caplog.text
+    assert "M7" not in caplog.text
+
+
 @pytest.mark.parametrize(
     ("query", "key", "sentence"),
     [

@@ -294,7 +294,7 @@ class Guard:
                 await json_response(problem, 500)(scope, receive, send_guarded)
 
     def _check(self, request: HTTPConnection) -> None:
-        """Refuse a client that requests too often, or that uses a foreign host name.
+        """Refuse a client that requests too often, or that uses a foreign host name or a bad path.
 
         A browser for which evil.example resolves to 127.0.0.1 (DNS rebinding) lets the scripts of
         that site read our responses, and sends evil.example in Host. Addresses cannot be rebound.
@@ -305,6 +305,10 @@ class Guard:
         # Requests with a token count for its role: a feeder behind the address of a hostile client
         # is not slowed down by it.
         service.rate_limit.check(f"from {client_of(request)}" if token is None else token.role)
+        # The router's `$` matches before a line break at the end, too: such a request would be
+        # answered as one for the route, and counted and audited as one for no route.
+        if request.scope["path"].endswith("\n"):
+            raise Refused(404, "Not Found")
         host = request.headers.get("host")
         if (
             host is not None

@@ -20,6 +20,7 @@ from littlestone.learners.base import PrivateLearner
 from littlestone.privacy.accounting import Cost
 from littlestone.service.limits import Refused, unavailable
 from littlestone.service.metrics import CommitTimes
+from littlestone.service.server import LOG, describe_error
 from littlestone.store.sources import Source
 from littlestone.store.store import (
     KeyConflict,
@@ -261,7 +262,12 @@ class Writer:
     def _answer(self, jobs: list[_Job], results: list[Any], state: PublicState | None) -> None:
         """Publish a state, and set the results of jobs; in the thread of those who wait."""
         if state is not None:
-            self._publish(state)
+            try:
+                self._publish(state)
+            except Exception as error:
+                # The batches are on disk, and their clients wait: the next commit publishes more.
+                # Logged here: the event loop would log the arguments, which hold rows.
+                LOG.error("a state was not published: %s", describe_error(error))
         for job, result in zip(jobs, results, strict=True):
             if isinstance(result, KeyConflict):
                 job.result.set_exception(Refused(409, str(result)))
