@@ -28,6 +28,7 @@ from littlestone.classes.thresholds import Thresholds
 from littlestone.data.blocks import Block, column_schema
 from littlestone.data.readers import open_rows
 from littlestone.service import routes, server
+from littlestone.service.dependencies import BodyThreads
 from littlestone.service.limits import Limits, Refused
 from littlestone.service.parsing import BodyFormat, parse_block, parse_examples
 from littlestone.service.server import AccessLog, LogFilter
@@ -213,6 +214,35 @@ def test_what_a_commit_changed_is_public_before_its_batches_are_acknowledged(
     assert seen == [(6, [False] * 3)]
     assert [receipt.result(0).first for receipt in receipts] == [1, 3, 5]
     assert calls.empty()
+
+
+def test_a_commit_waits_for_a_batch_that_is_being_received(tmp_path: Path) -> None:
+    store = begun(tmp_path / "run.db")
+    schema = column_schema(store.cls, "fraud", None, ())
+    block = parse_block(json.dumps(events(2)).encode(), "json", schema, Limits())
+    calls = SimpleQueue[Callable[[], None]]()
+
+    def under_way() -> int:
+        if len(receipts) == 1:  # it comes while the first is waited with
+            receipts.append(writer.learn(block, "b", b""))
+        return 2
+
+    writer = Writer(store, lambda generation: store, lambda state: None, calls.put, under_way)
+    receipts = [writer.learn(block, "a", b"")]
+    writer.start()
+    calls.get(timeout=60)()
+    assert [receipt.result(0).first for receipt in receipts] == [1, 3]
+    writer.stop()
+    assert calls.empty()
+
+
+def test_a_body_of_many_small_parts_is_not_parsed_in_the_event_loop() -> None:
+    threads = BodyThreads(1, inline=1 << 17)
+    assert threads.is_small(json.dumps(events(2_000)).encode())
+    assert not threads.is_small(json.dumps([7] * 40_000).encode())
+    assert not threads.is_small(b"x\n" * 40_000)
+    assert not threads.is_small(b" " * (1 << 17) + b"[]")
+    threads.stop()
 
 
 def test_a_state_that_cannot_be_published_keeps_nobody_waiting(

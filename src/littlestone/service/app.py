@@ -103,11 +103,13 @@ def make_app(
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         events = EventHub(state, key, config.label)
+        batches = ConcurrencyLimit(limits.queue, "batches under way")
         writer = Writer(
             store,
             partial(reopen or _reopen, store.path),
             events.publish,
             asyncio.get_running_loop().call_soon_threadsafe,
+            lambda: batches.taken,
         )
         service = app.state.service = Service(
             path=store.path,
@@ -119,7 +121,7 @@ def make_app(
             tokens=tokens,
             limits=limits,
             rate_limit=RateLimit(limits.rate),
-            batches=ConcurrencyLimit(limits.queue, "batches under way"),
+            batches=batches,
             inspections=ConcurrencyLimit(MAX_INSPECTIONS, "requests for the trace"),
             watchers=ConcurrencyLimit(
                 limits.watchers, "streams of events", each=limits.watchers_each

@@ -147,11 +147,10 @@ async def predict(request: Request, service: ServiceDependency) -> Response:
             schemas.PredictionsResponse.model_construct(sentence=str(rule), predictions=labels)
         )
 
-    size = len(body.data)
-    if size <= service.prediction_threads.inline:
+    if service.prediction_threads.is_small(body.data):
         return answer()
     with service.predictions.slot(client_of(request)):
-        return await service.prediction_threads.run(size, answer)
+        return await service.prediction_threads.run(body.data, answer)
 
 
 @public.get("/events", response_class=StreamingResponse, responses=EVENTS | problems(422, 429, 503))
@@ -264,7 +263,7 @@ async def rounds(request: Request) -> Response:
     with service.batches.slot():
         body = await read_body(request, service.limits, service.limits.body)
         arguments = body.data, body.form, service.schema, service.limits
-        block = await service.batch_threads.run(len(body.data), parse_block, *arguments)
+        block = await service.batch_threads.run(body.data, parse_block, *arguments)
         if block.nulls and bad_rows == "refuse":
             raise bad_rows_refusal(block.bad, block.nulls, len(block))
         # The mode is part of the digest: the same bytes mean other rounds in the other mode.

@@ -38,6 +38,9 @@ RETRY_SECONDS = 5
 
 # The most batches of one commit.
 MAX_GROUP = 32
+# Seconds that a commit waits for batches that are being received: it costs as much as several of
+# them, and while it waits the interpreter is free to receive them.
+GATHERING = 0.002
 
 NOT_WRITTEN = (
     "the batch could not be written, and none of it is learned: try again, with the same key"
@@ -108,6 +111,8 @@ class Writer:
     call
         Calls a function in the thread of those who wait for results; there `publish` is called
         too, and results are set.
+    under_way
+        Returns how many batches there are: received, queued or being learned.
     """
 
     def __init__(
@@ -116,10 +121,12 @@ class Writer:
         reopen: Callable[[int], Store],
         publish: Callable[[PublicState], None],
         call: Callable[[Callable[[], None]], object],
+        under_way: Callable[[], int] = lambda: 0,
     ) -> None:
         self._store: Store | None = store
         self._generation = store.generation
         self._reopen, self._publish, self._call = reopen, publish, call
+        self._under_way = under_way
         # What is on disk, and not published yet.
         self._state: PublicState | None = None
         self._stopped, self._marked_old, self._stopping = False, False, Lock()
@@ -225,10 +232,10 @@ class Writer:
         first, self._held = self._held or self._queue.get(), None
         if first is None:
             return []
-        jobs = [first]
+        jobs, end = [first], time.perf_counter() + GATHERING
         while first.is_batch and len(jobs) < MAX_GROUP:
             try:
-                job = self._queue.get_nowait()
+                job = self._queue.get(timeout=self._patience(len(jobs), end))
             except Empty:
                 break
             if job is None:  # the last entry stays the last
@@ -239,6 +246,11 @@ class Writer:
                 break
             jobs.append(job)
         return jobs
+
+    def _patience(self, jobs: int, end: float) -> float:
+        """Return how long to wait for another batch: not at all if none is under way."""
+        left = end - time.perf_counter()
+        return max(0.0, left) if self._under_way() > jobs else 0.0
 
     def _finish(self, jobs: list[_Job]) -> None:
         """Do some jobs, and have their results set."""
