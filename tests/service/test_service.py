@@ -222,12 +222,13 @@ def test_a_commit_waits_for_a_batch_that_is_being_received(tmp_path: Path) -> No
     block = parse_block(json.dumps(events(2)).encode(), "json", schema, Limits())
     calls = SimpleQueue[Callable[[], None]]()
 
-    def under_way() -> int:
-        if len(receipts) == 1:  # it comes while the first is waited with
-            receipts.append(writer.learn(block, "b", b""))
-        return 2
+    def receiving() -> int:
+        if len(receipts) > 1:
+            return 0
+        receipts.append(writer.learn(block, "b", b""))  # it comes while the first is waited with
+        return 1
 
-    writer = Writer(store, lambda generation: store, lambda state: None, calls.put, under_way)
+    writer = Writer(store, lambda generation: store, lambda state: None, calls.put, receiving)
     receipts = [writer.learn(block, "a", b"")]
     writer.start()
     calls.get(timeout=60)()

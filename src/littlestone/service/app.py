@@ -23,6 +23,7 @@ from littlestone.service.audit_log import AuditLog
 from littlestone.service.dependencies import (
     NOTE,
     BodyThreads,
+    Counter,
     RequestNote,
     Service,
     client_of,
@@ -102,14 +103,13 @@ def make_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        events = EventHub(state, key, config.label)
-        batches = ConcurrencyLimit(limits.queue, "batches under way")
+        events, receiving = EventHub(state, key, config.label), Counter()
         writer = Writer(
             store,
             partial(reopen or _reopen, store.path),
             events.publish,
             asyncio.get_running_loop().call_soon_threadsafe,
-            lambda: batches.taken,
+            lambda: receiving.count,
         )
         service = app.state.service = Service(
             path=store.path,
@@ -121,7 +121,8 @@ def make_app(
             tokens=tokens,
             limits=limits,
             rate_limit=RateLimit(limits.rate),
-            batches=batches,
+            batches=ConcurrencyLimit(limits.queue, "batches under way"),
+            receiving=receiving,
             inspections=ConcurrencyLimit(MAX_INSPECTIONS, "requests for the trace"),
             watchers=ConcurrencyLimit(
                 limits.watchers, "streams of events", each=limits.watchers_each

@@ -56,6 +56,8 @@ class Service:
         The tokens and their roles.
     limits, rate_limit
         What a client may request, and how often.
+    receiving
+        How many batches are being received: not queued for the writer yet.
     batches, inspections, watchers, predictions
         How many there may be at a time: of batches, requests for the private data, event streams,
         and large bodies to `/predict`.
@@ -80,6 +82,7 @@ class Service:
     tokens: TokenRoles
     limits: Limits
     rate_limit: RateLimit
+    receiving: "Counter"
     batches: ConcurrencyLimit
     inspections: ConcurrencyLimit
     watchers: ConcurrencyLimit
@@ -90,6 +93,19 @@ class Service:
     audit: AuditLog | None = None
     feeder: TopicFeeder | None = None
     started: float = field(default_factory=time.time)
+
+
+class Counter:
+    """Count what is inside a `with` block."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __enter__(self) -> None:
+        self.count += 1
+
+    def __exit__(self, *problem: object) -> None:
+        self.count -= 1
 
 
 def service_of(request: HTTPConnection) -> Service:

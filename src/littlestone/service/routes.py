@@ -261,14 +261,15 @@ async def rounds(request: Request) -> Response:
     if service.writer.closed is not None:
         raise unavailable(service.writer.closed)
     with service.batches.slot():
-        body = await read_body(request, service.limits, service.limits.body)
-        arguments = body.data, body.form, service.schema, service.limits
-        block = await service.batch_threads.run(body.data, parse_block, *arguments)
-        if block.nulls and bad_rows == "refuse":
-            raise bad_rows_refusal(block.bad, block.nulls, len(block))
-        # The mode is part of the digest: the same bytes mean other rounds in the other mode.
-        digest = body.digest(bad_rows)
-        receipt = await wait_for(service.writer.learn(block, key, digest))
+        with service.receiving:
+            body = await read_body(request, service.limits, service.limits.body)
+            arguments = body.data, body.form, service.schema, service.limits
+            block = await service.batch_threads.run(body.data, parse_block, *arguments)
+            if block.nulls and bad_rows == "refuse":
+                raise bad_rows_refusal(block.bad, block.nulls, len(block))
+            # The mode is part of the digest: the same bytes mean other rounds in the other mode.
+            queued = service.writer.learn(block, key, body.digest(bad_rows))
+        receipt = await wait_for(queued)
         note_of(request).receipt = receipt
     return json_response(
         schemas.ReceiptResponse(

@@ -111,8 +111,8 @@ class Writer:
     call
         Calls a function in the thread of those who wait for results; there `publish` is called
         too, and results are set.
-    under_way
-        Returns how many batches there are: received, queued or being learned.
+    receiving
+        Returns how many batches are on their way to the queue.
     """
 
     def __init__(
@@ -121,12 +121,12 @@ class Writer:
         reopen: Callable[[int], Store],
         publish: Callable[[PublicState], None],
         call: Callable[[Callable[[], None]], object],
-        under_way: Callable[[], int] = lambda: 0,
+        receiving: Callable[[], int] = lambda: 0,
     ) -> None:
         self._store: Store | None = store
         self._generation = store.generation
         self._reopen, self._publish, self._call = reopen, publish, call
-        self._under_way = under_way
+        self._receiving = receiving
         # What is on disk, and not published yet.
         self._state: PublicState | None = None
         self._stopped, self._marked_old, self._stopping = False, False, Lock()
@@ -235,7 +235,7 @@ class Writer:
         jobs, end = [first], time.perf_counter() + GATHERING
         while first.is_batch and len(jobs) < MAX_GROUP:
             try:
-                job = self._queue.get(timeout=self._patience(len(jobs), end))
+                job = self._queue.get(timeout=self._patience(end))
             except Empty:
                 break
             if job is None:  # the last entry stays the last
@@ -247,10 +247,9 @@ class Writer:
             jobs.append(job)
         return jobs
 
-    def _patience(self, jobs: int, end: float) -> float:
-        """Return how long to wait for another batch: not at all if none is under way."""
-        left = end - time.perf_counter()
-        return max(0.0, left) if self._under_way() > jobs else 0.0
+    def _patience(self, end: float) -> float:
+        """Return how long to wait for another batch: not at all if none is being received."""
+        return max(0.0, end - time.perf_counter()) if self._receiving() else 0.0
 
     def _finish(self, jobs: list[_Job]) -> None:
         """Do some jobs, and have their results set."""
