@@ -20,7 +20,7 @@ from littlestone.service.audit_log import AuditLog
 from littlestone.service.dependencies import Service
 from littlestone.service.feed import TopicFeeder
 from littlestone.service.limits import ConcurrencyLimit, Limits
-from littlestone.service.server import admission, listening_socket, server_for
+from littlestone.service.server import Admission, admission, listening_socket, server_for
 from littlestone.service.tls import TlsConnection, TlsContext
 from littlestone.service.tokens import Role, TokenRoles
 from littlestone.store.request import LearnRequest, choose_learner
@@ -64,7 +64,11 @@ class Running:
     client: httpx.Client
     service: Service
     path: Path
-    connections: ConcurrencyLimit
+    admission: Admission
+
+    @property
+    def connections(self) -> ConcurrencyLimit:
+        return self.admission.connections
 
     def get(self, path: str, role: Role | None = None, **more: Any) -> httpx.Response:
         return self.client.get(path, headers=bearing(role), **more)
@@ -167,7 +171,7 @@ def running(
                 time.sleep(0.01)
             trusted = True if tls is None else ssl.create_default_context(cafile=tls.certificate)
             with httpx.Client(base_url=url, timeout=60, verify=trusted) as client:
-                yield Running(url, client, app.state.service, path, admitted.connections)
+                yield Running(url, client, app.state.service, path, admitted)
         finally:
             server.should_exit = True
             thread.join()

@@ -676,6 +676,22 @@ def test_half_a_body_does_not_delay_a_stop(tmp_path: Path) -> None:
         assert raw.recv(100) == b""  # dropped; no answer after the grace period that it was
 
 
+def test_a_connection_that_comes_during_a_stop_is_closed_at_once(tmp_path: Path) -> None:
+    """Accepted after the others were asked to end, it would hold up the stop."""
+    with running(tmp_path / "run.db") as served:
+        admitted = served.raw()
+        until(lambda: served.connections.taken >= 1)
+        served.admission.close()
+        with served.raw() as late:
+            late.settimeout(60)
+            with contextlib.suppress(ConnectionResetError):
+                assert late.recv(1) == b""
+        admitted.close()
+    with running(tmp_path / "run.db") as served:
+        assert served.get("/live").status_code == 200
+    assert not served.connections.maximum  # the stop itself admits no more
+
+
 def test_a_batch_that_outlasts_a_stop_is_told_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

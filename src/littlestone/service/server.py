@@ -217,6 +217,10 @@ class Admission:
         """Return whether an address is that of a trusted proxy."""
         return any(ipaddress.ip_address(host) in network for network in self.proxies)
 
+    def close(self) -> None:
+        """Admit no more connections."""
+        self.connections.maximum = 0
+
     def admit(self, transport: asyncio.Transport) -> Callable[[], None] | None:
         """Count a connection; return what gives its slot back. None, and it is closed, if refused.
 
@@ -225,6 +229,9 @@ class Admission:
         transport
             The connection.
         """
+        if not self.connections.maximum:
+            transport.abort()
+            return None
         host = _host_of(transport)
         counted_for = None if self.is_proxy(host) else client_at(host)
         try:
@@ -396,6 +403,7 @@ class Server(uvicorn.Server):
 
     refresh: Sequence[Callable[[], None]] = ()
     hung_up = False
+    admission: Admission | None = None
 
     async def on_tick(self, counter: int) -> bool:
         """Do what a signal asked for; several times a second."""
@@ -417,6 +425,10 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop: the streams first, then the rest."""
+        # uvicorn asks the connections that it knows to end; one that was just being accepted would
+        # stay open until the grace period is over.
+        if self.admission is not None:
+            self.admission.close()
         app = self.config.app
         if isinstance(app, FastAPI) and hasattr(app.state, "service"):
             app.state.service.events.close()
@@ -443,7 +455,7 @@ def server_for(
     protocol
         Makes what serves a connection, if not `Connection`.
     """
-    return Server(
+    server = Server(
         uvicorn.Config(
             app,
             lifespan="on",
@@ -459,6 +471,8 @@ def server_for(
             timeout_graceful_shutdown=GRACE,
         )
     )
+    server.admission = admission
+    return server
 
 
 def listening_socket(host: str, port: int) -> socket.socket:
