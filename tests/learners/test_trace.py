@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from littlestone.classes.sets import Points
 from littlestone.hypotheses.rules import NEVER
+from littlestone.learners.dpsoa import DPSOA
 from littlestone.learners.trace import MOST_SAMPLES, Sample, Trace
 
 
@@ -69,3 +71,14 @@ def test_what_is_private_does_not_print() -> None:
     trace.add(Sample(7, 123, ((NEVER, 45),)))
     assert repr(trace) == "Trace(samples=1, private)"
     assert repr(trace.samples) == "(Sample(round=7, private),)"
+
+
+def test_small_batches_do_not_each_add_a_sample() -> None:
+    learner = DPSOA(Points(), 1, 1e-9, 10**6, seed=1, watched=True)
+    learner.learn_many(["a"] * 100_000, [0] * 100_000)
+    for _ in range(500):
+        learner.learn_many(["a"] * 10, [0] * 10)
+    late = [sample.round for sample in learner.trace if sample.round > 100_000]
+    assert late[-1] == 105_000  # the present is in it all the same
+    assert all(later - earlier >= earlier >> 10 for earlier, later in pairwise(late[:-1]))
+    assert len(late) > 40

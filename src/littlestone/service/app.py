@@ -23,7 +23,6 @@ from littlestone.service.audit_log import AuditLog
 from littlestone.service.dependencies import (
     NOTE,
     BodyThreads,
-    Counter,
     RequestNote,
     Service,
     client_of,
@@ -103,13 +102,14 @@ def make_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        events, receiving = EventHub(state, key, config.label), Counter()
+        events = EventHub(state, key, config.label)
+        receiving = ConcurrencyLimit(limits.queue, "batches being received")
         writer = Writer(
             store,
             partial(reopen or _reopen, store.path),
             events.publish,
             asyncio.get_running_loop().call_soon_threadsafe,
-            lambda: receiving.count,
+            lambda: receiving.taken,
         )
         service = app.state.service = Service(
             path=store.path,
@@ -241,7 +241,7 @@ class Guard:
         The names by which clients may call the service, beside addresses.
     batches
         Answers POST /rounds, if there is such a route: past FastAPI's layers, of which it needs
-        nothing, and which take as long as learning a small batch does.
+        nothing, and which are a large part of the time of a small batch.
     """
 
     def __init__(

@@ -56,10 +56,9 @@ class Service:
         The tokens and their roles.
     limits, rate_limit
         What a client may request, and how often.
-    receiving
-        How many batches are being received: not queued for the writer yet.
-    batches, inspections, watchers, predictions
-        How many there may be at a time: of batches, requests for the private data, event streams,
+    batches, receiving, inspections, watchers, predictions
+        How many there may be at a time: of batches, of those that are not queued for the writer
+        yet (which are among the batches), requests for the private data, event streams,
         and large bodies to `/predict`.
     batch_threads, prediction_threads
         Where large bodies are parsed.
@@ -82,8 +81,8 @@ class Service:
     tokens: TokenRoles
     limits: Limits
     rate_limit: RateLimit
-    receiving: "Counter"
     batches: ConcurrencyLimit
+    receiving: ConcurrencyLimit
     inspections: ConcurrencyLimit
     watchers: ConcurrencyLimit
     predictions: ConcurrencyLimit
@@ -93,19 +92,6 @@ class Service:
     audit: AuditLog | None = None
     feeder: TopicFeeder | None = None
     started: float = field(default_factory=time.time)
-
-
-class Counter:
-    """Count what is inside a `with` block."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def __enter__(self) -> None:
-        self.count += 1
-
-    def __exit__(self, *problem: object) -> None:
-        self.count -= 1
 
 
 def service_of(request: HTTPConnection) -> Service:

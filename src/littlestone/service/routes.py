@@ -254,14 +254,14 @@ async def rounds(request: Request) -> Response:
     `Idempotency-Key`, a batch gets the same receipt, with `again` true; other bytes under a known
     key get 409. The last 100,000 keys are remembered.
     """
-    # Without dependencies of FastAPI: to resolve them takes longer than to learn a small batch.
+    # Without dependencies of FastAPI: to resolve them is a large part of the time of a small batch.
     service = service_of(request)
     check_role(request, "feeder")
     bad_rows, key = _batch_options(request)
     if service.writer.closed is not None:
         raise unavailable(service.writer.closed)
     with service.batches.slot():
-        with service.receiving:
+        with service.receiving.slot():
             body = await read_body(request, service.limits, service.limits.body)
             arguments = body.data, body.form, service.schema, service.limits
             block = await service.batch_threads.run(body.data, parse_block, *arguments)

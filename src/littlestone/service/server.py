@@ -93,7 +93,7 @@ class AccessLog:
     """Write a line for each request, up to a rate.
 
     It takes the place of uvicorn's logger, which would make a record of every line before a filter
-    could drop it; under load that takes longer than reading the request.
+    could drop it: under load most lines are dropped.
 
     Parameters
     ----------

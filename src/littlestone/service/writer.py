@@ -38,8 +38,8 @@ RETRY_SECONDS = 5
 
 # The most batches of one commit.
 MAX_GROUP = 32
-# Seconds that a commit waits for batches that are being received: it costs as much as several of
-# them, and while it waits the interpreter is free to receive them.
+# Seconds that a commit waits for batches that are being received: one for several costs less, and
+# while it waits the interpreter is free to receive them.
 GATHERING = 0.002
 
 NOT_WRITTEN = (
