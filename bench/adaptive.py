@@ -10,11 +10,11 @@ from rich.console import Console
 from rich.table import Table
 
 import littlestone as ls
-from littlestone.classes.specs import parse_spec
-from littlestone.learners.registry import LearnerTerms, make_learner
-from littlestone.privacy.testing import SeededNoise
-from littlestone.simulate.adversaries import Mirror
-from littlestone.simulate.games import play
+from littlestone._classes.specs import parse_spec
+from littlestone._learners.registry import LearnerTerms, make_learner
+from littlestone._privacy.testing import SeededNoise
+from littlestone._simulate.adversaries import Mirror
+from littlestone._simulate.games import play
 
 EPSILON, DELTA = 20, 1e-6
 HORIZONS = (1_000, 2_000, 5_000, 10_000, 20_000)

@@ -7,12 +7,12 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from littlestone.classes.base import HypothesisClass
-from littlestone.classes.specs import parse_spec
-from littlestone.learners.forest import Forest
-from littlestone.simulate.adversaries import ADVERSARIES
-from littlestone.simulate.games import marks
-from littlestone.simulate.streams import Stream
+from littlestone._classes.base import HypothesisClass
+from littlestone._classes.specs import parse_spec
+from littlestone._learners.forest import Forest
+from littlestone._simulate.adversaries import ADVERSARIES
+from littlestone._simulate.games import marks
+from littlestone._simulate.streams import Stream
 
 TREES, ROUNDS, SEEDS = 400, 100_000, range(1, 4)
 

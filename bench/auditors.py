@@ -37,8 +37,8 @@ from rich.table import Table
 from scipy.stats import hypergeom
 from sklearn.linear_model import LogisticRegression
 
-from littlestone.audit.causes import move_law
-from littlestone.audit.enumeration import (
+from littlestone._audit.causes import move_law
+from littlestone._audit.enumeration import (
     BranchingNoise,
     SymbolicNoise,
     World,
@@ -47,8 +47,8 @@ from littlestone.audit.enumeration import (
     law,
     transcripts,
 )
-from littlestone.audit.runs import lower_bound, upper_bound
-from littlestone.privacy import (
+from littlestone._audit.runs import lower_bound, upper_bound
+from littlestone._privacy import (
     AboveThreshold,
     ExponentialMechanism,
     MistakesMonitor,
@@ -57,7 +57,7 @@ from littlestone.privacy import (
     SystemNoise,
     UnknownDomainSelection,
 )
-from littlestone.privacy.causes import Gains, SparseExponential
+from littlestone._privacy.causes import Gains, SparseExponential
 
 # Inputs on which a fault is to be seen at 10,000 outputs, as far as some were found: of random
 # ones, enumeration said which show most at a confidence of 95 %. Each check has a query, or the

@@ -21,15 +21,15 @@ from rich.progress import track
 from rich.table import Table
 
 from bench.trials import PROCESSES
-from littlestone.classes.specs import parse_spec
-from littlestone.cli.compare import read_stream
-from littlestone.learners.causes_plan import AUTO as AUTO_RATE
-from littlestone.learners.registry import LearnerTerms, make_learner
-from littlestone.privacy.testing import SeededNoise
-from littlestone.simulate.adversaries import ADVERSARIES, Adversary
-from littlestone.simulate.games import play
-from littlestone.simulate.streams import TELEMETRY_COLUMNS, Stream, write_events
-from littlestone.simulate.sweeps import REFUSALS
+from littlestone._classes.specs import parse_spec
+from littlestone._cli.compare import read_stream
+from littlestone._learners.causes_plan import AUTO as AUTO_RATE
+from littlestone._learners.registry import LearnerTerms, make_learner
+from littlestone._privacy.testing import SeededNoise
+from littlestone._simulate.adversaries import ADVERSARIES, Adversary
+from littlestone._simulate.games import play
+from littlestone._simulate.streams import TELEMETRY_COLUMNS, Stream, write_events
+from littlestone._simulate.sweeps import REFUSALS
 
 EPSILON, DELTA, SEEDS, AIM = 1.0, 1e-6, range(5), 2.0
 LEARNERS = ("auto", "dpsoa", "dpsoa-paper", "experts")

@@ -87,7 +87,7 @@ def run_private_causes(
 ) -> Timeline:
     """Run the causes learner on an incident, in blocks; return its published sets."""
     import littlestone as ls
-    from littlestone.privacy.testing import SeededNoise
+    from littlestone._privacy.testing import SeededNoise
 
     # The learner may not be built yet in this tree, so its names are looked up at run time.
     library: Any = ls
@@ -110,7 +110,7 @@ def read_causes(rule: Any) -> tuple[Cause, ...]:
     """Return the causes of a published rule as sets of (column, value)."""
     from importlib import import_module
 
-    causes_of = import_module("littlestone.hypotheses.causes").causes_of
+    causes_of = import_module("littlestone._hypotheses.causes").causes_of
     return tuple(
         frozenset((str(condition.column), str(condition.value)) for condition in cause.conditions)
         for cause in causes_of(rule)
@@ -120,7 +120,7 @@ def read_causes(rule: Any) -> tuple[Cause, ...]:
 def run_dpsoa(incident: Incident) -> Timeline:
     """Run DPSOA on `Rules` of the columns: 0/1 loss, one condition, no tolerance."""
     from littlestone import DPSOA, Plan, Rules
-    from littlestone.privacy.testing import SeededNoise
+    from littlestone._privacy.testing import SeededNoise
 
     rules = Rules(list(incident.codes))
     plan = Plan.practical(rules, EPSILON, DELTA, incident.rounds)

@@ -26,11 +26,11 @@ from rich.table import Table
 
 from bench.reading import peak
 from littlestone import Causes, PrivateCauses
-from littlestone.data.readers import open_rows
-from littlestone.learners.causes_plan import CausesPlan
-from littlestone.learners.epoch_rows import EpochRows
-from littlestone.privacy.causes import Gains, SparseExponential
-from littlestone.privacy.noise import SystemNoise
+from littlestone._data.readers import open_rows
+from littlestone._learners.causes_plan import CausesPlan
+from littlestone._learners.epoch_rows import EpochRows
+from littlestone._privacy.causes import Gains, SparseExponential
+from littlestone._privacy.noise import SystemNoise
 
 ROUNDS, PART = 10**7, 10**6
 NAMES, FEW, MANY = tuple("abcde"), (10, 30, 100, 300, 1000), (10**6,) * 5

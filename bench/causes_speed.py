@@ -26,7 +26,7 @@ from river.preprocessing import OneHotEncoder
 
 from bench.speed import ONES, _examples, _one_by_one
 from littlestone import Causes, PrivateCauses
-from littlestone.simulate.streams import rows
+from littlestone._simulate.streams import rows
 
 ROWS, TRIES = 2_000_000, 3
 NAMES, SIZES = tuple("abcde"), (10, 30, 100, 300, 1000)

@@ -9,7 +9,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from littlestone.simulate.intervals import interval_coverage
+from littlestone._simulate.intervals import interval_coverage
 
 RUNS = 5000
 EVENTS, RATES, WINDOWS = (200, 1000, 5000, 20_000), (0.02, 0.1, 0.3, 0.5), (1, 4, 12)

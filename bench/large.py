@@ -9,8 +9,8 @@ from rich.table import Table
 
 import littlestone as ls
 from bench.clock import seconds
-from littlestone.learners.large_scores import IntervalCounts, VocabularyCounts
-from littlestone.privacy.noise import SystemNoise
+from littlestone._learners.large_scores import IntervalCounts, VocabularyCounts
+from littlestone._privacy.noise import SystemNoise
 
 POINTS, VALUES = 100_000, 500_000
 RATE = Fraction(1, 4)

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from bench.trials import Case, Tally, tallies
 from littlestone import HypothesisClass, Plan, Points, Rules, Sets, Thresholds
-from littlestone.simulate.streams import SPACINGS, Stream, rows, scores, value_column
+from littlestone._simulate.streams import SPACINGS, Stream, rows, scores, value_column
 
 SEEDS = range(20)
 DELTAS = (1e-6, 1e-9)

@@ -7,7 +7,7 @@ import numpy.typing as npt
 from rich.console import Console
 from rich.table import Table
 
-from littlestone.learners.tuning import exceeding, firing_law, threshold_noise_law
+from littlestone._learners.tuning import exceeding, firing_law, threshold_noise_law
 
 REACH = 600
 DRAWS = np.arange(-REACH, REACH + 1)

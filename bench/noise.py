@@ -22,7 +22,7 @@ from rich.table import Table
 
 from bench.trials import PROCESSES
 from littlestone import DPSOA, Causes, Points, PrivateCauses, Rules, Sets, recommend
-from littlestone.privacy.testing import SeededNoise
+from littlestone._privacy.testing import SeededNoise
 
 ROUNDS, SEEDS, SHARE, DELTA = 100_000, 20, 0.05, 1e-6
 RATES, BASES = (0.6, 0.7, 0.8, 0.9, 1.0), (0.0, 0.02, 0.05, 0.1)

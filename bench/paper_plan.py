@@ -15,7 +15,7 @@ from rich.table import Table
 
 from bench.trials import Case, Tally, tallies
 from littlestone import HypothesisClass, Plan, Points, Rules, Sets, Thresholds
-from littlestone.simulate.streams import Stream, rows, scores, value_column
+from littlestone._simulate.streams import Stream, rows, scores, value_column
 
 DELTA = 1e-9
 CHECK_EVERY = 64

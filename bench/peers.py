@@ -19,14 +19,14 @@ from river.preprocessing import OneHotEncoder, StandardScaler
 from river.tree import HoeffdingTreeClassifier
 
 from bench.auto import PAPER_FITS
-from littlestone.classes.specs import parse_spec
-from littlestone.hypotheses.rows import row_of
-from littlestone.learners.registry import LEARNERS, LearnerTerms, make_learner
-from littlestone.privacy.testing import SeededNoise
-from littlestone.simulate.adversaries import ADVERSARIES
-from littlestone.simulate.games import play
-from littlestone.simulate.streams import Stream
-from littlestone.simulate.sweeps import REFUSALS, is_vacuous
+from littlestone._classes.specs import parse_spec
+from littlestone._hypotheses.rows import row_of
+from littlestone._learners.registry import LEARNERS, LearnerTerms, make_learner
+from littlestone._privacy.testing import SeededNoise
+from littlestone._simulate.adversaries import ADVERSARIES
+from littlestone._simulate.games import play
+from littlestone._simulate.streams import Stream
+from littlestone._simulate.sweeps import REFUSALS, is_vacuous
 
 EPSILON, DELTA, ROUNDS, SEEDS = 1.0, 1e-6, 10_000, range(5)
 CASES = (

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.clock import seconds
-from littlestone.privacy import (
+from littlestone._privacy import (
     AboveThreshold,
     ExponentialMechanism,
     MistakesGate,
@@ -18,7 +18,7 @@ from littlestone.privacy import (
     SystemNoise,
     UnknownDomainSelection,
 )
-from littlestone.privacy.noise import _laplace_vector
+from littlestone._privacy.noise import _laplace_vector
 
 CHECKS = 20_000
 KEYS = 1_000

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from littlestone import DPSOA, Thresholds
-from littlestone.data.readers import open_rows
+from littlestone._data.readers import open_rows
 
 LINUX = Path("/proc/self/status")
 

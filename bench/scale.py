@@ -28,18 +28,18 @@ from rich.table import Table
 
 from bench.clock import seconds
 from littlestone import DPSOA, Plan, Rules
-from littlestone.classes.base import HypothesisClass
-from littlestone.cli.learn_run import run as run_task
-from littlestone.hypotheses.rules import Hypothesis
-from littlestone.hypotheses.values import Mask
-from littlestone.learners.forest import Forest
-from littlestone.learners.rounds import Numbers, Rounds
-from littlestone.learners.tree import tree_to_bytes
-from littlestone.ray import Ray
-from littlestone.ray.rows import open_remote_rows
-from littlestone.simulate.streams import rows
-from littlestone.store.request import LearnRequest, learn_block
-from littlestone.store.store import Store
+from littlestone._classes.base import HypothesisClass
+from littlestone._cli.learn_run import run as run_task
+from littlestone._hypotheses.rules import Hypothesis
+from littlestone._hypotheses.values import Mask
+from littlestone._learners.forest import Forest
+from littlestone._learners.rounds import Numbers, Rounds
+from littlestone._learners.tree import tree_to_bytes
+from littlestone._ray import Ray
+from littlestone._ray.rows import open_remote_rows
+from littlestone._simulate.streams import rows
+from littlestone._store.request import LearnRequest, learn_block
+from littlestone._store.store import Store
 
 ROUNDS, PART, GROUP, TRIES = 2 * 10**7, 10**6, 1 << 17, 2
 AIM = 0.6

@@ -114,7 +114,7 @@ def _process(*command: str) -> Iterator[tuple[str, Path]]:
 
 @contextmanager
 def _service() -> Iterator[Peer]:
-    code = "from littlestone.cli.main import main; main()"
+    code = "from littlestone._cli.main import main; main()"
     with _process("-c", code, "serve", "run.db", *BEGIN) as (address, folder):
         token = json.loads((folder / "run.db.tokens").read_text())["feeder"]
         yield Peer(address, {"Authorization": f"Bearer {token}"})

@@ -20,6 +20,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+import littlestone
+
 ROOT = Path(__file__).parent.parent / "src" / "littlestone"
 PREFIX = "littlestone"
 QUESTIONS = ("what", "which", "where", "who", "whether", "why", "how", "when")
@@ -70,7 +72,7 @@ def events(folder: Path) -> Path:
 
 def learn(*arguments: object) -> None:
     """Run the command `learn` in this process."""
-    from littlestone.cli.main import main
+    from littlestone._cli.main import main
 
     options = ["--class", "rules:version", "--label", "failed", "--epsilon", "9", "--delta", "1e-6"]
     old, sys.argv = sys.argv, ["littlestone", "learn", *map(str, arguments), *options]
@@ -105,10 +107,10 @@ def walk_post(folder: Path) -> Walk:
     """Follow the rows of `POST /rounds`, from the request to the commit."""
     from fastapi.testclient import TestClient
 
-    from littlestone.service.app import make_app
-    from littlestone.service.limits import Limits
-    from littlestone.service.tokens import TokenRoles
-    from littlestone.store.store import open_store
+    from littlestone._service.app import make_app
+    from littlestone._service.limits import Limits
+    from littlestone._service.tokens import TokenRoles
+    from littlestone._store.store import open_store
 
     learn(events(folder), "--db", folder / "run.db", "--horizon", "1000")
     app = make_app(open_store(folder / "run.db"), TokenRoles({"feeder": "secret"}), Limits())
@@ -170,7 +172,7 @@ def option_aliases() -> set[str]:
     return {
         node.targets[0].id
         for name, _, tree in parsed()
-        if name == "cli/options.py"
+        if name == "_cli/options.py"
         for node in tree.body
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
         if has_help(node.value, set())
@@ -188,19 +190,28 @@ def has_help(annotation: ast.expr | None, aliases: set[str]) -> bool:
     return any(isinstance(part, ast.keyword) and part.arg == "help" for part in parts)
 
 
+def exported(name: str, tree: ast.Module) -> ast.Module:
+    """Return the part of a module that users see: what `littlestone` and its adapters export."""
+    if name in ("river.py", "sklearn.py"):
+        return tree
+    names = set(littlestone.__all__)
+    body = [node for node in tree.body if getattr(node, "name", None) in names]
+    return ast.Module(body, type_ignores=[])
+
+
 def undocumented() -> list[str]:
-    """Return the public functions of three or more parameters that document none of them."""
+    """Return the exported functions of three or more parameters that document none of them."""
     methods, aliases = documented_methods(), option_aliases()
     return [
         f"{name}: {node.name}"
         for name, _, tree in parsed()
-        for node, said in public_functions(tree)
+        for node, said in public_functions(exported(name, tree))
         if len(parameters(node)) >= 3 and "Parameters\n" not in said
         # A method of a documented base or protocol does not document its parameters again.
         if signature(node) not in methods
         # The options of a verb are documented once, in `help=`: --help and docs/cli.md show that.
         if not (
-            name.startswith("cli/")
+            name.startswith("_cli/")
             and all(has_help(one.annotation, aliases) for one in node.args.args)
         )
     ]
@@ -229,7 +240,7 @@ def code_lines(text: str, tree: ast.Module) -> int:
 
 
 # Of the package privacy these decide nothing: noise for tests, which is not secret, and exports.
-NO_DECISION = ("privacy/testing.py", "privacy/__init__.py")
+NO_DECISION = ("_privacy/testing.py", "_privacy/__init__.py")
 
 
 def public_names() -> dict[str, set[str]]:
@@ -251,11 +262,12 @@ def figures() -> Iterator[tuple[str, str]]:
         lines += text.count("\n")
         own = code_lines(text, tree)
         code += own
-        deciding += own if name.startswith("privacy/") and name not in NO_DECISION else 0
+        deciding += own if name.startswith("_privacy/") and name not in NO_DECISION else 0
         comments += sum(line.strip().startswith("#") for line in text.splitlines())
-        for node, said in public_functions(tree):
+        for _, said in public_functions(tree):
             docstrings += bool(said)
             questions += said.lower().startswith(QUESTIONS)
+        for node, _ in public_functions(exported(name, tree)):
             functions += len(parameters(node)) >= 3
     documented = functions - len(undocumented())
     colliding = sorted(name for name, homes in names.items() if len(homes) > 1)
@@ -264,7 +276,7 @@ def figures() -> Iterator[tuple[str, str]]:
     yield "lines of code, without blanks, comments and docstrings", f"{code:,}"
     yield "lines of code that decide privacy", f"{deciding:,}"
     yield "comment lines", f"{comments / lines:.1%}"
-    yield "public functions of 3 or more parameters, documented", f"{documented} of {functions}"
+    yield "exported functions of 3 or more parameters, documented", f"{documented} of {functions}"
     yield "docstrings that begin with a question word", f"{questions / max(1, docstrings):.0%}"
     yield "public top-level names with several meanings", f"{len(colliding)} of {len(names)}"
 

@@ -17,7 +17,7 @@ from river.preprocessing import OneHotEncoder
 
 from bench.speed import Examples, _examples, _named, _one_by_one
 from littlestone import DPSOA, Causes, Points, PrivateCauses, PrivateExperts, Rules, Thresholds
-from littlestone.simulate.streams import Stream, rows, scores, value_column
+from littlestone._simulate.streams import Stream, rows, scores, value_column
 
 ROUNDS, HORIZON, TRIES = 50_000, 10**6, 3
 

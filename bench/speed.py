@@ -19,8 +19,8 @@ from river.preprocessing import OneHotEncoder
 
 from bench.clock import seconds
 from littlestone import DPSOA, HypothesisClass, Plan, Points, Rules, Thresholds
-from littlestone.learners.forest import Forest
-from littlestone.simulate.streams import Stream, rows, scores, value_column
+from littlestone._learners.forest import Forest
+from littlestone._simulate.streams import Stream, rows, scores, value_column
 
 BLOCK, ONES, TRIES = 65_536, 100_000, 3
 NOISE = 0.02

@@ -21,7 +21,7 @@ STARTS: dict[str, tuple[tuple[str, ...], float | None]] = {
     "python -c pass": (EMPTY, None),
     "python -c 'import numpy'": (("-c", "import numpy"), None),
     "python -c 'import littlestone'": (("-c", "import littlestone"), 0.5),
-    "littlestone --help": (("-c", "from littlestone.cli.main import main; main()", "--help"), 0.7),
+    "littlestone --help": (("-c", "from littlestone._cli.main import main; main()", "--help"), 0.7),
     "python -c 'import littlestone.river'": (("-c", "import littlestone.river"), None),
     "python -c 'import littlestone.sklearn'": (("-c", "import littlestone.sklearn"), None),
 }
@@ -56,7 +56,7 @@ def start(*arguments: str) -> str:
 
 def _loaded() -> str:
     """The heavy libraries that an import of the command line brings along."""
-    asked = "import sys, littlestone.cli.main; print(*sys.modules)"
+    asked = "import sys, littlestone._cli.main; print(*sys.modules)"
     return ", ".join(sorted(set(HEAVY) & set(start("-c", asked).split())))
 
 

@@ -12,8 +12,8 @@ from rich.table import Table
 
 import littlestone as ls
 from bench.clock import seconds
-from littlestone.classes.base import points_of
-from littlestone.classes.dimension import Shattering, tabulate
+from littlestone._classes.base import points_of
+from littlestone._classes.dimension import Shattering, tabulate
 
 ROWS = 1_000_000
 

@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.progress import track
 
 from littlestone import DPSOA, HypothesisClass, Plan
-from littlestone.privacy.testing import SeededNoise
-from littlestone.simulate.streams import Stream
+from littlestone._privacy.testing import SeededNoise
+from littlestone._simulate.streams import Stream
 
 PROCESSES = 2
 PART = 10**6

@@ -12,7 +12,7 @@ from typing import Any
 
 from typer.testing import CliRunner
 
-from littlestone.cli.main import app
+from littlestone._cli.main import app
 
 HERE = Path(__file__).parent
 WIDTH = 100

@@ -7,7 +7,7 @@
     rational [a] is as good as exp(-1/scale).
 
     A law is a list of outcomes with their probabilities. Noise that is stored is cut off at a
-    [width]: what lies beyond is left out, as in littlestone.audit.enumeration. So a table holds a
+    [width]: what lies beyond is left out, as in littlestone._audit.enumeration. So a table holds a
     partial sum of the series of the law, exactly. *)
 
 Require Import ZArith List Bool QArith Qround Qabs Reals.

@@ -13,8 +13,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import ray
 from ray.exceptions import ActorDiedError, WorkerCrashedError
 
-from littlestone.ray import Ray
-from littlestone.ray.rows import RemoteParquet, read_span
+from littlestone._ray import Ray
+from littlestone._ray.rows import RemoteParquet, read_span
 
 How: TypeAlias = Literal["dies", "died", "misses"]
 

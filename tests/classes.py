@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import littlestone as ls
-from littlestone.classes.base import points_of
-from littlestone.hypotheses.rows import value_of
-from littlestone.hypotheses.values import encode
+from littlestone._classes.base import points_of
+from littlestone._hypotheses.rows import value_of
+from littlestone._hypotheses.values import encode
 
 COLUMNS = ["a", "b", "c"]
 ROWS = points_of(dict.fromkeys(COLUMNS, (0, 1, 2)))

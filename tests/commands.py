@@ -12,14 +12,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from littlestone.cli.main import main
+from littlestone._cli.main import main
 
-MAIN = "from littlestone.cli.main import main; main()"
+MAIN = "from littlestone._cli.main import main; main()"
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
 # A server that has imported what commands import, and forks itself for each of them.
 FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["littlestone.cli.main", "littlestone.cli.learn_run", "opendp.mod"])
+FORKS.set_forkserver_preload(["littlestone._cli.main", "littlestone._cli.learn_run", "opendp.mod"])
 
 
 def littlestone(

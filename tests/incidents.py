@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from littlestone.store.request import LearnRequest
+from littlestone._store.request import LearnRequest
 from running_service import Running
 
 CAUSES = LearnRequest(

@@ -5,9 +5,9 @@ from fractions import Fraction
 from typing import Any, cast
 
 import littlestone as ls
-from littlestone.audit.runs import AnyPlan, small
-from littlestone.privacy import StableHistogram, SystemNoise
-from littlestone.privacy.noise import Address, Gaps
+from littlestone._audit.runs import AnyPlan, small
+from littlestone._privacy import StableHistogram, SystemNoise
+from littlestone._privacy.noise import Address, Gaps
 
 SMALL = replace(
     ls.Plan.practical(ls.Points(), 2, 0.001, 10),

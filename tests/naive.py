@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 import littlestone as ls
-from littlestone.hypotheses.causes import Cause, any_of, cause_from_key, causes_of
-from littlestone.hypotheses.values import canonical
-from littlestone.learners.epoch_rows import PatternIndex
-from littlestone.learners.rounds import user_number
-from littlestone.learners.tree import Purpose, random_bits
-from littlestone.learners.tuning import fallbacks_of, is_narrower, missing_from
-from littlestone.privacy import HistSparse, Noise
-from littlestone.privacy.causes import ADD, CausesGate, Gains, WindowCounts
+from littlestone._hypotheses.causes import Cause, any_of, cause_from_key, causes_of
+from littlestone._hypotheses.values import canonical
+from littlestone._learners.epoch_rows import PatternIndex
+from littlestone._learners.rounds import user_number
+from littlestone._learners.tree import Purpose, random_bits
+from littlestone._learners.tuning import fallbacks_of, is_narrower, missing_from
+from littlestone._privacy import HistSparse, Noise
+from littlestone._privacy.causes import ADD, CausesGate, Gains, WindowCounts
 
 Row = tuple[int, ...]
 Tree = tuple[int, "Tree", "Tree"] | None

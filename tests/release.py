@@ -37,9 +37,9 @@ DATA = [
     "report/templates/report.html.j2",
 ]
 SERVED = """
-from littlestone.service.fleet import make_fleet
-from littlestone.service.limits import Limits
-from littlestone.service.routes import load_page
+from littlestone._service.fleet import make_fleet
+from littlestone._service.limits import Limits
+from littlestone._service.routes import load_page
 assert make_fleet([], Limits()) and load_page()
 """
 

@@ -15,16 +15,16 @@ from typing import Any
 
 import httpx
 
-from littlestone.service.app import make_app
-from littlestone.service.audit_log import AuditLog
-from littlestone.service.dependencies import Service
-from littlestone.service.feed import TopicFeeder
-from littlestone.service.limits import ConcurrencyLimit, Limits
-from littlestone.service.server import Admission, admission, listening_socket, server_for
-from littlestone.service.tls import TlsConnection, TlsContext
-from littlestone.service.tokens import Role, TokenRoles
-from littlestone.store.request import LearnRequest, choose_learner
-from littlestone.store.store import Store, create, open_store
+from littlestone._service.app import make_app
+from littlestone._service.audit_log import AuditLog
+from littlestone._service.dependencies import Service
+from littlestone._service.feed import TopicFeeder
+from littlestone._service.limits import ConcurrencyLimit, Limits
+from littlestone._service.server import Admission, admission, listening_socket, server_for
+from littlestone._service.tls import TlsConnection, TlsContext
+from littlestone._service.tokens import Role, TokenRoles
+from littlestone._store.request import LearnRequest, choose_learner
+from littlestone._store.store import Store, create, open_store
 
 TOKENS: dict[Role, str] = {"feeder": "the feeder's own token", "operator": "the operator's token"}
 QUIET: dict[str, Any] = {"version": 1, "disable_existing_loggers": False}

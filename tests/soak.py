@@ -27,10 +27,10 @@ import pyarrow
 import pyarrow.parquet
 
 from commands import MAIN
-from littlestone.privacy.accounting import cost_of
-from littlestone.privacy.budget_file import BudgetFile
-from littlestone.store.serialization import BadStore
-from littlestone.store.store import StoreView, read_store
+from littlestone._privacy.accounting import cost_of
+from littlestone._privacy.budget_file import BudgetFile
+from littlestone._store.serialization import BadStore
+from littlestone._store.store import StoreView, read_store
 from mock_kafka import PARTITIONS, mock_cluster
 
 ROWS, BATCH, CLIENTS = 300_000, 200, 3
@@ -273,7 +273,7 @@ def _started(folder: Path, source: list[str]) -> subprocess.Popen[bytes]:
     arguments = ["learn", *source, "--label", "y", "--delta", "1e-8",
                  "--db", "run.db", "--out", "r.jsonl", *BUDGET]  # fmt: skip
     code = (
-        f"import sys; sys.argv[1:] = {arguments!r}; from littlestone.cli.main import main; main()"
+        f"import sys; sys.argv[1:] = {arguments!r}; from littlestone._cli.main import main; main()"
     )
     # On the terminal its words would hide how far the soak is.
     with open(folder / ERRORS, "wb") as errors:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from littlestone.service.fleet import make_fleet
-from littlestone.service.limits import Limits
+from littlestone._service.fleet import make_fleet
+from littlestone._service.limits import Limits
 
 ROOT = Path(__file__).parents[1]
-UNIT = ROOT / "deploy" / "littlestone.service"
+UNIT = ROOT / "deploy" / "littlestone._service"
 INSTRUCTIONS = {
     "ARG", "FROM", "WORKDIR", "COPY", "RUN", "LABEL", "ENV", "USER", "VOLUME", "EXPOSE",
     "STOPSIGNAL", "HEALTHCHECK", "ENTRYPOINT", "CMD",

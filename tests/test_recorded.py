@@ -16,8 +16,8 @@ import pytest
 
 import littlestone as ls
 from classes import CASES, targets
-from littlestone.learners.adaptive import EveryRound
-from littlestone.privacy.testing import SeededNoise
+from littlestone._learners.adaptive import EveryRound
+from littlestone._privacy.testing import SeededNoise
 
 RECORD = Path(__file__).parent / "recorded.json"
 ROUNDS = 1500

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import littlestone as ls
-from littlestone.privacy.testing import SeededNoise
+from littlestone._privacy.testing import SeededNoise
 
 RECORD = Path(__file__).parent / "recorded_causes.json"
 ROUNDS = 6000

@@ -16,9 +16,9 @@ from river.datasets import synth
 
 import littlestone as ls
 from littlestone import river
-from littlestone.privacy.accounting import Cost
-from littlestone.privacy.parameters import BadParameter
-from littlestone.privacy.testing import SeededNoise
+from littlestone._privacy.accounting import Cost
+from littlestone._privacy.parameters import BadParameter
+from littlestone._privacy.testing import SeededNoise
 
 PRIVATE = [
     river.DPSOAClassifier,

@@ -5,7 +5,7 @@ import ast
 from bench import shape
 
 
-def test_every_public_function_of_three_or_more_parameters_documents_them() -> None:
+def test_every_exported_function_of_three_or_more_parameters_documents_them() -> None:
     assert shape.undocumented() == []
 
 

@@ -8,28 +8,27 @@ version = '4.2.1'
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from littlestone.classes.base import (
+from littlestone._classes.base import (
     INCONSISTENT,
     HypothesisClass,
     VersionSpace,
     distinguishing_example,
 )
-from littlestone.classes.causes import Causes, Ranges
-from littlestone.classes.conjunctions import Conjunctions
-from littlestone.classes.dimension import MistakeTree, dimension, draw, shattered_depth, witness
-from littlestone.classes.finite import FiniteClass
-from littlestone.classes.intervals import Intervals
-from littlestone.classes.rules import Rules
-from littlestone.classes.sets import Points, Sets
-from littlestone.classes.specs import read_table
-from littlestone.classes.thresholds import Bins, Thresholds, binned
-from littlestone.classes.union import Complement, Union
-from littlestone.classes.vocabulary import VocabularyRules
-from littlestone.display import library_version
-from littlestone.errors import BadClass, BadExample, LittlestoneError, TooLarge
-from littlestone.hypotheses.causes import Cause, Condition, any_of, causes_of
-from littlestone.hypotheses.rows import label
-from littlestone.hypotheses.rules import (
+from littlestone._classes.causes import Causes, Ranges
+from littlestone._classes.conjunctions import Conjunctions
+from littlestone._classes.dimension import MistakeTree, dimension, draw, shattered_depth, witness
+from littlestone._classes.finite import FiniteClass
+from littlestone._classes.intervals import Intervals
+from littlestone._classes.rules import Rules
+from littlestone._classes.sets import Points, Sets
+from littlestone._classes.specs import read_table
+from littlestone._classes.thresholds import Bins, Thresholds, binned
+from littlestone._classes.union import Complement, Union
+from littlestone._classes.vocabulary import VocabularyRules
+from littlestone._display import library_version
+from littlestone._hypotheses.causes import Cause, Condition, any_of, causes_of
+from littlestone._hypotheses.rows import label
+from littlestone._hypotheses.rules import (
     ALWAYS,
     NEVER,
     Hypothesis,
@@ -41,35 +40,36 @@ from littlestone.hypotheses.rules import (
     rule_from_json,
     steps,
 )
-from littlestone.learners.adaptive import AdaptiveDPSOA, EveryRound, EveryRoundPlan
-from littlestone.learners.base import PrivateLearner, Release
-from littlestone.learners.causes import PrivateCauses
-from littlestone.learners.causes_plan import CausesPlan
-from littlestone.learners.dpsoa import DPSOA, ENGINES, Engine
-from littlestone.learners.experts import ExpertsPlan, PrivateExperts
-from littlestone.learners.plan import Plan, plan_from_json
-from littlestone.learners.registry import Recommendation, recommend
-from littlestone.learners.soa import SOA, Halving
-from littlestone.privacy.accounting import Guarantee
-from littlestone.privacy.mechanism import MechanismMoved
-from littlestone.privacy.parameters import BadParameter
+from littlestone._learners.adaptive import AdaptiveDPSOA, EveryRound, EveryRoundPlan
+from littlestone._learners.base import PrivateLearner, Release
+from littlestone._learners.causes import PrivateCauses
+from littlestone._learners.causes_plan import CausesPlan
+from littlestone._learners.dpsoa import DPSOA, ENGINES, Engine
+from littlestone._learners.experts import ExpertsPlan, PrivateExperts
+from littlestone._learners.plan import Plan, plan_from_json
+from littlestone._learners.registry import Recommendation, recommend
+from littlestone._learners.soa import SOA, Halving
+from littlestone._privacy.accounting import Guarantee
+from littlestone._privacy.mechanism import MechanismMoved
+from littlestone._privacy.parameters import BadParameter
+from littlestone.errors import BadClass, BadExample, LittlestoneError, TooLarge
 
 if TYPE_CHECKING:
-    from littlestone.data.blocks import BadStream
-    from littlestone.data.readers import open_rows
-    from littlestone.learners.inverse_plan import SmallestEpsilon, smallest_epsilon
-    from littlestone.privacy.budget_file import BadBudget, BudgetFile, read_budgets
-    from littlestone.privacy.budget_state import BudgetExceeded, BudgetState
-    from littlestone.store.copies import back_up, take_over
-    from littlestone.store.serialization import BadStore
-    from littlestone.store.store import Store, open_store, read_store
+    from littlestone._data.blocks import BadStream
+    from littlestone._data.readers import open_rows
+    from littlestone._learners.inverse_plan import SmallestEpsilon, smallest_epsilon
+    from littlestone._privacy.budget_file import BadBudget, BudgetFile, read_budgets
+    from littlestone._privacy.budget_state import BudgetExceeded, BudgetState
+    from littlestone._store.copies import back_up, take_over
+    from littlestone._store.serialization import BadStore
+    from littlestone._store.store import Store, open_store, read_store
 
 __version__: str
 
 
 def _ray(address: str) -> Engine:
     """Return the engine `ray`, imported when it is asked for."""
-    from littlestone.ray import Ray
+    from littlestone._ray import Ray
 
     return Ray(address)
 
@@ -79,21 +79,21 @@ ENGINES["ray"] = _ray
 
 # Names that are imported when somebody asks for them: what they need takes time to import.
 LAZY = {
-    "BadBudget": "littlestone.privacy.budget_file",
-    "BadStore": "littlestone.store.serialization",
-    "BadStream": "littlestone.data.blocks",
-    "BudgetExceeded": "littlestone.privacy.budget_state",
-    "BudgetFile": "littlestone.privacy.budget_file",
-    "BudgetState": "littlestone.privacy.budget_state",
-    "SmallestEpsilon": "littlestone.learners.inverse_plan",
-    "Store": "littlestone.store.store",
-    "open_rows": "littlestone.data.readers",
-    "back_up": "littlestone.store.copies",
-    "take_over": "littlestone.store.copies",
-    "open_store": "littlestone.store.store",
-    "read_budgets": "littlestone.privacy.budget_file",
-    "read_store": "littlestone.store.store",
-    "smallest_epsilon": "littlestone.learners.inverse_plan",
+    "BadBudget": "littlestone._privacy.budget_file",
+    "BadStore": "littlestone._store.serialization",
+    "BadStream": "littlestone._data.blocks",
+    "BudgetExceeded": "littlestone._privacy.budget_state",
+    "BudgetFile": "littlestone._privacy.budget_file",
+    "BudgetState": "littlestone._privacy.budget_state",
+    "SmallestEpsilon": "littlestone._learners.inverse_plan",
+    "Store": "littlestone._store.store",
+    "open_rows": "littlestone._data.readers",
+    "back_up": "littlestone._store.copies",
+    "take_over": "littlestone._store.copies",
+    "open_store": "littlestone._store.store",
+    "read_budgets": "littlestone._privacy.budget_file",
+    "read_store": "littlestone._store.store",
+    "smallest_epsilon": "littlestone._learners.inverse_plan",
 }
 
 

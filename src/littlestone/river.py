@@ -36,11 +36,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from littlestone.classes.base import HypothesisClass, check_row, kinds_of
-from littlestone.classes.causes import Causes, Ranges
-from littlestone.classes.thresholds import Thresholds
-from littlestone.errors import BadExample
-from littlestone.hypotheses.rows import (
+from littlestone._classes.base import HypothesisClass, check_row, kinds_of
+from littlestone._classes.causes import Causes, Ranges
+from littlestone._classes.thresholds import Thresholds
+from littlestone._hypotheses.rows import (
     column_names,
     column_of,
     label,
@@ -48,17 +47,18 @@ from littlestone.hypotheses.rows import (
     part_of,
     passes,
 )
-from littlestone.learners.base import PrivateLearner
-from littlestone.learners.causes_plan import AUTO as AUTO_RATE
-from littlestone.learners.causes_plan import CausesPlan
-from littlestone.learners.experts import ExpertsPlan, FirstRule
-from littlestone.learners.outcomes import refuse_outcomes
-from littlestone.learners.plan import Plan
-from littlestone.learners.registry import FIRST, LEARNERS
-from littlestone.learners.rounds import named_user, read_rows, readable_rounds
-from littlestone.privacy.accounting import Cost, HasBudget, Unit, cost_of
-from littlestone.privacy.budget_file import BudgetFile
-from littlestone.privacy.parameters import BadParameter, Real, positive, probability, whole
+from littlestone._learners.base import PrivateLearner
+from littlestone._learners.causes_plan import AUTO as AUTO_RATE
+from littlestone._learners.causes_plan import CausesPlan
+from littlestone._learners.experts import ExpertsPlan, FirstRule
+from littlestone._learners.outcomes import refuse_outcomes
+from littlestone._learners.plan import Plan
+from littlestone._learners.registry import FIRST, LEARNERS
+from littlestone._learners.rounds import named_user, read_rows, readable_rounds
+from littlestone._privacy.accounting import Cost, HasBudget, Unit, cost_of
+from littlestone._privacy.budget_file import BudgetFile
+from littlestone._privacy.parameters import BadParameter, Real, positive, probability, whole
+from littlestone.errors import BadExample
 
 try:
     from river import base
@@ -99,10 +99,7 @@ MANY = 10**6
 
 
 class _Model(base.MiniBatchClassifier):
-    """Keep the parameters, and make the learner when it is first used.
-
-    A subclass says the learner's name in the registry, and which parameters its constructor has.
-    """
+    """Keep the parameters, and make the learner when it is first used."""
 
     cls: HypothesisClass
     _name: ClassVar[str]
@@ -128,15 +125,7 @@ class _Model(base.MiniBatchClassifier):
         self.learner.learn_many(part_of(batch, usable), answers[usable])
 
     def learn_one(self, x: Any, y: Any) -> None:
-        """Learn from an example; a row or a label that cannot be read is a null round.
-
-        Parameters
-        ----------
-        x : dict
-            The row.
-        y : object
-            The label: 0 or 1, true or false.
-        """
+        """Learn from an example; a row or a label that cannot be read is a null round."""
         if passes(partial(check_row, self.cls), x) and passes(label, y):
             self._learn(x, label(y))
         else:
@@ -146,20 +135,7 @@ class _Model(base.MiniBatchClassifier):
         self.learner.learn_one(x, answer)
 
     def learn_many(self, X: Any, y: Any) -> None:
-        """Learn from a batch, as `learn_one` would row by row.
-
-        Parameters
-        ----------
-        X : object
-            A table of any kind that `littlestone` reads.
-        y : object
-            The labels, one for each row.
-
-        Raises
-        ------
-        BadExample
-            If the rows and the labels are not equally many.
-        """
+        """Learn from a batch, as `learn_one` would row by row."""
         if not self._lacks_a_column(X):
             self._learn_batch(X, y)
             return
@@ -179,39 +155,13 @@ class _Model(base.MiniBatchClassifier):
         return names is not None and not set(kinds_of(self.cls)) - {None} <= set(names)
 
     def predict_one(self, x: Any, **kwargs: Any) -> bool | None:
-        """Return the label that the published rule gives to an example.
-
-        Parameters
-        ----------
-        x : dict
-            The row.
-        **kwargs : object
-            Ignored; River's interface has it.
-
-        Returns
-        -------
-        bool or None
-            The label; None if the row cannot be read.
-        """
+        """Return the label that the published rule gives to an example."""
         return (
             bool(self.learner.predict_one(x)) if passes(partial(check_row, self.cls), x) else None
         )
 
     def predict_proba_one(self, x: Any, **kwargs: Any) -> dict[base.typing.ClfTarget, float]:
-        """Return probability 1 for the label of the published rule, 0 for the other.
-
-        Parameters
-        ----------
-        x : dict
-            The row.
-        **kwargs : object
-            Ignored; River's interface has it.
-
-        Returns
-        -------
-        dict of bool to float
-            The probabilities; empty if the row cannot be read.
-        """
+        """Return probability 1 for the label of the published rule, 0 for the other."""
         predicted = self.predict_one(x)
         return {} if predicted is None else {False: 1.0 - predicted, True: float(predicted)}
 
@@ -242,11 +192,7 @@ class _Model(base.MiniBatchClassifier):
 
 
 class _Private(HasBudget, _Model):
-    """Wrap a private learner, whose share of the budget is taken when it is made.
-
-    The parameters for River's checks have an epsilon so large that noise vanishes, because some of
-    the checks compare two runs.
-    """
+    """Wrap a private learner, whose share of the budget is taken when it is made."""
 
     _split_by = "learners"
     # Parameters that the learner's constructor has too.
@@ -302,20 +248,7 @@ class _Private(HasBudget, _Model):
     def clone(
         self, new_params: dict[str, Any] | None = None, include_attributes: bool = False
     ) -> Self:
-        """Return a model without a learner that shares the budget of this one.
-
-        Parameters
-        ----------
-        new_params : dict, optional
-            Parameters to change.
-        include_attributes : bool
-            As in River.
-
-        Returns
-        -------
-        Self
-            The clone.
-        """
+        """Return a model without a learner that shares the budget of this one."""
         # River clones by the constructor, which knows nothing of budgets.
         twin = super().clone(new_params, include_attributes)
         twin._budget = self._shared_budget()

@@ -47,15 +47,15 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from littlestone.classes.base import HypothesisClass, checked_class, kinds_of
-from littlestone.hypotheses.compare import float_of
-from littlestone.hypotheses.rows import Batch, as_batch, column_names, passes
-from littlestone.hypotheses.values import key_of
-from littlestone.learners.base import PrivateLearner
-from littlestone.learners.causes_plan import AUTO as AUTO_RATE
-from littlestone.learners.outcomes import refuse_outcomes
-from littlestone.learners.plan_table import CHANGE_COST
-from littlestone.learners.registry import (
+from littlestone._classes.base import HypothesisClass, checked_class, kinds_of
+from littlestone._hypotheses.compare import float_of
+from littlestone._hypotheses.rows import Batch, as_batch, column_names, passes
+from littlestone._hypotheses.values import key_of
+from littlestone._learners.base import PrivateLearner
+from littlestone._learners.causes_plan import AUTO as AUTO_RATE
+from littlestone._learners.outcomes import refuse_outcomes
+from littlestone._learners.plan_table import CHANGE_COST
+from littlestone._learners.registry import (
     AUTO,
     LEARNERS,
     LearnerTerms,
@@ -63,9 +63,9 @@ from littlestone.learners.registry import (
     choose,
     storable_names,
 )
-from littlestone.privacy.accounting import Cost, HasBudget
-from littlestone.privacy.budget_file import BudgetFile
-from littlestone.privacy.parameters import BadParameter, Real, positive, probability, whole
+from littlestone._privacy.accounting import Cost, HasBudget
+from littlestone._privacy.budget_file import BudgetFile
+from littlestone._privacy.parameters import BadParameter, Real, positive, probability, whole
 
 try:
     from scipy.sparse import issparse
@@ -341,13 +341,7 @@ def _has_names(X: Any) -> bool:
 
 
 def _cell_by_cell(X: Any) -> Any:
-    """Return rows given as lists in an array that keeps the type of every cell.
-
-    numpy would give all cells one type, which one cell can change: 3 is 3.0 beside 2.5, and '3'
-    beside text. Then one replaced row would change the text of all others. A row that is not as
-    long as most has no cells that can be read; where most are no rows, scikit-learn has its own
-    sentence.
-    """
+    """Return rows given as lists in an array that keeps the type of every cell."""
     if not isinstance(X, list | tuple):
         return X
     lengths = Counter(len(row) for row in X if _is_row(row))
@@ -372,11 +366,7 @@ def _is_row(row: object) -> bool:
 def _labels(
     X: Any, y: Any, classes: Iterable[Any] | None
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.int8]]:
-    """Return the two classes, and each label as the place of its class; -1 if it is neither.
-
-    Classes that are stated are read as cells are: by number where both are numbers, by text where
-    not. So a type that one label gives to a whole column does not change what the others are.
-    """
+    """Return the two classes, and each label as the place of its class; -1 if it is neither."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
     if isinstance(y, list | tuple) and len(set(map(type, y))) > 1:

@@ -13,14 +13,14 @@ import pytest
 import littlestone as ls
 from commands import littlestone
 from leaks import FEW_TREES, SMALL, SMALLER, KeepingSingleVotes, WithHalvedNoise
-from littlestone.audit.audit import Audit, audit_runs, best_event
-from littlestone.audit.neighbours import (
+from littlestone._audit.audit import Audit, audit_runs, best_event
+from littlestone._audit.neighbours import (
     for_every_round,
     for_experts,
     for_forests,
     with_a_null_round,
 )
-from littlestone.audit.runs import (
+from littlestone._audit.runs import (
     AnyPlan,
     AuditTarget,
     FiringRecord,
@@ -34,9 +34,9 @@ from littlestone.audit.runs import (
     small,
     upper_bound,
 )
-from littlestone.learners.adaptive import EveryRoundPlan
-from littlestone.learners.plan import Plan
-from littlestone.privacy import BadParameter
+from littlestone._learners.adaptive import EveryRoundPlan
+from littlestone._learners.plan import Plan
+from littlestone._privacy import BadParameter
 
 SURE, ENOUGH = 1 - 1e-7, 0.999
 RUNS = 1000
@@ -175,8 +175,8 @@ def test_an_event_is_chosen_without_the_runs_that_bound_it(
         handed.extend(map(list, (*ordering, *cutting)))
         return best_event(ordering, cutting, delta)
 
-    monkeypatch.setattr("littlestone.audit.audit.in_both_worlds", published)
-    monkeypatch.setattr("littlestone.audit.audit.best_event", choosing)
+    monkeypatch.setattr("littlestone._audit.audit.in_both_worlds", published)
+    monkeypatch.setattr("littlestone._audit.audit.best_event", choosing)
     found = of(WithHalvedNoise(), HALVED, runs=40)
     rounds = [[seen[0].round for seen in part] for part in handed]
     assert rounds == [list(range(10))] * 2 + [list(range(10, 20))] * 2

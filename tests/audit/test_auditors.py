@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from bench import auditors
 
-from littlestone.privacy.testing import SeededNoise
+from littlestone._privacy.testing import SeededNoise
 
 RUNS = 6_000
 

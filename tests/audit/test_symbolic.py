@@ -4,8 +4,8 @@ from fractions import Fraction
 
 import pytest
 
-from littlestone.audit.enumeration import BranchingNoise, SymbolicNoise, law
-from littlestone.privacy import StableHistogram, UnknownDomainSelection
+from littlestone._audit.enumeration import BranchingNoise, SymbolicNoise, law
+from littlestone._privacy import StableHistogram, UnknownDomainSelection
 
 A, B, C = b"a", b"b", b"c"
 

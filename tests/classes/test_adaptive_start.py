@@ -11,9 +11,9 @@ import pytest
 
 import littlestone as ls
 from classes import targets
-from littlestone.classes.base import points_of
-from littlestone.hypotheses.rules import All
-from littlestone.learners.forest import EpochStart
+from littlestone._classes.base import points_of
+from littlestone._hypotheses.rules import All
+from littlestone._learners.forest import EpochStart
 
 Example = tuple[object, bool]
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import littlestone as ls
-from littlestone.hypotheses.rows import as_batch
+from littlestone._hypotheses.rows import as_batch
 
 INCOMES = ls.Bins([10_000, 20_000.5, 100_000], column="income")
 

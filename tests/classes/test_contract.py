@@ -10,8 +10,8 @@ import pytest
 
 import littlestone as ls
 from classes import CASES, targets
-from littlestone.hypotheses.rows import as_batch
-from littlestone.hypotheses.rules import NEVER
+from littlestone._hypotheses.rows import as_batch
+from littlestone._hypotheses.rules import NEVER
 
 Case = tuple[ls.HypothesisClass, list[object]]
 

@@ -10,11 +10,11 @@ import pytest
 import littlestone as ls
 import naive
 from classes import CASES
-from littlestone.classes import dimension
-from littlestone.classes import dimension as shattering
-from littlestone.classes.base import points_of
-from littlestone.classes.dimension import Leaf, Node, Shattering, tabulate
-from littlestone.classes.intervals import fewest_points
+from littlestone._classes import dimension
+from littlestone._classes import dimension as shattering
+from littlestone._classes.base import points_of
+from littlestone._classes.dimension import Leaf, Node, Shattering, tabulate
+from littlestone._classes.intervals import fewest_points
 
 
 def random_rows(draw: random.Random, points: int, most: int) -> list[naive.Row]:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import littlestone as ls
-from littlestone.classes.grids import Grid, nearest, shallowest
+from littlestone._classes.grids import Grid, nearest, shallowest
 
 untyped: Any = ls
 

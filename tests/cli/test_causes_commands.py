@@ -11,8 +11,8 @@ import pytest
 
 import littlestone as ls
 from commands import littlestone
-from littlestone.hypotheses.rules import rule_from_json
-from littlestone.learners.causes_plan import CausesPlan, forecast
+from littlestone._hypotheses.rules import rule_from_json
+from littlestone._learners.causes_plan import CausesPlan, forecast
 
 ROWS, RATE, BASE = 40_000, 0.4, 0.01
 SPEC = "causes:version,country,age@18/30/65"

@@ -9,7 +9,7 @@ import pytest
 
 import littlestone as ls
 from commands import Command, littlestone
-from littlestone.classes.specs import BadSpec, parse_spec, read_table
+from littlestone._classes.specs import BadSpec, parse_spec, read_table
 
 
 @pytest.fixture
@@ -149,7 +149,7 @@ def test_bad_input_is_a_sentence_and_code_2(run: Command, arguments: list[str], 
 
 
 def test_a_terminal_without_line_drawing_gets_its_tree() -> None:
-    code = "from littlestone.cli.main import main; main()"
+    code = "from littlestone._cli.main import main; main()"
     for verb in (["plan", "points:m", "--horizon", "9"], ["dimension", "points:m", "--witness"]):
         done = subprocess.run(
             [sys.executable, "-c", code, *verb],
@@ -160,7 +160,7 @@ def test_a_terminal_without_line_drawing_gets_its_tree() -> None:
 
 
 def test_a_closed_pipe_is_no_error() -> None:
-    code = "from littlestone.cli.main import main; main()"
+    code = "from littlestone._cli.main import main; main()"
     verb = f"{sys.executable} -c '{code}' dimension thresholds:x:0:1000 --witness | true"
     done = subprocess.run(["sh", "-c", verb], capture_output=True, text=True)
     assert done.stderr == ""

@@ -13,13 +13,13 @@ import pytest
 
 from commands import Command, littlestone
 from effort import EVERYTHING
-from littlestone.classes.specs import parse_spec
-from littlestone.cli import compare as compare_run
-from littlestone.cli.compare import Sweep, cells, finished, notes, render_comparison, spending
-from littlestone.data.blocks import BadStream
-from littlestone.privacy.parameters import BadParameter
-from littlestone.report.figures import BOUND, FLOOR, Chart, Curve, charts
-from littlestone.simulate.sweeps import (
+from littlestone._classes.specs import parse_spec
+from littlestone._cli import compare as compare_run
+from littlestone._cli.compare import Sweep, cells, finished, notes, render_comparison, spending
+from littlestone._data.blocks import BadStream
+from littlestone._privacy.parameters import BadParameter
+from littlestone._report.figures import BOUND, FLOOR, Chart, Curve, charts
+from littlestone._simulate.sweeps import (
     Cell,
     Result,
     median_curve,

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from commands import littlestone
-from littlestone.cli.init import propose
-from littlestone.data.header import Header
+from littlestone._cli.init import propose
+from littlestone._data.header import Header
 
 NAMES = ["time", "version", "country", "user_id", "amount", "failed"]
 Write = Callable[[Path, list[list[str]]], None]

@@ -17,13 +17,13 @@ from typer.testing import CliRunner
 
 import littlestone as ls
 from commands import Command, littlestone
-from littlestone.cli.learn_run import run
-from littlestone.cli.main import app
-from littlestone.learners.registry import LearnerChoice
-from littlestone.privacy.testing import SeededNoise
-from littlestone.report.report import RunResult
-from littlestone.simulate import streams as telemetry
-from littlestone.store.request import LearnRequest
+from littlestone._cli.learn_run import run
+from littlestone._cli.main import app
+from littlestone._learners.registry import LearnerChoice
+from littlestone._privacy.testing import SeededNoise
+from littlestone._report.report import RunResult
+from littlestone._simulate import streams as telemetry
+from littlestone._store.request import LearnRequest
 
 ROWS, CULPRIT = 3000, "M7"
 
@@ -266,7 +266,7 @@ def test_who_stops_a_run_is_told_what_that_means(
     def interrupted(*_: object) -> RunResult:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("littlestone.cli.learn_run.run", interrupted)
+    monkeypatch.setattr("littlestone._cli.learn_run.run", interrupted)
     done = CliRunner().invoke(app, ["learn", str(file), *OPTIONS, *options])
     assert done.exit_code == 130
     assert sentence in done.output

@@ -29,17 +29,17 @@ def python(code: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("module", ["littlestone", "littlestone.cli.main"])
+@pytest.mark.parametrize("module", ["littlestone", "littlestone._cli.main"])
 def test_nothing_heavy_is_imported_before_it_is_used(module: str) -> None:
     loaded = python(f"import sys, {module}; print(*sys.modules)").split()
     assert not HEAVY & set(loaded)
 
 
 def test_help_runs_without_what_one_verb_needs() -> None:
-    loaded = python("import sys, littlestone.cli.main; print(*sys.modules)").split()
+    loaded = python("import sys, littlestone._cli.main; print(*sys.modules)").split()
     late = {"cli.learn_run", "cli.audit_run", "audit", "ray.rows", "service"}
     assert not {f"littlestone.{name}" for name in late} & set(loaded)
-    assert "littlestone.cli.learn" in loaded, "these names are those of modules"
+    assert "littlestone._cli.learn" in loaded, "these names are those of modules"
 
 
 def test_the_version_is_there_when_asked_for() -> None:

@@ -9,10 +9,10 @@ import random
 import numpy as np
 
 import littlestone as ls
-from littlestone.hypotheses.rows import as_batch
-from littlestone.learners.forest import Forest
-from littlestone.privacy import MistakesGate, UnknownDomainSelection
-from littlestone.privacy.testing import SeededNoise
+from littlestone._hypotheses.rows import as_batch
+from littlestone._learners.forest import Forest
+from littlestone._privacy import MistakesGate, UnknownDomainSelection
+from littlestone._privacy.testing import SeededNoise
 
 CHECK_EVERY = 8
 

@@ -30,20 +30,20 @@ from hypothesis import strategies as st
 import littlestone as ls
 import littlestone.river as lr
 from effort import scaled
-from littlestone.data import readers
-from littlestone.data.blocks import NULL, BadStream, Block, column_schema
-from littlestone.data.columns import flat_type, piece_from_table
-from littlestone.data.readers import open_rows
-from littlestone.data.topic import read_messages
+from littlestone._data import readers
+from littlestone._data.blocks import NULL, BadStream, Block, column_schema
+from littlestone._data.columns import flat_type, piece_from_table
+from littlestone._data.readers import open_rows
+from littlestone._data.topic import read_messages
+from littlestone._hypotheses.compare import number_of
+from littlestone._hypotheses.rows import Batch, as_batch, label, part_of, row_of
+from littlestone._hypotheses.values import canonical, encode, key_of
+from littlestone._learners.base import PrivateLearner
+from littlestone._learners.epoch_rows import PatternIndex
+from littlestone._learners.rounds import learn_parts, readable_rounds
+from littlestone._service.limits import Limits
+from littlestone._service.parsing import parse_block
 from littlestone.errors import BadColumn
-from littlestone.hypotheses.compare import number_of
-from littlestone.hypotheses.rows import Batch, as_batch, label, part_of, row_of
-from littlestone.hypotheses.values import canonical, encode, key_of
-from littlestone.learners.base import PrivateLearner
-from littlestone.learners.epoch_rows import PatternIndex
-from littlestone.learners.rounds import learn_parts, readable_rounds
-from littlestone.service.limits import Limits
-from littlestone.service.parsing import parse_block
 from littlestone.sklearn import PrivateClassifier
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta", "ignore::FutureWarning")

@@ -20,13 +20,13 @@ from hypothesis import strategies as st
 
 import littlestone as ls
 from commands import MAIN
-from littlestone.cli.learn_run import run
-from littlestone.data import text
-from littlestone.data.blocks import BadStream, Block
-from littlestone.data.readers import open_rows
-from littlestone.store.request import LearnRequest
-from littlestone.store.serialization import BadStore
-from littlestone.store.store import read_store
+from littlestone._cli.learn_run import run
+from littlestone._data import text
+from littlestone._data.blocks import BadStream, Block
+from littlestone._data.readers import open_rows
+from littlestone._store.request import LearnRequest
+from littlestone._store.serialization import BadStore
+from littlestone._store.store import read_store
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
 CSV = (

@@ -24,12 +24,12 @@ from hypothesis import strategies as st
 import littlestone as ls
 from classes import contributed
 from effort import scaled
-from littlestone.data import text as lines
-from littlestone.data.blocks import NULL, BadStream, Block, Faults
-from littlestone.data.formats import parse_objects
-from littlestone.data.readers import open_rows
-from littlestone.hypotheses.rows import part_of
-from littlestone.hypotheses.values import encode
+from littlestone._data import text as lines
+from littlestone._data.blocks import NULL, BadStream, Block, Faults
+from littlestone._data.formats import parse_objects
+from littlestone._data.readers import open_rows
+from littlestone._hypotheses.rows import part_of
+from littlestone._hypotheses.values import encode
 
 CLS = ls.Union(ls.Rules(["a"]), ls.Thresholds(0, 9, 1, "n"), ls.Conjunctions(["t"]))
 NAMES = ["a", "n", "t", "y", "u", "extra"]
@@ -494,7 +494,7 @@ def test_the_user_of_a_null_round_is_kept(tmp_path: Path) -> None:
 
 def test_standard_input_and_pipes_have_no_length(tmp_path: Path) -> None:
     code = (
-        "import sys, littlestone as ls; from littlestone.data.readers import open_rows\n"
+        "import sys, littlestone as ls; from littlestone._data.readers import open_rows\n"
         "with open_rows('-', ls.Points('a'), label='y', format=sys.argv[1]) as rows:\n"
         "    print(rows.name, rows.length, [b.labels.tolist() for b in rows])"
     )
@@ -665,7 +665,7 @@ def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_pyarrow_is_imported_only_when_used() -> None:
-    code = "import sys, littlestone.data.readers; sys.exit('pyarrow' in sys.modules)"
+    code = "import sys, littlestone._data.readers; sys.exit('pyarrow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 

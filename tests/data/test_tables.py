@@ -21,12 +21,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import littlestone as ls
-from littlestone.data import locations
-from littlestone.data.blocks import BadStream, Block, Start
-from littlestone.data.header import read_header
-from littlestone.data.locations import locate
-from littlestone.data.readers import format_of, open_rows
-from littlestone.learners.base import PrivateLearner
+from littlestone._data import locations
+from littlestone._data.blocks import BadStream, Block, Start
+from littlestone._data.header import read_header
+from littlestone._data.locations import locate
+from littlestone._data.readers import format_of, open_rows
+from littlestone._learners.base import PrivateLearner
 
 CLS = ls.Causes(["version", "day"])
 VERSIONS = [*"abcabcab", None, "é"]

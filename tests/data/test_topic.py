@@ -17,10 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import littlestone as ls
-from littlestone.data import kafka, topic
-from littlestone.data.blocks import BadStream, Block, column_schema
-from littlestone.data.readers import open_rows
-from littlestone.data.topic import PartitionPlace, Position, TopicRows, next_rounds
+from littlestone._data import kafka, topic
+from littlestone._data.blocks import BadStream, Block, column_schema
+from littlestone._data.readers import open_rows
+from littlestone._data.topic import PartitionPlace, Position, TopicRows, next_rounds
 from mock_kafka import PARTITIONS, MockCluster, mock_cluster
 
 SCHEMA = column_schema(ls.Points("merchant"), "fraud", None)

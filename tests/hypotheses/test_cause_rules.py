@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import littlestone as ls
-from littlestone.errors import BadClass, BadExample
-from littlestone.hypotheses.causes import (
+from littlestone._hypotheses.causes import (
     AnyOf,
     Cause,
     Condition,
@@ -20,7 +19,8 @@ from littlestone.hypotheses.causes import (
     condition_from_json,
     match_counts,
 )
-from littlestone.hypotheses.rows import column_of
+from littlestone._hypotheses.rows import column_of
+from littlestone.errors import BadClass, BadExample
 
 CELLS: list[Any] = [
     "x",
@@ -311,7 +311,7 @@ def test_what_is_no_cause_gets_a_sentence() -> None:
 
 def test_each_column_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Counted, because predicting is on the path of every row."""
-    from littlestone.hypotheses import causes as module
+    from littlestone._hypotheses import causes as module
 
     read: list[str] = []
 

@@ -9,11 +9,11 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from littlestone._hypotheses import coded
+from littlestone._hypotheses.coded import CodedColumn, coded_array
+from littlestone._hypotheses.rows import as_batch, coded_column_of, column_of
+from littlestone._learners.epoch_rows import hash_column, value_hash
 from littlestone.errors import BadColumn
-from littlestone.hypotheses import coded
-from littlestone.hypotheses.coded import CodedColumn, coded_array
-from littlestone.hypotheses.rows import as_batch, coded_column_of, column_of
-from littlestone.learners.epoch_rows import hash_column, value_hash
 
 ROWS = 3 * coded.FEWEST_ROWS
 DRAW = np.random.default_rng(1)

@@ -10,9 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import littlestone as ls
-from littlestone.hypotheses.rows import Column
-from littlestone.hypotheses.rules import Hypothesis
-from littlestone.hypotheses.values import Mask, Plain
+from littlestone._hypotheses.rows import Column
+from littlestone._hypotheses.rules import Hypothesis
+from littlestone._hypotheses.values import Mask, Plain
 
 untyped: Any = ls
 

@@ -11,8 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import littlestone as ls
-from littlestone.hypotheses.compare import isin, readable
-from littlestone.hypotheses.values import (
+from littlestone._hypotheses.compare import isin, readable
+from littlestone._hypotheses.values import (
     canonical,
     decode,
     encode,

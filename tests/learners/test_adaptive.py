@@ -11,12 +11,12 @@ import pytest
 import littlestone as ls
 from classes import CASES, targets
 from effort import scaled
-from littlestone.classes.base import HypothesisClass, VersionSpace, distinguishing_example
-from littlestone.hypotheses.rows import as_batch, part_of
-from littlestone.hypotheses.rules import one_of
-from littlestone.learners import adaptive as prefix
-from littlestone.learners.adaptive import Learned, Prefix, Replay
-from littlestone.privacy.testing import SeededNoise
+from littlestone._classes.base import HypothesisClass, VersionSpace, distinguishing_example
+from littlestone._hypotheses.rows import as_batch, part_of
+from littlestone._hypotheses.rules import one_of
+from littlestone._learners import adaptive as prefix
+from littlestone._learners.adaptive import Learned, Prefix, Replay
+from littlestone._privacy.testing import SeededNoise
 
 TREES = 5
 

@@ -14,13 +14,13 @@ from test_checkpoint import MemoryStore
 import littlestone as ls
 import naive
 from effort import scaled
+from littlestone._hypotheses.causes import causes_of
+from littlestone._learners import causes_plan
+from littlestone._learners.causes_plan import auto_min_rate, checked_min_rate
+from littlestone._privacy.mechanism import MechanismMoved
+from littlestone._privacy.parameters import BadParameter
+from littlestone._privacy.testing import ScriptedNoise, SeededNoise
 from littlestone.errors import BadClass, BadExample
-from littlestone.hypotheses.causes import causes_of
-from littlestone.learners import causes_plan
-from littlestone.learners.causes_plan import auto_min_rate, checked_min_rate
-from littlestone.privacy.mechanism import MechanismMoved
-from littlestone.privacy.parameters import BadParameter
-from littlestone.privacy.testing import ScriptedNoise, SeededNoise
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
 

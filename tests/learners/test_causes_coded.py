@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 
 import littlestone as ls
-from littlestone.hypotheses.causes import match_counts
-from littlestone.hypotheses.coded import FEWEST_ROWS, CodedColumn
-from littlestone.hypotheses.rows import as_batch
-from littlestone.learners import epoch_rows
-from littlestone.learners.epoch_rows import EpochRows
-from littlestone.privacy.testing import SeededNoise
+from littlestone._hypotheses.causes import match_counts
+from littlestone._hypotheses.coded import FEWEST_ROWS, CodedColumn
+from littlestone._hypotheses.rows import as_batch
+from littlestone._learners import epoch_rows
+from littlestone._learners.epoch_rows import EpochRows
+from littlestone._privacy.testing import SeededNoise
 
 ROWS = 5 * FEWEST_ROWS
 KINDS: dict[str, Callable[[dict[str, list[Any]]], Any]] = {

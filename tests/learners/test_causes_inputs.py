@@ -3,7 +3,7 @@
 The real learner runs with noise that follows a script and a selector that writes down what it is
 shown. World A writes a transcript; world B, its neighbour, replays it. Given the transcript, what
 is shown may differ only as the theorems allow. What is shown is also that of a plain twin, on
-which the gate's law is enumerated (`littlestone.audit.causes`). Planted faults must show.
+which the gate's law is enumerated (`littlestone._audit.causes`). Planted faults must show.
 """
 
 import random
@@ -18,16 +18,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import littlestone as ls
-from littlestone.audit.causes import KeyCounts, KeyRow
-from littlestone.hypotheses.causes import cause_from_key, causes_of
-from littlestone.learners import epoch_rows
-from littlestone.learners.causes_plan import FREE_CHANGES, CausesPlan
-from littlestone.learners.causes_runner import CausesRunner
-from littlestone.learners.epoch_rows import EpochRows
-from littlestone.privacy import Noise
-from littlestone.privacy.causes import ADD, DROP, Gains
-from littlestone.privacy.gates import NO_CHANGE, Decision
-from littlestone.privacy.noise import Address
+from littlestone._audit.causes import KeyCounts, KeyRow
+from littlestone._hypotheses.causes import cause_from_key, causes_of
+from littlestone._learners import epoch_rows
+from littlestone._learners.causes_plan import FREE_CHANGES, CausesPlan
+from littlestone._learners.causes_runner import CausesRunner
+from littlestone._learners.epoch_rows import EpochRows
+from littlestone._privacy import Noise
+from littlestone._privacy.causes import ADD, DROP, Gains
+from littlestone._privacy.gates import NO_CHANGE, Decision
+from littlestone._privacy.noise import Address
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
 
@@ -516,7 +516,7 @@ def kept_at_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def later_rounds_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """The draw reads rounds after the check that fired; the next epoch reads them again."""
-    from littlestone.learners.causes_runner import _Matched
+    from littlestone._learners.causes_runner import _Matched
 
     monkeypatch.setattr(_Matched, "before", lambda self, number: self)
 

@@ -11,12 +11,12 @@ from test_experts import plan_for
 
 import littlestone as ls
 from classes import CASES
-from littlestone.learners.base import ChangedState, Checkpoint, PrivateLearner
-from littlestone.learners.trace import Entry, Thinned
-from littlestone.privacy.mechanism import MechanismMoved
-from littlestone.privacy.parameters import BadParameter
-from littlestone.privacy.testing import SeededNoise
-from littlestone.simulate.adversaries import Mirror
+from littlestone._learners.base import ChangedState, Checkpoint, PrivateLearner
+from littlestone._learners.trace import Entry, Thinned
+from littlestone._privacy.mechanism import MechanismMoved
+from littlestone._privacy.parameters import BadParameter
+from littlestone._privacy.testing import SeededNoise
+from littlestone._simulate.adversaries import Mirror
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
 

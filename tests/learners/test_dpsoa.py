@@ -13,10 +13,10 @@ import pytest
 import littlestone as ls
 import naive
 from classes import CASES, targets
-from littlestone.classes.base import HypothesisClass
-from littlestone.learners.runners import EpochRunner
-from littlestone.learners.tuning import complexity
-from littlestone.privacy.testing import SeededNoise
+from littlestone._classes.base import HypothesisClass
+from littlestone._learners.runners import EpochRunner
+from littlestone._learners.tuning import complexity
+from littlestone._privacy.testing import SeededNoise
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
 
@@ -124,7 +124,7 @@ def test_rounds_put_by_are_the_learners_own(monkeypatch: pytest.MonkeyPatch) -> 
         learners.append(learner)
     assert learners[0].releases == learners[1].releases
     assert learners[0].votes == learners[1].votes
-    monkeypatch.setattr("littlestone.learners.runners.MOST_BUFFERED", 25)
+    monkeypatch.setattr("littlestone._learners.runners.MOST_BUFFERED", 25)
     bounded = ls.DPSOA(cls, plan=plan, seed=5, noise=SeededNoise(3))
     engine = bounded._runner
     assert isinstance(engine, EpochRunner)

@@ -10,10 +10,10 @@ import pytest
 import littlestone as ls
 import naive
 from effort import scaled
-from littlestone.hypotheses.rows import as_batch, row_of
-from littlestone.learners import epoch_rows
-from littlestone.learners.base import ChangedState
-from littlestone.learners.epoch_rows import EpochRows, hash_column, value_hash
+from littlestone._hypotheses.rows import as_batch, row_of
+from littlestone._learners import epoch_rows
+from littlestone._learners.base import ChangedState
+from littlestone._learners.epoch_rows import EpochRows, hash_column, value_hash
 
 TEXTS = [
     "", "a", "4.2.1", "3", "-3", "007", "0.0", "-0.0", "1" * 63, "1" * 64, "1" * 65, "x" * 70,

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from effort import EFFORT, scaled
-from littlestone.hypotheses.causes import Cause, Condition
-from littlestone.learners.evidence import (
+from littlestone._hypotheses.causes import Cause, Condition
+from littlestone._learners.evidence import (
     Window,
     estimate_rate,
     evidence_of,
     rate_of,
     window_from_json,
 )
-from littlestone.simulate.intervals import interval_coverage
+from littlestone._simulate.intervals import interval_coverage
 
 K9, SE = Cause((Condition("device", "K9"),)), Cause((Condition("country", "SE"),))
 WINDOWS = [

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 import littlestone as ls
 from classes import CASES, targets
-from littlestone.classes.base import HypothesisClass, points_of
-from littlestone.hypotheses.rows import as_batch, row_of
-from littlestone.learners.experts import (
+from littlestone._classes.base import HypothesisClass, points_of
+from littlestone._hypotheses.rows import as_batch, row_of
+from littlestone._learners.experts import (
     ERROR_RATE,
     EVEN_SHARE,
     LARGEST_PENALTY,
@@ -27,21 +27,21 @@ from littlestone.learners.experts import (
     _gate,
     mistakes_to_outweigh,
 )
-from littlestone.learners.scores import (
+from littlestone._learners.scores import (
     DomainIndex,
     batch_of,
     index_key,
     mistake_counts,
     why_unsupported,
 )
-from littlestone.learners.stay import FORGIVEN_AFTER
-from littlestone.learners.tuning import firing_law
-from littlestone.privacy.accounting import spent
-from littlestone.privacy.mechanism import MechanismMoved
-from littlestone.privacy.stay import StayGate
-from littlestone.privacy.testing import SeededNoise
-from littlestone.simulate.adversaries import mirror
-from littlestone.simulate.games import play
+from littlestone._learners.stay import FORGIVEN_AFTER
+from littlestone._learners.tuning import firing_law
+from littlestone._privacy.accounting import spent
+from littlestone._privacy.mechanism import MechanismMoved
+from littlestone._privacy.stay import StayGate
+from littlestone._privacy.testing import SeededNoise
+from littlestone._simulate.adversaries import mirror
+from littlestone._simulate.games import play
 
 Example = tuple[object, bool | None]
 HORIZON, LENGTH = 240, 260

@@ -18,13 +18,13 @@ import pytest
 import littlestone as ls
 from commands import littlestone
 from effort import thinned
-from littlestone.classes.specs import parse_spec
-from littlestone.learners.dpsoa import MOST_LEAVES
-from littlestone.learners.plan import Plan
-from littlestone.learners.registry import learner_choice_from_json as again
-from littlestone.privacy.parameters import BadParameter
-from littlestone.privacy.testing import ScriptedNoise
-from littlestone.store.request import LearnRequest, choose_learner
+from littlestone._classes.specs import parse_spec
+from littlestone._learners.dpsoa import MOST_LEAVES
+from littlestone._learners.plan import Plan
+from littlestone._learners.registry import learner_choice_from_json as again
+from littlestone._privacy.parameters import BadParameter
+from littlestone._privacy.testing import ScriptedNoise
+from littlestone._store.request import LearnRequest, choose_learner
 
 USUAL: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "horizon": 1000}
 KINDS: dict[str, dict[str, Any]] = {

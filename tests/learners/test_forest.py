@@ -14,9 +14,9 @@ import littlestone as ls
 import naive
 from classes import CASES, targets
 from effort import scaled
-from littlestone.hypotheses.rows import as_batch
-from littlestone.learners.forest import Forest
-from littlestone.learners.tree import Purpose, RoutedBatch, below, random_bits, user_address
+from littlestone._hypotheses.rows import as_batch
+from littlestone._learners.forest import Forest
+from littlestone._learners.tree import Purpose, RoutedBatch, below, random_bits, user_address
 
 Stream = list[tuple[object, bool]]
 Votes = list[ls.Hypothesis | None]
@@ -93,15 +93,15 @@ def test_what_counts_as_common_changes_nothing(
     """Rules evaluated for all trees at once, and rules evaluated tree by tree: the same votes."""
     stream = stream_of("sets", 200, 0.3, seed=3)
     usual = list(fast_votes(Forest(ls.Sets(2), MIXED, 1), stream, 50))
-    monkeypatch.setattr("littlestone.learners.forest.MOST_COMMON", many)
-    monkeypatch.setattr("littlestone.learners.tree.LOOK_AHEAD", 3)
+    monkeypatch.setattr("littlestone._learners.forest.MOST_COMMON", many)
+    monkeypatch.setattr("littlestone._learners.tree.LOOK_AHEAD", 3)
     assert list(fast_votes(Forest(ls.Sets(2), MIXED, 1), stream, 50)) == usual
 
 
 @pytest.mark.parametrize("ahead", [1, 2, 5, 64])
 def test_the_next_error_is_the_next_error(ahead: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rules that are common and rules that are not, from every place, with errors far between."""
-    monkeypatch.setattr("littlestone.learners.tree.LOOK_AHEAD", ahead)
+    monkeypatch.setattr("littlestone._learners.tree.LOOK_AHEAD", ahead)
     draw, rule = random.Random(ahead), ls.one_of([1])
     for _ in range(20):
         batch = as_batch([int(draw.random() < 0.04) for _ in range(150)])

@@ -13,11 +13,11 @@ import pytest
 import littlestone as ls
 from classes import CASES, targets
 from effort import scaled
-from littlestone.learners.adaptive import EveryRound
-from littlestone.learners.base import Release
-from littlestone.learners.forest import Root
-from littlestone.privacy.selection import StableHistogram, UnknownDomainSelection
-from littlestone.privacy.testing import SeededNoise
+from littlestone._learners.adaptive import EveryRound
+from littlestone._learners.base import Release
+from littlestone._learners.forest import Root
+from littlestone._privacy.selection import StableHistogram, UnknownDomainSelection
+from littlestone._privacy.testing import SeededNoise
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
 Maker = Callable[[random.Random, ls.HypothesisClass, int], Any]

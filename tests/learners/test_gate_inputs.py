@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 import littlestone as ls
 from classes import CASES
 from effort import scaled
-from littlestone.learners.forest import Forest
-from littlestone.learners.rounds import Rounds, usable_rounds
+from littlestone._learners.forest import Forest
+from littlestone._learners.rounds import Rounds, usable_rounds
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
 
@@ -522,7 +522,7 @@ def test_a_cap_that_does_not_hold_is_caught(cap: int, size: int) -> None:
 def test_users_routed_by_round_are_caught(plan: ls.Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     setting = Setting(SETS, plan, 0, {}, size=24)
     assert clean(setting, per_user=True)
-    monkeypatch.setattr("littlestone.learners.base.usable_rounds", routed_by_round)
+    monkeypatch.setattr("littlestone._learners.base.usable_rounds", routed_by_round)
     assert caught(setting, per_user=True)
 
 
@@ -534,7 +534,7 @@ def test_null_rounds_that_shift_others_are_caught(
 ) -> None:
     setting = Setting(SETS, plan, 0, {}, size=24)
     assert clean(setting)
-    monkeypatch.setattr("littlestone.learners.base.usable_rounds", routed_by_place)
+    monkeypatch.setattr("littlestone._learners.base.usable_rounds", routed_by_place)
     assert caught(setting)
 
 

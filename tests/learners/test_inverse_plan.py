@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 import littlestone as ls
 from commands import littlestone
 from effort import scaled
-from littlestone.learners import inverse_plan
-from littlestone.learners.causes_plan import CausesPlan, forecast
-from littlestone.learners.inverse_plan import GRID, smallest_epsilon
+from littlestone._learners import inverse_plan
+from littlestone._learners.causes_plan import CausesPlan, forecast
+from littlestone._learners.inverse_plan import GRID, smallest_epsilon
 
 CUTS = ls.Thresholds(1, 100, column="x")
 CAUSES = ls.Causes(["a", "b", "c"], width=2)

@@ -10,18 +10,18 @@ import pytest
 from test_checkpoint import same
 
 import littlestone as ls
-from littlestone.classes.base import points_of
-from littlestone.classes.dimension import Shattering, tabulate
-from littlestone.classes.serialization import class_from_json, class_to_json, same_class
-from littlestone.classes.specs import BadSpec, parse_spec
-from littlestone.classes.vocabulary import read_vocabulary
-from littlestone.hypotheses.rows import as_batch
-from littlestone.learners import large_scores
-from littlestone.learners.experts import FixedSharePrior
-from littlestone.learners.large_scores import IntervalCounts, LargeCounts, VocabularyCounts
-from littlestone.learners.scores import mistake_counts
-from littlestone.privacy.structured import NO_PAIR, STAYING
-from littlestone.privacy.testing import SeededNoise
+from littlestone._classes.base import points_of
+from littlestone._classes.dimension import Shattering, tabulate
+from littlestone._classes.serialization import class_from_json, class_to_json, same_class
+from littlestone._classes.specs import BadSpec, parse_spec
+from littlestone._classes.vocabulary import read_vocabulary
+from littlestone._hypotheses.rows import as_batch
+from littlestone._learners import large_scores
+from littlestone._learners.experts import FixedSharePrior
+from littlestone._learners.large_scores import IntervalCounts, LargeCounts, VocabularyCounts
+from littlestone._learners.scores import mistake_counts
+from littlestone._privacy.structured import NO_PAIR, STAYING
+from littlestone._privacy.testing import SeededNoise
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
 

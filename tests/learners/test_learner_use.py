@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 import littlestone as ls
 from classes import CASES
 from effort import scaled
-from littlestone.learners.rounds import user_number, user_numbers
-from littlestone.learners.trace import Trace
-from littlestone.privacy import BadParameter
-from littlestone.privacy.mechanism import MechanismMoved
-from littlestone.privacy.testing import SeededNoise
-from littlestone.simulate.streams import zipf
+from littlestone._learners.rounds import user_number, user_numbers
+from littlestone._learners.trace import Trace
+from littlestone._privacy import BadParameter
+from littlestone._privacy.mechanism import MechanismMoved
+from littlestone._privacy.testing import SeededNoise
+from littlestone._simulate.streams import zipf
 
 ignoring = pytest.mark.filterwarnings("ignore:delta")
 BASE = ls.Plan.practical(ls.Points(), 8, 0.001, 100)

@@ -13,10 +13,9 @@ from test_checkpoint import MemoryStore
 
 import littlestone as ls
 import naive
-from littlestone.classes.serialization import class_from_json, class_to_json
-from littlestone.classes.specs import BadSpec, parse_spec
-from littlestone.errors import BadClass, BadExample
-from littlestone.hypotheses.causes import (
+from littlestone._classes.serialization import class_from_json, class_to_json
+from littlestone._classes.specs import BadSpec, parse_spec
+from littlestone._hypotheses.causes import (
     Cause,
     Condition,
     any_of,
@@ -24,10 +23,11 @@ from littlestone.hypotheses.causes import (
     cause_from_key,
     causes_of,
 )
-from littlestone.hypotheses.rules import rule_from_json
-from littlestone.learners import causes_plan
-from littlestone.learners.evidence import Window, evidence_of, window_from_json
-from littlestone.privacy.testing import SeededNoise
+from littlestone._hypotheses.rules import rule_from_json
+from littlestone._learners import causes_plan
+from littlestone._learners.evidence import Window, evidence_of, window_from_json
+from littlestone._privacy.testing import SeededNoise
+from littlestone.errors import BadClass, BadExample
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
 

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 import littlestone as ls
 from effort import scaled
-from littlestone.learners.plan import TheoremPlan
-from littlestone.learners.tuning import (
+from littlestone._learners.plan import TheoremPlan
+from littlestone._learners.tuning import (
     LARGEST_FACTOR,
     SPLITS,
     Choice,
@@ -29,15 +29,15 @@ from littlestone.learners.tuning import (
     votes_law,
     votes_per_mistake,
 )
-from littlestone.privacy import (
+from littlestone._privacy import (
     BadParameter,
     MistakesMonitor,
     StableHistogram,
     UnknownDomainSelection,
 )
-from littlestone.privacy.accounting import Cost
-from littlestone.privacy.parameters import Real, float_above
-from littlestone.privacy.testing import SeededNoise
+from littlestone._privacy.accounting import Cost
+from littlestone._privacy.parameters import Real, float_above
+from littlestone._privacy.testing import SeededNoise
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
 
@@ -140,7 +140,7 @@ def test_epochs_promise_what_was_asked(
     unit: Any = "event" if cap is None else "user"
     selector = StableHistogram if epsilon / (cap or 1) < 1 else UnknownDomainSelection
     choice = Choice(split, selector, 3, 5, (4,), 10.0, 12.0, 0.1)
-    with patch("littlestone.learners.plan.best", lambda *budget: choice):
+    with patch("littlestone._learners.plan.best", lambda *budget: choice):
         learner = ls.DPSOA(POINTS, epsilon, delta, 100, unit=unit, cap=cap)
     _promises(learner, Fraction(epsilon), Fraction(delta), selections=cap or 1)
 

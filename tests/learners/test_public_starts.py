@@ -14,12 +14,12 @@ from test_checkpoint import MemoryStore
 
 import littlestone as ls
 from classes import targets
-from littlestone.classes.base import points_of
-from littlestone.learners.causes_plan import CausesPlan
-from littlestone.learners.evidence import Window
-from littlestone.learners.forest import EpochStart, Forest
-from littlestone.privacy import MistakesMonitor
-from littlestone.privacy.causes import (
+from littlestone._classes.base import points_of
+from littlestone._learners.causes_plan import CausesPlan
+from littlestone._learners.evidence import Window
+from littlestone._learners.forest import EpochStart, Forest
+from littlestone._privacy import MistakesMonitor
+from littlestone._privacy.causes import (
     ADD,
     DROP,
     LARGEST_MARGIN,
@@ -27,9 +27,9 @@ from littlestone.privacy.causes import (
     SparseExponential,
     WindowCounts,
 )
-from littlestone.privacy.gates import Decision, Gate
-from littlestone.privacy.parameters import BadParameter
-from littlestone.privacy.testing import SeededNoise
+from littlestone._privacy.gates import Decision, Gate
+from littlestone._privacy.parameters import BadParameter
+from littlestone._privacy.testing import SeededNoise
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
 

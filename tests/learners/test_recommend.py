@@ -4,7 +4,7 @@ import pytest
 
 import littlestone as ls
 from classes import CASES
-from littlestone.learners.registry import LearnerTerms, make_learner
+from littlestone._learners.registry import LearnerTerms, make_learner
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -10,11 +10,11 @@ import pytest
 from typer.testing import CliRunner
 
 import littlestone as ls
-from littlestone.audit.runs import AuditTarget
-from littlestone.classes.specs import parse_spec
-from littlestone.cli import compare as compare_run
-from littlestone.cli.main import app
-from littlestone.learners.registry import (
+from littlestone._audit.runs import AuditTarget
+from littlestone._classes.specs import parse_spec
+from littlestone._cli import compare as compare_run
+from littlestone._cli.main import app
+from littlestone._learners.registry import (
     LEARNERS,
     LearnerTerms,
     choose,
@@ -22,10 +22,10 @@ from littlestone.learners.registry import (
     learner_names,
     make_learner,
 )
-from littlestone.privacy.parameters import BadParameter
-from littlestone.simulate.sweeps import run_cell
-from littlestone.store.request import LearnRequest, choose_learner
-from littlestone.store.store import create, open_store
+from littlestone._privacy.parameters import BadParameter
+from littlestone._simulate.sweeps import run_cell
+from littlestone._store.request import LearnRequest, choose_learner
+from littlestone._store.store import create, open_store
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
 

@@ -17,12 +17,12 @@ import pytest
 
 import littlestone as ls
 from classes import CASES
-from littlestone.classes.base import kinds_of, read_row, row_reader
-from littlestone.hypotheses.rows import Column, Kind
-from littlestone.hypotheses.rules import OneOf, Steps
-from littlestone.hypotheses.values import canonical, encode, key_of
-from littlestone.learners import runners
-from littlestone.privacy.testing import SeededNoise
+from littlestone._classes.base import kinds_of, read_row, row_reader
+from littlestone._hypotheses.rows import Column, Kind
+from littlestone._hypotheses.rules import OneOf, Steps
+from littlestone._hypotheses.values import canonical, encode, key_of
+from littlestone._learners import runners
+from littlestone._privacy.testing import SeededNoise
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
 

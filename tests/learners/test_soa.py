@@ -10,8 +10,8 @@ import pytest
 import littlestone as ls
 import naive
 from classes import CASES, TABLE, targets
-from littlestone.simulate.adversaries import TreeAdversary
-from littlestone.simulate.games import play
+from littlestone._simulate.adversaries import TreeAdversary
+from littlestone._simulate.games import play
 
 
 def most_mistakes(

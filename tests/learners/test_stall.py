@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import littlestone as ls
-from littlestone.learners.tuning import can_stall
-from littlestone.privacy.testing import SeededNoise
+from littlestone._learners.tuning import can_stall
+from littlestone._privacy.testing import SeededNoise
 from naive import dimension
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")

@@ -17,14 +17,14 @@ import pytest
 
 import littlestone as ls
 from classes import CASES
-from littlestone.classes.base import VersionSpace, check_row, kinds_of
-from littlestone.data.blocks import NULL
-from littlestone.data.readers import open_rows
-from littlestone.hypotheses.rows import as_batch, part_of, passes, row_of, value_of
-from littlestone.learners.adaptive import EveryRound
-from littlestone.learners.forest import Forest
-from littlestone.learners.rounds import readable_rounds
-from littlestone.privacy.testing import SeededNoise
+from littlestone._classes.base import VersionSpace, check_row, kinds_of
+from littlestone._data.blocks import NULL
+from littlestone._data.readers import open_rows
+from littlestone._hypotheses.rows import as_batch, part_of, passes, row_of, value_of
+from littlestone._learners.adaptive import EveryRound
+from littlestone._learners.forest import Forest
+from littlestone._learners.rounds import readable_rounds
+from littlestone._privacy.testing import SeededNoise
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from littlestone.classes.sets import Points
-from littlestone.hypotheses.rules import NEVER
-from littlestone.learners.dpsoa import DPSOA
-from littlestone.learners.trace import MOST_SAMPLES, Sample, Trace
+from littlestone._classes.sets import Points
+from littlestone._hypotheses.rules import NEVER
+from littlestone._learners.dpsoa import DPSOA
+from littlestone._learners.trace import MOST_SAMPLES, Sample, Trace
 
 
 def filled(keeps: list[bool], most: int = MOST_SAMPLES) -> Trace:

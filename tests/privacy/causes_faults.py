@@ -7,7 +7,7 @@ from math import exp
 import numpy as np
 import numpy.typing as npt
 
-from littlestone.audit.causes import (
+from littlestone._audit.causes import (
     OUTCOME_MARK,
     KeyCounts,
     KeyRow,
@@ -16,9 +16,9 @@ from littlestone.audit.causes import (
     Published,
     move_law,
 )
-from littlestone.audit.enumeration import BranchingNoise
-from littlestone.privacy import MistakesMonitor, Noise
-from littlestone.privacy.causes import Counts, Gains, SparseExponential
+from littlestone._audit.enumeration import BranchingNoise
+from littlestone._privacy import MistakesMonitor, Noise
+from littlestone._privacy.causes import Counts, Gains, SparseExponential
 
 HASHES = {b"k": 1, b"l": 1}
 """The keys k and l share a hash, all others have their own."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, SupportsIndex
 
-from littlestone.privacy import (
+from littlestone._privacy import (
     AboveThreshold,
     Cost,
     HistSparse,
@@ -13,8 +13,8 @@ from littlestone.privacy import (
     Noise,
     StableHistogram,
 )
-from littlestone.privacy.gates import Decision
-from littlestone.privacy.selection import positive_votes
+from littlestone._privacy.gates import Decision
+from littlestone._privacy.selection import positive_votes
 
 Votes = Mapping[bytes, int]
 

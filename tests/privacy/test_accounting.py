@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from effort import scaled
-from littlestone.privacy import BadParameter, Cost, Guarantee, PrivacyEvent, SystemNoise, spent
-from littlestone.privacy.accounting import composed_epsilon, per_release
-from littlestone.privacy.testing import SeededNoise
+from littlestone._privacy import BadParameter, Cost, Guarantee, PrivacyEvent, SystemNoise, spent
+from littlestone._privacy.accounting import composed_epsilon, per_release
+from littlestone._privacy.testing import SeededNoise
 
 SMALL = st.fractions(Fraction(1, 1000), Fraction(2)).filter(bool)
 

@@ -20,16 +20,16 @@ from hypothesis import strategies as st
 
 from commands import FORKS
 from effort import scaled
-from littlestone.privacy import budget_file as module
-from littlestone.privacy.accounting import Cost, composed_cost, composed_epsilon
-from littlestone.privacy.budget_file import BadBudget, BudgetFile, read_budgets
-from littlestone.privacy.budget_state import (
+from littlestone._privacy import budget_file as module
+from littlestone._privacy.accounting import Cost, composed_cost, composed_epsilon
+from littlestone._privacy.budget_file import BadBudget, BudgetFile, read_budgets
+from littlestone._privacy.budget_state import (
     BudgetExceeded,
     BudgetState,
     float_below,
     still_possible,
 )
-from littlestone.privacy.parameters import BadParameter
+from littlestone._privacy.parameters import BadParameter
 
 E1, DELTA = Fraction(1), Fraction(1, 10**6)
 

@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 
 from effort import scaled
-from littlestone.privacy.accounting import Cost, composed_cost
+from littlestone._privacy.accounting import Cost, composed_cost
 
 # An answer: its probability in world 0, and in world 1.
 Answer = tuple[float, float]

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import littlestone as ls
-from littlestone.audit.causes import (
+from littlestone._audit.causes import (
     CERTAIN,
     SMALL_ROWS,
     GateParameters,
@@ -37,7 +37,7 @@ from littlestone.audit.causes import (
     one_by_one,
     window_findings,
 )
-from littlestone.audit.enumeration import (
+from littlestone._audit.enumeration import (
     BranchingNoise,
     EnumeratedTranscript,
     delta_at,
@@ -46,15 +46,15 @@ from littlestone.audit.enumeration import (
     law,
     transcripts,
 )
-from littlestone.audit.gates import enumerated
-from littlestone.audit.laws import Laws, worst
-from littlestone.audit.neighbours import for_causes
-from littlestone.audit.runs import AuditTarget
-from littlestone.audit.runs import published as seen_of
-from littlestone.learners.causes_plan import CausesPlan
-from littlestone.privacy import MistakesMonitor, Noise
-from littlestone.privacy.accounting import Cost
-from littlestone.privacy.causes import (
+from littlestone._audit.gates import enumerated
+from littlestone._audit.laws import Laws, worst
+from littlestone._audit.neighbours import for_causes
+from littlestone._audit.runs import AuditTarget
+from littlestone._audit.runs import published as seen_of
+from littlestone._learners.causes_plan import CausesPlan
+from littlestone._privacy import MistakesMonitor, Noise
+from littlestone._privacy.accounting import Cost
+from littlestone._privacy.causes import (
     DROP,
     CausesGate,
     Gains,
@@ -62,9 +62,9 @@ from littlestone.privacy.causes import (
     WindowCounts,
     joint_epsilon,
 )
-from littlestone.privacy.gates import NO_CHANGE, Decision
-from littlestone.privacy.noise import Address
-from littlestone.privacy.testing import ScriptedNoise
+from littlestone._privacy.gates import NO_CHANGE, Decision
+from littlestone._privacy.noise import Address
+from littlestone._privacy.testing import ScriptedNoise
 
 from . import causes_faults as planted
 from . import faults

@@ -5,11 +5,11 @@ from fractions import Fraction
 import pytest
 
 from effort import scaled
-from littlestone.audit.enumeration import Enumerated, delta_at, transcripts
-from littlestone.audit.gates import every_check
-from littlestone.audit.laws import OLD, A, forest, reacting_rows
-from littlestone.privacy import EveryCheck, Noise, StableHistogram, composed_epsilon
-from littlestone.privacy.testing import SeededNoise
+from littlestone._audit.enumeration import Enumerated, delta_at, transcripts
+from littlestone._audit.gates import every_check
+from littlestone._audit.laws import OLD, A, forest, reacting_rows
+from littlestone._privacy import EveryCheck, Noise, StableHistogram, composed_epsilon
+from littlestone._privacy.testing import SeededNoise
 
 EPSILON, DELTA, RELEASES = 8, 0.3, 3
 _laws: dict[object, Enumerated] = {}

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from effort import scaled
-from littlestone.audit.enumeration import largest_loss, transcripts
-from littlestone.audit.gates import KEYS, extremal_experts, gate_of_two, small_experts
-from littlestone.audit.laws import (
+from littlestone._audit.enumeration import largest_loss, transcripts
+from littlestone._audit.gates import KEYS, extremal_experts, gate_of_two, small_experts
+from littlestone._audit.laws import (
     A,
     PriorFrom,
     experts,
@@ -18,10 +18,10 @@ from littlestone.audit.laws import (
     reacting_rows,
     streams,
 )
-from littlestone.privacy import BadParameter, ExponentialMechanism, MistakesGate, Noise
-from littlestone.privacy.accounting import spent
-from littlestone.privacy.exponential import Scores
-from littlestone.privacy.testing import SeededNoise
+from littlestone._privacy import BadParameter, ExponentialMechanism, MistakesGate, Noise
+from littlestone._privacy.accounting import spent
+from littlestone._privacy.exponential import Scores
+from littlestone._privacy.testing import SeededNoise
 
 BUDGET = Fraction(1), Fraction(2)
 

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from littlestone.audit.laws import FixedPointNoise, ends_of, law_of
-from littlestone.privacy import BadParameter, ExponentialMechanism, SystemNoise
-from littlestone.privacy.exponential import _draw_group, draw_by_score
-from littlestone.privacy.noise import Address
-from littlestone.privacy.testing import ScriptedNoise, SeededNoise
+from littlestone._audit.laws import FixedPointNoise, ends_of, law_of
+from littlestone._privacy import BadParameter, ExponentialMechanism, SystemNoise
+from littlestone._privacy.exponential import _draw_group, draw_by_score
+from littlestone._privacy.noise import Address
+from littlestone._privacy.testing import ScriptedNoise, SeededNoise
 
 RATE = Fraction(1, 2)
 

@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 
 from effort import EVERYTHING
-from littlestone.audit.enumeration import (
+from littlestone._audit.enumeration import (
     Enumerated,
     EnumeratedTranscript,
     Stepper,
@@ -18,9 +18,9 @@ from littlestone.audit.enumeration import (
     law,
     transcripts,
 )
-from littlestone.audit.laws import OLD, A, B, epochs, fixed_rows, neighbours, streams
-from littlestone.privacy import Decision, MistakesGate, MistakesMonitor, Noise, StableHistogram
-from littlestone.privacy.gates import NO_CHANGE
+from littlestone._audit.laws import OLD, A, B, epochs, fixed_rows, neighbours, streams
+from littlestone._privacy import Decision, MistakesGate, MistakesMonitor, Noise, StableHistogram
+from littlestone._privacy.gates import NO_CHANGE
 
 from . import faults
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from effort import EVERYTHING, scaled
-from littlestone.audit.enumeration import (
+from littlestone._audit.enumeration import (
     BranchingNoise,
     Enumerated,
     EnumeratedTranscript,
@@ -21,7 +21,7 @@ from littlestone.audit.enumeration import (
     law,
     transcripts,
 )
-from littlestone.audit.laws import (
+from littlestone._audit.laws import (
     OLD,
     A,
     B,
@@ -33,7 +33,7 @@ from littlestone.audit.laws import (
     reacting_rows,
     streams,
 )
-from littlestone.privacy import (
+from littlestone._privacy import (
     BadParameter,
     Decision,
     ExponentialMechanism,
@@ -43,9 +43,9 @@ from littlestone.privacy import (
     StableHistogram,
     UnknownDomainSelection,
 )
-from littlestone.privacy.accounting import spent
-from littlestone.privacy.gates import NO_CHANGE
-from littlestone.privacy.testing import ScriptedNoise, SeededNoise
+from littlestone._privacy.accounting import spent
+from littlestone._privacy.gates import NO_CHANGE
+from littlestone._privacy.testing import ScriptedNoise, SeededNoise
 
 EPSILON_MONITOR, EPSILON_SELECTOR, DELTA = 2.0, 4.0, 0.1
 HISTOGRAM = Enumerated(StableHistogram(epsilon=EPSILON_SELECTOR, delta=DELTA), width=24)

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from littlestone.audit.enumeration import delta_at, laplace_mass, laplace_tail, law
-from littlestone.privacy import BadParameter, StableHistogram
-from littlestone.privacy.selection import release_threshold
-from littlestone.privacy.testing import ScriptedNoise
+from littlestone._audit.enumeration import delta_at, laplace_mass, laplace_tail, law
+from littlestone._privacy import BadParameter, StableHistogram
+from littlestone._privacy.selection import release_threshold
+from littlestone._privacy.testing import ScriptedNoise
 
 A, B, C = b"a", b"b", b"c"
 Votes = dict[bytes, int]

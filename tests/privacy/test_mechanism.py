@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from littlestone.privacy import (
+from littlestone._privacy import (
     AboveThreshold,
     BadParameter,
     ExponentialMechanism,
@@ -28,9 +28,9 @@ from littlestone.privacy import (
     StableHistogram,
     SystemNoise,
 )
-from littlestone.privacy.noise import Address
-from littlestone.privacy.parameters import float_above
-from littlestone.privacy.testing import ScriptedNoise, SeededNoise
+from littlestone._privacy.noise import Address
+from littlestone._privacy.parameters import float_above
+from littlestone._privacy.testing import ScriptedNoise, SeededNoise
 
 Votes = dict[bytes, int]
 
@@ -277,7 +277,7 @@ def test_noise_of_tests_is_named_in_the_guarantee_and_in_the_ledger() -> None:
 
 
 def test_noise_of_tests_cannot_be_imported_by_mechanisms() -> None:
-    import littlestone.privacy as room
+    import littlestone._privacy as room
 
     assert not {"ScriptedNoise", "SeededNoise"} & set(vars(room))
 

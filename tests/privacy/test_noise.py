@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from effort import scaled
-from littlestone.audit.enumeration import geometric_tail, laplace_mass
-from littlestone.privacy import BadParameter, Noise, SystemNoise
-from littlestone.privacy.noise import BUFFER, LARGEST_SCALE, noise_scale, tail
-from littlestone.privacy.testing import ScriptedNoise, SeededNoise
+from littlestone._audit.enumeration import geometric_tail, laplace_mass
+from littlestone._privacy import BadParameter, Noise, SystemNoise
+from littlestone._privacy.noise import BUFFER, LARGEST_SCALE, noise_scale, tail
+from littlestone._privacy.testing import ScriptedNoise, SeededNoise
 
 DRAWS = 20_000
 SCALE = Fraction(10)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 
 import littlestone as ls
-from littlestone.audit.causes import (
+from littlestone._audit.causes import (
     OUTCOME_MARK,
     GateParameters,
     KeyRow,
@@ -27,13 +27,13 @@ from littlestone.audit.causes import (
     neighbouring_laws,
     one_by_one,
 )
-from littlestone.audit.enumeration import BranchingNoise, EnumeratedTranscript, law
-from littlestone.audit.laws import Laws, worst
-from littlestone.hypotheses.causes import cause_from_key
-from littlestone.learners.causes_plan import CausesPlan
-from littlestone.privacy.causes import CausesGate, Gains, SparseExponential
-from littlestone.privacy.gates import NO_CHANGE, Decision
-from littlestone.privacy.noise import Noise
+from littlestone._audit.enumeration import BranchingNoise, EnumeratedTranscript, law
+from littlestone._audit.laws import Laws, worst
+from littlestone._hypotheses.causes import cause_from_key
+from littlestone._learners.causes_plan import CausesPlan
+from littlestone._privacy.causes import CausesGate, Gains, SparseExponential
+from littlestone._privacy.gates import NO_CHANGE, Decision
+from littlestone._privacy.noise import Noise
 
 from . import causes_faults as planted
 from .test_causes import COSTS, TINY, LowPlan, SummedNoise, counted_by, factor, gate_of

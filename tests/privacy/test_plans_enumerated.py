@@ -8,10 +8,10 @@ from functools import partial
 import pytest
 
 import littlestone as ls
-from littlestone.audit.enumeration import Enumerated
-from littlestone.audit.gates import enumerated, epochs_gate, scaled_down, votes_gate
-from littlestone.audit.laws import OLD, Finding, mistakes_monitor, selection, sparse_vector
-from littlestone.privacy import (
+from littlestone._audit.enumeration import Enumerated
+from littlestone._audit.gates import enumerated, epochs_gate, scaled_down, votes_gate
+from littlestone._audit.laws import OLD, Finding, mistakes_monitor, selection, sparse_vector
+from littlestone._privacy import (
     AboveThreshold,
     Cost,
     HistSparse,
@@ -20,7 +20,7 @@ from littlestone.privacy import (
     Noise,
     StableHistogram,
 )
-from littlestone.privacy.testing import ScriptedNoise
+from littlestone._privacy.testing import ScriptedNoise
 
 from . import faults
 

@@ -23,7 +23,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 import pytest
 
-from littlestone.audit.enumeration import (
+from littlestone._audit.enumeration import (
     BranchingNoise,
     Draw,
     EnumeratedTranscript,
@@ -31,8 +31,8 @@ from littlestone.audit.enumeration import (
     branches,
     uniform_mass,
 )
-from littlestone.audit.laws import epochs, fixed_rows
-from littlestone.privacy import (
+from littlestone._audit.laws import epochs, fixed_rows
+from littlestone._privacy import (
     AboveThreshold,
     ExponentialMechanism,
     MistakesGate,
@@ -40,11 +40,11 @@ from littlestone.privacy import (
     StableHistogram,
     UnknownDomainSelection,
 )
-from littlestone.privacy import exponential as exponential_module
-from littlestone.privacy.causes import Gains, SparseExponential
-from littlestone.privacy.noise import Address, Noise
-from littlestone.privacy.parameters import context, decimal_of
-from littlestone.privacy.selection import (
+from littlestone._privacy import exponential as exponential_module
+from littlestone._privacy.causes import Gains, SparseExponential
+from littlestone._privacy.noise import Address, Noise
+from littlestone._privacy.parameters import context, decimal_of
+from littlestone._privacy.selection import (
     GROWTH_BITS,
     AcceptanceCurve,
     acceptance_bits,
@@ -65,7 +65,7 @@ def table(name: str) -> list[Instance]:
 class RationalNoise(BranchingNoise):
     """Fork over noise whose exp(-1/scale) is a rational: one for the threshold, one for all else.
 
-    The formulas are those of `littlestone.privacy.noise.tail` and of Lemma 1.
+    The formulas are those of `littlestone._privacy.noise.tail` and of Lemma 1.
     """
 
     def __init__(

@@ -17,10 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from effort import scaled
-from littlestone.privacy import BadParameter, SystemNoise, UnknownDomainSelection
-from littlestone.privacy.noise import Address
-from littlestone.privacy.parameters import enclose_exp
-from littlestone.privacy.selection import (
+from littlestone._privacy import BadParameter, SystemNoise, UnknownDomainSelection
+from littlestone._privacy.noise import Address
+from littlestone._privacy.parameters import enclose_exp
+from littlestone._privacy.selection import (
     LONGEST_CURVE,
     TOP_SHARE,
     AcceptanceCurve,
@@ -29,7 +29,7 @@ from littlestone.privacy.selection import (
     exp_below,
     is_valid_step,
 )
-from littlestone.privacy.testing import ScriptedNoise, SeededNoise
+from littlestone._privacy.testing import ScriptedNoise, SeededNoise
 
 F = Fraction
 Votes = dict[bytes, int]

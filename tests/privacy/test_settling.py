@@ -14,7 +14,7 @@ import pytest
 
 import littlestone as ls
 from effort import EVERYTHING, scaled
-from littlestone.audit.enumeration import (
+from littlestone._audit.enumeration import (
     BranchingNoise,
     EnumeratedTranscript,
     World,
@@ -22,7 +22,7 @@ from littlestone.audit.enumeration import (
     largest_loss,
     transcripts,
 )
-from littlestone.audit.laws import (
+from littlestone._audit.laws import (
     OLD,
     A,
     B,
@@ -36,7 +36,7 @@ from littlestone.audit.laws import (
     settling,
     streams,
 )
-from littlestone.privacy import (
+from littlestone._privacy import (
     BadParameter,
     Decision,
     Noise,
@@ -44,8 +44,8 @@ from littlestone.privacy import (
     StableHistogram,
     UnknownDomainSelection,
 )
-from littlestone.privacy.gates import LARGEST_MARGIN, MOST_GIVEN_UP, NO_CHANGE
-from littlestone.privacy.testing import ScriptedNoise, SeededNoise
+from littlestone._privacy.gates import LARGEST_MARGIN, MOST_GIVEN_UP, NO_CHANGE
+from littlestone._privacy.testing import ScriptedNoise, SeededNoise
 
 MONITOR, SELECTOR, DELTA = 1.0, 2.0, 0.05
 ROUNDS = 4

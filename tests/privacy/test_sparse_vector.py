@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from littlestone.audit.enumeration import (
+from littlestone._audit.enumeration import (
     EnumeratedTranscript,
     Stepper,
     World,
     largest_loss,
     transcripts,
 )
-from littlestone.privacy import AboveThreshold, MistakesMonitor, Noise
-from littlestone.privacy.testing import ScriptedNoise, SeededNoise
+from littlestone._privacy import AboveThreshold, MistakesMonitor, Noise
+from littlestone._privacy.testing import ScriptedNoise, SeededNoise
 
 Pair = tuple[World, World]
 Make = Callable[[Noise], AboveThreshold]

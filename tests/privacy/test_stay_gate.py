@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from effort import scaled
-from littlestone.audit.enumeration import EnumeratedTranscript, largest_loss, transcripts
-from littlestone.audit.laws import A, B
-from littlestone.audit.stay import (
+from littlestone._audit.enumeration import EnumeratedTranscript, largest_loss, transcripts
+from littlestone._audit.laws import A, B
+from littlestone._audit.stay import (
     EVEN_ROWS,
     Losses,
     extremal_stays,
@@ -23,14 +23,14 @@ from littlestone.audit.stay import (
     stay_gate,
     two_rules,
 )
-from littlestone.learners.stay import COUNTED, LARGEST_LOSS, StaySchedule
-from littlestone.privacy import BadParameter
-from littlestone.privacy.accounting import spent
-from littlestone.privacy.exponential import draw_by_score
-from littlestone.privacy.noise import Noise
-from littlestone.privacy.parameters import LARGEST_INTEGER
-from littlestone.privacy.stay import STAY, StayGate, StayOrDraw, Tenure
-from littlestone.privacy.testing import ScriptedNoise, SeededNoise
+from littlestone._learners.stay import COUNTED, LARGEST_LOSS, StaySchedule
+from littlestone._privacy import BadParameter
+from littlestone._privacy.accounting import spent
+from littlestone._privacy.exponential import draw_by_score
+from littlestone._privacy.noise import Noise
+from littlestone._privacy.parameters import LARGEST_INTEGER
+from littlestone._privacy.stay import STAY, StayGate, StayOrDraw, Tenure
+from littlestone._privacy.testing import ScriptedNoise, SeededNoise
 
 BUDGET = Fraction(1), Fraction(2)
 

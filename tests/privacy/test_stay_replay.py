@@ -19,12 +19,12 @@ import pytest
 
 import littlestone as ls
 from effort import scaled
-from littlestone.learners.experts import ExpertsRunner
-from littlestone.learners.scores import MistakeCounts
-from littlestone.privacy import exponential
-from littlestone.privacy.noise import Noise
-from littlestone.privacy.sparse_vector import MistakesMonitor
-from littlestone.privacy.stay import StayGate
+from littlestone._learners.experts import ExpertsRunner
+from littlestone._learners.scores import MistakeCounts
+from littlestone._privacy import exponential
+from littlestone._privacy.noise import Noise
+from littlestone._privacy.sparse_vector import MistakesMonitor
+from littlestone._privacy.stay import StayGate
 
 Row = tuple[int, bool] | None
 

@@ -9,10 +9,10 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from littlestone.privacy import BadParameter
-from littlestone.privacy.noise import Address
-from littlestone.privacy.stay import STAY
-from littlestone.privacy.structured import (
+from littlestone._privacy import BadParameter
+from littlestone._privacy.noise import Address
+from littlestone._privacy.stay import STAY
+from littlestone._privacy.structured import (
     NO_PAIR,
     GroupScores,
     PairScores,
@@ -21,7 +21,7 @@ from littlestone.privacy.structured import (
     free_place,
     pair_of,
 )
-from littlestone.privacy.testing import ScriptedNoise, SeededNoise
+from littlestone._privacy.testing import ScriptedNoise, SeededNoise
 
 DIGITS = 40
 # A pair of places, no pair, or staying.

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from effort import scaled
-from littlestone.audit.enumeration import geometric_tail, laplace_tail
-from littlestone.privacy import (
+from littlestone._audit.enumeration import geometric_tail, laplace_tail
+from littlestone._privacy import (
     BadParameter,
     HistSparse,
     MistakesGate,
@@ -21,9 +21,9 @@ from littlestone.privacy import (
     SystemNoise,
     UnknownDomainSelection,
 )
-from littlestone.privacy.gates import NO_CHANGE, Step
-from littlestone.privacy.noise import WORD_BITS, bounds, first_exceeding, tail
-from littlestone.privacy.testing import SeededNoise
+from littlestone._privacy.gates import NO_CHANGE, Step
+from littlestone._privacy.noise import WORD_BITS, bounds, first_exceeding, tail
+from littlestone._privacy.testing import SeededNoise
 
 SCALES = [Fraction(1, 3), Fraction(1), Fraction(7, 2), Fraction(40)]
 

@@ -19,18 +19,18 @@ from test_checkpoint import MemoryStore
 
 import littlestone as ls
 from at_once import Pretended, read_here
-from littlestone.classes.causes import Causes, Ranges
-from littlestone.data.blocks import Block
-from littlestone.data.readers import open_rows
-from littlestone.hypotheses.causes import OUTCOME, Cause, Condition
-from littlestone.learners.coded_rounds import CodedRounds
-from littlestone.learners.epoch_rows import PatternIndex
-from littlestone.learners.rounds import Rounds
-from littlestone.privacy.testing import SeededNoise
-from littlestone.ray import Ray
-from littlestone.ray import rows as far
-from littlestone.ray.rows import RemoteRounds, open_remote_rows
-from littlestone.store.request import learn_block
+from littlestone._classes.causes import Causes, Ranges
+from littlestone._data.blocks import Block
+from littlestone._data.readers import open_rows
+from littlestone._hypotheses.causes import OUTCOME, Cause, Condition
+from littlestone._learners.coded_rounds import CodedRounds
+from littlestone._learners.epoch_rows import PatternIndex
+from littlestone._learners.rounds import Rounds
+from littlestone._privacy.testing import SeededNoise
+from littlestone._ray import Ray
+from littlestone._ray import rows as far
+from littlestone._ray.rows import RemoteRounds, open_remote_rows
+from littlestone._store.request import learn_block
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
 

@@ -28,19 +28,19 @@ from test_shards import after, make, observable
 import littlestone as ls
 from commands import MAIN, littlestone
 from effort import EVERYTHING
-from littlestone.cli.learn_run import run
-from littlestone.data.blocks import BadStream
-from littlestone.data.readers import open_rows
-from littlestone.privacy.parameters import BadParameter
-from littlestone.privacy.testing import SeededNoise
-from littlestone.ray import ClusterLost, Ray
-from littlestone.ray import cluster as cluster_module
-from littlestone.ray import rows as far
-from littlestone.ray.rows import TableSlice, open_remote_rows
-from littlestone.ray.shards import ShardedForest
-from littlestone.report.report import RunResult
-from littlestone.store.request import LearnRequest, choose_learner, learn_block
-from littlestone.store.store import Store, create, open_store, read_store
+from littlestone._cli.learn_run import run
+from littlestone._data.blocks import BadStream
+from littlestone._data.readers import open_rows
+from littlestone._privacy.parameters import BadParameter
+from littlestone._privacy.testing import SeededNoise
+from littlestone._ray import ClusterLost, Ray
+from littlestone._ray import cluster as cluster_module
+from littlestone._ray import rows as far
+from littlestone._ray.rows import TableSlice, open_remote_rows
+from littlestone._ray.shards import ShardedForest
+from littlestone._report.report import RunResult
+from littlestone._store.request import LearnRequest, choose_learner, learn_block
+from littlestone._store.store import Store, create, open_store, read_store
 from soak import soak_engine
 
 pytestmark = [
@@ -430,7 +430,7 @@ def test_rows_that_were_learned_are_not_read_again(
 ) -> None:
     """A run that goes on reads the row groups of its place and what comes after them; what it has
     learned is the same source for a run without a cluster, and the other way round."""
-    monkeypatch.setattr("littlestone.store.sources.LEAST_TAIL", 100)
+    monkeypatch.setattr("littlestone._store.sources.LEAST_TAIL", 100)
     begun, tables, stop_at = list[int](), far.RemoteParquet._tables, 0
 
     def noting(self: far.RemoteParquet, spans: Any) -> Any:

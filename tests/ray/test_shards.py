@@ -11,13 +11,13 @@ from test_dpsoa import LENGTH, PLANS, fed, stream_of, users_of
 import littlestone as ls
 from at_once import AtOnce, How, Pretended, losing
 from classes import CASES
-from littlestone.learners.forest import Forest
-from littlestone.learners.tuning import complexity
-from littlestone.privacy.mechanism import MechanismMoved
-from littlestone.privacy.testing import SeededNoise
-from littlestone.ray import ClusterLost
-from littlestone.ray import shards as sharded
-from littlestone.ray.shards import ForestSpec, Shard, ShardRestarted
+from littlestone._learners.forest import Forest
+from littlestone._learners.tuning import complexity
+from littlestone._privacy.mechanism import MechanismMoved
+from littlestone._privacy.testing import SeededNoise
+from littlestone._ray import ClusterLost
+from littlestone._ray import shards as sharded
+from littlestone._ray.shards import ForestSpec, Shard, ShardRestarted
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
 

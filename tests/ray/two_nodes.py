@@ -17,10 +17,10 @@ import ray
 from ray.cluster_utils import Cluster
 from test_engine import SHORT, here, there_with
 
-from littlestone.ray import Ray
-from littlestone.ray import rows as far
-from littlestone.store.serialization import BadStore
-from littlestone.store.store import read_store
+from littlestone._ray import Ray
+from littlestone._ray import rows as far
+from littlestone._store.serialization import BadStore
+from littlestone._store.store import read_store
 
 
 def main(folder: Path) -> None:
@@ -47,8 +47,8 @@ def main(folder: Path) -> None:
 
 
 COMMAND = """
-from littlestone.cli.main import main
-from littlestone.ray import rows as far
+from littlestone._cli.main import main
+from littlestone._ray import rows as far
 far.FIRST_BLOCK = far.LARGEST_BLOCK = 200
 main()
 """

@@ -10,10 +10,10 @@ from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 from test_report import CASES
 
 from axe import needs_axe, violations
-from littlestone.classes.specs import parse_spec
-from littlestone.cli.compare import Sweep, render_comparison
-from littlestone.report.report import render_report
-from littlestone.simulate.sweeps import run_cell
+from littlestone._classes.specs import parse_spec
+from littlestone._cli.compare import Sweep, render_comparison
+from littlestone._report.report import render_report
+from littlestone._simulate.sweeps import run_cell
 
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None

@@ -9,10 +9,10 @@ import pytest
 
 import littlestone as ls
 from classes import CASES
-from littlestone.learners.base import Releases
-from littlestone.privacy.testing import SeededNoise
-from littlestone.simulate.games import play
-from littlestone.simulate.streams import value_column
+from littlestone._learners.base import Releases
+from littlestone._privacy.testing import SeededNoise
+from littlestone._simulate.games import play
+from littlestone._simulate.streams import value_column
 
 TAGS = {"div", "table", "caption", "thead", "tbody", "tr", "th", "td", "code"}
 HOSTILE = "<script>alert('x')</script>\u202e&amp;"

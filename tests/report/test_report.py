@@ -12,23 +12,23 @@ from hypothesis import strategies as st
 from matplotlib.axes import Axes
 
 import littlestone as ls
-from littlestone.data.blocks import Block
-from littlestone.display import clipped, columns, environment, visible
-from littlestone.hypotheses.causes import Cause, Condition, any_of
-from littlestone.hypotheses.rules import NEVER, Hypothesis, one_of
-from littlestone.learners.base import Release
-from littlestone.learners.evidence import (
+from littlestone._data.blocks import Block
+from littlestone._display import clipped, columns, environment, visible
+from littlestone._hypotheses.causes import Cause, Condition, any_of
+from littlestone._hypotheses.rules import NEVER, Hypothesis, one_of
+from littlestone._learners.base import Release
+from littlestone._learners.evidence import (
     CostSample,
     Window,
     costs_of,
     evidence_of,
     summarize_causes,
 )
-from littlestone.learners.trace import TOP, Sample
-from littlestone.plots import COLOURS, inline_svg, plot_mistakes, svg_file
-from littlestone.privacy.testing import SeededNoise
-from littlestone.report.hindsight import Hindsight, HindsightSample, hindsight_of
-from littlestone.report.report import (
+from littlestone._learners.trace import TOP, Sample
+from littlestone._plots import COLOURS, inline_svg, plot_mistakes, svg_file
+from littlestone._privacy.testing import SeededNoise
+from littlestone._report.hindsight import Hindsight, HindsightSample, hindsight_of
+from littlestone._report.report import (
     Report,
     RunResult,
     lettered_rules,
@@ -36,9 +36,9 @@ from littlestone.report.report import (
     report_of,
     run_figure,
 )
-from littlestone.simulate.games import play
-from littlestone.simulate.streams import value_column
-from littlestone.store.request import LearnRequest, choose_learner
+from littlestone._simulate.games import play
+from littlestone._simulate.streams import value_column
+from littlestone._store.request import LearnRequest, choose_learner
 
 HOSTILE = (
     "</title><script>alert('1')</script>\"><img src=x onerror=y>&amp;\n\x00\x1b\u202eevil\ud800"
@@ -293,8 +293,8 @@ def test_any_text_is_shown_as_text(text: str) -> None:
     )
     # The figure is slow to draw, and holds no text from the data: see the next test.
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("littlestone.report.report.inline_svg", lambda figure, name: "")
-        patch.setattr("littlestone.report.report.run_figure", lambda *_: None)
+        patch.setattr("littlestone._report.report.inline_svg", lambda figure, name: "")
+        patch.setattr("littlestone._report.report.run_figure", lambda *_: None)
         page = Page(render_report(report))
     assert all(TAGS.fullmatch(tag) for tag, _ in page.found)
     assert visible(text) in page.said("p")

@@ -10,20 +10,20 @@ from typing import Any
 import pytest
 
 from incidents import CAUSE, CAUSES, evidence_of, incident, with_evidence
-from littlestone.data.blocks import Block, column_schema
-from littlestone.hypotheses.causes import causes_of
-from littlestone.learners.causes import PrivateCauses
-from littlestone.learners.evidence import (
+from littlestone._data.blocks import Block, column_schema
+from littlestone._hypotheses.causes import causes_of
+from littlestone._learners.causes import PrivateCauses
+from littlestone._learners.evidence import (
     estimate_base,
     summarize_causes,
     window_from_json,
 )
-from littlestone.learners.evidence import evidence_of as estimate_evidence
-from littlestone.service import schemas
-from littlestone.service.limits import Limits
-from littlestone.service.parsing import parse_block
-from littlestone.service.tokens import Role
-from littlestone.store.store import Published, Store, read_store
+from littlestone._learners.evidence import evidence_of as estimate_evidence
+from littlestone._service import schemas
+from littlestone._service.limits import Limits
+from littlestone._service.parsing import parse_block
+from littlestone._service.tokens import Role
+from littlestone._store.store import Published, Store, read_store
 from running_service import begun, events, running
 
 ROLES: list[Role | None] = [None, "feeder", "operator"]

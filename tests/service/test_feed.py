@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from commands import littlestone
-from littlestone.data import kafka, topic
-from littlestone.service import feed, writer
-from littlestone.service.feed import TopicFeeder
-from littlestone.store.sources import open_topic
-from littlestone.store.store import Store, open_store, read_store
+from littlestone._data import kafka, topic
+from littlestone._service import feed, writer
+from littlestone._service.feed import TopicFeeder
+from littlestone._store.sources import open_topic
+from littlestone._store.store import Store, open_store, read_store
 from mock_kafka import MockCluster, mock_cluster
 from running_service import TASK, Running, events, running, until
 

@@ -18,14 +18,14 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from commands import MAIN, littlestone
-from littlestone.privacy.parameters import BadParameter
-from littlestone.service.app import make_app
-from littlestone.service.fleet import Learner, make_fleet, open_folder
-from littlestone.service.limits import Limits
-from littlestone.service.server import admission, listening_socket, server_for
-from littlestone.service.tokens import TokensFile
-from littlestone.store.copies import back_up, take_over
-from littlestone.store.store import open_store, read_store
+from littlestone._privacy.parameters import BadParameter
+from littlestone._service.app import make_app
+from littlestone._service.fleet import Learner, make_fleet, open_folder
+from littlestone._service.limits import Limits
+from littlestone._service.server import admission, listening_socket, server_for
+from littlestone._service.tokens import TokensFile
+from littlestone._store.copies import back_up, take_over
+from littlestone._store.store import open_store, read_store
 from running_service import CULPRIT, QUIET, TASK, begun, events
 
 LIMITS = Limits(rate=1e6)

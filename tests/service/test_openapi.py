@@ -18,8 +18,8 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from effort import scaled
-from littlestone.service.tokens import Role
-from littlestone.store.request import LearnRequest
+from littlestone._service.tokens import Role
+from littlestone._store.request import LearnRequest
 from running_service import Running, bearing, running
 
 TASK = LearnRequest(

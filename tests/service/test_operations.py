@@ -20,14 +20,14 @@ from test_serve import BEGIN, CANARY, process
 from commands import littlestone
 from effort import scaled
 from fuzz_service import fuzz
-from littlestone.privacy.parameters import BadParameter
-from littlestone.service.audit_log import AuditLog
-from littlestone.service.limits import Limits
-from littlestone.service.metrics import COMMIT_BUCKETS
-from littlestone.service.tls import TlsContext
-from littlestone.service.tokens import TokenRoles, TokensFile, read_tokens, rotate_token
-from littlestone.store.request import LearnRequest
-from littlestone.store.store import open_store, read_store
+from littlestone._privacy.parameters import BadParameter
+from littlestone._service.audit_log import AuditLog
+from littlestone._service.limits import Limits
+from littlestone._service.metrics import COMMIT_BUCKETS
+from littlestone._service.tls import TlsContext
+from littlestone._service.tokens import TokenRoles, TokensFile, read_tokens, rotate_token
+from littlestone._store.request import LearnRequest
+from littlestone._store.store import open_store, read_store
 from running_service import TOKENS, Running, bearing, events, running, until
 
 # Metrics.

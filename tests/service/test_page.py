@@ -13,9 +13,9 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from axe import needs_axe, violations
 from incidents import CAUSE, CAUSES, evidence_of, incident, with_evidence
-from littlestone.plots import multiple
-from littlestone.service.limits import Limits
-from littlestone.service.routes import load_page
+from littlestone._plots import multiple
+from littlestone._service.limits import Limits
+from littlestone._service.routes import load_page
 from running_service import CULPRIT, TOKENS, Running, events, running
 
 CHROMIUM = next(

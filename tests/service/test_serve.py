@@ -20,8 +20,8 @@ import httpx
 import pytest
 
 from commands import MAIN
-from littlestone.service.server import listening_socket
-from littlestone.store.store import read_store
+from littlestone._service.server import listening_socket
+from littlestone._store.store import read_store
 
 BEGIN = ["--class", "points:merchant", "--label", "fraud", "--delta", "1e-9", "--horizon", "100000"]
 CANARY = "canary-7391"
@@ -214,7 +214,7 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
 
 def test_help_imports_no_server() -> None:
     code = (
-        "import sys; import littlestone.cli.main\n"
+        "import sys; import littlestone._cli.main\n"
         "assert not {'fastapi', 'uvicorn', 'pydantic'} & sys.modules.keys()"
     )
     assert command(Path(), code=code).returncode == 0

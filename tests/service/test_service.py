@@ -23,20 +23,20 @@ from hypothesis import strategies as st
 
 from commands import littlestone
 from effort import scaled
-from littlestone.classes.sets import Points
-from littlestone.classes.thresholds import Thresholds
-from littlestone.data.blocks import Block, column_schema
-from littlestone.data.readers import open_rows
-from littlestone.service import routes, server
-from littlestone.service.dependencies import BodyThreads
-from littlestone.service.limits import Limits, Refused
-from littlestone.service.parsing import BodyFormat, parse_block, parse_examples
-from littlestone.service.server import AccessLog, LogFilter
-from littlestone.service.tokens import Role
-from littlestone.service.writer import PublicState, Writer
-from littlestone.store.request import LearnRequest
-from littlestone.store.serialization import BadStore, OldCopy
-from littlestone.store.store import KeyConflict, KeyedBatch, Receipt, Store, open_store, read_store
+from littlestone._classes.sets import Points
+from littlestone._classes.thresholds import Thresholds
+from littlestone._data.blocks import Block, column_schema
+from littlestone._data.readers import open_rows
+from littlestone._service import routes, server
+from littlestone._service.dependencies import BodyThreads
+from littlestone._service.limits import Limits, Refused
+from littlestone._service.parsing import BodyFormat, parse_block, parse_examples
+from littlestone._service.server import AccessLog, LogFilter
+from littlestone._service.tokens import Role
+from littlestone._service.writer import PublicState, Writer
+from littlestone._store.request import LearnRequest
+from littlestone._store.serialization import BadStore, OldCopy
+from littlestone._store.store import KeyConflict, KeyedBatch, Receipt, Store, open_store, read_store
 from running_service import TOKENS, Running, bearing, begun, events, running, until
 
 ROLES: list[Role | None] = [None, "feeder", "operator"]

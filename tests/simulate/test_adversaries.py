@@ -9,12 +9,12 @@ import pytest
 
 import littlestone as ls
 from classes import CASES
-from littlestone.hypotheses.causes import causes_of
-from littlestone.hypotheses.rows import row_of
-from littlestone.learners.registry import LearnerTerms, learner_names, make_learner
-from littlestone.privacy.parameters import BadParameter
-from littlestone.privacy.testing import SeededNoise
-from littlestone.simulate.adversaries import (
+from littlestone._hypotheses.causes import causes_of
+from littlestone._hypotheses.rows import row_of
+from littlestone._learners.registry import LearnerTerms, learner_names, make_learner
+from littlestone._privacy.parameters import BadParameter
+from littlestone._privacy.testing import SeededNoise
+from littlestone._simulate.adversaries import (
     ADVERSARIES,
     Adaptive,
     Adversary,
@@ -24,8 +24,8 @@ from littlestone.simulate.adversaries import (
     halving,
     mirror,
 )
-from littlestone.simulate.games import best_mistakes, marks, play, transcript_from_json
-from littlestone.simulate.streams import Stream
+from littlestone._simulate.games import best_mistakes, marks, play, transcript_from_json
+from littlestone._simulate.streams import Stream
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
 

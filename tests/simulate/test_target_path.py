@@ -7,13 +7,13 @@ import pytest
 
 import littlestone as ls
 from classes import TABLE
-from littlestone.classes.base import points_of
-from littlestone.classes.dimension import Shattering, tabulate
-from littlestone.classes.intervals import fewest_points
-from littlestone.hypotheses.rows import part_of, row_of
-from littlestone.simulate.adversaries import Labelled, halving, path_of
-from littlestone.simulate.games import play
-from littlestone.simulate.streams import Stream, target_of
+from littlestone._classes.base import points_of
+from littlestone._classes.dimension import Shattering, tabulate
+from littlestone._classes.intervals import fewest_points
+from littlestone._hypotheses.rows import part_of, row_of
+from littlestone._simulate.adversaries import Labelled, halving, path_of
+from littlestone._simulate.games import play
+from littlestone._simulate.streams import Stream, target_of
 
 ABC = ["a", "b", "c"]
 FINITE: dict[str, ls.HypothesisClass] = {

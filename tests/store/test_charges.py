@@ -13,22 +13,22 @@ from typing import Any
 import pytest
 
 from commands import FORKS, littlestone
-from littlestone.classes.sets import Points
-from littlestone.cli import learn_run
-from littlestone.cli import serve as serve_verb
-from littlestone.cli.learn_run import run
-from littlestone.data.blocks import BadStream
-from littlestone.data.readers import open_rows
-from littlestone.privacy.accounting import Cost
-from littlestone.privacy.budget_file import BadBudget, BudgetFile
-from littlestone.privacy.budget_state import BudgetExceeded
-from littlestone.privacy.parameters import BadParameter
-from littlestone.report.report import RunResult
-from littlestone.store.charges import check_budget
-from littlestone.store.copies import back_up, take_over
-from littlestone.store.request import LearnRequest
-from littlestone.store.serialization import BadStore, OldCopy
-from littlestone.store.store import open_store, read_store
+from littlestone._classes.sets import Points
+from littlestone._cli import learn_run
+from littlestone._cli import serve as serve_verb
+from littlestone._cli.learn_run import run
+from littlestone._data.blocks import BadStream
+from littlestone._data.readers import open_rows
+from littlestone._privacy.accounting import Cost
+from littlestone._privacy.budget_file import BadBudget, BudgetFile
+from littlestone._privacy.budget_state import BudgetExceeded
+from littlestone._privacy.parameters import BadParameter
+from littlestone._report.report import RunResult
+from littlestone._store.charges import check_budget
+from littlestone._store.copies import back_up, take_over
+from littlestone._store.request import LearnRequest
+from littlestone._store.serialization import BadStore, OldCopy
+from littlestone._store.store import open_store, read_store
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
 

@@ -13,12 +13,12 @@ from killed import kill_at_every_write
 from test_store import HORIZON, block, contents, task
 
 from commands import Command, littlestone
-from littlestone.privacy.testing import SeededNoise
-from littlestone.store import store as stores
-from littlestone.store.copies import back_up, take_over
-from littlestone.store.request import choose_learner
-from littlestone.store.serialization import BadStore, OldCopy
-from littlestone.store.store import Store, StoreLost, create, open_store, read_store
+from littlestone._privacy.testing import SeededNoise
+from littlestone._store import store as stores
+from littlestone._store.copies import back_up, take_over
+from littlestone._store.request import choose_learner
+from littlestone._store.serialization import BadStore, OldCopy
+from littlestone._store.store import Store, StoreLost, create, open_store, read_store
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta", "ignore:This process:DeprecationWarning")
 

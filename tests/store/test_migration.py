@@ -12,12 +12,12 @@ import pytest
 from killed import kill_at_every_write
 from test_store import contents
 
-from littlestone.data.blocks import Block
-from littlestone.store import migration
-from littlestone.store.copies import back_up, take_over
-from littlestone.store.files import VERSION, generation_of, schema_version
-from littlestone.store.serialization import BadStore
-from littlestone.store.store import open_store, read_store
+from littlestone._data.blocks import Block
+from littlestone._store import migration
+from littlestone._store.copies import back_up, take_over
+from littlestone._store.files import VERSION, generation_of, schema_version
+from littlestone._store.serialization import BadStore
+from littlestone._store.store import open_store, read_store
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta", "ignore:This process:DeprecationWarning")
 EARLIER = Path(__file__).parent / "earlier"

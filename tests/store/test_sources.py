@@ -20,18 +20,18 @@ import pytest
 import littlestone as ls
 import running_service
 from commands import littlestone
-from littlestone.cli.learn_run import run
-from littlestone.data import locations, readers
-from littlestone.data import text as lines
-from littlestone.data import text as opening
-from littlestone.data.blocks import BadStream
-from littlestone.data.readers import open_rows
-from littlestone.privacy.accounting import Cost, Guarantee
-from littlestone.report.report import RunResult
-from littlestone.store import sources
-from littlestone.store.request import LearnRequest
-from littlestone.store.serialization import BadStore
-from littlestone.store.store import open_store, read_store
+from littlestone._cli.learn_run import run
+from littlestone._data import locations, readers
+from littlestone._data import text as lines
+from littlestone._data import text as opening
+from littlestone._data.blocks import BadStream
+from littlestone._data.readers import open_rows
+from littlestone._privacy.accounting import Cost, Guarantee
+from littlestone._report.report import RunResult
+from littlestone._store import sources
+from littlestone._store.request import LearnRequest
+from littlestone._store.serialization import BadStore
+from littlestone._store.store import open_store, read_store
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
 HORIZON = 4000
@@ -402,10 +402,10 @@ def test_a_packed_file_that_is_cut_off_goes_on_when_it_is_whole(day: Path) -> No
 def small_blocks(monkeypatch: pytest.MonkeyPatch, size: int = 64) -> None:
     monkeypatch.setattr(sources, "FIRST_BLOCK", size)
     monkeypatch.setattr(sources, "LARGEST_BLOCK", size)
-    monkeypatch.setattr("littlestone.cli.learn_run.LARGEST_BLOCK", size)
+    monkeypatch.setattr("littlestone._cli.learn_run.LARGEST_BLOCK", size)
     monkeypatch.setattr(readers, "CHECKED_ROWS", size)
     monkeypatch.setattr(lines, "_CHUNK_BYTES", 500)
-    monkeypatch.setattr("littlestone.store.sources.LEAST_TAIL", size)
+    monkeypatch.setattr("littlestone._store.sources.LEAST_TAIL", size)
 
 
 def stop_after(rounds: int) -> Callable[[RunResult], None]:

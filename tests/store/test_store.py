@@ -15,17 +15,17 @@ import pytest
 
 from commands import Command, littlestone
 from effort import scaled
-from littlestone.classes.specs import parse_spec
-from littlestone.data.blocks import Block, Checksums
-from littlestone.hypotheses.rules import one_of
-from littlestone.learners.base import Release
-from littlestone.privacy.testing import SeededNoise
-from littlestone.store import store as stores
-from littlestone.store.files import APPLICATION
-from littlestone.store.releases_file import ReleasesFile
-from littlestone.store.request import LearnRequest, choose_learner, learn_block
-from littlestone.store.serialization import BadStore, OldCopy
-from littlestone.store.store import Receipt, Store, StoreLost, create, open_store, read_store
+from littlestone._classes.specs import parse_spec
+from littlestone._data.blocks import Block, Checksums
+from littlestone._hypotheses.rules import one_of
+from littlestone._learners.base import Release
+from littlestone._privacy.testing import SeededNoise
+from littlestone._store import store as stores
+from littlestone._store.files import APPLICATION
+from littlestone._store.releases_file import ReleasesFile
+from littlestone._store.request import LearnRequest, choose_learner, learn_block
+from littlestone._store.serialization import BadStore, OldCopy
+from littlestone._store.store import Receipt, Store, StoreLost, create, open_store, read_store
 from soak import Soaked, soak_causes, soak_learn, soak_serve
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")

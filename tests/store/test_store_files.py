@@ -22,14 +22,13 @@ from test_store import HORIZON, OPTIONS, block, lines, task
 from classes import contributed
 from commands import Command, littlestone
 from effort import EVERYTHING, scaled, thinned
-from littlestone.errors import BadClass
-from littlestone.privacy.testing import SeededNoise
-from littlestone.store.files import wal_file
-from littlestone.store.releases_file import ReleasesFile
-from littlestone.store.request import choose_learner
-from littlestone.store.serialization import BadStore, OldCopy
-from littlestone.store.sources import Source
-from littlestone.store.store import (
+from littlestone._privacy.testing import SeededNoise
+from littlestone._store.files import wal_file
+from littlestone._store.releases_file import ReleasesFile
+from littlestone._store.request import choose_learner
+from littlestone._store.serialization import BadStore, OldCopy
+from littlestone._store.sources import Source
+from littlestone._store.store import (
     KeyedBatch,
     Store,
     StoreLost,
@@ -38,6 +37,7 @@ from littlestone.store.store import (
     open_store,
     read_store,
 )
+from littlestone.errors import BadClass
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
 
@@ -117,7 +117,7 @@ def test_a_log_of_another_learner_is_found_out_by_what_both_hold_together(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A log that was folded in once does not hold the page with the key any more."""
-    monkeypatch.setattr("littlestone.store.store.LONGEST_LOG", 100_000)
+    monkeypatch.setattr("littlestone._store.store.LONGEST_LOG", 100_000)
     with made(path) as store:
         at, lengths = 0, [1]
         while lengths[-1] or at == 0:
@@ -309,8 +309,8 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from test_store import HORIZON, block, task
-from littlestone.store.store import create, open_store, read_store
-from littlestone.store.request import choose_learner
+from littlestone._store.store import create, open_store, read_store
+from littlestone._store.request import choose_learner
 
 asked = task("dpsoa")
 chosen = choose_learner(asked, HORIZON)
@@ -441,8 +441,8 @@ def test_a_file_that_somebody_else_has_begun_is_left_to_them(
 
 STOPPED = """
 import os, signal, sys
-from littlestone.cli.main import main
-from littlestone.store.releases_file import ReleasesFile
+from littlestone._cli.main import main
+from littlestone._store.releases_file import ReleasesFile
 publish, stopped = ReleasesFile.publish, []
 
 def stop_before(self, releases, windows=()):
@@ -578,7 +578,7 @@ def test_a_clean_close_leaves_one_file_and_looking_leaves_no_other(path: Path) -
 
 
 def test_a_log_that_grows_long_is_folded_in(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("littlestone.store.store.LONGEST_LOG", 200_000)
+    monkeypatch.setattr("littlestone._store.store.LONGEST_LOG", 200_000)
     lengths = []
     with made(path) as store:
         for at in range(0, 3000, 50):

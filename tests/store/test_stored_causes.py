@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from effort import scaled
-from littlestone.data.blocks import Block
-from littlestone.hypotheses.causes import OUTCOME
-from littlestone.learners.causes import PrivateCauses
-from littlestone.privacy.testing import SeededNoise
-from littlestone.store.request import LearnRequest, choose_learner, learn_block
-from littlestone.store.store import create, open_store, read_store
+from littlestone._data.blocks import Block
+from littlestone._hypotheses.causes import OUTCOME
+from littlestone._learners.causes import PrivateCauses
+from littlestone._privacy.testing import SeededNoise
+from littlestone._store.request import LearnRequest, choose_learner, learn_block
+from littlestone._store.store import create, open_store, read_store
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
 ROUNDS, HORIZON = 12_000, 12_000
@@ -99,8 +99,8 @@ import random, sys
 sys.path[:0] = {paths!r}
 from pathlib import Path
 from test_stored_causes import ROUNDS, rows
-from littlestone.privacy.testing import SeededNoise
-from littlestone.store.store import open_store
+from littlestone._privacy.testing import SeededNoise
+from littlestone._store.store import open_store
 whole, draw = rows({users!r}), random.Random()
 with open_store(Path({path!r}), noise=SeededNoise(1)) as store:
     print("begun", flush=True)

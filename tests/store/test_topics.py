@@ -16,16 +16,16 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from commands import MAIN, littlestone
-from littlestone.cli.learn_run import run
-from littlestone.data import kafka, topic
-from littlestone.data.blocks import BadStream
-from littlestone.data.readers import open_rows
-from littlestone.privacy.parameters import BadParameter
-from littlestone.privacy.testing import SeededNoise
-from littlestone.store.request import LearnRequest, choose_learner
-from littlestone.store.serialization import BadStore
-from littlestone.store.sources import Source, new_messages, open_topic, topic_source
-from littlestone.store.store import Store, StoreLost, StoreView, create, open_store, read_store
+from littlestone._cli.learn_run import run
+from littlestone._data import kafka, topic
+from littlestone._data.blocks import BadStream
+from littlestone._data.readers import open_rows
+from littlestone._privacy.parameters import BadParameter
+from littlestone._privacy.testing import SeededNoise
+from littlestone._store.request import LearnRequest, choose_learner
+from littlestone._store.serialization import BadStore
+from littlestone._store.sources import Source, new_messages, open_topic, topic_source
+from littlestone._store.store import Store, StoreLost, StoreView, create, open_store, read_store
 from mock_kafka import MockCluster, mock_cluster
 from soak import soak_kafka
 

@@ -1,0 +1,171 @@
+"""Provide points and sets: at most k positive values, out of an infinite domain.
+
+The learner labels as positive the values whose positive label it has seen, and no others: at most
+k mistakes, and k is the dimension (k distinct points are shattered by their subsets). It is
+proper, and copies that have seen the same positives agree, in whatever order they came.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import chain, combinations
+from typing import NamedTuple
+
+from littlestone._classes.base import (
+    INCONSISTENT,
+    HypothesisClass,
+    VersionSpace,
+    distinguishing_example,
+    reads_plain_rows,
+)
+from littlestone._hypotheses.compare import readable
+from littlestone._hypotheses.rows import (
+    Batch,
+    Column,
+    Kind,
+    checked_column,
+    column_of,
+    example,
+    label,
+    value_of,
+)
+from littlestone._hypotheses.rules import NEVER, Hypothesis, OneOf, one_of
+from littlestone._hypotheses.values import Mask, decode, encode, key_of, plain
+from littlestone.errors import BadClass
+
+
+class _VersionSpace(NamedTuple):
+    """Hold what the mistakes so far say about values, by key."""
+
+    positive: frozenset[bytes] = frozenset()
+    claimed: frozenset[bytes] = frozenset()
+    refuted: frozenset[bytes] = frozenset()
+
+
+@reads_plain_rows
+@dataclass(frozen=True)
+class Sets(HypothesisClass):
+    """Learn a set of at most `k` positive values, out of any domain.
+
+    From `start` the learner makes at most k mistakes; from `restart(rule)` at most 2k, as each one
+    shows a positive or refutes a claim. When there are more than k positives and claims, the claims
+    with the largest keys are dropped, so that copies with the same mistakes stay equal.
+
+    Parameters
+    ----------
+    k : int
+        The largest number of positive values, at least 1.
+    column : str, optional
+        The column to read; None if an example is the value itself.
+
+    Examples
+    --------
+    >>> merchants = Sets(2, column="merchant")
+    >>> state = merchants.learn(merchants.start(), {"merchant": "M"}, 1)
+    >>> print(merchants.hypothesis(state))
+    merchant = 'M'
+    """
+
+    _closed = True
+    k: int
+    column: Column = None
+
+    def __post_init__(self) -> None:
+        k = plain(self.k)
+        if not isinstance(k, int) or isinstance(k, bool) or k < 1:
+            raise BadClass(f"k must be a whole number from 1 on, not {self.k!r}", "k")
+        object.__setattr__(self, "k", k)
+        checked_column(self.column)
+
+    @property
+    def dimension(self) -> int:
+        return self.k
+
+    @property
+    def mistake_bound(self) -> int:
+        return self.k
+
+    @property
+    def most_releases(self) -> int:
+        return self.k
+
+    def start(self) -> VersionSpace:
+        return VersionSpace(_VersionSpace())
+
+    def restart(self, rule: Hypothesis, last: VersionSpace | None = None) -> VersionSpace:
+        # A published rule that the class does not contain gives no claims.
+        claims = rule.values if isinstance(rule, OneOf) and rule in self else ()
+        return VersionSpace(_VersionSpace(claimed=frozenset(map(encode, claims))))
+
+    def learn(self, state: VersionSpace, x: object, y: object) -> VersionSpace:
+        key = key_of(value_of(x, self.column))
+        if state == INCONSISTENT:
+            return INCONSISTENT
+        positive, claimed, refuted = state.content
+        if label(y):
+            return self._limited(_VersionSpace(positive | {key}, claimed - {key}, refuted))
+        # The same value with both labels: no rule fits.
+        if key in positive:
+            return INCONSISTENT
+        return VersionSpace(_VersionSpace(positive, claimed - {key}, refuted | {key}))
+
+    def _limited(self, space: _VersionSpace) -> VersionSpace:
+        """Return the state with at most k positives and claims."""
+        if space.positive & space.refuted or len(space.positive) > self.k:
+            return INCONSISTENT
+        # By key, not by order of arrival: copies with the same mistakes must stay equal.
+        first = sorted(space.claimed)[: self.k - len(space.positive)]
+        return VersionSpace(space._replace(claimed=frozenset(first)))
+
+    def hypothesis(self, state: VersionSpace) -> Hypothesis | None:
+        if state == INCONSISTENT:
+            return None
+        space: _VersionSpace = state.content
+        return one_of(map(decode, space.positive | space.claimed), self.column)
+
+    def disagreement(self, one: Hypothesis, other: Hypothesis) -> object:
+        return distinguishing_example(one, other, self.column)
+
+    def check(self, x: object) -> None:
+        key_of(value_of(x, self.column))
+
+    def readable(self, batch: Batch) -> Mask:
+        return readable(column_of(batch, self.column))
+
+    @property
+    def reads(self) -> Mapping[Column, Kind]:
+        return {self.column: "value"}
+
+    def __contains__(self, rule: object) -> bool:
+        return rule == NEVER or (
+            isinstance(rule, OneOf) and rule.column == self.column and len(rule.values) <= self.k
+        )
+
+    def finite_core(self) -> tuple[list[Hypothesis], list[object]]:
+        numbers = range(1, self.k + 1)
+        subsets = chain.from_iterable(combinations(numbers, size) for size in range(self.k + 1))
+        points = [example(number, self.column) for number in numbers]
+        return [one_of(subset, self.column) for subset in subsets], points
+
+
+@dataclass(frozen=True, init=False)
+class Points(Sets):
+    """Learn at most one positive value, out of any domain.
+
+    Parameters
+    ----------
+    column : str, optional
+        The column to read; None if an example is the value itself.
+
+    Examples
+    --------
+    >>> Points().dimension
+    1
+    >>> Points(column="merchant")
+    Points(column='merchant')
+    """
+
+    def __init__(self, column: Column = None) -> None:
+        super().__init__(1, column)
+
+    def __repr__(self) -> str:
+        return f"Points(column={self.column!r})"

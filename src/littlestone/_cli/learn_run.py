@@ -1,0 +1,410 @@
+"""Run a learner over a file, with a store or without: rows in, releases and a report out.
+
+Promises: what is wrong with the arguments or the shape of the file is said before anything is
+learned or written. A release is in its file before the next row is read. With a store, a row is
+learned once, however often the run was killed, and a release is in the store before it is in the
+releases file.
+"""
+
+import json
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from littlestone._classes.base import HypothesisClass
+from littlestone._data.blocks import BadStream, Block
+from littlestone._data.kafka import is_topic
+from littlestone._data.readers import (
+    UNFINISHED,
+    RowReader,
+    is_parquet,
+    open_rows,
+)
+from littlestone._data.topic import TopicRows
+from littlestone._learners.causes_plan import CausesPlan
+from littlestone._learners.plan_table import delta_warning
+from littlestone._learners.registry import LearnerChoice
+from littlestone._privacy.budget_file import BudgetFile
+from littlestone._privacy.parameters import BadParameter
+from littlestone._ray import Ray, ray_of
+from littlestone._report.hindsight import Hindsight, hindsight_of
+from littlestone._report.report import (
+    RunResult,
+    refuse_file,
+    render_report,
+    report_of,
+    write_private,
+)
+from littlestone._store.charges import (
+    charge_repeat,
+    charge_run,
+    charge_store,
+    check_budget,
+    stored_budget,
+)
+from littlestone._store.files import refuse_leftovers
+from littlestone._store.releases_file import ReleasesFile
+from littlestone._store.request import (
+    LearnRequest,
+    RemoteBlock,
+    choose_learner,
+    end_window,
+    learn_block,
+    windows_of,
+)
+from littlestone._store.serialization import OldCopy
+from littlestone._store.sources import (
+    LARGEST_BLOCK,
+    NewRows,
+    Source,
+    all_rows,
+    known_topic,
+    new_messages,
+    open_topic,
+    recognised,
+    topic_source,
+)
+from littlestone._store.store import Store, create, open_store, read_store
+
+# From public things only: the releases and the plan.
+UNCHANGED = (
+    "the first rule stood to the end: a culprit has to fail more than half of its events here. "
+    "Where failures are less certain, learn causes: --class causes:COLUMN,COLUMN"
+)
+
+NO_CAUSE = (
+    "no cause was published: none was frequent enough, and positive often enough. `littlestone "
+    "plan SPEC --horizon N --rate R --share S` says how many rounds a cause takes"
+)
+
+# Of a stream without an end, from the plan, which is public.
+REACHED = (
+    "the horizon of {horizon:,} rounds is reached, and the last rule stands: no more is read. To "
+    "learn on, begin another store with a budget of its own"
+)
+WAITING = "{name}: {problem}. Waiting for the brokers; what was learned is safe"
+
+ProgressCallback = Callable[[RunResult], None]
+AnyRows = RowReader[Any] | TopicRows
+
+
+def run(
+    task: LearnRequest,
+    watch: ProgressCallback,
+    db: Path | None = None,
+    stop: Event | None = None,
+) -> RunResult:
+    """Learn the rows of a file or a topic."""
+    cls, stop = None, stop or Event()
+    sources: tuple[Source, ...] = ()
+    if db is not None and db.exists():
+        view = read_store(db)
+        about, sources = view.about, view.sources
+        about.refuse_other(task, db)
+        budget = stored_budget(view, task, db)
+        # The store keeps the class itself: what a specification names may have changed since.
+        task, cls = replace(task, **about.request_terms), about.cls
+    else:
+        if db is not None:
+            refuse_leftovers(db)
+        # Before the file is opened: whether there is enough left does not depend on a row.
+        budget = check_budget(task)
+    cls = task.cls if cls is None else cls
+    # A store goes on with its releases file; without one the file is written anew.
+    for path in (task.report, task.out if db is None else None):
+        refuse_file(path, task.force)
+    # Everything that can be refused is refused before the store is taken over.
+    engine = engine_for(task)
+    notes: list[str] = []
+    with rows_of(task, cls, engine, stored=db is not None, stop=stop) as rows:
+        if isinstance(rows, TopicRows) and known_topic(sources, rows) is None:
+            notes += [note for note in [rows.check()] if note is not None]
+        if db is None:
+            with noting(notes):
+                chosen = choose_learner(task, horizon_of(task, rows), cls)
+                # Committed before the first row is learned; nothing after this is refused.
+                notes += charge_run(budget, chosen, task)
+                watched = task.report is not None
+                learner = chosen.make(cls, task.seed, watched=watched, engine=engine)
+            outcome = RunResult(task, chosen, learner, rows.length, notes=notes)
+            _learn_rows(outcome, rows, None, watch, stop)
+        else:
+            with noting(notes):
+                store = _open_or_create(db, task, cls, rows, engine)
+            with store:
+                chosen = store.about.chosen
+                notes += charge_store(budget, store)
+                outcome = RunResult(task, chosen, store.learner, chosen.plan.horizon, notes=notes)
+                _learn_rows(outcome, rows, store, watch, stop, budget)
+    _finish(outcome, cls, watch)
+    return outcome
+
+
+def _open_or_create(
+    path: Path, task: LearnRequest, cls: HypothesisClass, rows: AnyRows, engine: Ray | None
+) -> Store:
+    if path.exists():
+        return open_store(path, engine=engine)
+    chosen = choose_learner(task, horizon_of(task, rows), cls)
+    return create(path, task, chosen, cls=cls, engine=engine)
+
+
+def _learn_rows(
+    outcome: RunResult,
+    rows: AnyRows,
+    store: Store | None,
+    watch: ProgressCallback,
+    stop: Event,
+    budget: BudgetFile | None = None,
+) -> None:
+    """Learn what is new in a file, and publish each release before the next row is read."""
+    learner, notes, vacuous = outcome.learner, outcome.notes, vacuous_note(outcome.chosen)
+    notes += vacuous
+    outcome.unit = rows.unit
+    plan = outcome.chosen.plan
+    # Other learners with a delta warn of it themselves.
+    if isinstance(plan, CausesPlan) and (warning := delta_warning(plan.delta, plan.horizon)):
+        notes.append(warning)
+    with _releases_file(outcome, store) as file:
+        # Recognising the file comes after the releases file: an old copy must not learn a row.
+        before, new = learner.rounds, _new_rows(outcome, rows, store, watch, budget)
+        outcome.repeats = 1 if store is None else store.repeats
+        watch(outcome)
+        for block, reached in new:
+            _learn(outcome, store, block, reached)
+            _publish(file, outcome, store)
+            outcome.repeats = 1 if store is None else store.repeats
+            watch(outcome)
+            if outcome.task.is_endless and learner.rounds >= plan.horizon:
+                break
+        if outcome.task.is_endless and learner.rounds >= plan.horizon:
+            notes.append(REACHED.format(horizon=plan.horizon))
+        # The number of rounds is public, so the last window may end with the file. A run that was
+        # killed before this ends it when it is run again. When a person stops an endless run may
+        # depend on what they saw: then nothing more is released.
+        if not stop.is_set():
+            end_window(learner) if store is None else store.end_window()
+            _publish(file, outcome, store)
+    if store is None:
+        # Not with a store: its stream may go on in another run.
+        if len(learner.releases) == 1 and not vacuous:
+            notes.extend(_unchanged(outcome))
+    # A store that has just been begun may wait for its first rows: that is no remark.
+    elif before and learner.rounds == before and not outcome.task.is_endless:
+        notes.append(f"no new rows: all of {rows.name} was learned before, nothing is spent again")
+    if store is not None and rows.unfinished:
+        notes.append(f"{rows.name}: {UNFINISHED}")
+
+
+def _publish(file: ReleasesFile, outcome: RunResult, store: Store | None) -> None:
+    """Write what is new to the releases file."""
+    if store is None:
+        file.publish(outcome.learner.releases, windows_of(outcome.learner))
+    else:
+        # Only what is committed: the learner in memory may be ahead of it.
+        file.publish(store.published.releases, store.published.windows)
+
+
+def _unchanged(outcome: RunResult) -> list[str]:
+    """Return what to say when the first rule stood to the end."""
+    if outcome.chosen.learner_name == "DPSOA":
+        return [UNCHANGED]
+    return [NO_CAUSE] if outcome.causes is not None else []
+
+
+def _new_rows(
+    outcome: RunResult,
+    rows: AnyRows,
+    store: Store | None,
+    watch: ProgressCallback,
+    budget: BudgetFile | None,
+) -> Iterable[tuple[Block | RemoteBlock | None, Source | None]]:
+    """Return the rows to learn, each part with how far the file is learned then, for a store."""
+    task, learner = outcome.task, outcome.learner
+    if isinstance(rows, TopicRows):
+        return _topic_rows(outcome, rows, store)
+    if store is None:
+        return all_rows(rows, learner, outcome.bad_rows)
+
+    def tell(passing: str) -> None:
+        outcome.passing = passing
+        watch(outcome)
+
+    source = recognised(store.sources(), rows, task, rounds=learner.rounds, notes=outcome.notes)
+    # The file is recognised by then, and nothing of it has been learned.
+    outcome.notes += charge_repeat(budget, store, source.repeat)
+    return NewRows(rows, source, learner, verify=task.verify, bad=outcome.bad_rows, tell=tell)
+
+
+def _topic_rows(
+    outcome: RunResult, rows: TopicRows, store: Store | None
+) -> Iterator[tuple[Block | None, Source | None]]:
+    """Yield the rows of a topic, and note when its brokers are away."""
+    learner = outcome.learner
+    if store is not None:
+        rows.commit_to(store.run)
+    sources = [] if store is None else store.sources()
+    source = topic_source(sources, rows, outcome.task, rounds=learner.rounds)
+    left = outcome.chosen.plan.horizon - learner.rounds if outcome.task.is_endless else None
+    said = None
+    for block, reached in new_messages(
+        rows, source, size=LARGEST_BLOCK, most=left, bad=outcome.bad_rows
+    ):
+        problem = rows.problem if block is None else None
+        if problem is not None and said is None:
+            outcome.notes.append(WAITING.format(name=rows.name, problem=problem))
+        outcome.passing = "waiting for the brokers" if problem else ""
+        said = problem
+        yield block, None if block is None else reached
+
+
+def _learn(
+    outcome: RunResult,
+    store: Store | None,
+    block: Block | RemoteBlock | None,
+    reached: Source | None,
+) -> None:
+    """Learn a part of the rows; with a store it is on disk afterwards."""
+    if store is not None and block is not None:
+        store.learn(block, source=reached)
+    elif block is not None:
+        learn_block(outcome.learner, block)
+    elif store is not None and reached is not None and reached not in store.sources():
+        store.keep_source(reached)  # the file has another name or place now
+
+
+@contextmanager
+def _releases_file(outcome: RunResult, store: Store | None) -> Iterator[ReleasesFile]:
+    """Open the releases file, with all that is published already in it."""
+    path, learner = outcome.task.out, outcome.learner
+    plan = outcome.chosen.plan
+    about = {**outcome.task.label_data, "class": outcome.task.spec, "horizon": plan.horizon}
+    if store is None:
+        with ReleasesFile(path, str(learner.guarantee), about=about) as file:
+            file.begin()
+            _publish(file, outcome, None)
+            yield file
+        return
+    with ReleasesFile(path, store.guarantee_up_to, store.run, about=about) as file:
+        try:
+            public = store.published
+            file.catch_up(public.releases, store.refuse_if_taken, public.windows)
+        except OldCopy:
+            # The store says so itself from here on, also where the releases file is not at hand.
+            store.mark_old_copy()
+            raise
+        yield file
+
+
+def engine_for(task: LearnRequest) -> Ray | None:
+    """Return where trees are to grow, if not here."""
+    if task.engine is not None:
+        return ray_of(task.engine, task.workers)
+    if task.workers is not None:
+        raise BadParameter("--workers requires --engine ray")
+    return None
+
+
+def rows_of(
+    task: LearnRequest,
+    cls: HypothesisClass,
+    engine: Ray | None,
+    stored: bool = False,
+    stop: Event | None = None,
+) -> AnyRows:
+    """Open the rows that a request is about; Parquet is read where the trees grow."""
+    if is_topic(task.source):
+        return open_topic(task, cls, stop)
+    if engine is not None and is_parquet(task.source, task.format):
+        from littlestone._ray.rows import open_remote_rows
+
+        return open_remote_rows(
+            engine,
+            task.source,
+            cls,
+            label=task.label,
+            user=task.user,
+            strict=task.strict,
+            summed=stored,
+            positive=task.positive,
+        )
+    return open_rows(
+        task.source,
+        cls,
+        label=task.label,
+        user=task.user,
+        strict=task.strict,
+        format=task.format,
+        block_rows=LARGEST_BLOCK,
+        growing=stored and not task.complete,
+        positive=task.positive,
+        follow=stop if task.follow else None,
+    )
+
+
+def horizon_of(task: LearnRequest, rows: AnyRows) -> int:
+    """Return the rounds to plan for: what was said, or the rows of the file."""
+    if task.horizon is not None:
+        return task.horizon
+    if rows.length is None:
+        raise BadStream(
+            f"{rows.name}: how many rows will come is not known, and the plan depends on it: say "
+            "--horizon N. A guess made from the rows themselves would not be private"
+        )
+    return max(1, rows.length)
+
+
+@contextmanager
+def noting(notes: list[str]) -> Iterator[None]:
+    """Turn warnings into notes for the person."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    notes += [str(warning.message) for warning in caught]
+
+
+def vacuous_note(chosen: LearnerChoice) -> list[str]:
+    """Return what a plan says when it can do nothing."""
+    return [f"{value}; {why}" for what, value, why in chosen.plan.lines() if what == "vacuous"]
+
+
+def _hindsight(
+    outcome: RunResult, cls: HypothesisClass, watch: ProgressCallback
+) -> Hindsight | None:
+    """Look at the rows once more, for the report, where they are a file on this machine."""
+    task, learner = outcome.task, outcome.learner
+    # Outcomes are several labels, and rounds of users may not count.
+    if not Path(task.source).is_file() or task.engine or task.user or task.negative:
+        return None
+    outcome.passing = "reading the rows again, for the report"
+    watch(outcome)
+    rate = None if outcome.causes is None else outcome.causes.min_rate
+    with rows_of(replace(task, follow=False), cls, None, stored=False) as rows:
+        assert isinstance(rows, RowReader)
+        found = hindsight_of(
+            rows,
+            cls,
+            learner.releases,
+            rounds=learner.rounds,
+            mistakes=learner.mistakes,
+            cost=1.0 if rate is None else rate / (1 - rate),
+        )
+    outcome.passing = ""
+    return found
+
+
+def _finish(outcome: RunResult, cls: HypothesisClass, watch: ProgressCallback) -> None:
+    """Note that the horizon was passed, and write the report and the private figures."""
+    learner, task = outcome.learner, outcome.task
+    if learner.final is not None and learner.rounds > outcome.chosen.plan.horizon:
+        outcome.notes.append(learner.final)
+    if task.report is not None:
+        hindsight = _hindsight(outcome, cls, watch)
+        write_private(task.report, render_report(report_of(outcome, hindsight)))
+    if task.private_json is not None:
+        private = json.dumps(outcome.private(), ensure_ascii=False)
+        write_private(task.private_json, private + "\n")

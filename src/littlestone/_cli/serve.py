@@ -1,0 +1,330 @@
+"""Run `littlestone serve`: arguments in, a service until it is stopped."""
+
+import sys
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from littlestone._cli.options import (
+    BudgetOption,
+    CapOption,
+    ChangeCost,
+    DatasetOption,
+    Delta,
+    Epsilon,
+    KafkaConfig,
+    KafkaOption,
+    LabelOption,
+    MinRate,
+    NegativeOption,
+    PositiveOption,
+    Seed,
+    Spec,
+    UserOption,
+    WhichLearner,
+    WhichPlan,
+    given,
+    read_min_rate,
+)
+from littlestone._data.kafka import is_topic, read_settings
+from littlestone._data.topic import TopicRows
+from littlestone._learners.plan_table import CHANGE_COST
+from littlestone._learners.registry import check_name, storable_names
+from littlestone._privacy.budget_file import BudgetFile
+from littlestone._privacy.parameters import BadParameter
+from littlestone._store.charges import charge_store, check_budget, stored_budget
+from littlestone._store.files import refuse_leftovers
+from littlestone._store.request import REQUEST_TERMS, LearnRequest, choose_learner
+from littlestone._store.sources import known_topic, open_topic
+from littlestone._store.store import Store, create, open_store, read_store
+
+EXAMPLE = (
+    "Example: littlestone serve run.db --class points:merchant --label fraud --delta 1e-9 "
+    "--horizon 10000000 --source kafka://localhost:9092/payments"
+)
+# Options that say something about one learner, by the names of their parameters.
+OF_ONE_LEARNER = (
+    "seed",
+    "tokens",
+    "source",
+    "kafka_option",
+    "kafka_config",
+    "new_rows",
+    "budget",
+    "dataset",
+)
+MISSING = "`serve` needs FastAPI and uvicorn: pip install 'littlestone[serve]'"
+OPEN = (
+    "warning: {host} can be reached from other machines. What they send and read goes over the "
+    "network as it is, tokens included: pass --tls-certificate and --tls-key, or put a proxy that "
+    "speaks TLS in front"
+)
+
+
+def serve(
+    context: typer.Context,
+    db: Annotated[
+        Path,
+        typer.Argument(metavar="RUN.DB|DIR", help="The learner's file, or a folder of such files."),
+    ],
+    spec: Spec = None,
+    label: LabelOption = None,
+    positive: PositiveOption = None,
+    negative: NegativeOption = None,
+    horizon: Annotated[int | None, typer.Option(help="Rounds to plan for.")] = None,
+    epsilon: Epsilon = 1.0,
+    delta: Delta = 1e-6,
+    user: UserOption = None,
+    cap: CapOption = None,
+    change_cost: ChangeCost = CHANGE_COST,
+    min_rate: MinRate = "auto",
+    learner: WhichLearner = "auto",
+    plan: WhichPlan = "practical",
+    seed: Seed = None,
+    budget: BudgetOption = None,
+    dataset: DatasetOption = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            metavar="kafka://BROKERS/TOPIC",
+            help="Also learn the messages of a topic, in the background.",
+        ),
+    ] = None,
+    kafka_option: KafkaOption = None,
+    kafka_config: KafkaConfig = None,
+    new_rows: Annotated[
+        bool,
+        typer.Option("--new-rows", help="With --source: go on though messages of it are gone."),
+    ] = False,
+    host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="0 lets the system choose.", min=0, max=65535)] = 8000,
+    tokens: Annotated[
+        Path | None, typer.Option(help="The file of tokens; RUN.DB.tokens by default.")
+    ] = None,
+    most_body: Annotated[int, typer.Option(help="Bytes of a body, at most.")] = 8 << 20,
+    most_rows: Annotated[int, typer.Option(help="Rows of a batch, at most.")] = 100_000,
+    most_fields: Annotated[int, typer.Option(help="Fields of a row, at most.")] = 1_000,
+    rate: Annotated[float, typer.Option(help="Requests a second of one client.")] = 500.0,
+    queue: Annotated[int, typer.Option(help="Batches under way, at most.")] = 64,
+    watchers: Annotated[int, typer.Option(help="Subscribers to events, at most.")] = 200,
+    most_public_body: Annotated[
+        int, typer.Option(help="Bytes of a body to /predict, at most.")
+    ] = 256 << 10,
+    watchers_each: Annotated[
+        int, typer.Option(help="Subscribers to events from one address, at most.")
+    ] = 20,
+    most_connections: Annotated[
+        int | None,
+        typer.Option(help="Open connections, at most; by default what `ulimit -n` leaves, or 1000"),
+    ] = None,
+    head_timeout: Annotated[float, typer.Option(help="Seconds for the head of a request.")] = 10.0,
+    idle_timeout: Annotated[
+        float, typer.Option(help="Seconds of silence, between requests or inside one.")
+    ] = 10.0,
+    body_timeout: Annotated[float, typer.Option(help="Seconds for a body.")] = 30.0,
+    host_name: Annotated[
+        list[str] | None,
+        typer.Option(help="A name by which clients may call this service. Can be repeated."),
+    ] = None,
+    trusted_proxy: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="A proxy, or its network, whose X-Forwarded-For is trusted. Can be repeated.",
+        ),
+    ] = None,
+    tls_certificate: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Serve over TLS: the certificate chain, in PEM."),
+    ] = None,
+    tls_key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The certificate's private key, in PEM.")
+    ] = None,
+    log_format: Annotated[
+        Literal["text", "json"], typer.Option(help="How the lines of the log are written.")
+    ] = "text",
+    audit_log: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Append who did what to this file: tokens by name, no rows."
+        ),
+    ] = None,
+) -> None:
+    """Serve a stored learner over HTTP, with a live page."""
+    try:
+        from fastapi import FastAPI
+
+        from littlestone._service.app import make_app
+        from littlestone._service.audit_log import AuditLog
+        from littlestone._service.feed import TopicFeeder
+        from littlestone._service.fleet import make_fleet, open_folder, stores_in
+        from littlestone._service.limits import Limits
+        from littlestone._service.logs import logging_config
+        from littlestone._service.server import (
+            admission,
+            is_loopback,
+            listening_socket,
+            run_server,
+            server_for,
+        )
+        from littlestone._service.tls import TlsConnection, TlsContext
+        from littlestone._service.tokens import TokenRoles, TokensFile
+    except ModuleNotFoundError as error:
+        # Any other missing module is a fault of ours, and must not be reported as a missing extra.
+        if error.name not in ("fastapi", "uvicorn", "starlette", "pydantic"):
+            raise
+        raise BadParameter(MISSING) from None
+    limits = Limits(
+        body=most_body,
+        rows=most_rows,
+        fields=most_fields,
+        rate=rate,
+        queue=queue,
+        watchers=watchers,
+        public_body=most_public_body,
+        watchers_each=watchers_each,
+        connections=most_connections,
+        head_timeout=head_timeout,
+        idle_timeout=idle_timeout,
+        body_timeout=body_timeout,
+    )
+    check_name(learner, storable_names())
+    task = LearnRequest(
+        source=str(db),
+        spec=spec or "",
+        label=label or "",
+        positive=tuple(positive or ()),
+        negative=tuple(negative or ()),
+        epsilon=epsilon,
+        delta=delta,
+        horizon=horizon,
+        user=user,
+        cap=cap,
+        change_cost=change_cost,
+        min_rate=read_min_rate(min_rate),
+        learner=learner,
+        plan=plan,
+        seed=seed,
+        given=given(context),
+        budget=budget,
+        dataset=dataset,
+        new_rows=new_rows,
+        kafka=read_settings(kafka_option or (), kafka_config),
+    )
+    if source is None and (task.kafka or new_rows):
+        raise BadParameter("--kafka-option, --kafka-config and --new-rows require --source")
+    in_folder = db / "NAME.db.tokens"
+    secrets = in_folder if db.is_dir() else tokens or db.with_name(f"{db.name}.tokens")
+    # The port first: a service that cannot listen must not take the store from one that can.
+    with listening_socket(host, port) as listening:
+        # All that can be refused is, before a store is taken over.
+        stores = len(stores_in(db)) if db.is_dir() else 1
+        admitted = admission(limits, trusted_proxy or (), stores)
+        if (tls_certificate is None) != (tls_key is None):
+            raise BadParameter("--tls-certificate and --tls-key belong together: pass both")
+        secure = tls_certificate and tls_key and TlsContext(tls_certificate, tls_key)
+        hosts = host, *(host_name or ())
+
+        def app_for(path: Path, keys: TokenRoles) -> FastAPI:
+            _refuse(path, task)
+            rows = None if source is None else _topic(path, replace(task, source=source))
+            # Of a folder one for each learner: audit.payments.jsonl.
+            file = audit_log and (
+                audit_log.with_stem(f"{audit_log.stem}.{path.stem}") if db.is_dir() else audit_log
+            )
+            audit = AuditLog(file) if file else None
+            store, feeder = _store(path, task), None
+            if rows is not None:
+                feeder = TopicFeeder(rows, task, store.about.chosen.plan.horizon)
+            return make_app(store, keys, limits, hosts=hosts, feeder=feeder, audit=audit)
+
+        keys: list[TokensFile] = []
+
+        def tokens_for(path: Path) -> TokenRoles:
+            keys.append(TokensFile(path.with_name(f"{path.name}.tokens")))
+            return keys[-1]
+
+        if db.is_dir():
+            _refuse_for_folder(task)
+            learners = open_folder(db, tokens_for, app_for)
+            for one in learners:
+                if one.reason is not None:
+                    typer.echo(f"warning: {one.name} is unavailable: {one.reason}", err=True)
+            app = make_fleet(learners, limits, hosts=hosts)
+        else:
+            keys = [TokensFile(secrets)]
+            app = app_for(db, keys[0])
+        if not secure and not is_loopback(host):
+            typer.echo(OPEN.format(host=host), err=True)
+        # An IPv6 address stands in brackets in a URL.
+        shown = f"[{host}]" if ":" in host else host
+        scheme = "https" if secure else "http"
+        typer.echo(f"page    {scheme}://{shown}:{listening.getsockname()[1]}/\ntokens  {secrets}")
+        # Whoever started the service through a pipe waits for this line.
+        sys.stdout.flush()
+        server = server_for(
+            app,
+            admitted,
+            logs=logging_config(log_format),
+            protocol=partial(TlsConnection, admitted, secure) if secure else None,
+        )
+        server.refresh = [*(one.refresh for one in keys), *([secure.refresh] if secure else [])]
+        run_server(server, listening)
+    typer.echo("stopped: what was acknowledged is in the file, and the service can go on from it")
+
+
+def _refuse_for_folder(task: LearnRequest) -> None:
+    """Refuse options that begin a learner, or are of one learner, for a folder of them."""
+    if odd := sorted(task.given & {*REQUEST_TERMS, *OF_ONE_LEARNER}):
+        options = ["--class" if name == "spec" else f"--{name.replace('_', '-')}" for name in odd]
+        raise BadParameter(
+            f"{', '.join(options)}: a folder's learners are served as they were begun, with their "
+            "own tokens. Leave it out, or begin one by its file: littlestone serve DIR/NAME.db"
+        )
+
+
+def _refuse(path: Path, task: LearnRequest) -> None:
+    """Refuse a request that does not fit the learner's file, before that is taken over."""
+    if path.exists():
+        read_store(path).about.refuse_other(task, path)
+        return
+    refuse_leftovers(path)
+    begin = {"--class": task.spec, "--label": task.label, "--horizon": task.horizon}
+    if missing := [option for option, said in begin.items() if not said]:
+        raise BadParameter(f"{path} is not there yet: to begin it, say {', '.join(missing)}")
+
+
+def _store(path: Path, task: LearnRequest) -> Store:
+    """Open the learner's file, or begin it."""
+    if path.exists():
+        view = read_store(path)
+        return _charged(stored_budget(view, task, path), open_store(path))
+    account, cls = check_budget(task), task.cls
+    store = create(path, task, choose_learner(task, task.horizon or 0, cls), cls=cls)
+    return _charged(account, store)
+
+
+def _charged(account: BudgetFile | None, store: Store) -> Store:
+    """Return a store that has drawn what it costs; close it if it cannot."""
+    try:
+        for note in charge_store(account, store):
+            typer.echo(f"note: {note}", err=True)
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def _topic(path: Path, task: LearnRequest) -> TopicRows:
+    """Open the topic that the service also learns, before the learner's file is taken over."""
+    if not is_topic(task.source):
+        raise BadParameter(f"--source {task.source}: it must be kafka://BROKERS/TOPIC")
+    known = read_store(path) if path.exists() else None
+    cls = task.cls if known is None else known.about.cls
+    rows = open_topic(task if known is None else replace(task, **known.about.request_terms), cls)
+    if known_topic(() if known is None else known.sources, rows) is None and (note := rows.check()):
+        typer.echo(f"note: {note}", err=True)
+    return rows

@@ -1,0 +1,152 @@
+"""Run `littlestone show`: read a stored learner without touching it."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from littlestone._cli.options import AsJson, PrivateJson
+from littlestone._cli.terminal import PRIVATE, coverage, open_table, plain_console, print_causes
+from littlestone._report.causes import CausesSummary, label_in_words, rule_in_words, summary_of
+from littlestone._report.report import (
+    counts_in_words,
+    counts_of,
+    errors_by_kind,
+    refuse_file,
+    write_private,
+)
+from littlestone._store.copies import StoreMarks
+from littlestone._store.releases_file import release_to_json
+from littlestone._store.serialization import OLD_COPY
+from littlestone._store.store import StoreView, read_store
+
+EXAMPLE = "Example: littlestone show run.db --private"
+MOST_RULES, MOST_VOTES = 20, 8
+PROMISED = (
+    "The guarantee rests on a promise of the operator: the file is a backup copy that was taken "
+    "over at round {rounds:,} without its original, which has published nothing after that round "
+    "and never goes on"
+)
+
+
+def show(
+    file: Annotated[Path, typer.Argument(help="The file that `learn --db` or `serve` keeps.")],
+    private: Annotated[
+        bool, typer.Option("--private", help="Show the private side too, on standard error.")
+    ] = False,
+    as_json: AsJson = False,
+    private_json: PrivateJson = None,
+) -> None:
+    """Show what a stored learner has published; with --private, what only its owner may see."""
+    # Before anything is printed: a refusal afterwards would look like half a success.
+    refuse_file(private_json)
+    if not file.exists():
+        raise FileNotFoundError(2, "there is no such file", str(file))
+    shown = read_store(file)
+    if as_json:
+        typer.echo(json.dumps({"public": public(shown)}, ensure_ascii=False))
+    else:
+        _print_public(plain_console(), shown)
+    if private_json is not None:
+        write_private(private_json, json.dumps(hidden(shown), ensure_ascii=False) + "\n")
+    if private:
+        # Both streams may be one terminal: the public side comes first.
+        sys.stdout.flush()
+        _print_private(plain_console(stderr=True), shown)
+
+
+def public(shown: StoreView) -> dict[str, Any]:
+    """Return what may be published, as JSON data."""
+    published, chosen = shown.published, shown.about.chosen
+    return {
+        "learner": chosen.learner_name,
+        "why": chosen.why,
+        "class": shown.about.spec,
+        "guarantee": published.guarantee,
+        "spent": published.spent,
+        "rule": str(published.releases[-1].rule),
+        "releases": [release_to_json(release) for release in published.releases],
+        "rounds": published.rounds,
+        "horizon": chosen.plan.horizon,
+        "final": published.final,
+        **shown.about.label_data,
+        **({} if (found := _causes(shown)) is None else {"causes": found.to_json()}),
+    } | marks_to_json(shown.marks)
+
+
+def marks_to_json(marks: StoreMarks) -> dict[str, Any]:
+    """Return what a file says of itself, as JSON data: nothing for one that just goes on."""
+    found: dict[str, Any] = {"old_copy": OLD_COPY} if marks.old_copy else {}
+    if marks.copy is not None:
+        found["backup_copy"] = {"round": marks.copy.rounds}
+    if marks.handed_over is not None:
+        found["handed_over"] = True
+    if marks.promised is not None:
+        found["promised"] = PROMISED.format(rounds=marks.promised)
+    return found
+
+
+def _causes(shown: StoreView) -> CausesSummary | None:
+    published = shown.published
+    rule = published.releases[-1].rule
+    return summary_of(shown.about.chosen.plan, published.windows, rule)
+
+
+def hidden(shown: StoreView) -> dict[str, Any]:
+    """Return what belongs to the data owner, as JSON data."""
+    # Of the trace the last sample is enough: it has the votes as they are now.
+    live, last = shown.saved.state, shown.saved.trace.new[-1:]
+    return {
+        **counts_of(
+            shown.published.rounds,
+            live["null_rounds"],
+            live.get("beyond_cap", 0),
+            live["runner"]["mistakes"],
+        ),
+        **errors_by_kind(live["runner"]["mistakes"], live["runner"].get("missed")),
+        "votes": [[str(rule), n] for entry in last for rule, n in entry.sample.votes],
+        "opened": shown.generation,
+        "sources": [
+            {"name": source.name, "rows": source.rows, "repeat": source.repeat}
+            for source in shown.sources
+        ],
+    }
+
+
+def _print_public(console: Console, shown: StoreView) -> None:
+    found = public(shown)
+    console.print("PUBLIC: the rules, and the rounds from which they stood")
+    rules = open_table("from round", "published rule")
+    for release in shown.published.releases[-MOST_RULES:]:
+        rules.add_row(f"{release.round:,}", str(release.rule))
+    console.print(rules)
+    label = label_in_words(**shown.about.label_data)
+    if (causes := _causes(shown)) is not None:
+        print_causes(console, causes, label)
+    else:
+        console.print(f"\nPUBLIC: {rule_in_words(shown.published.releases[-1].rule, label)}")
+    console.print(f"\n  {found['guarantee']}")
+    console.print(f"  {coverage(found['rounds'], found['horizon'])}")
+    console.print(f"  by {found['learner']} on {found['class']}. {found['why']}")
+    if found["final"] is not None:
+        console.print(f"  {found['final']}")
+    if shown.marks.promised is not None:
+        console.print(f"  {PROMISED.format(rounds=shown.marks.promised)}")
+    if (sentence := shown.marks.sentence()) is not None:
+        console.print(f"  {sentence}")
+
+
+def _print_private(console: Console, shown: StoreView) -> None:
+    found = hidden(shown)
+    console.print(f"\n{PRIVATE}")
+    for line in counts_in_words(found):
+        console.print(f"  {line}")
+    for rule, votes in found["votes"][:MOST_VOTES]:
+        console.print(f"  {votes:,} votes for {rule}")
+    for source in found["sources"]:
+        again = f", learned for the {source['repeat']}. time" if source["repeat"] > 1 else ""
+        console.print(f"  {source['rows']:,} rows of {source['name']}{again}")
+    console.print(f"  opened for writing {found['opened']:,} times")

@@ -1,0 +1,400 @@
+"""Streams of labelled rows from files: CSV, TSV and JSON lines (plain or gzip), Parquet, Arrow.
+
+A fault in the *shape* of a file (no such column, another format) stops it before anything is
+learned. A fault in a *row* makes it a null round, which keeps its place: see `blocks`, and
+`formats` for what makes a row of CSV. One check of the shape depends on rows: when more than half
+of the first thousand cannot be read, the file is refused. Near that edge a single row decides, and
+that decision is outside the guarantee.
+"""
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from threading import Event
+from types import TracebackType
+from typing import Generic, NamedTuple, Protocol, Self, TypeVar
+
+from littlestone._classes.base import HypothesisClass
+from littlestone._classes.causes import Causes
+from littlestone._data import arrow, parquet
+from littlestone._data.blocks import (
+    WRONG,
+    BadStream,
+    Block,
+    ColumnSchema,
+    RowSpan,
+    Start,
+    column_schema,
+)
+from littlestone._data.follow import FollowedRows, refuse_to_follow
+from littlestone._data.formats import (
+    JSON_ARRAY,
+    NO_OBJECT,
+    NOT_JSON,
+    Delimited,
+    JsonLines,
+)
+from littlestone._data.locations import Location, is_uri, locate
+from littlestone._data.tables import TableFile, TableRows
+from littlestone._data.text import (
+    CHECKED_ROWS,
+    STDIN,
+    SkipProgress,
+    TextFormat,
+    TextRows,
+    ignore_progress,
+    is_regular,
+)
+from littlestone._hypotheses.rows import Kind
+
+UNFINISHED = (
+    "its last lines may still be written (a line without a line feed, or a quote that is not "
+    "closed). They are left for the next run; if the file is complete, pass --complete"
+)
+# How many first rows of a remote source are read locally.
+BEGINNING = 1 << 16
+_QUOTED_FAULTS = 3
+OTHER_LABELS = (
+    "If the labels have other values, say which of them are positive: --positive VALUE, once or "
+    "more often; all others are negative then"
+)
+OTHER_QUANTITY = (
+    ". If they are a quantity, say from where on they are positive: --positive '>60', with a bound "
+    "that you know beforehand"
+)
+OTHER_OUTCOMES = (
+    ". Or, in learn and serve, say which are normal: --negative VALUE, once or more often; then "
+    "each other value is an outcome, and a cause says which outcome it is of"
+)
+# What to do when the class reads a column as another kind than it is of.
+OTHER_KIND: dict[Kind, str] = {
+    "number": "The class reads numbers there; causes:COLUMN and points:COLUMN read text",
+    "truth": "The class reads truth values there; causes:COLUMN,... reads any values",
+}
+OTHER_ENCODING = (
+    "The text is not in UTF-8: convert the file first, `iconv -f latin1 -t utf-8 FILE > NEW`"
+)
+OTHER_JSON = f"Each line must be an object, or name another --format. {JSON_ARRAY}"
+_FORMATS = {
+    "csv": "csv",
+    "tsv": "tsv",
+    "jsonl": "jsonl",
+    "ndjson": "jsonl",
+    "json": "jsonl",
+    "parquet": "parquet",
+    **{ending.removeprefix("."): "arrow" for ending in arrow.ENDINGS},
+}
+# The formats of files with a schema: how a file is read, and how names end in a folder.
+_TABLES: dict[str, tuple[Callable[[Location, ColumnSchema], TableFile], tuple[str, ...]]] = {
+    "parquet": (parquet.ParquetFile, parquet.ENDINGS),
+    "arrow": (arrow.ArrowFile, arrow.ENDINGS),
+}
+
+
+SpanT = TypeVar("SpanT", bound=RowSpan)
+SpanOutT = TypeVar("SpanOutT", bound=RowSpan, covariant=True)
+
+
+class _Source(Protocol[SpanOutT]):
+    """Specify an open file; `unit` is what its rows are counted in, for errors."""
+
+    unit: str
+    unfinished: int
+
+    def length(self) -> int | None: ...
+
+    def identity(self, rows: int) -> str | None: ...
+
+    def blocks(
+        self, size: int, start: Start | None = None, progress: SkipProgress = ...
+    ) -> Iterator[SpanOutT]: ...
+
+    def close(self) -> None: ...
+
+
+class RowReader(Generic[SpanT]):
+    """Read the rows of a file in blocks, once."""
+
+    def __init__(
+        self,
+        name: str,
+        source: _Source[SpanT],
+        *,
+        strict: bool,
+        block_rows: int,
+        beginning: Block | None = None,
+        label: str | None = None,
+        outcomes: bool = False,
+        followed: bool = False,
+    ) -> None:
+        self.name, self._advice = name, UnreadableAdvice(label, outcomes)
+        self._source, self._strict, self._size = source, strict, block_rows
+        self._rest: Iterator[SpanT] | None = None
+        try:
+            self._blocks = self._checked(source.blocks(block_rows))
+            checked = 1 if followed else CHECKED_ROWS
+            read = [] if beginning is not None else self._first(self._blocks, checked)
+            first = read if beginning is None else [beginning]
+            # Before anything is learned: the decision to refuse looks at rows, and is outside the
+            # guarantee.
+            if not followed and not any(map(len, first)):
+                yet = f" yet: {UNFINISHED}" if self.unfinished else ""
+                raise BadStream(f"{self.name}: there are no rows in the file{yet}")
+            refuse_mostly_bad(name, self.unit, first, self._advice)
+            self.beginning: RowSpan = first[0]
+            size = block_rows if beginning is None else BEGINNING
+            self.is_whole = len(self.beginning) < size
+            self._rest = chain(read, self._blocks)
+        except BaseException:
+            self.close()
+            raise
+
+    @cached_property
+    def length(self) -> int | None:
+        """Return the number of rows, which may take a pass of its own; None for a pipe."""
+        return self._source.length()
+
+    @property
+    def unit(self) -> str:
+        """Return what rows are counted in, for errors."""
+        return self._source.unit
+
+    @property
+    def unfinished(self) -> int:
+        """Return how many lines at the end of a growing file are no rows yet, once it was read."""
+        return self._source.unfinished
+
+    def identity(self, rows: int) -> str | None:
+        """Return what changes when a file with one of the first rows changes; None for a pipe."""
+        return self._source.identity(rows)
+
+    def __iter__(self) -> Iterator[SpanT]:
+        return self._once()
+
+    def after(self, start: Start, progress: SkipProgress = ignore_progress) -> Iterator[SpanT]:
+        """Return the rows from a place on instead of from the first."""
+        # The blocks that were read for the check are dropped: rows must not be learned twice.
+        self._once()
+        self._blocks.close()
+        return self._checked(self._source.blocks(self._size, start, progress))
+
+    def _once(self) -> Iterator[SpanT]:
+        if self._rest is None:
+            raise BadStream(f"{self.name}: these rows have been read: open the file again")
+        blocks, self._rest = self._rest, None
+        return blocks
+
+    def _checked(self, blocks: Iterator[SpanT]) -> Generator[SpanT]:
+        try:
+            for block in blocks:
+                if self._strict:
+                    refuse_bad_row(self.name, self.unit, block)
+                yield block
+        finally:
+            self.close()
+
+    def _first(self, blocks: Iterator[SpanT], enough: int) -> list[SpanT]:
+        """Return the first blocks, of so many rows or all; an empty one says that none is there."""
+        first: list[SpanT] = []
+        rows = 0
+        while rows < enough and (block := next(blocks, None)) is not None:
+            rows += len(block) or enough
+            first.append(block)
+        return first
+
+    def close(self) -> None:
+        """Close the file."""
+        self._source.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class UnreadableAdvice(NamedTuple):
+    """Hold what to advise when most rows cannot be read."""
+
+    label: str | None = None
+    outcomes: bool = False
+
+
+def refuse_mostly_bad(
+    name: str, unit: str, first: Sequence[RowSpan], advice: UnreadableAdvice
+) -> None:
+    """Refuse a source when most of its first rows cannot be read."""
+    rows = nulls = 0
+    for block in first:
+        nulls += block.nulls_before(CHECKED_ROWS - rows)
+        rows += len(block)
+    checked = min(rows, CHECKED_ROWS)
+    if 2 * nulls <= checked:
+        return
+    bad = [row for block in first for row in block.bad][:_QUOTED_FAULTS]
+    said = ""
+    if advice.label and all(f"column {advice.label!r}: " in row.sentence for row in bad):
+        # One value is enough to see what is wrong; the others are the data owner's.
+        bad, said = bad[:1], f". {OTHER_LABELS}{OTHER_OUTCOMES * advice.outcomes}{OTHER_QUANTITY}"
+    for kind, sentence in OTHER_KIND.items():
+        if not said and all(row.sentence.endswith(WRONG[kind]) for row in bad):
+            bad, said = bad[:1], f". {sentence}"
+    sentences = [row.sentence for row in bad]
+    # Bytes that are not UTF-8 are quoted as lone surrogates.
+    if all(each.endswith(WRONG["value"]) and "\\udc" in each for each in sentences):
+        bad, said = bad[:1], f". {OTHER_ENCODING}"
+    if unit == "line" and all(
+        each.startswith(NOT_JSON) or each.endswith(NO_OBJECT) for each in sentences
+    ):
+        bad, said = bad[:1], f". {OTHER_JSON}"
+    quoted = "; ".join(f"{unit} {row.line}: {row.sentence}" for row in bad)
+    raise BadStream(f"{name}: {nulls} of the first {checked} rows cannot be read. {quoted}{said}")
+
+
+def refuse_bad_row(name: str, unit: str, block: RowSpan) -> None:
+    """Refuse rows of a strict run of which one cannot be read."""
+    if block.nulls:
+        bad = block.bad[0]
+        raise BadStream(
+            f"{name}: {unit} {bad.line}: {bad.sentence} (the stop of a strict run tells about that "
+            "row: it is outside the privacy guarantee)"
+        )
+
+
+def open_rows(
+    path: str | Path,
+    cls: HypothesisClass,
+    *,
+    label: str,
+    user: str | None = None,
+    strict: bool = False,
+    block_rows: int = 65536,
+    format: str | None = None,  # noqa: A002
+    growing: bool = False,
+    positive: Sequence[str] = (),
+    follow: Event | None = None,
+) -> RowReader[Block]:
+    """Open a file of labelled rows.
+
+    Parameters
+    ----------
+    path
+        A file, a folder of Parquet or Arrow files, a URI of one such as "s3://bucket/events", or
+        "-" for standard input.
+    cls
+        The class that reads the rows.
+    label, user
+        The columns of labels, and of users if they are protected.
+    strict
+        Whether a row that cannot be read stops the stream instead of becoming a null round.
+    block_rows
+        Rows of a block.
+    format
+        csv, tsv, jsonl, ndjson, json, parquet or arrow; by default as the name says (the text ones
+        with .gz too), parquet for a folder, and CSV otherwise.
+    growing
+        Whether a text file may still be written to: then a last line without a line feed is no row
+        yet.
+    positive
+        The values of the label that are positive, or conditions on its numbers such as ">60".
+    follow
+        Wait for further rows of a text file until this is set.
+
+    Raises
+    ------
+    BadStream
+        If the file cannot be read as a stream of such rows.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from littlestone._classes.sets import Points
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
+    ...     _ = file.write("merchant,fraud\\nM,1\\nN,0\\nN,perhaps\\n")
+    ...     file.flush()
+    ...     with open_rows(file.name, Points("merchant"), label="fraud") as rows:
+    ...         rows.length, [(block.columns, block.labels) for block in rows]
+    (3, [({'merchant': array(['M', 'N', 'N'], dtype=object)}, array([ 1,  0, -1], dtype=int8))])
+    """
+    if block_rows < 1:
+        raise ValueError(f"a block has at least one row: block_rows is {block_rows}")
+    name = "standard input" if str(path) == STDIN else str(path)
+    schema = column_schema(cls, label, user, positive)
+    source = _open_source(
+        str(path),
+        name,
+        schema,
+        form=format_of(str(path), name, format),
+        growing=growing,
+        follow=follow,
+    )
+    return RowReader(
+        name,
+        source,
+        strict=strict,
+        block_rows=block_rows,
+        label=None if schema.named_labels else label,
+        outcomes=isinstance(cls, Causes),
+        followed=follow is not None,
+    )
+
+
+def _open_source(
+    path: str, name: str, schema: ColumnSchema, *, form: str, growing: bool, follow: Event | None
+) -> _Source[Block]:
+    if follow is not None:
+        refuse_to_follow(path, name, form)
+    if form in _TABLES:
+        if is_uri(path) or is_regular(path) or Path(path).is_dir():
+            return open_table_rows(path, name, schema, form)
+        if form == "arrow":
+            return arrow.ArrowPipe(path, name, schema)
+        raise BadStream(f"{name}: Parquet is read from a file, not from a pipe")
+    text: TextFormat
+    if form == "jsonl":
+        text = JsonLines(name, schema)
+    else:
+        text = Delimited(name, schema, "\t" if form == "tsv" else ",")
+    if follow is not None:
+        return FollowedRows(path, name, text, follow)
+    return TextRows(path, name, text, growing)
+
+
+def open_table_rows(path: str, name: str, schema: ColumnSchema, form: str) -> TableRows:
+    """Open a file with a schema, or a folder of such files."""
+    make, _ = _TABLES[form]
+    return TableRows(name, [make(file, schema) for file in table_files(path, name, form)], schema)
+
+
+def table_files(path: str, name: str, form: str) -> list[Location]:
+    """Return the files of a format in a folder, in order; or the one file that is named."""
+    files = locate(path).files(_TABLES[form][1])
+    if not files:
+        other = "; say --format arrow if it holds Arrow files" if form == "parquet" else ""
+        raise BadStream(f"{name}: there is no {form.capitalize()} file in the folder{other}")
+    return files
+
+
+def is_parquet(path: str, format: str | None) -> bool:  # noqa: A002
+    """Return whether a file is Parquet, by its name or by the format given."""
+    return format_of(path, path, format) == "parquet"
+
+
+def format_of(path: str, name: str, given: str | None) -> str:
+    """Return the format of a file: csv, tsv, jsonl, parquet or arrow."""
+    if given is None:
+        # What follows a question mark in a URI are options of its file system.
+        plain = path.partition("?")[0] if is_uri(path) else path
+        ending = plain.lower().removesuffix(".gz").rpartition(".")[2]
+        if ending not in _FORMATS or Path(path).is_dir():
+            return "parquet" if locate(path).is_folder else "csv"
+        return _FORMATS[ending]
+    if given.lower() not in _FORMATS:
+        raise BadStream(f"{name}: unknown format {given!r}: it is one of {', '.join(_FORMATS)}")
+    return _FORMATS[given.lower()]

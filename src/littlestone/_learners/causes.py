@@ -1,0 +1,243 @@
+"""Learn privately which causes raise the rate of positives: an or of ands of `column = value`.
+
+A missed positive costs 1 and a false alarm costs c = min_rate / (1 - min_rate): a cause is worth
+publishing if more than `min_rate` of its events are positive. The weighted loss of the published
+rule is monitored; when it has grown too large a move is drawn: add a cause that the epoch's rows
+speak for, drop one that costs more than it finds, or nothing (docs/guarantee.md, Theorems 15 and
+16). After nothing the threshold grows, so a stream without causes is left alone. There is no
+tolerance to set.
+
+Where labels have several values, such as `ok`, `timeout` and `crash`, the class says which are
+normal (`Causes(columns, normal=["ok"])`), and a cause says which outcome it is of.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from littlestone._classes.base import HypothesisClass, checked_class
+from littlestone._classes.causes import Causes
+from littlestone._hypotheses.causes import outcome_of
+from littlestone._hypotheses.rows import Batch
+from littlestone._hypotheses.rules import NEVER
+from littlestone._hypotheses.values import Mask
+from littlestone._learners.base import UserLearner
+from littlestone._learners.causes_plan import AUTO, CausesPlan
+from littlestone._learners.causes_runner import CausesRunner
+from littlestone._learners.dpsoa import Engine, engine_of
+from littlestone._learners.evidence import (
+    Evidence,
+    Window,
+    evidence_of,
+    summarize_causes,
+)
+from littlestone._learners.outcomes import predicted_labels, read_outcome, readable_outcomes
+from littlestone._learners.plan_table import CHANGE_COST
+from littlestone._learners.rounds import BadRows, RoundBatch, readable_batch
+from littlestone._learners.tree import fresh_seed
+from littlestone._plots import INK, LETTERS, plot_rates
+from littlestone._privacy.accounting import Unit
+from littlestone._privacy.noise import Noise, SystemNoise
+from littlestone._privacy.parameters import BadParameter, Real
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+class PrivateCauses(UserLearner):
+    """Learn privately which causes raise the rate of positives. Forward only.
+
+    Requires: nothing of the stream. Promises: `guarantee`, for everything public (`hypothesis`,
+    `releases`, `min_rate`, `evidence`), for every stream, also an adaptive one; the same rules
+    however the rounds are batched.
+
+    Parameters
+    ----------
+    cls : Causes
+        The hypothesis class.
+    epsilon, delta : Real, optional
+        The privacy budget; not needed with a plan.
+    horizon : int, optional
+        The number of rounds after which the last rule stands; not needed with a plan.
+    min_rate : Real or "auto"
+        The positive rate above which a cause is worth publishing; see `CausesPlan.practical`.
+    change_cost : Real
+        How many missed positives one published change of rule is worth; see `CausesPlan.margin`.
+    unit : {"event", "user"}
+        What is protected: one round, or all rounds of a user. With "user" each round needs its
+        user.
+    cap : int, optional
+        The rounds that count per user; later ones are null rounds.
+    plan : CausesPlan, optional
+        All constants; `CausesPlan.practical` if not given.
+    seed : int, optional
+        Kept for all learners alike; nothing here depends on it.
+    noise : Noise, optional
+        The source of secret noise; the system's if not given.
+    engine : str or Engine, optional
+        Where remote rows are: "ray" for a Ray cluster (docs/scale.md). The rules are the same.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> causes = Causes(["version", "country"])
+    >>> learner = PrivateCauses(causes, epsilon=1, delta=1e-7, horizon=20_000, min_rate=0.2)
+    >>> draw = np.random.default_rng(0)
+    >>> rows = {"version": draw.choice(["4.2.0", "4.2.1", "4.3.0"], 20_000),
+    ...         "country": draw.choice(["SE", "NO", "DK", "FI"], 20_000)}
+    >>> failed = (rows["version"] == "4.2.1") & (draw.random(20_000) < 0.4)
+    >>> learner.learn_many(rows, failed)
+    >>> print(learner.hypothesis)
+    version = '4.2.1'
+    >>> outcomes = Causes(["version", "country"], normal=["ok"])
+    >>> learner = PrivateCauses(outcomes, epsilon=1, delta=1e-7, horizon=20_000, min_rate=0.2)
+    >>> learner.learn_many(rows, np.where(failed, "timeout", "ok"))
+    >>> print(learner.hypothesis)
+    timeout when version = '4.2.1'
+    >>> learner.predict_one({"version": "4.2.1", "country": "SE"})
+    'timeout'
+    """
+
+    plan: CausesPlan
+    _runner: CausesRunner
+    _reads_codes = True
+
+    def __init__(
+        self,
+        cls: HypothesisClass,
+        epsilon: Real | None = None,
+        delta: Real | None = None,
+        horizon: int | None = None,
+        *,
+        min_rate: Real | str = AUTO,
+        change_cost: Real = CHANGE_COST,
+        unit: Unit = "event",
+        cap: int | None = None,
+        plan: CausesPlan | None = None,
+        seed: int | None = None,
+        noise: Noise | None = None,
+        engine: str | Engine | None = None,
+    ) -> None:
+        checked_class(cls)
+        # Only rows are remote, and they bring their own: here the cluster is merely reached.
+        engine_of(engine).connected()
+        if plan is None:
+            if epsilon is None or delta is None or horizon is None:
+                raise BadParameter("give epsilon, delta and horizon, or a plan")
+            plan = CausesPlan.practical(
+                cls,
+                epsilon,
+                delta,
+                horizon,
+                min_rate=min_rate,
+                change_cost=change_cost,
+                unit=unit,
+                cap=cap,
+            )
+        if not isinstance(cls, Causes) or repr(cls) != plan.made_for:
+            raise BadParameter(f"the plan was made for {plan.made_for}, not for {cls!r}")
+        # The priors of a row's patterns sum to 1 for these counts only (Theorem 15).
+        if plan.pattern_counts != " ".join(map(str, cls.pattern_counts)):
+            raise BadParameter(f"rows of {cls!r} do not list {plan.pattern_counts} patterns")
+        self.plan, self.seed = plan, fresh_seed() if seed is None else seed
+        super().__init__(cls, NEVER, plan.horizon)
+        self._runner = CausesRunner(
+            cls, plan, SystemNoise() if noise is None else noise, self._publish, self._watch
+        )
+
+    def _read_one(self, x: object, y: object) -> tuple[object, bool]:
+        cls = self._causes
+        return read_outcome(cls, x, y) if cls.has_outcomes else super()._read_one(x, y)
+
+    def _read_many(self, X: Any, y: object, bad_rows: BadRows) -> tuple[Batch, Mask, Mask]:
+        if self._causes.has_outcomes:
+            return readable_outcomes(self._causes, X, y, bad_rows)
+        return super()._read_many(X, y, bad_rows)
+
+    def _count_late_one(self, x: object, y: bool) -> None:
+        self._runner.count_late_one(x, y)
+
+    def _count_late(self, late: RoundBatch) -> None:
+        self._runner.count_late(late)
+
+    @property
+    def _causes(self) -> Causes:
+        assert isinstance(self.cls, Causes), "checked when it was made"
+        return self.cls
+
+    def predict_one(self, x: object) -> Any:
+        """Predict the label of an example by the published rule.
+
+        Returns
+        -------
+        bool or Plain
+            The label. Of a class with normal labels: the outcome of the first published cause that
+            holds, and else the first normal label.
+        """
+        if not self._causes.has_outcomes:
+            return super().predict_one(x)
+        predicted = outcome_of(self.hypothesis, x)
+        return self._causes.normal[0] if predicted is None else predicted
+
+    def predict_many(self, X: Any) -> Any:
+        """Predict the labels of a batch by the published rule, as `predict_one` does."""
+        if not self._causes.has_outcomes:
+            return super().predict_many(X)
+        return predicted_labels(self.cls, self.hypothesis, readable_batch(self.cls, X))
+
+    @property
+    def min_rate(self) -> float | None:
+        """Return the rate above which causes are published; None before "auto" has found it."""
+        found = self._runner.min_rate
+        return None if found is None else float(found)
+
+    @property
+    def windows(self) -> tuple[Window, ...]:
+        """Return the counts that were released. Public."""
+        return tuple(self._runner.windows)
+
+    @property
+    def evidence(self) -> Evidence:
+        """Return events, rate, interval and lift of each published cause. Public."""
+        return evidence_of(self._runner.windows, self._runner.causes)
+
+    @property
+    def missed(self) -> int:
+        """Return the positives that the published rules missed. Private.
+
+        With outcomes, those count too for which only causes of other outcomes held.
+        """
+        return self._runner.missed
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Draw the evidence: the rate of each standing cause beside the base rate. Public.
+
+        A bar is the positive rate of a cause, with its interval of 95 %; the grey bar below it is
+        the rate of the events that no published cause matches; a dashed line is `min_rate`. The
+        private curve of mistakes is `plot_private`.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; new axes by default, which pyplot does not know of:
+            `learner.plot().figure.savefig("evidence.svg")`.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
+        found = summarize_causes(self.releases, self.evidence)
+        bars = [one.bar for one in found if one.standing]
+        ax = plot_rates(bars, ax, min_rate=self.min_rate)
+        title = "Public: rates estimated from private counts"
+        ax.set_title(title, loc="left", color=INK, fontsize=LETTERS + 1)
+        ax.set_xlabel("positive rate (grey: of all other events; dashed: min_rate)")
+        return ax
+
+    def end_window(self) -> None:
+        """Release the counts of the present window now, before its scheduled end.
+
+        When to call this must not depend on the data: at the end of a file, say.
+        """
+        self._enter()
+        self._runner.end_window(min(self.rounds, self._horizon))
+        self._under_way.release()

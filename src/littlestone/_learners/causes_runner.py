@@ -1,0 +1,460 @@
+"""Move through the rounds of `PrivateCauses`: count losses, draw moves, release counts.
+
+The weighted loss of the published rule is monitored; when it has grown too large a move is drawn:
+add a cause that the epoch's rows speak for, drop one that costs more than it finds, or nothing
+(docs/guarantee.md, Theorems 15 and 16).
+
+Where labels are outcomes a cause is a pattern and an outcome. A row that causes match, but none of
+its own outcome, is a missed positive and moves no score: see Theorem 15, "Outcomes".
+"""
+
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from littlestone._classes.causes import Causes
+from littlestone._hypotheses.causes import (
+    OUTCOME,
+    Cause,
+    any_of,
+    cause_from_key,
+    causes_of,
+    match_counts,
+    own_causes,
+)
+from littlestone._hypotheses.rows import value_of
+from littlestone._hypotheses.rules import NEVER, Hypothesis
+from littlestone._hypotheses.values import Mask, Plain, canonical
+from littlestone._learners.base import Release, StateData
+from littlestone._learners.causes_plan import (
+    AUTO,
+    FEWEST_WINDOWS,
+    FIRST_EPOCHS,
+    CausesPlan,
+    at_checks,
+    auto_min_rate,
+)
+from littlestone._learners.coded_rounds import CodedRounds, CodesRemotely
+from littlestone._learners.epoch_rows import EpochRows
+from littlestone._learners.evidence import (
+    Window,
+    rate_of,
+    window_from_json,
+)
+from littlestone._learners.rounds import RoundBatch, Rounds
+from littlestone._learners.runners import BallotWatcher, Publish
+from littlestone._privacy.causes import (
+    ADD,
+    CausesMechanism,
+    Counts,
+    Gains,
+)
+from littlestone._privacy.noise import Noise
+
+# Rounds that are learned at once: few after a draw, then more and more.
+FIRST_CHUNK, LARGEST_CHUNK = 1 << 11, 1 << 16
+
+
+class CausesRunner:
+    """Move through the rounds: count the weighted loss, draw moves, release counts of windows."""
+
+    def __init__(
+        self, cls: Causes, plan: CausesPlan, noise: Noise, publish: Publish, watch: BallotWatcher
+    ) -> None:
+        self.plan, self._publish, self._watch = plan, publish, watch
+        given = None if plan.min_rate == AUTO else plan.given_rate
+        self.min_rate = given
+        self.gate = CausesMechanism(
+            noise,
+            per_round=plan.per_round,
+            epsilon_evidence=plan.epsilon_evidence,
+            gate=partial(plan.gate, noise),
+            cost=None if given is None else plan.cost_of(given),
+            unit=plan.unit,
+            cap=plan.cap,
+        )
+        self.forest = EpochRows(cls)
+        self._limit, self._has_outcomes = cls.limit, cls.has_outcomes
+        self.rule: Hypothesis = NEVER
+        self.causes = causes_of(NEVER)
+        self.mistakes = self.missed = 0
+        self.windows: list[Window] = []
+        self._pending, self._chunk = 0, FIRST_CHUNK
+        self._epochs_ended = 0
+        self._window_start, self._window_length = 0, plan.evidence_every
+        self._begin_epoch()
+        self._begin_window()
+
+    def _begin_epoch(self) -> None:
+        self.forest.clear()
+        gate = self.gate.gate
+        if gate is not None:
+            longest = self.plan.longest_epoch
+            if self.causes:
+                # Public: it depends on what was published when, and on epochs that ended by age.
+                share = self.plan.horizon // FIRST_EPOCHS << min(self._epochs_ended, FIRST_EPOCHS)
+                # At a check, as `longest_epoch` is.
+                checks = -(-max(share, 1) // self.plan.check_every)
+                longest = min(checks * self.plan.check_every, longest)
+            assert self.gate.cost is not None, "it is known when the gate is"
+            gate.begin_epoch(longest, self.plan.margin(self.windows, self.causes, self.gate.cost))
+        # For each cause, the negatives and positives that it alone matches.
+        self._alone = np.zeros((len(self.causes), 2), dtype=np.int64)
+
+    def _begin_window(self) -> None:
+        self._cells = np.zeros((len(self.causes) + 1, 2), dtype=np.int64)
+        # Of rows that no cause matches, those with the outcome of a published cause.
+        self._named = np.zeros(len(self._outcomes), dtype=np.int64)
+
+    @property
+    def _outcomes(self) -> tuple[Plain, ...]:
+        """Return the outcomes of the published causes, each once. Public."""
+        found = dict.fromkeys(cause.outcome for cause in self.causes)
+        return tuple(found) if self._has_outcomes else ()
+
+    @property
+    def _outcome_places(self) -> Counts:
+        """Return, for each published cause, the place of its outcome."""
+        places = {outcome: place for place, outcome in enumerate(self._outcomes)}
+        return np.array([places[cause.outcome] for cause in self.causes], dtype=np.int64)
+
+    def learn_buffered(self) -> None:
+        """Do nothing: rounds are learned at once."""
+
+    def advance(self, rounds: RoundBatch, start: int, stop: int) -> None:
+        """Learn the rounds from `start` up to `stop`."""
+        while start < stop:
+            end = min(stop, start + self._chunk, self._boundary(start))
+            start = self._learn(self._part(rounds.between(start, end)), start, end)
+            self._end_rounds(start)
+
+    def _part(self, rounds: RoundBatch) -> Rounds | CodedRounds:
+        """Return rounds as they are learned: remote rows stay where they are."""
+        return rounds.coded(self.causes) if isinstance(rounds, CodesRemotely) else rounds.here()
+
+    def _boundary(self, number: int) -> int:
+        """Return the next round at which something public happens whatever the rows are."""
+        if number < self.plan.first_window:
+            return self.plan.first_window
+        every = self.plan.check_every
+        at_age = (number // every + self._checks_to_age) * every
+        return min(at_age, self._window_start + self._window_length)
+
+    @property
+    def _checks_to_age(self) -> int:
+        """Return how many checks are left before the epoch ends by its age."""
+        assert self.gate.gate is not None, "it begins when the first window ends"
+        return self.gate.gate.checks_to_restart
+
+    def _learn(self, part: Rounds | CodedRounds, start: int, stop: int) -> int:
+        """Learn up to `stop`, or up to the first firing; return where it stopped."""
+        every, rows = self.plan.check_every, _Matched.of(part, self.causes, self._has_outcomes)
+        if start < self.plan.first_window:
+            self._count(rows)
+            return stop
+        first, complete = start // every, stop // every - start // every
+        wrong, costs = rows.losses(self._costs)
+        losses = np.bincount(
+            part.number[wrong] // every - first, weights=costs, minlength=complete + 1
+        ).astype(np.int64)
+        # Losses since the last check belong to the first check of this part.
+        losses[0] += self._pending
+
+        # Called at a firing only. The draw must not read rounds after the check that fired: they
+        # belong to the next epoch (Theorem 15).
+        def gains_at(place: int) -> Gains:
+            self._add(rows.before((first + place + 1) * every))
+            return self._gains()
+
+        to_age = self._checks_to_age
+        step = self.gate.run(losses[:complete], gains_at)
+        if step.decision.fired:
+            stop = (first + step.checks) * every
+            self._end_epoch(stop, step.decision.key, step.checks == to_age)
+            return stop
+        self._pending = int(losses[complete])
+        self._add(rows)
+        self._watch(stop, {}, False)
+        self._chunk = min(2 * self._chunk, LARGEST_CHUNK)
+        return stop
+
+    def advance_one(self, number: int, x: object, y: bool, route: int) -> None:
+        """Learn one round, without arrays: as `advance` would."""
+        matched, own, predicted = self._judged(x, y)
+        # Whether the label is that of the first cause that matches.
+        right = y and (own is None or not matched or own == matched[0])
+        if own is not None and own >= 0 and not matched:
+            self._named[self._outcome_places[own]] += 1
+        else:
+            # The last cell is that of no cause.
+            self._cells[matched[0] if matched else -1, int(right)] += 1
+        if predicted != y:
+            self.mistakes += 1
+            self.missed += y
+        if number >= self.plan.first_window:
+            if predicted != y:
+                self._pending += self._costs[0 if y else 1]
+            if not matched:
+                self.forest.add_one(x, y)
+            elif len(matched) == 1 and right == y:
+                self._alone[matched[0], int(y)] += 1
+        self.pass_one(number)
+
+    def _judged(self, x: object, y: bool) -> tuple[list[int], int | None, bool]:
+        """Return the causes that match a row, the first of its outcome, and what is predicted."""
+        matched = [place for place, cause in enumerate(self.causes) if cause(x)]
+        own = self._own(x, matched) if y and self._has_outcomes else None
+        return matched, own, bool(matched) and own != -1
+
+    def _own(self, x: object, matched: Sequence[int]) -> int:
+        """Return the first cause of a row's outcome, as `own_causes` does; -1 if there is none."""
+        outcome = canonical(value_of(x, OUTCOME))
+        places = matched or range(len(self.causes))
+        return next((place for place in places if self.causes[place].outcome == outcome), -1)
+
+    def pass_one(self, number: int) -> None:
+        """End a round, null or not: check if one is due."""
+        number += 1
+        if number > self.plan.first_window and not number % self.plan.check_every:
+            by_age = self._checks_to_age == 1
+            fired, key = self.gate.check(self._pending, self._gains)
+            if fired:
+                self._end_epoch(number, key, by_age)
+            else:
+                self._pending = 0
+        self._end_rounds(number)
+
+    @property
+    def _costs(self) -> tuple[int, int]:
+        """Return the units of a missed positive and of a false alarm."""
+        cost = self.gate.cost
+        assert cost is not None, "the first window has ended"
+        return cost.denominator, cost.numerator
+
+    def _count(self, rows: "_Matched") -> None:
+        """Count rows for the window, and mistakes for the data owner."""
+        cells = rows.cells(len(self.causes))
+        self._cells += cells
+        missed, alarms = int(cells[-1, 1]), int(cells[:-1, 0].sum())
+        if rows.own is not None:
+            named = rows.named(self._outcome_places)
+            self._named += named
+            self._cells[-1, 1] -= named.sum()
+            missed, alarms = rows.missed_and_alarms
+        self.missed += missed
+        self.mistakes += missed + alarms
+
+    def count_late(self, rounds: RoundBatch) -> None:
+        """Count mistakes past the horizon for the data owner: no window and no draw reads them."""
+        rows = _Matched.of(self._part(rounds), self.causes, self._has_outcomes)
+        missed, alarms = rows.missed_and_alarms
+        self.missed += missed
+        self.mistakes += missed + alarms
+
+    def count_late_one(self, x: object, y: bool) -> None:
+        """Count one round past the horizon, as `count_late` would."""
+        if self._judged(x, y)[2] != y:
+            self.mistakes += 1
+            self.missed += y
+
+    def _add(self, rows: "_Matched") -> None:
+        """Count rows, and keep what the next draw reads of them."""
+        self._count(rows)
+        if self.causes:
+            self._alone += rows.alone(len(self.causes))
+        if isinstance(rows.part, CodedRounds):
+            coded = rows.part
+            self.forest.add_coded(coded.codes, coded.unmatched_labels, coded.positives)
+        elif rows.part.size:
+            self.forest.add(rows.part.batch, rows.part.answers, rows.counts == 0)
+
+    def _gains(self) -> Gains:
+        units, alarm = self._costs
+        adds, classes, keys = self.forest.gains(units=units, alarm=alarm)
+        if len(self.causes) >= self._limit:
+            # The number of published causes is public, so this choice costs nothing.
+            adds, classes = adds[:0], classes[:0]
+        drops = alarm * self._alone[:, 0] - units * self._alone[:, 1]
+        return Gains(adds, classes, keys, drops, [cause.key for cause in self.causes])
+
+    def _end_epoch(self, number: int, key: bytes | None, by_age: bool) -> None:
+        """End the epoch after a draw, and make the move that was drawn."""
+        self._watch(number, {}, True)
+        self._epochs_ended += by_age
+        if key is not None:
+            self._epochs_ended = 0
+            move, cause = key[:1], cause_from_key(key[1:])
+            others = [other for other in self.causes if other != cause]
+            rule = any_of([*others, cause] if move == ADD else others)
+            if rule != self.rule:
+                # The window's cells are those of the old causes: it ends with them.
+                self.end_window(number)
+                self.rule, self.causes = rule, causes_of(rule)
+                self._window_length = self.plan.evidence_every
+                self._begin_window()
+                self._publish(number, rule)
+        # Also when nothing was drawn: counts that survive a firing are read twice (Theorem 15).
+        self._begin_epoch()
+        self._pending, self._chunk = 0, FIRST_CHUNK
+
+    def _end_rounds(self, number: int) -> None:
+        """Release counts where a window ends."""
+        if number == self.plan.first_window and self.gate.gate is None:
+            self._end_first_window(number)
+        elif number == self._window_start + self._window_length or number == self.plan.horizon:
+            self.end_window(number)
+
+    def _end_first_window(self, number: int) -> None:
+        negatives, positives = self.gate.release_first(self._cells.ravel())
+        scale = float(self.gate.first_scale)
+        self.windows.append(Window(1, number, (), (negatives,), (positives,), scale))
+        self.min_rate = auto_min_rate(negatives, positives)
+        base = rate_of(positives, negatives + positives)
+        self.gate.begin(self.plan.cost_of(self.min_rate), base)
+        self._window_start = number
+        self._begin_window()
+
+    def end_window(self, number: int) -> None:
+        """Release the counts of the window that ends after `number` rounds, and begin the next."""
+        if number <= self._window_start or number < self.plan.first_window:
+            return
+        # A row is in one cell only, of either array (Theorem 16).
+        counts = self.gate.evidence.release(np.concatenate([self._cells.ravel(), self._named]))
+        counts, named = counts[: self._cells.size], counts[self._cells.size :]
+        counts[-1] += sum(named)
+        self.windows.append(
+            Window(
+                self._window_start + 1,
+                number,
+                self.causes,
+                tuple(counts[::2]),
+                tuple(counts[1::2]),
+                float(self.gate.evidence.scale),
+                tuple(zip(self._outcomes, named, strict=True)),
+            )
+        )
+        self._window_start = number
+        # Noise adds up over windows: fewer and longer ones, the longer a rule stands.
+        longest = max(self.plan.horizon // FEWEST_WINDOWS, self.plan.evidence_every)
+        self._window_length = at_checks(min(2 * self._window_length, longest))
+        self._begin_window()
+
+    def get_state(self) -> StateData:
+        """Return the runner's own state; gate, rule and rows of the epoch have theirs."""
+        named = {"named": self._named.tolist()} if self._has_outcomes else {}
+        return named | {
+            "mistakes": self.mistakes,
+            "missed": self.missed,
+            "pending": self._pending,
+            "epochs_ended": self._epochs_ended,
+            "alone": self._alone.tolist(),
+            "cells": self._cells.tolist(),
+            "window": [self._window_start, self._window_length],
+            "windows": [window.to_json() for window in self.windows],
+            "min_rate": None if self.min_rate is None else str(self.min_rate),
+        }
+
+    def load_state(self, live: StateData, releases: Sequence[Release]) -> None:
+        """Load the runner's own state; gate and rows of the epoch are loaded already."""
+        self.rule = releases[-1].rule
+        self.causes = causes_of(self.rule)
+        self.mistakes, self.missed = live["mistakes"], live["missed"]
+        self._pending, self._epochs_ended = live["pending"], live["epochs_ended"]
+        self._alone = np.array(live["alone"], dtype=np.int64).reshape(len(self.causes), 2)
+        self._cells = np.array(live["cells"], dtype=np.int64).reshape(len(self.causes) + 1, 2)
+        self._named = np.array(live.get("named", ()), dtype=np.int64)
+        self._window_start, self._window_length = live["window"]
+        self.windows = [window_from_json(window) for window in live["windows"]]
+        self.min_rate = None if live["min_rate"] is None else Fraction(live["min_rate"])
+
+
+class _Matched(NamedTuple):
+    """Hold rounds with how many causes match each, and which is the first (-1 if none)."""
+
+    part: Rounds | CodedRounds
+    counts: npt.NDArray[np.int8]
+    first: npt.NDArray[np.int8]
+    own: npt.NDArray[np.int8] | None = None
+
+    @classmethod
+    def of(
+        cls, part: Rounds | CodedRounds, causes: Sequence[Cause], has_outcomes: bool
+    ) -> "_Matched":
+        """Match rounds with causes."""
+        if isinstance(part, CodedRounds):
+            return cls(part, part.counts, part.first, part.own)
+        if not causes or not part.size:
+            return cls(part, np.zeros(part.size, np.int8), np.full(part.size, -1, np.int8))
+        counts, first = match_counts(causes, part.batch)
+        own = own_causes(causes, part.batch, counts) if has_outcomes else None
+        return cls(part, counts, first, own)
+
+    def before(self, number: int) -> "_Matched":
+        """Return the rounds before a round."""
+        part = self.part.between(0, number)
+        own = None if self.own is None else self.own[: part.size]
+        return _Matched(part, self.counts[: part.size], self.first[: part.size], own)
+
+    @property
+    def predicted(self) -> Mask:
+        """Return the rows that a cause matches; of positive rows, a cause of their own outcome."""
+        matched = self.first >= 0
+        if self.own is None:
+            return np.asarray(matched)
+        return np.asarray(matched & ((self.own >= 0) | ~self.part.answers))
+
+    @property
+    def right(self) -> Mask:
+        """Return the positive rows that no cause matches, or first one of their outcome."""
+        if self.own is None:
+            return self.part.answers
+        return np.asarray(self.part.answers & ((self.first < 0) | (self.own == self.first)))
+
+    @property
+    def missed_and_alarms(self) -> tuple[int, int]:
+        """Return how many positives were missed, and how many negatives are matched."""
+        wrong = self.predicted != self.part.answers
+        missed = int(np.count_nonzero(wrong & self.part.answers))
+        return missed, int(np.count_nonzero(wrong)) - missed
+
+    def named(self, places: Counts) -> Counts:
+        """Return how many rows that no cause matches have each outcome of a published cause."""
+        assert self.own is not None, "causes have outcomes"
+        rows = self.part.answers & (self.first < 0) & (self.own >= 0)
+        found = np.bincount(places[self.own[rows]], minlength=int(places.max()) + 1)
+        return found.astype(np.int64)
+
+    def losses(self, costs: tuple[int, int]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.int64]]:
+        """Return the rounds with a loss and the loss of each."""
+        units, alarm = costs
+        wrong = np.flatnonzero(self.predicted != self.part.answers)
+        return wrong, np.where(self.part.answers[wrong], units, alarm)
+
+    def cells(self, causes: int) -> npt.NDArray[np.int64]:
+        """Return the negatives and positives that each cause matches first; last, of none."""
+        positives = int(np.count_nonzero(self.part.answers))
+        found = np.array([[self.part.size - positives, positives]])
+        if not causes:
+            return found
+        matched = np.flatnonzero(self.counts)
+        first = _by_label(self.first[matched], self.right[matched], causes)
+        answers = _by_label(self.first[matched], self.part.answers[matched], causes)
+        return np.concatenate([first, found - answers.sum(axis=0)])
+
+    def alone(self, causes: int) -> npt.NDArray[np.int64]:
+        """Return the negatives and positives that each cause alone matches."""
+        alone = self.counts == 1
+        if self.own is not None:
+            # A positive of another outcome moves no score.
+            alone &= self.right == self.part.answers
+        one = np.flatnonzero(alone)
+        return _by_label(self.first[one], self.part.answers[one], causes)
+
+
+def _by_label(place: npt.NDArray[Any], labels: Mask, size: int) -> npt.NDArray[np.int64]:
+    counts = np.bincount(2 * place.astype(np.int64) + labels, minlength=2 * size)
+    return counts.reshape(size, 2).astype(np.int64)

@@ -1,0 +1,265 @@
+"""Learn privately with a forest of learners and a gate (DP-SOA: Algorithm 1), under a plan.
+
+Before each example there is a published rule; the whole sequence of published rules, and the rounds
+at which the gate fired, are differentially private at `guarantee` (docs/guarantee.md, Theorem 9).
+All other state (mistakes, votes, null rounds) is private: it is for the data owner.
+
+The trees of the forest grow in this process, unless an engine is named, as in
+`DPSOA(..., engine="ray")`. The gate, the noise and the published rule never leave the learner
+(docs/guarantee.md, Theorem 13).
+"""
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from littlestone._classes.base import HypothesisClass, checked_class
+from littlestone._hypotheses.rows import Batch
+from littlestone._hypotheses.rules import Hypothesis
+from littlestone._hypotheses.values import Mask
+from littlestone._learners.base import Checkpoint, UserLearner
+from littlestone._learners.forest import Forest, Root, VoteChange
+from littlestone._learners.plan import Plan, TheoremPlan
+from littlestone._learners.plan_table import delta_warning
+from littlestone._learners.rounds import (
+    Numbers,
+)
+from littlestone._learners.runners import (
+    LARGEST_WINDOW,
+    EpochState,
+    SettlingRunner,
+    SingleForestRunner,
+    Voters,
+)
+from littlestone._learners.tree import fresh_seed
+from littlestone._learners.tuning import fallbacks_of, missing_from
+from littlestone._privacy.accounting import Unit
+from littlestone._privacy.gates import HistSparse
+from littlestone._privacy.noise import Noise, SystemNoise
+from littlestone._privacy.parameters import BadParameter, Real
+
+
+class GrownForest(EpochState[Mapping[bytes, int]], Voters, Protocol):
+    """Describe a forest, wherever its trees are."""
+
+    def learn(self, batch: Batch, answers: Mask, routes: Numbers) -> Iterable[VoteChange]:
+        """Learn a batch of rounds."""
+
+    def publish(self, rule: Hypothesis) -> None:
+        """Add a rule to those published so far, on which the start of an epoch may depend."""
+
+
+class Engine(Protocol):
+    """Create forests."""
+
+    @property
+    def remote(self) -> bool:
+        """Tell whether the trees are in another process."""
+
+    @property
+    def largest_window(self) -> int:
+        """Return the most rounds that are learned in one step."""
+
+    def connected(self) -> object:
+        """Return the connection to the other processes, made if there is none yet."""
+
+    def create_forest(
+        self, cls: HypothesisClass, leaves: Sequence[int], seed: int, root: Root, replant: bool
+    ) -> GrownForest:
+        """Create a forest."""
+
+
+class LocalEngine:
+    """Create forests in this process."""
+
+    remote, largest_window = False, LARGEST_WINDOW
+
+    def connected(self) -> None:
+        """Do nothing: there are no other processes."""
+
+    def create_forest(
+        self, cls: HypothesisClass, leaves: Sequence[int], seed: int, root: Root, replant: bool
+    ) -> Forest:
+        """Create a forest in this process."""
+        return Forest(cls, leaves, seed, root=root, replant=replant)
+
+
+# Engine factories by name; each takes an address, which may be empty.
+ENGINES: dict[str, Callable[[str], Engine]] = {}
+
+
+def engine_of(given: "str | Engine | None") -> Engine:
+    """Return the engine of a name: `ray`, or `ray:ADDRESS` for a running cluster."""
+    if given is None:
+        return LocalEngine()
+    if not isinstance(given, str):
+        return given
+    name, _, address = given.partition(":")
+    if name not in ENGINES:
+        raise BadParameter(
+            f"engine={given!r} is unknown: use {', '.join(ENGINES)}, or with an address, ray:auto"
+        )
+    return ENGINES[name](address)
+
+
+# Of all trees together, each of which is an object: more of them do not fit a machine.
+MOST_LEAVES = 10**7
+
+
+class DPSOA(UserLearner):
+    """Learn online and privately. Forward only: it cannot be copied or pickled.
+
+    Privacy holds for every stream, also one chosen in reaction to the published rules, and the
+    rules do not depend on how the rounds are batched (docs/guarantee.md, Theorem 9).
+
+    Parameters
+    ----------
+    cls : HypothesisClass
+        The class that is learned.
+    epsilon, delta : Real, optional
+        The privacy budget; not needed with a plan.
+    horizon : int, optional
+        The number of rounds after which the last rule stands; not needed with a plan.
+    plan : Plan, optional
+        All constants; `Plan.practical` if not given.
+    unit : {"event", "user"}
+        What is protected: one round, or all rounds of a user. With "user" each round needs its
+        user.
+    cap : int, optional
+        The rounds that count per user; later ones are null rounds.
+    seed : int, optional
+        Fixes the forest's random bits, which are not secret.
+    noise : Noise, optional
+        The source of secret noise; the system's if not given.
+    watched : bool
+        Have the votes in the trace between firings too. With an engine these are read at the end
+        of every batch, which is slow when labels are noisy.
+    engine : str or Engine, optional
+        Where the trees grow: "ray" for a Ray cluster (docs/scale.md). The rules are the same.
+
+    Raises
+    ------
+    BadParameter
+        If a parameter is missing, out of range, or in conflict with the plan.
+
+    Examples
+    --------
+    >>> from littlestone._classes.rules import Rules
+    >>> learner = DPSOA(Rules(["version", "country"]), epsilon=1, delta=1e-9, horizon=10_000)
+    >>> rows = {"version": ["4.2.1", "4.2.0"] * 1000, "country": ["SE", "NO", "FR", "DK"] * 500}
+    >>> learner.learn_many(rows, [1, 0] * 1000)
+    >>> print(learner.hypothesis)
+    version = '4.2.1'
+    >>> print(learner.guarantee)
+    (1.0, 1e-09)-differential privacy, replace-one, per event
+    """
+
+    plan: Plan
+
+    def __init__(
+        self,
+        cls: HypothesisClass,
+        epsilon: Real | None = None,
+        delta: Real | None = None,
+        horizon: int | None = None,
+        *,
+        plan: Plan | TheoremPlan | None = None,
+        unit: Unit = "event",
+        cap: int | None = None,
+        seed: int | None = None,
+        noise: Noise | None = None,
+        watched: bool = False,
+        engine: str | Engine | None = None,
+    ) -> None:
+        checked_class(cls)
+        given = {"epsilon": epsilon, "delta": delta, "horizon": horizon}
+        self.plan = _plan(cls, given, plan, unit=unit, cap=cap)
+        self.seed = fresh_seed() if seed is None else seed
+        _warn_of_delta(self.plan)
+        _refuse_too_many_trees(self.plan)
+        # The first rule reads no data, so publishing it costs nothing.
+        rule = cls.hypothesis(cls.start())
+        if rule is None:
+            raise BadParameter(f"{cls!r} has no rule before the first example")
+        super().__init__(cls, rule, self.plan.horizon)
+        noise = SystemNoise() if noise is None else noise
+        self._runner = self._begin(rule, noise, watched, engine_of(engine))
+
+    def _begin(
+        self, rule: Hypothesis, noise: Noise, watched: bool, engine: Engine
+    ) -> SettlingRunner | SingleForestRunner:
+        plan = self.plan
+        forest = engine.create_forest(self.cls, plan.shapes, self.seed, plan.root, plan.replant)
+        self._forest = forest
+        self._note_published(rule)
+        gate = plan.gate(noise, rule.key, lambda: self._missing, lambda: self._fallbacks)
+        callbacks, window = (self._publish, self._watch), engine.largest_window
+        if isinstance(gate, HistSparse):
+            return SingleForestRunner(forest, gate, rule, plan.check_every, *callbacks, window)
+        # Buffering pays where reading the trees is slow.
+        return SettlingRunner(forest, gate, rule, *callbacks, engine.remote, watched, window)
+
+    def _note_published(self, rule: Hypothesis) -> None:
+        """Work out what thresholds and comparisons read of the published rule."""
+        self._missing = missing_from(rule, self.cls)
+        self._fallbacks = [some.key for some in fallbacks_of(rule, self.cls)]
+
+    @property
+    def votes(self) -> Mapping[Hypothesis, int]:
+        """Return how many trees vote for each rule. Private."""
+        self._runner.learn_buffered()
+        return dict(self._runner.forest.votes)
+
+    def _load_memory(self, saved: Checkpoint) -> None:
+        # Not saved: the start of an epoch is a function of the releases, as the proof requires.
+        for release in saved.releases[1:]:
+            self._forest.publish(release.rule)
+        super()._load_memory(saved)
+
+    def _load_users(self, users: Mapping[int, int]) -> None:
+        super()._load_users(users)
+        self._note_published(self.hypothesis)
+
+    def _publish(self, number: int, rule: Hypothesis) -> None:
+        super()._publish(number, rule)
+        self._note_published(rule)
+
+
+def _refuse_too_many_trees(plan: Plan) -> None:
+    leaves = sum(each * trees for each, trees in plan.leaves.items())
+    if leaves > MOST_LEAVES:
+        raise BadParameter(
+            f"the plan has {plan.trees:,} trees with {leaves:,} leaves in all, and "
+            f"{MOST_LEAVES:,} is the limit: take a larger epsilon or delta"
+            + (", a smaller cap" if plan.cap else "")
+            + (", or the practical plan" if plan.name == "paper" else ", or a smaller horizon")
+        )
+
+
+def _plan(
+    cls: HypothesisClass, given: dict[str, Any], plan: Plan | TheoremPlan | None, **options: Any
+) -> Plan:
+    """Return the given plan, or the practical one for the given parameters."""
+    if plan is None:
+        missing = [name for name, value in given.items() if value is None]
+        if missing:
+            raise BadParameter(f"give {' and '.join(missing)}, or a plan")
+        return Plan.practical(cls, **given, **options)
+    if isinstance(plan, TheoremPlan):
+        raise BadParameter(plan.refusal())
+    # Options at their default do not contradict a plan: nobody asked for them.
+    given |= {name: value for name, value in options.items() if value != DEFAULTS[name]}
+    for name, value in given.items():
+        planned = getattr(plan, name)
+        if value is not None and value != planned:
+            raise BadParameter(f"{name}={value} conflicts with the plan's {name}={planned}")
+    return plan
+
+
+DEFAULTS = {"unit": "event", "cap": None}
+
+
+def _warn_of_delta(plan: Plan) -> None:
+    """Warn of a delta so large that some record might be published as it is."""
+    if (warning := delta_warning(plan.delta, plan.horizon)) is not None:
+        warnings.warn(warning, stacklevel=3)

@@ -1,0 +1,584 @@
+"""Learn privately from a finite public class: draw a rule when the last has erred too often.
+
+After Asi, Feldman, Koren and Talwar (2023), with epochs (docs/guarantee.md, Theorem 10): the
+mistakes monitor decides when, the exponential mechanism over all rules decides what. There is no
+delta, and the number of releases is unlimited.
+
+An epoch discards the data of those before it, but the rules they published give a public prior
+(`FixedSharePrior`). When a rule is replaced, some example on which the two rules differ was
+evidence for the new one. So rules that agree with the replaced one wherever the two differ lose
+weight by Bayes' rule, with an error probability of `ERROR_RATE`; and as the target may change, a
+little of the weight is shared out evenly each time (fixed share, Herbster and Warmuth 1998). All of
+it is a function of what was published, so it costs no privacy.
+
+On a stream that no rule fits it settles: staying with the published rule is an outcome of the draw,
+and rules that were exchanged in vain make further changes harder (`_learners/stay.py`; Theorem 17).
+The one parameter is `change_cost`, how many mistakes one change of rule is worth; 0 switches
+staying off. Mistakes may have different costs: a missed positive 1, a false alarm c = min_rate /
+(1 - min_rate).
+
+`ExpertsPlan` holds the constants. Privacy holds for every value of every field; utility is a
+heuristic: a rule is drawn with weight exp(-epsilon_h mistakes / 2), so a release is worth making
+when the rules that made the published rule's mistakes are outweighed by those that did not.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from littlestone._classes.base import HypothesisClass, checked_class
+from littlestone._hypotheses.rules import Hypothesis
+from littlestone._hypotheses.values import Mask
+from littlestone._learners.base import EventLearner, Release, StateData
+from littlestone._learners.large_scores import LargeCounts, rule_counts
+from littlestone._learners.plan_table import (
+    CHANGE_COST,
+    VACUOUS,
+    PlanLine,
+    PlanTable,
+    checked_change_cost,
+    planned_epsilon,
+    planned_horizon,
+)
+from littlestone._learners.rounds import Numbers, RoundBatch
+from littlestone._learners.runners import BallotWatcher, EpochRunner, Publish
+from littlestone._learners.scores import MistakeCounts, index_key
+from littlestone._learners.stay import ChangeCharges, StaySchedule
+from littlestone._learners.tree import Purpose, below, fresh_seed, random_bits
+from littlestone._learners.tuning import Schedule, complexity
+from littlestone._privacy.exponential import ExponentialMechanism, Scores
+from littlestone._privacy.gates import MistakesGate
+from littlestone._privacy.noise import Noise, SystemNoise
+from littlestone._privacy.parameters import BadParameter, Real, positive, whole
+from littlestone._privacy.stay import StayGate, StayOrDraw
+from littlestone._privacy.structured import StructuredExponential, StructuredStayOrDraw
+from littlestone.errors import TooLarge
+
+# How probably a draw selects a rule that erred like the one it replaces.
+ERROR_RATE = 0.1
+# The weight that is shared out evenly at every release.
+EVEN_SHARE = 0.02
+
+
+# The most mistakes that the prior may be worth: far from the limits of 64 bits.
+LARGEST_PENALTY = 1 << 40
+
+
+class FixedSharePrior:
+    """Hold the prior weight of every rule of a finite class, by its index in the public order."""
+
+    def __init__(self, size: int | npt.NDArray[np.float64]) -> None:
+        self._sizes = np.ones(size) if isinstance(size, int) else size
+        self._weights = np.full(len(self._sizes), 1 / self._sizes.sum())
+
+    def split(self, parents: npt.NDArray[np.intp] | None, sizes: npt.NDArray[np.float64]) -> None:
+        """Divide groups of rules."""
+        even = np.full(len(sizes), 1 / sizes.sum())
+        self._weights, self._sizes = even if parents is None else self._weights[parents], sizes
+
+    def drop(self, agreement: Mask) -> float:
+        """Update the weights after a rule was replaced; return the weight that speaks against it."""
+        contradicted = float((self._sizes * self._weights)[agreement].sum())
+        posterior = self._weights * np.where(agreement, ERROR_RATE, 1 - ERROR_RATE)
+        # Fixed share: no weight falls so far that a target that changed could not come back.
+        total = (self._sizes * posterior).sum()
+        self._weights = (1 - EVEN_SHARE) * posterior / total + EVEN_SHARE / self._sizes.sum()
+        return contradicted
+
+    def penalties(self, rate: Fraction) -> npt.NDArray[np.int64]:
+        """Return the weights as mistakes."""
+        # Relative to the best rule, so that penalties are small integers.
+        nats = np.log(self._weights[self._sizes > 0].max() / self._weights)
+        # Clipped (they are public, so that is free): a number beyond 64 bits would wrap around, and
+        # one row would then move a score by more than 1.
+        mistakes = np.minimum(np.round(nats / float(rate)), LARGEST_PENALTY)
+        penalties: npt.NDArray[np.int64] = mistakes.astype(np.int64)
+        return penalties
+
+
+# The monitor's share of epsilon: with staying, and without.
+STAY_SPLIT, SPLIT = Fraction(9, 20), Fraction(1, 2)
+# Added to a threshold for the noise, in units of its scale: about half of all firings come with
+# fewer mistakes than planned when mistakes are rare, and far fewer firings do in a burst.
+NOISE_ALLOWANCE = 1.5
+# How far staying is ahead of every other rule, in nats: for each nat of `spread`, in any case, and
+# more once a draw has stayed, because a stream that a rule fits rarely comes to that.
+STAY_SPREAD, STAY_NATS, STAYED_NATS = 1.3, 1.2, 1.0
+# The positive rate above which it pays to be positive: 1/2 counts all mistakes alike.
+EVEN_RATE = Fraction(1, 2)
+# No field of a plan exceeds it, and a draw spends at least one such part: floats hold both.
+LARGEST_FIELD = 10**100
+# A given rate is rounded to a fraction with no larger denominator.
+LARGEST_DENOMINATOR = 1000
+
+
+@dataclass(frozen=True)
+class ExpertsPlan(PlanTable):
+    """Hold the constants of `PrivateExperts`. Make one with `ExpertsPlan.practical`.
+
+    Parameters
+    ----------
+    made_for
+        The class that it was made for, in words.
+    epsilon
+        The privacy budget.
+    horizon
+        The number of rounds.
+    epsilon_monitor
+        What the monitor spends, once; a draw may spend the rest.
+    threshold
+        The mistakes of a new epoch at which the monitor fires, before noise.
+    check_every
+        The rounds from one check to the next.
+    change_cost
+        The mistakes that one change of rule is worth; 0 switches staying off.
+    min_rate
+        The positive rate of rows above which it pays to predict positive, at most 1/2: a false
+        alarm costs min_rate / (1 - min_rate) of a missed positive.
+    stay_nats
+        How far staying is ahead of every other rule in the draw, in nats.
+    free_charges
+        The charges of changes (`ChangeCharges`) before changes become harder.
+    expected_mistakes
+        The mistakes that a change of rule is expected to take.
+
+    Examples
+    --------
+    >>> from littlestone._classes.thresholds import Thresholds
+    >>> plan = ExpertsPlan.practical(Thresholds(1, 1000), epsilon=1, horizon=100_000)
+    >>> plan.threshold, plan.check_every, plan.units
+    (15, 4, 1)
+    """
+
+    made_for: str
+    epsilon: Fraction
+    horizon: int
+    epsilon_monitor: Fraction
+    threshold: int
+    check_every: int
+    change_cost: Fraction = Fraction(0)
+    min_rate: Fraction = EVEN_RATE
+    stay_nats: Fraction = Fraction(0)
+    free_charges: Fraction = Fraction(0)
+    expected_mistakes: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("epsilon", "epsilon_monitor"):
+            object.__setattr__(self, name, positive(getattr(self, name), name))
+        for name in ("horizon", "threshold", "check_every"):
+            whole(getattr(self, name), name, least=1)
+        object.__setattr__(self, "min_rate", checked_rate(self.min_rate))
+        object.__setattr__(self, "change_cost", checked_change_cost(self.change_cost))
+        for name in ("stay_nats", "free_charges"):
+            if not 0 <= getattr(self, name) <= LARGEST_FIELD:
+                raise BadParameter(f"{name} must be at least 0 and at most 1e100")
+        # A rate that is 0 as a float makes penalties of 0 / 0 mistakes, which would wrap around.
+        if self.epsilon_selector * LARGEST_FIELD < 1:
+            raise BadParameter("the monitor's epsilon leaves nothing for the draws")
+
+    @classmethod
+    def practical(
+        cls,
+        hypotheses: HypothesisClass,
+        epsilon: Real,
+        horizon: int,
+        *,
+        change_cost: Real = CHANGE_COST,
+        min_rate: Real = EVEN_RATE,
+    ) -> "ExpertsPlan":
+        """Choose all constants to make few mistakes, from the class's size and dimension.
+
+        Parameters
+        ----------
+        hypotheses
+            The class.
+        epsilon
+            The privacy budget.
+        horizon
+            The number of rounds.
+        change_cost
+            The mistakes that one change of rule is worth; 0 switches staying off.
+        min_rate
+            The positive rate above which it pays to predict positive, above 0 and at most 1/2.
+
+        Raises
+        ------
+        TooLarge
+            If the class is infinite.
+        """
+        exact, horizon = planned_epsilon(epsilon), planned_horizon(horizon)
+        cost = checked_change_cost(change_cost)
+        size = checked_class(hypotheses).size
+        if size is None:
+            raise TooLarge(f"{hypotheses!r} has infinitely many rules: use DPSOA")
+        split = STAY_SPLIT if cost else SPLIT
+        rate, rest = float(exact * split), float(exact * (1 - split))
+        # No search needs more bits than the rules have names.
+        bits = max(1, math.ceil(math.log2(size)))
+        depth = max(1, min(complexity(hypotheses), bits))
+        # Rules per bit of dimension: thresholds halve the rules with every mistake, points do not.
+        spread = math.log(size) / depth
+        threshold = mistakes_to_outweigh(rest, spread) + round(NOISE_ALLOWANCE / rate)
+        nats = STAY_SPREAD * spread + STAY_NATS
+        return cls(
+            made_for=repr(hypotheses),
+            epsilon=exact,
+            horizon=horizon,
+            epsilon_monitor=exact * split,
+            threshold=threshold,
+            check_every=max(1, round(2 / rate)),
+            change_cost=cost,
+            min_rate=checked_rate(min_rate),
+            stay_nats=Fraction(round(100 * nats), 100) if cost else Fraction(0),
+            free_charges=Fraction(depth, 2) if cost else Fraction(0),
+            expected_mistakes=threshold + math.ceil(1 / (2 * rate)),
+        )
+
+    @property
+    def epsilon_selector(self) -> Fraction:
+        """Return what one draw may spend."""
+        return self.epsilon - self.epsilon_monitor
+
+    @property
+    def costs(self) -> tuple[int, int]:
+        """Return what a missed positive and a false alarm cost, in whole units."""
+        # min_rate / (1 - min_rate) in lowest terms, as min_rate is.
+        false_alarm = self.min_rate.numerator
+        return self.min_rate.denominator - false_alarm, false_alarm
+
+    @property
+    def units(self) -> int:
+        """Return how many units the dearer mistake, a missed positive, costs."""
+        return self.costs[0]
+
+    @property
+    def rate(self) -> Fraction:
+        """Return what a unit takes off the logarithm of a rule's weight in the draw."""
+        return self.epsilon_selector / (2 * self.units)
+
+    @property
+    def vacuous(self) -> bool:
+        """Return whether a change of rule would take more mistakes than there are rounds."""
+        return self.expected_mistakes is not None and self.expected_mistakes > self.horizon
+
+    def schedule(self) -> Schedule:
+        """Return the loss at which the monitor fires without staying, by the epoch's age."""
+        rate = float(self.epsilon_monitor) / self.units
+        return Schedule(self.threshold * self.units, rate, self.check_every)
+
+    def stay_schedule(self) -> StaySchedule:
+        """Return when the gate draws or stays, by the tenure of the published rule."""
+        rate = float(self.epsilon_monitor) / self.units
+        return StaySchedule(self.threshold * self.units, rate, self.check_every, self.units)
+
+    def stay_penalty(self, refusals: int) -> int:
+        """Return how far staying is ahead of every other rule, in units.
+
+        Parameters
+        ----------
+        refusals
+            How often in a row the draw has stayed.
+        """
+        nats = float(self.stay_nats) + (STAYED_NATS if refusals else 0.0)
+        # Clipped, like all that is added to scores: see `FixedSharePrior.penalties`.
+        return round(min(nats / float(self.rate), LARGEST_PENALTY))
+
+    def lines(self) -> Iterator[PlanLine]:
+        """Yield the plan as a table: what is proved, where the budget goes, what is expected."""
+        yield PlanLine(
+            "privacy: proved",
+            f"epsilon {float(self.epsilon):g}, delta 0",
+            "replace-one, per event; any stream",
+        )
+        yield PlanLine(
+            "monitor's budget", f"epsilon {float(self.epsilon_monitor):.4g}", "once, for all rounds"
+        )
+        yield PlanLine(
+            "draws' budget",
+            f"epsilon {float(self.epsilon_selector):.4g} a draw",
+            "each draw reads its own rounds: releases are unlimited",
+        )
+        if self.min_rate != EVEN_RATE:
+            yield PlanLine(
+                "cost of a false alarm",
+                f"{float(Fraction(self.costs[1], self.units)):.4g} of a missed positive",
+                f"min_rate {float(self.min_rate):g}",
+            )
+        yield PlanLine("monitor", f"mistakes of the rule >= {self.threshold:,}", "then draw a rule")
+        yield PlanLine("check every", f"{self.check_every:,} rounds", "a public schedule")
+        if self.change_cost:
+            yield PlanLine(
+                "change cost",
+                f"{float(self.change_cost):g} mistakes",
+                "what a change must win where no rule fits; 0 follows every change",
+            )
+        yield PlanLine("horizon", f"{self.horizon:,} rounds", "then the last rule stands")
+        yield PlanLine(
+            "utility: heuristic",
+            f"about {self.expected_mistakes or 0:,} mistakes a change of rule",
+            "when some rule of the class fits the stream",
+        )
+        if self.vacuous:
+            yield VACUOUS
+
+
+def checked_rate(min_rate: Real | str) -> Fraction:
+    """Return a `min_rate` as an exact fraction, above 0 and at most 1/2; "auto" is 1/2."""
+    if min_rate == "auto":
+        return EVEN_RATE
+    try:
+        rate = Fraction(str(min_rate)).limit_denominator(LARGEST_DENOMINATOR)
+    except (TypeError, ValueError, OverflowError, ZeroDivisionError):
+        rate = Fraction(0)
+    if not 0 < rate <= EVEN_RATE:
+        raise BadParameter(
+            f"min_rate must be above 0 and at most 0.5, not {min_rate}: it is the positive rate "
+            "above which it pays to predict positive"
+        )
+    return rate
+
+
+def mistakes_to_outweigh(epsilon: float, spread: float) -> int:
+    """Return the mistakes after which the rules that made them are outweighed by the others."""
+    return math.ceil(2 / epsilon * (spread - math.log(ERROR_RATE)))
+
+
+# The key of the first rule, which no draw selects.
+FIRST = b"first"
+
+FirstRule = Literal["drawn", "own"]
+
+
+class PrivateExperts(EventLearner):
+    """Learn privately from a finite class. Forward only: it cannot be copied or pickled.
+
+    Requires: nothing of the stream. Promises: `guarantee`, which is (epsilon, 0), for every stream,
+    also an adaptive one; the same rules however the rounds are batched.
+
+    Parameters
+    ----------
+    cls
+        The hypothesis class, which must be finite.
+    epsilon
+        The privacy budget; leave it out if a plan is given.
+    horizon
+        The number of rounds after which the last rule stands.
+    plan
+        The constants; `ExpertsPlan.practical` if left out.
+    change_cost
+        The mistakes that one change of rule is worth: on a stream that no rule fits it settles on
+        a rule that is nearly best. With 0 it does not settle, and follows every change.
+    min_rate
+        The positive rate above which it pays to predict positive, above 0 and at most 1/2: a false
+        alarm costs min_rate / (1 - min_rate) of a missed positive.
+    first
+        Where the first rule comes from: "drawn" by the seed, or the class's "own". Neither makes
+        fewer mistakes on the whole (`make bench`, "experts"); a drawn one is not known in advance.
+    seed
+        The seed of the first rule, which is not secret.
+    noise
+        Where all noise is drawn; `SystemNoise()` if left out.
+
+    Examples
+    --------
+    >>> from littlestone._classes.thresholds import Thresholds
+    >>> learner = PrivateExperts(Thresholds(0, 100, column="score"), epsilon=8, horizon=10_000)
+    >>> learner.learn_many({"score": [40, 90, 60, 80] * 1000}, [0, 1, 0, 1] * 1000)
+    >>> learner.predict_one({"score": 90}), learner.predict_one({"score": 40})
+    (True, False)
+    >>> print(learner.guarantee)
+    (8.0, 0.0)-differential privacy, replace-one, per event
+    """
+
+    plan: ExpertsPlan
+
+    def __init__(
+        self,
+        cls: HypothesisClass,
+        epsilon: Real | None = None,
+        horizon: int | None = None,
+        *,
+        plan: ExpertsPlan | None = None,
+        change_cost: Real | None = None,
+        min_rate: Real | None = None,
+        first: FirstRule = "drawn",
+        seed: int | None = None,
+        noise: Noise | None = None,
+    ) -> None:
+        counts = rule_counts(checked_class(cls))
+        self.plan = _plan(cls, epsilon, horizon, plan, change_cost, min_rate)
+        counts.costs = self.plan.costs
+        self.seed = fresh_seed() if seed is None else seed
+        rule = _first_rule(counts, first, self.seed)
+        super().__init__(cls, rule, self.plan.horizon)
+        gate = _gate(self.plan, _listed(counts), SystemNoise() if noise is None else noise)
+        self._runner = ExpertsRunner(counts, gate, rule, self._publish, self._watch, self.plan)
+
+
+class ExpertsRunner(EpochRunner[Scores]):
+    """Run the mistake counts of a class and a gate of epochs through the rounds."""
+
+    def __init__(
+        self,
+        forest: MistakeCounts,
+        gate: MistakesGate[Scores],
+        rule: Hypothesis,
+        publish: Publish,
+        watch: BallotWatcher,
+        plan: ExpertsPlan,
+    ) -> None:
+        super().__init__(forest, gate, rule, publish, watch, lazy=False)
+        groups = forest.group_sizes if isinstance(forest, LargeCounts) else forest.size
+        self._counts, self._prior, self._last_rule = forest, FixedSharePrior(groups), rule
+        self._plan, self._charges = plan, ChangeCharges(plan.change_cost, float(plan.free_charges))
+        self._began = 0
+        self._set_penalties()
+
+    def load_state(self, live: StateData, releases: Sequence[Release]) -> None:
+        """Restore a saved state; prior and charges follow from what was published."""
+        super().load_state(live, releases)
+        # They are not saved: they are functions of the releases, as the proof requires.
+        for release in releases[1:]:
+            self._changed(release.round - 1, release.rule)
+        self._set_penalties()
+
+    def _begin_epoch(self, number: int, key: bytes | None) -> None:
+        self._began = number
+        super()._begin_epoch(number, key)
+
+    def _restart_state(self) -> None:
+        """Begin an epoch without earlier rounds; the prior from what was published stays."""
+        if self.rule != self._last_rule:
+            self._changed(self._began, self.rule)
+        if isinstance(self.gate, StayGate):
+            margin = self._charges.margin(self._began) * self._plan.units
+            self.gate.set_margin(min(margin, LARGEST_PENALTY))
+        self._set_penalties()
+        # The next draw must not read these rounds again: Theorem 10 has each read once.
+        super()._restart_state()
+
+    def _set_penalties(self) -> None:
+        """Set what the scores of the next draw begin with: functions of what was published."""
+        penalties = self._prior.penalties(self._plan.rate)
+        if isinstance(self.gate, StayGate):
+            ahead = self._plan.stay_penalty(self.gate.refusals) + self.gate.tenure.margin
+            # Relative to the published rule, where it is one of the list.
+            published = self._published_place()
+            own = 0 if published is None else penalties[published]
+            penalties = penalties - own + ahead
+            self._counts.standing = self.rule
+        self._counts.penalised = penalties
+
+    def _published_place(self) -> int | None:
+        """Return the place of the published rule in the prior; None before the first release."""
+        if self.gate.published == FIRST:
+            return None
+        if isinstance(self._counts, LargeCounts):
+            return self._counts.group_of(self.rule)
+        return int.from_bytes(self.gate.published)
+
+    def _changed(self, number: int, rule: Hypothesis) -> None:
+        """Update prior and charges: a rule was published in the place of the one before."""
+        if isinstance(self._counts, LargeCounts):
+            self._prior.split(*self._counts.refine(self._last_rule, rule))
+        contradicted = self._prior.drop(self._counts.agreement_with(self._last_rule, rule))
+        if self._plan.change_cost:
+            self._charges.add(number, contradicted)
+        self._last_rule = rule
+
+    def _loss(self, answer: bool) -> int:
+        return self._plan.costs[0 if answer else 1]
+
+    def _losses(self, part: RoundBatch, wrong: Numbers) -> Numbers | None:
+        missed, alarm = self._plan.costs
+        if missed == alarm:
+            return None
+        rows = part.here()
+        return np.where(rows.answers[np.searchsorted(rows.number, wrong)], missed, alarm)
+
+    def _restart_if_due(self) -> None:
+        """Keep the counts: a public restart is the monitor's alone (Theorem 10)."""
+
+
+def _plan(
+    cls: HypothesisClass,
+    epsilon: Real | None,
+    horizon: int | None,
+    plan: ExpertsPlan | None,
+    change_cost: Real | None,
+    min_rate: Real | None,
+) -> ExpertsPlan:
+    """Return the plan given, or the practical one for these parameters."""
+    if plan is None:
+        if epsilon is None or horizon is None:
+            raise BadParameter("give epsilon and horizon, or a plan")
+        return ExpertsPlan.practical(
+            cls,
+            epsilon,
+            horizon,
+            change_cost=CHANGE_COST if change_cost is None else change_cost,
+            min_rate=EVEN_RATE if min_rate is None else min_rate,
+        )
+    asked = {"epsilon": epsilon, "horizon": horizon, "change_cost": change_cost}
+    rate = None if min_rate is None else checked_rate(min_rate)
+    for name, value in (asked | {"min_rate": rate}).items():
+        if value is not None and value != getattr(plan, name):
+            raise BadParameter(
+                f"{name}={value} conflicts with the plan's {name}={getattr(plan, name)}"
+            )
+    return plan
+
+
+def _first_rule(counts: MistakeCounts, first: FirstRule, seed: int) -> Hypothesis:
+    """Return the rule before any example: it reads no data, hence costs nothing."""
+    if first not in ("drawn", "own"):
+        raise BadParameter(f"first is 'drawn' or 'own', not {first!r}")
+    own = counts.cls.hypothesis(counts.cls.start())
+    # A class may have no rule of its own before the first example.
+    if first == "own" and own is not None:
+        return own
+    drawn = random_bits(seed, Purpose.FIRST)
+    if isinstance(counts, LargeCounts):
+        # Public, and any rule will do: 64 bits are close enough to uniform.
+        return counts.rule(int(drawn) * counts.size >> 64)
+    return counts.rule(int(below(counts.size, drawn)))
+
+
+def _listed(counts: MistakeCounts) -> list[bytes] | str:
+    """Return the keys of all rules, or what describes them where the list would be too long."""
+    if isinstance(counts, LargeCounts):
+        return counts.description
+    return [index_key(index) for index in range(counts.size)]
+
+
+def _gate(plan: ExpertsPlan, listed: Any, noise: Noise) -> MistakesGate[Any]:
+    """Return the gate over a list of keys, or over a longer one that a text describes."""
+    epsilon, units, large = plan.epsilon_selector, plan.units, isinstance(listed, str)
+    if plan.change_cost:
+        stay = StructuredStayOrDraw if large else StayOrDraw
+        return StayGate(
+            noise,
+            epsilon=plan.epsilon_monitor,
+            selector=stay(listed, epsilon=epsilon, sensitivity=units),
+            schedule=plan.stay_schedule(),
+            published=FIRST,
+            check_every=plan.check_every,
+            largest_loss=units,
+        )
+    draw = StructuredExponential if large else ExponentialMechanism
+    return MistakesGate(
+        noise,
+        epsilon=plan.epsilon_monitor,
+        selector=draw(listed, epsilon=epsilon, sensitivity=units),
+        threshold=plan.schedule(),
+        published=FIRST,
+        check_every=plan.check_every,
+        # A false alarm on a right rule must not replace it for certain (Theorem 10).
+        leave_out_published=False,
+        largest_loss=plan.units,
+    )

@@ -1,0 +1,522 @@
+"""Register every learner once: its name, plan, unit, and where it can be used.
+
+The command line, the store, the service, the adapters, `compare` and `audit` all make their
+learners here, so that the learner that is audited is the learner that runs. To add one, write its
+module and add an entry to `LEARNERS`.
+
+Choose a learner by the class, the budget and the unit, never by the stream: it costs no privacy.
+
+`choose` plans for a learner by its name, and "auto" is what `recommend` takes.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+from littlestone._classes.base import HypothesisClass, checked_class
+from littlestone._classes.causes import Causes
+from littlestone._classes.rules import Rules
+from littlestone._display import facts
+from littlestone._learners.adaptive import AdaptiveDPSOA, EveryRound, EveryRoundPlan
+from littlestone._learners.base import LearnerPlan, PrivateLearner
+from littlestone._learners.causes import PrivateCauses
+from littlestone._learners.causes_plan import AUTO as AUTO_RATE
+from littlestone._learners.causes_plan import CausesPlan
+from littlestone._learners.dpsoa import DPSOA, Engine
+from littlestone._learners.experts import (
+    ExpertsPlan,
+    FirstRule,
+    PrivateExperts,
+    checked_rate,
+)
+from littlestone._learners.plan import Plan, plan_from_json
+from littlestone._learners.plan_table import (
+    CHANGE_COST,
+    plan_data_from_json,
+    planned_delta,
+    planned_epsilon,
+    planned_horizon,
+)
+from littlestone._learners.scores import why_unsupported
+from littlestone._learners.soa import SOA, Halving
+from littlestone._privacy.accounting import Unit
+from littlestone._privacy.noise import Noise
+from littlestone._privacy.parameters import BadParameter, Real
+
+# The name that stands for what `recommend` takes.
+AUTO = "auto"
+# Experts begin with the class's own rule, as DPSOA does: where it is right, so are both.
+FIRST: FirstRule = "own"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnerTerms:
+    """Hold what a plan is made from. All of it is public."""
+
+    cls: HypothesisClass
+    epsilon: Real
+    delta: Real
+    horizon: int
+    unit: Unit = "event"
+    cap: int | None = None
+    change_cost: Real = CHANGE_COST
+    min_rate: Real | str = AUTO_RATE
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnerEntry:
+    """Describe a learner to everything that makes learners."""
+
+    learner: type
+    what: str
+    make: Callable[..., Any]
+    make_plan: Callable[[LearnerTerms], LearnerPlan] | None = None
+    read_plan: Callable[[Mapping[str, Any]], LearnerPlan] | None = None
+    units: tuple[Unit, ...] = ("event",)
+    needs_delta: bool = True
+    takes_change_cost: bool = False
+    takes_min_rate: bool = False
+    takes_engine: bool = False
+    unsupported: Callable[[HypothesisClass], str | None] = lambda cls: None
+    storable: bool = False
+
+    @property
+    def private(self) -> bool:
+        """Return whether what it publishes is differentially private."""
+        return self.make_plan is not None
+
+    @property
+    def learner_name(self) -> str:
+        """Return the name of the learner's class, which a store keeps."""
+        return self.learner.__name__
+
+
+def _make_forest(cls: HypothesisClass, plan: Plan | None = None, **options: Any) -> DPSOA:
+    return DPSOA(cls, plan=plan, **options)
+
+
+def _make_experts(
+    cls: HypothesisClass,
+    plan: ExpertsPlan | None = None,
+    *,
+    first: FirstRule = FIRST,
+    watched: bool = False,
+    engine: None = None,
+    **options: Any,
+) -> PrivateExperts:
+    # Nothing is kept up to date for a watcher: all rules are scored at a firing only.
+    return PrivateExperts(cls, plan=plan, first=first, **options)
+
+
+def _make_causes(
+    cls: HypothesisClass,
+    plan: CausesPlan | None = None,
+    *,
+    watched: bool = False,
+    **options: Any,
+) -> PrivateCauses:
+    return PrivateCauses(cls, plan=plan, **options)
+
+
+def _make_every_round(
+    kind: type[AdaptiveDPSOA],
+    cls: HypothesisClass,
+    plan: EveryRoundPlan,
+    *,
+    watched: bool = False,
+    engine: None = None,
+    **options: Any,
+) -> AdaptiveDPSOA:
+    return kind(cls, plan.epsilon, plan.delta, plan.horizon, trees=plan.trees, **options)
+
+
+def _plan_forest(terms: LearnerTerms) -> Plan:
+    return Plan.practical(
+        terms.cls,
+        terms.epsilon,
+        terms.delta,
+        terms.horizon,
+        unit=terms.unit,
+        cap=terms.cap,
+    )
+
+
+def _plan_paper(terms: LearnerTerms) -> Plan:
+    return Plan.paper(terms.cls, terms.epsilon, terms.delta, terms.horizon)
+
+
+def _plan_experts(terms: LearnerTerms) -> ExpertsPlan:
+    return ExpertsPlan.practical(
+        terms.cls,
+        terms.epsilon,
+        terms.horizon,
+        change_cost=terms.change_cost,
+        min_rate=checked_rate(terms.min_rate),
+    )
+
+
+def _plan_causes(terms: LearnerTerms) -> CausesPlan:
+    return CausesPlan.practical(
+        terms.cls,
+        terms.epsilon,
+        terms.delta,
+        terms.horizon,
+        min_rate=terms.min_rate,
+        change_cost=terms.change_cost,
+        unit=terms.unit,
+        cap=terms.cap,
+    )
+
+
+def _not_causes(cls: HypothesisClass) -> str | None:
+    return None if isinstance(cls, Causes) else f"{cls!r} is not a class of causes: use dpsoa"
+
+
+def _plan_every_round(terms: LearnerTerms) -> EveryRoundPlan:
+    return EveryRoundPlan.of(terms.epsilon, terms.delta, terms.horizon)
+
+
+LEARNERS: dict[str, LearnerEntry] = {
+    "dpsoa": LearnerEntry(
+        learner=DPSOA,
+        what="DP-SOA, the practical plan",
+        make=_make_forest,
+        make_plan=_plan_forest,
+        read_plan=plan_from_json,
+        units=("event", "user"),
+        takes_engine=True,
+        storable=True,
+    ),
+    # `Plan.paper` has no unit.
+    "dpsoa-paper": LearnerEntry(
+        learner=DPSOA,
+        what="DP-SOA, the paper's shape with the repairs",
+        make=_make_forest,
+        make_plan=_plan_paper,
+        read_plan=plan_from_json,
+        takes_engine=True,
+        storable=True,
+    ),
+    "experts": LearnerEntry(
+        learner=PrivateExperts,
+        what="private experts, for finite classes",
+        make=_make_experts,
+        make_plan=_plan_experts,
+        read_plan=partial(plan_data_from_json, ExpertsPlan),
+        needs_delta=False,
+        takes_change_cost=True,
+        takes_min_rate=True,
+        unsupported=why_unsupported,
+        storable=True,
+    ),
+    "causes": LearnerEntry(
+        learner=PrivateCauses,
+        what="causes with their rates, for classes of causes",
+        make=_make_causes,
+        make_plan=_plan_causes,
+        read_plan=partial(plan_data_from_json, CausesPlan),
+        units=("event", "user"),
+        takes_min_rate=True,
+        takes_change_cost=True,
+        takes_engine=True,
+        unsupported=_not_causes,
+        storable=True,
+    ),
+    # O(t) per round: not for a stream that goes on, hence not storable.
+    "adaptive": LearnerEntry(
+        learner=AdaptiveDPSOA,
+        what="a release at every round (Theorem 4.2)",
+        make=partial(_make_every_round, AdaptiveDPSOA),
+        make_plan=_plan_every_round,
+        read_plan=partial(plan_data_from_json, EveryRoundPlan),
+    ),
+    "every-round": LearnerEntry(
+        learner=EveryRound,
+        what="the same with one forest, the naive baseline",
+        make=partial(_make_every_round, EveryRound),
+        make_plan=_plan_every_round,
+        read_plan=partial(plan_data_from_json, EveryRoundPlan),
+    ),
+    # Without privacy: as a yardstick in `compare`, and as a leak that `audit` must find.
+    "soa": LearnerEntry(
+        learner=SOA,
+        what="the optimal learner, not private",
+        make=lambda cls, plan=None, **options: SOA(cls),
+        needs_delta=False,
+    ),
+    "halving": LearnerEntry(
+        learner=Halving,
+        what="majority vote, not private",
+        make=lambda cls, plan=None, **options: Halving(cls),
+        needs_delta=False,
+    ),
+}
+
+
+def learner_names(only: Callable[[LearnerEntry], bool] = lambda entry: True) -> list[str]:
+    """Return `auto` and the names of the learners for which `only` is true."""
+    return [AUTO, *(name for name, entry in LEARNERS.items() if only(entry))]
+
+
+def storable_names() -> list[str]:
+    """Return the names of the learners that are for use, and not for study only."""
+    return learner_names(lambda entry: entry.storable)
+
+
+def planned_names() -> list[str]:
+    """Return the names of the learners that have a plan: the private ones."""
+    return learner_names(lambda entry: entry.private)
+
+
+def check_name(name: str, names: Iterable[str]) -> None:
+    """Raise `BadParameter` if a learner's name is not among those that are offered."""
+    offered = list(names)
+    if name in offered:
+        return
+    if name in LEARNERS and LEARNERS[name].private:
+        raise BadParameter(
+            f"{name} is for study, with `plan`, `compare` and `audit`: use one of "
+            f"{', '.join(offered)}"
+        )
+    raise BadParameter(f"no learner is called {name!r}: there are {', '.join(offered)}")
+
+
+class LearnerChoice(NamedTuple):
+    """Hold a plan, the learner that it is for, and why that one."""
+
+    learner_name: str
+    plan: LearnerPlan
+    why: str
+
+    @property
+    def entry(self) -> LearnerEntry:
+        """Return what is registered of the learner."""
+        return _entry_of(self.learner_name)
+
+    def make(
+        self,
+        cls: HypothesisClass,
+        seed: int | None,
+        *,
+        watched: bool = False,
+        noise: Noise | None = None,
+        engine: Engine | None = None,
+    ) -> PrivateLearner:
+        """Return the learner, before its first round."""
+        self.check_engine(engine)
+        made: PrivateLearner = self.entry.make(
+            cls, self.plan, seed=seed, watched=watched, noise=noise, engine=engine
+        )
+        return made
+
+    def check_engine(self, engine: Engine | None) -> None:
+        """Raise `BadParameter` if an engine is given to a learner that has no use for one."""
+        if engine is not None and not self.entry.takes_engine:
+            raise BadParameter(
+                f"--engine requires a learner that can learn on a cluster, and "
+                f"{self.learner_name} cannot: leave out --engine, or use --learner dpsoa"
+            )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the choice as JSON data; `learner_choice_from_json` reads it back."""
+        return {"learner": self.learner_name, "why": self.why, "plan": self.plan.to_json()}
+
+
+def check_storable(chosen: LearnerChoice) -> None:
+    """Raise `BadParameter` if the learner that was chosen is for study only."""
+    if not chosen.entry.storable:
+        raise BadParameter(
+            f"{chosen.learner_name} is for study, and cannot be stored: use one of "
+            f"{', '.join(storable_names())}"
+        )
+
+
+def _entry_of(learner_name: str) -> LearnerEntry:
+    """Return the first entry of a learner's class; entries of one class read the same plans."""
+    # Reversed, so that the first entry of a class wins: "dpsoa" before "dpsoa-paper".
+    found = {e.learner_name: e for e in reversed(LEARNERS.values()) if e.private}
+    if learner_name not in found:
+        raise BadParameter(
+            f"no private learner is called {learner_name!r}: there are {', '.join(sorted(found))}"
+        )
+    return found[learner_name]
+
+
+def learner_choice_from_json(data: Mapping[str, Any]) -> LearnerChoice:
+    """Read back what `LearnerChoice.to_json` wrote."""
+    entry = _entry_of(data["learner"])
+    assert entry.read_plan is not None, "a private learner's plan can be read"
+    return LearnerChoice(data["learner"], entry.read_plan(data["plan"]), data["why"])
+
+
+def choose(name: str, terms: LearnerTerms, why: str = "It was asked for.") -> LearnerChoice:
+    """Choose a learner by its name, and plan for it."""
+    check_name(name, planned_names())
+    if name == AUTO:
+        name, why = _recommended(terms)
+    entry = LEARNERS[name]
+    # Here and not in each entrance, so that all of them refuse the same.
+    if terms.unit not in entry.units:
+        raise BadParameter(f"{name} protects events, not users: use dpsoa, or leave out the user")
+    if terms.change_cost != CHANGE_COST and not entry.takes_change_cost:
+        raise BadParameter(
+            f"{name} has no change_cost: leave it out, or use causes or a finite class"
+        )
+    if terms.min_rate != AUTO_RATE and not entry.takes_min_rate:
+        raise BadParameter(
+            f"{name} has no min_rate: use a class of causes or experts, or leave it out"
+        )
+    assert entry.make_plan is not None, "checked above"
+    return LearnerChoice(entry.learner_name, entry.make_plan(terms), why)
+
+
+def make_learner(
+    name: str, terms: LearnerTerms, *, seed: int | None = None, noise: Noise | None = None
+) -> Any:
+    """Make a learner by its name, private or not."""
+    check_name(name, learner_names())
+    entry = LEARNERS.get(name)
+    if entry is not None and not entry.private:
+        return entry.make(terms.cls)
+    # Learners are compared on one stream, whose terms are for those that take them.
+    entry = entry or LEARNERS[_recommended(terms)[0]]
+    if not entry.takes_change_cost:
+        terms = replace(terms, change_cost=CHANGE_COST)
+    if not entry.takes_min_rate:
+        terms = replace(terms, min_rate=AUTO_RATE)
+    return choose(name, terms).make(terms.cls, seed, noise=noise)
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """Recommend a learner.
+
+    Parameters
+    ----------
+    learner_name : str
+        The name of the learner's class.
+    why : str
+        The reason, in two sentences.
+    make : Callable
+        Makes the learner.
+    """
+
+    learner_name: str
+    why: str
+    make: Callable[[], PrivateLearner] = field(repr=False, compare=False)
+
+    def _repr_html_(self) -> str:
+        return facts("Recommendation", {"learner": self.learner_name, "why": self.why})
+
+    def __str__(self) -> str:
+        return f"{self.learner_name}: {self.why}"
+
+
+def recommend(
+    cls: HypothesisClass,
+    epsilon: Real,
+    delta: Real,
+    horizon: int,
+    unit: Unit = "event",
+    change_cost: Real = CHANGE_COST,
+    cap: int | None = None,
+    min_rate: Real | str = AUTO_RATE,
+) -> Recommendation:
+    """Recommend a learner by the class and the budget, never by the stream: it costs no privacy.
+
+    Parameters
+    ----------
+    cls : HypothesisClass
+        The class that is learned.
+    epsilon, delta : Real
+        The privacy budget.
+    horizon : int
+        The number of rounds.
+    unit : {"event", "user"}
+        What is protected: one round, or all rounds of a user.
+    change_cost : Real
+        The mistakes that one change of rule is worth, for a finite class.
+    cap : int, optional
+        How many rounds of a user count, with `unit="user"`; no limit by default.
+    min_rate : Real or "auto"
+        The positive rate above which a cause is worth publishing, for a class of causes.
+
+    Returns
+    -------
+    Recommendation
+        The learner's name, why, and a function that makes one.
+
+    Raises
+    ------
+    BadParameter
+        If a parameter is out of range.
+
+    Examples
+    --------
+    >>> from littlestone._classes.sets import Points
+    >>> from littlestone._classes.thresholds import Thresholds
+    >>> recommend(Thresholds(1, 100), 1, 1e-6, 10**6).learner_name
+    'PrivateExperts'
+    >>> print(recommend(Points(), 1, 1e-6, 10**6))
+    DPSOA: The class has infinitely many rules, so they cannot all be scored. DPSOA ...
+    """
+    terms = LearnerTerms(
+        cls=cls,
+        epsilon=epsilon,
+        delta=delta,
+        horizon=horizon,
+        unit=unit,
+        cap=cap,
+        change_cost=change_cost,
+        min_rate=min_rate,
+    )
+    name, why = _recommended(terms)
+
+    def make() -> PrivateLearner:
+        return choose(name, terms, why).make(cls, None)
+
+    return Recommendation(LEARNERS[name].learner_name, why, make)
+
+
+def _recommended(terms: LearnerTerms) -> tuple[str, str]:
+    """Return the name of the learner to use, and why."""
+    cls = terms.cls
+    size = checked_class(cls).size
+    # A bad budget is refused before a class that may be large is looked at.
+    planned_epsilon(terms.epsilon)
+    planned_delta(terms.delta)
+    planned_horizon(terms.horizon)
+    if isinstance(cls, Causes):
+        return "causes", (
+            "A cause is published if its events are positive more often than min_rate, however "
+            "rarely that is. Learners that count mistakes need a rule that is right most of the "
+            "time."
+        )
+    votes = "DPSOA lets copies of the class's own learner vote, and spends delta to release a rule."
+    if terms.unit == "user" and terms.cap is not None:
+        most = "1 round" if terms.cap == 1 else f"{terms.cap:,} rounds"
+        return "dpsoa", (
+            f"At most {most} a user count, and are protected together by a forest routed by user; "
+            "later ones are not learned. Experts protect events only."
+        )
+    if terms.unit == "user":
+        return "dpsoa", (
+            "All rounds of a user are protected together, which a forest routed by user does "
+            "without a limit on them. PrivateExperts would require a cap and noise to match."
+        )
+    if size is None:
+        why = f"The class has infinitely many rules, so they cannot all be scored. {votes}"
+        if isinstance(cls, Rules):
+            why += (
+                " If failures are not certain, or labels are noisy, use a class of causes instead: "
+                "Causes(columns, width=1, limit=1) with min_rate=0.5."
+            )
+        return "dpsoa", why
+    if LEARNERS["experts"].unsupported(cls) is not None:
+        why = f"The class has {size:,} rules, too many to count the mistakes of each."
+        return "dpsoa", f"{why} {votes}"
+    return "experts", (
+        f"The mistakes of all {size:,} rules of the class can be counted: few are needed for a "
+        "release, and no delta. Copies that vote would first have to agree."
+    )

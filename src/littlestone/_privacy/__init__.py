@@ -1,0 +1,66 @@
+"""Mechanisms of differential privacy: integers and keys in, a key or a bit out; no learning.
+
+Rules of this package: secret randomness enters through `noise` and nowhere else; private becomes
+public in `gates` and nowhere else; what decides privacy is an integer or a fraction; a mechanism
+with state goes forward only. Noise that is not secret is in `testing`, and nothing here imports it.
+"""
+
+from littlestone._privacy.accounting import (
+    Cost,
+    Guarantee,
+    PrivacyEvent,
+    composed_epsilon,
+    per_release,
+    spent,
+)
+from littlestone._privacy.causes import (
+    CausesGate,
+    CausesMechanism,
+    Gains,
+    SparseExponential,
+    WindowCounts,
+)
+from littlestone._privacy.exponential import ExponentialMechanism
+from littlestone._privacy.gates import (
+    Decision,
+    EveryCheck,
+    HistSparse,
+    MistakesGate,
+    Selector,
+    SettlingGate,
+)
+from littlestone._privacy.mechanism import Mechanism, MechanismMoved
+from littlestone._privacy.noise import Noise, SystemNoise
+from littlestone._privacy.parameters import BadParameter
+from littlestone._privacy.selection import StableHistogram, UnknownDomainSelection
+from littlestone._privacy.sparse_vector import AboveThreshold, MistakesMonitor
+
+__all__ = [
+    "AboveThreshold",
+    "BadParameter",
+    "CausesGate",
+    "CausesMechanism",
+    "Cost",
+    "Decision",
+    "EveryCheck",
+    "ExponentialMechanism",
+    "Gains",
+    "Guarantee",
+    "HistSparse",
+    "Mechanism",
+    "MechanismMoved",
+    "MistakesGate",
+    "MistakesMonitor",
+    "Noise",
+    "PrivacyEvent",
+    "Selector",
+    "SettlingGate",
+    "SparseExponential",
+    "StableHistogram",
+    "SystemNoise",
+    "UnknownDomainSelection",
+    "WindowCounts",
+    "composed_epsilon",
+    "per_release",
+    "spent",
+]

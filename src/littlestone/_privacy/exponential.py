@@ -1,0 +1,191 @@
+"""Choose from a finite public list by integer scores: the exponential mechanism, exactly.
+
+Promises: index i is drawn with probability proportional to exp(epsilon score_i / (2 D)) and no
+other law: weights are enclosed between integers and refined until the drawn bits decide, so no
+rounding is left to attack. Candidates of equal score are one group, and a group is one weight.
+"""
+
+from collections.abc import Callable, Sequence
+from decimal import ROUND_FLOOR, Decimal
+from fractions import Fraction
+from functools import lru_cache
+from hashlib import sha256
+from itertools import count
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from littlestone._privacy.accounting import Cost
+from littlestone._privacy.noise import Noise
+from littlestone._privacy.parameters import (
+    BadParameter,
+    Real,
+    context,
+    enclose_exp,
+    positive,
+    whole,
+)
+
+Scores: TypeAlias = Sequence[int] | NDArray[np.integer[Any]]
+
+WORD = 64
+
+
+class ExponentialMechanism:
+    """Select one of a fixed list of candidates, by scores."""
+
+    name = "exponential mechanism"
+
+    def __init__(self, candidates: Sequence[bytes], *, epsilon: Real, sensitivity: int = 1) -> None:
+        self._known = frozenset(candidates)
+        # A key given twice would have twice its weight.
+        if not len(self._known) == len(candidates) > 0:
+            raise BadParameter("candidates must be a list of at least one key, without repeats")
+        self.candidates = tuple(candidates)
+        self.cost = Cost(positive(epsilon, "epsilon"))
+        self.sensitivity = whole(sensitivity, "sensitivity", least=1)
+        # Theorem 6: weight and sum of weights each move by at most exp(epsilon/2).
+        self.rate = self.cost.epsilon / (2 * self.sensitivity)
+
+    def select(
+        self, ballot: Scores, noise: Noise, release: int, leave_out: bytes | None = None
+    ) -> bytes | None:
+        """Select a candidate, or None if all are left out."""
+        values, size = _integers(ballot), len(self.candidates)
+        if len(values) != size:
+            raise BadParameter(f"{len(values)} scores for {size} candidates")
+        # The left-out key is public, so leaving it out costs nothing (Theorem 6 on the others).
+        skipped = self.candidates.index(leave_out) if leave_out in self._known else size
+        if skipped < size:
+            values = np.delete(values, skipped)
+        if len(values) == 0:
+            return None
+        drawn = draw_by_score(values, self.rate, noise, release)
+        return self.candidates[drawn if drawn < skipped else drawn + 1]
+
+    def parameters(self) -> dict[str, str]:
+        """Return the public parameters on which the guarantee rests."""
+        # Lengths are part of the digest: b"ab", b"c" and b"a", b"bc" are different lists.
+        digest = sha256(b"".join(len(key).to_bytes(8) + key for key in self.candidates))
+        extra = {"sensitivity": str(self.sensitivity), "candidates": digest.hexdigest()}
+        return self.cost.parameters(self.name) | extra
+
+
+def draw_by_score(
+    scores: Scores,
+    rate: Fraction,
+    noise: Noise,
+    release: int,
+    *,
+    classes: NDArray[np.integer[Any]] | None = None,
+    weights: Sequence[int] = (1,),
+    stage: str = "",
+) -> int:
+    """Draw an index with probability proportional to weight * exp(rate * score)."""
+    values = _integers(scores)
+    kinds = np.zeros(len(values), dtype=np.intp) if classes is None else np.asarray(classes)
+    # Equal scores have equal exponentials: one for the group, then a member by weight.
+    sizes: dict[int, int] = {}
+    for kind, weight in enumerate(weights):
+        levels, counts = np.unique(values[kinds == kind], return_counts=True)
+        for level, count_ in zip(levels.tolist(), counts.tolist(), strict=True):
+            sizes[level] = sizes.get(level, 0) + weight * count_
+    ordered = sorted(sizes, reverse=True)
+    gaps = [ordered[0] - level for level in ordered]
+    group = _draw_group(gaps, [sizes[level] for level in ordered], rate, noise, release, stage)
+    place = noise.uniform(sizes[ordered[group]], (f"{stage}member", release, 0))
+    for kind, weight in enumerate(weights):
+        members = np.flatnonzero((values == ordered[group]) & (kinds == kind))
+        if place < weight * len(members):
+            return int(members[place // weight])
+        place -= weight * len(members)
+    raise AssertionError("unreachable")
+
+
+def _draw_group(
+    gaps: list[int], sizes: list[int], rate: Fraction, noise: Noise, release: int, stage: str = ""
+) -> int:
+    """Return the group in which a uniform point of the total weight falls."""
+    return draw_enclosed(
+        lambda digits: _weights(gaps, sizes, rate, digits), noise, release, stage=stage
+    )
+
+
+def draw_enclosed(
+    enclosed: Callable[[int], list[tuple[int, int]]],
+    noise: Noise,
+    release: int,
+    *,
+    stage: str = "",
+) -> int:
+    """Draw an index with probability proportional to its weight, exactly."""
+    # The point gets 64 more bits, and the weights 20 more digits, until one index is certain
+    # (Theorem 6: the law is exact).
+    bits = 0
+    for words in count(1):
+        bits = bits << WORD | noise.uniform(1 << WORD, (f"{stage}group", release, words))
+        index = _group_at(bits, words * WORD, enclosed(20 * words + 10))
+        if index is not None:
+            return index
+    raise AssertionError("unreachable")
+
+
+def enclose_decay(rate: Fraction, digits: int, most: int) -> Callable[[int], tuple[int, int]]:
+    """Return a function of a gap: integers that enclose exp(-rate * gap) * 10^digits."""
+    # From here on the weight is below one unit of the last digit: no more terms are needed.
+    faint = int(digits * Fraction(24, 10) / rate) + 2
+    table = _weights(list(range(min(most, faint) + 1)), [1] * (min(most, faint) + 1), rate, digits)
+    return lambda gap: table[gap] if gap < len(table) else (0, table[-1][1])
+
+
+def _group_at(point: int, width: int, weights: list[tuple[int, int]]) -> int | None:
+    """Return the group of [point, point + 1) / 2^width of the total, or None if undecided."""
+    least = point * sum(low for low, _ in weights)
+    most = (point + 1) * sum(high for _, high in weights)
+    start_high = end_low = 0
+    for group, (low, high) in enumerate(weights):
+        end_low += low << width
+        if start_high <= least and most <= end_low:
+            return group
+        start_high += high << width
+    return None
+
+
+def _weights(
+    gaps: list[int], sizes: list[int], rate: Fraction, digits: int
+) -> list[tuple[int, int]]:
+    """Return integers that enclose size * exp(-rate * gap) * 10^digits, the best group first."""
+    weights: list[tuple[int, int]] = []
+    low = high = one = 10**digits
+    last = 0
+    for group, (gap, size) in enumerate(zip(gaps, sizes, strict=True)):
+        # Too small for these digits, like all that follow: one bound for all of them.
+        if low == 0:
+            return [*weights, (0, sum(sizes[group:]) * high)]
+        step_low, step_high = _step(gap - last, rate, digits)
+        # Rounded outwards at every step, so that the true weight stays between the two.
+        low, high, last = low * step_low // one, -(-high * step_high // one), gap
+        weights.append((size * low, size * high))
+    return weights
+
+
+# Also over releases: with many groups most steps are small.
+@lru_cache(maxsize=1 << 12)
+def _step(step: int, rate: Fraction, digits: int) -> tuple[int, int]:
+    """Return integers that enclose exp(-rate * step) * 10^digits."""
+    return _scaled(enclose_exp(-rate * step, digits), digits)
+
+
+def _scaled(enclosure: tuple[Decimal, Decimal], digits: int) -> tuple[int, int]:
+    """Return integers that enclose 10^digits times an enclosure."""
+    low, high = (bound.scaleb(digits, context(digits, ROUND_FLOOR)) for bound in enclosure)
+    return int(low), int(high) + 1
+
+
+def _integers(scores: Scores) -> NDArray[np.integer[Any]]:
+    """Return the scores as an array, if they are integers and there is at least one."""
+    values = np.asarray(scores)
+    if values.ndim != 1 or len(values) == 0 or values.dtype.kind not in "iu":
+        raise BadParameter("scores must be a non-empty list of whole numbers of 64 bits")
+    return values

@@ -1,0 +1,212 @@
+"""Decide when to change the published rule: the sparse vector technique, on integers.
+
+Both monitors compare query + noise with threshold + threshold noise, where the threshold noise is
+drawn once and used in many checks. They differ in what a replaced example can do to the queries,
+hence in what they pay. Thresholds are public. `AboveThreshold` is Alg. 3 of the paper, repaired
+(Thm 3.26 of Dwork and Roth 2014). Proofs: docs/guarantee.md, Theorems 2 and 3.
+"""
+
+from abc import abstractmethod
+from fractions import Fraction
+from typing import ClassVar, SupportsIndex
+
+import numpy as np
+
+from littlestone._privacy.accounting import Cost
+from littlestone._privacy.mechanism import Mechanism, State, threshold_noise_field, whole_field
+from littlestone._privacy.noise import Gaps, Noise, noise_scale
+from littlestone._privacy.parameters import (
+    BadParameter,
+    Numbers,
+    Real,
+    positive,
+    whole,
+    whole_numbers,
+)
+
+
+class _Monitor(Mechanism):
+    """Compare noisy queries with a noisy threshold: the one comparison of all checks and runs."""
+
+    _one_sided: ClassVar[bool]
+    epoch = 0
+
+    def __init__(self, noise: Noise, epsilon: Real) -> None:
+        super().__init__()
+        self._noise, self.cost = noise, Cost(positive(epsilon, "epsilon"))
+        self.checks = 0
+        self._threshold_draw: int | None = None
+
+    @abstractmethod
+    def _scales(self) -> tuple[Fraction, Fraction]:
+        """Return the scales of the threshold noise and of the query noise."""
+
+    def _set_scales(self) -> None:
+        # The raised scales are those that are drawn and accounted with: never less than claimed.
+        self._threshold_scale, self._query_scale = map(noise_scale, self._scales())
+
+    def _exceeds(self, query: int, threshold: int) -> bool:
+        """Return whether one noisy query exceeds the noisy threshold."""
+        # Theorem 2 asks for the threshold noise in every comparison: it pays for every "no".
+        gap, at = threshold + self._threshold_noise() - query, ("query", self.checks, 0)
+        return self._noise.exceeds(gap, self._query_scale, at, one_sided=self._one_sided)
+
+    def _first_exceeding(self, queries: Gaps, thresholds: Gaps | int) -> int | None:
+        """Return the first index at which `_exceeds` holds, and count the checks made."""
+        gaps = thresholds + self._threshold_noise() - queries
+        fired = self._noise.first_exceeding(
+            gaps, self._query_scale, self.checks, one_sided=self._one_sided
+        )
+        self.checks += len(queries) if fired is None else fired + 1
+        return fired
+
+    def _threshold_noise(self) -> int:
+        """Return the threshold noise of this epoch, drawn when it is first needed."""
+        if self._threshold_draw is None:
+            draw = self._noise.geometric if self._one_sided else self._noise.laplace
+            self._threshold_draw = draw(self._threshold_scale, ("threshold", self.epoch, 0))
+        return self._threshold_draw
+
+
+class AboveThreshold(_Monitor):
+    """Report which queries exceed a threshold, `releases` times at most (Theorem 2)."""
+
+    _one_sided = False
+
+    def __init__(self, noise: Noise, *, epsilon: Real, releases: int, sensitivity: int = 1) -> None:
+        super().__init__(noise, epsilon)
+        self.releases = whole(releases, "releases", least=1)
+        self.sensitivity = whole(sensitivity, "sensitivity", least=1)
+        self.firings = 0
+        self._set_scales()
+
+    @property
+    def exhausted(self) -> bool:
+        """Return whether every firing has been used."""
+        return self.firings >= self.releases
+
+    def check(self, query: SupportsIndex, threshold: SupportsIndex) -> bool:
+        """Return whether the noisy query exceeds the noisy threshold, or equals it."""
+        query, threshold = whole(query, "a query"), whole(threshold, "a threshold")
+        with self._step:
+            if self.exhausted:
+                return False
+            fired = self._exceeds(query, threshold)
+            self.checks += 1
+            # Theorem 2: at most `releases` firings are paid for; after the last all answers are no.
+            self.firings += fired
+            return fired
+
+    def run(self, queries: Numbers, threshold: SupportsIndex) -> int | None:
+        """Check queries in a row, up to the first that fires. Vectorised."""
+        counts, threshold = whole_numbers(queries, "queries"), whole(threshold, "a threshold")
+        with self._step:
+            # An exhausted monitor draws no noise: its answers are constant, hence free.
+            if self.exhausted or not len(counts):
+                return None
+            fired = self._first_exceeding(counts, threshold)
+            self.firings += fired is not None
+            return fired
+
+    def _scales(self) -> tuple[Fraction, Fraction]:
+        return sparse_vector_scales(self.cost.epsilon, self.releases, Fraction(self.sensitivity))
+
+    def _parameters(self) -> State:
+        own = {"releases": self.releases, "sensitivity": self.sensitivity}
+        return {"epsilon": str(self.cost.epsilon), **own, "noise": repr(self._noise)}
+
+    def _state_data(self) -> State:
+        return {
+            "checks": self.checks,
+            "firings": self.firings,
+            "threshold_noise": self._threshold_draw,
+        }
+
+    def _load_state_data(self, data: State) -> None:
+        self.checks = whole_field(data, "checks")
+        self.firings = whole_field(data, "firings", most=self.releases)
+        self._threshold_draw = threshold_noise_field(data)
+
+
+class MistakesMonitor(_Monitor):
+    """Count mistakes since the epoch began; pay epsilon once, however often it fires (Theorem 3)."""
+
+    _one_sided = True
+
+    def __init__(self, noise: Noise, *, epsilon: Real, cap: int = 1) -> None:
+        super().__init__(noise, epsilon)
+        self.cap = whole(cap, "cap", least=1)
+        self._mistakes = 0
+        self._set_scales()
+
+    def check(self, mistakes: SupportsIndex, threshold: SupportsIndex) -> bool:
+        """Return whether the noisy mistakes of this epoch reach the noisy threshold."""
+        mistakes, threshold = whole(mistakes, "mistakes", least=0), whole(threshold, "a threshold")
+        with self._step:
+            counted = self._counted(mistakes)
+            fired = self._exceeds(counted, threshold)
+            # Nothing is counted before its noise is drawn: a failed check can be tried again.
+            self._mistakes, self.checks = counted, self.checks + 1
+            if fired:
+                self._begin_epoch()
+            return fired
+
+    def run(self, mistakes: Numbers, thresholds: Numbers) -> int | None:
+        """Make checks in a row, up to the first that fires. Vectorised."""
+        fresh = whole_numbers(mistakes, "mistakes", least=0)
+        limits = whole_numbers(thresholds, "thresholds")
+        # `numpy` would broadcast one threshold in silence.
+        if len(fresh) != len(limits):
+            raise BadParameter(f"{len(fresh)} checks and {len(limits)} thresholds")
+        if len(fresh) == 0:
+            return None
+        with self._step:
+            # Theorem 3: the query is the sum since the epoch began, so one replaced round shifts it
+            # by a constant from its check on.
+            counted = self._mistakes + np.cumsum(fresh)
+            fired = self._first_exceeding(counted, limits)
+            self._mistakes = int(counted[-1])
+            if fired is not None:
+                self._begin_epoch()
+            return fired
+
+    def restart(self) -> None:
+        """Begin a new epoch; free, when it happens on a public schedule."""
+        with self._step:
+            self._begin_epoch()
+
+    def _scales(self) -> tuple[Fraction, Fraction]:
+        # Theorem 3, "Users": replacing `cap` rounds one at a time costs `cap` times 1/scale.
+        return self.cap / self.cost.epsilon, self.cap / self.cost.epsilon
+
+    def _begin_epoch(self) -> None:
+        # Both must go: a count that survives is read by later firings, and threshold noise that
+        # paid for a shift up is wrong for every later epoch (Theorem 3, "Why it breaks").
+        self.epoch += 1
+        self._mistakes, self._threshold_draw = 0, None
+
+    def _counted(self, mistakes: int) -> int:
+        return self._mistakes + mistakes
+
+    def _parameters(self) -> State:
+        return {"epsilon": str(self.cost.epsilon), "cap": self.cap, "noise": repr(self._noise)}
+
+    def _state_data(self) -> State:
+        counts = {"checks": self.checks, "epoch": self.epoch, "mistakes": self._mistakes}
+        return {**counts, "threshold_noise": self._threshold_draw}
+
+    def _load_state_data(self, data: State) -> None:
+        self.checks, self.epoch = whole_field(data, "checks"), whole_field(data, "epoch")
+        self._mistakes = whole_field(data, "mistakes")
+        self._threshold_draw = threshold_noise_field(data)
+
+
+def sparse_vector_scales(
+    epsilon: Fraction, releases: int, sensitivity: Fraction = Fraction(1)
+) -> tuple[Fraction, Fraction]:
+    """Return the noise scales of a sparse vector whose threshold noise is drawn once (Theorem 2)."""
+    # Theorem 2: threshold noise of scale D/e1 and query noise of scale 2cD/e2 cost e1 + e2. Any
+    # split is private; e1 : e2 = 1 : (2c)^(2/3) makes the sum of the two variances least.
+    ratio = Fraction(round(1024 * (2 * releases) ** (2 / 3)), 1024)
+    own = epsilon / (1 + ratio)
+    return sensitivity / own, 2 * releases * sensitivity / (epsilon - own)

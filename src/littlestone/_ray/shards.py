@@ -1,0 +1,353 @@
+"""The forest in shards: trees in actors, and what the driver holds in the place of the trees.
+
+A tree that holds only the rule with which its epoch began changes only at that rule's mistakes. So
+the driver keeps which trees are *active*: those on which that rule has erred. Rows of other trees
+are not sent. Messages are sent without waiting, a few ahead, and votes are counted when they are
+needed.
+
+Promises: the same votes and changes as one forest, whatever the number of shards. A lost shard is
+reset to its saved trees (what was committed, or later) and given the rows since; all shards are, if
+one message fails. The gate does not notice, because a forest draws no noise (docs/guarantee.md,
+Theorem 13). Every call carries the version of the last reset: a shard that Ray has restarted knows
+of none, and raises `ShardRestarted`.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice, pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from littlestone._classes.base import HypothesisClass, predict_rows
+from littlestone._data.blocks import ColumnSchema
+from littlestone._hypotheses.rows import Batch
+from littlestone._hypotheses.rules import Hypothesis, rule_from_json
+from littlestone._hypotheses.values import Mask
+from littlestone._learners.base import ChangedState, StateData
+from littlestone._learners.forest import EpochStart, Forest, Root, Routes, VoteChange
+from littlestone._learners.rounds import Rounds
+from littlestone._privacy.parameters import BadParameter
+from littlestone._ray.cluster import ClusterLost, Ray, task_cause
+from littlestone._ray.rows import RemoteRounds, ShardRequest, StoredRows
+
+
+class ShardRestarted(Exception):
+    """Report a shard that was restarted, and has lost its trees."""
+
+
+class ForestSpec(NamedTuple):
+    """Hold what a forest is made from."""
+
+    cls: HypothesisClass
+    leaves: tuple[int, ...]
+    seed: int
+    root: Root
+    replant: bool
+
+    def create(self, share: range) -> Forest:
+        """Return a forest with some of the trees."""
+        return Forest(
+            self.cls, self.leaves, self.seed, root=self.root, replant=self.replant, share=share
+        )
+
+
+class Shard:
+    """Grow some trees of a forest, in an actor. It draws no noise."""
+
+    def __init__(self, spec: ForestSpec, share: range) -> None:
+        self._spec, self._share = spec, share
+        self._forest = spec.create(share)
+        self._version = 0
+
+    def reset(
+        self, version: int, epoch: int, start: EpochStart | None, parts: Mapping[int, bytes]
+    ) -> None:
+        """Begin an epoch."""
+        if start is None:
+            self._forest = self._spec.create(self._share)
+        else:
+            self._forest.begin_epoch(epoch, start)
+        self._forest.regrow(parts)
+        self._version = version
+
+    def learn(self, version: int, rows: Rounds, with_changes: bool) -> list[VoteChange]:
+        """Learn rows."""
+        # A message to an earlier version must not reach the trees: its rows are sent again.
+        changes = rows.update(self._checked_forest(version))
+        if not with_changes:
+            return []
+        return [change._replace(row=rows.number_of(change.row)) for change in changes]
+
+    def fetch(
+        self, version: int, schema: ColumnSchema, refs: list[Any], index: int, with_changes: bool
+    ) -> list[VoteChange]:
+        """Learn rows from the object store."""
+        import ray
+
+        self._checked_forest(version)  # before fetching, which is not needed after a restart
+        stored: StoredRows = ray.get(refs[index])
+        return self.learn(version, stored.rounds(schema), with_changes)
+
+    def votes(self, version: int) -> Counter[Hypothesis]:
+        """Return how many of the trees vote for each rule."""
+        return Counter(self._checked_forest(version).votes)
+
+    def standing(self, version: int) -> list[Hypothesis | None]:
+        """Return the vote of each of the trees."""
+        return self._checked_forest(version).standing
+
+    def changed(self, version: int) -> dict[int, bytes]:
+        """Return the states of the trees that have changed since the last call, to be saved."""
+        return self._checked_forest(version).unsaved().parts
+
+    def _checked_forest(self, version: int) -> Forest:
+        if self._version != version:
+            raise ShardRestarted
+        return self._forest
+
+
+# How many messages a shard may be behind.
+MAX_PENDING = 8
+# How much may have to be sent again to a lost shard: rounds, and messages.
+MAX_REPLAYED_ROUNDS, MAX_REPLAYED_MESSAGES = 1 << 20, 1000
+# How often shards are reset before the cluster is given up, and the pause in seconds before the
+# third time, which doubles each time: some three minutes in all.
+MAX_TRIES, PAUSE = 12, 0.1
+
+
+@dataclass
+class Message:
+    """Hold rows for the shards, and their replies."""
+
+    rows: list[Rounds] | RemoteRounds
+    with_changes: bool = False
+    refs: list[Any] = field(default_factory=list)
+    changes: list[list[VoteChange]] = field(default_factory=list)
+
+    @property
+    def size(self) -> int:
+        """Return the number of rounds, at most."""
+        return sum(r.size for r in self.rows) if isinstance(self.rows, list) else self.rows.size
+
+
+class ShardedForest:
+    """Grow the trees of a forest on a cluster."""
+
+    def __init__(self, engine: Ray, spec: ForestSpec) -> None:
+        self._ray, self.cls, self._spec = engine.connected(), spec.cls, spec
+        trees, start = len(spec.leaves), spec.cls.hypothesis(spec.cls.start())
+        if start is None:
+            raise BadParameter(f"{spec.cls!r} has no rule before any example")
+        count = min(engine.count(), trees)
+        self.bounds = [trees * place // count for place in range(count + 1)]
+        # Ray restarts a lost actor, but repeats no call: only the driver knows which rows are due.
+        actor = self._ray.remote(Shard).options(
+            num_cpus=0, max_restarts=-1, max_task_retries=0, scheduling_strategy="SPREAD"
+        )
+        self.shards = [actor.remote(spec, range(*ends)) for ends in pairwise(self.bounds)]
+        self.epoch = 0
+        self._from: Hypothesis | None = None
+        self._start = EpochStart.first(spec.cls)
+        self._version = 0
+        self._begin(start)
+
+    def _begin(self, rule: Hypothesis) -> None:
+        """Let all trees hold one rule; no shard is with_changes before one of them is active."""
+        self._rule = rule
+        self.active = np.zeros(len(self._spec.leaves), dtype=bool)
+        self._is_reset, self._cleared = False, True
+        self._saved: dict[int, bytes] = {}
+        self._unsaved: set[int] = set()
+        self._since: list[Message] = []
+        self._received = self._rounds_since = 0
+        self._waiting: Message | None = None
+        self._votes: Counter[Hypothesis] | None = Counter({rule: len(self._spec.leaves)})
+
+    def restart(self, published: Hypothesis) -> None:
+        """Implement `Forest.restart`: every tree anew, from the published rule."""
+        self.publish(published)
+        self.epoch, self._from = self.epoch + 1, published
+        self._begin(published)
+
+    def publish(self, rule: Hypothesis) -> None:
+        """Implement `Forest.publish`: the start of an epoch may depend on all published rules."""
+        self._start = self._start.after(self._spec.cls, rule)
+
+    @property
+    def votes(self) -> Mapping[Hypothesis, int]:
+        """Return how many trees vote for each rule. Private."""
+        if self._votes is None:
+            self._votes = sum(self._call_all("votes"), Counter[Hypothesis]())
+        return self._votes
+
+    @property
+    def ballot(self) -> Mapping[bytes, int]:
+        """Return the votes by key. Private."""
+        return {rule.key: votes for rule, votes in self.votes.items()}
+
+    @property
+    def standing(self) -> Sequence[Hypothesis | None]:
+        """Return the vote of each tree, in their order. Private."""
+        if not self._is_reset and self._waiting is None:
+            return [self._rule] * len(self._spec.leaves)
+        return [vote for shard in self._call_all("standing") for vote in shard]
+
+    def named(self, key: bytes) -> Hypothesis:
+        """Return the rule of a key that some tree votes for."""
+        return next(rule for rule in self.votes if rule.key == key)
+
+    def share(self) -> ShardRequest:
+        """Return which trees are active, and in which shards they are."""
+        return ShardRequest(self._spec.seed, self.active.copy(), self.bounds)
+
+    def learn(self, batch: Batch, answers: Mask, routes: Routes) -> Iterator[VoteChange]:
+        """Learn a local batch, and return the changes of votes in the order of the rows."""
+        # Active first: a row on which the epoch's rule errs is itself sent to its tree.
+        share, wrong = self.share(), predict_rows(self.cls, self._rule, batch) != answers
+        self.active[share.trees_of(routes[wrong])] = True
+        if not self.active.any():
+            return iter(())
+        trees = share.trees_of(routes)
+        every = Rounds(batch, answers, np.arange(len(answers)), routes)
+        message = Message(
+            [
+                every.taken(np.flatnonzero((trees >= first) & (trees < end) & self.active[trees]))
+                for first, end in pairwise(self.bounds)
+            ]
+        )
+        return self._enqueue(message)
+
+    def learn_remote(self, rounds: RemoteRounds) -> Iterator[VoteChange]:
+        """Learn remote rounds, and return the changes of votes as `learn` does."""
+        if not self.active.all():
+            self.active[self.share().trees_of(rounds.wrong_routes(self._rule))] = True
+        return self._enqueue(Message(rounds)) if self.active.any() else iter(())
+
+    def _enqueue(self, message: Message) -> Iterator[VoteChange]:
+        """Keep a message, and send the one before it, unless both can be joined."""
+        # Small windows of one block are joined: a message costs milliseconds, whatever its size.
+        joined = self._waiting and _join(self._waiting, message)
+        if not joined:
+            self._dispatch()
+            if self._rounds_since > MAX_REPLAYED_ROUNDS or len(self._since) > MAX_REPLAYED_MESSAGES:
+                self._save_changed()
+        self._waiting, self._votes = joined or message, None
+        return self._changes(self._waiting)
+
+    def _changes(self, message: Message) -> Iterator[VoteChange]:
+        """Yield the changes of votes; only valid before more rows come."""
+        message.with_changes = True
+        self._call_all(None)
+        yield from sorted(change for answer in message.changes for change in answer)
+
+    def _call_all(self, method: str | None) -> list[Any]:
+        """Return the results of a method of every shard, after all rows so far."""
+        for again in range(MAX_TRIES):
+            try:
+                if again:
+                    # Not at once: a node needs time to come back, and trying costs little.
+                    time.sleep(PAUSE * (2 ** (again - 1) - 1))
+                    self._reset_shards()
+                self._dispatch()
+                self._receive()
+                if method is None:
+                    return []
+                calls = [getattr(shard, method).remote(self._version) for shard in self.shards]
+                return list(self._ray.get(calls))
+            except (ShardRestarted, self._ray.exceptions.RayError) as error:
+                lost = task_cause(self._ray, error)
+                if not isinstance(lost, ShardRestarted | self._ray.exceptions.RayError):
+                    raise lost from error
+        raise ClusterLost(f"it has lost trees {MAX_TRIES} times in a row", lost)
+
+    def _receive(self) -> None:
+        """Wait for the reply to every message: a shard that is alive may have missed one."""
+        new = self._since[self._received :]
+        found = iter(self._ray.get([ref for message in new for ref in message.refs]))
+        for message in new:
+            message.changes = list(islice(found, len(message.refs)))
+        self._received = len(self._since)
+
+    def _reset_shards(self) -> None:
+        """Reset every shard to its saved trees, and send the rows since again."""
+        self._version += 1
+        for shard, ends in zip(self.shards, pairwise(self.bounds), strict=True):
+            saved = {n: part for n, part in self._saved.items() if ends[0] <= n < ends[1]}
+            start = None if self._from is None else self._start
+            shard.reset.remote(self._version, self.epoch, start, saved)
+        self._is_reset, self._received = True, 0
+        for message in self._since:
+            self._send(message)
+
+    def _dispatch(self) -> None:
+        """Send the message that waits."""
+        if self._waiting is None:
+            return
+        message, self._waiting = self._waiting, None
+        if not self._is_reset:
+            self._reset_shards()
+        self._since.append(message)
+        self._rounds_since += message.size
+        self._send(message)
+        if len(self._since) > MAX_PENDING and (due := self._since[-MAX_PENDING].refs):
+            self._ray.wait(due, num_returns=len(due), fetch_local=False)
+
+    def _send(self, message: Message) -> None:
+        if isinstance(message.rows, list):
+            pairs = zip(self.shards, message.rows, strict=True)
+            sent = [
+                shard.learn.remote(self._version, rows, message.with_changes)
+                for shard, rows in pairs
+                if rows.size
+            ]
+        else:
+            schema, refs = message.rows.schema_ref, message.rows.scatter(self.share())
+            sent = [
+                shard.fetch.remote(self._version, schema, refs, index, message.with_changes)
+                for index, shard in enumerate(self.shards)
+                if self.active[self.bounds[index] : self.bounds[index + 1]].any()
+            ]
+        message.refs = sent
+
+    def _save_changed(self) -> None:
+        """Fetch the trees that have changed: rows before now need not be sent again."""
+        if self._since or self._waiting is not None:
+            # `changed` also waits for all rows sent so far, so the saved trees include them.
+            for parts in self._call_all("changed"):
+                self._saved |= parts
+                self._unsaved |= parts.keys()
+            self._since, self._received, self._rounds_since = [], 0, 0
+
+    def get_state(self) -> StateData:
+        """Implement `get_state`: the epoch, and the rule that it began with."""
+        return {"epoch": self.epoch, "from": None if self._from is None else self._from.to_json()}
+
+    def unsaved(self) -> ChangedState:
+        """Implement `unsaved`: the trees that have changed since the last call."""
+        self._save_changed()
+        found = ChangedState(self._cleared, {n: self._saved[n] for n in sorted(self._unsaved)})
+        self._cleared, self._unsaved = False, set()
+        return found
+
+    def load_state(self, state: StateData, parts: Mapping[int, bytes]) -> None:
+        """Implement `load_state`: reset the shards to the saved trees."""
+        if state["from"] is not None:
+            published = rule_from_json(state["from"])
+            self.publish(published)
+            self.epoch, self._from = state["epoch"], published
+            self._begin(published)
+        self._saved, self._cleared, self._votes = dict(parts), False, None
+        # A saved tree differs from the rule of its epoch, so any row may change it.
+        self.active[list(parts)] = True
+        self._reset_shards()
+
+
+def _join(one: Message, other: Message) -> Message | None:
+    """Return two messages as one, if their rounds follow each other in one block."""
+    if isinstance(one.rows, list) or isinstance(other.rows, list):
+        return None
+    rows = one.rows.followed_by(other.rows)
+    return None if rows is None else Message(rows)

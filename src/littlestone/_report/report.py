@@ -1,0 +1,602 @@
+"""Render the private report: one HTML file that shows the data owner how a run went.
+
+Promises: the file says that it is private before it says anything else; it asks the network for
+nothing and runs no script; whatever comes from the data is shown as text. A rule has one colour
+and one letter throughout a report, and the figure says in words what it shows.
+
+No text from the data is drawn by matplotlib: rules are named in the legend, which is HTML.
+
+How a run went: what may be published, and what belongs to the data owner.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from pathlib import Path
+from string import ascii_uppercase
+from typing import TYPE_CHECKING, Any
+
+from littlestone._data.blocks import BadRow
+from littlestone._display import clipped, environment, library_version
+from littlestone._hypotheses.rules import Hypothesis
+from littlestone._learners.base import PrivateLearner, Release
+from littlestone._learners.causes import PrivateCauses
+from littlestone._learners.evidence import CauseSummary, CostSample, costs_of, summarize_causes
+from littlestone._learners.registry import LearnerChoice
+from littlestone._learners.trace import TOP, Sample
+from littlestone._plots import (
+    COLOURS,
+    INK,
+    LETTERS,
+    MANY_RELEASES,
+    NARROW,
+    OTHER,
+    SOFT,
+    WIDE,
+    inline_svg,
+    multiple,
+    new_figure,
+    percent,
+    plot_mistakes,
+    rate_scale,
+    short_numbers,
+    style_axes,
+)
+from littlestone._privacy.accounting import Guarantee
+from littlestone._report.causes import CausesSummary, label_in_words, summary_of
+from littlestone._report.hindsight import Hindsight
+from littlestone._store.releases_file import release_to_json
+from littlestone._store.request import LearnRequest, windows_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+# The letter of the rules that have none of their own.
+OTHER_RULES = "other"
+# A page has the figure of a run twice, and shows the one that fits.
+SIZES = {"wide": WIDE, "narrow": NARROW}
+# The most causes in a figure: those that stand, and the last ones that were dropped.
+MOST_CAUSES = 12
+
+
+@dataclass(frozen=True, repr=False)
+class Report:
+    """Hold all that a report shows. Private, so it does not print."""
+
+    title: str
+    spec: str
+    guarantee: str
+    rounds: int
+    null_rounds: int
+    beyond_cap: int
+    bad_rows: Sequence[str]
+    trees: int
+    releases: Sequence[Release]
+    samples: Sequence[Sample]
+    plan: Sequence[tuple[str, str, str]]
+    ledger: Sequence[tuple[str, str, str, str]]
+    notes: Sequence[str]
+    provenance: Mapping[str, str]
+    label: str = ""
+    causes: Sequence[CauseSummary] | None = None
+    min_rate: float | None = None
+    costs: Sequence[CostSample] = ()
+    missed: int | None = None
+    hindsight: Hindsight | None = None
+
+    def __post_init__(self) -> None:
+        for sample in self.samples:
+            # A figure that shows more votes than trees would hide a fault of the learner.
+            if voters(sample) > self.trees:
+                raise ValueError(
+                    f"A tree has one vote: {self.trees} trees cannot have cast the"
+                    f" {voters(sample)} votes of the sample after round {sample.round}."
+                )
+
+    def __repr__(self) -> str:
+        return "Report(private)"
+
+    @property
+    def has_outcomes(self) -> bool:
+        """Return whether causes say which outcome they are of."""
+        return any(one.cause.outcome is not None for one in self.causes or ())
+
+
+def render_report(report: Report) -> str:
+    """Return the report as the text of one HTML file. Private."""
+    rules = lettered_rules(report.releases, report.samples)
+    figures = (
+        [(kind, inline_svg(run_figure(report, width), kind)) for kind, width in SIZES.items()]
+        if report.rounds
+        else []
+    )
+    template = environment("littlestone._report").get_template("report.html.j2")
+    return template.render(
+        report=report,
+        last=report.samples[-1] if report.samples else None,
+        legend=[(letter, n, str(rule)) for n, (rule, letter) in enumerate(rules.items())],
+        others=len(rules) == len(COLOURS),
+        figures=figures,
+        lead=" ".join(lead(report)),
+        words=" ".join(in_words(report)),
+        numbers=map(_in_numbers, report.samples),
+        releases=[(f"{number:,}", rule) for number, rule in report.releases],
+        causes=None if report.causes is None else [*_cause_rows(report)],
+        costs=[
+            (f"{at:,}", *(f"{cost:,.0f}" for cost in costs)) for at, *costs in cost_samples(report)
+        ],
+        scale=f"{100 * _scale(report):g} %",
+        least=None if report.min_rate is None else percent(report.min_rate),
+    )
+
+
+def _scale(report: Report) -> float:
+    return rate_scale([one.bar for one in report.causes or ()], report.min_rate)
+
+
+def _cause_rows(report: Report) -> Iterator[dict[str, Any]]:
+    """Yield what the template shows of each cause; places on a bar are in thousandths of it."""
+    scale = _scale(report)
+
+    def place(rate: float | None) -> str | None:
+        return None if rate is None else f"{min(1000.0, 1000 * rate / scale):.1f}"
+
+    for one, letter in zip_longest(report.causes or (), ascii_uppercase[:MOST_CAUSES]):
+        if one is None:
+            return
+        found, bar = one.evidence, one.bar
+        known = found is not None and bar.rate is not None
+        yield {
+            "letter": letter or "",
+            "cause": str(one.cause),
+            "standing": one.standing,
+            "spans": spans_in_words(one),
+            "events": None if found is None else f"{found.estimate.events:,}",
+            "rate": percent(bar.rate) if bar.rate is not None else None,
+            "interval": f"{percent(bar.low)} to {percent(bar.high)}",
+            "base": None if bar.base is None else percent(bar.base),
+            "lift": None if found is None or not found.lift else multiple(found.lift),
+            "clear": known and bar.base is not None and bar.low > bar.base,
+            "stood": [_strip(start, stop, report.rounds) for start, stop in one.spans],
+            "at": place(bar.rate),
+            "low": place(bar.low) if known else None,
+            "high": place(bar.high) if known else None,
+            "base_at": place(bar.base),
+            "least_at": place(report.min_rate),
+        }
+
+
+def _strip(start: int, stop: int | None, rounds: int) -> tuple[str, str]:
+    """Return where a bar begins, and how long it is, in thousandths of all rounds."""
+    # However short it stood, something shows; and the last rule may stand from the next round on.
+    at = min(1000 * (start - 1) / max(1, rounds), 992.0)
+    end = 1000.0 if stop is None else 1000 * stop / max(1, rounds)
+    return f"{at:.1f}", f"{max(8.0, end - at):.1f}"
+
+
+def cost_samples(report: Report) -> Sequence[tuple[float, ...]]:
+    """Return what a run cost by the rounds, if that is known. Private where it is exact."""
+    if report.hindsight is not None:
+        return report.hindsight.samples
+    return report.costs if len(report.costs) > 1 else ()
+
+
+def lead(report: Report) -> Iterator[str]:
+    """Say in a sentence or two what happened. Private."""
+    if report.causes is not None:
+        standing = sum(one.standing for one in report.causes)
+        if report.causes:
+            published = _times(len(report.causes), "cause was", "causes were")
+            yield f"{published} published; {_times(standing, 'stands', 'stand')} now."
+    elif report.releases:
+        changed = _times(len(report.releases) - 1, "time", "times")
+        yield f"The rule changed {changed} in {some(report.rounds, 'round')}."
+    if samples := cost_samples(report):
+        _, ours, nothing, *best = samples[-1]
+        counted, unit = "What", " mistakes"
+        if report.causes is not None:
+            # The cost of a false alarm, as learners/causes.py has it.
+            rate = report.min_rate or 0.5
+            alarm = f"{rate / (1 - rate):.2g}"
+            counted, unit = f"In missed positives, a false alarm counting {alarm}, what", ""
+        about = "" if report.hindsight is not None else "about "
+        yield (
+            f"{counted} was published cost {about}{ours:,.0f}{unit}; publishing nothing would have "
+            f"cost {about}{nothing:,.0f}"
+            + (
+                f", and the best of the published rules from the start {best[0]:,.0f}."
+                if best
+                else "."
+            )
+        )
+
+
+def _times(count: int, one: str, many: str) -> str:
+    return f"{count:,} {one if count == 1 else many}"
+
+
+def spans_in_words(one: CauseSummary) -> str:
+    """Return the rounds in which a cause stood, in words."""
+    said = [f"{a:,} to {'the end' if b is None else f'{b:,}'}" for a, b in one.spans]
+    return ("published" if one.standing else "dropped") + f": rounds {', '.join(said)}"
+
+
+def _in_numbers(sample: Sample) -> tuple[str, ...]:
+    leader, votes = sample.votes[0] if sample.votes else ("none", 0)
+    return f"{sample.round:,}", f"{sample.mistakes:,}", f"{votes:,}", clipped(str(leader), 60)
+
+
+def lettered_rules(releases: Sequence[Release], samples: Iterable[Sample]) -> dict[Hypothesis, str]:
+    """Return the rules that have a colour and a letter of their own."""
+    most = {release.rule: 0 for release in releases}
+    published, standing = set(most), releases[-1].rule if releases else None
+    for sample in samples:
+        for rule, votes in sample.votes:
+            most[rule] = max(votes, most.get(rule, 0))
+    # The rule that stands, then published ones, then those with most votes: colours are few.
+    ranked = sorted(most, key=lambda rule: (rule != standing, rule not in published, -most[rule]))
+    return dict(zip(ranked[: len(COLOURS)], ascii_uppercase, strict=False))
+
+
+def run_figure(report: Report, width: float = WIDE) -> "Figure":
+    """Draw a run: mistakes, votes and published rules over the same linear axis of rounds. Private."""
+    if report.causes is not None and cost_samples(report):
+        return _causes_figure(report, width)
+    rules = lettered_rules(report.releases, report.samples)
+    rows = list(dict.fromkeys(rules.get(rule, OTHER_RULES) for _, rule in report.releases))
+    heights = [2.0, *([2.0] if report.trees else []), 0.55 + 0.2 * len(rows)]
+    figure = new_figure(sum(heights), width)
+    grid = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights, squeeze=False)
+    first, *votes, last = map(style_axes, grid[:, 0])
+    if cost_samples(report):
+        _plot_costs(first, report, "the published rules")
+        _entitle(first, "Mistakes (dotted: a new rule)")
+    else:
+        plot_mistakes(
+            [(sample.round, sample.mistakes) for sample in report.samples],
+            [min(release.round, report.rounds) for release in report.releases[1:]],
+            first,
+        )
+        first.set(xlabel="", ylabel="")
+        _entitle(first, "Mistakes (dotted: a new rule)")
+    for ax in votes:
+        _plot_votes(ax, report, rules)
+    _plot_releases(last, report, rules, rows)
+    last.set_xlim(0, report.rounds)
+    last.set_xlabel("rounds")
+    return figure
+
+
+def _causes_figure(report: Report, width: float) -> "Figure":
+    """Draw what the published causes cost by the rounds, and when each of them stood."""
+    causes = list(report.causes or ())[:MOST_CAUSES]
+    heights = [2.4, *([0.55 + 0.2 * len(causes)] if causes else [])]
+    figure = new_figure(sum(heights), width)
+    grid = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights, squeeze=False)
+    first, *rest = map(style_axes, grid[:, 0])
+    _plot_costs(first, report, "the published causes")
+    kind = "dotted: a change" if report.hindsight is not None else "estimated"
+    _entitle(first, f"Cost in missed positives ({kind})")
+    for ax in rest:
+        _plot_spans(ax, report, causes)
+    last = rest[-1] if rest else first
+    last.set_xlim(0, report.rounds)
+    short_numbers(last.xaxis)
+    last.set_xlabel("rounds")
+    return figure
+
+
+def _plot_costs(ax: "Axes", report: Report, ours: str) -> None:
+    """Draw what was published beside publishing nothing and, if it is known, the best rule."""
+    across, published, *others = zip(*cost_samples(report), strict=True)
+    styles = (("publishing nothing", SOFT, "--"), ("the best published rule", COLOURS[2], "-."))
+    for values, (name, colour, line) in zip(others, styles, strict=False):
+        ax.plot(across, values, color=colour, linestyle=line, label=name, clip_on=False)
+    ax.plot(across, published, color=COLOURS[0], linewidth=2, label=ours, clip_on=False)
+    ax.fill_between(across, published, others[0], color=COLOURS[0], alpha=0.1, linewidth=0)
+    ax.set_ylim(0, 1.05 * max(1.0, *published, *others[0]))
+    changes = report.releases[1:]
+    for release in changes if len(changes) <= MANY_RELEASES else ():
+        ax.axvline(min(release.round, report.rounds), color=SOFT, linestyle=":", linewidth=1)
+    short_numbers(ax.yaxis)
+    legend = ax.legend(frameon=False, fontsize=LETTERS, labelcolor=INK, loc="upper left")
+    legend.set_zorder(1)
+
+
+def _plot_spans(ax: "Axes", report: Report, causes: Sequence[CauseSummary]) -> None:
+    """Draw a row for each cause: a bar for the rounds in which it stood."""
+    for at, one in enumerate(causes):
+        colour = COLOURS[0] if one.standing else OTHER
+        starts = [min(start, report.rounds) for start, _ in one.spans]
+        stops = [min(stop or report.rounds, report.rounds) for _, stop in one.spans]
+        ax.hlines([at] * len(starts), starts, stops, colors=colour, linewidth=7)
+        # However short it stood, a dot shows that it did; at the edge it must not be cut.
+        ax.plot(starts, [at] * len(starts), "o", color=colour, markersize=7, clip_on=False)
+    ax.set_yticks(range(len(causes)), list(ascii_uppercase[: len(causes)]))
+    ax.tick_params(axis="y", pad=8)
+    ax.set_ylim(len(causes) - 0.4, -0.6)
+    _entitle(ax, "Causes, by the rounds in which they stood")
+
+
+def _entitle(ax: "Axes", title: str) -> None:
+    ax.set_title(title, loc="left", color=INK, fontsize=LETTERS)
+
+
+def _plot_votes(ax: "Axes", report: Report, rules: Mapping[Hypothesis, str]) -> None:
+    """Draw a line for each rule that has a letter, and one for the sum of all others."""
+    across = [sample.round for sample in report.samples]
+    cast = [_votes_by_letter(sample, rules) for sample in report.samples]
+    marker = "o" if len(cast) == 1 else ""
+    for letter, colour in _colours(rules).items():
+        counts = [votes.get(letter, 0) for votes in cast]
+        if any(counts):
+            (line,) = ax.plot(across, counts, color=colour, marker=marker, label=letter)
+            # Votes stay as they are between two samples; a slope would show changes that did not
+            # happen.
+            line.set_drawstyle("steps-post")
+    ax.set_ylim(0, 1.05 * max([1, *(sum(votes.values()) for votes in cast)]))
+    short_numbers(ax.yaxis)
+    _entitle(ax, f"Votes of {report.trees:,} trees")
+
+
+def _colours(rules: Mapping[Hypothesis, str]) -> dict[str, str]:
+    return dict(zip(rules.values(), COLOURS, strict=False)) | {OTHER_RULES: OTHER}
+
+
+def _votes_by_letter(sample: Sample, rules: Mapping[Hypothesis, str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for rule, votes in sample.votes:
+        letter = rules.get(rule, OTHER_RULES)
+        found[letter] = found.get(letter, 0) + votes
+    return found
+
+
+def _plot_releases(
+    ax: "Axes", report: Report, rules: Mapping[Hypothesis, str], rows: Sequence[str]
+) -> None:
+    """Draw a row for each rule: a bar for the rounds in which it stood, a dot where it began."""
+    colours = _colours(rules)
+    ends = [*(release.round for release in report.releases[1:]), report.rounds]
+    for letter in rows:
+        at, colour = rows.index(letter), colours[letter]
+        stood = [
+            (min(release.round, report.rounds), min(end, report.rounds))
+            for release, end in zip(report.releases, ends, strict=True)
+            if rules.get(release.rule, OTHER_RULES) == letter
+        ]
+        starts, stops = [start for start, _ in stood], [stop for _, stop in stood]
+        ax.hlines([at] * len(stood), starts, stops, colors=colour, linewidth=7)
+        # However short it stood, a dot shows that it did; at the edge it must not be cut.
+        ax.plot(starts, [at] * len(stood), "o", color=colour, markersize=7, clip_on=False)
+    ax.set_yticks(range(len(rows)), rows)
+    ax.tick_params(axis="y", pad=8)
+    ax.set_ylim(len(rows) - 0.4, -0.6)
+    _entitle(ax, "Published rules")
+
+
+def voters(sample: Sample) -> int:
+    """Return how many trees vote for the rules that a sample lists."""
+    return sum(votes for _, votes in sample.votes)
+
+
+def in_words(report: Report) -> Iterable[str]:
+    """Say what the figure shows, to people who cannot see it. Private."""
+    if cost_samples(report):
+        yield from lead(report)
+    if report.causes is not None and cost_samples(report):
+        for one in report.causes[:MOST_CAUSES]:
+            yield f"{clipped(str(one.cause), 80)}, {spans_in_words(one)}."
+        return
+    if not report.samples:
+        yield "Nothing was recorded."
+    else:
+        last = report.samples[-1]
+        # The last sample itself qualifies, so there is always one.
+        half = next(s for s in report.samples if 2 * s.mistakes >= last.mistakes)
+        yield (
+            f"{last.mistakes:,} mistakes in {last.round:,} rounds;"
+            f" {half.mistakes:,} of them by round {half.round:,}."
+        )
+        if report.trees:
+            cast = [f"{votes:,} for {clipped(str(rule), 80)}" for rule, votes in last.votes]
+            full = any(len(sample.votes) >= TOP for sample in report.samples)
+            silent = f"no vote, or for a rule not among the first {TOP}" if full else "no vote"
+            cast.append(f"{report.trees - voters(last):,} {silent}")
+            yield f"Of {report.trees:,} trees after round {last.round:,}: {', '.join(cast)}."
+    said = [f"{clipped(str(rule), 80)} from round {number:,}" for number, rule in report.releases]
+    if len(said) > 10:
+        said[5:-5] = [f"{len(said) - 10:,} others"]
+    yield f"{len(report.releases):,} published: {'; '.join(said)}." if said else "No rule."
+
+
+@dataclass
+class RunResult:
+    """How a run went. `learner.hypothesis` and `learner.releases` are public, the rest private."""
+
+    task: LearnRequest
+    chosen: LearnerChoice
+    learner: PrivateLearner
+    length: int | None
+    bad_rows: list[BadRow] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    repeats: int = 1
+    _printed: int = 0
+    # How far the rows that were learned before have been passed over, while they are.
+    passing: str = ""
+    # What the rows are counted in.
+    unit: str = "line"
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Return the guarantee of all that is published."""
+        return self.learner.guarantee.for_repeats(self.repeats)
+
+    def new_notes(self) -> list[str]:
+        """Return the notes that have not been printed yet, once."""
+        printed, self._printed = self._printed, len(self.notes)
+        return self.notes[printed:]
+
+    def public(self) -> dict[str, Any]:
+        """Return what may be published, as JSON data."""
+        learner = self.learner
+        return {
+            "learner": self.chosen.learner_name,
+            "why": self.chosen.why,
+            "guarantee": str(self.guarantee),
+            "rule": str(learner.hypothesis),
+            "releases": [release_to_json(release) for release in learner.releases],
+            **self.task.label_data,
+            "rounds": learner.rounds,
+            "final": learner.final,
+            **({} if self.causes is None else {"causes": self.causes.to_json()}),
+        }
+
+    @property
+    def causes(self) -> CausesSummary | None:
+        """Return the evidence and rates of a learner of causes; None for other learners. Public."""
+        learner = self.learner
+        return summary_of(learner.plan, windows_of(learner), learner.hypothesis)
+
+    def private(self) -> dict[str, Any]:
+        """Return what belongs to the data owner, as JSON data."""
+        learner = self.learner
+        counts = counts_of(
+            learner.rounds, learner.null_rounds, learner.beyond_cap, learner.mistakes
+        )
+        return (
+            counts
+            | errors_by_kind(learner.mistakes, getattr(learner, "missed", None))
+            | {
+                "bad_rows": [f"{self.unit} {bad.line}: {bad.sentence}" for bad in self.bad_rows],
+                "ledger": [list(row) for row in ledger_rows(learner)],
+                "notes": self.notes,
+            }
+        )
+
+
+def counts_of(rounds: int, null_rounds: int, beyond_cap: int, mistakes: int) -> dict[str, int]:
+    """Return what became of the rounds, by name. Private, but for how many there were."""
+    return {
+        "rounds": rounds,
+        "counted_rounds": rounds - null_rounds,
+        "mistakes": mistakes,
+        "null_rounds": null_rounds,
+        "beyond_cap": beyond_cap,
+        "unreadable": null_rounds - beyond_cap,
+    }
+
+
+def errors_by_kind(mistakes: int, missed: int | None) -> dict[str, int]:
+    """Return the mistakes of a learner of causes by kind, for which they cost differently."""
+    return {} if missed is None else {"missed": missed, "false_alarms": mistakes - missed}
+
+
+def counts_in_words(counts: Mapping[str, int]) -> Iterator[str]:
+    """Say what became of the rounds: what counted, what was beyond the cap, what was unreadable."""
+    counted, mistakes = counts["counted_rounds"], some(counts["mistakes"], "mistake")
+    if "missed" in counts:
+        alarms = some(counts["false_alarms"], "false alarm")
+        mistakes = f"{some(counts['missed'], 'missed positive')} and {alarms}"
+    share = f" ({counts['mistakes'] / counted:.3%})" if counted and "missed" not in counts else ""
+    if counts["null_rounds"]:
+        yield f"{mistakes} in the {some(counted, 'round')} that counted{share}"
+    else:
+        yield f"{mistakes} in {some(counted, 'round')}{share}"
+    if beyond := counts["beyond_cap"]:
+        yield f"{some(beyond, 'round')} beyond the cap of their user: not learned, null rounds"
+    if unreadable := counts["unreadable"]:
+        yield f"{some(unreadable, 'row')} that could not be read: null rounds"
+
+
+def some(count: int, what: str) -> str:
+    """Write a count with its noun."""
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+
+
+def report_of(outcome: RunResult, hindsight: Hindsight | None = None) -> Report:
+    """Return the private report of a run."""
+    learner, task = outcome.learner, outcome.task
+    of_causes = _of_causes(learner) if isinstance(learner, PrivateCauses) else {}
+    return Report(
+        # Causes of outcomes say themselves what happens.
+        label=task.label if task.negative else label_in_words(task.label, task.positive),
+        hindsight=hindsight,
+        **of_causes,
+        title=task.source,
+        spec=task.spec,
+        guarantee=str(outcome.guarantee),
+        rounds=learner.rounds,
+        null_rounds=learner.null_rounds,
+        beyond_cap=learner.beyond_cap,
+        bad_rows=outcome.private()["bad_rows"],
+        trees=getattr(learner.plan, "trees", 0),
+        releases=learner.releases,
+        samples=learner.trace,
+        plan=list(learner.plan.lines()),
+        ledger=ledger_rows(learner),
+        notes=outcome.notes,
+        provenance={
+            "littlestone": library_version(),
+            "class": repr(learner.cls),
+            "learner": f"{outcome.chosen.learner_name}: {outcome.chosen.why}",
+            "plan": task.plan,
+            "seed of the random bits (not secret)": str(learner.seed),
+        },
+    )
+
+
+def _of_causes(learner: PrivateCauses) -> dict[str, Any]:
+    """Return the fields of a report that only a learner of causes has."""
+    least = learner.min_rate
+    return {
+        "causes": summarize_causes(learner.releases, learner.evidence),
+        "min_rate": least,
+        "costs": [] if least is None else costs_of(learner.windows, least / (1 - least)),
+        "missed": learner.missed,
+    }
+
+
+def _adding(adds: bool, cap: int | None) -> str:
+    if adds:
+        return "adds up"
+    return "disjoint epochs: counts once" if cap is None else f"counts for at most {cap} epochs"
+
+
+def ledger_rows(learner: PrivateLearner) -> list[tuple[str, str, str, str]]:
+    """Return the ledger by mechanism: how often used, at what cost each, how that adds up."""
+    cap = getattr(learner.plan, "cap", None)
+    uses = Counter((event.mechanism, event.cost, event.epoch is None) for event in learner.ledger)
+    return [
+        (
+            mechanism,
+            f"{count:,}",
+            f"epsilon {float(cost.epsilon):.4g}, delta {float(cost.delta):.3g}",
+            _adding(adds, cap),
+        )
+        for (mechanism, cost, adds), count in uses.items()
+    ]
+
+
+def refuse_file(path: Path | None, force: bool = False) -> None:
+    """Raise `FileExistsError` if a file that is to be written exists, unless `force` is set."""
+    if path is not None and path.exists() and not force:
+        raise FileExistsError(
+            17, "it exists already: choose another name, or --force to overwrite it", str(path)
+        )
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file that only its owner may read."""
+    # A file that exists keeps its mode when it is overwritten: it might be readable for others.
+    path.unlink(missing_ok=True)
+    with open(
+        # Created with mode 0600: a chmod afterwards would leave a moment for others to open it.
+        os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600),
+        "w",
+        encoding="utf-8",
+    ) as f:
+        f.write(text)

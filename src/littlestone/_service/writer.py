@@ -1,0 +1,332 @@
+"""The writer: the one thread that uses the store, and the queue in front of it.
+
+Promises: what is acknowledged is on disk, and what is published was on disk before. Batches that
+wait are committed together, because a disk takes as long for one commit as for several. After a
+failed commit the learner in memory has learned what is not on disk: it is dropped, and the store is
+opened again from the last commit. When another process has opened the file, or the file was moved,
+or it is an old copy, nothing is written any more. An old copy is then marked as such in the file.
+"""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from queue import Empty, SimpleQueue
+from threading import Lock, Thread
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+from littlestone._data.blocks import Block
+from littlestone._learners.base import PrivateLearner
+from littlestone._privacy.accounting import Cost
+from littlestone._service.limits import Refused, unavailable
+from littlestone._service.metrics import CommitTimes
+from littlestone._service.server import LOG, describe_error
+from littlestone._store.sources import Source
+from littlestone._store.store import (
+    KeyConflict,
+    KeyedBatch,
+    Published,
+    Receipt,
+    Store,
+    StoreLost,
+    StoreMoved,
+)
+
+T = TypeVar("T")
+# Seconds after which a client may try again what failed.
+RETRY_SECONDS = 5
+
+# The most batches of one commit.
+MAX_GROUP = 32
+# Seconds that a commit waits for batches that are being received: one for several costs less, and
+# while it waits the interpreter is free to receive them.
+GATHERING = 0.002
+
+NOT_WRITTEN = (
+    "the batch could not be written, and none of it is learned: try again, with the same key"
+)
+WRITTEN = (
+    "an error came after the batch was written: it is learned. With the same key it can be sent "
+    "again, without a key it would be learned twice"
+)
+TAKEN = "another process has opened the file of this learner: this one writes no more, for good"
+MOVED = (
+    "the file of this learner was moved, removed or replaced: this one writes no more, for good. "
+    "Put it back as it was, and start the service again"
+)
+STOPPING = "the service is stopping, and the batch is not learned: try again, with the same key"
+
+
+class PublicState(NamedTuple):
+    """Hold what is public after a commit."""
+
+    published: Published
+    spent: Cost
+
+
+class SourceBatch(NamedTuple):
+    """Hold rows of a source, and how far it is learned with them."""
+
+    block: Block
+    source: Source
+
+
+class _ReadSources(NamedTuple):
+    """Ask how far each source is learned."""
+
+
+_Task: TypeAlias = KeyedBatch | SourceBatch | _ReadSources | Callable[[PrivateLearner], Any] | None
+
+
+class _Job(NamedTuple):
+    """A batch to learn, a function to call on the learner, or None: mark the file an old copy."""
+
+    task: _Task
+    result: "Future[Any]"
+
+    @property
+    def is_batch(self) -> bool:
+        return isinstance(self.task, KeyedBatch)
+
+
+class Writer:
+    """Do all work on a store in one thread."""
+
+    def __init__(
+        self,
+        store: Store,
+        reopen: Callable[[int], Store],
+        publish: Callable[[PublicState], None],
+        call: Callable[[Callable[[], None]], object],
+        receiving: Callable[[], int] = lambda: 0,
+    ) -> None:
+        self._store: Store | None = store
+        self._generation = store.generation
+        self._reopen, self._publish, self._call = reopen, publish, call
+        self._receiving = receiving
+        # What is on disk, and not published yet.
+        self._state: PublicState | None = None
+        self._stopped, self._marked_old, self._stopping = False, False, Lock()
+        # Not a condition: whoever is woken by one has to wait again, for the lock of the waker.
+        # None is the last entry.
+        self._queue: SimpleQueue[_Job | None] = SimpleQueue()
+        # What was taken out of the queue and is not of the same kind as the jobs before it.
+        self._held: _Job | None = None
+        self._thread = Thread(target=self._run, name="writer", daemon=True)
+        self.times = CommitTimes()
+        # Why nothing is written any more, for good; None if the writer works.
+        self.closed: str | None = None
+        # Why nothing can be written at the moment; None if it can.
+        self.error: str | None = None
+
+    @property
+    def queued(self) -> int:
+        """Return how many jobs wait. Private: how long one takes depends on rows."""
+        return self._queue.qsize()
+
+    @property
+    def problem(self) -> str | None:
+        """Return why rounds are not accepted; None if they are."""
+        if self.closed or self.error:
+            return self.closed or self.error
+        return None if self._thread.is_alive() and not self._stopped else STOPPING
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Finish what is queued, close the store, and end the thread."""
+        with self._stopping:
+            if not self._stopped:
+                self._stopped = True
+                self._queue.put(None)
+        self._thread.join()
+
+    def mark_old_copy(self, why: str) -> None:
+        """Write no more batches, and mark the file as an old copy."""
+        self._close(why)
+        self._enqueue(None)
+
+    def learn(self, block: Block, key: str | None, digest: bytes) -> "Future[Receipt]":
+        """Learn a block of rows."""
+        return self._enqueue(KeyedBatch(block, key, digest))
+
+    def learn_source(self, block: Block, source: Source) -> "Future[Receipt]":
+        """Learn rows of a source, in one transaction with how far it is learned then."""
+        return self._enqueue(SourceBatch(block, source))
+
+    def sources(self) -> "Future[tuple[list[Source], int]]":
+        """Return how far each source is learned, and the number of rounds, as committed."""
+        return self._enqueue(_ReadSources())
+
+    def inspect(self, function: Callable[[PrivateLearner], T]) -> "Future[T]":
+        """Call a function on the learner between two commits."""
+        return self._enqueue(function)
+
+    def _enqueue(self, task: _Task) -> "Future[Any]":
+        result: Future[Any] = Future()
+        # Under the lock, so that nothing is queued behind the last entry.
+        with self._stopping:
+            if not self._stopped:
+                self._queue.put(_Job(task, result))
+                return result
+        result.set_exception(unavailable(STOPPING))
+        return result
+
+    def _run(self) -> None:
+        while jobs := self._next_jobs():
+            # A job whose client has gone is dropped; once begun it cannot be cancelled any more.
+            begun = [job for job in jobs if job.result.set_running_or_notify_cancel()]
+            if begun:
+                self._finish(begun)
+        if self._store is not None:
+            self._store.close()
+
+    def _next_jobs(self) -> list[_Job]:
+        """Wait for work; return one job, or several batches to commit together. None at the end."""
+        first, self._held = self._held or self._queue.get(), None
+        if first is None:
+            return []
+        jobs, end = [first], time.perf_counter() + GATHERING
+        while first.is_batch and len(jobs) < MAX_GROUP:
+            try:
+                job = self._queue.get(timeout=self._patience(end))
+            except Empty:
+                break
+            if job is None:  # the last entry stays the last
+                self._queue.put(None)
+                break
+            if not job.is_batch:
+                self._held = job
+                break
+            jobs.append(job)
+        return jobs
+
+    def _patience(self, end: float) -> float:
+        """Return how long to wait for another batch: not at all if none is being received."""
+        return max(0.0, end - time.perf_counter()) if self._receiving() else 0.0
+
+    def _finish(self, jobs: list[_Job]) -> None:
+        """Do some jobs, and have their results set."""
+        before = None if self._store is None else self._store.published.rounds
+        try:
+            results = self._do(jobs)
+        except Exception as error:
+            refusal = self._recover(error)
+            after = None if self._store is None else self._store.published.rounds
+            if len(jobs) > 1 and before is not None and after == before:
+                for job in jobs:  # nothing was written: one batch may have failed the others
+                    self._finish([job])
+                return
+            if before is not None and after is not None and after > before:
+                refusal = unavailable(WRITTEN)
+            results = [refusal] * len(jobs)
+        # One call for all: each wakes the other thread, and makes this one wait for it.
+        self._call(partial(self._answer, jobs, results, self._state))
+        self._state = None
+
+    def _answer(self, jobs: list[_Job], results: list[Any], state: PublicState | None) -> None:
+        """Publish a state, and set the results of jobs; in the thread of those who wait."""
+        if state is not None:
+            try:
+                self._publish(state)
+            except Exception as error:
+                # The batches are on disk, and their clients wait: the next commit publishes more.
+                # Logged here: the event loop would log the arguments, which hold rows.
+                LOG.error("a state was not published: %s", describe_error(error))
+        for job, result in zip(jobs, results, strict=True):
+            if isinstance(result, KeyConflict):
+                job.result.set_exception(Refused(409, str(result)))
+            elif isinstance(result, Refused):
+                job.result.set_exception(result)
+            else:
+                job.result.set_result(result)
+
+    def _do(self, jobs: list[_Job]) -> list[Any]:
+        if jobs[0].task is None:
+            self._mark_file()
+            return [None]
+        store = self._opened_store()
+        if isinstance(jobs[0].task, _ReadSources):
+            return [(store.sources(), store.published.rounds)]
+        if isinstance(jobs[0].task, SourceBatch):
+            return [self._learn_source(store, jobs[0].task)]
+        batches = [job.task for job in jobs if isinstance(job.task, KeyedBatch)]
+        if not batches:
+            return [job.task(store.learner) for job in jobs if callable(job.task)]
+        if self.closed is not None:
+            raise unavailable(self.closed)
+        begun = time.perf_counter()
+        receipts = store.learn_all(batches)
+        self.times.add(time.perf_counter() - begun)
+        # Only after the commit inside `learn_all`: nothing is published that is not on disk.
+        self._state = PublicState(store.published, store.published_spent)
+        return list(receipts)
+
+    def _learn_source(self, store: Store, batch: SourceBatch) -> Receipt:
+        if self.closed is not None:
+            raise unavailable(self.closed)
+        begun = time.perf_counter()
+        receipt = store.learn(batch.block, source=batch.source)
+        self.times.add(time.perf_counter() - begun)
+        self._state = PublicState(store.published, store.published_spent)
+        return receipt
+
+    def _mark_file(self) -> None:
+        """Mark the file as an old copy, unless another process has it."""
+        if self._marked_old:
+            return
+        try:
+            self._store = self._store or self._reopen(self._generation)
+            self._store.mark_old_copy()
+        except StoreLost:
+            # Whoever has the file now has published more than we know, so a client that has seen
+            # more proves nothing about the file. The reason to report is that it was taken.
+            self.closed = None
+            raise
+        self._marked_old = True
+
+    def _recover(self, error: Exception) -> Refused:
+        """Return the refusal for a failure, and open the store again if that is possible."""
+        if isinstance(error, Refused):
+            return error
+        self.times.failures += 1
+        # The learner in memory may be ahead of the disk: going on from it could publish what was
+        # never committed (docs/guarantee.md, Theorem 12).
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+        if isinstance(error, StoreLost):
+            return self._lost(error)
+        self.error = f"a commit failed ({type(error).__name__})"
+        try:
+            self._opened_store()
+        except Refused as refusal:
+            return refusal
+        return unavailable(NOT_WRITTEN, RETRY_SECONDS)
+
+    def _lost(self, error: StoreLost) -> Refused:
+        why = MOVED if isinstance(error, StoreMoved) else TAKEN
+        self._close(why)
+        return unavailable(why)
+
+    def _close(self, why: str) -> None:
+        self.closed = self.closed or why  # the first reason stands
+
+    def _opened_store(self) -> Store:
+        """Return the store, opened again if need be; never taken back from another process."""
+        if self._store is not None:
+            return self._store
+        if self.closed is not None:
+            raise unavailable(self.closed)
+        try:
+            store = self._reopen(self._generation)
+        except StoreLost as error:
+            raise self._lost(error) from None
+        except Exception as error:
+            self.error = f"the file cannot be opened ({type(error).__name__})"
+            raise unavailable(NOT_WRITTEN, RETRY_SECONDS) from None
+        self._store, self._generation, self.error = store, store.generation, None
+        self._state = PublicState(store.published, store.spent)
+        return store

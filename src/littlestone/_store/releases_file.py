@@ -1,0 +1,194 @@
+"""The releases file: public, one line for each published rule and each window of evidence.
+
+Promises: a release is in the file before the next row is read; an interrupted run leaves a file
+that the next run continues. A line is written once, even if two processes try to. A file with more
+releases than the store proves that the store is an old copy: going on from it would release again
+for the same rows (docs/guarantee.md, Theorem 12).
+
+Every line says which rule stands from its `round` on, so the last line is the present state. Lines
+of kind "release" are published rules; lines of kind "evidence" repeat the rule that stands, with
+what is known of its causes once a window has ended.
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from littlestone._hypotheses.causes import causes_of
+from littlestone._learners.base import Release
+from littlestone._learners.evidence import Window, base_rate, evidence_of
+from littlestone._privacy.mechanism import MechanismMoved
+from littlestone._store.files import file_lock
+from littlestone._store.serialization import BadStore, OldCopy
+
+# Digits after the point of rates: what a line says must not depend on the version of a library.
+DIGITS = 6
+# The fields by which a line is known; the others are the same on all lines of a run.
+RELEASED = ("kind", "round", "sentence", "rule", "base_rate", "evidence")
+
+
+def release_to_json(release: Release) -> dict[str, Any]:
+    """Return a release as JSON data: its round, the rule as a sentence and as data."""
+    rule = release.rule
+    return {"round": release.round, "sentence": str(rule), "rule": rule.to_json()}
+
+
+def release_lines(
+    releases: Sequence[Release], windows: Sequence[Window] = ()
+) -> list[tuple[Release, dict[str, Any]]]:
+    """Return what the lines of a releases file say, without what is the same on all lines."""
+    # A window that ends with a change of rule is known before the new rule is: the move itself was
+    # drawn after the last round of the window.
+    events: list[tuple[int, int, Release | Window]] = [
+        *((window.stop + 1, 0, window) for window in windows),
+        *((release.round, 1, release) for release in releases),
+    ]
+    lines: list[tuple[Release, dict[str, Any]]] = []
+    ended: list[Window] = []
+    for number, _, event in sorted(events, key=lambda one: one[:2]):
+        if isinstance(event, Window):
+            ended.append(event)
+            standing = Release(number, lines[-1][0].rule)
+        else:
+            standing = event
+        kind = "evidence" if isinstance(event, Window) else "release"
+        line = {"kind": kind, **release_to_json(standing)}
+        lines.append((standing, line | _evidence(ended, standing)))
+    return lines
+
+
+def _evidence(windows: Sequence[Window], standing: Release) -> dict[str, Any]:
+    """Return what is known of a rule's causes, and of the rows that none matched."""
+    if not windows:
+        return {}
+    found = evidence_of(windows, causes_of(standing.rule))
+    line = _rounded({"base_rate": base_rate(windows).rate})
+    return line | {"evidence": [_rounded(entry.to_json()) for entry in found]}
+
+
+def _rounded(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {n: round(v, DIGITS) if isinstance(v, float) else v for n, v in data.items()}
+
+
+class ReleasesFile:
+    """Append releases to a file; without a path, write nothing."""
+
+    def __init__(
+        self,
+        path: Path | None,
+        guarantee: str | Callable[[Release], str],
+        run: str | None = None,
+        *,
+        about: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._path, self._count, self._size = path, 0, 0
+        self._guarantee, self._about = guarantee, dict(about or {})
+        self._more = {} if run is None else {"run": run}
+        self._file: BinaryIO | None = None
+
+    def __enter__(self) -> "ReleasesFile":
+        if self._path is not None:
+            # In append mode: a write never overwrites a line that is public already.
+            self._file = open(self._path, "ab+")
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def begin(self) -> None:
+        """Empty the file."""
+        if self._file is not None:
+            with self._locked(self._file):
+                self._file.truncate(0)
+
+    def catch_up(
+        self,
+        releases: Iterable[Release],
+        still_ours: Callable[[], None],
+        windows: Sequence[Window] = (),
+    ) -> None:
+        """Continue the file, which must hold the beginning of these releases."""
+        if self._file is None:
+            return
+        with self._locked(self._file):
+            # Under the lock: whoever lost the store must not write lines that the new owner writes
+            # too.
+            still_ours()
+            self._file.seek(0)
+            ours = release_lines(tuple(releases), windows)
+            found, known = self._file.read(), b"".join(self._line(*line) for line in ours)
+            # A line that is public and that the store does not know: the store would draw fresh
+            # noise for rounds that it has decided on.
+            if self._has_other_lines(found, [line for _, line in ours]):
+                raise OldCopy(
+                    f"{self._path} holds releases that the store does not know: the store is an "
+                    "older copy, or was continued from one. Going on would publish again for the "
+                    "same rows: put back the newest one, or begin another with a new budget"
+                )
+            if not known.startswith(found):
+                raise BadStore(
+                    f"{self._path} holds the releases of another run, or lines that this one did "
+                    "not write: choose another --out"
+                )
+            # Lines that were committed and not written before a crash, and the rest of a line cut
+            # short.
+            self._append(self._file, known[len(found) :])
+            self._count, self._size = len(ours), len(known)
+
+    def publish(self, releases: Sequence[Release], windows: Sequence[Window] = ()) -> None:
+        """Append the releases, and the windows that ended, that are not in the file yet."""
+        if self._file is None or len(releases) + len(windows) == self._count:
+            return
+        with self._locked(self._file):
+            # Under the lock: else the other process could write between the check and the line.
+            if os.fstat(self._file.fileno()).st_size != self._size:
+                raise MechanismMoved(
+                    f"{self._path} was written by another process: this one may not go on. What it "
+                    "has committed is kept, and the other publishes it"
+                )
+            lines = release_lines(releases, windows)
+            new = b"".join(self._line(*line) for line in lines[self._count :])
+            self._append(self._file, new)
+            self._count, self._size = len(lines), self._size + len(new)
+
+    def _has_other_lines(self, found: bytes, ours: Sequence[dict[str, Any]]) -> bool:
+        """Return whether a line is of this learner and not among those given."""
+        # Without label and guarantee: these are the same for all lines of a run.
+        known = [json.loads(json.dumps(line)) for line in ours]
+        for text in found.split(b"\n"):
+            try:
+                written = json.loads(text)
+                same_run = all(written[name] == value for name, value in self._more.items())
+                line = {n: written[n] for n in written if n in RELEASED} if same_run else {}
+            except (ValueError, KeyError, TypeError):
+                continue  # a line that was cut short, or written by something else
+            if "rule" in line and line not in known:
+                return True
+        return False
+
+    @contextmanager
+    def _locked(self, file: BinaryIO) -> Iterator[None]:
+        try:
+            with file_lock(file):
+                yield
+        except BlockingIOError:
+            raise BadStore(
+                f"{self._path} is locked by another process, which may be suspended: end it first"
+            ) from None
+
+    @staticmethod
+    def _append(file: BinaryIO, data: bytes) -> None:
+        file.write(data)
+        # To the operating system, not to the disk: the store is the record, and `catch_up` repeats
+        # what a power cut loses.
+        file.flush()
+
+    def _line(self, standing: Release, said: Mapping[str, Any]) -> bytes:
+        given = self._guarantee
+        guarantee = given if isinstance(given, str) else given(standing)
+        line = {**said, **self._about, "guarantee": guarantee, **self._more}
+        return json.dumps(line, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"

@@ -1,0 +1,211 @@
+"""Hold what a person asked of a stream, and choose the learner for it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from littlestone._classes.base import HypothesisClass
+from littlestone._classes.specs import parse_spec
+from littlestone._data.blocks import Block, RowSpan
+from littlestone._data.kafka import is_topic
+from littlestone._learners.base import PrivateLearner, RemoteRows
+from littlestone._learners.causes_plan import AUTO as AUTO_RATE
+from littlestone._learners.evidence import Window
+from littlestone._learners.plan_table import CHANGE_COST
+from littlestone._learners.registry import AUTO, LearnerChoice, LearnerTerms, choose
+from littlestone._privacy.accounting import Unit
+from littlestone._privacy.parameters import BadParameter
+
+PlanName = Literal["practical", "paper"]
+# What a stored learner is begun with: said again, it must be the same.
+REQUEST_TERMS = (
+    "spec", "label", "epsilon", "delta", "horizon", "user", "cap", "change_cost", "min_rate",
+    "learner", "plan", "positive", "negative",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnRequest:
+    """Hold what a person asked for: what to learn, with which budget, from where, to where."""
+
+    spec: str
+    label: str
+    epsilon: float
+    delta: float
+    source: str = ""
+    horizon: int | None = None
+    user: str | None = None
+    cap: int | None = None
+    change_cost: float = CHANGE_COST
+    min_rate: float | str = AUTO_RATE
+    positive: Sequence[str] = ()
+    negative: Sequence[str] = ()
+    learner: str = AUTO
+    plan: PlanName = "practical"
+    seed: int | None = None
+    strict: bool = False
+    format: str | None = None
+    out: Path | None = None
+    report: Path | None = None
+    private_json: Path | None = None
+    force: bool = False
+    engine: str | None = None
+    workers: int | None = None
+    given: frozenset[str] = frozenset()
+    again: bool = False
+    new_rows: bool = False
+    complete: bool = False
+    verify: bool = False
+    budget: Path | None = None
+    dataset: str | None = None
+    follow: bool = False
+    until_end: bool = False
+    kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def refuse_without_store(self, path: Path | None) -> None:
+        """Refuse options that are about what was learned before, where nothing is kept of it."""
+        options = ("again", "new_rows", "complete", "verify")
+        said = [f"--{name.replace('_', '-')}" for name in options if getattr(self, name)]
+        if said and path is None:
+            raise BadParameter(f"{said[0]} requires --db: without it every run begins anew")
+        if self.again and self.new_rows:
+            raise BadParameter("--again conflicts with --new-rows: rows are known, or they are not")
+
+    def refuse_other_kind(self) -> None:
+        """Refuse options that are for topics where the source is a file, and the other way."""
+        for_files = ("follow", "again", "complete", "verify")
+        wrong = for_files if is_topic(self.source) else ("until_end", "kafka")
+        kind = "a file" if is_topic(self.source) else "a topic (kafka://BROKERS/TOPIC)"
+        names = {"kafka": "--kafka-option and --kafka-config require"}
+        for name in wrong:
+            if getattr(self, name):
+                said = names.get(name, f"--{name.replace('_', '-')} requires")
+                raise BadParameter(f"{said} {kind} as source")
+        if is_topic(self.source) and self.format not in (None, "jsonl", "ndjson"):
+            raise BadParameter(f"--format {self.format}: the messages of a topic are JSON objects")
+        if self.follow and self.complete:
+            raise BadParameter("--follow conflicts with --complete: a file grows, or it does not")
+
+    @property
+    def is_endless(self) -> bool:
+        """Return whether rows may come until the run is stopped."""
+        return self.follow or (is_topic(self.source) and not self.until_end)
+
+    @property
+    def terms(self) -> dict[str, Any]:
+        """Return what a learner is begun with, which never changes afterwards."""
+        # As they come back from the file.
+        return {name: getattr(self, name) for name in REQUEST_TERMS} | {
+            "positive": list(self.positive),
+            "negative": list(self.negative),
+        }
+
+    @property
+    def label_data(self) -> dict[str, Any]:
+        """Return what the rules are about, as JSON data: label, its positive or normal values."""
+        return label_data(self.label, self.positive, self.negative)
+
+    @property
+    def cls(self) -> HypothesisClass:
+        """Return the class that the specification and the normal labels describe."""
+        if self.positive and self.negative:
+            raise BadParameter(
+                "--positive conflicts with --negative: name the positive values, and all others "
+                "are negative; or the normal ones, and each other value is an outcome of its own"
+            )
+        return parse_spec(self.spec, self.negative)
+
+    @property
+    def unit(self) -> Unit:
+        """Return what is protected whole."""
+        return "event" if self.user is None else "user"
+
+
+def label_data(
+    label: str, positive: Sequence[str] = (), negative: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Return what rules are about, as JSON data."""
+    named = {"positive": list(positive), "negative": list(negative)}
+    return {"label": label} | {name: values for name, values in named.items() if values}
+
+
+def choose_learner(
+    task: LearnRequest, horizon: int, cls: HypothesisClass | None = None
+) -> LearnerChoice:
+    """Choose the learner for a request, and plan for it."""
+    if task.cap is not None and task.user is None:
+        raise BadParameter("--cap requires --user: it limits the rounds of a user")
+    # `--plan paper` is a second way to say `--learner dpsoa-paper`.
+    name, why = task.learner, "It was asked for."
+    if task.plan == "paper":
+        name, why = _paper(task), "The paper's plan is DPSOA's."
+    terms = LearnerTerms(
+        cls=task.cls if cls is None else cls,
+        epsilon=task.epsilon,
+        delta=task.delta,
+        horizon=horizon,
+        unit=task.unit,
+        cap=task.cap,
+        change_cost=task.change_cost,
+        min_rate=task.min_rate,
+    )
+    return choose(name, terms, why)
+
+
+def _paper(task: LearnRequest) -> str:
+    """Return the name of the learner with the paper's plan; refuse what it has no use for."""
+    paper = "dpsoa-paper"
+    if task.learner not in (AUTO, "dpsoa", paper):
+        raise BadParameter(f"--plan paper conflicts with --learner {task.learner}: it is for dpsoa")
+    if task.user is not None or task.change_cost != CHANGE_COST:
+        raise BadParameter("--plan paper conflicts with --user and --change-cost: leave out --plan")
+    return paper
+
+
+class RemoteBlock(RowSpan, RemoteRows, Protocol):
+    """Describe consecutive rows that are on a cluster."""
+
+
+@runtime_checkable
+class RemoteLearner(Protocol):
+    """Describe a learner that can learn remote rows."""
+
+    def learn_remote(self, rows: RemoteRows) -> None:
+        """Learn remote rows, as if one by one."""
+
+
+@runtime_checkable
+class WindowedLearner(Protocol):
+    """Describe a learner that releases counts of windows of rounds."""
+
+    @property
+    def windows(self) -> tuple[Window, ...]:
+        """Return the counts that were released. Public."""
+
+    def end_window(self) -> None:
+        """Release the counts of the present window now."""
+
+
+def windows_of(learner: PrivateLearner) -> tuple[Window, ...]:
+    """Return the windows whose counts a learner has released; of most learners there are none."""
+    # Not `isinstance` with the protocol, which takes longer than the rest of a small batch's state.
+    windows: tuple[Window, ...] = getattr(learner, "windows", ())
+    return windows
+
+
+def end_window(learner: PrivateLearner) -> None:
+    """End the present window of a learner that has windows."""
+    if isinstance(learner, WindowedLearner):
+        learner.end_window()
+
+
+def learn_block(learner: PrivateLearner, block: Block | RemoteBlock) -> None:
+    """Learn some rows; those that the class cannot read are null rounds."""
+    if not isinstance(block, Block):
+        assert isinstance(learner, RemoteLearner), "an engine was checked when it was made"
+        learner.learn_remote(block)
+        return
+    # Users are read from the stream only where the plan protects them.
+    users: dict[str, Any] = {} if block.users is None else {"users": block.users}
+    learner.learn_many(block.columns, block.targets, bad_rows="null", **users)

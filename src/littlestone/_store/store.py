@@ -1,0 +1,703 @@
+"""The store: one SQLite file is one learner. As sensitive as the data, so mode 0600.
+
+Promises: a batch is one transaction, and on disk before anything of it is published, so that a
+process may die at any instruction and nothing is released twice with different noise. Opening is a
+move: whoever held the file before fails at its next commit. A batch whose key is known is answered
+as it was, and learned once. A file that does not hold what was written to it is refused. What the
+file alone cannot tell is that it is an old copy, put back: a witness outside it can, and then the
+file says so itself from there on.
+"""
+
+import json
+import os
+import secrets
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from littlestone._classes.base import HypothesisClass
+from littlestone._data.blocks import Block
+from littlestone._learners.base import Checkpoint, PrivateLearner, Release
+from littlestone._learners.causes import PrivateCauses
+from littlestone._learners.dpsoa import Engine
+from littlestone._learners.evidence import (
+    Window,
+    costs_of,
+    estimate_base,
+    summarize_causes,
+    window_from_json,
+)
+from littlestone._learners.registry import LearnerChoice, check_storable
+from littlestone._learners.tree import fresh_seed
+from littlestone._privacy.accounting import Cost, Guarantee
+from littlestone._privacy.mechanism import ForwardOnly, MechanismMoved
+from littlestone._privacy.noise import Noise
+from littlestone._store.charges import account_of, refuse_uncharged
+from littlestone._store.copies import StoreMarks, marks_of, refuse_marked
+from littlestone._store.files import (
+    PATIENCE,
+    VERSION,
+    checked_file,
+    configure,
+    database_file,
+    for_reading,
+    for_writing,
+    generation_of,
+    identity,
+    put_in_place,
+    reading,
+    refuse_leftovers,
+    serialized,
+    step_generation,
+    wal_file,
+)
+from littlestone._store.migration import migrate, migrated
+from littlestone._store.request import (
+    LearnRequest,
+    RemoteBlock,
+    end_window,
+    learn_block,
+    windows_of,
+)
+from littlestone._store.serialization import (
+    OLD_COPY,
+    BadStore,
+    RunConfig,
+    Seal,
+    load,
+    run_config_from_json,
+    run_name,
+    write,
+)
+from littlestone._store.sources import Source, source_from_json
+
+# Bytes to which the log of the file grows before it is folded in, which takes time.
+LONGEST_LOG = 16 << 20
+# How many batches are remembered by their keys.
+MOST_KEYS = 100_000
+
+
+class StoreLost(MechanismMoved):
+    """Report a file that another process has opened for writing since."""
+
+
+class StoreMoved(StoreLost):
+    """Report a file that is no longer where it was: moved, removed, or replaced by another."""
+
+
+class KeyConflict(BadStore):
+    """Report a key that names other rows already."""
+
+
+class Receipt(NamedTuple):
+    """Say what became of a batch: its rounds are `first` and so on; `again` if it was known."""
+
+    first: int
+    rounds: int
+    nulls: int
+    again: bool = False
+
+
+class KeyedBatch(NamedTuple):
+    """Hold rows to be learned, the key that names them, and a digest that identifies them."""
+
+    block: Block | RemoteBlock
+    key: str | None = None
+    digest: bytes = b""
+
+
+class Published(NamedTuple):
+    """Hold the public side after the last commit."""
+
+    rounds: int
+    releases: tuple[Release, ...]
+    guarantee: str
+    spent: str
+    final: str | None
+    # A value of JSON data, not the learner's own objects: those change before the next commit.
+    evidence: dict[str, Any] | None = None
+    windows: tuple[Window, ...] = ()
+
+
+class Store(ForwardOnly):
+    """Keep a learner in a file: what it has published is there. See `create` and `open_store`.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    db : sqlite3.Connection
+        A connection that may write to it.
+    about : RunConfig
+        How the learner was begun.
+    learner : PrivateLearner
+        The learner.
+    key : bytes
+        A secret that stays with the learner, wherever its file goes.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        db: sqlite3.Connection,
+        about: RunConfig,
+        learner: PrivateLearner,
+        key: bytes,
+    ) -> None:
+        self.path, self.about, self.cls, self.learner = path, about, about.cls, learner
+        # A secret that stays with the learner, wherever its file goes: marks that are made with it
+        # can be told from forged ones.
+        self.key = key
+        self._db, self._seal = db, Seal(db, key)
+        # Device and inode: a path can come to lead to another file while SQLite has this one open.
+        self._files = {path: identity(path)}
+        self._log = wal_file(path)
+        self.generation = 0
+        # Whether the run is known to have drawn what it costs, where it has a budget to draw from.
+        self.charged = False
+        # By how often rows were learned: of a learner it never changes.
+        self._guarantees: dict[int, Guarantee] = {}
+        self._repeated: list[tuple[int, int]] = []
+        # The evidence as it was at so many windows and releases: it changes with these only.
+        self._evidence: tuple[tuple[int, int], dict[str, Any] | None] = ((-1, -1), None)
+        self.published = self._public()
+        # How many releases, and uses of mechanisms, this process has committed last.
+        self._lengths = (-1, -1)
+
+    @property
+    def run(self) -> str:
+        """Return a public name of the learner, by which its releases can be told from others'."""
+        return run_name(self.key)
+
+    def _public(self) -> Published:
+        self._spent = self.spent
+        found = _public_side(self.learner, self.guarantee, self._spent)
+        if not isinstance(self.learner, PrivateCauses):
+            return found
+        key = len(self.learner.windows), len(self.learner.releases)
+        if self._evidence[0] != key:
+            self._evidence = key, _evidence_of(self.learner)
+        return found._replace(evidence=self._evidence[1])
+
+    @property
+    def repeats(self) -> int:
+        """Return how often the same row was learned, at most."""
+        # Theorem 14: a row that was learned k times costs k times as much; most rows, once.
+        return max([1, *(repeat for _, repeat in self._repeated)])
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Return the guarantee of all that is published.
+
+        It is that of the learner, and weaker if rows were learned again.
+        """
+        repeats = self.repeats
+        if repeats not in self._guarantees:
+            self._guarantees[repeats] = self.learner.guarantee.for_repeats(repeats)
+        return self._guarantees[repeats]
+
+    @property
+    def spent(self) -> Cost:
+        """Return what the learner has spent, for a row that was learned as often as any."""
+        # Theorem 14: a neighbour per user replaces all rounds of a user, however many they are.
+        per_user = self.guarantee.unit == "user"
+        return self.learner.spent.for_group(1 if per_user else self.repeats)
+
+    @property
+    def published_spent(self) -> Cost:
+        """Return what the learner had spent at the last commit."""
+        return self._spent
+
+    def guarantee_up_to(self, release: Release) -> str:
+        """Return the guarantee of a release and all before it, which never changes.
+
+        Rows that were learned again after it do not matter.
+        """
+        # Only what was repeated before the release: a line that is published must not change later.
+        before = (repeat for begun, repeat in self._repeated if begun < release.round)
+        return str(self.learner.guarantee.for_repeats(max([1, *before])))
+
+    def known(self, key: str, digest: bytes) -> Receipt | None:
+        """Return the receipt of a batch with this key, if there was one.
+
+        Parameters
+        ----------
+        key : str
+            The key.
+        digest : bytes
+            Identifies the rows.
+
+        Raises
+        ------
+        KeyConflict
+            If the batch with this key held other rows.
+        """
+        row = self._db.execute(
+            "SELECT digest, first, rounds, nulls FROM batches WHERE key = ?", [key]
+        ).fetchone()
+        if row is None:
+            return None
+        # Equal keys for different rows are an error of the client: an answer "known" would lose
+        # rows.
+        if row[0] != digest:
+            raise KeyConflict(f"the key {key!r} was used for other rows: choose a new one")
+        return Receipt(row[1], row[2], row[3], again=True)
+
+    def learn(
+        self,
+        block: Block | RemoteBlock,
+        *,
+        key: str | None = None,
+        digest: bytes = b"",
+        source: Source | None = None,
+    ) -> Receipt:
+        """Learn a block of rows in one transaction; what is published afterwards is on disk.
+
+        Parameters
+        ----------
+        block : Block or RemoteBlock
+            The rows. Those that are null rounds already stay null rounds.
+        key : str, optional
+            Names the rows: with a key that is known they are not learned again.
+        digest : bytes
+            Identifies the rows.
+        source : Source, optional
+            How far a file is learned then.
+
+        Raises
+        ------
+        KeyConflict
+            If the key names other rows.
+        StoreLost
+            If another process has opened the file since.
+        BadStore
+            If the batch could not be committed; then this store goes no further.
+        """
+        # One path for one batch and for many, so that both have the same guarantees.
+        (found,) = self.learn_all([KeyedBatch(block, key, digest)], source)
+        if isinstance(found, KeyConflict):
+            raise found
+        return found
+
+    def learn_all(
+        self, batches: Iterable[KeyedBatch], source: Source | None = None
+    ) -> list[Receipt | KeyConflict]:
+        """Learn several batches in one transaction, as if one after the other.
+
+        A batch whose key was used for other rows gets its refusal, and the others their receipts.
+        If anything fails, nothing is kept, and this store goes no further (`_take`).
+
+        Parameters
+        ----------
+        batches : iterable of KeyedBatch
+            The batches.
+        source : Source, optional
+            How far a file is learned then.
+        """
+        # Here, too, and not only where stores are opened: nothing is learned that was not drawn.
+        if not self.published.rounds:
+            refuse_uncharged(self)
+        found: list[Receipt | KeyConflict] = []
+        with self._transaction():
+            # Rounds are counted from what is committed: `_take` compares them with the learner.
+            rounds = self.published.rounds
+            for block, key, digest in batches:
+                one = None if key is None else self._known_or_not(key, digest)
+                if one is None:
+                    one = self._take(block, rounds)
+                    rounds += one.rounds
+                    if key is not None:
+                        self._remember(key, digest, one)
+                found.append(one)
+            if source is not None:
+                self._write_source(source)
+            # With known batches only, nothing has changed and there is nothing to commit.
+            if rounds > self.published.rounds:
+                self._commit()
+        # Outside of the transaction: SQLite folds nothing in while one is open.
+        self._fold_in()
+        return found
+
+    def _known_or_not(self, key: str, digest: bytes) -> Receipt | KeyConflict | None:
+        try:
+            return self.known(key, digest)
+        except KeyConflict as error:
+            return error
+
+    def _take(self, block: Block | RemoteBlock, rounds: int) -> Receipt:
+        """Learn a block after so many rounds, to be committed."""
+        if self.learner.rounds != rounds:
+            raise BadStore(f"{self.path}: a batch was cut short: open the file again")
+        nulls = self.learner.null_rounds
+        learn_block(self.learner, block)
+        return Receipt(rounds + 1, len(block), self.learner.null_rounds - nulls)
+
+    def _commit(self) -> None:
+        """Write the learner and commit; only then is anything published."""
+        # Theorem 12: if anything in this block fails, the learner in memory is unusable. Whether
+        # the commit happened is then decided by the file alone.
+        with self.learner.checkpoint() as saved:
+            public, ledger = self._public(), self.learner.ledger
+            lengths = len(saved.releases), len(ledger)
+            is_longer = lengths != self._lengths
+            write(self._db, saved, ledger, _public_json(public), is_longer=is_longer)
+            self._seal.write()
+            self._db.execute("COMMIT")
+            self._refuse_if_displaced()  # what was committed elsewhere is not acknowledged
+        # Only now: nothing is shown to anybody before the transaction that holds its rows is on
+        # disk.
+        self.published, self._lengths = public, lengths
+
+    def end_window(self) -> None:
+        """Release the counts of the learner's present window, if it has windows, and commit them.
+
+        Nothing is committed if the window is empty. Counts whose commit failed were published
+        nowhere: they are committed with the next batch, or forgotten with this process.
+        """
+        with self._transaction():
+            if self.learner.rounds != self.published.rounds:
+                raise BadStore(f"{self.path}: a batch was cut short: open the file again")
+            end_window(self.learner)
+            if len(windows_of(self.learner)) > len(self.published.windows):
+                self._commit()
+        self._fold_in()
+
+    def _fold_in(self) -> None:
+        """Write the log into the file once it is long, and empty it."""
+        # Folding in is housekeeping: the commit is safe in the log, so a failure here is no
+        # failure.
+        with suppress(sqlite3.Error, FileNotFoundError):
+            if os.stat(self._log).st_size < LONGEST_LOG:
+                return
+            self._db.execute("PRAGMA busy_timeout = 0")  # wait for nobody
+            try:
+                self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            finally:
+                self._db.execute(f"PRAGMA busy_timeout = {int(1000 * PATIENCE)}")
+
+    def sources(self) -> list[Source]:
+        """Return how far each file has been learned."""
+        return sources_of(self._db)
+
+    def keep_source(self, source: Source) -> None:
+        """Keep what a source is recognised by. Nothing is learned."""
+        with self._transaction():
+            self._write_source(source)
+            self._seal.write()
+            self._db.execute("COMMIT")
+
+    def _write_source(self, source: Source) -> None:
+        entry = source.number, json.dumps(source.to_json())
+        self._db.execute("INSERT OR REPLACE INTO sources VALUES (?, ?)", entry)
+        if source.repeat > 1 and (source.begun, source.repeat) not in self._repeated:
+            self._repeated.append((source.begun, source.repeat))
+
+    def _remember(self, key: str, digest: bytes, receipt: Receipt) -> None:
+        values = key, digest, receipt.first, receipt.rounds, receipt.nulls
+        # Keys are remembered in the transaction that learns their rows: a batch is known exactly if
+        # it is learned.
+        made = self._db.execute(
+            "INSERT INTO batches (key, digest, first, rounds, nulls) VALUES (?, ?, ?, ?, ?)", values
+        )
+        if (oldest := (made.lastrowid or 0) - MOST_KEYS) > 0:
+            self._db.execute("DELETE FROM batches WHERE id <= ?", [oldest])
+
+    @contextmanager
+    def _transaction(self, moving: bool = False) -> Iterator[None]:
+        """Undo what is not committed in the block."""
+        try:
+            self._refuse_if_displaced()
+            # IMMEDIATE takes the write lock now: the generation that is read next cannot change
+            # before the COMMIT.
+            self._db.execute("BEGIN IMMEDIATE")
+            if not moving:
+                self.refuse_if_taken()
+            self._seal.begin()
+            yield
+        except sqlite3.Error as error:
+            raise BadStore(
+                f"{self.path}: {error}. What was committed before is safe, and nothing of this "
+                "batch is published: mend that, and open the file again"
+            ) from error
+        finally:
+            # Also after an interrupt: what is not committed must not be seen by the next
+            # transaction.
+            if self._db.in_transaction:
+                with suppress(sqlite3.Error):
+                    self._db.execute("ROLLBACK")
+
+    def refuse_if_taken(self) -> None:
+        """Raise `StoreLost` if the file was opened for writing elsewhere since."""
+        # Every opening for writing counts the generation up, so an unequal one means another
+        # writer.
+        if generation_of(self._db) != self.generation:
+            raise StoreLost(
+                f"{self.path} was opened for writing by another process: this one may not go "
+                "on, as two would release twice"
+            )
+
+    def _refuse_if_displaced(self) -> None:
+        """Raise `StoreMoved` if the path leads to other files than those that SQLite has open."""
+        for file, opened in self._files.items():
+            if identity(file) != opened:
+                raise StoreMoved(
+                    f"{file} was moved, removed or replaced while the learner was at work: nothing "
+                    f"of this batch is published. Put {self.path} back as it was, and start again"
+                )
+
+    def mark_old_copy(self) -> None:
+        """Have the file say that it is an old copy: nobody may go on from it, this store neither.
+
+        Only the process that holds the file can tell: to one from which it was taken, what its
+        successor has published looks the same.
+        """
+        with self._transaction():
+            self._db.execute("INSERT OR REPLACE INTO about VALUES ('old_copy', ?)", [OLD_COPY])
+            step_generation(self._db)
+            self._seal.write()
+            self._db.execute("COMMIT")
+
+    def _move_in(self, after: int | None, sealed: bytes, begun: bool) -> None:
+        """Take the file over from whoever held it, and go on from where it is."""
+        # Before the transaction: what is written in it must be under the checksum.
+        self._seal.watch()
+        if after is not None:
+            self.generation = after
+        with self._transaction(moving=after is None):
+            with reading(self.path):
+                # Checking reads the whole file: do it again only if that was written since.
+                if self._seal.written() != sealed:
+                    checked_file(self.path, self._db)
+                saved = load(self._db)
+                marks = marks_of(self._db)
+            refuse_marked(self.path, marks)
+            # A learner that was just begun has the state already; a mechanism resumes only before
+            # its first step.
+            if not begun:
+                self._repeated = _repeated(self.sources())
+                self.learner.resume(saved)
+                self.published = self._public()
+            step_generation(self._db)
+            self._seal.write()
+            generation = generation_of(self._db)
+            self._db.execute("COMMIT")
+        self.generation = generation
+        # The log holds the last commits: a log that was replaced is as bad as a file that was.
+        self._files[wal_file(self.path)] = identity(wal_file(self.path))
+
+    def close(self) -> None:
+        """Let go of the file. What was committed is there."""
+        self._db.close()
+
+    def __enter__(self) -> "Store":
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self.close()
+
+
+def create(
+    path: Path,
+    task: LearnRequest,
+    chosen: LearnerChoice,
+    *,
+    cls: HypothesisClass | None = None,
+    noise: Noise | None = None,
+    engine: Engine | None = None,
+) -> Store:
+    """Make a store, with a learner that has not begun. Refused where there is a file already."""
+    path = database_file(path)
+    # The log of a deleted file would be folded into a new one of the same name.
+    refuse_leftovers(path)
+    check_storable(chosen)
+    chosen.check_engine(engine)
+    cls = task.cls if cls is None else cls
+    seed = fresh_seed() if task.seed is None else task.seed
+    key = secrets.token_bytes(32)
+    terms = task.terms | {"horizon": chosen.plan.horizon} | account_of(task, key)
+    about = RunConfig(terms, chosen, seed, cls)
+    begun = json.dumps(about.to_json())
+    learner = chosen.make(cls, seed, watched=True, noise=noise, engine=engine)
+
+    def fill(db: sqlite3.Connection) -> None:
+        seal = Seal(db, key)
+        seal.watch()
+        rows = {"generation": "0", "begun": begun, "key": key.hex(), "schema": str(VERSION)}
+        db.executemany("INSERT INTO about VALUES (?, ?)", rows.items())
+        write(db, saved, learner.ledger, _public_json(_public_side(learner)))
+        seal.write()
+
+    # The file appears whole, by one link: a crash leaves no store, not half of one.
+    with learner.checkpoint() as saved:
+        put_in_place(path, serialized(fill))
+    return _opened(path, 0, lambda about: learner, key)
+
+
+def open_store(
+    path: Path,
+    *,
+    noise: Noise | None = None,
+    after: int | None = None,
+    engine: Engine | None = None,
+) -> Store:
+    """Open a store for writing: a move. Whoever held it may not commit any more.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    noise : Noise, optional
+        Only for tests.
+    after : int, optional
+        Take the file over only from the process of that generation: whoever lost a connection may
+        go on, but not take the file back from another.
+    engine : Engine, optional
+        Where the trees are to grow.
+
+    Raises
+    ------
+    BadStore
+        If it is no store, or damaged, or an old copy.
+    StoreLost
+        If it is of another generation than `after`.
+    """
+
+    def made(about: RunConfig) -> PrivateLearner:
+        make = about.chosen.make
+        return make(about.cls, about.seed, watched=True, noise=noise, engine=engine)
+
+    return _opened(database_file(path), after, made)
+
+
+def _opened(
+    path: Path,
+    after: int | None,
+    made: Callable[[RunConfig], PrivateLearner],
+    begun_with: bytes | None = None,
+) -> Store:
+    """Open a file for writing; if a learner has just been begun there, it is that of its key."""
+    with reading(path):
+        db = for_writing(path)
+    try:
+        with reading(path):
+            configure(path, db)
+            migrate(path, db)
+            db.execute("BEGIN")
+            begun, key, seal = checked_file(path, db)
+            about, sealed = run_config_from_json(json.loads(begun)), seal.written()
+            db.execute("COMMIT")
+        # Between making and opening the file, another process may have replaced it.
+        if begun_with not in (None, key):
+            raise StoreLost(
+                f"{path} holds another learner than the one that was begun there just now"
+            )
+        store = Store(path, db, about, made(about), key)
+        store._move_in(after, sealed, begun_with is not None)
+    # Also at an interrupt: a connection that stays open may hold the lock of the file.
+    except BaseException:
+        db.close()
+        raise
+    return store
+
+
+def _public_side(
+    learner: PrivateLearner, guarantee: Guarantee | None = None, spent: Cost | None = None
+) -> Published:
+    guarantee, spent = guarantee or learner.guarantee, spent or learner.spent
+    spent_text = f"epsilon {float(spent.epsilon):.4g}, delta {float(spent.delta):.3g}"
+    return Published(
+        learner.rounds,
+        learner.releases,
+        str(guarantee),
+        spent_text,
+        learner.final,
+        windows=windows_of(learner),
+    )
+
+
+# The most points of a curve of costs, beside the last one.
+MOST_COSTS = 120
+
+
+def _evidence_of(learner: PrivateCauses) -> dict[str, Any]:
+    base, least = estimate_base(learner.windows), learner.min_rate
+    costs = [] if least is None else costs_of(learner.windows, least / (1 - least))
+    # A stream that drifts may have any number of windows; the last point is always there.
+    some = costs[:: -(-len(costs) // MOST_COSTS) or 1]
+    return {
+        "min_rate": least,
+        "base_rate": base.rate,
+        "base_low": base.low if base.rate is not None else None,
+        "base_high": base.high if base.rate is not None else None,
+        "counted_to": learner.windows[-1].stop if learner.windows else 0,
+        "costs": [
+            [at, round(ours, 1), round(nothing, 1)] for at, ours, nothing in [*some, *costs[-1:]]
+        ],
+        "causes": [one.to_json() for one in summarize_causes(learner.releases, learner.evidence)],
+    }
+
+
+def _public_json(public: Published) -> str:
+    # Releases and windows are in the file already.
+    return json.dumps(public._replace(releases=(), windows=())._asdict())
+
+
+class StoreView(NamedTuple):
+    """Hold what can be read of a store while another process writes it. `saved` is private."""
+
+    about: RunConfig
+    published: Published
+    saved: Checkpoint
+    generation: int
+    sources: tuple[Source, ...]
+    marks: StoreMarks
+
+
+def read_store(path: Path) -> StoreView:
+    """Look into a store without taking it over.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    """
+    path = database_file(path)
+    # A writer may begin or end while the file is read: one more attempt settles it.
+    for _ in range(2):
+        alone = not wal_file(path).exists()
+        with suppress(BadStore):
+            return _read(path)
+        if alone == (not wal_file(path).exists()):
+            break  # else a writer came while it was read
+    return _read(path)
+
+
+def _read(path: Path) -> StoreView:
+    with reading(path), closing(for_reading(path)) as file:
+        file.execute("BEGIN")
+        with migrated(path, file) as db:
+            return _view(path, db)
+
+
+def _view(path: Path, db: sqlite3.Connection) -> StoreView:
+    about = run_config_from_json(json.loads(checked_file(path, db).begun))
+    (public,) = db.execute("SELECT public FROM live").fetchone()
+    saved = load(db)
+    windows = tuple(map(window_from_json, saved.state["runner"].get("windows", ())))
+    lists = {"releases": saved.releases, "windows": windows}
+    published = Published(**{**json.loads(public), **lists})
+    sources = tuple(sources_of(db))
+    return StoreView(about, published, saved, generation_of(db), sources, marks_of(db))
+
+
+def sources_of(db: sqlite3.Connection) -> list[Source]:
+    """Return every source, in the order in which they were begun."""
+    rows = db.execute("SELECT entry FROM sources ORDER BY number")
+    return [source_from_json(json.loads(entry)) for (entry,) in rows]
+
+
+def _repeated(sources: Iterable[Source]) -> list[tuple[int, int]]:
+    """Return where rows began to be learned again, and how often they have been learned then."""
+    return [(one.begun, one.repeat) for one in sources if one.repeat > 1]
