@@ -1,18 +1,20 @@
 # The service in a container. See docs/deployment.md; build with: docker build --tag littlestone .
 # The wheel is built in one stage, and only what runs is in the other: no compiler, no sources, no
-# package index, no secret. Tokens are made beside each learner, in the volume.
-ARG PYTHON=3.12
-
-FROM python:${PYTHON}-slim AS build
+# package index, no secret. Tokens are made beside each learner, in the volume. Base image, build tools
+# and dependencies are named by what is in them (digests and hashes), for the Python of constraints.txt.
+FROM python:3.11.15-slim-bookworm@sha256:d29f48a31a8b408ed19272ca1e7b10ebae13b240a27e862d3d4217c528e2e0c3 AS build
 WORKDIR /build
-COPY pyproject.toml README.md LICENSE constraints.txt ./
+COPY pyproject.toml README.md LICENSE ./
+COPY deploy ./deploy
 COPY src ./src
-RUN python -m pip wheel --no-cache-dir --no-deps --wheel-dir /wheels . \
+RUN python -m pip install --no-cache-dir --require-hashes --requirement deploy/build-requirements.txt \
+    && python -m pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir /wheels . \
     && python -m venv /opt/littlestone \
-    && /opt/littlestone/bin/python -m pip install --no-cache-dir --constraint constraints.txt \
-        "$(ls /wheels/littlestone-*.whl)[serve,parquet]"
+    && /opt/littlestone/bin/python -m pip install --no-cache-dir --require-hashes \
+        --requirement deploy/requirements.txt \
+    && /opt/littlestone/bin/python -m pip install --no-cache-dir --no-deps --no-index /wheels/littlestone-*.whl
 
-FROM python:${PYTHON}-slim
+FROM python:3.11.15-slim-bookworm@sha256:d29f48a31a8b408ed19272ca1e7b10ebae13b240a27e862d3d4217c528e2e0c3
 LABEL org.opencontainers.image.title="littlestone" \
       org.opencontainers.image.description="Differentially private online classification, as a service" \
       org.opencontainers.image.licenses="MIT" \

@@ -8,12 +8,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 from littlestone._service.fleet import make_fleet
 from littlestone._service.limits import Limits
 
 ROOT = Path(__file__).parents[1]
-UNIT = ROOT / "deploy" / "littlestone._service"
+UNIT = ROOT / "deploy" / "littlestone.service"
 INSTRUCTIONS = {
     "ARG", "FROM", "WORKDIR", "COPY", "RUN", "LABEL", "ENV", "USER", "VOLUME", "EXPOSE",
     "STOPSIGNAL", "HEALTHCHECK", "ENTRYPOINT", "CMD",
@@ -47,6 +48,62 @@ def test_the_image_runs_as_nobody_and_holds_no_secret() -> None:
             assert isinstance(json.loads(value), list), "without a shell, which would eat SIGTERM"
 
 
+def pinned(path: Path) -> dict[str, str]:
+    """The versions of a file of requirements."""
+    return dict(re.findall(r"^([\w.-]+)==([^\s;\\]+)", path.read_text("utf-8").lower(), flags=re.M))
+
+
+def test_actions_are_named_by_the_digest_of_their_commit() -> None:
+    texts = [path.read_text("utf-8") for path in (ROOT / ".github/workflows").glob("*.yml")]
+    used = [line for text in texts for line in re.findall(r"uses: (.+)", text)]
+    assert len(used) > 10
+    for line in used:
+        assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", line), line
+
+
+def test_the_image_is_built_from_digests_and_hashes() -> None:
+    bases = [value.split()[0] for name, value in instructions() if name == "FROM"]
+    assert len(bases) == 2
+    assert len(set(bases)) == 1
+    # The Python that the versions of constraints.txt were resolved for, as in the workflow.
+    workflow = (ROOT / ".github/workflows/tests.yml").read_text("utf-8")
+    (version,) = re.findall(r'checked:.*?python-version: "([\d.]+)"', workflow, flags=re.S)
+    assert re.fullmatch(rf"python:{version}\.\d+-slim-\w+@sha256:[0-9a-f]{{64}}", bases[0])
+    installs = [
+        part for _, value in instructions() for part in re.findall(r"pip install[^&]*", value)
+    ]
+    assert len(installs) == 3
+    assert all("--require-hashes" in part or "--no-index" in part for part in installs)
+
+
+@pytest.mark.parametrize("name", ["requirements.txt", "build-requirements.txt"])
+def test_requirements_of_the_image_have_hashes_and_the_versions_of_the_constraints(
+    name: str,
+) -> None:
+    text = (ROOT / "deploy" / name).read_text("utf-8")
+    assert "://" not in text, "an index is the business of whoever builds"
+    entries = re.split(r"\n(?=\S)", re.sub(r"^#.*\n", "", text, flags=re.M).strip())
+    assert all(re.search(r"--hash=sha256:[0-9a-f]{64}", entry) for entry in entries)
+    locked = pinned(ROOT / "deploy" / name)
+    assert len(locked) == len(entries)
+    if name == "requirements.txt":
+        known = {
+            key.replace("_", "-"): one for key, one in pinned(ROOT / "constraints.txt").items()
+        }
+        assert locked == {key: known[key] for key in locked}
+    else:
+        assert f'"hatchling=={locked["hatchling"]}"' in (ROOT / "pyproject.toml").read_text("utf-8")
+
+
+def test_everything_that_is_pinned_is_kept_up_to_date() -> None:
+    updates = yaml.safe_load((ROOT / ".github/dependabot.yml").read_text("utf-8"))["updates"]
+    folders = {
+        entry["package-ecosystem"]: entry.get("directories", [entry.get("directory")])
+        for entry in updates
+    }
+    assert folders == {"github-actions": ["/"], "docker": ["/"], "pip": ["/", "/deploy"]}
+
+
 def test_only_what_is_needed_gets_into_the_build() -> None:
     lines = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
     rules = [line for line in lines if line and not line.startswith("#")]
@@ -78,6 +135,7 @@ def test_the_unit_is_hardened() -> None:
     for name in ("DynamicUser", "NoNewPrivileges", "PrivateTmp", "MemoryDenyWriteExecute"):
         assert service[name] == "yes"
     assert service["ProtectSystem"] == "strict"
+    assert re.fullmatch(r"\d+[MG]", service["MemoryMax"])
     assert service["CapabilityBoundingSet"] == ""
     assert service["StateDirectory"] == "littlestone"
     assert f"/var/lib/{service['StateDirectory']}" in service["ExecStart"]
