@@ -166,6 +166,37 @@ def test_a_closed_pipe_is_no_error() -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.parametrize("closed", [">&-", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_are_no_error(closed: str, tmp_path: Path) -> None:
+    (tmp_path / "events.csv").write_text("v,failed\n" + "a,1\n" * 9)
+    code = "from littlestone._cli.main import main; main()"
+    words = f"learn events.csv --class points:v --label failed --out releases.jsonl {closed}"
+    verb = f"exec {sys.executable} -c '{code}' {words}"
+    done = subprocess.run(["sh", "-c", verb], capture_output=True, text=True, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "Traceback" not in done.stderr
+    lines = (tmp_path / "releases.jsonl").read_text().splitlines()
+    assert [json.loads(line)["kind"] for line in lines] == ["release"], "nothing else is in it"
+
+
+@pytest.mark.parametrize("verb", [["dimension"], ["plan", "--horizon", "100000"]])
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        ("causes:" + ",".join(f"c{n}" for n in range(1000)) + ":3", "name fewer columns"),
+        ("sets:m:1000000000", "k must be at most 1,000,000"),
+        ("table:/dev/zero", "/dev/zero: a table has at most"),
+    ],
+)
+def test_what_would_never_end_is_a_sentence(
+    run: Command, verb: list[str], spec: str, why: str
+) -> None:
+    done = run(*verb, spec)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert why in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_sizes_beyond_counting(run: Command) -> None:
     spec = "conjunctions:" + ",".join(f"c{n}" for n in range(10_000))
     assert "about 10^4771" in run("dimension", spec).stdout

@@ -85,6 +85,20 @@ def test_a_name_and_a_number_of_rows_change_what_is_printed(tmp_path: Path) -> N
     assert [found["delta"] for found in printed] == [1e-6, 1e-8]
 
 
+def test_a_damaged_file_is_a_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "events.csv.gz"
+    whole = gzip.compress("".join(f"column{n}," for n in range(99)).encode())
+    for place in range(10, len(whole) - 8):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 255]) + whole[place + 1 :])
+        done = littlestone("init", path)
+        assert done.returncode in (0, 2)
+        assert "Traceback" not in done.stderr
+        if done.returncode == 2 and "gzip" in done.stderr:
+            assert f"{path}: the gzip file is damaged or cut off" in done.stderr
+            return
+    pytest.fail("no place at which damage is seen")
+
+
 def proposal(*names: str, types: dict[str, Any] | None = None) -> dict[str, Any]:
     return propose("f.csv", Header(names, types, None, "")).to_json()
 

@@ -186,6 +186,10 @@ class _VersionSpace(NamedTuple):
     refuted: frozenset[bytes] = frozenset()
 
 
+# Causes of one row: each positive row is scored under all of them. 180 columns at width 3.
+MOST_PATTERNS = 1_000_000
+
+
 @reads_plain_rows
 @dataclass(frozen=True)
 class Causes(HypothesisClass):
@@ -294,6 +298,13 @@ class Causes(HypothesisClass):
         object.__setattr__(self, "width", _checked(self.width, "width", WIDEST))
         # Counts of matching causes are kept in one byte a row (`match_counts`).
         object.__setattr__(self, "limit", _checked(self.limit, "limit", 100))
+        if self.patterns > MOST_PATTERNS:
+            raise BadClass(
+                f"a row would have {self.patterns:,} causes of up to {self.width} of these "
+                f"{len(self.columns):,} columns, and {MOST_PATTERNS:,} is the most: name fewer "
+                "columns, or a smaller width",
+                "columns",
+            )
         object.__setattr__(self, "normal", _normal_labels(self.normal))
         # Rows carry their outcome under this name: as a column it would predict itself.
         if self.normal and OUTCOME in self.names:
@@ -378,10 +389,13 @@ class Causes(HypothesisClass):
     @cached_property
     def pattern_counts(self) -> tuple[int, ...]:
         """Return the most patterns of a row with one condition, with two, and so on."""
-        counts = [c.count if isinstance(c, Ranges) else 1 for c in self.columns]
-        return tuple(
-            sum(map(prod, combinations(counts, width))) for width in range(1, self.width + 1)
-        )
+        # Column by column, the sums of the products of so many counts: 1,000 columns have 166 million
+        # triples, which nobody can go through.
+        sums = [1, *[0] * self.width]
+        for column in self.columns:
+            count = column.count if isinstance(column, Ranges) else 1
+            sums = [1, *(sums[width] + count * sums[width - 1] for width in range(1, len(sums)))]
+        return tuple(sums[1:])
 
     @property
     def patterns(self) -> int:

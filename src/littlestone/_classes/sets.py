@@ -41,6 +41,10 @@ class _VersionSpace(NamedTuple):
     refuted: frozenset[bytes] = frozenset()
 
 
+# A plan has a threshold for each value of a set.
+LARGEST_K = 1_000_000
+
+
 @reads_plain_rows
 @dataclass(frozen=True)
 class Sets(HypothesisClass):
@@ -73,6 +77,8 @@ class Sets(HypothesisClass):
         k = plain(self.k)
         if not isinstance(k, int) or isinstance(k, bool) or k < 1:
             raise BadClass(f"k must be a whole number from 1 on, not {self.k!r}", "k")
+        if k > LARGEST_K:
+            raise BadClass(f"k must be at most {LARGEST_K:,}, not {k:,}", "k")
         object.__setattr__(self, "k", k)
         checked_column(self.column)
 

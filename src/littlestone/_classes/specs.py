@@ -27,6 +27,7 @@ import csv
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,6 +42,9 @@ from littlestone._classes.thresholds import Thresholds
 from littlestone._classes.vocabulary import VocabularyRules, read_vocabulary
 from littlestone._hypotheses.compare import Number
 from littlestone.errors import BadClass, BadExample, LittlestoneError
+
+# Characters. What is larger is no class that somebody wrote down, or has no end, as /dev/zero.
+LARGEST_TABLE = 16_000_000
 
 
 def read_table(path: str | Path) -> FiniteClass:
@@ -60,7 +64,10 @@ def read_table(path: str | Path) -> FiniteClass:
     # "utf-8-sig", because spreadsheets write a byte-order mark, which would become part of a name.
     with open(path, newline="", encoding="utf-8-sig") as file:
         try:
-            return _parse_table(file)
+            text = file.read(LARGEST_TABLE + 1)
+            if len(text) > LARGEST_TABLE:
+                raise BadClass(f"a table has at most {LARGEST_TABLE:,} characters: this has more")
+            return _parse_table(StringIO(text, newline=""))
         except (BadClass, BadExample) as error:
             raise BadClass(f"{path}: {error}") from None
         except (csv.Error, UnicodeDecodeError) as error:

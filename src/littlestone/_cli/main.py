@@ -9,6 +9,7 @@ verb needs is imported when that verb runs: people ask for help more often than 
 """
 
 import io
+import os
 import sys
 from typing import Annotated, NoReturn
 
@@ -72,6 +73,7 @@ app.add_typer(budget.app, name="budget")
 
 def main() -> None:
     """Run the command line; refusals become a sentence and exit code 2."""
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without line drawing shows ?
@@ -82,6 +84,16 @@ def main() -> None:
         _refuse(f"{error.filename}: {error.strerror}" if error.filename else str(error))
     except LittlestoneError as error:
         _refuse(str(error))
+
+
+def _open_closed_streams() -> None:
+    """Send what is written to a closed standard stream (`>&-`) nowhere."""
+    # Python has None in the place of a stream that was closed when it started. Its number is taken
+    # too: a file that is opened later would get it, and with it what others print.
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            os.dup2(os.open(os.devnull, os.O_RDWR), number)
+            setattr(sys, name, os.fdopen(number, "w" if number else "r"))
 
 
 def _refuse(sentence: str) -> NoReturn:

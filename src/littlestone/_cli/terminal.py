@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
@@ -45,20 +46,17 @@ class _Rounds(ProgressColumn):
 
 @contextmanager
 def progress_bar(console: Console) -> Iterator[Callable[[RunResult], None]]:
-    """Yield a callback that shows rounds, rounds a second and what stands beside a progress bar."""
+    """Yield a callback that shows notes, and on a terminal rounds and the rule that stands."""
+    if not console.is_terminal:
+        # Nothing is drawn: control codes would end up in files.
+        yield partial(_print_notes, console)
+        return
     columns = SpinnerColumn(), BarColumn(24), _Rounds(), TextColumn("{task.description}")
-    with Progress(
-        # Without a terminal nothing is drawn: control codes would end up in files.
-        *columns,
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    ) as bar:
+    with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("", total=None)
 
         def watch(outcome: RunResult) -> None:
-            for note in outcome.new_notes():
-                bar.console.print(f"note: {note}", markup=False, highlight=False, soft_wrap=True)
+            _print_notes(bar.console, outcome)
             learner = outcome.learner
             # A rule holds values of the data: brackets in it are no markup of rich.
             said = rule_in_words(learner.hypothesis, label_in_words(**outcome.task.label_data))
@@ -71,6 +69,11 @@ def progress_bar(console: Console) -> Iterator[Callable[[RunResult], None]]:
             )
 
         yield watch
+
+
+def _print_notes(console: Console, outcome: RunResult) -> None:
+    for note in outcome.new_notes():
+        console.print(f"note: {note}", markup=False, highlight=False, soft_wrap=True)
 
 
 def clip_line(sentence: str) -> str:

@@ -7,6 +7,7 @@ header depends on one.
 
 import gzip
 import json
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from io import BufferedReader, RawIOBase
@@ -57,7 +58,7 @@ def _first_line(path: str) -> str:
             packed = file.peek(len(GZIP)).startswith(GZIP)
             lines = gzip.GzipFile(fileobj=file) if packed else file
             line = lines.readline(MAX_LINE_BYTES + 1)
-    except (EOFError, gzip.BadGzipFile) as error:
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise BadStream(f"{path}: the gzip file is damaged or cut off: {error}") from None
     if not line.strip():
         raise BadStream(f"{path}: there is no first line, which should name the columns")
