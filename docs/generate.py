@@ -12,19 +12,15 @@ from typing import Any
 
 from typer.testing import CliRunner
 
-from littlestone._cli.main import app
+from littlestone._cli.main import VERBS, make_app
 
 HERE = Path(__file__).parent
 WIDTH = 100
+APP = make_app(VERBS)
 
 
 def cli() -> str:
     """Every verb with its help."""
-    verbs = [
-        command.name or command.callback.__name__
-        for command in app.registered_commands
-        if command.callback
-    ]
     parts = [
         "# The command line",
         "Made from `--help` by `make docs`. Tables are for people, `--json` is for machines; bad "
@@ -33,10 +29,10 @@ def cli() -> str:
     ]
     groups = {
         group.name: [command.name for command in inside.registered_commands if command.name]
-        for group in app.registered_groups
+        for group in APP.registered_groups
         if group.name and (inside := group.typer_instance) is not None
     }
-    for verb in sorted([*verbs, *groups]):
+    for verb in sorted(VERBS):
         parts += [f"## {verb}", _block(_help(verb))]
         for name in groups.get(verb, ()):
             parts += [f"### {verb} {name}", _block(_help(verb, name))]
@@ -45,7 +41,7 @@ def cli() -> str:
 
 def _help(*verb: str) -> str:
     environment = {"COLUMNS": str(WIDTH), "TERMINAL_WIDTH": str(WIDTH)}
-    asked = CliRunner().invoke(app, [*verb, "--help"], prog_name="littlestone", env=environment)
+    asked = CliRunner().invoke(APP, [*verb, "--help"], prog_name="littlestone", env=environment)
     assert asked.exit_code == 0, asked.output
     return asked.output
 

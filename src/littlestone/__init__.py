@@ -8,102 +8,125 @@ version = '4.2.1'
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from littlestone._classes.base import (
-    INCONSISTENT,
-    HypothesisClass,
-    VersionSpace,
-    distinguishing_example,
-)
-from littlestone._classes.causes import Causes, Ranges
-from littlestone._classes.conjunctions import Conjunctions
-from littlestone._classes.dimension import MistakeTree, dimension, draw, shattered_depth, witness
-from littlestone._classes.finite import FiniteClass
-from littlestone._classes.intervals import Intervals
-from littlestone._classes.rules import Rules
-from littlestone._classes.sets import Points, Sets
-from littlestone._classes.specs import read_table
-from littlestone._classes.thresholds import Bins, Thresholds, binned
-from littlestone._classes.union import Complement, Union
-from littlestone._classes.vocabulary import VocabularyRules
-from littlestone._display import library_version
-from littlestone._hypotheses.causes import Cause, Condition, any_of, causes_of
-from littlestone._hypotheses.rows import label
-from littlestone._hypotheses.rules import (
-    ALWAYS,
-    NEVER,
-    Hypothesis,
-    all_of,
-    at_least,
-    between,
-    negation,
-    one_of,
-    rule_from_json,
-    steps,
-)
-from littlestone._learners.adaptive import AdaptiveDPSOA, EveryRound, EveryRoundPlan
-from littlestone._learners.base import PrivateLearner, Release
-from littlestone._learners.causes import PrivateCauses
-from littlestone._learners.causes_plan import CausesPlan
-from littlestone._learners.dpsoa import DPSOA, ENGINES, Engine
-from littlestone._learners.experts import ExpertsPlan, PrivateExperts
-from littlestone._learners.plan import Plan, plan_from_json
-from littlestone._learners.registry import Recommendation, recommend
-from littlestone._learners.soa import SOA, Halving
-from littlestone._privacy.accounting import Guarantee
-from littlestone._privacy.mechanism import MechanismMoved
-from littlestone._privacy.parameters import BadParameter
-from littlestone.errors import BadClass, BadExample, LittlestoneError, TooLarge
-
 if TYPE_CHECKING:
+    from littlestone._classes.base import (
+        INCONSISTENT,
+        HypothesisClass,
+        VersionSpace,
+        distinguishing_example,
+    )
+    from littlestone._classes.causes import Causes, Ranges
+    from littlestone._classes.conjunctions import Conjunctions
+    from littlestone._classes.dimension import (
+        MistakeTree,
+        dimension,
+        draw,
+        shattered_depth,
+        witness,
+    )
+    from littlestone._classes.finite import FiniteClass
+    from littlestone._classes.intervals import Intervals
+    from littlestone._classes.rules import Rules
+    from littlestone._classes.sets import Points, Sets
+    from littlestone._classes.specs import read_table
+    from littlestone._classes.thresholds import Bins, Thresholds, binned
+    from littlestone._classes.union import Complement, Union
+    from littlestone._classes.vocabulary import VocabularyRules
     from littlestone._data.blocks import BadStream
     from littlestone._data.readers import open_rows
+    from littlestone._hypotheses.causes import Cause, Condition, any_of, causes_of
+    from littlestone._hypotheses.rows import label
+    from littlestone._hypotheses.rules import (
+        ALWAYS,
+        NEVER,
+        Hypothesis,
+        all_of,
+        at_least,
+        between,
+        negation,
+        one_of,
+        rule_from_json,
+        steps,
+    )
+    from littlestone._learners.adaptive import AdaptiveDPSOA, EveryRound, EveryRoundPlan
+    from littlestone._learners.base import PrivateLearner, Release
+    from littlestone._learners.causes import PrivateCauses
+    from littlestone._learners.causes_plan import CausesPlan
+    from littlestone._learners.dpsoa import DPSOA
+    from littlestone._learners.experts import ExpertsPlan, PrivateExperts
     from littlestone._learners.inverse_plan import SmallestEpsilon, smallest_epsilon
+    from littlestone._learners.plan import Plan, plan_from_json
+    from littlestone._learners.registry import Recommendation, recommend
+    from littlestone._learners.soa import SOA, Halving
+    from littlestone._privacy.accounting import Guarantee
     from littlestone._privacy.budget_file import BadBudget, BudgetFile, read_budgets
     from littlestone._privacy.budget_state import BudgetExceeded, BudgetState
+    from littlestone._privacy.mechanism import MechanismMoved
+    from littlestone._privacy.parameters import BadParameter
     from littlestone._store.copies import back_up, take_over
     from littlestone._store.serialization import BadStore
     from littlestone._store.store import Store, open_store, read_store
+    from littlestone.errors import BadClass, BadExample, LittlestoneError, TooLarge
 
 __version__: str
 
-
-def _ray(address: str) -> Engine:
-    """Return the engine `ray`, imported when it is asked for."""
-    from littlestone._ray import Ray
-
-    return Ray(address)
-
-
-ENGINES["ray"] = _ray
-
-
-# Names that are imported when somebody asks for them: what they need takes time to import.
-LAZY = {
-    "BadBudget": "littlestone._privacy.budget_file",
-    "BadStore": "littlestone._store.serialization",
-    "BadStream": "littlestone._data.blocks",
-    "BudgetExceeded": "littlestone._privacy.budget_state",
-    "BudgetFile": "littlestone._privacy.budget_file",
-    "BudgetState": "littlestone._privacy.budget_state",
-    "SmallestEpsilon": "littlestone._learners.inverse_plan",
-    "Store": "littlestone._store.store",
-    "open_rows": "littlestone._data.readers",
-    "back_up": "littlestone._store.copies",
-    "take_over": "littlestone._store.copies",
-    "open_store": "littlestone._store.store",
-    "read_budgets": "littlestone._privacy.budget_file",
-    "read_store": "littlestone._store.store",
-    "smallest_epsilon": "littlestone._learners.inverse_plan",
+# Where each name comes from. It is imported when somebody asks for it, so that `--help` is quick.
+_HOMES = {
+    "_classes.base": "HypothesisClass INCONSISTENT VersionSpace distinguishing_example",
+    "_classes.causes": "Causes Ranges",
+    "_classes.conjunctions": "Conjunctions",
+    "_classes.dimension": "MistakeTree dimension draw shattered_depth witness",
+    "_classes.finite": "FiniteClass",
+    "_classes.intervals": "Intervals",
+    "_classes.rules": "Rules",
+    "_classes.sets": "Points Sets",
+    "_classes.specs": "read_table",
+    "_classes.thresholds": "Bins Thresholds binned",
+    "_classes.union": "Complement Union",
+    "_classes.vocabulary": "VocabularyRules",
+    "_data.blocks": "BadStream",
+    "_data.readers": "open_rows",
+    "_hypotheses.causes": "Cause Condition any_of causes_of",
+    "_hypotheses.rows": "label",
+    "_hypotheses.rules": "ALWAYS Hypothesis NEVER all_of at_least between negation one_of "
+    "rule_from_json steps",
+    "_learners.adaptive": "AdaptiveDPSOA EveryRound EveryRoundPlan",
+    "_learners.base": "PrivateLearner Release",
+    "_learners.causes": "PrivateCauses",
+    "_learners.causes_plan": "CausesPlan",
+    "_learners.dpsoa": "DPSOA",
+    "_learners.experts": "ExpertsPlan PrivateExperts",
+    "_learners.inverse_plan": "SmallestEpsilon smallest_epsilon",
+    "_learners.plan": "Plan plan_from_json",
+    "_learners.registry": "Recommendation recommend",
+    "_learners.soa": "Halving SOA",
+    "_privacy.accounting": "Guarantee",
+    "_privacy.budget_file": "BadBudget BudgetFile read_budgets",
+    "_privacy.budget_state": "BudgetExceeded BudgetState",
+    "_privacy.mechanism": "MechanismMoved",
+    "_privacy.parameters": "BadParameter",
+    "_store.copies": "back_up take_over",
+    "_store.serialization": "BadStore",
+    "_store.store": "Store open_store read_store",
+    "errors": "BadClass BadExample LittlestoneError TooLarge",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """Return the version, or a name of `LAZY`, when it is asked for."""
+    """Import a name when it is asked for, and keep it; the version is looked up."""
     if name == "__version__":
+        from littlestone._display import library_version
+
         return library_version()
-    if name not in LAZY:
+    home = next((module for module, names in _HOMES.items() if name in names.split()), None)
+    if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(LAZY[name]), name)
+    globals()[name] = found = getattr(import_module(f"{__name__}.{home}"), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
 
 
 __all__ = [

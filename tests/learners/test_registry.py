@@ -13,7 +13,7 @@ import littlestone as ls
 from littlestone._audit.runs import AuditTarget
 from littlestone._classes.specs import parse_spec
 from littlestone._cli import compare as compare_run
-from littlestone._cli.main import app
+from littlestone._cli.main import make_app
 from littlestone._learners.registry import (
     LEARNERS,
     LearnerTerms,
@@ -171,7 +171,9 @@ def contributed(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def invoked(*arguments: object) -> str:
-    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    done = CliRunner().invoke(
+        make_app({str(arguments[0])}), [str(argument) for argument in arguments]
+    )
     assert done.exit_code == 0, (done.output, done.exception)
     return done.stdout
 

@@ -4,41 +4,66 @@ Tables are for people, `--json` is for machines. What is public goes to standard
 private to standard error or to a file that only its owner may read. Bad input is one sentence on
 standard error and exit code 2, never a traceback.
 
-A verb has a module; `dimension` shares that of `plan`. What only one
-verb needs is imported when that verb runs: people ask for help more often than for anything else.
+A verb has a module of its name, imported when the verb is asked for: of all the others `--help` says
+one line, and importing nothing for it keeps that quick.
 """
 
 import io
 import os
 import sys
+from collections.abc import Iterable
+from importlib import import_module
 from typing import Annotated, NoReturn
 
 import typer
 
-from littlestone._cli import (
-    audit,
-    backup,
-    budget,
-    compare,
-    demo,
-    init,
-    learn,
-    plan,
-    serve,
-    show,
-    token,
-)
 from littlestone._display import library_version
 from littlestone.errors import LittlestoneError
 
-app = typer.Typer(
-    name="littlestone",
-    help="Differentially private online classification.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
+# What `--help` says of each verb; a test compares it with the verb's own help.
+VERBS = {
+    "dimension": "Print the Littlestone dimension of a class: the number of mistakes that the best "
+    "learner without privacy cannot avoid.",
+    "init": "Propose a command for a file, with the reason for each choice.",
+    "learn": "Learn a rule from a stream of labelled rows, privately: before each row a rule is "
+    "published.",
+    "plan": "Print every constant of a learner before it sees any data.",
+    "compare": "Compare learners: on synthetic streams that know the truth, or on a file of yours.",
+    "audit": "Check that the code keeps its guarantee.",
+    "show": "Show what a stored learner has published; with --private, what only its owner may see.",
+    "serve": "Serve a stored learner over HTTP, with a live page.",
+    "backup": "Copy a stored learner to another file, also while it is running.",
+    "token": "List the tokens of a service by name, or replace one without a restart.",
+    "demo": "Run the whole story on a built-in stream of telemetry: a cause is found, privately.",
+    "budget": "Keep the privacy budgets of data sets in a file that all runs draw from.",
+}
+
+
+def make_app(verbs: Iterable[str]) -> typer.Typer:
+    """Return the command line with these verbs, and one line of help for each of the others."""
+    app = typer.Typer(
+        name="littlestone",
+        help="Differentially private online classification.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
+    app.callback()(_options)
+    for verb, summary in VERBS.items():
+        if verb not in verbs:
+            app.command(verb, help=summary)(_not_imported)
+            continue
+        module = import_module(f"littlestone._cli.{verb}")
+        if hasattr(module, "app"):
+            app.add_typer(module.app, name=verb)
+        else:
+            own = getattr(module, "HELP", None)
+            app.command(verb, help=own, epilog=module.EXAMPLE)(getattr(module, verb))
+    return app
+
+
+def _not_imported() -> None: ...
 
 
 def _show_version(wanted: bool) -> None:
@@ -47,28 +72,11 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _options(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="The version.")
     ] = False,
 ) -> None: ...
-
-
-app.command("dimension", epilog=plan.DIMENSION_EXAMPLE, help=plan.DIMENSION_HELP)(
-    plan.print_dimension
-)
-app.command(epilog=init.EXAMPLE)(init.init)
-app.command(epilog=learn.EXAMPLE)(learn.learn)
-app.command(epilog=plan.EXAMPLE)(plan.plan)
-app.command(epilog=compare.EXAMPLE)(compare.compare)
-app.command(epilog=audit.EXAMPLE)(audit.audit)
-app.command(epilog=show.EXAMPLE)(show.show)
-app.command(epilog=serve.EXAMPLE)(serve.serve)
-app.command(epilog=backup.EXAMPLE)(backup.backup)
-app.command(epilog=token.EXAMPLE)(token.token)
-app.command(epilog=demo.EXAMPLE)(demo.demo)
-app.add_typer(budget.app, name="budget")
 
 
 def main() -> None:
@@ -78,7 +86,7 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without line drawing shows ?
     try:
-        app()
+        make_app(sys.argv[1:])()
     # A file that is missing or cannot be written is bad input, not a fault of ours.
     except OSError as error:
         _refuse(f"{error.filename}: {error.strerror}" if error.filename else str(error))

@@ -1,4 +1,4 @@
-"""Run `littlestone plan` and `littlestone dimension`: what is known before any data."""
+"""Run `littlestone plan`: what is known before any data."""
 
 import json
 from collections.abc import Iterator
@@ -6,10 +6,6 @@ from typing import Annotated, Any
 
 import typer
 
-from littlestone._classes import specs
-from littlestone._classes.base import HypothesisClass
-from littlestone._classes.dimension import Leaf, MistakeTree, draw
-from littlestone._classes.dimension import witness as shattered_tree
 from littlestone._classes.specs import parse_spec
 from littlestone._cli.options import (
     AnyLearner,
@@ -24,8 +20,6 @@ from littlestone._cli.options import (
     read_min_rate,
 )
 from littlestone._cli.terminal import plain_console, print_plan
-from littlestone._display import plural
-from littlestone._hypotheses.values import to_json
 from littlestone._learners.base import LearnerPlan
 from littlestone._learners.causes_plan import CauseForecast, CausesPlan, forecast
 from littlestone._learners.inverse_plan import SmallestEpsilon, smallest_epsilon
@@ -203,61 +197,3 @@ def _in_words(forecasts: list[CauseForecast], share: float | None, horizon: int)
     if share is None:
         yield "give --share, the share of events that it matches, for the number of rounds"
     yield "a heuristic for one cause that stands alone: half of all runs or so take longer"
-
-
-DIMENSION_EXAMPLE = "Example: littlestone dimension thresholds:score:0:100:5 --witness"
-GRAMMAR = (specs.__doc__ or "").split("\n\n", 1)[1].replace("\n\n    ", "\n\n\b\n    ")
-DIMENSION_HELP = f"""Print the Littlestone dimension of a class: the number of mistakes that the
-best learner without privacy cannot avoid.
-
-SPEC is one of
-
-\b
-{GRAMMAR}"""
-
-
-def print_dimension(
-    spec: Annotated[str, typer.Argument(metavar="SPEC", help="The class, as above.")],
-    witness: Annotated[
-        bool, typer.Option("--witness", help="Draw a shattered mistake tree, which proves it.")
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Print the Littlestone dimension of a class, and a tree that proves it if asked for."""
-    cls = specs.parse_spec(spec)
-    found: dict[str, Any] = {
-        "class": spec,
-        "dimension": cls.dimension,
-        # Readers of JSON often hold 64 bits: a larger count would be rounded by them.
-        "hypotheses": cls.size if (cls.size or 0) < 2**63 else None,
-        "mistake_bound": cls.mistake_bound,
-    }
-    tree = shattered_tree(cls) if witness else None
-    if as_json:
-        typer.echo(json.dumps(found | ({"witness": tree_to_json(tree)} if tree else {})))
-    else:
-        _print_dimension(cls, found, tree)
-
-
-def _print_dimension(cls: HypothesisClass, found: dict[str, Any], tree: MistakeTree | None) -> None:
-    console = plain_console()
-    lines = {
-        "class": found["class"],
-        "Littlestone dimension": cls.dimension,
-        "hypotheses": "unbounded" if cls.size is None else plural(cls.size),
-        "without privacy": f"at most {cls.mistake_bound} mistakes",
-    }
-    for name, value in lines.items():
-        console.print(f"{name:<24}{value}")
-    if tree is not None:
-        console.print("\nA shattered mistake tree (whatever the labels, a rule takes that path):\n")
-        console.print(draw(tree))
-
-
-def tree_to_json(tree: MistakeTree) -> dict[str, object]:
-    """Return a mistake tree as JSON data."""
-    if isinstance(tree, Leaf):
-        return {"sentence": str(tree.rule), "rule": tree.rule.to_json()}
-    point = tree.point
-    row = {k: to_json(v) for k, v in point.items()} if isinstance(point, dict) else to_json(point)
-    return {"point": row, "zero": tree_to_json(tree.zero), "one": tree_to_json(tree.one)}

@@ -10,7 +10,8 @@ The trees of the forest grow in this process, unless an engine is named, as in
 """
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
 from typing import Any, Protocol
 
 from littlestone._classes.base import HypothesisClass, checked_class
@@ -84,8 +85,8 @@ class LocalEngine:
         return Forest(cls, leaves, seed, root=root, replant=replant)
 
 
-# Engine factories by name; each takes an address, which may be empty.
-ENGINES: dict[str, Callable[[str], Engine]] = {}
+# What makes an engine of an address, which may be empty; imported when it is asked for.
+ENGINES = {"ray": ("littlestone._ray", "Ray")}
 
 
 def engine_of(given: "str | Engine | None") -> Engine:
@@ -99,7 +100,9 @@ def engine_of(given: "str | Engine | None") -> Engine:
         raise BadParameter(
             f"engine={given!r} is unknown: use {', '.join(ENGINES)}, or with an address, ray:auto"
         )
-    return ENGINES[name](address)
+    module, factory = ENGINES[name]
+    engine: Engine = getattr(import_module(module), factory)(address)
+    return engine
 
 
 # Of all trees together, each of which is an object: more of them do not fit a machine.
