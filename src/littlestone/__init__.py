@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from littlestone._classes.specs import read_table
     from littlestone._classes.thresholds import Bins, Thresholds, binned
     from littlestone._classes.union import Complement, Union
-    from littlestone._classes.vocabulary import VocabularyRules
     from littlestone._data.blocks import BadStream
     from littlestone._data.readers import open_rows
     from littlestone._hypotheses.causes import Cause, Condition, any_of, causes_of
@@ -83,7 +82,6 @@ _HOMES = {
     "_classes.specs": "read_table",
     "_classes.thresholds": "Bins Thresholds binned",
     "_classes.union": "Complement Union",
-    "_classes.vocabulary": "VocabularyRules",
     "_data.blocks": "BadStream",
     "_data.readers": "open_rows",
     "_hypotheses.causes": "Cause Condition any_of causes_of",
@@ -180,7 +178,6 @@ __all__ = [
     "TooLarge",
     "Union",
     "VersionSpace",
-    "VocabularyRules",
     "all_of",
     "any_of",
     "at_least",

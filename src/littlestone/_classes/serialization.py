@@ -18,7 +18,6 @@ from littlestone._classes.rules import Rules
 from littlestone._classes.sets import Points, Sets
 from littlestone._classes.thresholds import Bins, Thresholds
 from littlestone._classes.union import Complement, Union
-from littlestone._classes.vocabulary import VocabularyRules
 from littlestone._hypotheses.values import from_json, to_json
 from littlestone.errors import BadClass
 
@@ -39,12 +38,6 @@ _GRIDS: dict[str, type[Grid] | type[Edges]] = {"grid": Grid, "edges": Edges}
 def class_to_json(cls: HypothesisClass) -> dict[str, Any]:
     """Return a class as JSON data, from which `class_from_json` restores the same class."""
     match cls:
-        case VocabularyRules() if type(cls) is VocabularyRules:
-            pairs = zip(cls.columns, cls.vocabularies, strict=True)
-            columns = [
-                {"column": name, "values": list(map(to_json, values))} for name, values in pairs
-            ]
-            return {"kind": "vocabulary", "columns": columns}
         # Exact types: a subclass of a user may mean something else.
         case Complement(of=inner) if type(cls) is Complement:
             return {"kind": "complement", "of": class_to_json(inner)}
@@ -74,9 +67,6 @@ def class_from_json(data: Mapping[str, Any]) -> HypothesisClass:
         "complement": lambda: Complement(class_from_json(data["of"])),
         "union": lambda: Union(*map(class_from_json, data["members"])),
         "table": lambda: _table_from_json(data),
-        "vocabulary": lambda: VocabularyRules(
-            {column["column"]: list(map(from_json, column["values"])) for column in data["columns"]}
-        ),
         "causes": lambda: Causes(
             list(map(_column_from_json, data["columns"])),
             data["width"],

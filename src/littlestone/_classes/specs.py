@@ -3,7 +3,6 @@
     points:COLUMN                     at most one positive value
     sets:COLUMN:K                     at most K positive values
     rules:COLUMN,COLUMN,...           one column = value
-    rules:COLUMN=@FILE,COLUMN=@FILE   the same, of public vocabularies: a file has one value a line
     thresholds:COLUMN:LO:HI[:STEP]    column >= cut, on a grid (STEP is 1 if left out)
     intervals:COLUMN:LO:HI[:STEP]     low <= column < high, on a grid
     conjunctions:COLUMN,COLUMN,...    ands of boolean columns, negated or not
@@ -39,7 +38,6 @@ from littlestone._classes.intervals import Intervals
 from littlestone._classes.rules import Rules
 from littlestone._classes.sets import Points, Sets
 from littlestone._classes.thresholds import Thresholds
-from littlestone._classes.vocabulary import VocabularyRules, read_vocabulary
 from littlestone._hypotheses.compare import Number
 from littlestone.errors import BadClass, BadExample, LittlestoneError
 
@@ -142,9 +140,7 @@ def _grid(kind: type[Thresholds] | type[Intervals]) -> Callable[..., HypothesisC
 _FAMILIES = {
     "points": _Family("points:COLUMN", ("column",), 0, lambda column: Points(column)),
     "sets": _Family("sets:COLUMN:K", ("column", "k"), 0, lambda column, k: Sets(k, column)),
-    "rules": _Family(
-        "rules:COLUMN,COLUMN,...", ("vocabularies",), 0, lambda vocabularies: vocabularies
-    ),
+    "rules": _Family("rules:COLUMN,COLUMN,...", ("columns",), 0, lambda columns: Rules(columns)),
     "thresholds": _Family(
         "thresholds:COLUMN:LO:HI[:STEP]", ("column", "lo", "hi", "step"), 1, _grid(Thresholds)
     ),
@@ -189,8 +185,7 @@ def _build(spec: str, family: _Family) -> HypothesisClass:
     parts = _split(spec, ":", 0)[1:]
     fewest, most = len(family.fields) - family.optional, len(family.fields)
     if len(parts) < fewest:
-        missing = family.fields[len(parts)].replace("conditions", "columns")
-        missing = missing.replace("vocabularies", "columns").upper()
+        missing = family.fields[len(parts)].replace("conditions", "columns").upper()
         raise BadSpec(spec, len(spec), len(spec), f"{missing} is missing: {family.usage}")
     if len(parts) > most:
         raise BadSpec(spec, parts[most].start, len(spec), f"one part too many: {family.usage}")
@@ -210,8 +205,6 @@ def _read(spec: str, field: str, part: _Part) -> object:
         return _columns(spec, _split(part.text, ",", part.start))
     if field == "conditions":
         return _conditions(spec, _split(part.text, ",", part.start))
-    if field == "vocabularies":
-        return _rules(spec, _split(part.text, ",", part.start))
     number, whole = _number(part.text), field in _WHOLE
     if number is None or (whole and not isinstance(number, int)):
         kind = "whole number" if whole else "number"
@@ -223,29 +216,6 @@ def _read(spec: str, field: str, part: _Part) -> object:
 
 # The fields of specifications that are whole numbers.
 _WHOLE = {"k", "width", "limit"}
-
-
-def _rules(spec: str, parts: list[_Part]) -> Rules:
-    """Return rules on columns: of any values, or of the vocabularies in files."""
-    split = [(part, part.text.find("=@")) for part in parts]
-    if all(mark < 0 for _, mark in split):
-        return Rules(_columns(spec, parts))
-    names = [part if mark < 0 else _Part(part.text[:mark], part.start, part.start + mark)
-             for part, mark in split]  # fmt: skip
-    columns = _columns(spec, names)
-    found: dict[str, list[str]] = {}
-    for column, (part, mark) in zip(columns, split, strict=True):
-        if mark < 0:
-            sentence = f"column {column!r} has no vocabulary and others have: write {column}=@FILE"
-            raise BadSpec(spec, part.start, part.end, sentence)
-        file = _Part(part.text[mark + 2 :], part.start + mark + 2, part.end)
-        if not file.text:
-            raise BadSpec(spec, file.start, file.end, f"FILE is missing: write {column}=@FILE")
-        try:
-            found[column] = read_vocabulary(file.name())
-        except BadClass as error:
-            raise BadSpec(spec, file.start, file.end, str(error)) from None
-    return VocabularyRules(found)
 
 
 def _conditions(spec: str, parts: list[_Part]) -> list[str | Ranges]:

@@ -35,7 +35,6 @@ from littlestone._classes.base import HypothesisClass, checked_class
 from littlestone._hypotheses.rules import Hypothesis
 from littlestone._hypotheses.values import Mask
 from littlestone._learners.base import EventLearner, Release, StateData
-from littlestone._learners.large_scores import LargeCounts, rule_counts
 from littlestone._learners.plan_table import (
     CHANGE_COST,
     VACUOUS,
@@ -47,7 +46,7 @@ from littlestone._learners.plan_table import (
 )
 from littlestone._learners.rounds import Numbers, RoundBatch
 from littlestone._learners.runners import BallotWatcher, EpochRunner, Publish
-from littlestone._learners.scores import MistakeCounts, index_key
+from littlestone._learners.scores import MistakeCounts, index_key, mistake_counts
 from littlestone._learners.stay import ChangeCharges, StaySchedule
 from littlestone._learners.tree import Purpose, below, fresh_seed, random_bits
 from littlestone._learners.tuning import Schedule, complexity
@@ -56,7 +55,6 @@ from littlestone._privacy.gates import MistakesGate
 from littlestone._privacy.noise import Noise, SystemNoise
 from littlestone._privacy.parameters import BadParameter, Real, positive, whole
 from littlestone._privacy.stay import StayGate, StayOrDraw
-from littlestone._privacy.structured import StructuredExponential, StructuredStayOrDraw
 from littlestone.errors import TooLarge
 
 # How probably a draw selects a rule that erred like the one it replaces.
@@ -72,28 +70,22 @@ LARGEST_PENALTY = 1 << 40
 class FixedSharePrior:
     """Hold the prior weight of every rule of a finite class, by its index in the public order."""
 
-    def __init__(self, size: int | npt.NDArray[np.float64]) -> None:
-        self._sizes = np.ones(size) if isinstance(size, int) else size
-        self._weights = np.full(len(self._sizes), 1 / self._sizes.sum())
-
-    def split(self, parents: npt.NDArray[np.intp] | None, sizes: npt.NDArray[np.float64]) -> None:
-        """Divide groups of rules."""
-        even = np.full(len(sizes), 1 / sizes.sum())
-        self._weights, self._sizes = even if parents is None else self._weights[parents], sizes
+    def __init__(self, size: int) -> None:
+        self._weights = np.full(size, 1 / size)
 
     def drop(self, agreement: Mask) -> float:
         """Update the weights after a rule was replaced; return the weight that speaks against it."""
-        contradicted = float((self._sizes * self._weights)[agreement].sum())
+        contradicted = float(self._weights[agreement].sum())
         posterior = self._weights * np.where(agreement, ERROR_RATE, 1 - ERROR_RATE)
         # Fixed share: no weight falls so far that a target that changed could not come back.
-        total = (self._sizes * posterior).sum()
-        self._weights = (1 - EVEN_SHARE) * posterior / total + EVEN_SHARE / self._sizes.sum()
+        even = EVEN_SHARE / len(posterior)
+        self._weights = (1 - EVEN_SHARE) * posterior / posterior.sum() + even
         return contradicted
 
     def penalties(self, rate: Fraction) -> npt.NDArray[np.int64]:
         """Return the weights as mistakes."""
         # Relative to the best rule, so that penalties are small integers.
-        nats = np.log(self._weights[self._sizes > 0].max() / self._weights)
+        nats = np.log(self._weights.max() / self._weights)
         # Clipped (they are public, so that is free): a number beyond 64 bits would wrap around, and
         # one row would then move a score by more than 1.
         mistakes = np.minimum(np.round(nats / float(rate)), LARGEST_PENALTY)
@@ -410,13 +402,13 @@ class PrivateExperts(EventLearner):
         seed: int | None = None,
         noise: Noise | None = None,
     ) -> None:
-        counts = rule_counts(checked_class(cls))
+        counts = mistake_counts(cls)
         self.plan = _plan(cls, epsilon, horizon, plan, change_cost, min_rate)
         counts.costs = self.plan.costs
         self.seed = fresh_seed() if seed is None else seed
         rule = _first_rule(counts, first, self.seed)
         super().__init__(cls, rule, self.plan.horizon)
-        gate = _gate(self.plan, _listed(counts), SystemNoise() if noise is None else noise)
+        gate = _gate(self.plan, counts.size, SystemNoise() if noise is None else noise)
         self._runner = ExpertsRunner(counts, gate, rule, self._publish, self._watch, self.plan)
 
 
@@ -433,8 +425,7 @@ class ExpertsRunner(EpochRunner[Scores]):
         plan: ExpertsPlan,
     ) -> None:
         super().__init__(forest, gate, rule, publish, watch, lazy=False)
-        groups = forest.group_sizes if isinstance(forest, LargeCounts) else forest.size
-        self._counts, self._prior, self._last_rule = forest, FixedSharePrior(groups), rule
+        self._counts, self._prior, self._last_rule = forest, FixedSharePrior(forest.size), rule
         self._plan, self._charges = plan, ChangeCharges(plan.change_cost, float(plan.free_charges))
         self._began = 0
         self._set_penalties()
@@ -478,14 +469,10 @@ class ExpertsRunner(EpochRunner[Scores]):
         """Return the place of the published rule in the prior; None before the first release."""
         if self.gate.published == FIRST:
             return None
-        if isinstance(self._counts, LargeCounts):
-            return self._counts.group_of(self.rule)
         return int.from_bytes(self.gate.published)
 
     def _changed(self, number: int, rule: Hypothesis) -> None:
         """Update prior and charges: a rule was published in the place of the one before."""
-        if isinstance(self._counts, LargeCounts):
-            self._prior.split(*self._counts.refine(self._last_rule, rule))
         contradicted = self._prior.drop(self._counts.agreement_with(self._last_rule, rule))
         if self._plan.change_cost:
             self._charges.add(number, contradicted)
@@ -542,39 +529,27 @@ def _first_rule(counts: MistakeCounts, first: FirstRule, seed: int) -> Hypothesi
     # A class may have no rule of its own before the first example.
     if first == "own" and own is not None:
         return own
-    drawn = random_bits(seed, Purpose.FIRST)
-    if isinstance(counts, LargeCounts):
-        # Public, and any rule will do: 64 bits are close enough to uniform.
-        return counts.rule(int(drawn) * counts.size >> 64)
-    return counts.rule(int(below(counts.size, drawn)))
+    return counts.rule(int(below(counts.size, random_bits(seed, Purpose.FIRST))))
 
 
-def _listed(counts: MistakeCounts) -> list[bytes] | str:
-    """Return the keys of all rules, or what describes them where the list would be too long."""
-    if isinstance(counts, LargeCounts):
-        return counts.description
-    return [index_key(index) for index in range(counts.size)]
-
-
-def _gate(plan: ExpertsPlan, listed: Any, noise: Noise) -> MistakesGate[Any]:
-    """Return the gate over a list of keys, or over a longer one that a text describes."""
-    epsilon, units, large = plan.epsilon_selector, plan.units, isinstance(listed, str)
+def _gate(plan: ExpertsPlan, size: int, noise: Noise) -> MistakesGate[Any]:
+    """Return the gate over so many rules."""
+    keys = [index_key(index) for index in range(size)]
+    epsilon, units = plan.epsilon_selector, plan.units
     if plan.change_cost:
-        stay = StructuredStayOrDraw if large else StayOrDraw
         return StayGate(
             noise,
             epsilon=plan.epsilon_monitor,
-            selector=stay(listed, epsilon=epsilon, sensitivity=units),
+            selector=StayOrDraw(keys, epsilon=epsilon, sensitivity=units),
             schedule=plan.stay_schedule(),
             published=FIRST,
             check_every=plan.check_every,
             largest_loss=units,
         )
-    draw = StructuredExponential if large else ExponentialMechanism
     return MistakesGate(
         noise,
         epsilon=plan.epsilon_monitor,
-        selector=draw(listed, epsilon=epsilon, sensitivity=units),
+        selector=ExponentialMechanism(keys, epsilon=epsilon, sensitivity=units),
         threshold=plan.schedule(),
         published=FIRST,
         check_every=plan.check_every,

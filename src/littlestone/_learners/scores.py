@@ -28,7 +28,6 @@ from littlestone._classes.grids import Edges, Grid, OnPoints
 from littlestone._classes.intervals import Intervals
 from littlestone._classes.thresholds import Cuts
 from littlestone._classes.union import Complement
-from littlestone._classes.vocabulary import VocabularyRules
 from littlestone._hypotheses.compare import Number, number_of
 from littlestone._hypotheses.rows import Batch, Column, Kind, column_of
 from littlestone._hypotheses.rules import Hypothesis, negation, truths
@@ -167,8 +166,6 @@ Counts: TypeAlias = npt.NDArray[np.int64]
 # Counts that are saved together.
 PAGE = 512
 MOST_RULES = 4_000_000
-# The most points of a grid on which all intervals are scored.
-MOST_PLACES = 1_000_000
 # The largest table, in bytes.
 MOST_CELLS = 200_000_000
 
@@ -399,8 +396,6 @@ def mistake_counts(cls: HypothesisClass) -> MistakeCounts:
     """Return empty mistake counts for a finite class."""
     # Refused before any array is made: its size is what is refused.
     refusal = why_unsupported(checked_class(cls))
-    if refusal is None and isinstance(cls, Intervals) and cls.size > MOST_RULES:
-        refusal = f"{cls!r} has too many rules for a list of their mistakes"
     if refusal is not None:
         raise TooLarge(refusal)
     match cls:
@@ -417,17 +412,11 @@ def why_unsupported(cls: HypothesisClass) -> str | None:
     """Return why the mistakes of every rule cannot be counted, or None if they can."""
     if cls.size is None:
         sentence = f"PrivateExperts draws from a list of all rules, and {cls!r} has infinitely many"
-    elif isinstance(cls, VocabularyRules):
-        return None
-    elif isinstance(cls, Intervals):
-        if cls.grid.count <= MOST_PLACES:
-            return None
-        sentence = f"PrivateExperts scores intervals of at most {MOST_PLACES:,} points: {cls!r}"
     elif cls.size > MOST_RULES:
         sentence = f"PrivateExperts scores at most {MOST_RULES:,} rules: {cls!r} has {cls.size:,}"
-    elif isinstance(cls, Complement) and not isinstance(cls.of, VocabularyRules):
+    elif isinstance(cls, Complement):
         return why_unsupported(cls.of)
-    elif isinstance(cls, Cuts):
+    elif isinstance(cls, Cuts | Intervals):
         return None
     else:
         points = prod(len(values) for values in cls.domain().values())

@@ -5,7 +5,7 @@ other law: weights are enclosed between integers and refined until the drawn bit
 rounding is left to attack. Candidates of equal score are one group, and a group is one weight.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from decimal import ROUND_FLOOR, Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -80,7 +80,6 @@ def draw_by_score(
     *,
     classes: NDArray[np.integer[Any]] | None = None,
     weights: Sequence[int] = (1,),
-    stage: str = "",
 ) -> int:
     """Draw an index with probability proportional to weight * exp(rate * score)."""
     values = _integers(scores)
@@ -93,8 +92,8 @@ def draw_by_score(
             sizes[level] = sizes.get(level, 0) + weight * count_
     ordered = sorted(sizes, reverse=True)
     gaps = [ordered[0] - level for level in ordered]
-    group = _draw_group(gaps, [sizes[level] for level in ordered], rate, noise, release, stage)
-    place = noise.uniform(sizes[ordered[group]], (f"{stage}member", release, 0))
+    group = _draw_group(gaps, [sizes[level] for level in ordered], rate, noise, release)
+    place = noise.uniform(sizes[ordered[group]], ("member", release, 0))
     for kind, weight in enumerate(weights):
         members = np.flatnonzero((values == ordered[group]) & (kinds == kind))
         if place < weight * len(members):
@@ -104,39 +103,18 @@ def draw_by_score(
 
 
 def _draw_group(
-    gaps: list[int], sizes: list[int], rate: Fraction, noise: Noise, release: int, stage: str = ""
+    gaps: list[int], sizes: list[int], rate: Fraction, noise: Noise, release: int
 ) -> int:
-    """Return the group in which a uniform point of the total weight falls."""
-    return draw_enclosed(
-        lambda digits: _weights(gaps, sizes, rate, digits), noise, release, stage=stage
-    )
-
-
-def draw_enclosed(
-    enclosed: Callable[[int], list[tuple[int, int]]],
-    noise: Noise,
-    release: int,
-    *,
-    stage: str = "",
-) -> int:
-    """Draw an index with probability proportional to its weight, exactly."""
+    """Return the group in which a uniform point of the total weight falls, exactly."""
     # The point gets 64 more bits, and the weights 20 more digits, until one index is certain
     # (Theorem 6: the law is exact).
     bits = 0
     for words in count(1):
-        bits = bits << WORD | noise.uniform(1 << WORD, (f"{stage}group", release, words))
-        index = _group_at(bits, words * WORD, enclosed(20 * words + 10))
-        if index is not None:
-            return index
+        bits = bits << WORD | noise.uniform(1 << WORD, ("group", release, words))
+        group = _group_at(bits, words * WORD, _weights(gaps, sizes, rate, 20 * words + 10))
+        if group is not None:
+            return group
     raise AssertionError("unreachable")
-
-
-def enclose_decay(rate: Fraction, digits: int, most: int) -> Callable[[int], tuple[int, int]]:
-    """Return a function of a gap: integers that enclose exp(-rate * gap) * 10^digits."""
-    # From here on the weight is below one unit of the last digit: no more terms are needed.
-    faint = int(digits * Fraction(24, 10) / rate) + 2
-    table = _weights(list(range(min(most, faint) + 1)), [1] * (min(most, faint) + 1), rate, digits)
-    return lambda gap: table[gap] if gap < len(table) else (0, table[-1][1])
 
 
 def _group_at(point: int, width: int, weights: list[tuple[int, int]]) -> int | None:
