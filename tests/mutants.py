@@ -42,6 +42,20 @@ class Mutant(NamedTuple):
 
 
 MUTANTS = [
+    Mutant(
+        "a text is hashed as numpy holds it",
+        "_learners/epoch_rows.py",
+        "    return np.fromiter(map(value_hash, values.tolist()), np.uint32, len(values))",
+        "    return np.fromiter(map(value_hash, values.astype(str).tolist()), np.uint32, len(values))",
+        "learners/test_epoch_rows.py data/test_lemma_0.py",
+    ),
+    Mutant(
+        "equal numbers of several types are one value",
+        "_hypotheses/columns.py",
+        "    if all(type(cell) is str or cell is None for cell in numbers):",
+        "    if numbers:",
+        "learners/test_epoch_rows.py",
+    ),
     # The five that survived in version 0.1.
     Mutant(
         "cap counts are not saved",

@@ -406,7 +406,9 @@ class CausesLearner:
         for condition in cause.conditions:
             place = index.names.index(condition.column)
             for slot in (s for s, column in enumerate(index.slots) if column == place):
-                some = index.conditions(slot, self.seen(condition.column))
+                values = self.seen(condition.column)
+                count = len(values) if index.tables[slot] is None else index.size(slot)
+                some = [index.condition(slot, number, values) for number in range(count)]
                 if condition in some:
                     slots.append(slot)
                     numbers.append(some.index(condition))

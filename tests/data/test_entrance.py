@@ -130,16 +130,14 @@ def with_patterns(
     cls: ls.Causes, kept: Batch, places: Any, found: list[Fingerprint]
 ) -> list[Fingerprint]:
     """What the rows of an epoch hold of each round as well: its hash, and its exact value."""
-    index = PatternIndex(cls)
-    codes, cells = index.codes(kept)[0].tolist(), index.cells(kept)[0]
+    index, every = PatternIndex(cls), np.arange(len(places))
+    hashed, exact = (side[0].tolist() for side in index.read(kept, every, every))
     for place, row in enumerate(places):
-        x = row_of(kept, place)
-        single, exact = as_batch([x]), canonical(cells[place])
-        # A batch holds of a row what the row alone gives, and so does a row without arrays.
-        assert index.codes(single)[0].tolist() == [codes[place]] == index.codes_of(x)[:1]
-        (alone, *_), (one, *_) = index.cells(single)[0], index.cells_of(x)
-        assert canonical(alone) == exact == canonical(one)
-        found[row] = found[row], codes[place], encode(exact)
+        # A batch holds of a row what the row alone gives.
+        single = index.read(as_batch([row_of(kept, place)]), every[:1], every[:1])
+        assert single.negatives[0].tolist() == [hashed[place]]
+        assert canonical(single.positives[0][0]) == canonical(exact[place])
+        found[row] = found[row], hashed[place], encode(canonical(exact[place]))
     return found
 
 

@@ -384,13 +384,7 @@ def test_also_where_all_negatives_collide(kind: str, monkeypatch: pytest.MonkeyP
 def few_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two hashes for all texts, in rows, in batches and in conditions."""
 
-    def hashed(values: Sequence[object]) -> Any:
-        return np.array([len(repr(value)) % 2 for value in values], dtype=np.uint32)
-
     monkeypatch.setattr(epoch_rows, "value_hash", lambda value: len(repr(value)) % 2)
-    monkeypatch.setattr(epoch_rows, "hash_column", lambda array: hashed(array.tolist()))
-    monkeypatch.setattr(epoch_rows, "_hash_values", hashed)
-    monkeypatch.setattr(epoch_rows, "_REMEMBERED", epoch_rows._TextHashes())
 
 
 def test_few_hashes_do_collide(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -562,17 +556,17 @@ def matched_rows_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 def negatives_to_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the conditions that share a hash, only the first that occurred reads its negatives."""
     few_hashes(monkeypatch)
-    real = EpochRows._slots
+    real = EpochRows._slot
 
-    def first(self: EpochRows) -> Iterator[Any]:
-        for slot in real(self):
-            _, places = np.unique(slot.group_of, return_index=True)
-            # No row is in the last group: all other conditions read no negatives.
-            group_of = np.full_like(slot.group_of, slot.groups + 1)
-            group_of[places] = slot.group_of[places]
-            yield slot._replace(group_of=group_of, groups=slot.groups + 1)
+    def first(self: EpochRows, *arguments: Any) -> Any:
+        slot = real(self, *arguments)
+        _, places = np.unique(slot.group_of, return_index=True)
+        # No row is in the last group: all other conditions read no negatives.
+        group_of = np.full_like(slot.group_of, slot.groups + 1)
+        group_of[places] = slot.group_of[places]
+        return slot._replace(group_of=group_of, groups=slot.groups + 1)
 
-    monkeypatch.setattr(EpochRows, "_slots", first)
+    monkeypatch.setattr(EpochRows, "_slot", first)
 
 
 def counted_late(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -580,7 +574,8 @@ def counted_late(monkeypatch: pytest.MonkeyPatch) -> None:
     real = EpochRows.add
 
     def add(self: EpochRows, batch: Any, labels: Any, unmatched: Any) -> None:
-        seen = np.cumsum(labels & unmatched) + len(self._positives) > 0
+        before = sum(chunk.positives.shape[1] for chunk in self._chunks)
+        seen = np.cumsum(labels & unmatched) + before > 0
         real(self, batch, labels, unmatched & seen)
 
     monkeypatch.setattr(EpochRows, "add", add)

@@ -643,7 +643,7 @@ def _normal_labels(given: object) -> tuple[str, ...]:
 def _readable_values(batch: Batch, column: str) -> Mask:
     coded = coded_column_of(batch, column)
     if coded is not None:
-        return coded.where(coded.dictionary.map(readable))
+        return coded.where(coded.map(readable))
     return readable(column_of(batch, column))
 
 

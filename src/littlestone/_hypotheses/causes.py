@@ -435,7 +435,7 @@ def _equal(X: Any, name: str, values: Sequence[Plain]) -> Iterable[Mask]:
     coded = coded_column_of(X, name)
     if coded is None:
         return isin_each(column_of(X, name), values)
-    return map(coded.where, isin_each(coded.dictionary.values, values))
+    return map(coded.where, isin_each(coded.values, values))
 
 
 def _in_ranges(column: npt.NDArray[Any], conditions: Iterable[Condition]) -> Iterator[Mask]:

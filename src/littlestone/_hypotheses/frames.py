@@ -28,14 +28,11 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from littlestone._hypotheses.coded import (
-    FEWEST_ROWS,
-    MOST_NEW,
-    CodedColumn,
-    coded_array,
-    coded_indices,
-    coded_objects,
-    coded_views,
+from littlestone._hypotheses.columns import (
+    Column,
+    column_from_array,
+    column_from_cells,
+    column_from_codes,
 )
 from littlestone.errors import BadColumn, BadExample
 
@@ -58,110 +55,76 @@ def column_array(column: Any, kind: Kind | None = None) -> Array | None:
     return None
 
 
-def coded_column(column: Any) -> CodedColumn | None:
-    """Return a column that is read as text as codes, where that is fast."""
-    if isinstance(column, CodedColumn):
+def value_column(column: Any) -> Column | None:
+    """Return a column that is read as text as distinct values, where its library has them."""
+    if isinstance(column, Column):
         return column
-    try:
-        few = len(column) < FEWEST_ROWS
-    except TypeError:
-        return None
-    if few:
-        return None
     match type(column).__module__.partition(".")[0]:
         case "pandas":
-            return _coded_pandas(column)
+            return _pandas_values(column)
         case "polars":
-            return _coded_polars(column)
+            return _polars_values(column)
         case "pyarrow":
-            return _coded_texts(column)
-    return coded_array(column) if type(column) is np.ndarray else None
+            return _arrow_values(column)
+    if type(column) is np.ndarray and column.ndim == 1 and column.dtype.kind in "OUiu":
+        return column_from_array(column)
+    return None
 
 
-def _coded_pandas(column: Any) -> CodedColumn | None:
+def _pandas_values(column: Any) -> Column | None:
     held = getattr(column, "dtype", None)
     if hasattr(held, "categories"):
         categories = getattr(column, "cat", column)
         # What is not text is left to `_categories`, which refuses it.
-        values = np.asarray(categories.categories, dtype=object)
+        values = categories.categories.tolist()
         texts = all(type(value) is str for value in values)
-        return coded_indices(np.asarray(categories.codes), values) if texts else None
+        return column_from_codes(values, np.asarray(categories.codes)) if texts else None
     if getattr(held, "storage", None) == "pyarrow":
-        return _coded_texts(getattr(column, "array", column).__arrow_array__())
-    if held == np.dtype(object):
-        return coded_objects(np.asarray(column), lambda some: np.asarray(_series(some).isna()))
-    return None
+        return _arrow_values(getattr(column, "array", column).__arrow_array__())
+    if held != np.dtype(object):
+        return None
+    coded = column_from_cells(column.tolist())
+    coded.values[np.asarray(_series(coded.values).isna())] = None
+    # What is not text is left to `_texts`, which refuses it.
+    texts = all(value is None or type(value) is str for value in coded.values)
+    return coded if texts else None
 
 
 def _series(values: Array) -> Any:
     return sys.modules["pandas"].Series(values, dtype=object)
 
 
-def _coded_polars(column: Any) -> CodedColumn | None:
+def _polars_values(column: Any) -> Column | None:
     if str(getattr(column, "dtype", "")).partition("(")[0] not in ("String", "Categorical", "Enum"):
         return None
-    # Texts of polars are views: as such they are not copied.
-    level = getattr(sys.modules["polars"], "CompatLevel", None)
     try:
-        found = column.to_arrow(**({} if level is None else {"compat_level": level.newest()}))
+        return _arrow_values(column.to_arrow())
     except ImportError:  # polars needs pyarrow for this
         return None
-    return _coded_texts(found)
 
 
 _TEXT_TYPES = ("string", "large_string", "string_view")
 
 
-def _coded_texts(column: Any) -> CodedColumn | None:
-    import pyarrow
-
-    try:
-        return _coded_arrow(column)
-    except (UnicodeDecodeError, pyarrow.ArrowException):
-        return None  # some text is not UTF-8: `_cells` reads the others
-
-
-def _coded_arrow(column: Any) -> CodedColumn | None:
+def _arrow_values(column: Any) -> Column | None:
     if not hasattr(column, "null_count"):
         return None
-    pieces = getattr(column, "chunks", None)
-    if pieces is not None:
-        if len(pieces) != 1:
-            column = column.unify_dictionaries() if hasattr(column.type, "index_type") else column
-            column = column.combine_chunks()
-            pieces = getattr(column, "chunks", [column])
-        (column,) = pieces if len(pieces) == 1 else (None,)
-    if column is None:
+    if str(column.type) == "string_view":  # of which pyarrow makes no dictionary
+        column = column.cast("large_string")
+    if not hasattr(column.type, "index_type"):
+        if str(column.type) not in _TEXT_TYPES:
+            return None
+        column = column.dictionary_encode()
+    if hasattr(column, "chunks"):
+        column = column.unify_dictionaries().combine_chunks()
+    if hasattr(column, "chunks"):  # no rows, or more bytes than one array holds
         return None
-    if hasattr(column.type, "index_type"):
-        return _coded_dictionary(column)
-    if str(column.type) not in _TEXT_TYPES:
-        return None
-    import pyarrow
-
-    found = _coded_views(column.cast(pyarrow.string_view()))
-    if found is not None or MOST_NEW * len(column[:FEWEST_ROWS].unique()) > FEWEST_ROWS:
-        return found
-    # Long texts.
-    if str(column.type) == "string_view":
-        column = column.cast(pyarrow.large_string())
-    return _coded_dictionary(column.dictionary_encode())
-
-
-def _coded_views(column: Any) -> CodedColumn | None:
-    missing = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
-    views = np.frombuffer(column.buffers()[1], np.uint64)
-    return coded_views(views.reshape(-1, 2)[column.offset : column.offset + len(column)], missing)
-
-
-def _coded_dictionary(column: Any) -> CodedColumn | None:
-    values = column.dictionary
-    if str(values.type) not in _TEXT_TYPES or values.null_count:
+    if str(column.dictionary.type) not in _TEXT_TYPES:
         return None
     indices = column.indices
     if indices.null_count:
         indices = indices.cast("int64").fill_null(-1)
-    return coded_indices(np.asarray(indices), _cells(values))
+    return column_from_codes(_cells(column.dictionary).tolist(), np.asarray(indices))
 
 
 def checked_array(array: Any, kind: Kind | None) -> Any:

@@ -18,21 +18,22 @@ pandas; what a masked array masks.
 """
 
 import reprlib
-from collections.abc import Callable, Iterable, Mapping, Sized
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from littlestone._hypotheses.coded import CodedColumn, coded_array
+from littlestone._hypotheses.columns import Column as ValueColumn
+from littlestone._hypotheses.columns import column_from_array, column_from_cells
 from littlestone._hypotheses.frames import Kind as Kind
 from littlestone._hypotheses.frames import (
     arrow_table,
     checked_array,
-    coded_column,
     column_array,
     refuse_lazy,
+    value_column,
 )
 from littlestone._hypotheses.values import Plain, plain
 from littlestone.errors import BadClass, BadColumn, BadExample
@@ -215,7 +216,7 @@ def as_batch(X: Any, reads: Mapping[Column, Kind] | None = None, *, coded: bool 
             return column_of(X, None)  # rows with different columns stay rows
         # csv.DictReader keeps surplus cells under the name None, which no class reads.
         names = kinds or {name: None for name in X[0] if name is not None}
-        return {name: column_of(_picked(X, name), None, kind) for name, kind in names.items()}
+        return {name: _picked_column(X, name, kind, coded) for name, kind in names.items()}
     found = column_names(X)
     if found is None:
         return column_of(X, None, (reads or {}).get(None))
@@ -231,23 +232,30 @@ def as_batch(X: Any, reads: Mapping[Column, Kind] | None = None, *, coded: bool 
     return columns
 
 
+def _picked_column(rows: Sequence[Any], name: str, kind: Kind | None, coded: bool) -> Any:
+    """Return a column of a list of rows."""
+    cells = _picked(rows, name)
+    return column_from_cells(cells) if coded and kind == "value" else column_of(cells, None, kind)
+
+
 def _coded_or_array(X: Any, column: str, kind: Kind | None) -> Any:
     """Return a column that is read as text as codes, if that can be done; any other as an array."""
     if kind != "value":
         return column_of(X, column, kind)
-    given = named_column(X, column)
-    found = coded_column(given)
-    if found is not None:
-        return found
-    array = column_of(X, column, kind)
-    # What the reader of a table made of a column may repeat its objects; an array was tried above.
-    return array if isinstance(given, np.ndarray) else coded_array(array) or array
+    coded = value_column(named_column(X, column))
+    return column_from_cells(column_of(X, column, kind).tolist()) if coded is None else coded
 
 
-def coded_column_of(batch: Batch, column: str) -> CodedColumn | None:
+def coded_column_of(batch: Batch, column: str) -> ValueColumn | None:
     """Return a column of a batch if it is coded, None if it is an array."""
     found: object = batch[column] if isinstance(batch, dict) and column in batch else None
-    return found if isinstance(found, CodedColumn) else None
+    return found if isinstance(found, ValueColumn) else None
+
+
+def values_of(batch: Batch, column: str) -> ValueColumn:
+    """Return a column of a batch as distinct values and codes."""
+    coded = coded_column_of(batch, column)
+    return column_from_array(column_of(batch, column)) if coded is None else coded
 
 
 def _all_of(X: Any, names: list[Any]) -> dict[str, Kind | None]:

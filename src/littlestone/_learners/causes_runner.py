@@ -267,8 +267,7 @@ class CausesRunner:
         if self.causes:
             self._alone += rows.alone(len(self.causes))
         if isinstance(rows.part, CodedRounds):
-            coded = rows.part
-            self.forest.add_coded(coded.codes, coded.unmatched_labels, coded.positives)
+            self.forest.add_columns(rows.part.unmatched)
         elif rows.part.size:
             self.forest.add(rows.part.batch, rows.part.answers, rows.counts == 0)
 

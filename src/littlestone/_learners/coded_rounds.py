@@ -14,9 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from littlestone._hypotheses.causes import Cause, match_counts, own_causes
-from littlestone._hypotheses.rows import part_of
-from littlestone._hypotheses.values import Mask, Plain
-from littlestone._learners.epoch_rows import Codes, PatternIndex
+from littlestone._hypotheses.values import Mask
+from littlestone._learners.epoch_rows import ColumnsOfRows, PatternIndex
 from littlestone._learners.rounds import Numbers, Rounds
 
 
@@ -27,72 +26,49 @@ class CodedRounds(NamedTuple):
     answers: Mask
     counts: npt.NDArray[np.int8]
     first: npt.NDArray[np.int8]
-    codes: Codes
-    positives: list[tuple[Plain, ...]]
+    unmatched: ColumnsOfRows
     own: npt.NDArray[np.int8] | None = None
 
     @classmethod
     def of(cls, rounds: Rounds, causes: Sequence[Cause], index: PatternIndex) -> "CodedRounds":
         """Match rounds with causes, and code those that none matches."""
         counts, first = np.zeros(rounds.size, np.int8), np.full(rounds.size, -1, np.int8)
-        if not rounds.size:
-            empty = np.zeros((len(index.names), 0), dtype=np.uint32)
-            return cls(rounds.number, rounds.answers, counts, first, empty, [])
         own = None
-        if causes:
+        if causes and rounds.size:
             counts, first = match_counts(causes, rounds.batch)
             if index.cls.has_outcomes:
                 own = own_causes(causes, rounds.batch, counts)
-        unmatched = counts == 0
-        codes = np.array(index.codes(rounds.batch), dtype=np.uint32)[:, unmatched]
-        positive = np.flatnonzero(rounds.answers & unmatched)
-        exact = list(zip(*index.cells(part_of(rounds.batch, positive)), strict=True))
-        return cls(rounds.number, rounds.answers, counts, first, codes, exact, own)
+        negative = np.flatnonzero((counts == 0) & ~rounds.answers)
+        positive = np.flatnonzero((counts == 0) & rounds.answers)
+        unmatched = index.read(rounds.batch, negative, positive)
+        return cls(rounds.number, rounds.answers, counts, first, unmatched, own)
 
     @property
     def size(self) -> int:
         """Return the number of rounds."""
         return len(self.number)
 
-    @property
-    def unmatched_labels(self) -> Mask:
-        """Return the labels of the rounds that no cause matches."""
-        return np.asarray(self.answers[self.counts == 0])
-
     def between(self, start: int, stop: int) -> "CodedRounds":
         """Return the rounds from `start` up to, not including, `stop`."""
         begin, end = map(int, np.searchsorted(self.number, [start, stop]))
-        if begin == 0 and end == self.size:
-            return self
-        part = slice(begin, end)
-        # Codes and exact values are kept of some rounds only: count those before the part.
-        (codes, after), (exact, after_exact) = (
-            (int(np.count_nonzero(mask[:begin])), int(np.count_nonzero(mask[:end])))
-            for mask in (self.counts == 0, (self.counts == 0) & self.answers)
-        )
-        return CodedRounds(
-            self.number[part],
-            self.answers[part],
-            self.counts[part],
-            self.first[part],
-            self.codes[:, codes:after],
-            self.positives[exact:after_exact],
-            None if self.own is None else self.own[part],
-        )
+        kept = np.zeros(self.size, dtype=bool)
+        kept[begin:end] = True
+        return self._part(kept)
 
     def taken(self, kept: Mask) -> "CodedRounds":
         """Return the rounds of a mask; the others have become null rounds."""
+        return self._part(kept)
+
+    def _part(self, kept: Mask) -> "CodedRounds":
         if kept.all():
             return self
         unmatched = self.counts == 0
-        exact = zip(self.positives, kept[unmatched & self.answers].tolist(), strict=True)
         return CodedRounds(
             self.number[kept],
             self.answers[kept],
             self.counts[kept],
             self.first[kept],
-            self.codes[:, kept[unmatched]],
-            [row for row, keeps in exact if keeps],
+            self.unmatched.part(kept[unmatched & ~self.answers], kept[unmatched & self.answers]),
             None if self.own is None else self.own[kept],
         )
 

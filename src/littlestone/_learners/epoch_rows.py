@@ -5,289 +5,127 @@ learner needs, for each pattern of an unmatched positive row, how many unmatched
 negative rows of the epoch list it. Rows are kept and counted at a firing only, and only patterns of
 positive rows are counted: all others are no candidates.
 
-Positive rows are kept exactly. Of negative rows each text is kept as a hash of 32 bits: values that
-share a hash share their negatives. Every key reads the negatives of its hash, whatever other keys
-there are, so what a negative row does is still a function of that row, and moves its keys by the
-same amount: the proof holds whatever the hash (docs/guarantee.md, Theorem 15, "Hashed negatives").
-Hashing positive rows would not be private.
+Positive rows are kept exactly. Of negative rows each value is kept as a hash of 32 bits, a function
+of that value alone: values that share a hash share their negatives. Every key reads the negatives
+of its hash, whatever other keys there are, so what a negative row does is still a function of that
+row, and moves its keys by the same amount: the proof holds whatever the hash (docs/guarantee.md,
+Theorem 15, "Hashed negatives"). Hashing positive rows would not be private.
 """
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache, cached_property
-from hashlib import blake2b
-from itertools import combinations, pairwise
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import combinations
 from math import prod
-from operator import mul
-from types import NoneType
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
 
 from littlestone._classes.causes import Causes, Ranges
 from littlestone._hypotheses.causes import OUTCOME, Cause, Condition
-from littlestone._hypotheses.coded import CodedColumn, Dictionary, objects
-from littlestone._hypotheses.rows import Batch, coded_column_of, column_of, part_of, value_of
-from littlestone._hypotheses.values import Mask, Plain, canonical, encode, from_json, to_json
+from littlestone._hypotheses.columns import Column, column_from_cells, joined, objects
+from littlestone._hypotheses.rows import Batch, as_batch, column_of, part_of, values_of
+from littlestone._hypotheses.values import Mask, Plain, canonical, from_json, key_of, to_json
 from littlestone._learners.base import ChangedState, StateData
 from littlestone._privacy.causes import Counts
 
-Codes = npt.NDArray[np.uint32]
+Hashes = npt.NDArray[np.uint32]
 Ids = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.intp]
 
-# Text of at most so many characters is hashed as arrays, longer text one by one.
-LONGEST = 64
-# Hashes of texts that are remembered, for arrays of objects.
-MOST_REMEMBERED = 1 << 18
-# Fewer texts than these are hashed one by one.
-FEW_TEXTS = 16
-# Rows that are saved together.
-PAGE = 1024
+# Chunks of fewer rows are joined, and rows that come one by one are collected up to as many.
+SMALL_CHUNK = 1 << 12
 # Counts of so many keys are kept in a table by key; of more keys, only those that are wanted.
 LARGEST_TABLE = 1 << 20
 # Distinct positive patterns are found by one whole number each, up to this size.
 LARGEST_NUMBER = 1 << 62
-# A lookup has at least so many places for each key, so that few keys share a place.
-PLACES = 16
-# Odd constants that mix the numbers of a lookup, one for each attempt.
-MIXERS = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
-
-
-@cache
-def _multipliers() -> npt.NDArray[np.uint64]:
-    """Return the public constants of the hash: the same in every version, as stores keep hashes."""
-    digests = (blake2b(f"littlestone text {n}".encode(), digest_size=8) for n in range(LONGEST + 1))
-    return np.array([int.from_bytes(digest.digest()) | 1 for digest in digests], dtype=np.uint64)
-
-
-@cache
-def _factors() -> list[int]:
-    """Return the constants of the hash as whole numbers of Python."""
-    return list(map(int, _multipliers()))
-
-
-def text_hash(text: str) -> int:
-    """Return a hash of 32 bits of a text: multilinear, so equal for padded and unpadded text."""
-    if len(text) > LONGEST:
-        digest = blake2b(text.encode("utf-32-le", "surrogatepass"), digest_size=4)
-        return int.from_bytes(digest.digest())
-    # Whole numbers of Python: faster than arrays for short text.
-    factors = _factors()
-    total: int = factors[LONGEST] + sum(map(mul, map(ord, text), factors))
-    return total % (1 << 64) >> 32
 
 
 def value_hash(value: object) -> int:
-    """Return the hash of a value, by its identity (`canonical`)."""
-    match canonical(value):
-        case None:
-            return 0
-        case str() | int() as text:
-            return text_hash(str(text))
-        case other:
-            return text_hash(encode(other).decode("latin-1"))
+    """Return the hash of a value, by its identity: stores keep it, so it never changes."""
+    return crc32(key_of(value))
 
 
-class _TextHashes(dict[str | None, int]):
-    """Remember the hashes of texts: values repeat."""
-
-    def __missing__(self, text: str | None) -> int:
-        # Bounded, so that memory does not grow with the number of distinct values.
-        if len(self) >= MOST_REMEMBERED:
-            self.clear()
-        self[text] = found = value_hash(text)
-        return found
-
-    def learn(self, texts: Iterable[str | None]) -> None:
-        """Add the hashes of many texts at once, which is much faster than one by one."""
-        short = [text for text in texts if text is not None and len(text) <= LONGEST]
-        if not FEW_TEXTS <= len(short) <= MOST_REMEMBERED:
-            return
-        if len(self) + len(short) > MOST_REMEMBERED:
-            self.clear()
-        self.update(zip(short, _hash_texts(np.array(short)).tolist(), strict=True))
+def hash_values(values: npt.NDArray[Any]) -> Hashes:
+    """Return the hash of each of several values."""
+    return np.fromiter(map(value_hash, values.tolist()), np.uint32, len(values))
 
 
-_REMEMBERED = _TextHashes()
+class ColumnsOfRows(NamedTuple):
+    """Hold what an epoch keeps of unmatched rows: hashes of negative ones, positive ones exactly.
 
+    A column of ranges holds the cells of its numbers, and the last one of positive rows their
+    outcomes, if the class has them.
+    """
 
-def hash_column(array: npt.NDArray[Any]) -> Codes:
-    """Return the hash of each value of a column, as `value_hash` gives it, vectorised."""
-    if array.dtype.kind in "iu":
-        array = array.astype(np.str_)
-    if array.dtype.kind == "U":
-        return _hash_texts(array.astype(array.dtype.newbyteorder("="), copy=False))
-    cells = array.tolist()
-    if set(map(type, cells)) <= {str, NoneType}:
-        # Not `set.difference`: of a subclass of dict it would walk through all that is remembered.
-        distinct = set(cells)
-        new = [text for text in distinct if text not in _REMEMBERED]
-        # All of them are short, not only new ones: the array holds all.
-        if 2 * len(new) > len(cells) > FEW_TEXTS and _are_short(distinct):
-            # Texts that hardly repeat are not worth remembering. Trailing NULs, which an array
-            # leaves out, do not change a hash.
-            return _hash_texts(np.array(cells, dtype=np.str_))
-        _REMEMBERED.learn(new)
-        return np.fromiter(map(_REMEMBERED.__getitem__, cells), np.uint32, len(cells))
-    return np.fromiter(map(value_hash, cells), np.uint32, len(cells))
+    negatives: tuple[Column, ...]
+    positives: tuple[Column, ...]
 
-
-def _are_short(texts: Iterable[str | None]) -> bool:
-    """Return whether all are texts that are hashed as arrays."""
-    return all(text is not None and len(text) <= LONGEST for text in texts)
-
-
-def _hash_values(values: Sequence[Plain]) -> Codes:
-    """Return the hash of each of several canonical values."""
-    if set(map(type, values)) <= {str, int}:
-        texts = list(map(str, values))
-        if max(map(len, texts), default=0) <= LONGEST:
-            # The text of a canonical value is never one of a negative zero.
-            return _hash_texts(np.array(texts, dtype=np.str_))
-    return np.fromiter(map(value_hash, values), np.uint32, len(values))
-
-
-@cache
-def _zero_hashes() -> tuple[int, int]:
-    """Return the hash of the text of a negative zero, and that of the value it stands for."""
-    return text_hash("-0.0"), value_hash("-0.0")
-
-
-def _hash_texts(array: npt.NDArray[np.str_]) -> Codes:
-    width = array.dtype.itemsize // 4
-    factors = _multipliers()
-    total = np.full(len(array), factors[LONGEST], dtype=np.uint64)
-    if width == 0:
-        return (total >> np.uint64(32)).astype(np.uint32)
-    points = np.ascontiguousarray(array).view(np.uint32).reshape(len(array), width)
-    for place in range(min(width, LONGEST)):
-        total += points[:, place] * factors[place]
-    found = (total >> np.uint64(32)).astype(np.uint32)
-    if width > LONGEST:
-        for row in np.flatnonzero(points[:, LONGEST:].any(axis=1)):
-            found[row] = text_hash(str(array[row]))
-    # The one text that is not its own canonical text (`canonical`).
-    written, meant = _zero_hashes()
-    zeros = np.flatnonzero(found == written)
-    found[zeros[array[zeros] == "-0.0"]] = meant
-    return found
+    def part(self, negatives: slice | Mask, positives: slice | Mask) -> "ColumnsOfRows":
+        """Return some of the rows."""
+        return ColumnsOfRows(
+            tuple(column[negatives] for column in self.negatives),
+            tuple(column[positives] for column in self.positives),
+        )
 
 
 class PatternIndex:
     """List the patterns of rows, in a public order."""
 
     def __init__(self, cls: Causes) -> None:
-        self.cls = cls
-        self.names = tuple(c.column if isinstance(c, Ranges) else c for c in cls.columns)
+        self.cls, self.names = cls, cls.names
         self.ranges = tuple(c if isinstance(c, Ranges) else None for c in cls.columns)
-        self._read = tuple(zip(self.names, self.ranges, strict=True))
-        self._only_text = not any(self.ranges)
+        # A slot is a column of values, or one level of the ranges of a column.
         self.slots: list[int] = []
         # For each slot of ranges, the number of the condition of each cell; 0 is none.
-        self._tables: list[Ids | None] = []
+        self.tables: list[Ids | None] = []
         self._conditions: list[list[Condition]] = []
         for place, ranges in enumerate(self.ranges):
-            if ranges is None:
+            levels = [(None, [])] if ranges is None else _levels(ranges)
+            for table, conditions in levels:
                 self.slots.append(place)
-                self._tables.append(None)
-                self._conditions.append([])
-                continue
-            for table, conditions in _levels(ranges):
-                self.slots.append(place)
-                self._tables.append(table)
+                self.tables.append(table)
                 self._conditions.append(conditions)
-        self.forms: list[tuple[int, ...]] = [
+        self.forms = [
             form
             for width in range(1, cls.width + 1)
             for form in combinations(range(len(self.slots)), width)
             if len({self.slots[slot] for slot in form}) == width
         ]
 
-    def codes(self, batch: Batch) -> list[npt.NDArray[Any]]:
-        """Return a number for each column and row: the hash of a text, the cell of a number."""
-        return [codes if hashes is None else hashes[codes] for codes, hashes in self.coded(batch)]
-
-    def coded(self, batch: Batch) -> list["_Coded"]:
-        """Return the numbers of each column; of a coded one, what it holds and the hash of each."""
-        return [
-            _hashed(batch, name) if ranges is None else _Coded(_cells(batch, ranges), None)
-            for name, ranges in self._read
+    def read(self, batch: Batch, negative: Rows, positive: Rows) -> ColumnsOfRows:
+        """Return what an epoch keeps of a batch, each row a function of that row alone."""
+        columns = [
+            values_of(batch, name) if ranges is None else _cells(batch, ranges)
+            for name, ranges in zip(self.names, self.ranges, strict=True)
         ]
-
-    def codes_of(self, x: object) -> list[int]:
-        """Return the numbers of one row, as `codes` has them."""
-        if type(x) is dict and self._only_text:
-            # The common case, without a call for each cell.
-            try:
-                cells = [x[name] for name in self.names]
-            except KeyError:
-                cells = [value_of(x, name) for name in self.names]
-            return [_REMEMBERED[cell] if type(cell) is str else value_hash(cell) for cell in cells]
-        return [
-            ranges.cell(value_of(x, name))
-            if ranges is not None
-            else _REMEMBERED[cell]
-            if type(cell := value_of(x, name)) is str
-            else value_hash(cell)
-            for name, ranges in self._read
-        ]
-
-    def cells(self, batch: Batch) -> list[list[Any]]:
-        """Return each column of some rows exactly: its values, or the cells of its numbers."""
-        return [
-            column.tolist() if isinstance(column, CodedColumn) else column
-            for column in self.exact(batch)
-        ]
-
-    def exact(self, batch: Batch) -> list[list[Any] | CodedColumn]:
-        """Return each column as `cells` does, but coded columns as they are."""
-        found: list[list[Any] | CodedColumn] = [
-            coded_column_of(batch, name) or column_of(batch, name).tolist()
+        hashed = [
+            Column(column.map(hash_values), column.codes[negative])
             if ranges is None
-            else _cells(batch, ranges).tolist()
-            for name, ranges in self._read
+            else column[negative]
+            for column, ranges in zip(columns, self.ranges, strict=True)
         ]
-        return [*found, column_of(batch, OUTCOME).tolist()] if self.cls.has_outcomes else found
-
-    def cells_of(self, x: object) -> Iterator[object]:
-        """Yield the entries of one row, as `cells` has them."""
-        for name, ranges in self._read:
-            cell = value_of(x, name)
-            yield cell if ranges is None else ranges.cell(cell)
+        exact = [column[positive] for column in columns]
         if self.cls.has_outcomes:
-            yield value_of(x, OUTCOME)
+            exact.append(values_of(part_of(batch, positive), OUTCOME))
+        return ColumnsOfRows(tuple(hashed), tuple(exact))
 
-    def conditions(self, slot: int, values: Sequence[Plain]) -> list[Condition]:
-        """Return the conditions of a slot: one for each value of its column, or its ranges."""
-        if self._tables[slot] is not None:
-            return self._conditions[slot]
-        name = self.names[self.slots[slot]]
-        return [Condition(name, value) for value in values]
+    def condition(self, slot: int, number: int, values: Sequence[Plain]) -> Condition:
+        """Return a condition of a slot: that of a value of its column, or one of its ranges."""
+        if self.tables[slot] is not None:
+            return self._conditions[slot][number]
+        return Condition(self.names[self.slots[slot]], values[number])
 
-    def table(self, slot: int) -> Ids | None:
-        """Return the condition number of each cell of a slot of ranges; None for text."""
-        return self._tables[slot]
-
-
-class _Coded(NamedTuple):
-    """Hold a column of numbers: hashes or cells, or codes and the hash of each code."""
-
-    codes: npt.NDArray[Any]
-    hashes: Codes | None
+    def size(self, slot: int) -> int:
+        """Return how many conditions a slot of ranges has."""
+        return len(self._conditions[slot])
 
 
-def _hashed(batch: Batch, name: str) -> _Coded:
-    coded = coded_column_of(batch, name)
-    if coded is None:
-        return _Coded(hash_column(column_of(batch, name)), None)
-    return _Coded(coded.codes, coded.dictionary.map(hash_column))
-
-
-def _levels(ranges: Ranges) -> Iterable[tuple[Ids, list[Condition]]]:
+def _levels(ranges: Ranges) -> Iterator[tuple[Ids, list[Condition]]]:
     """Yield, for each level of the dyadic tree, the condition number of each cell, from 1."""
-    cells = ranges.cells
     sizes = Counter(condition for held in ranges.conditions for condition in held)
     by_level: dict[int, dict[Condition, list[int]]] = {}
     for cell, held in enumerate(ranges.conditions):
@@ -297,176 +135,33 @@ def _levels(ranges: Ranges) -> Iterable[tuple[Ids, list[Condition]]]:
             level = (sizes[condition] - 1).bit_length()
             by_level.setdefault(level, {}).setdefault(condition, []).append(cell)
     for level in sorted(by_level):
-        table = np.zeros(cells, dtype=np.int64)
-        for number, places in enumerate(by_level[level].values(), start=1):
-            table[places] = number
+        table = np.zeros(ranges.cells, dtype=np.int64)
+        for number, cells in enumerate(by_level[level].values(), start=1):
+            table[cells] = number
         yield table, list(by_level[level])
 
 
-def _cells(batch: Batch, ranges: Ranges) -> npt.NDArray[np.intp]:
+def _cells(batch: Batch, ranges: Ranges) -> Column:
     """Return the cell of each number of a batch."""
-    return ranges.cells_of(column_of(batch, ranges.column, "number"))
+    cells = ranges.cells_of(column_of(batch, ranges.column, "number"))
+    return Column(np.arange(ranges.cells, dtype=np.uint32), cells.astype(np.int32))
 
 
-class Numbering(dict[Any, int]):
-    """Number the distinct values of a column in the order in which they occur."""
+class _Chunk(NamedTuple):
+    """Hold rows: the number of each value of positive ones, the hash of each of negative ones."""
 
-    def __init__(self, exact: bool) -> None:
-        super().__init__()
-        self.exact, self.known = exact, list[Plain]()
-        self._numbers: dict[Plain, int] = {}
-        # The number of each code of a dictionary, -1 where it has none yet.
-        self._dictionary: Dictionary | None = None
-        self._of_code: Ids = np.zeros(0, dtype=np.int64)
-
-    def __missing__(self, cell: object) -> int:
-        number = self._of_value(canonical(cell))
-        if type(cell) in _PLAIN_CELLS:
-            self[cell] = number
-        return number
-
-    def _of_value(self, value: Plain) -> int:
-        # Canonical values hold neither truth values nor floats, so equal ones are the same value.
-        number = self._numbers.setdefault(value, len(self.known))
-        if number == len(self.known):
-            self.known.append(value)
-        return number
-
-    def of(self, cell: Any) -> int:
-        """Return the number of one entry."""
-        if self.exact:
-            return int(cell)
-        # 1, 1.0 and True are equal and are three values: only texts and whole numbers are keys.
-        return self[cell] if type(cell) in _PLAIN_CELLS else self.__missing__(cell)
-
-    def all_of(self, cells: list[Any] | CodedColumn) -> list[int] | Ids:
-        """Return the number of each entry."""
-        if isinstance(cells, CodedColumn):
-            return self._all_coded(cells)
-        if self.exact:
-            return cells
-        plain = set(map(type, cells)) <= _PLAIN_CELLS
-        return list(map(self.__getitem__ if plain else self.of, cells))
-
-    def _all_coded(self, column: CodedColumn) -> Ids:
-        if self._dictionary is not column.dictionary:
-            self._dictionary = column.dictionary
-            self._of_code = np.full(len(column.dictionary), -1, dtype=np.int64)
-        found = self._of_code[column.codes]
-        new = np.flatnonzero(found < 0)
-        if len(new):
-            # In the order in which they occur, as if they came one by one.
-            values = column.dictionary.map(_canonical)
-            for code in dict.fromkeys(column.codes[new].tolist()):
-                self._of_code[code] = self._of_value(values[code])
-            found[new] = self._of_code[column.codes[new]]
-        return found
-
-    def forget(self) -> None:
-        """Begin again."""
-        self.clear()
-        self._dictionary = None
-        self._numbers.clear()
-        self.known = []
-
-    def value(self, number: int) -> Plain:
-        """Return the value that has a number."""
-        return number if self.exact else self.known[number]
-
-
-_PLAIN_CELLS = {str, int, NoneType}
-
-
-def _canonical(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return each of several values in canonical form."""
-    return objects([canonical(value) for value in values.tolist()])
-
-
-class _Part(NamedTuple):
-    """Hold where rows begin whose numbers are codes of these hashes, or no codes if None."""
-
-    start: int
-    hashes: Codes | None
-
-
-class _Columns:
-    """Hold columns of whole numbers of 32 bits that grow at the end."""
-
-    def __init__(self, columns: int) -> None:
-        self._array = np.zeros((columns, PAGE), dtype=np.uint32)
-        self._rows: list[int] = []
-        self._size = 0
-        # For each column, where codes of another batch begin.
-        self._parts = [[_Part(0, None)] for _ in range(columns)]
-
-    def __len__(self) -> int:
-        return self._size + len(self._rows) // len(self._array)
-
-    def add(self, columns: Sequence[Any], count: int) -> None:
-        """Add rows, given by columns."""
-        self._flush()
-        self._reserve(count)
-        for place, column in enumerate(columns):
-            self._array[place, self._size : self._size + count] = column
-        self._size += count
-
-    def add_coded(self, columns: Sequence[_Coded], count: int) -> None:
-        """Add rows, some of whose columns are codes that stand for hashes."""
-        self._flush()
-        for parts, column in zip(self._parts, columns, strict=True):
-            # Rows of one batch share their hashes.
-            if parts[-1].hashes is not column.hashes:
-                parts.append(_Part(self._size, column.hashes))
-        self.add([column.codes for column in columns], count)
-
-    def add_one(self, row: Iterable[int]) -> None:
-        """Add one row."""
-        # Collected first: writing to an array costs as much for one number as for a hundred.
-        self._rows.extend(row)
-
-    def parts(self, place: int) -> Iterator[_Coded]:
-        """Yield a column in parts: numbers, and the hash of each if they are codes."""
-        column = self.array[place]
-        for part, after in pairwise([*self._parts[place], _Part(self._size, None)]):
-            if part.start < after.start:
-                yield _Coded(column[part.start : after.start], part.hashes)
-
-    def numbers(self, rows: slice) -> Codes:
-        """Return some rows, a column each, with hashes instead of codes."""
-        found = self.array[:, rows].copy()
-        start, stop, _ = rows.indices(self._size)
-        for place, column in enumerate(found):
-            for part, after in pairwise([*self._parts[place], _Part(self._size, None)]):
-                some = slice(max(part.start - start, 0), max(min(after.start, stop) - start, 0))
-                if part.hashes is not None:
-                    column[some] = part.hashes[column[some]]
-        return found
-
-    def _flush(self) -> None:
-        if self._rows:
-            rows = np.array(self._rows, dtype=np.uint32).reshape(-1, len(self._array))
-            self._rows = []
-            self.add_coded([_Coded(column, None) for column in rows.T], len(rows))
-
-    def _reserve(self, count: int) -> None:
-        if self._size + count > self._array.shape[1]:
-            # By half: doubling would leave up to as much unused as is used.
-            room = max(self._size + count, self._array.shape[1] * 3 // 2)
-            grown = np.zeros((len(self._array), room), dtype=np.uint32)
-            grown[:, : self._size] = self._array[:, : self._size]
-            self._array = grown
-
-    def forget(self) -> None:
-        """Drop all rows."""
-        # The capacity is kept: streams have epochs of similar lengths.
-        self._rows, self._size = [], 0
-        self._parts = [[_Part(0, None)] for _ in self._array]
+    positives: Ids
+    negatives: tuple[Column, ...]
 
     @property
-    def array(self) -> Codes:
-        """Return the rows, a column each, as a view."""
-        self._flush()
-        return self._array[:, : self._size]
+    def size(self) -> int:
+        return len(self.positives[0]) + len(self.negatives[0])
+
+    def __add__(self, other: "_Chunk") -> "_Chunk":  # type: ignore[override]
+        pairs = zip(self.negatives, other.negatives, strict=True)
+        return _Chunk(
+            np.concatenate([self.positives, other.positives], axis=1), tuple(map(joined, pairs))
+        )
 
 
 class EpochRows:
@@ -477,226 +172,207 @@ class EpochRows:
 
     def __init__(self, cls: Causes) -> None:
         self.cls, self.index = cls, PatternIndex(cls)
-        self._numbers = [Numbering(ranges is not None) for ranges in self.index.ranges]
-        if cls.has_outcomes:
-            self._numbers.append(Numbering(exact=False))
-        self._positives = _Columns(len(self._numbers))
-        self._negatives = _Columns(len(self.index.names))
-        self._saved, self._cleared = [0, 0], True
+        self.clear()
 
     def __repr__(self) -> str:
         return f"EpochRows({self.cls!r}, private)"
 
+    def clear(self) -> None:
+        """Forget all rows: an epoch has ended."""
+        # For each column the number of each value of positive rows, in the order of occurrence; a
+        # cell of ranges is its own number.
+        self._numbers: list[dict[Plain, int]] = [
+            {} if ranges is None else {cell: cell for cell in range(ranges.cells)}
+            for ranges in self.index.ranges
+        ]
+        if self.cls.has_outcomes:
+            self._numbers.append({})
+        self._chunks: list[_Chunk] = []
+        self._single: list[tuple[object, bool]] = []
+        # How many chunks are saved, and the size of the last of them, which may have grown since.
+        self._saved, self._cleared = (0, 0), True
+
     @property
     def size(self) -> int:
         """Return the number of rows."""
-        return len(self._positives) + len(self._negatives)
+        return sum(chunk.size for chunk in self._chunks) + len(self._single)
 
     def add(self, batch: Batch, labels: Mask, unmatched: Mask) -> None:
         """Add the rows of a batch that no published cause matches."""
-        positive = np.flatnonzero(labels & unmatched)
-        self._number(self.index.exact(part_of(batch, positive)), len(positive))
-        negative = np.flatnonzero(unmatched & ~labels)
-        columns = self.index.coded(batch)
-        if len(negative) < len(labels):
-            columns = [_Coded(codes[negative], hashes) for codes, hashes in columns]
-        self._negatives.add_coded(columns, len(negative))
+        negative, positive = np.flatnonzero(unmatched & ~labels), np.flatnonzero(unmatched & labels)
+        self.add_columns(self.index.read(batch, negative, positive))
 
     def add_one(self, x: object, label: bool) -> None:
         """Add one row that no published cause matches, as `add` would."""
-        if not label:
-            self._negatives.add_one(self.index.codes_of(x))
-            return
-        cells = zip(self._numbers, self.index.cells_of(x), strict=True)
-        self._positives.add_one(numbers.of(cell) for numbers, cell in cells)
+        self._single.append((x, label))
+        if len(self._single) >= SMALL_CHUNK:
+            self._add_single()
 
-    def _number(self, cells: Sequence[list[Any] | CodedColumn], count: int) -> None:
-        """Add positive rows, given by the values and cells of each column."""
-        if count:
-            columns = zip(self._numbers, cells, strict=True)
-            self._positives.add([numbers.all_of(some) for numbers, some in columns], count)
+    def _add_single(self) -> None:
+        if self._single:
+            rows, labels = zip(*self._single, strict=True)
+            self._single = []
+            kinds = dict(self.cls.reads)
+            if self.cls.has_outcomes:
+                kinds[OUTCOME] = "value"
+            batch = as_batch(list(rows), kinds, coded=True)
+            self.add(batch, np.array(labels), np.ones(len(labels), dtype=bool))
 
-    def add_coded(self, codes: Codes, labels: Mask, positives: list[tuple[Plain, ...]]) -> None:
-        """Add rows that were coded where they are, as `add` would."""
-        self._number([list(column) for column in zip(*positives, strict=True)], len(positives))
-        rows = [_Coded(column, None) for column in codes[:, ~labels]]
-        self._negatives.add_coded(rows, int((~labels).sum()))
+    def add_columns(self, rows: ColumnsOfRows) -> None:
+        """Add rows, read where they are, as `add` would."""
+        self._add_single()
+        positives = map(_number, rows.positives, self._numbers)
+        self._append(_Chunk(np.array(list(positives)), rows.negatives))
 
-    def clear(self) -> None:
-        """Forget all rows: an epoch has ended."""
-        for rows in (self._positives, self._negatives):
-            rows.forget()
-        for numbers in self._numbers:
-            numbers.forget()
-        self._saved, self._cleared = [0, 0], True
+    def _append(self, chunk: _Chunk) -> None:
+        if self._chunks and self._chunks[-1].size + chunk.size <= SMALL_CHUNK:
+            chunk = self._chunks.pop() + chunk
+        if chunk.size:
+            self._chunks.append(chunk)
 
     def gains(
         self, *, units: int, alarm: int
     ) -> tuple[Counts, npt.NDArray[np.intp], "PatternKeys"]:
         """Return the gain of every active pattern, its prior class, and the patterns."""
-        index, slots = self.index, list(self._slots())
-        outcomes = self._numbers[-1].known if self.cls.has_outcomes else []
-        # A key is a pattern and an outcome: the outcome is one more number of it.
-        ids = [self._positives.array[-1].astype(np.int64) + 1] if self.cls.has_outcomes else []
-        gains, classes, forms, keys = [], [], [], []
-        for number, form in enumerate(index.forms):
-            some = [slots[slot] for slot in form]
-            found, positives = _distinct(
-                [*(s.positives for s in some), *ids],
-                [*(s.size for s in some), *[len(outcomes)] * len(ids)],
-            )
-            if not len(found):
-                continue
-            # A normal row speaks against its patterns whatever their outcome.
-            negatives = _count_negatives(found, some)
-            gains.append(units * positives - alarm * negatives)
-            classes.append(np.full(len(found), len(form) - 1, dtype=np.intp))
-            forms.append(np.full(len(found), number, dtype=np.int64))
-            keys.append(found)
-        values = [self._numbers[place].known for place in index.slots]
-        patterns = PatternKeys(index, values, forms, keys, outcomes)
-        if not gains:
+        self._add_single()
+        values = [list(numbers) for numbers in self._numbers]
+        patterns = PatternKeys(self.index, values)
+        if not self._chunks:
             return np.zeros(0, np.int64), np.zeros(0, np.intp), patterns
+        positives = np.concatenate([chunk.positives for chunk in self._chunks], axis=1)
+        slots = [
+            self._slot(slot, positives[place], values[place])
+            for slot, place in enumerate(self.index.slots)
+        ]
+        # A key is a pattern and an outcome: the outcome is one more number of it.
+        ids = [positives[-1] + 1] if self.cls.has_outcomes else []
+        gains, classes = [np.zeros(0, np.int64)], [np.zeros(0, np.intp)]
+        for form in self.index.forms:
+            chosen = [slots[slot] for slot in form]
+            sizes = [*(slot.size for slot in chosen), *(len(values[-1]) for _ in ids)]
+            keys, counts = _distinct([*(slot.positives for slot in chosen), *ids], sizes)
+            # A normal row speaks against its patterns whatever their outcome.
+            gains.append(units * counts - alarm * _count_negatives(keys, chosen))
+            classes.append(np.full(len(keys), len(form) - 1, dtype=np.intp))
+            patterns.keys.append(keys)
         return np.concatenate(gains), np.concatenate(classes), patterns
 
-    def _slots(self) -> Iterator["_Slot"]:
-        """Yield the conditions of all rows, slot by slot."""
-        positives = self._positives.array
-        for slot, place in enumerate(self.index.slots):
-            table, values = self.index.table(slot), self._numbers[place].known
-            negatives = list(self._negatives.parts(place))
-            if table is not None:
-                # Cells are exact: a condition has the same number in negative rows.
-                size = len(self.index.conditions(slot, values))
-                rows = _Groups([_Grouped(part.codes, table) for part in negatives])
-                yield _Slot(table[positives[place]], size, rows, np.arange(size + 1), size)
-                continue
-            # By hash, not by condition: two conditions of one hash both read its negatives.
-            some, of_condition = np.unique(_hash_values(values), return_inverse=True)
-            yield _Slot(
-                positives[place].astype(np.int64) + 1,
-                len(values),
-                _Groups([_grouped(part, some) for part in negatives]),
-                np.concatenate([[0], of_condition + 1]).astype(np.int64),
-                len(some),
-            )
+    def _slot(self, slot: int, positives: Ids, values: list[Plain]) -> "_Slot":
+        place, table = self.index.slots[slot], self.index.tables[slot]
+        negatives = [chunk.negatives[place] for chunk in self._chunks]
+        if table is not None:
+            # Cells are exact: a condition has the same number in negative rows.
+            groups = _Groups(negatives, [table[column.values] for column in negatives])
+            size = self.index.size(slot)
+            return _Slot(table[positives], size, groups, np.arange(size + 1), size)
+        # By hash, not by condition: two conditions of one hash both read its negatives.
+        hashes, of_value = np.unique(hash_values(objects(values)), return_inverse=True)
+        groups = _Groups(negatives, [_places(column.values, hashes) for column in negatives])
+        group_of = np.concatenate([[0], of_value + 1])
+        return _Slot(positives + 1, len(values), groups, group_of, len(hashes))
 
     def get_state(self) -> StateData:
         """Return what is not in parts."""
-        return {"positives": len(self._positives), "negatives": len(self._negatives)}
+        return {"rows": self.size}
 
     def unsaved(self) -> ChangedState:
-        """Return the pages of rows that are new since the last call."""
-        sizes = [len(self._positives), len(self._negatives)]
-        # Even parts are pages of positive rows, odd ones of negative rows.
-        parts = {
-            2 * page + kind: self._page(kind, page)
-            for kind, (saved, size) in enumerate(zip(self._saved, sizes, strict=True))
-            for page in range(saved // PAGE, -(-size // PAGE))
-        }
+        """Return the chunks of rows that are new, or have grown, since the last call."""
+        self._add_single()
+        chunks, size = self._saved
+        # Small chunks are joined: the last one that was saved may have grown.
+        first = chunks - 1 if chunks and self._chunks[chunks - 1].size > size else chunks
+        parts = {n: self._dump(self._chunks[n]) for n in range(first, len(self._chunks))}
         changed = ChangedState(self._cleared, parts)
-        self._saved, self._cleared = sizes, False
+        self._mark_saved()
         return changed
+
+    def _mark_saved(self) -> None:
+        last = self._chunks[-1].size if self._chunks else 0
+        self._saved, self._cleared = (len(self._chunks), last), False
+
+    def _dump(self, chunk: _Chunk) -> bytes:
+        values = [list(numbers) for numbers in self._numbers]
+        exact = [
+            [to_json(known[number]) for number in column]
+            for known, column in zip(values, chunk.positives.tolist(), strict=True)
+        ]
+        hashes = np.array([np.asarray(column.values[column.codes]) for column in chunk.negatives])
+        return json.dumps(exact).encode() + b"\n" + hashes.astype("<u4").tobytes()
 
     def load_state(self, live: StateData, parts: Mapping[int, bytes]) -> None:
         """Load a saved state. Only called on a fresh object."""
-        for page in range(-(-live["positives"] // PAGE)):
-            rows = json.loads(parts[2 * page])
-            cells = [[from_json(value) for value in column] for column in zip(*rows, strict=True)]
-            self._number(cells, len(rows))
-        for page in range(-(-live["negatives"] // PAGE)):
-            codes = np.frombuffer(parts[2 * page + 1], "<u4").reshape(len(self.index.names), -1)
-            self._negatives.add_coded([_Coded(column, None) for column in codes], codes.shape[1])
-        self._saved, self._cleared = [len(self._positives), len(self._negatives)], False
+        for _, part in sorted(parts.items()):
+            text, _, data = part.partition(b"\n")
+            exact = [column_from_cells(list(map(from_json, cells))) for cells in json.loads(text)]
+            hashes = np.frombuffer(data, "<u4").reshape(len(self.index.names), -1)
+            positives = map(_number, exact, self._numbers)
+            # As they were: what is saved next must not be a part of another number.
+            self._chunks.append(
+                _Chunk(np.array(list(positives)), tuple(map(_column_of_hashes, hashes)))
+            )
+        self._mark_saved()
+        if self.size != live["rows"]:
+            raise ValueError(f"{self.size} rows of an epoch were saved as {live['rows']}")
 
-    def _page(self, kind: int, page: int) -> bytes:
-        rows = slice(page * PAGE, (page + 1) * PAGE)
-        if kind:
-            return self._negatives.numbers(rows).astype("<u4").tobytes()
-        exact = zip(self._numbers, self._positives.array[:, rows].tolist(), strict=True)
-        columns = [[to_json(numbers.value(n)) for n in column] for numbers, column in exact]
-        return json.dumps(list(zip(*columns, strict=True))).encode()
+
+def _number(column: Column, numbers: dict[Plain, int]) -> Ids:
+    """Return the number of each value of a column; values that have none get the next."""
+    found = np.zeros(len(column.values), dtype=np.int64)
+    # In the order in which they occur, as if they came one by one.
+    for code in dict.fromkeys(column.codes.tolist()):
+        # Canonical values hold neither truth values nor floats, so equal ones are the same value.
+        found[code] = numbers.setdefault(canonical(column.values[code]), len(numbers))
+    return np.asarray(found[column.codes])
+
+
+def _column_of_hashes(hashes: Hashes) -> Column:
+    return Column(hashes, np.arange(len(hashes), dtype=np.int32))
 
 
 class PatternKeys:
     """Return the bytes of active patterns by their index, made when asked for."""
 
-    def __init__(
-        self,
-        index: PatternIndex,
-        values: list[list[Plain]],
-        forms: list[Ids],
-        keys: list[Ids],
-        outcomes: Sequence[Plain] = (),
-    ) -> None:
-        self._index, self._values, self._forms, self._keys = index, values, forms, keys
-        self._outcomes = outcomes
+    def __init__(self, index: PatternIndex, values: list[list[Plain]]) -> None:
+        self._index, self._values = index, values
+        # For each form, the numbers of its patterns' conditions.
+        self.keys: list[Ids] = []
 
     def cause(self, place: int) -> Cause:
         """Return a pattern, as a cause."""
-        for forms, keys in zip(self._forms, self._keys, strict=True):
-            if place < len(forms):
-                slots = self._index.forms[int(forms[place])]
-                numbers = keys[place].tolist()
-                outcome = self._outcomes[numbers.pop() - 1] if self._outcomes else None
-                chosen = zip(slots, numbers, strict=True)
-                conditions = tuple(self._condition(slot, number - 1) for slot, number in chosen)
-                return Cause(conditions, outcome)
-            place -= len(forms)
+        for form, keys in zip(self._index.forms, self.keys, strict=True):
+            if place < len(keys):
+                numbers = (keys[place] - 1).tolist()
+                outcome = self._values[-1][numbers.pop()] if self._index.cls.has_outcomes else None
+                conditions = (
+                    self._index.condition(slot, number, self._values[self._index.slots[slot]])
+                    for slot, number in zip(form, numbers, strict=True)
+                )
+                return Cause(tuple(conditions), outcome)
+            place -= len(keys)
         raise IndexError(place)
-
-    def _condition(self, slot: int, number: int) -> Condition:
-        if self._index.table(slot) is not None:
-            return self._index.conditions(slot, ())[number]
-        return self._index.conditions(slot, self._values[slot][number : number + 1])[0]
 
     def __call__(self, place: int) -> bytes:
         return self.cause(place).key
 
 
-class _Grouped(NamedTuple):
-    """Hold the groups of some negative rows: of each, or of each of their codes."""
-
-    rows: npt.NDArray[Any]
-    of_code: Ids | None
-
-
-def _grouped(part: _Coded, hashes: Codes) -> _Grouped:
-    """Return the groups of rows: the places of their hashes among the wanted ones, from 1."""
-    if part.hashes is None:
-        return _Grouped(_places(part.codes, hashes), None)
-    return _Grouped(part.codes, _places(part.hashes, hashes))
-
-
 class _Groups:
-    """Hold the groups of all negative rows."""
+    """Hold the groups of all negative rows: for each chunk its column, and the group of a value."""
 
-    def __init__(self, parts: list[_Grouped]) -> None:
-        self._parts = parts
+    def __init__(self, columns: list[Column], groups: list[Ids]) -> None:
+        self._chunks = list(zip(columns, groups, strict=True))
 
     @cached_property
     def rows(self) -> Ids:
         """Return the group of each row."""
-        parts = [rows if of_code is None else of_code[rows] for rows, of_code in self._parts]
-        if len(parts) == 1:
-            return parts[0]
-        return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
-
-    @cached_property
-    def are_few(self) -> bool:
-        """Return whether few rows are in a group."""
-        return bool(4 * np.count_nonzero(self.rows) < len(self.rows))
+        return np.concatenate([groups[column.codes] for column, groups in self._chunks])
 
     def counts(self, groups: int) -> Counts:
         """Return how many rows are in each of so many groups, and first in none."""
-        found = np.zeros(groups + 1, dtype=np.int64)
-        for rows, of_code in self._parts:
-            if of_code is None:
-                found += np.bincount(rows, minlength=len(found))
-            else:
-                # Codes are counted, and not their groups: rows need not be looked up.
-                np.add.at(found, of_code, np.bincount(rows, minlength=len(of_code)))
-        return found
+        counts = np.zeros(groups + 1, dtype=np.int64)
+        for column, group in self._chunks:
+            # Codes are counted, and not their groups: rows need not be looked up.
+            np.add.at(counts, group, np.bincount(column.codes, minlength=len(group)))
+        return counts
 
 
 class _Slot(NamedTuple):
@@ -713,16 +389,16 @@ def _distinct(ids: list[Ids], sizes: list[int]) -> tuple[Ids, Counts]:
     """Return the distinct rows of numbers without a 0, in order, and how often each occurs."""
     if prod(size + 1 for size in sizes) > LARGEST_NUMBER:
         rows = np.stack(ids, axis=1)
-        found, counts = np.unique(rows[(rows > 0).all(axis=1)], axis=0, return_counts=True)
-        return found, counts.astype(np.int64)
-    listed = np.logical_and.reduce([some > 0 for some in ids])
+        keys, counts = np.unique(rows[(rows > 0).all(axis=1)], axis=0, return_counts=True)
+        return keys, counts.astype(np.int64)
+    listed = np.logical_and.reduce([column > 0 for column in ids])
     numbers = np.zeros(len(listed), dtype=np.int64)
-    for some, size in zip(ids, sizes, strict=True):
-        numbers = numbers * (size + 1) + some
-    keys, counts = np.unique(numbers[listed], return_counts=True)
+    for column, size in zip(ids, sizes, strict=True):
+        numbers = numbers * (size + 1) + column
+    numbers, counts = np.unique(numbers[listed], return_counts=True)
     columns = []
     for size in reversed(sizes):
-        keys, column = np.divmod(keys, size + 1)
+        numbers, column = np.divmod(numbers, size + 1)
         columns.append(column)
     return np.stack(columns[::-1], axis=1), counts.astype(np.int64)
 
@@ -731,54 +407,28 @@ def _count_negatives(keys: Ids, slots: list[_Slot]) -> Counts:
     """Return how many negative rows are in the groups of each key."""
     if len(slots) == 1:
         return slots[0].negatives.counts(slots[0].groups)[slots[0].group_of[keys[:, 0]]]
-    kept: npt.NDArray[np.intp] | None = None
     rows = wanted = np.zeros(1, dtype=np.int64)
     size = 1
     for place, slot in enumerate(slots):
         if size * (slot.groups + 1) > LARGEST_TABLE and size > len(keys) + 1:
-            # Only prefixes of wanted keys are kept: numbers stay small, and never overflow.
-            some, wanted = np.unique(wanted, return_inverse=True)
-            rows, wanted, size = _places(rows, some), wanted + 1, len(some) + 1
-        more = slot.negatives.rows if kept is None else slot.negatives.rows[kept]
-        if slot.negatives.are_few:
-            # Rows without a group count for keys with a 0, which nothing wants.
-            present = np.flatnonzero(more)
-            kept = present if kept is None else kept[present]
-            rows, more = rows if place == 0 else rows[present], more[present]
-        rows = rows * (slot.groups + 1) + more
+            rows, wanted, size = _narrowed(rows, wanted)
+        rows = rows * (slot.groups + 1) + slot.negatives.rows
         wanted = wanted * (slot.groups + 1) + slot.group_of[keys[:, place]]
         size *= slot.groups + 1
     if size > LARGEST_TABLE:
-        some, wanted = np.unique(wanted, return_inverse=True)
-        rows, wanted, size = _places(rows, some), wanted + 1, len(some) + 1
+        rows, wanted, size = _narrowed(rows, wanted)
     return np.asarray(np.bincount(rows, minlength=size)[wanted], dtype=np.int64)
 
 
-def _places(rows: npt.NDArray[Any], keys: npt.NDArray[Any], attempt: int = 0) -> Ids:
-    """Return for each row the place of its number among distinct keys, from 1; 0 if it is none."""
+def _narrowed(rows: Ids, wanted: Ids) -> tuple[Ids, Ids, int]:
+    """Return numbers anew, 0 for all that are not wanted: they stay small, and never overflow."""
+    keys, wanted = np.unique(wanted, return_inverse=True)
+    return _places(rows, keys), wanted + 1, len(keys) + 1
+
+
+def _places(rows: npt.NDArray[Any], keys: npt.NDArray[Any]) -> Ids:
+    """Return for each row the place of its number among sorted keys, from 1; 0 if it is none."""
     if not len(keys):
         return np.zeros(len(rows), dtype=np.int64)
-    if attempt == len(MIXERS):
-        nearest = np.minimum(np.searchsorted(keys, rows), len(keys) - 1)
-        return np.where(keys[nearest] == rows, nearest + 1, 0)
-    # A table indexed by the leading bits of a product. Keys that lose their place to another one
-    # are looked up in a second table.
-    bits = (PLACES * len(keys)).bit_length()
-    numbers = np.arange(1, len(keys) + 1, dtype=np.int32)
-    table = np.zeros(1 << bits, dtype=np.int32)
-    table[_leading(keys, bits, attempt)] = numbers
-    held = table[_leading(rows, bits, attempt)]
-    found = held * (np.concatenate([keys[:1], keys])[held] == rows)
-    lost = np.flatnonzero(table[_leading(keys, bits, attempt)] != numbers)
-    if len(lost):
-        again = _places(rows, keys[lost], attempt + 1)
-        found = np.where(again > 0, np.concatenate([[0], lost + 1])[again], found)
-    return np.asarray(found, dtype=np.int64)
-
-
-def _leading(numbers: npt.NDArray[Any], bits: int, attempt: int) -> npt.NDArray[np.uint64]:
-    """Return the leading bits of numbers, mixed."""
-    mixed = numbers.astype(np.uint64)
-    mixed *= np.uint64(MIXERS[attempt])
-    mixed >>= np.uint64(64 - bits)
-    return mixed
+    nearest = np.minimum(np.searchsorted(keys, rows), len(keys) - 1)
+    return np.where(keys[nearest] == rows, nearest + 1, 0)

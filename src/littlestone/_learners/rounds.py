@@ -23,6 +23,8 @@ from littlestone._classes.base import (
     read_row,
     readable_rows,
 )
+from littlestone._hypotheses.columns import Column
+from littlestone._hypotheses.compare import readable as readable_values
 from littlestone._hypotheses.frames import arrow_stream, arrow_table, checked_array
 from littlestone._hypotheses.rows import (
     Batch,
@@ -216,6 +218,10 @@ def read_labelled(
         raise BadExample(f"{len(readable)} examples and {count} labels")
     if bad_rows == "refuse":
         refuse_unreadable(cls, batch, readable)
+    for column in batch.values() if isinstance(batch, dict) else ():
+        if isinstance(column, Column):
+            # Values of null rounds, which nothing may have to compare.
+            column.values[~column.map(readable_values)] = None
     return batch, readable
 
 

@@ -38,9 +38,9 @@ from littlestone._data.readers import BEGINNING, RowReader, open_table_rows
 from littlestone._hypotheses.causes import Cause
 from littlestone._hypotheses.rows import Batch
 from littlestone._hypotheses.rules import NEVER, Hypothesis
-from littlestone._hypotheses.values import Mask, Plain
+from littlestone._hypotheses.values import Mask
 from littlestone._learners.coded_rounds import CodedRounds
-from littlestone._learners.epoch_rows import Codes, PatternIndex
+from littlestone._learners.epoch_rows import ColumnsOfRows, PatternIndex
 from littlestone._learners.forest import Routes, trees_of
 from littlestone._learners.outcomes import readable_outcomes
 from littlestone._learners.rounds import (
@@ -89,8 +89,7 @@ class CodedBlock:
     usable: npt.NDArray[np.uint8]
     answers: npt.NDArray[np.uint8]
     matches: tuple[npt.NDArray[np.int8], npt.NDArray[np.int8]] | None
-    codes: Codes
-    positives: list[tuple[Plain, ...]]
+    unmatched: ColumnsOfRows
     nulls: int
     bad: tuple[BadRow, ...]
     sums: Checksums
@@ -103,7 +102,7 @@ class CodedBlock:
         answers = np.unpackbits(self.answers, count=len(number)).view(bool)
         none = np.zeros(len(number), np.int8), np.full(len(number), -1, np.int8)
         matches = self.matches or none
-        return CodedRounds(number, answers, *matches, self.codes, self.positives, self.own)
+        return CodedRounds(number, answers, *matches, self.unmatched, self.own)
 
 
 class ShardRequest(NamedTuple):
@@ -199,8 +198,7 @@ def code_rows(
         usable=np.packbits(usable),
         answers=np.packbits(rounds.answers),
         matches=(rounds.counts, rounds.first) if causes else None,
-        codes=rounds.codes,
-        positives=rounds.positives,
+        unmatched=rounds.unmatched,
         nulls=len(block) - rounds.size,
         bad=block.bad,
         sums=block.sums() if summed else Checksums(),

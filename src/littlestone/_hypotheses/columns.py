@@ -1,0 +1,175 @@
+"""Columns of values: each distinct value once, and for each row which of them it has.
+
+Text is slow to read row by row, and columns repeat a few values. What is a function of a value
+alone (its hash, whether a published cause asks for it) is computed once for each distinct value.
+
+Promises: decoding gives back every cell as it was, so what a row is read as never depends on the
+other rows (docs/guarantee.md, Lemma 0). Which code a value gets does depend on them, so nothing may
+be read from codes but equality; and one value may have several codes.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from types import NoneType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from littlestone._hypotheses.values import Mask
+
+Array = npt.NDArray[Any]
+Codes = npt.NDArray[np.int32]
+
+
+class Column:
+    """Hold a column as distinct values and codes. It is read like an array of objects."""
+
+    dtype, ndim = np.dtype(object), 1
+    __slots__ = ("_computed", "codes", "values")
+
+    def __init__(
+        self,
+        values: Array,
+        codes: Codes,
+        computed: dict[Callable[[Array], Array], Array] | None = None,
+    ) -> None:
+        self.values, self.codes = values, codes
+        # Shared by all parts of a column, as they share its values.
+        self._computed = {} if computed is None else computed
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Return the shape of the array that it stands for."""
+        return self.codes.shape
+
+    def __getitem__(self, rows: Any) -> Any:
+        codes = self.codes[rows]
+        if codes.ndim == 0:
+            return self.values[codes]
+        return Column(self.values, codes, self._computed)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.asarray(self.values[self.codes], dtype=dtype)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.tolist())
+
+    def __getstate__(self) -> tuple[Array, Codes]:
+        # Only the values that occur travel to another process.
+        codes, inverse = np.unique(self.codes, return_inverse=True)
+        return self.values[codes], inverse.astype(np.int32)
+
+    def __setstate__(self, state: tuple[Array, Codes]) -> None:
+        self.values, self.codes = state
+        self._computed = {}
+
+    def tolist(self) -> list[Any]:
+        """Return the cells."""
+        cells: list[Any] = np.asarray(self).tolist()
+        return cells
+
+    def map(self, function: Callable[[Array], Array]) -> Array:
+        """Return a function of the values, which is computed once for all parts of the column."""
+        if function not in self._computed:
+            self._computed[function] = function(self.values)
+        return self._computed[function]
+
+    def where(self, holds: Mask) -> Mask:
+        """Return the rows whose value is marked."""
+        marked = np.flatnonzero(holds)
+        if len(marked) == len(holds):
+            return np.ones(len(self), dtype=bool)
+        # One comparison is faster than a lookup.
+        if len(marked) <= 1:
+            return self.codes == marked[0] if len(marked) else np.zeros(len(self), dtype=bool)
+        return np.asarray(holds[self.codes])
+
+
+def objects(cells: Any) -> Array:
+    """Return cells as an array of Python objects."""
+    values = np.empty(len(cells), dtype=object)
+    values[:] = cells.tolist() if isinstance(cells, np.ndarray) else cells
+    return values
+
+
+class _Numbering(dict[Hashable, int]):
+    """Number what is looked up, in the order in which it occurs."""
+
+    def __missing__(self, cell: Hashable) -> int:
+        self[cell] = number = len(self)
+        return number
+
+
+# A cell of these types is no other value than any cell that it equals, if that has its type.
+_SAME_TYPE = (int, float, bool, bytes, NoneType)
+
+
+def column_from_cells(cells: Sequence[Any]) -> Column:
+    """Return cells as a column."""
+    numbers = _Numbering()
+    try:
+        codes = np.fromiter(map(numbers.__getitem__, cells), np.int32, len(cells))
+    except TypeError:  # a list of JSON, which is no key of a dict
+        return _told_apart(cells)
+    # Text equals nothing but text; 1, 1.0 and True are one key, and three values.
+    if all(type(cell) is str or cell is None for cell in numbers):
+        return Column(objects(list(numbers)), codes)
+    return _told_apart(cells)
+
+
+def _told_apart(cells: Sequence[Any]) -> Column:
+    """Return cells as a column, told apart by their type too."""
+    numbers, values = _Numbering(), list[Any]()
+    codes = np.empty(len(cells), np.int32)
+    for row, cell in enumerate(cells):
+        held = type(cell)
+        # Of other types, such as tuples, equal cells may be different values: each has its code.
+        codes[row] = numbers[
+            cell if held is str else (held, cell) if held in _SAME_TYPE else (row, None, None)
+        ]
+        if codes[row] == len(values):
+            values.append(cell)
+    return Column(objects(values), codes)
+
+
+def column_from_array(array: Array) -> Column:
+    """Return an array of text, of whole numbers or of objects as a column."""
+    if array.dtype.kind not in "iuU" or not array.dtype.itemsize:
+        return column_from_cells(array.tolist())
+    try:
+        import pyarrow
+    except ModuleNotFoundError:
+        return column_from_cells(array.tolist())
+    # Equal cells have equal bytes, all of one length.
+    native = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("="), copy=False))
+    held = pyarrow.binary(native.dtype.itemsize)
+    cells = pyarrow.Array.from_buffers(held, len(native), [None, pyarrow.py_buffer(native)])
+    coded = cells.dictionary_encode()
+    buffer = coded.dictionary.buffers()[1] or b""
+    values = np.frombuffer(buffer, native.dtype, len(coded.dictionary))
+    return Column(objects(values), np.asarray(coded.indices))
+
+
+def column_from_codes(values: Sequence[Any], codes: Array) -> Column:
+    """Return a column that comes as codes of values; a code below 0 is a missing cell."""
+    if len(values) > len(codes):
+        # Few rows of many categories: what nobody has is not looked at.
+        used, codes = np.unique(codes, return_inverse=True)
+        values = [None if code < 0 else values[code] for code in used.tolist()]
+        return Column(objects(values), codes.astype(np.int32))
+    return Column(
+        objects([*values, None]),
+        np.where(codes < 0, len(values), codes).astype(np.int32),
+    )
+
+
+def joined(columns: Iterable[Column]) -> Column:
+    """Return columns one after the other."""
+    parts = list(columns)
+    starts = np.cumsum([0, *(len(part.values) for part in parts)])
+    codes = [part.codes + start for part, start in zip(parts, starts.tolist(), strict=False)]
+    values = np.concatenate([part.values for part in parts])
+    return Column(values, np.concatenate(codes).astype(np.int32))
