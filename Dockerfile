@@ -1,13 +1,14 @@
 # The service in a container. See docs/deployment.md; build with: docker build --tag littlestone .
 # The wheel is built in one stage, and only what runs is in the other: no compiler, no sources, no
-# package index, no secret. Tokens are made beside each learner, in the volume. Base image, build tools
+# package index, no secret. Tokens are made beside the learner, in the volume. Base image, build tools
 # and dependencies are named by what is in them (digests and hashes), for the Python of constraints.txt.
 FROM python:3.11.15-slim-bookworm@sha256:d29f48a31a8b408ed19272ca1e7b10ebae13b240a27e862d3d4217c528e2e0c3 AS build
 WORKDIR /build
 COPY pyproject.toml README.md LICENSE ./
 COPY deploy ./deploy
 COPY src ./src
-RUN python -m pip install --no-cache-dir --require-hashes --requirement deploy/build-requirements.txt \
+RUN python -m pip install --no-cache-dir --require-hashes \
+        --requirement deploy/build-requirements.txt \
     && python -m pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir /wheels . \
     && python -m venv /opt/littlestone \
     && /opt/littlestone/bin/python -m pip install --no-cache-dir --require-hashes \
@@ -38,4 +39,4 @@ STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=30s --timeout=5s --start-period=60s --retries=3 \
     CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/ready', timeout=4)"]
 ENTRYPOINT ["littlestone"]
-CMD ["serve", "/data", "--host", "0.0.0.0"]
+CMD ["serve", "/data/run.db", "--host", "0.0.0.0"]

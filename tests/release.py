@@ -30,17 +30,15 @@ FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 # Files that are no modules, without which a service answers with errors.
 DATA = [
     "py.typed",
-    "service/page.html",
-    "service/page.js",
-    "service/page.css",
-    "service/templates/index.html.j2",
-    "report/templates/report.html.j2",
+    "_service/page.html",
+    "_service/page.js",
+    "_service/page.css",
+    "_report/templates/report.html.j2",
 ]
 SERVED = """
-from littlestone._service.fleet import make_fleet
-from littlestone._service.limits import Limits
+from littlestone._service.app import make_app
 from littlestone._service.routes import load_page
-assert make_fleet([], Limits()) and load_page()
+assert make_app and load_page()
 """
 
 

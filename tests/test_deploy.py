@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from littlestone._service.fleet import make_fleet
-from littlestone._service.limits import Limits
+from littlestone._service import operations
 
 ROOT = Path(__file__).parents[1]
-UNIT = ROOT / "deploy" / "littlestone.service"
+UNIT = ROOT / "deploy" / "littlestone@.service"
 INSTRUCTIONS = {
     "ARG", "FROM", "WORKDIR", "COPY", "RUN", "LABEL", "ENV", "USER", "VOLUME", "EXPOSE",
     "STOPSIGNAL", "HEALTHCHECK", "ENTRYPOINT", "CMD",
@@ -122,8 +121,7 @@ def test_only_what_is_needed_gets_into_the_build() -> None:
 def test_the_image_is_healthy_when_the_service_is_ready() -> None:
     (check,) = [value for name, value in instructions() if name == "HEALTHCHECK"]
     (route,) = re.findall(r"127.0.0.1:8000(/\w+)", check)
-    app = make_fleet([], Limits())
-    assert route in {getattr(one, "path", None) for one in app.routes}
+    assert route in {getattr(one, "path", None) for one in operations.public.routes}
     assert compile(json.loads(check[check.index("[") :])[2], "HEALTHCHECK", "exec")
 
 
@@ -138,14 +136,14 @@ def test_the_unit_is_hardened() -> None:
     assert re.fullmatch(r"\d+[MG]", service["MemoryMax"])
     assert service["CapabilityBoundingSet"] == ""
     assert service["StateDirectory"] == "littlestone"
-    assert f"/var/lib/{service['StateDirectory']}" in service["ExecStart"]
+    assert f"/var/lib/{service['StateDirectory']}/%i.db" in service["ExecStart"]
 
 
 @needs_systemd
 def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path: Path) -> None:
     assert analyze is not None
     # The program is not installed here.
-    unit = tmp_path / UNIT.name
+    unit = tmp_path / "littlestone@payments.service"
     unit.write_text(UNIT.read_text().replace("/opt/littlestone/bin/littlestone", "/bin/true"))
     done = subprocess.run([analyze, "verify", "--man=no", unit], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")

@@ -26,6 +26,7 @@ from littlestone._service.limits import Limits
 from littlestone._service.metrics import COMMIT_BUCKETS
 from littlestone._service.tls import TlsContext
 from littlestone._service.tokens import TokenRoles, TokensFile, read_tokens, rotate_token
+from littlestone._store.copies import back_up, take_over
 from littlestone._store.request import LearnRequest
 from littlestone._store.store import open_store, read_store
 from running_service import TOKENS, Running, bearing, events, running, until
@@ -442,6 +443,21 @@ def test_a_certificate_is_renewed_without_a_restart(
         assert done.returncode == 2
         assert said in done.stderr
     assert read_store(tmp_path / "run.db").generation == generation  # nobody was thrown out
+
+
+# Copies.
+
+
+def test_a_backup_is_made_while_the_service_learns_and_then_taken_over(tmp_path: Path) -> None:
+    copy = tmp_path / "copy.db"
+    with running(tmp_path / "run.db") as served:
+        for batch in range(5):
+            assert served.feed(events(100, 100 * batch)).status_code == 200
+        assert back_up(served.path, copy).rounds == 500
+        assert take_over(copy) == 500
+        assert served.feed(events(1)).status_code == 503  # it learns no more
+    with running(copy) as served:
+        assert served.get("/hypothesis").json()["rounds"] == 500
 
 
 # An upgrade.

@@ -202,6 +202,7 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "to begin it, say --class, --label, --horizon" in done.stderr
     assert not (tmp_path / "run.db").exists()
+    assert "name its file" in command(tmp_path, "serve", ".", *BEGIN).stderr
     without = f"import sys; sys.modules['fastapi'] = None\n{MAIN}"
     done = command(tmp_path, "serve", "run.db", *BEGIN, code=without)
     assert done.returncode == 2

@@ -37,24 +37,13 @@ from littlestone._privacy.budget_file import BudgetFile
 from littlestone._privacy.parameters import BadParameter
 from littlestone._store.charges import charge_store, check_budget, stored_budget
 from littlestone._store.files import refuse_leftovers
-from littlestone._store.request import REQUEST_TERMS, LearnRequest, choose_learner
+from littlestone._store.request import LearnRequest, choose_learner
 from littlestone._store.sources import known_topic, open_topic
 from littlestone._store.store import Store, create, open_store, read_store
 
 EXAMPLE = (
     "Example: littlestone serve run.db --class points:merchant --label fraud --delta 1e-9 "
     "--horizon 10000000 --source kafka://localhost:9092/payments"
-)
-# Options that say something about one learner, by the names of their parameters.
-OF_ONE_LEARNER = (
-    "seed",
-    "tokens",
-    "source",
-    "kafka_option",
-    "kafka_config",
-    "new_rows",
-    "budget",
-    "dataset",
 )
 MISSING = "`serve` needs FastAPI and uvicorn: pip install 'littlestone[serve]'"
 OPEN = (
@@ -68,7 +57,7 @@ def serve(
     context: typer.Context,
     db: Annotated[
         Path,
-        typer.Argument(metavar="RUN.DB|DIR", help="The learner's file, or a folder of such files."),
+        typer.Argument(metavar="RUN.DB", help="The learner's file."),
     ],
     spec: Spec = None,
     label: LabelOption = None,
@@ -155,12 +144,9 @@ def serve(
 ) -> None:
     """Serve a stored learner over HTTP, with a live page."""
     try:
-        from fastapi import FastAPI
-
         from littlestone._service.app import make_app
         from littlestone._service.audit_log import AuditLog
         from littlestone._service.feed import TopicFeeder
-        from littlestone._service.fleet import make_fleet, open_folder, stores_in
         from littlestone._service.limits import Limits
         from littlestone._service.logs import logging_config
         from littlestone._service.server import (
@@ -171,7 +157,7 @@ def serve(
             server_for,
         )
         from littlestone._service.tls import TlsConnection, TlsContext
-        from littlestone._service.tokens import TokenRoles, TokensFile
+        from littlestone._service.tokens import TokensFile
     except ModuleNotFoundError as error:
         # Any other missing module is a fault of ours, and must not be reported as a missing extra.
         if error.name not in ("fastapi", "uvicorn", "starlette", "pydantic"):
@@ -216,47 +202,25 @@ def serve(
     )
     if source is None and (task.kafka or new_rows):
         raise BadParameter("--kafka-option, --kafka-config and --new-rows require --source")
-    in_folder = db / "NAME.db.tokens"
-    secrets = in_folder if db.is_dir() else tokens or db.with_name(f"{db.name}.tokens")
+    if db.is_dir():
+        raise BadParameter(f"{db} is a folder: a service has one learner, so name its file")
+    secrets = tokens or db.with_name(f"{db.name}.tokens")
     # The port first: a service that cannot listen must not take the store from one that can.
     with listening_socket(host, port) as listening:
         # All that can be refused is, before a store is taken over.
-        stores = len(stores_in(db)) if db.is_dir() else 1
-        admitted = admission(limits, trusted_proxy or (), stores)
+        admitted = admission(limits, trusted_proxy or ())
         if (tls_certificate is None) != (tls_key is None):
             raise BadParameter("--tls-certificate and --tls-key belong together: pass both")
         secure = tls_certificate and tls_key and TlsContext(tls_certificate, tls_key)
+        keys = TokensFile(secrets)
+        _refuse(db, task)
+        rows = None if source is None else _topic(db, replace(task, source=source))
+        audit = None if audit_log is None else AuditLog(audit_log)
+        store, feeder = _store(db, task), None
+        if rows is not None:
+            feeder = TopicFeeder(rows, task, store.about.chosen.plan.horizon)
         hosts = host, *(host_name or ())
-
-        def app_for(path: Path, keys: TokenRoles) -> FastAPI:
-            _refuse(path, task)
-            rows = None if source is None else _topic(path, replace(task, source=source))
-            # Of a folder one for each learner: audit.payments.jsonl.
-            file = audit_log and (
-                audit_log.with_stem(f"{audit_log.stem}.{path.stem}") if db.is_dir() else audit_log
-            )
-            audit = AuditLog(file) if file else None
-            store, feeder = _store(path, task), None
-            if rows is not None:
-                feeder = TopicFeeder(rows, task, store.about.chosen.plan.horizon)
-            return make_app(store, keys, limits, hosts=hosts, feeder=feeder, audit=audit)
-
-        keys: list[TokensFile] = []
-
-        def tokens_for(path: Path) -> TokenRoles:
-            keys.append(TokensFile(path.with_name(f"{path.name}.tokens")))
-            return keys[-1]
-
-        if db.is_dir():
-            _refuse_for_folder(task)
-            learners = open_folder(db, tokens_for, app_for)
-            for one in learners:
-                if one.reason is not None:
-                    typer.echo(f"warning: {one.name} is unavailable: {one.reason}", err=True)
-            app = make_fleet(learners, limits, hosts=hosts)
-        else:
-            keys = [TokensFile(secrets)]
-            app = app_for(db, keys[0])
+        app = make_app(store, keys, limits, hosts=hosts, feeder=feeder, audit=audit)
         if not secure and not is_loopback(host):
             typer.echo(OPEN.format(host=host), err=True)
         # An IPv6 address stands in brackets in a URL.
@@ -271,19 +235,9 @@ def serve(
             logs=logging_config(log_format),
             protocol=partial(TlsConnection, admitted, secure) if secure else None,
         )
-        server.refresh = [*(one.refresh for one in keys), *([secure.refresh] if secure else [])]
+        server.refresh = [keys.refresh, *([secure.refresh] if secure else [])]
         run_server(server, listening)
     typer.echo("stopped: what was acknowledged is in the file, and the service can go on from it")
-
-
-def _refuse_for_folder(task: LearnRequest) -> None:
-    """Refuse options that begin a learner, or are of one learner, for a folder of them."""
-    if odd := sorted(task.given & {*REQUEST_TERMS, *OF_ONE_LEARNER}):
-        options = ["--class" if name == "spec" else f"--{name.replace('_', '-')}" for name in odd]
-        raise BadParameter(
-            f"{', '.join(options)}: a folder's learners are served as they were begun, with their "
-            "own tokens. Leave it out, or begin one by its file: littlestone serve DIR/NAME.db"
-        )
 
 
 def _refuse(path: Path, task: LearnRequest) -> None:
