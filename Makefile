@@ -50,23 +50,8 @@ mutants: .venv/dev
 	PYTHONPATH=tests $(BIN)/python -m mutants
 
 # Reprints the tables of docs/results.md and draws its figures: some 13 minutes of processor time.
-COMPARE := $(BIN)/littlestone compare
-CUTS := $(foreach points,1 3 15 63 255 1023,--class thresholds:x:1:$(points))
 results: .venv/dev
-	$(COMPARE) --class points:x --learners dpsoa,soa --streams iid,halving \
-		--rounds 1000,10000,100000,1000000 --seeds 20 --figures docs/figures/rounds
-	$(COMPARE) --class points:x --learners dpsoa,dpsoa-paper --streams iid,halving \
-		--rounds 1000,10000,100000 --seeds 20 --figures docs/figures/paper
-	$(COMPARE) --class thresholds:x:1:1023 --learners dpsoa,experts,soa --streams iid,halving \
-		--rounds 1000,10000,100000,1000000 --seeds 20 --figures docs/figures/experts
-	$(COMPARE) --class points:x --learners dpsoa,soa --streams iid,halving \
-		--rounds 100000 --epsilon 0.5,1,2 --seeds 20 --figures docs/figures/epsilon
-	$(COMPARE) $(CUTS) --learners dpsoa,experts,soa --streams iid,halving,mirror \
-		--rounds 20000 --seeds 10 --figures docs/figures/dimension
-	$(COMPARE) --class points:x --learners adaptive,every-round,dpsoa,soa --streams halving,mirror \
-		--rounds 1000,2000,5000,10000,20000 --epsilon 20 --seeds 3 --figures docs/figures/adaptive
-	$(COMPARE) --class points:x --learners adaptive,every-round,dpsoa --streams halving --rounds 10000 --seeds 3
-	$(BIN)/python -m bench auto peers agreement
+	$(BIN)/python -m bench results auto peers agreement
 
 # docs/cli.md from --help and the notebook from the tutorial; then the site: build/site/index.html.
 docs: .venv/dev

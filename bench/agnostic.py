@@ -21,10 +21,10 @@ from rich.progress import track
 from rich.table import Table
 
 import littlestone as ls
+from bench.streams import scores
 from littlestone._privacy.testing import SeededNoise
 from littlestone._simulate.adversaries import Adversary, halving, mirror
 from littlestone._simulate.games import play
-from littlestone._simulate.streams import scores
 
 SEEDS, ROUNDS, VALUES, COST = 20, 300_000, 25, 50
 PROCESSES = 2

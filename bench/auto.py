@@ -16,20 +16,19 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+import numpy as np
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
 from bench.trials import PROCESSES
 from littlestone._classes.specs import parse_spec
-from littlestone._cli.compare import read_stream
 from littlestone._learners.causes_plan import AUTO as AUTO_RATE
 from littlestone._learners.registry import LearnerTerms, make_learner
 from littlestone._privacy.testing import SeededNoise
 from littlestone._simulate.adversaries import ADVERSARIES, Adversary
-from littlestone._simulate.games import play
+from littlestone._simulate.games import REFUSALS, play
 from littlestone._simulate.streams import TELEMETRY_COLUMNS, Stream, write_events
-from littlestone._simulate.sweeps import REFUSALS
 
 EPSILON, DELTA, SEEDS, AIM = 1.0, 1e-6, range(5), 2.0
 LEARNERS = ("auto", "dpsoa", "dpsoa-paper", "experts")
@@ -197,21 +196,19 @@ def _one(case: Case, name: str, seed: int) -> tuple[float, int]:
 
 @cache
 def _file(spec: str, rounds: int, seed: int) -> Stream:
-    """A stream that was written to a file and read back, as a user's would be."""
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "stream.csv"
-        if spec == EVENTS:
-            write_events(path, rounds, seed)
-            return read_stream(str(path), parse_spec(spec), "failed")
+    """The events of the demo, as they are in its file; of other classes independent examples."""
+    if spec != EVENTS:
         made = ADVERSARIES["iid"](parse_spec(spec), rounds, seed, 0.0)
         assert isinstance(made, Stream)
-        assert isinstance(made.batch, dict)
-        with path.open("w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow([*made.batch, "label"])
-            columns = [column.tolist() for column in made.batch.values()]
-            writer.writerows(zip(*columns, made.answers.astype(int).tolist(), strict=True))
-        return read_stream(str(path), parse_spec(spec), "label")
+        return made
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "stream.csv"
+        write_events(path, rounds, seed)
+        with path.open(newline="") as file:
+            names, *rows = csv.reader(file)
+    columns = {name: np.array(cells, object) for name, *cells in zip(names, *rows, strict=True)}
+    failed = columns.pop("failed") == "1"
+    return Stream(dict(columns), failed, None)
 
 
 def _adversary(case: Case, seed: int) -> Adversary:

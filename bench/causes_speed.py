@@ -25,8 +25,8 @@ from river.linear_model import LogisticRegression
 from river.preprocessing import OneHotEncoder
 
 from bench.speed import ONES, _examples, _one_by_one
+from bench.streams import rows
 from littlestone import Causes, PrivateCauses
-from littlestone._simulate.streams import rows
 
 ROWS, TRIES = 2_000_000, 3
 NAMES, SIZES = tuple("abcde"), (10, 30, 100, 300, 1000)

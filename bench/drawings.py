@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import littlestone as ls
+from bench.charts import Chart, Curve
 from littlestone._classes.dimension import Leaf, MistakeTree, describe, paths
 from littlestone._display import clipped
 from littlestone._hypotheses.rows import part_of
 from littlestone._plots import COLOURS, INK, LETTERS, SOFT, new_figure, svg_file
 from littlestone._privacy.testing import SeededNoise
-from littlestone._report.figures import Chart, Curve
 from littlestone._simulate.adversaries import halving
 from littlestone._simulate.streams import Stream
 

@@ -10,11 +10,11 @@ from rich.console import Console
 from rich.table import Table
 
 import littlestone as ls
+from bench.streams import scores
 from littlestone._learners.experts import FirstRule
 from littlestone._privacy.testing import SeededNoise
 from littlestone._simulate.adversaries import Adversary, halving, mirror
 from littlestone._simulate.games import play
-from littlestone._simulate.streams import scores
 
 DIMENSIONS = (2, 4, 10)
 HORIZONS = (10**5, 10**6, 10**7)

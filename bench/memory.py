@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import causes_memory
-from littlestone._simulate.streams import scores
+from bench.streams import scores
 
 ROUNDS, PART = 10**7, 10**6
 AIM = 300

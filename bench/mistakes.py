@@ -13,9 +13,10 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from bench.streams import SPACINGS, rows, scores, value_column
 from bench.trials import Case, Tally, tallies
 from littlestone import HypothesisClass, Plan, Points, Rules, Sets, Thresholds
-from littlestone._simulate.streams import SPACINGS, Stream, rows, scores, value_column
+from littlestone._simulate.streams import Stream
 
 SEEDS = range(20)
 DELTAS = (1e-6, 1e-9)

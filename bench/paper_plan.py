@@ -13,9 +13,10 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
+from bench.streams import rows, scores, value_column
 from bench.trials import Case, Tally, tallies
 from littlestone import HypothesisClass, Plan, Points, Rules, Sets, Thresholds
-from littlestone._simulate.streams import Stream, rows, scores, value_column
+from littlestone._simulate.streams import Stream
 
 DELTA = 1e-9
 CHECK_EVERY = 64

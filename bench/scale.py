@@ -27,6 +27,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.clock import seconds
+from bench.streams import rows
 from littlestone import DPSOA, Plan, Rules
 from littlestone._classes.base import HypothesisClass
 from littlestone._cli.learn_run import run as run_task
@@ -37,7 +38,6 @@ from littlestone._learners.rounds import Numbers, Rounds
 from littlestone._learners.tree import tree_to_bytes
 from littlestone._ray import Ray
 from littlestone._ray.rows import open_remote_rows
-from littlestone._simulate.streams import rows
 from littlestone._store.request import LearnRequest, learn_block
 from littlestone._store.store import Store
 

@@ -16,8 +16,9 @@ from river.linear_model import LogisticRegression
 from river.preprocessing import OneHotEncoder
 
 from bench.speed import Examples, _examples, _named, _one_by_one
+from bench.streams import rows, scores, value_column
 from littlestone import DPSOA, Causes, Points, PrivateCauses, PrivateExperts, Rules, Thresholds
-from littlestone._simulate.streams import Stream, rows, scores, value_column
+from littlestone._simulate.streams import Stream
 
 ROUNDS, HORIZON, TRIES = 50_000, 10**6, 3
 

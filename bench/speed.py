@@ -18,9 +18,10 @@ from river.linear_model import LogisticRegression
 from river.preprocessing import OneHotEncoder
 
 from bench.clock import seconds
+from bench.streams import rows, scores, value_column
 from littlestone import DPSOA, HypothesisClass, Plan, Points, Rules, Thresholds
 from littlestone._learners.forest import Forest
-from littlestone._simulate.streams import Stream, rows, scores, value_column
+from littlestone._simulate.streams import Stream
 
 BLOCK, ONES, TRIES = 65_536, 100_000, 3
 NOISE = 0.02

@@ -56,10 +56,6 @@ COMMANDS: dict[str, list[tuple[object, ...]]] = {
         (*LEARN, "--db", "run.db", "--json"),
         ("show", "run.db", "--private", "--json", "--private-json", "p.json"),
     ],
-    "compare": [
-        ("compare", "--file", "e.csv", "--label", "fraud", "--class", "points:merchant",
-         "--learners", "soa", "--seeds", 1, "--private-json", "p.json", "--html", "c.html"),
-    ],
     "audit": [
         ("audit", "points:merchant", "--file", "e.csv", "--label", "fraud", "--horizon", 400,
          "--learner", "soa", "--runs", 4, "--epsilon", 8, "--delta", 0.01, "--workers", 1,
@@ -81,14 +77,14 @@ def test_what_is_private_is_not_on_standard_output(name: str, files: list[Path])
             assert done.returncode in ((0, 1) if name == "audit" else (0,)), done.stderr
             outs.append(done.stdout)
             errs.append(done.stderr)
-        for path in (folder / "p.json", folder / "r.html", folder / "c.html"):
+        for path in (folder / "p.json", folder / "r.html"):
             if path.exists():
                 assert stat.S_IMODE(path.stat().st_mode) == 0o600
     half = len(outs) // 2
     assert outs[:half] == outs[half:]
     assert not [word for word in PRIVATE_WORDS for out in outs if word in out]
     assert "PRIVATE" in errs[-1]
-    if name not in ("audit", "compare"):
+    if name != "audit":
         assert "1 row that could not be read" in errs[-1]
         assert "1 row that could not be read" not in errs[half - 1]
 
@@ -119,14 +115,3 @@ def test_a_cap_is_told_apart_from_rows_that_cannot_be_read(files: list[Path]) ->
     report = (files[1] / "r.html").read_text()
     assert "385 further rounds were beyond the cap of their user" in report
     assert "1 row could not be read" in report
-
-
-def test_a_comparison_on_a_file_prints_no_json(files: list[Path]) -> None:
-    compare = COMMANDS["compare"][0][:-4]
-    done = littlestone(*compare, "--json", folder=files[0])
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "take --private-json FILE" in done.stderr
-    (files[0] / "p.json").write_text("mine")
-    done = littlestone(*compare, "--private-json", "p.json", folder=files[0])
-    assert done.returncode == 2
-    assert "p.json: it exists already" in done.stderr

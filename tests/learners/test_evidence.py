@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from bench.evidence import interval_coverage
 
 from effort import EFFORT, scaled
 from littlestone._hypotheses.causes import Cause, Condition
@@ -14,7 +15,6 @@ from littlestone._learners.evidence import (
     rate_of,
     window_from_json,
 )
-from littlestone._simulate.intervals import interval_coverage
 
 K9, SE = Cause((Condition("device", "K9"),)), Cause((Condition("country", "SE"),))
 WINDOWS = [

@@ -12,7 +12,6 @@ from typer.testing import CliRunner
 import littlestone as ls
 from littlestone._audit.runs import AuditTarget
 from littlestone._classes.specs import parse_spec
-from littlestone._cli import compare as compare_run
 from littlestone._cli.main import make_app
 from littlestone._learners.registry import (
     LEARNERS,
@@ -23,7 +22,6 @@ from littlestone._learners.registry import (
     make_learner,
 )
 from littlestone._privacy.parameters import BadParameter
-from littlestone._simulate.sweeps import run_cell
 from littlestone._store.request import LearnRequest, choose_learner
 from littlestone._store.store import create, open_store
 
@@ -198,12 +196,6 @@ def test_a_contributed_learner_runs_in_learn_plan_and_compare(
     assert plans[0]["learner"] == "EagerExperts"
     assert plans[0]["plan"]["threshold"] == plans[1]["plan"]["threshold"] // 2
 
-    def in_this_process(classes: Any, stream: Any, cells: Any, workers: int) -> Iterator[Any]:
-        """Workers import the registry afresh: a learner that is in a module is there, too."""
-        for cell in cells:
-            yield run_cell(classes[cell.cls], cell, stream)
-
-    monkeypatch.setattr(compare_run, "_run", in_this_process)
     table = invoked(
         "compare", "--class", spec, "--learners", f"{contributed},soa", "--streams", "iid",
         "--rounds", 300, "--seeds", 1,

@@ -484,17 +484,6 @@ def test_a_command_says_the_same_with_a_cluster_though_a_shard_is_killed(folder:
     assert "Traceback" not in errors
 
 
-def test_games_on_a_cluster(tmp_path: Path) -> None:
-    sweep = ("compare", "--class", "points:x", "--learners", "soa", "--rounds", 500, "--seeds", 2)
-    results = []
-    for engine in ([], ["--engine", "ray", "--resume", "games.jsonl"]):
-        done = littlestone(*sweep, *engine, "--json", folder=tmp_path)
-        assert done.returncode == 0, done.stderr
-        results.append([(r["cell"], r["curve"]) for r in json.loads(done.stdout)["results"]])
-    assert results[0] == results[1]
-    assert len((tmp_path / "games.jsonl").read_text().splitlines()) == len(results[0])
-
-
 def refused(*arguments: object) -> str:
     """The sentence of a command that was refused."""
     done = littlestone("learn", *arguments)

@@ -10,10 +10,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 from test_report import CASES
 
 from axe import needs_axe, violations
-from littlestone._classes.specs import parse_spec
-from littlestone._cli.compare import Sweep, render_comparison
 from littlestone._report.report import render_report
-from littlestone._simulate.sweeps import run_cell
 
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
@@ -51,12 +48,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def pages() -> dict[str, str]:
-    sweep = Sweep(["sets:m:2"], ["soa"], ["halving"], [50, 900], [1.0], 1e-6, 1)
-    results = [run_cell(parse_spec(cell.cls), cell) for cell in sweep.cells()]
-    return {
-        "comparison": render_comparison(sweep, results, "littlestone compare"),
-        **{name: render_report(CASES[name]) for name in SHOWN},
-    }
+    return {name: render_report(CASES[name]) for name in SHOWN}
 
 
 def opened(context: BrowserContext, path: Path) -> tuple[Page, list[str]]:

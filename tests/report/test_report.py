@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from bench.streams import value_column
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.axes import Axes
@@ -37,7 +38,6 @@ from littlestone._report.report import (
     run_figure,
 )
 from littlestone._simulate.games import play
-from littlestone._simulate.streams import value_column
 from littlestone._store.request import LearnRequest, choose_learner
 
 HOSTILE = (

@@ -1,6 +1,5 @@
 """Adversaries keep their word, games are what they say, and no stream breaks a learner."""
 
-import json
 import random
 from dataclasses import replace
 
@@ -24,7 +23,7 @@ from littlestone._simulate.adversaries import (
     halving,
     mirror,
 )
-from littlestone._simulate.games import best_mistakes, marks, play, transcript_from_json
+from littlestone._simulate.games import best_mistakes, marks, play
 from littlestone._simulate.streams import Stream
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
@@ -296,7 +295,7 @@ def test_a_game_in_batches_is_the_game_round_by_round(name: str, player: str) ->
     made = stream(name, cls, rounds, 6)
     asked = terms(cls, 8, 1e-4, rounds)
     one, other = (make_learner(player, asked, seed=9, noise=SeededNoise(4)) for _ in "ab")
-    game = play(one, made, rounds, name=player, opponent=name, seed=6)
+    game = play(one, made, rounds, name=player, opponent=name)
     curve, sampled = [], set(marks(rounds))
     for n in range(rounds):
         other.learn_one(row_of(made.batch, n), made.answers[n])
@@ -305,7 +304,6 @@ def test_a_game_in_batches_is_the_game_round_by_round(name: str, player: str) ->
     assert list(game.curve) == curve
     assert game.releases == other.releases
     assert name != "halving" or len(game.releases) > 1 or slow or player == "halving"
-    assert transcript_from_json(json.loads(json.dumps(game.to_json()))) == game
     assert repr(game) == f"Transcript({player} against {name}, private)"
     assert game.best is not None
     assert game.unavoidable is not None

@@ -28,7 +28,7 @@ VERBS = {
     "learn": "Learn a rule from a stream of labelled rows, privately: before each row a rule is "
     "published.",
     "plan": "Print every constant of a learner before it sees any data.",
-    "compare": "Compare learners: on synthetic streams that know the truth, or on a file of yours.",
+    "compare": "Compare learners on synthetic streams that know the truth.",
     "audit": "Check that the code keeps its guarantee.",
     "show": "Show what a stored learner has published; with --private, what only its owner may see.",
     "serve": "Serve a stored learner over HTTP, with a live page.",

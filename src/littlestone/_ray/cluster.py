@@ -20,8 +20,6 @@ from littlestone.errors import LittlestoneError
 
 if TYPE_CHECKING:
     from littlestone._ray.shards import ShardedForest
-    from littlestone._simulate.streams import Stream
-    from littlestone._simulate.sweeps import Cell, Result
 
 
 # Seconds in which a cluster must accept a connection.
@@ -266,32 +264,3 @@ def ray_data() -> Any:
         logging.getLogger("ray.data").setLevel(logging.CRITICAL)  # errors are raised as well
         ray.data.DataContext.get_current()  # warns about deprecated names at its creation
     return ray.data
-
-
-def play_on(
-    engine: Ray,
-    classes: dict[str, HypothesisClass],
-    stream: "Stream | None",
-    cells: "Sequence[Cell]",
-) -> "Iterator[Result]":
-    """Play the games of a comparison on a cluster, each in a task, and yield results as they come."""
-    ray, left, running = engine.connected(), iter(cells), list[Any]()
-    shared, task = ray.put((classes, stream)), ray.remote(_play)
-    while True:
-        for cell in left:
-            running.append(task.remote(shared, cell))
-            if len(running) >= engine.count():
-                break
-        if not running:
-            return
-        done, running = ray.wait(running)
-        with task_errors(ray):
-            yield from ray.get(done)
-
-
-def _play(shared: "tuple[dict[str, HypothesisClass], Stream | None]", cell: "Cell") -> "Result":
-    from littlestone._simulate.sweeps import run_cell
-
-    warnings.simplefilter("ignore")
-    classes, stream = shared
-    return run_cell(classes[cell.cls], cell, stream)

@@ -308,7 +308,7 @@ def _iid(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> St
     draw = np.random.default_rng(seed)
     target = target_of(cls, draw)
     batch = examples(cls, target, draw, rounds)
-    return Stream(batch, _noisy(draw, target.predict(batch), noise), target)
+    return Stream(batch, flipped(draw, target.predict(batch), noise), target)
 
 
 def noisy(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> Stream:
@@ -332,7 +332,7 @@ def rates(
     target = target_of(cls, draw)
     batch = examples(cls, target, draw, rounds, share=share)
     chance = np.where(target.predict(batch), rate, base)
-    return Stream(batch, _noisy(draw, draw.random(rounds) < chance, noise), target)
+    return Stream(batch, flipped(draw, draw.random(rounds) < chance, noise), target)
 
 
 def adversary_of(name: str) -> Make:
@@ -390,7 +390,7 @@ def halving(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) ->
     points, answers = zip(*path, strict=True)
     # Equal blocks, the remainder spread over them.
     blocks = np.arange(rounds) * len(path) // max(1, rounds)
-    labels = _noisy(draw, np.array(answers)[blocks], noise)
+    labels = flipped(draw, np.array(answers)[blocks], noise)
     return Stream(part_of(as_batch(list(points)), blocks), labels, target)
 
 
@@ -408,7 +408,7 @@ def _drift(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> 
         else np.concatenate([np.asarray(before.batch), np.asarray(after)])
     )
     answers = np.concatenate([before.answers, later.predict(after)])
-    return Stream(batch, _noisy(draw, answers, noise), before.truth, later, half)
+    return Stream(batch, flipped(draw, answers, noise), before.truth, later, half)
 
 
 def _stall(cls: HypothesisClass, rounds: int, seed: int, noise: float = 0.0) -> Stream:
@@ -456,9 +456,10 @@ def _no_noise(name: str, noise: float) -> None:
 
 
 def _rearranged(stream: Stream, order: npt.NDArray[np.intp], seed: int, noise: float) -> Stream:
-    answers = _noisy(np.random.default_rng([seed, 3]), stream.answers[order], noise)
+    answers = flipped(np.random.default_rng([seed, 3]), stream.answers[order], noise)
     return replace(stream, batch=part_of(stream.batch, order), answers=answers)
 
 
-def _noisy(draw: np.random.Generator, answers: Mask, noise: float) -> Mask:
+def flipped(draw: np.random.Generator, answers: Mask, noise: float) -> Mask:
+    """Return labels of which a share is flipped."""
     return np.asarray(answers ^ (draw.random(len(answers)) < noise)) if noise else answers

@@ -1,20 +1,20 @@
 """Play a learner against an adversary, and record the game.
 
 Promises: a game against a stream is played in batches and is the game that round by round would be;
-against an adaptive adversary it is played round by round. A `Transcript` goes to JSON and back.
+against an adaptive adversary it is played round by round.
 
 The mistakes of the best fixed rule are exact for points, sets and rules, by counting values, and
 for finite classes whose rules can be tried on every distinct row. For other classes they are those
 of the best target of the stream.
 """
 
-import json
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
+from statistics import median
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,59 +22,44 @@ from littlestone._classes.base import HypothesisClass
 from littlestone._classes.causes import Causes
 from littlestone._classes.rules import Rules
 from littlestone._classes.sets import Sets
-from littlestone._display import facts, library_version, side_by_side
 from littlestone._hypotheses.rows import Batch, Column, column_of, part_of
-from littlestone._hypotheses.rules import NEVER, Hypothesis, rule_from_json
+from littlestone._hypotheses.rules import NEVER, Hypothesis
 from littlestone._hypotheses.values import key_of
-from littlestone._learners.base import Release, Releases
+from littlestone._learners.base import PrivateLearner, Release
+from littlestone._learners.registry import LearnerTerms, make_learner
+from littlestone._learners.soa import SOA, Halving
 from littlestone._plots import plot_private
-from littlestone._privacy.accounting import Guarantee
-from littlestone._simulate.adversaries import Adaptive, Adversary
+from littlestone._privacy.parameters import BadParameter
+from littlestone._simulate.adversaries import Adaptive, Adversary, adversary_of
 from littlestone._simulate.streams import Stream
-from littlestone.errors import TooLarge
+from littlestone.errors import BadClass, BadExample, TooLarge
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+Playable = PrivateLearner | SOA | Halving
 # A number of rounds, and the mistakes made in them.
 Mistakes = tuple[int, int]
 
 
 @dataclass(frozen=True, repr=False)
 class Transcript:
-    """Hold a game and its provenance. Private, as it counts mistakes: it does not print."""
+    """Hold a game. Private, as it counts mistakes: it does not print."""
 
-    version: str
     learner: str
-    cls: str
-    plan: Mapping[str, Any] | None
-    learner_seed: int | None
     adversary: str
-    seed: int | None
     rounds: int
     curve: tuple[Mistakes, ...]
     releases: tuple[Release, ...]
     truth: Hypothesis | None
     best: int | None
     unavoidable: int | None
+    missed: int | None
     guarantee: str
     seconds: float
-    missed: int | None = None
 
     def __repr__(self) -> str:
         return f"Transcript({self.learner} against {self.adversary}, private)"
-
-    def _repr_html_(self) -> str:
-        fields = {
-            "learner": self.learner,
-            "against": self.adversary,
-            "class": self.cls,
-            "rounds": f"{self.rounds:,}",
-            "guarantee": self.guarantee,
-        }
-        note = "what is public; mistakes are private, and do not show"
-        releases = Releases(self.releases)._repr_html_()
-        return side_by_side([facts("Transcript", fields, note), releases])
 
     @property
     def mistakes(self) -> int:
@@ -89,27 +74,6 @@ class Transcript:
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the mistakes over the rounds, with a mark where another rule is published. PRIVATE."""
         return plot_private(self.curve, [release.round for release in self.releases[1:]], ax)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as JSON data; `transcript_from_json` reads it back exactly."""
-        data = {field.name: getattr(self, field.name) for field in fields(self)}
-        data["curve"] = [list(point) for point in self.curve]
-        data["releases"] = [[number, rule.to_json()] for number, rule in self.releases]
-        data["truth"] = None if self.truth is None else self.truth.to_json()
-        return data
-
-
-def transcript_from_json(data: Mapping[str, Any]) -> Transcript:
-    """Read back what `Transcript.to_json` wrote."""
-    truth = data["truth"]
-    return Transcript(
-        **{
-            **data,
-            "curve": tuple((rounds, mistakes) for rounds, mistakes in data["curve"]),
-            "releases": tuple(Release(n, rule_from_json(rule)) for n, rule in data["releases"]),
-            "truth": None if truth is None else rule_from_json(truth),
-        }
-    )
 
 
 # Rules times distinct rows that are tried before settling for the targets.
@@ -182,29 +146,6 @@ def _distinct(batch: Batch) -> tuple[Any, Any]:
 GROWTH = 1.2
 
 
-class PlayableLearner(Protocol):
-    """Describe what a game needs of a learner."""
-
-    cls: HypothesisClass
-    rounds: int
-
-    @property
-    def mistakes(self) -> int: ...
-
-    @property
-    def hypothesis(self) -> Hypothesis: ...
-
-    @property
-    def releases(self) -> tuple[Release, ...]: ...
-
-    @property
-    def guarantee(self) -> Guarantee: ...
-
-    def learn_one(self, x: Any, y: Any) -> None: ...
-
-    def learn_many(self, X: Any, y: Any) -> None: ...
-
-
 def marks(rounds: int) -> list[int]:
     """Return the rounds at which a curve is sampled: all early ones, then ever fewer, and the last."""
     found, at = list[int](), 1
@@ -215,13 +156,12 @@ def marks(rounds: int) -> list[int]:
 
 
 def play(
-    learner: PlayableLearner,
+    learner: Playable,
     adversary: Adversary,
     rounds: int,
     *,
     name: str = "",
     opponent: str = "",
-    seed: int | None = None,
 ) -> Transcript:
     """Play a game of at most so many rounds."""
     start = perf_counter()
@@ -233,22 +173,17 @@ def play(
     seconds = perf_counter() - start
     best, unavoidable = _references(learner.cls, adversary, learner.rounds)
     return Transcript(
-        version=library_version(),
         learner=name or type(learner).__name__,
-        cls=repr(learner.cls),
-        plan=_plan_of(learner),
-        learner_seed=getattr(learner, "seed", None),
         adversary=opponent or type(adversary).__name__,
-        seed=seed,
         rounds=learner.rounds,
         curve=tuple(curve),
         releases=learner.releases,
         truth=adversary.truth,
         best=best,
         unavoidable=unavoidable,
+        missed=_missed(adversary, learner.releases, learner.rounds),
         guarantee=str(learner.guarantee),
         seconds=seconds,
-        missed=_missed(adversary, learner.releases, learner.rounds),
     )
 
 
@@ -264,17 +199,7 @@ def _missed(adversary: Adversary, releases: tuple[Release, ...], rounds: int) ->
     return missed
 
 
-def _plan_of(learner: PlayableLearner) -> dict[str, Any] | None:
-    """Return the constants of a learner that has a plan, as they come back from JSON."""
-    plan = getattr(learner, "plan", None)
-    if plan is None:
-        return None
-    # Through JSON, so that a transcript equals the one that is read back.
-    data: dict[str, Any] = json.loads(json.dumps(plan.to_json()))
-    return data
-
-
-def _batched(learner: PlayableLearner, stream: Stream, rounds: int) -> list[Mistakes]:
+def _batched(learner: Playable, stream: Stream, rounds: int) -> list[Mistakes]:
     curve = list[Mistakes]()
     # Batches end where the curve is sampled; what is published does not depend on them.
     for start, stop in pairwise([0, *marks(min(rounds, len(stream)))]):
@@ -284,7 +209,7 @@ def _batched(learner: PlayableLearner, stream: Stream, rounds: int) -> list[Mist
     return curve
 
 
-def _one_by_one(learner: PlayableLearner, adversary: Adaptive, rounds: int) -> list[Mistakes]:
+def _one_by_one(learner: Playable, adversary: Adaptive, rounds: int) -> list[Mistakes]:
     curve, sampled, done = list[Mistakes](), set(marks(rounds)), 0
     while done < rounds:
         move = adversary.challenge(learner.hypothesis)
@@ -307,3 +232,63 @@ def _references(
         return 0, 0
     played = adversary.part(0, rounds)
     return best_mistakes(cls, played), played.unavoidable
+
+
+# What a learner or an adversary does not support: a line of a comparison says so.
+REFUSALS = (BadClass, BadExample, BadParameter, TooLarge)
+
+
+@dataclass(frozen=True)
+class Line:
+    """Hold the games of one learner on one stream, a seed each, or why there are none."""
+
+    stream: str
+    rounds: int
+    epsilon: float
+    learner: str
+    games: Sequence[Transcript] = ()
+    error: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the line as JSON data: medians over the seeds, null where they are not known."""
+        about = {
+            "stream": self.stream,
+            "rounds": self.rounds,
+            "epsilon": self.epsilon,
+            "learner": self.learner,
+        }
+        if self.error:
+            return {**about, "error": self.error}
+        games = self.games
+        return {
+            **about,
+            "seeds": len(games),
+            "median": median(game.mistakes for game in games),
+            "worst": max(game.mistakes for game in games),
+            "missed": _median(game.missed for game in games),
+            "alarms": _median(
+                g.mistakes - g.missed if g.missed is not None else None for g in games
+            ),
+            "excess": _median(g.mistakes - g.best if g.best is not None else None for g in games),
+            "releases": median(len(game.releases) - 1 for game in games),
+            "per_second": median(game.rounds / max(game.seconds, 1e-9) for game in games),
+            "rules": [str(game.rule) for game in games],
+        }
+
+
+def _median(values: Iterable[int | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return median(known) if known else None
+
+
+def play_line(stream: str, learner: str, terms: LearnerTerms, seeds: int, noise: float) -> Line:
+    """Play a learner on a stream, once for each seed of the stream and of its public random bits."""
+    games, error = list[Transcript](), ""
+    try:
+        for seed in range(1, seeds + 1):
+            adversary = adversary_of(stream)(terms.cls, terms.horizon, seed, noise)
+            player = make_learner(learner, terms, seed=seed)
+            games.append(play(player, adversary, terms.horizon, name=learner, opponent=stream))
+    except REFUSALS as refusal:
+        error = str(refusal)
+    return Line(stream, terms.horizon, float(terms.epsilon), learner, games, error)

@@ -1,26 +1,23 @@
 """Make synthetic streams, fixed by a seed, so that a figure can be reproduced.
 
 A stream is columns, labels and the rule behind them. Unbounded domains are Zipf distributed: value
-r of a column occurs in proportion to 1/(r + 1). A stream too long to hold at once comes in parts:
-the same seed means the same target, and another `part` means other rounds.
+r of a column occurs in proportion to 1/(r + 1).
 
 A target is a rule of its class, and the class can read every example. Families without a bound draw
 from Zipf distributions, in which a share of the rounds holds values that the target mentions; the
 others draw uniformly from the values that distinguish their rules.
 
-Make a stream of telemetry: events of a mobile app, one of whose versions fails.
-
-Columns have many values, with a few common values and a long tail. The bad version is rolled
-out some way into the stream. It fails in a part of its events, and the others fail too now and
-then, as in real incidents: no rule says which events fail.
+`write_events` writes telemetry: events of a mobile app, one of whose versions fails. Columns have a
+few common values and a long tail. The bad version is rolled out some way into the stream. It fails
+in a part of its events, and the others fail too now and then: no rule says which events fail.
 """
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +29,7 @@ from littlestone._classes.grids import OnGrid
 from littlestone._classes.intervals import Intervals
 from littlestone._classes.rules import Rules
 from littlestone._classes.sets import Sets
-from littlestone._classes.thresholds import Cuts, Thresholds
+from littlestone._classes.thresholds import Cuts
 from littlestone._classes.union import Complement, Union
 from littlestone._hypotheses.causes import Cause, Condition, any_of, causes_of
 from littlestone._hypotheses.rows import Batch, Column, as_batch, part_of
@@ -40,8 +37,6 @@ from littlestone._hypotheses.rules import Hypothesis, all_of, negation, one_of
 from littlestone._hypotheses.values import Mask
 from littlestone.errors import TooLarge
 
-Spacing = Literal["i.i.d.", "burst", "even"]
-SPACINGS: tuple[Spacing, ...] = ("i.i.d.", "burst", "even")
 DOMAIN_SIZE = 100_000
 
 
@@ -90,93 +85,10 @@ def zipf(draw: np.random.Generator, count: int, size: int = DOMAIN_SIZE) -> npt.
     return np.asarray(np.minimum(ranks, size) - 1)
 
 
-def _positions(
-    draw: np.random.Generator, rounds: int, rate: float, spacing: Spacing
-) -> npt.NDArray[np.intp]:
-    """Draw the rounds of the positives."""
-    count = round(rounds * rate)
-    if spacing == "i.i.d.":
-        return np.flatnonzero(draw.random(rounds) < rate)
-    if spacing == "burst":
-        start = int(draw.integers(0, rounds - count + 1))
-        return np.arange(start, start + count)
-    return (np.arange(count) * rounds) // count
-
-
-def value_column(
-    seed: int,
-    rounds: int,
-    rate: float,
-    spacing: Spacing = "i.i.d.",
-    culprits: int = 1,
-    noise: float = 0.0,
-    part: int = 0,
-) -> Stream:
-    """Make one column of whole numbers in which some values are the positives."""
-    draw = np.random.default_rng(seed)
-    bad = draw.choice(np.arange(10, DOMAIN_SIZE), size=culprits, replace=False)
-    draw = _of_part(draw, part)
-    column = zipf(draw, rounds)
-    # The culprits come only where positives are drawn, so that the rate is the given one.
-    column[np.isin(column, bad)] = 0
-    at = _positions(draw, rounds, rate, spacing)
-    column[at] = draw.choice(bad, size=len(at))
-    truth = one_of(bad.tolist())
-    return Stream(column, _noisy(draw, truth.predict(column), noise), truth)
-
-
-def rows(
-    seed: int,
-    rounds: int,
-    rate: float,
-    spacing: Spacing = "i.i.d.",
-    columns: Sequence[str] = ("a", "b", "c", "d", "e"),
-    correlated: bool = False,
-    noise: float = 0.0,
-    part: int = 0,
-) -> Stream:
-    """Make several columns of strings; one value of one column causes the positives."""
-    draw = np.random.default_rng(seed)
-    where = int(draw.integers(0, len(columns)))
-    bad = int(draw.integers(10, DOMAIN_SIZE))
-    draw = _of_part(draw, part)
-    ranks = {name: zipf(draw, rounds) for name in columns}
-    culprit = ranks[columns[where]]
-    culprit[culprit == bad] = 0
-    culprit[_positions(draw, rounds, rate, spacing)] = bad
-    if correlated:
-        # A column that nearly agrees with the cause is the hard case for `Rules`.
-        follows = draw.random(rounds) < 0.9
-        beside = ranks[columns[(where + 1) % len(columns)]]
-        beside[follows] = culprit[follows]
-    truth = one_of([f"v{bad}"], columns[where])
-    answers = _noisy(draw, culprit == bad, noise)
-    return Stream({name: as_strings(column) for name, column in ranks.items()}, answers, truth)
-
-
 def as_strings(ranks: npt.NDArray[np.int64]) -> npt.NDArray[np.object_]:
     """Return ranks as strings, each a Python object made once."""
     names = np.array([f"v{rank}" for rank in range(DOMAIN_SIZE)], dtype=object)
     return np.asarray(names[ranks])
-
-
-def scores(seed: int, rounds: int, points: int, noise: float = 0.0, part: int = 0) -> Stream:
-    """Make uniform numbers, positive from a random cut on."""
-    draw = np.random.default_rng(seed)
-    cls = Thresholds(1, points)
-    truth = cls.rule(int(draw.integers(0, cls.size)))
-    draw = _of_part(draw, part)
-    column = draw.integers(1, points + 1, size=rounds)
-    return Stream(column, _noisy(draw, truth.predict(column), noise), truth)
-
-
-def _of_part(draw: np.random.Generator, part: int) -> np.random.Generator:
-    """Return the random bits of a part's rounds, once the truth is drawn."""
-    return draw.spawn(part)[-1] if part else draw
-
-
-def _noisy(draw: np.random.Generator, answers: Mask, noise: float) -> Mask:
-    return np.asarray(answers ^ (draw.random(len(answers)) < noise)) if noise else answers
 
 
 # The share of rounds that holds what a target without a bounded domain is about.
