@@ -290,7 +290,7 @@ def _timed(folder: Path, source: list[str]) -> float:
 
 
 def _clear(folder: Path) -> None:
-    for name in ("run.db", "run.db-wal", "run.db-shm", "r.jsonl"):
+    for name in ("run.db", "run.db-wal", "run.db-shm", "run.db-mark", "r.jsonl"):
         (folder / name).unlink(missing_ok=True)
 
 

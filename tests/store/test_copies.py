@@ -54,7 +54,7 @@ def continued(*paths: Path) -> list[Path]:
     found = []
     for path in paths:
         scratch = path.with_name(f"scratch-{path.name}")
-        for end in ("", "-wal"):
+        for end in ("", "-wal", "-mark"):
             Path(f"{scratch}{end}").unlink(missing_ok=True)
             if Path(f"{path}{end}").exists():
                 shutil.copy(f"{path}{end}", f"{scratch}{end}")
@@ -71,7 +71,13 @@ def test_a_copy_made_while_the_learner_runs_is_its_last_commit(store: Store, cop
     mark = back_up(store.path, copy)
     assert mark.rounds == 500
     assert read_store(copy).published == store.published
-    assert sorted(os.listdir(copy.parent)) == ["copy.db", "run.db", "run.db-shm", "run.db-wal"]
+    assert sorted(os.listdir(copy.parent)) == [
+        "copy.db",
+        "run.db",
+        "run.db-mark",
+        "run.db-shm",
+        "run.db-wal",
+    ]
     store.learn(block(500, 100))  # the original goes on
     assert read_store(copy).published.rounds == 500
     assert copy.stat().st_mode & 0o077 == 0

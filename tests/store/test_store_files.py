@@ -23,7 +23,7 @@ from classes import contributed
 from commands import Command, littlestone
 from effort import EVERYTHING, scaled, thinned
 from littlestone._privacy.testing import SeededNoise
-from littlestone._store.files import wal_file
+from littlestone._store.files import mark_file, wal_file
 from littlestone._store.releases_file import ReleasesFile
 from littlestone._store.request import choose_learner
 from littlestone._store.serialization import BadStore, OldCopy
@@ -68,6 +68,16 @@ def full(path: Path) -> Store:
     return store
 
 
+def files_of(path: Path) -> dict[Path, bytes]:
+    """What a process that is killed now leaves."""
+    return {file: file.read_bytes() for file in (path, wal_file(path), mark_file(path))}
+
+
+def put_back(files: dict[Path, bytes]) -> None:
+    for file, content in files.items():
+        file.write_bytes(content)
+
+
 def beside(path: Path) -> list[str]:
     return sorted(file.name for file in path.parent.iterdir())
 
@@ -79,9 +89,8 @@ def killed_after_a_commit(path: Path) -> None:
     """Leave a file and its log, as a learner does that is killed."""
     with made(path) as store:
         store.learn(block(0, 100))
-        files = {file: file.read_bytes() for file in (path, wal_file(path))}
-    for file, content in files.items():
-        file.write_bytes(content)
+        files = files_of(path)
+    put_back(files)
 
 
 def test_a_log_without_its_file_is_not_read_into_a_new_one(path: Path, command: Command) -> None:
@@ -93,7 +102,7 @@ def test_a_log_without_its_file_is_not_read_into_a_new_one(path: Path, command: 
     for verb in (["learn", "day.csv", "--db", "run.db"], ["serve", "run.db", "--port", 0]):
         done = command(*verb, *other)
         assert done.returncode == 2
-        assert "run.db is not there, but run.db-wal beside it" in done.stderr
+        assert "run.db is not there, but run.db-wal and run.db-mark beside it" in done.stderr
         assert "put its file back; if it must not go on, delete these too" in done.stderr
     assert wal_file(path).read_bytes() == log
     assert not path.exists()
@@ -101,62 +110,48 @@ def test_a_log_without_its_file_is_not_read_into_a_new_one(path: Path, command: 
     assert read_store(path).published.rounds == 100
 
 
-def test_a_log_beside_the_file_of_another_learner_is_not_read_into_it(path: Path) -> None:
-    killed_after_a_commit(path)
-    path.unlink()
-    made(path.with_name("other.db")).close()
-    content = path.with_name("other.db").read_bytes()
-    path.write_bytes(content)
-    for opened in (open_store, read_store):
-        with pytest.raises(BadStore, match="the last commits of another learner than"):
-            opened(path)
-    assert path.read_bytes() == content
-
-
-def test_a_log_of_another_learner_is_found_out_by_what_both_hold_together(
-    path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("longest", [1, 10**9])
+def test_a_log_beside_the_file_of_another_learner_is_not_read_into_it(
+    path: Path, monkeypatch: pytest.MonkeyPatch, longest: int
 ) -> None:
-    """A log that was folded in once does not hold the page with the key any more."""
-    monkeypatch.setattr("littlestone._store.store.LONGEST_LOG", 100_000)
+    """A log that was folded in once does not hold all pages."""
     with made(path) as store:
-        at, lengths = 0, [1]
-        while lengths[-1] or at == 0:
-            store.learn(block(at, 50))
-            lengths.append(wal_file(path).stat().st_size)
-            at += 50
-        store.learn(block(at, 50))
-        log = wal_file(path).read_bytes()
-    path.unlink()
+        monkeypatch.setattr("littlestone._store.store.LONGEST_LOG", longest)
+        store.learn(block(0, 100))
+        monkeypatch.undo()
+        store.learn(block(100, 50))
+        files = files_of(path)
+    put_back(files)
     made(path.with_name("other.db")).close()
     content = path.with_name("other.db").read_bytes()
     path.write_bytes(content)
-    wal_file(path).write_bytes(log)
-    for opened in (open_store, read_store):
-        with pytest.raises(BadStore, match="the last commits of another learner than"):
-            opened(path)
-    assert path.read_bytes() == content
-    assert wal_file(path).read_bytes() == log
+    for mark in (files[mark_file(path)], None):
+        if mark is None:
+            mark_file(path).unlink()
+        for opened in (open_store, read_store):
+            with pytest.raises(BadStore, match=r"run.db-wal"):
+                opened(path)
+        assert path.read_bytes() == content
+        assert wal_file(path).read_bytes() == files[wal_file(path)]
 
 
 def test_what_a_killed_commit_left_in_the_log_is_no_damage(path: Path) -> None:
     """Two kills: one in the middle of a long commit, and one after a short one over its rest."""
     with made(path) as store:
         store.learn(block(0, 100))
-        whole = len(wal_file(path).read_bytes())
+        before = files_of(path)
         store.learn_all(
             KeyedBatch(block(at, 1), f"key {at}", bytes(2000)) for at in range(100, 140)
         )
-        files = {file: file.read_bytes() for file in (path, wal_file(path))}
+        log = wal_file(path).read_bytes()
     frame = 4096 + 24
-    assert len(files[wal_file(path)]) > whole + 20 * frame
-    for file, content in files.items():
-        file.write_bytes(content if file == path else content[:-frame])
+    assert len(log) > len(before[wal_file(path)]) + 20 * frame
+    put_back({**before, wal_file(path): log[:-frame]})
     assert read_store(path).published.rounds == 100
     with open_store(path, noise=SeededNoise(1)) as store:
         assert store.learn(block(100, 10)).first == 101
-        files = {file: file.read_bytes() for file in (path, wal_file(path))}
-    for file, content in files.items():
-        file.write_bytes(content)
+        files = files_of(path)
+    put_back(files)
     assert read_store(path).published.rounds == 110
     with open_store(path, noise=SeededNoise(1)) as store:
         assert store.learn(block(110, 10)).first == 111
@@ -172,12 +167,11 @@ def test_through_a_symbolic_link_it_is_the_same_file(path: Path) -> None:
     with made(path) as store:
         store.learn(block(0, 100))
         assert read_store(link).published.rounds == 100
-        files = {file: file.read_bytes() for file in (path, wal_file(path))}
-    path.write_bytes(files[path])
+        files = files_of(path)
     damaged = flipped(files[wal_file(path)], 8 * 20_000)
-    wal_file(path).write_bytes(damaged)
+    put_back({**files, wal_file(path): damaged})
     for opened in (read_store, open_store):
-        with pytest.raises(BadStore, match=r"run.db-wal is damaged"):
+        with pytest.raises(BadStore, match="the last commits of"):
             opened(link)
     assert wal_file(path).read_bytes() == damaged
     path.unlink()
@@ -255,26 +249,26 @@ def test_a_bit_that_flips_is_harmless_or_a_sentence(path: Path) -> None:
                     assert store.learn(block(2000, 10, users=True)).first == 2021, bit
         except BadStore:
             refused += 1
-        wal_file(path).unlink(missing_ok=True)
+        for file in (wal_file(path), mark_file(path)):
+            file.unlink(missing_ok=True)
     assert refused > scaled(50)
 
 
 def test_a_bit_that_flips_in_the_log_is_harmless_or_a_sentence(path: Path) -> None:
     """SQLite itself reads a log up to the damage: an older learner."""
     with full(path) as store:
-        content, log, sound = path.read_bytes(), wal_file(path).read_bytes(), read_store(path)
+        files, sound = files_of(path), read_store(path)
         assert store.published == sound.published
-    draw = random.Random(1)
+    log, draw = files[wal_file(path)], random.Random(1)
     last = len(log) - 4096 - 24
     bits = [*range(0, 32 * 8, 5), *range(8 * last, 8 * last + 24 * 8, 5),
             *(draw.randrange(8 * len(log)) for _ in range(100))]  # fmt: skip
     for bit in thinned(bits):
-        path.write_bytes(content)
-        wal_file(path).write_bytes(flipped(log, bit))
+        put_back({**files, wal_file(path): flipped(log, bit)})
         for opened in (read_store, open_store):
-            with pytest.raises(BadStore, match=r"run.db-wal is damaged"):
+            with pytest.raises(BadStore, match="the last commits of"):
                 opened(path)
-    wal_file(path).write_bytes(log)
+    put_back(files)
     assert read_store(path) == sound
 
 
@@ -401,7 +395,8 @@ def test_out_of_disk_is_a_sentence_and_leaves_nothing_half_made(tmp_path: Path) 
             except (BadStore, OSError):
                 stage += " again" if path.exists() else ""
             assert not beside(path) or path.exists(), "a log without its file"
-            assert {*beside(path)} <= {"run.db", "run.db-wal", "run.db-shm"}
+            names = {f"run.db{end}" for end in ("", "-wal", "-shm", "-mark")}
+            assert {*beside(path)} <= names
             remount("size=2m")
             if path.exists():
                 with open_store(path, noise=SeededNoise(1)) as store:
@@ -537,7 +532,7 @@ def test_a_copy_that_went_on_is_told_by_the_releases_of_the_other(
 # A file that is moved, or cannot be written beside.
 
 
-@pytest.mark.parametrize("away", ["run.db", "run.db-wal"])
+@pytest.mark.parametrize("away", ["run.db", "run.db-wal", "run.db-mark"])
 def test_rounds_are_not_acknowledged_in_a_file_that_was_moved_away(path: Path, away: str) -> None:
     with made(path) as store:
         store.learn(block(0, 100))
@@ -570,7 +565,7 @@ def test_a_file_that_is_moved_in_the_middle_of_a_batch_publishes_nothing(path: P
 
 def test_a_clean_close_leaves_one_file_and_looking_leaves_no_other(path: Path) -> None:
     with full(path) as store:
-        assert beside(path) == ["run.db", "run.db-shm", "run.db-wal"]
+        assert beside(path) == ["run.db", "run.db-mark", "run.db-shm", "run.db-wal"]
         assert read_store(path).published == store.published
     assert beside(path) == ["run.db"]
     read_store(path)
@@ -595,21 +590,19 @@ def test_a_learner_in_a_folder_that_cannot_be_written_can_be_looked_at(tmp_path:
         remount("size=4m")
         with made(path) as store:
             store.learn(block(0, 100))
-            log = wal_file(path).read_bytes()
-            content = path.read_bytes()
+            files = files_of(path)
         remount("ro")
         shown = littlestone("show", path)
         assert shown.returncode == 0, shown.stderr
         assert "3,900 of 4,000 planned rounds are left" in shown.stdout
         remount("rw")
-        path.write_bytes(content)
-        wal_file(path).write_bytes(log)
+        put_back(files)
         remount("ro")
         done = littlestone("show", path, width=300)
         assert done.returncode == 2
         assert "Its last commits are in run.db-wal" in done.stderr
-        assert "copy both files" in done.stderr
-        for file in (path, wal_file(path)):
+        assert "copy run.db, run.db-wal and run.db-mark" in done.stderr
+        for file in files:
             shutil.copy(file, tmp_path / file.name)
         assert (
             "3,900 of 4,000 planned rounds are left"

@@ -14,22 +14,22 @@ import secrets
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from littlestone._store.files import (
-    checked_file,
-    configure,
+    begin_writing,
     database_file,
     drafted,
-    for_reading,
+    fold_in,
     for_writing,
     generation_of,
+    read_file,
     reading,
+    serialized,
     step_generation,
-    wal_file,
 )
-from littlestone._store.migration import migrate
 from littlestone._store.serialization import OLD_COPY, BadStore, OldCopy, Seal, run_name
 
 
@@ -111,66 +111,34 @@ def back_up(path: Path, copy: Path) -> CopyMark:
         If there is a file at `copy`.
     """
     path = database_file(path)
-    # A writer may begin or end while the file is read: one more attempt settles it.
-    alone = not wal_file(path).exists()
-    try:
-        return _backed_up(path, copy)
-    except BadStore:
-        if alone == (not wal_file(path).exists()):
-            raise
-        return _backed_up(path, copy)
-
-
-def _backed_up(path: Path, copy: Path) -> CopyMark:
     if copy.exists():
         raise FileExistsError(17, "a file is there: choose another name", str(copy))
     with drafted(copy) as draft:
-        with (
-            reading(path),
-            closing(_draft_connection(draft)) as db,
-            closing(for_reading(path)) as original,
-        ):
-            # One step: what is copied is one state of the file, between two commits.
-            original.backup(db)
-        _set_journal(draft, b"\1\1")  # none beside the draft, which a kill would leave there
-        with reading(path), closing(_draft_connection(draft)) as db:
-            migrate(path, db)
-            db.execute("BEGIN IMMEDIATE")
-            key = checked_file(draft, db).key
-            refuse_marked(path, marks_of(db))
-            (public,) = db.execute("SELECT public FROM live").fetchone()
-            mark = CopyMark(
-                str(path.absolute()),
-                secrets.token_hex(8),
-                json.loads(public)["rounds"],
-                Seal(db, key).digest(leave_out="about").hex(),
-            )
-            _set_mark(db, mark)
-            Seal(db, key).renew()
-            db.execute("COMMIT")
-        _set_journal(draft, b"\2\2")
+        mark, content = read_file(path, partial(_marked_copy, path))
+        draft.write_bytes(content)
     return mark
 
 
-def _draft_connection(draft: Path) -> sqlite3.Connection:
-    db = sqlite3.connect(draft, isolation_level=None)
-    db.execute("PRAGMA journal_mode = MEMORY")
-    return db
+def _marked_copy(path: Path, db: sqlite3.Connection, seal: Seal) -> tuple[CopyMark, bytes]:
+    """Return the bytes of a copy of a sound file: one state of it, between two commits."""
+    refuse_marked(path, marks_of(db))
+    (public,) = db.execute("SELECT public FROM live").fetchone()
+    rounds, digest = json.loads(public)["rounds"], seal.digest(leave_out="about")
+    mark = CopyMark(str(path.absolute()), secrets.token_hex(8), rounds, digest)
 
+    def fill(copy: sqlite3.Connection) -> None:
+        db.backup(copy)
+        copied = Seal.of(copy)
+        copied.watch()
+        _set_mark(copy, mark)
+        copied.write(is_open=False)
 
-def _set_journal(file: Path, versions: bytes) -> None:
-    """Set the header bytes of a database: 2 with a write-ahead log, 1 without."""
-    with open(file, "r+b") as opened:
-        opened.seek(18)
-        opened.write(versions)
+    return mark, serialized(fill)
 
 
 def run_in(path: Path) -> str:
     """Return the public name of the learner in a file, which is the same in all of its copies."""
-    path = database_file(path)
-    with reading(path), closing(for_reading(path)) as db:
-        db.execute("BEGIN")
-        return run_name(checked_file(path, db).key)
+    return read_file(database_file(path), lambda db, seal: run_name(seal.key))
 
 
 def take_over(copy: Path, original: Path | None = None, *, lost: bool = False) -> int:
@@ -198,7 +166,7 @@ def take_over(copy: Path, original: Path | None = None, *, lost: bool = False) -
         to another copy, or is not there.
     """
     copy = database_file(copy)
-    with _transaction(copy) as (db, key):
+    with _transaction(copy) as (db, seal):
         mark = _mark_of(copy, db)
         place = database_file(original or Path(mark.original))
         if lost:
@@ -208,7 +176,7 @@ def take_over(copy: Path, original: Path | None = None, *, lost: bool = False) -
     if not lost:
         # First the original, then the copy: a process that dies between both leaves neither to be
         # continued, and the same call again ends what it began.
-        name, opened = _retire(place, mark, copy, key)
+        name, opened = _retire(place, mark, copy, seal.key)
         with _transaction(copy) as (db, _):
             _refuse_replaced(copy, db, mark._replace(name=name))
             _unmark(db)
@@ -255,14 +223,14 @@ def _retire(path: Path, mark: CopyMark, copy: Path, key: bytes) -> tuple[str, in
     if os.path.samefile(path, copy):
         raise BadStore(f"{path} is the copy itself: name the original")
     to = str(copy.absolute()), mark.name
-    with _transaction(path) as (db, found):
+    with _transaction(path) as (db, seal):
         marks = marks_of(db)
-        if not hmac.compare_digest(found, key):
+        if not hmac.compare_digest(seal.key, key):
             raise BadStore(f"{path} is another learner than {copy} is a copy of")
         if marks.handed_over == to:
             return mark.name, generation_of(db)  # a call before this one came as far as here
         refuse_marked(path, marks)
-        if Seal(db, key).digest(leave_out="about").hex() != mark.digest:
+        if seal.digest(leave_out="about") != mark.digest:
             raise BadStore(
                 f"{path} has gone on since {copy} was made, at round {mark.rounds:,}: to go on "
                 "from there would publish again for the same rows. Make another backup, and take "
@@ -279,22 +247,22 @@ def _retire(path: Path, mark: CopyMark, copy: Path, key: bytes) -> tuple[str, in
 
 
 @contextmanager
-def _transaction(path: Path) -> Iterator[tuple[sqlite3.Connection, bytes]]:
-    """Yield a connection and the learner's key, and commit what the block changes of `about`."""
+def _transaction(path: Path) -> Iterator[tuple[sqlite3.Connection, Seal]]:
+    """Yield a connection and the seal of a file, and commit what the block changes of `about`."""
     with reading(path):
         db = for_writing(path)
     with closing(db), reading(path):
-        configure(path, db)
-        migrate(path, db)
-        db.execute("BEGIN IMMEDIATE")
-        header = checked_file(path, db)
+        seal = begin_writing(path, db)
+        seal.watch()
         before = db.total_changes
-        yield db, header.key
+        yield db, seal
         if db.total_changes > before:
             # Whoever has the file open can commit no more.
             step_generation(db)
-            Seal(db, header.key).renew()
+            seal.write(is_open=False)
         db.execute("COMMIT")
+        # In the file itself: the next step relies on it, also if the log is lost.
+        fold_in(path, db)
 
 
 def _set_mark(db: sqlite3.Connection, mark: CopyMark) -> None:

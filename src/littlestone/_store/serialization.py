@@ -160,7 +160,8 @@ CREATE TABLE batches (id INTEGER PRIMARY KEY, key TEXT UNIQUE NOT NULL, digest B
                       first INTEGER NOT NULL, rounds INTEGER NOT NULL,
                       nulls INTEGER NOT NULL) STRICT;
 CREATE TABLE sources (number INTEGER PRIMARY KEY, entry TEXT NOT NULL) STRICT;
-CREATE TABLE seal (one INTEGER PRIMARY KEY CHECK (one = 1), total BLOB NOT NULL) STRICT;
+CREATE TABLE seal (one INTEGER PRIMARY KEY CHECK (one = 1), key BLOB NOT NULL, total BLOB NOT NULL,
+                   commits INTEGER NOT NULL, is_open INTEGER NOT NULL) STRICT;
 """
 SUM_BYTES = 16
 
@@ -186,10 +187,23 @@ TABLES, SEALED = _layout()
 
 
 class Seal:
-    """Keep a checksum of all rows of a file, updated with every row that is written."""
+    """Keep a checksum of all rows of a file, and count its commits under it.
+
+    Triggers keep the checksum up to date with every row that is written. The key is a secret that
+    stays with the learner, wherever its file goes; `is_open` says that commits may be in the log.
+    """
 
     def __init__(self, db: sqlite3.Connection, key: bytes) -> None:
-        self._db, self._key, self._total = db, key, 0
+        self._db, self.key = db, key
+        self._rows, self.commits, self.is_open = 0, 0, False
+
+    @classmethod
+    def of(cls, db: sqlite3.Connection) -> "Seal":
+        """Return the seal that is in a file."""
+        (key,) = db.execute("SELECT key FROM seal").fetchone()
+        seal = cls(db, key)
+        seal.begin()
+        return seal
 
     def watch(self) -> None:
         """Install the triggers: from now on everything that this connection writes counts."""
@@ -207,43 +221,50 @@ class Seal:
 
     def _toggle(self, *row: Any) -> None:
         """Add or remove a row: an exclusive or is its own inverse, so both are the same."""
-        self._total ^= self._digest(row)
+        self._rows ^= self._digest(row)
 
     def _digest(self, row: tuple[Any, ...]) -> int:
         # `repr` tells apart all that SQLite holds here: integers, text, blobs, NULL.
-        found = blake2b(repr(row).encode(), digest_size=SUM_BYTES, key=self._key)
-        return int.from_bytes(found.digest())
+        digest = blake2b(repr(row).encode(), digest_size=SUM_BYTES, key=self.key).digest()
+        return int.from_bytes(digest)
 
     def begin(self) -> None:
-        """Start from the seal in the file, without what was rolled back since."""
-        self._total = int.from_bytes(self.written())
+        """Start from what is in the file, without what was rolled back since."""
+        total, self.commits, is_open = self._db.execute(
+            "SELECT total, commits, is_open FROM seal"
+        ).fetchone()
+        self.is_open = bool(is_open)
+        self._rows = int.from_bytes(total) ^ self._digest(self._counted)
 
-    def write(self) -> None:
-        """Write the seal, to be committed with what it covers."""
-        total = self._total.to_bytes(SUM_BYTES)
-        self._db.execute("INSERT OR REPLACE INTO seal VALUES (1, ?)", [total])
+    @property
+    def _counted(self) -> tuple[Any, ...]:
+        return "seal", self.commits, self.is_open
 
-    def written(self) -> bytes:
-        """Return the seal in the file."""
-        (total,) = self._db.execute("SELECT total FROM seal").fetchone()
-        return bytes(total)
+    def write(self, *, is_open: bool | None = None) -> None:
+        """Count a commit and seal it, to be committed with what it covers."""
+        self.commits += 1
+        self.is_open = self.is_open if is_open is None else is_open
+        total = (self._rows ^ self._digest(self._counted)).to_bytes(SUM_BYTES)
+        self._db.execute(
+            "INSERT OR REPLACE INTO seal VALUES (1, ?, ?, ?, ?)",
+            [self.key, total, self.commits, self.is_open],
+        )
 
     def holds(self) -> bool:
         """Return whether the file holds exactly the rows that were written."""
-        return self.digest() == self.written()
+        return self._sum() == self._rows
 
-    def digest(self, leave_out: str | None = None) -> bytes:
-        """Return what the seal of the rows would be; those of one table can be left out."""
+    def digest(self, leave_out: str) -> str:
+        """Return a checksum of all rows but those of one table."""
+        return self._sum(leave_out).to_bytes(SUM_BYTES).hex()
+
+    def _sum(self, leave_out: str | None = None) -> int:
         total = 0
         for table, columns in SEALED.items():
             if table != leave_out:
                 for row in self._db.execute(f"SELECT {', '.join(columns)} FROM {table}"):
                     total ^= self._digest((table, *row))
-        return total.to_bytes(SUM_BYTES)
-
-    def renew(self) -> None:
-        """Seal all rows as they are, where no triggers have counted what was written."""
-        self._db.execute("INSERT OR REPLACE INTO seal VALUES (1, ?)", [self.digest()])
+        return total
 
 
 def write(

@@ -13,7 +13,7 @@ import os
 import secrets
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,23 +37,24 @@ from littlestone._privacy.noise import Noise
 from littlestone._store.charges import account_of, refuse_uncharged
 from littlestone._store.copies import StoreMarks, marks_of, refuse_marked
 from littlestone._store.files import (
-    PATIENCE,
-    VERSION,
-    checked_file,
-    configure,
+    begin_writing,
+    create_mark,
     database_file,
-    for_reading,
+    drafted,
+    fold_in,
     for_writing,
     generation_of,
     identity,
-    put_in_place,
+    mark_file,
+    read_file,
     reading,
     refuse_leftovers,
+    sentences,
     serialized,
     step_generation,
     wal_file,
+    write_mark,
 )
-from littlestone._store.migration import migrate, migrated
 from littlestone._store.request import (
     LearnRequest,
     RemoteBlock,
@@ -77,6 +78,10 @@ from littlestone._store.sources import Source, source_from_json
 LONGEST_LOG = 16 << 20
 # How many batches are remembered by their keys.
 MOST_KEYS = 100_000
+TAKEN = (
+    "{path} was opened for writing by another process: this one may not go on, as two would "
+    "release twice"
+)
 
 
 class StoreLost(MechanismMoved):
@@ -134,8 +139,8 @@ class Store(ForwardOnly):
         How the learner was begun.
     learner : PrivateLearner
         The learner.
-    key : bytes
-        A secret that stays with the learner, wherever its file goes.
+    seal : Seal
+        The checksum of the file, with the key of the learner.
     """
 
     def __init__(
@@ -144,16 +149,12 @@ class Store(ForwardOnly):
         db: sqlite3.Connection,
         about: RunConfig,
         learner: PrivateLearner,
-        key: bytes,
+        seal: Seal,
     ) -> None:
         self.path, self.about, self.cls, self.learner = path, about, about.cls, learner
-        # A secret that stays with the learner, wherever its file goes: marks that are made with it
-        # can be told from forged ones.
-        self.key = key
-        self._db, self._seal = db, Seal(db, key)
+        self._db, self._seal = db, seal
         # Device and inode: a path can come to lead to another file while SQLite has this one open.
         self._files = {path: identity(path)}
-        self._log = wal_file(path)
         self.generation = 0
         # Whether the run is known to have drawn what it costs, where it has a budget to draw from.
         self.charged = False
@@ -165,6 +166,11 @@ class Store(ForwardOnly):
         self.published = self._public()
         # How many releases, and uses of mechanisms, this process has committed last.
         self._lengths = (-1, -1)
+
+    @property
+    def key(self) -> bytes:
+        """Return a secret that stays with the learner, wherever its file goes."""
+        return self._seal.key
 
     @property
     def run(self) -> str:
@@ -343,12 +349,18 @@ class Store(ForwardOnly):
             lengths = len(saved.releases), len(ledger)
             is_longer = lengths != self._lengths
             write(self._db, saved, ledger, _public_json(public), is_longer=is_longer)
-            self._seal.write()
-            self._db.execute("COMMIT")
-            self._refuse_if_displaced()  # what was committed elsewhere is not acknowledged
+            self._end_transaction()
         # Only now: nothing is shown to anybody before the transaction that holds its rows is on
         # disk.
         self.published, self._lengths = public, lengths
+
+    def _end_transaction(self, *, is_open: bool = True) -> None:
+        """Seal what was written, commit it, and count the commit in the mark."""
+        self._seal.write(is_open=is_open)
+        self._db.execute("COMMIT")
+        self._refuse_if_displaced()  # what was committed elsewhere is not acknowledged
+        # After the commit and before anything is published: a log without it is noticed.
+        write_mark(self.path, self._seal)
 
     def end_window(self) -> None:
         """Release the counts of the learner's present window, if it has windows, and commit them.
@@ -369,13 +381,8 @@ class Store(ForwardOnly):
         # Folding in is housekeeping: the commit is safe in the log, so a failure here is no
         # failure.
         with suppress(sqlite3.Error, FileNotFoundError):
-            if os.stat(self._log).st_size < LONGEST_LOG:
-                return
-            self._db.execute("PRAGMA busy_timeout = 0")  # wait for nobody
-            try:
-                self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-            finally:
-                self._db.execute(f"PRAGMA busy_timeout = {int(1000 * PATIENCE)}")
+            if os.stat(wal_file(self.path)).st_size >= LONGEST_LOG:
+                fold_in(self.path, self._db, wait=False)
 
     def sources(self) -> list[Source]:
         """Return how far each file has been learned."""
@@ -385,8 +392,7 @@ class Store(ForwardOnly):
         """Keep what a source is recognised by. Nothing is learned."""
         with self._transaction():
             self._write_source(source)
-            self._seal.write()
-            self._db.execute("COMMIT")
+            self._end_transaction()
 
     def _write_source(self, source: Source) -> None:
         entry = source.number, json.dumps(source.to_json())
@@ -405,15 +411,14 @@ class Store(ForwardOnly):
             self._db.execute("DELETE FROM batches WHERE id <= ?", [oldest])
 
     @contextmanager
-    def _transaction(self, moving: bool = False) -> Iterator[None]:
+    def _transaction(self) -> Iterator[None]:
         """Undo what is not committed in the block."""
         try:
             self._refuse_if_displaced()
             # IMMEDIATE takes the write lock now: the generation that is read next cannot change
             # before the COMMIT.
             self._db.execute("BEGIN IMMEDIATE")
-            if not moving:
-                self.refuse_if_taken()
+            self.refuse_if_taken()
             self._seal.begin()
             yield
         except sqlite3.Error as error:
@@ -433,10 +438,7 @@ class Store(ForwardOnly):
         # Every opening for writing counts the generation up, so an unequal one means another
         # writer.
         if generation_of(self._db) != self.generation:
-            raise StoreLost(
-                f"{self.path} was opened for writing by another process: this one may not go "
-                "on, as two would release twice"
-            )
+            raise StoreLost(TAKEN.format(path=self.path))
 
     def _refuse_if_displaced(self) -> None:
         """Raise `StoreMoved` if the path leads to other files than those that SQLite has open."""
@@ -456,39 +458,38 @@ class Store(ForwardOnly):
         with self._transaction():
             self._db.execute("INSERT OR REPLACE INTO about VALUES ('old_copy', ?)", [OLD_COPY])
             step_generation(self._db)
-            self._seal.write()
-            self._db.execute("COMMIT")
+            self._end_transaction(is_open=False)
 
-    def _move_in(self, after: int | None, sealed: bytes, begun: bool) -> None:
-        """Take the file over from whoever held it, and go on from where it is."""
-        # Before the transaction: what is written in it must be under the checksum.
+    def _move_in(self, saved: Checkpoint | None) -> None:
+        """Take the file over in the transaction that was begun, and go on from what was saved."""
+        was_open = self._seal.is_open
         self._seal.watch()
-        if after is not None:
-            self.generation = after
-        with self._transaction(moving=after is None):
-            with reading(self.path):
-                # Checking reads the whole file: do it again only if that was written since.
-                if self._seal.written() != sealed:
-                    checked_file(self.path, self._db)
-                saved = load(self._db)
-                marks = marks_of(self._db)
-            refuse_marked(self.path, marks)
-            # A learner that was just begun has the state already; a mechanism resumes only before
-            # its first step.
-            if not begun:
-                self._repeated = _repeated(self.sources())
-                self.learner.resume(saved)
-                self.published = self._public()
-            step_generation(self._db)
-            self._seal.write()
-            generation = generation_of(self._db)
-            self._db.execute("COMMIT")
-        self.generation = generation
+        # A learner that was just begun has the state already; a mechanism resumes only before its
+        # first step.
+        if saved is not None:
+            self._repeated = _repeated(self.sources())
+            self.learner.resume(saved)
+            self.published = self._public()
+        # The mark is there before the file says that there is one.
+        create_mark(self.path, self._seal)
+        step_generation(self._db)
+        self.generation = generation_of(self._db)
+        self._end_transaction()
+        # In the file itself, not only in its log: without the log it must say so too.
+        if not was_open:
+            fold_in(self.path, self._db)
         # The log holds the last commits: a log that was replaced is as bad as a file that was.
-        self._files[wal_file(self.path)] = identity(wal_file(self.path))
+        for file in (wal_file(self.path), mark_file(self.path)):
+            self._files[file] = identity(file)
 
     def close(self) -> None:
-        """Let go of the file. What was committed is there."""
+        """Let go of the file. What was committed is there, in one file if nobody else has it."""
+        with suppress(BadStore, MechanismMoved, OSError, sqlite3.Error):
+            with self._transaction():
+                self._end_transaction(is_open=False)
+            # With the write lock again: another process may have opened the file since.
+            with self._transaction():
+                mark_file(self.path).unlink()
         self._db.close()
 
     def __enter__(self) -> "Store":
@@ -524,14 +525,14 @@ def create(
     def fill(db: sqlite3.Connection) -> None:
         seal = Seal(db, key)
         seal.watch()
-        rows = {"generation": "0", "begun": begun, "key": key.hex(), "schema": str(VERSION)}
+        rows = {"generation": "0", "begun": begun}
         db.executemany("INSERT INTO about VALUES (?, ?)", rows.items())
         write(db, saved, learner.ledger, _public_json(_public_side(learner)))
         seal.write()
 
     # The file appears whole, by one link: a crash leaves no store, not half of one.
-    with learner.checkpoint() as saved:
-        put_in_place(path, serialized(fill))
+    with learner.checkpoint() as saved, drafted(path) as draft:
+        draft.write_bytes(serialized(fill))
     return _opened(path, 0, lambda about: learner, key)
 
 
@@ -582,24 +583,30 @@ def _opened(
         db = for_writing(path)
     try:
         with reading(path):
-            configure(path, db)
-            migrate(path, db)
-            db.execute("BEGIN")
-            begun, key, seal = checked_file(path, db)
-            about, sealed = run_config_from_json(json.loads(begun)), seal.written()
-            db.execute("COMMIT")
+            seal = begin_writing(path, db)
+            generation, saved = generation_of(db), load(db)
+            about = _config_in(db)
+            refuse_marked(path, marks_of(db))
         # Between making and opening the file, another process may have replaced it.
-        if begun_with not in (None, key):
+        if begun_with not in (None, seal.key):
             raise StoreLost(
                 f"{path} holds another learner than the one that was begun there just now"
             )
-        store = Store(path, db, about, made(about), key)
-        store._move_in(after, sealed, begun_with is not None)
+        if after not in (None, generation):
+            raise StoreLost(TAKEN.format(path=path))
+        store = Store(path, db, about, made(about), seal)
+        with sentences(path):
+            store._move_in(None if begun_with is not None else saved)
     # Also at an interrupt: a connection that stays open may hold the lock of the file.
     except BaseException:
         db.close()
         raise
     return store
+
+
+def _config_in(db: sqlite3.Connection) -> RunConfig:
+    (begun,) = db.execute("SELECT value FROM about WHERE name = 'begun'").fetchone()
+    return run_config_from_json(json.loads(begun))
 
 
 def _public_side(
@@ -663,33 +670,17 @@ def read_store(path: Path) -> StoreView:
     path : Path
         The file.
     """
-    path = database_file(path)
-    # A writer may begin or end while the file is read: one more attempt settles it.
-    for _ in range(2):
-        alone = not wal_file(path).exists()
-        with suppress(BadStore):
-            return _read(path)
-        if alone == (not wal_file(path).exists()):
-            break  # else a writer came while it was read
-    return _read(path)
+    return read_file(database_file(path), _view)
 
 
-def _read(path: Path) -> StoreView:
-    with reading(path), closing(for_reading(path)) as file:
-        file.execute("BEGIN")
-        with migrated(path, file) as db:
-            return _view(path, db)
-
-
-def _view(path: Path, db: sqlite3.Connection) -> StoreView:
-    about = run_config_from_json(json.loads(checked_file(path, db).begun))
+def _view(db: sqlite3.Connection, seal: Seal) -> StoreView:
     (public,) = db.execute("SELECT public FROM live").fetchone()
     saved = load(db)
     windows = tuple(map(window_from_json, saved.state["runner"].get("windows", ())))
     lists = {"releases": saved.releases, "windows": windows}
     published = Published(**{**json.loads(public), **lists})
     sources = tuple(sources_of(db))
-    return StoreView(about, published, saved, generation_of(db), sources, marks_of(db))
+    return StoreView(_config_in(db), published, saved, generation_of(db), sources, marks_of(db))
 
 
 def sources_of(db: sqlite3.Connection) -> list[Source]:
