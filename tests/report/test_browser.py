@@ -16,7 +16,7 @@ CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
 SHOWN = (
-    "a run", "hostile", "many releases", "causes", "hostile causes", "no cause", "hindsight",
+    "a run", "hostile", "many releases", "causes", "hostile causes", "no cause",
     "hindsight of a rule",
 )  # fmt: skip
 CUT = """

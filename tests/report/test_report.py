@@ -1,7 +1,6 @@
 """The private report: it says that it is private, stays alone, and shows hostile text as text."""
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 from matplotlib.axes import Axes
 
 import littlestone as ls
-from littlestone._data.blocks import Block
 from littlestone._display import clipped, columns, environment, visible
 from littlestone._hypotheses.causes import Cause, Condition, any_of
 from littlestone._hypotheses.rules import NEVER, Hypothesis, one_of
@@ -28,7 +26,6 @@ from littlestone._learners.evidence import (
 from littlestone._learners.trace import TOP, Sample
 from littlestone._plots import COLOURS, inline_svg, plot_mistakes, svg_file
 from littlestone._privacy.testing import SeededNoise
-from littlestone._report.hindsight import Hindsight, HindsightSample, hindsight_of
 from littlestone._report.report import (
     Report,
     RunResult,
@@ -147,7 +144,6 @@ def causes_report(first: Cause, second: Cause) -> Report:
 
 OLD, NEW = cause("4.2.1"), cause("K9", "SE")
 CAUSES = causes_report(OLD, NEW)
-SPENT = tuple(HindsightSample(at, at / 90, at / 30, at / 100) for at in range(0, 9_001, 100))
 EMPTY = replace(RUN, rounds=0, samples=[], releases=[Release(1, NEVER)], null_rounds=0, bad_rows=[])
 CASES = {
     "a run": RUN,
@@ -192,15 +188,6 @@ CASES = {
         ),
     ),
     "hostile causes": causes_report(cause(HOSTILE), cause(HOSTILE * 300, HOSTILE)),
-    "hindsight": replace(CAUSES, hindsight=Hindsight(any_of([NEW]), SPENT)),
-    "hindsight of a rule": replace(
-        RUN,
-        rounds=9_000,
-        releases=RUN.releases[:2],
-        samples=RUN.samples[:3],
-        hindsight=Hindsight(rule(2), SPENT),
-    ),
-    "hostile hindsight": replace(CAUSES, hindsight=Hindsight(one_of([HOSTILE], HOSTILE), SPENT)),
     "hostile": replace(
         RUN,
         title=HOSTILE,
@@ -310,7 +297,7 @@ def test_the_figure_holds_no_text_from_the_data() -> None:
         r"|Cost .*|Causes, .*|publishing nothing|the published (causes|rules)"
         r"|the best published rule"
     )
-    for case in ("hostile", "many samples", "hostile causes", "hostile hindsight"):
+    for case in ("hostile", "many samples", "hostile causes"):
         texts = Page(inline_svg(run_figure(CASES[case]), "run")).said("text")
         assert texts
         assert all(ours.fullmatch(text) for text in texts)
@@ -468,8 +455,8 @@ def test_the_costs_are_drawn_beside_publishing_nothing_and_causes_by_their_round
     assert stood == [[3_001, 9_000], [1_001, 5_000]]
     assert [tick.get_text() for tick in spans.get_yticklabels()] == ["A", "B"]
     said = figure_words(CAUSES)
-    assert "a false alarm counting 0.11, what was published cost about 396;" in said
-    assert "publishing nothing would have cost about 1,330." in said
+    assert "What was published cost about 396, where publishing nothing would have cost" in said
+    assert "about 1,330: a missed positive costs 1, a false alarm 0.11." in said
     assert f"{OLD}, dropped: rounds 1,001 to 5,000." in said
 
 
@@ -576,75 +563,3 @@ def test_a_learner_and_a_transcript_plot_their_mistakes_and_say_private() -> Non
     given = plot_mistakes([(1, 0), (2_000, 3)], [])
     assert learner.plot(given) is given
     assert given.get_xlim() == (0, 2_000), "a second curve does not cut the first"
-
-
-def test_hindsight_is_drawn_beside_what_was_published() -> None:
-    cost, _ = run_figure(CASES["hindsight"]).axes
-    named = {line.get_label(): data(line)[-1] for line in cost.lines[:3]}
-    assert named == {
-        "publishing nothing": [9_000, 300],
-        "the best published rule": [9_000, 90],
-        "the published causes": [9_000, 100],
-    }
-    page = Page(render_report(CASES["hindsight"]))
-    assert str(NEW) in page.said("bdi")
-    said = figure_words(CASES["hindsight of a rule"])
-    assert "cost 100 mistakes; publishing nothing would have cost 300," in said
-    assert "the best of the published rules from the start 90." in said
-
-
-def hindsight_rows(sizes: list[int]) -> tuple[list[Block], list[Release]]:
-    """Blocks of rows of a stream, and releases: nothing, then M-1, then M-1 or M-2."""
-    draw = np.random.default_rng(4)
-    names = draw.choice(["M-1", "M-2", "M-3"], sum(sizes)).astype(object)
-    labels = (draw.random(sum(sizes)) < np.where(names == "M-3", 0.1, 0.6)).astype(np.int8)
-    labels[::17] = -1
-    ends = np.cumsum(sizes).tolist()
-    blocks = [
-        Block({"merchant": names[end - size : end]}, labels[end - size : end], None, (), 0)
-        for size, end in zip(sizes, ends, strict=True)
-    ]
-    both = one_of(["M-1", "M-2"], "merchant")
-    return blocks, [Release(1, NEVER), Release(40, rule(1)), Release(331, both)]
-
-
-@pytest.mark.parametrize("sizes", [[1_000], [39, 1, 290, 1, 669], [1] * 50])
-@pytest.mark.parametrize("cost", [1.0, 0.25])
-def test_hindsight_is_what_counting_row_by_row_gives(sizes: list[int], cost: float) -> None:
-    blocks, releases = hindsight_rows(sizes)
-    rows = [(n, y) for b in blocks for n, y in zip(b.columns["merchant"], b.labels, strict=True)]
-
-    def standing(rule: Hypothesis) -> Callable[[int], Hypothesis]:
-        return lambda _: rule
-
-    def spent(rule_at: Callable[[int], Hypothesis], cost: float) -> float:
-        counted = [(rule_at(at)({"merchant": n}), y) for at, (n, y) in enumerate(rows, 1) if y >= 0]
-        return sum(1.0 if y else cost for said, y in counted if said != bool(y))
-
-    def published(at: int) -> Hypothesis:
-        return [rule for number, rule in releases if number <= at][-1]
-
-    mistakes = round(spent(published, 1.0))
-    found = hindsight_of(
-        blocks, ls.Points("merchant"), releases, rounds=len(rows), mistakes=mistakes, cost=cost
-    )
-    assert found is not None
-    each = {rule: spent(standing(rule), cost) for _, rule in releases}
-    last = found.samples[-1]
-    assert last.round == len(rows)
-    assert last.published == pytest.approx(spent(published, cost))
-    assert last.nothing == pytest.approx(each[NEVER])
-    assert last.best == pytest.approx(min(each.values())) == pytest.approx(each[found.rule])
-    assert [s.round for s in found.samples] == sorted({s.round for s in found.samples})
-    middle = found.samples[len(found.samples) // 2]
-    rows = rows[: middle.round]
-    assert middle.published == pytest.approx(spent(published, cost))
-    assert repr(found) == "Hindsight(private)"
-
-
-def test_there_is_no_hindsight_where_the_rows_are_not_what_was_learned() -> None:
-    blocks, releases = hindsight_rows([300])
-    points = ls.Points("merchant")
-    assert hindsight_of(blocks, points, releases, rounds=300, mistakes=1) is None
-    assert hindsight_of(blocks, points, releases, rounds=301, mistakes=1) is None
-    assert hindsight_of([], points, releases, rounds=0, mistakes=0) is None

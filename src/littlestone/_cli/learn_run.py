@@ -31,7 +31,6 @@ from littlestone._learners.registry import LearnerChoice
 from littlestone._privacy.budget_file import BudgetFile
 from littlestone._privacy.parameters import BadParameter
 from littlestone._ray import Ray, ray_of
-from littlestone._report.hindsight import Hindsight, hindsight_of
 from littlestone._report.report import (
     RunResult,
     refuse_file,
@@ -140,7 +139,7 @@ def run(
                 notes += charge_store(budget, store)
                 outcome = RunResult(task, chosen, store.learner, chosen.plan.horizon, notes=notes)
                 _learn_rows(outcome, rows, store, watch, stop, budget)
-    _finish(outcome, cls, watch)
+    _finish(outcome)
     return outcome
 
 
@@ -372,39 +371,13 @@ def vacuous_note(chosen: LearnerChoice) -> list[str]:
     return [f"{value}; {why}" for what, value, why in chosen.plan.lines() if what == "vacuous"]
 
 
-def _hindsight(
-    outcome: RunResult, cls: HypothesisClass, watch: ProgressCallback
-) -> Hindsight | None:
-    """Look at the rows once more, for the report, where they are a file on this machine."""
-    task, learner = outcome.task, outcome.learner
-    # Outcomes are several labels, and rounds of users may not count.
-    if not Path(task.source).is_file() or task.engine or task.user or task.negative:
-        return None
-    outcome.passing = "reading the rows again, for the report"
-    watch(outcome)
-    rate = None if outcome.causes is None else outcome.causes.min_rate
-    with rows_of(replace(task, follow=False), cls, None, stored=False) as rows:
-        assert isinstance(rows, RowReader)
-        found = hindsight_of(
-            rows,
-            cls,
-            learner.releases,
-            rounds=learner.rounds,
-            mistakes=learner.mistakes,
-            cost=1.0 if rate is None else rate / (1 - rate),
-        )
-    outcome.passing = ""
-    return found
-
-
-def _finish(outcome: RunResult, cls: HypothesisClass, watch: ProgressCallback) -> None:
+def _finish(outcome: RunResult) -> None:
     """Note that the horizon was passed, and write the report and the private figures."""
     learner, task = outcome.learner, outcome.task
     if learner.final is not None and learner.rounds > outcome.chosen.plan.horizon:
         outcome.notes.append(learner.final)
     if task.report is not None:
-        hindsight = _hindsight(outcome, cls, watch)
-        write_private(task.report, render_report(report_of(outcome, hindsight)))
+        write_private(task.report, render_report(report_of(outcome)))
     if task.private_json is not None:
         private = json.dumps(outcome.private(), ensure_ascii=False)
         write_private(task.private_json, private + "\n")

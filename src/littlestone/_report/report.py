@@ -4,9 +4,10 @@ Promises: the file says that it is private before it says anything else; it asks
 nothing and runs no script; whatever comes from the data is shown as text. A rule has one colour
 and one letter throughout a report, and the figure says in words what it shows.
 
-No text from the data is drawn by matplotlib: rules are named in the legend, which is HTML.
+No text from the data is drawn by matplotlib: rules are named in the legend, which is HTML. Nothing
+is read a second time: costs are estimated from the counts that were released.
 
-How a run went: what may be published, and what belongs to the data owner.
+`RunResult` holds how a run went: what may be published, and what belongs to the data owner.
 """
 
 import os
@@ -46,7 +47,6 @@ from littlestone._plots import (
 )
 from littlestone._privacy.accounting import Guarantee
 from littlestone._report.causes import CausesSummary, label_in_words, summary_of
-from littlestone._report.hindsight import Hindsight
 from littlestone._store.releases_file import release_to_json
 from littlestone._store.request import LearnRequest, windows_of
 
@@ -86,7 +86,6 @@ class Report:
     min_rate: float | None = None
     costs: Sequence[CostSample] = ()
     missed: int | None = None
-    hindsight: Hindsight | None = None
 
     def __post_init__(self) -> None:
         for sample in self.samples:
@@ -126,9 +125,7 @@ def render_report(report: Report) -> str:
         numbers=map(_in_numbers, report.samples),
         releases=[(f"{number:,}", rule) for number, rule in report.releases],
         causes=None if report.causes is None else [*_cause_rows(report)],
-        costs=[
-            (f"{at:,}", *(f"{cost:,.0f}" for cost in costs)) for at, *costs in cost_samples(report)
-        ],
+        costs=[(f"{after:,}", f"{ours:,.0f}", f"{no:,.0f}") for after, ours, no in report.costs],
         scale=f"{100 * _scale(report):g} %",
         least=None if report.min_rate is None else percent(report.min_rate),
     )
@@ -178,13 +175,6 @@ def _strip(start: int, stop: int | None, rounds: int) -> tuple[str, str]:
     return f"{at:.1f}", f"{max(8.0, end - at):.1f}"
 
 
-def cost_samples(report: Report) -> Sequence[tuple[float, ...]]:
-    """Return what a run cost by the rounds, if that is known. Private where it is exact."""
-    if report.hindsight is not None:
-        return report.hindsight.samples
-    return report.costs if len(report.costs) > 1 else ()
-
-
 def lead(report: Report) -> Iterator[str]:
     """Say in a sentence or two what happened. Private."""
     if report.causes is not None:
@@ -195,23 +185,14 @@ def lead(report: Report) -> Iterator[str]:
     elif report.releases:
         changed = _times(len(report.releases) - 1, "time", "times")
         yield f"The rule changed {changed} in {some(report.rounds, 'round')}."
-    if samples := cost_samples(report):
-        _, ours, nothing, *best = samples[-1]
-        counted, unit = "What", " mistakes"
-        if report.causes is not None:
-            # The cost of a false alarm, as learners/causes.py has it.
-            rate = report.min_rate or 0.5
-            alarm = f"{rate / (1 - rate):.2g}"
-            counted, unit = f"In missed positives, a false alarm counting {alarm}, what", ""
-        about = "" if report.hindsight is not None else "about "
+    if report.costs:
+        _, ours, nothing = report.costs[-1]
+        # The cost of a false alarm, as _learners/causes.py has it.
+        rate = report.min_rate or 0.5
         yield (
-            f"{counted} was published cost {about}{ours:,.0f}{unit}; publishing nothing would have "
-            f"cost {about}{nothing:,.0f}"
-            + (
-                f", and the best of the published rules from the start {best[0]:,.0f}."
-                if best
-                else "."
-            )
+            f"What was published cost about {ours:,.0f}, where publishing nothing would have cost "
+            f"about {nothing:,.0f}: a missed positive costs 1, a false alarm "
+            f"{rate / (1 - rate):.2g}."
         )
 
 
@@ -243,83 +224,84 @@ def lettered_rules(releases: Sequence[Release], samples: Iterable[Sample]) -> di
 
 
 def run_figure(report: Report, width: float = WIDE) -> "Figure":
-    """Draw a run: mistakes, votes and published rules over the same linear axis of rounds. Private."""
-    if report.causes is not None and cost_samples(report):
-        return _causes_figure(report, width)
-    rules = lettered_rules(report.releases, report.samples)
-    rows = list(dict.fromkeys(rules.get(rule, OTHER_RULES) for _, rule in report.releases))
-    heights = [2.0, *([2.0] if report.trees else []), 0.55 + 0.2 * len(rows)]
+    """Draw mistakes or costs, votes, and what stood when, over one axis of rounds. Private."""
+    rules, causes = lettered_rules(report.releases, report.samples), report.causes
+    title, bars = "Published rules", _rule_bars(report, rules)
+    if report.costs and causes is not None:
+        title, bars = "Causes, by the rounds in which they stood", _cause_bars(report, causes)
+    votes = bool(report.trees) and not report.costs
+    heights = [2.2, *([2.0] if votes else []), *([0.55 + 0.2 * len(bars)] if bars else [])]
     figure = new_figure(sum(heights), width)
     grid = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights, squeeze=False)
-    first, *votes, last = map(style_axes, grid[:, 0])
-    if cost_samples(report):
-        _plot_costs(first, report, "the published rules")
-        _entitle(first, "Mistakes (dotted: a new rule)")
-    else:
-        plot_mistakes(
-            [(sample.round, sample.mistakes) for sample in report.samples],
-            [min(release.round, report.rounds) for release in report.releases[1:]],
-            first,
-        )
-        first.set(xlabel="", ylabel="")
-        _entitle(first, "Mistakes (dotted: a new rule)")
-    for ax in votes:
-        _plot_votes(ax, report, rules)
-    _plot_releases(last, report, rules, rows)
-    last.set_xlim(0, report.rounds)
-    last.set_xlabel("rounds")
+    panels = [style_axes(ax) for ax in grid[:, 0]]
+    _plot_costs(panels[0], report) if report.costs else _plot_mistakes(panels[0], report)
+    if votes:
+        _plot_votes(panels[1], report, rules)
+    if bars:
+        _plot_bars(panels[-1], bars)
+        _entitle(panels[-1], title)
+    panels[-1].set_xlim(0, report.rounds)
+    short_numbers(panels[-1].xaxis)
+    panels[-1].set_xlabel("rounds")
     return figure
 
 
-def _causes_figure(report: Report, width: float) -> "Figure":
-    """Draw what the published causes cost by the rounds, and when each of them stood."""
-    causes = list(report.causes or ())[:MOST_CAUSES]
-    heights = [2.4, *([0.55 + 0.2 * len(causes)] if causes else [])]
-    figure = new_figure(sum(heights), width)
-    grid = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights, squeeze=False)
-    first, *rest = map(style_axes, grid[:, 0])
-    _plot_costs(first, report, "the published causes")
-    kind = "dotted: a change" if report.hindsight is not None else "estimated"
-    _entitle(first, f"Cost in missed positives ({kind})")
-    for ax in rest:
-        _plot_spans(ax, report, causes)
-    last = rest[-1] if rest else first
-    last.set_xlim(0, report.rounds)
-    short_numbers(last.xaxis)
-    last.set_xlabel("rounds")
-    return figure
+def _plot_mistakes(ax: "Axes", report: Report) -> None:
+    points = [(sample.round, sample.mistakes) for sample in report.samples]
+    plot_mistakes(points, [min(r.round, report.rounds) for r in report.releases[1:]], ax)
+    ax.set(xlabel="", ylabel="")
+    _entitle(ax, "Mistakes (dotted: a new rule)")
 
 
-def _plot_costs(ax: "Axes", report: Report, ours: str) -> None:
-    """Draw what was published beside publishing nothing and, if it is known, the best rule."""
-    across, published, *others = zip(*cost_samples(report), strict=True)
-    styles = (("publishing nothing", SOFT, "--"), ("the best published rule", COLOURS[2], "-."))
-    for values, (name, colour, line) in zip(others, styles, strict=False):
-        ax.plot(across, values, color=colour, linestyle=line, label=name, clip_on=False)
-    ax.plot(across, published, color=COLOURS[0], linewidth=2, label=ours, clip_on=False)
-    ax.fill_between(across, published, others[0], color=COLOURS[0], alpha=0.1, linewidth=0)
-    ax.set_ylim(0, 1.05 * max(1.0, *published, *others[0]))
+def _plot_costs(ax: "Axes", report: Report) -> None:
+    """Draw what the published causes cost beside publishing nothing."""
+    across, published, nothing = zip(*report.costs, strict=True)
+    ax.plot(across, nothing, "--", color=SOFT, label="publishing nothing", clip_on=False)
+    ax.plot(across, published, color=COLOURS[0], label="the published causes", clip_on=False)
+    ax.fill_between(across, published, nothing, color=COLOURS[0], alpha=0.1, linewidth=0)
+    ax.set_ylim(0, 1.05 * max(1.0, *published, *nothing))
     changes = report.releases[1:]
     for release in changes if len(changes) <= MANY_RELEASES else ():
         ax.axvline(min(release.round, report.rounds), color=SOFT, linestyle=":", linewidth=1)
     short_numbers(ax.yaxis)
-    legend = ax.legend(frameon=False, fontsize=LETTERS, labelcolor=INK, loc="upper left")
-    legend.set_zorder(1)
+    ax.legend(frameon=False, fontsize=LETTERS, labelcolor=INK, loc="upper left").set_zorder(1)
+    _entitle(ax, "Cost in missed positives (estimated; dotted: a change)")
 
 
-def _plot_spans(ax: "Axes", report: Report, causes: Sequence[CauseSummary]) -> None:
-    """Draw a row for each cause: a bar for the rounds in which it stood."""
-    for at, one in enumerate(causes):
-        colour = COLOURS[0] if one.standing else OTHER
-        starts = [min(start, report.rounds) for start, _ in one.spans]
-        stops = [min(stop or report.rounds, report.rounds) for _, stop in one.spans]
-        ax.hlines([at] * len(starts), starts, stops, colors=colour, linewidth=7)
+# A letter, a colour, and the rounds in which what has them stood.
+Bar = tuple[str, str, Sequence[tuple[int, int]]]
+
+
+def _cause_bars(report: Report, causes: Sequence[CauseSummary]) -> list[Bar]:
+    return [
+        (
+            letter,
+            COLOURS[0] if one.standing else OTHER,
+            [(start, stop or report.rounds) for start, stop in one.spans],
+        )
+        for letter, one in zip(ascii_uppercase, causes[:MOST_CAUSES], strict=False)
+    ]
+
+
+def _rule_bars(report: Report, rules: Mapping[Hypothesis, str]) -> list[Bar]:
+    ends = [*(release.round for release in report.releases[1:]), report.rounds]
+    stood: dict[str, list[tuple[int, int]]] = {}
+    for release, end in zip(report.releases, ends, strict=True):
+        stood.setdefault(rules.get(release.rule, OTHER_RULES), []).append((release.round, end))
+    return [(letter, _colours(rules)[letter], spans) for letter, spans in stood.items()]
+
+
+def _plot_bars(ax: "Axes", bars: Sequence[Bar]) -> None:
+    """Draw a row for each letter: a bar for the rounds in which it stood, a dot where it began."""
+    last = max(stop for _, _, spans in bars for _, stop in spans)
+    for row, (_, colour, spans) in enumerate(bars):
+        starts = [min(start, last) for start, _ in spans]
+        ax.hlines([row] * len(spans), starts, [stop for _, stop in spans], colour, linewidth=7)
         # However short it stood, a dot shows that it did; at the edge it must not be cut.
-        ax.plot(starts, [at] * len(starts), "o", color=colour, markersize=7, clip_on=False)
-    ax.set_yticks(range(len(causes)), list(ascii_uppercase[: len(causes)]))
+        ax.plot(starts, [row] * len(spans), "o", color=colour, markersize=7, clip_on=False)
+    ax.set_yticks(range(len(bars)), [letter for letter, _, _ in bars])
     ax.tick_params(axis="y", pad=8)
-    ax.set_ylim(len(causes) - 0.4, -0.6)
-    _entitle(ax, "Causes, by the rounds in which they stood")
+    ax.set_ylim(len(bars) - 0.4, -0.6)
 
 
 def _entitle(ax: "Axes", title: str) -> None:
@@ -328,54 +310,26 @@ def _entitle(ax: "Axes", title: str) -> None:
 
 def _plot_votes(ax: "Axes", report: Report, rules: Mapping[Hypothesis, str]) -> None:
     """Draw a line for each rule that has a letter, and one for the sum of all others."""
-    across = [sample.round for sample in report.samples]
-    cast = [_votes_by_letter(sample, rules) for sample in report.samples]
+    cast = [Counter[str]() for _ in report.samples]
+    for votes, sample in zip(cast, report.samples, strict=True):
+        for rule, count in sample.votes:
+            votes[rules.get(rule, OTHER_RULES)] += count
     marker = "o" if len(cast) == 1 else ""
     for letter, colour in _colours(rules).items():
-        counts = [votes.get(letter, 0) for votes in cast]
+        counts = [votes[letter] for votes in cast]
         if any(counts):
+            across = [sample.round for sample in report.samples]
             (line,) = ax.plot(across, counts, color=colour, marker=marker, label=letter)
             # Votes stay as they are between two samples; a slope would show changes that did not
             # happen.
             line.set_drawstyle("steps-post")
-    ax.set_ylim(0, 1.05 * max([1, *(sum(votes.values()) for votes in cast)]))
+    ax.set_ylim(0, 1.05 * max([1, *(votes.total() for votes in cast)]))
     short_numbers(ax.yaxis)
     _entitle(ax, f"Votes of {report.trees:,} trees")
 
 
 def _colours(rules: Mapping[Hypothesis, str]) -> dict[str, str]:
     return dict(zip(rules.values(), COLOURS, strict=False)) | {OTHER_RULES: OTHER}
-
-
-def _votes_by_letter(sample: Sample, rules: Mapping[Hypothesis, str]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for rule, votes in sample.votes:
-        letter = rules.get(rule, OTHER_RULES)
-        found[letter] = found.get(letter, 0) + votes
-    return found
-
-
-def _plot_releases(
-    ax: "Axes", report: Report, rules: Mapping[Hypothesis, str], rows: Sequence[str]
-) -> None:
-    """Draw a row for each rule: a bar for the rounds in which it stood, a dot where it began."""
-    colours = _colours(rules)
-    ends = [*(release.round for release in report.releases[1:]), report.rounds]
-    for letter in rows:
-        at, colour = rows.index(letter), colours[letter]
-        stood = [
-            (min(release.round, report.rounds), min(end, report.rounds))
-            for release, end in zip(report.releases, ends, strict=True)
-            if rules.get(release.rule, OTHER_RULES) == letter
-        ]
-        starts, stops = [start for start, _ in stood], [stop for _, stop in stood]
-        ax.hlines([at] * len(stood), starts, stops, colors=colour, linewidth=7)
-        # However short it stood, a dot shows that it did; at the edge it must not be cut.
-        ax.plot(starts, [at] * len(stood), "o", color=colour, markersize=7, clip_on=False)
-    ax.set_yticks(range(len(rows)), rows)
-    ax.tick_params(axis="y", pad=8)
-    ax.set_ylim(len(rows) - 0.4, -0.6)
-    _entitle(ax, "Published rules")
 
 
 def voters(sample: Sample) -> int:
@@ -385,9 +339,8 @@ def voters(sample: Sample) -> int:
 
 def in_words(report: Report) -> Iterable[str]:
     """Say what the figure shows, to people who cannot see it. Private."""
-    if cost_samples(report):
+    if report.costs and report.causes is not None:
         yield from lead(report)
-    if report.causes is not None and cost_samples(report):
         for one in report.causes[:MOST_CAUSES]:
             yield f"{clipped(str(one.cause), 80)}, {spans_in_words(one)}."
         return
@@ -517,14 +470,13 @@ def some(count: int, what: str) -> str:
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
-def report_of(outcome: RunResult, hindsight: Hindsight | None = None) -> Report:
+def report_of(outcome: RunResult) -> Report:
     """Return the private report of a run."""
     learner, task = outcome.learner, outcome.task
     of_causes = _of_causes(learner) if isinstance(learner, PrivateCauses) else {}
     return Report(
         # Causes of outcomes say themselves what happens.
         label=task.label if task.negative else label_in_words(task.label, task.positive),
-        hindsight=hindsight,
         **of_causes,
         title=task.source,
         spec=task.spec,
@@ -552,10 +504,11 @@ def report_of(outcome: RunResult, hindsight: Hindsight | None = None) -> Report:
 def _of_causes(learner: PrivateCauses) -> dict[str, Any]:
     """Return the fields of a report that only a learner of causes has."""
     least = learner.min_rate
+    costs = [] if least is None else costs_of(learner.windows, least / (1 - least))
     return {
         "causes": summarize_causes(learner.releases, learner.evidence),
         "min_rate": least,
-        "costs": [] if least is None else costs_of(learner.windows, least / (1 - least)),
+        "costs": costs if len(costs) > 1 else [],
         "missed": learner.missed,
     }
 
