@@ -294,7 +294,7 @@ def test_the_figure_holds_no_text_from_the_data() -> None:
     """So text from the data needs no font that matplotlib has not, and no escape of `$`."""
     ours = re.compile(
         r"[A-F]|other|[\d.]+[kM]?|rounds|Votes of 300 trees|Published rules|Mistakes .*"
-        r"|Cost .*|Causes, .*|publishing nothing|the published (causes|rules)"
+        r"|Cost, .*|Causes, .*|publishing nothing|the published (causes|rules)"
         r"|the best published rule"
     )
     for case in ("hostile", "many samples", "hostile causes"):

@@ -265,7 +265,7 @@ def _plot_costs(ax: "Axes", report: Report) -> None:
         ax.axvline(min(release.round, report.rounds), color=SOFT, linestyle=":", linewidth=1)
     short_numbers(ax.yaxis)
     ax.legend(frameon=False, fontsize=LETTERS, labelcolor=INK, loc="upper left").set_zorder(1)
-    _entitle(ax, "Cost in missed positives (estimated; dotted: a change)")
+    _entitle(ax, "Cost, estimated (dotted: a change)")
 
 
 # A letter, a colour, and the rounds in which what has them stood.
