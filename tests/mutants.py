@@ -43,11 +43,32 @@ class Mutant(NamedTuple):
 
 MUTANTS = [
     Mutant(
-        "a text is hashed as numpy holds it",
+        "outcomes may be of a type that was guessed",
+        "_learners/outcomes.py",
+        'given = column_of(y, None, "value")',
+        "given = column_of(y, None)",
+        "data/test_lemma_0.py",
+    ),
+    Mutant(
+        "users may be of a type that was guessed",
+        "_learners/rounds.py",
+        'names = column_of(users, None, "value")',
+        "names = column_of(users, None)",
+        "data/test_lemma_0.py",
+    ),
+    Mutant(
+        "Arrow from outside is not validated",
+        "_data/arrow.py",
+        "for batch in map(validated, file.batches(first)):",
+        "for batch in file.batches(first):",
+        "data/test_damaged_arrow.py",
+    ),
+    Mutant(
+        "a value is hashed by its place in the batch",
         "_learners/epoch_rows.py",
         "    return np.fromiter(map(value_hash, values.tolist()), np.uint32, len(values))",
-        "    return np.fromiter(map(value_hash, values.astype(str).tolist()), np.uint32, len(values))",
-        "learners/test_epoch_rows.py data/test_lemma_0.py",
+        "    return np.arange(len(values), dtype=np.uint32)",
+        "learners/test_epoch_rows.py",
     ),
     Mutant(
         "equal numbers of several types are one value",

@@ -396,11 +396,13 @@ def record_batches(rows: Sequence[Row], folder: Path) -> Any:
 
 
 def relation(rows: Sequence[Row], folder: Path) -> Any:
-    """A relation of DuckDB, of the types that it guesses for a CSV file."""
+    """A relation of DuckDB over a CSV file, all of text: the dialects that it guesses are its own."""
     if any(isinstance(cell, int) and abs(cell) >= 2**63 for row in rows for cell in row):
         raise OverflowError("a whole number of more than 64 bits")
     (folder / "rows.csv").write_text(written(rows), encoding="utf-8")
-    return DUCKDB.read_csv(str(folder / "rows.csv"), header=True)
+    return DUCKDB.read_csv(
+        str(folder / "rows.csv"), header=True, all_varchar=True, sep=",", quotechar='"'
+    )
 
 
 DUCKDB = duckdb.connect(config={"threads": 1})

@@ -5,6 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
 import littlestone as ls
@@ -53,3 +56,50 @@ def test_nor_in_a_file(replacement: Any, tmp_path: Path) -> None:
     )  # fmt: skip
     assert told.returncode == 0, told.stderr
     assert "v = " not in told.stdout
+
+
+# What a reader makes of status codes: of all rows but one that is no number, it guesses numbers.
+GUESSED: dict[str, Any] = {
+    "pandas": lambda cells: pd.DataFrame({"a": ["x"] * len(cells), "c": pd.Series(cells)}),
+    "pandas categories": lambda cells: pd.DataFrame(
+        {"a": ["x"] * len(cells), "c": pd.Series(cells, dtype="category")}
+    ),
+    "polars": lambda cells: pl.DataFrame({"a": ["x"] * len(cells), "c": cells}),
+    "pyarrow": lambda cells: pa.table({"a": ["x"] * len(cells), "c": cells}),
+}
+CODES = {"guessed": [0, 1, 1], "text": ["00", "01", "01"]}
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["by name", "apart"])
+@pytest.mark.parametrize("role", ["labels", "users"])
+@pytest.mark.parametrize("library", GUESSED)
+def test_guessed_numbers_are_no_labels_and_no_users(library: str, role: str, named: bool) -> None:
+    """`00` is 0 or '00' as the other rows decide: nobody may be told which."""
+    for cells in CODES.values():
+        frame = GUESSED[library](cells)
+        column = "c" if named else frame["c"]
+        if role == "labels":
+            learner = ls.PrivateCauses(ls.Causes(["a"], normal=["00"]), 1, 1e-7, 100, min_rate=0.2)
+            arguments: tuple[Any, ...] = (frame, column)
+        else:
+            learner = ls.PrivateCauses(
+                ls.Causes(["a"]), 1, 1e-7, 100, min_rate=0.2, unit="user", cap=2
+            )
+            labels = "y" if named else [0, 1, 1]
+            frame = _with_labels(frame) if named else frame
+            column = "c" if named else frame["c"]
+            arguments = (frame, labels, column)
+        if cells == CODES["guessed"]:
+            with pytest.raises(ls.BadExample, match="by their text"):
+                learner.learn_many(*arguments)
+        else:
+            learner.learn_many(*arguments)
+            assert learner.rounds == 3
+
+
+def _with_labels(frame: Any) -> Any:
+    if isinstance(frame, pd.DataFrame):
+        return frame.assign(y=[0, 1, 1])
+    if isinstance(frame, pl.DataFrame):
+        return frame.with_columns(y=pl.Series([0, 1, 1]))
+    return frame.append_column("y", pa.array([0, 1, 1]))

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from littlestone._data.blocks import BadStream, Block, ColumnSchema, Piece, Start, in_blocks
-from littlestone._data.columns import piece_from_table
+from littlestone._data.columns import piece_from_table, validated
 from littlestone._data.locations import NEEDS_PYARROW, Location, in_one_line
 from littlestone._data.tables import TableFile, column_types
 from littlestone._data.text import STDIN
@@ -54,7 +54,7 @@ class ArrowFile(TableFile):
                 skipped -= self.groups[first]
                 first += 1
         with self._opened(self.names) as file:
-            for batch in file.batches(first):
+            for batch in map(validated, file.batches(first)):
                 for at in range(skipped, batch.num_rows, size):
                     yield batch.slice(at, size)
                 skipped = 0
@@ -104,7 +104,7 @@ class ArrowPipe:
     def _pieces(self, size: int) -> Iterator[Piece]:
         row = 1
         with _arrow_errors(self.name, _DAMAGED):
-            for batch in self._reader:
+            for batch in map(validated, self._reader):
                 for at in range(0, batch.num_rows, size):
                     part = batch.slice(at, size)
                     yield piece_from_table(self.schema, part, row)
@@ -154,7 +154,7 @@ def _arrow_errors(name: str, otherwise: str) -> Iterator[None]:
 
     try:
         yield
-    except (ArrowException, OSError) as error:
+    except (ArrowException, OSError, UnicodeDecodeError) as error:
         raise BadStream(f"{name}: {otherwise}: {in_one_line(error)}") from None
 
 

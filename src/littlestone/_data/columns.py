@@ -53,6 +53,32 @@ def piece_from_table(schema: ColumnSchema, table: Any, first: int) -> Piece:
     return make_piece(schema, columns, labels=labels, users=users, faults=faults, lines=lines)
 
 
+def validated(batch: Any) -> Any:
+    """Return a batch that comes from outside; raise `ArrowInvalid` if reading it is not safe.
+
+    An offset or an index that leads out of its buffer would read other memory, or end the process.
+    """
+    # First the sizes of the buffers, without which nothing below may look into them.
+    batch.validate()
+    for column in batch.columns:
+        _as_bytes(column).validate(full=True)
+    return batch
+
+
+def _as_bytes(column: Any) -> Any:
+    """Return a column with bytes in place of text: text that is not UTF-8 is a fault of its row."""
+    held = str(flat_type(column.type))
+    if held not in _BYTES_OF:
+        return column
+    if held == str(column.type):
+        return column.cast(_BYTES_OF[held])
+    column.dictionary.cast(_BYTES_OF[held]).validate(full=True)
+    return column.from_arrays(column.indices, column.dictionary.cast(_BYTES_OF[held]))
+
+
+_BYTES_OF = {"string": "binary", "large_string": "large_binary", "string_view": "binary_view"}
+
+
 # What a column must hold to be read as a kind, for errors.
 EXPECTED: dict[Kind, str] = {
     "value": "text, bytes or whole numbers; convert the column to text",

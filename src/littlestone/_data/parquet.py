@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from littlestone._data.blocks import BadStream, ColumnSchema
+from littlestone._data.columns import validated
 from littlestone._data.locations import NEEDS_PYARROW, Location, in_one_line
 from littlestone._data.tables import TableFile
 
@@ -33,7 +34,7 @@ class ParquetFile(TableFile):
             left = [number for number, _ in groups]
             # Row groups before the first row are not read at all; of the rest a slice is left out.
             for batch in file.iter_batches(size, left, columns=self.names, use_threads=False):
-                rest = batch.slice(min(skipped, batch.num_rows))
+                rest = validated(batch).slice(min(skipped, batch.num_rows))
                 skipped -= batch.num_rows - rest.num_rows
                 if rest.num_rows:
                     yield rest
@@ -42,6 +43,8 @@ class ParquetFile(TableFile):
         """Return the rows of some row groups, as one table."""
         with open_parquet(self.location, "the file is damaged") as file:
             table = file.read_row_groups(groups, columns=self.names, use_threads=False)
+            for batch in table.to_batches():
+                validated(batch)
             return self.with_partition(table)
 
 
@@ -58,5 +61,5 @@ def open_parquet(location: Location, otherwise: str) -> Iterator[Any]:
             # Buffered ahead, and in threads, a group takes twice the memory and no less time.
             with pyarrow.parquet.ParquetFile(source, pre_buffer=False) as file:
                 yield file
-        except (pyarrow.ArrowException, OSError) as error:
+        except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
             raise BadStream(f"{location.name}: {otherwise}: {in_one_line(error)}") from None

@@ -55,7 +55,7 @@ def column_array(column: Any, kind: Kind | None = None) -> Array | None:
     return None
 
 
-def value_column(column: Any) -> Column | None:
+def frame_values(column: Any) -> Column | None:
     """Return a column that is read as text as distinct values, where its library has them."""
     if isinstance(column, Column):
         return column

@@ -32,8 +32,8 @@ from littlestone._hypotheses.frames import (
     arrow_table,
     checked_array,
     column_array,
+    frame_values,
     refuse_lazy,
-    value_column,
 )
 from littlestone._hypotheses.values import Plain, plain
 from littlestone.errors import BadClass, BadColumn, BadExample
@@ -242,7 +242,7 @@ def _coded_or_array(X: Any, column: str, kind: Kind | None) -> Any:
     """Return a column that is read as text as codes, if that can be done; any other as an array."""
     if kind != "value":
         return column_of(X, column, kind)
-    coded = value_column(named_column(X, column))
+    coded = frame_values(named_column(X, column))
     return column_from_cells(column_of(X, column, kind).tolist()) if coded is None else coded
 
 

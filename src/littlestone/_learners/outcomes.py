@@ -14,7 +14,6 @@ import numpy.typing as npt
 from littlestone._classes.base import HypothesisClass, read_row
 from littlestone._classes.causes import Causes
 from littlestone._hypotheses.causes import OUTCOME, outcomes_of
-from littlestone._hypotheses.frames import checked_array
 from littlestone._hypotheses.rows import Batch, column_of
 from littlestone._hypotheses.rules import Hypothesis
 from littlestone._hypotheses.values import Mask, Plain
@@ -36,9 +35,9 @@ def readable_outcomes(
     cls: Causes, X: Any, y: object, bad_rows: BadRows
 ) -> tuple[Batch, Mask, Mask]:
     """Read a batch of rows whose labels have several values, as `readable_rounds` reads others."""
-    # Floats and truth values are refused: their text may depend on other rows (Lemma 0).
+    # Read as values are: a type that was guessed from other rows is refused (Lemma 0).
     try:
-        given = checked_array(column_of(y, None), "value")
+        given = column_of(y, None, "value")
     except BadColumn as error:
         raise BadColumn(f"labels: {error.sentence}") from None
     batch, readable = read_labelled(cls, X, len(given), bad_rows)

@@ -25,7 +25,7 @@ from littlestone._classes.base import (
 )
 from littlestone._hypotheses.columns import Column
 from littlestone._hypotheses.compare import readable as readable_values
-from littlestone._hypotheses.frames import arrow_stream, arrow_table, checked_array
+from littlestone._hypotheses.frames import arrow_stream, arrow_table
 from littlestone._hypotheses.rows import (
     Batch,
     as_batch,
@@ -296,9 +296,9 @@ def named_user(user: object) -> object:
 
 def user_numbers(users: Any, count: int, bad_rows: BadRows = "null") -> npt.NDArray[np.uint64]:
     """Return the number that stands for each user of a batch."""
-    # Floats and truth values are refused: their text may depend on other users' rows (Lemma 0).
+    # Read as values are: a type that was guessed from other rows is refused (Lemma 0).
     try:
-        names = checked_array(column_of(users, None), "value")
+        names = column_of(users, None, "value")
     except BadColumn as error:
         raise BadColumn(f"users: {error.sentence}") from None
     if len(names) != count:

@@ -1,0 +1,89 @@
+"""Arrow and Parquet with flipped bits: rows or a sentence, and never a crash of the process."""
+
+import random
+import subprocess
+import sys
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+import littlestone as ls
+from effort import scaled
+
+CAUSES = ls.Causes(["text", "large", "view", "coded", "whole", ls.Ranges("number", [3, 9])])
+
+
+def table(rows: int = 60) -> pa.Table:
+    texts = [None if row % 7 == 0 else f"value {row % 11} " * (1 + row % 3) for row in range(rows)]
+    return pa.table(
+        {
+            "text": pa.array(texts),
+            "large": pa.array(texts, pa.large_string()),
+            "view": pa.array(texts, pa.string_view()),
+            "coded": pa.array(texts).dictionary_encode(),
+            "whole": pa.array(range(rows)),
+            "number": pa.array([row / 3 for row in range(rows)]),
+            "y": pa.array([row % 2 == 0 for row in range(rows)]),
+        }
+    )
+
+
+def written(form: str) -> bytes:
+    sink = BytesIO()
+    if form == "parquet":
+        pyarrow.parquet.write_table(table(), sink)
+        return sink.getvalue()
+    make: Any = pa.ipc.new_file if form == "file" else pa.ipc.new_stream
+    with make(sink, table().schema) as writer:
+        for batch in table().to_batches(20):
+            writer.write(batch)
+    return sink.getvalue()
+
+
+NAMES = {"file": "rows.arrow", "stream": "rows.arrows", "parquet": "rows.parquet"}
+
+
+def read(path: str) -> str:
+    """Read a file as `learn` does: how many rows there are, or what is wrong."""
+    try:
+        with ls.open_rows(path, CAUSES, label="y") as rows:
+            return str(sum(map(len, rows)))
+    except (ls.BadStream, OSError) as error:
+        return f"refused: {error}"
+
+
+def main(form: str, folder: Path, seeds: range) -> None:
+    """Read files with some flipped bits; a crash ends this process."""
+    whole = written(form)
+    for seed in seeds:
+        draw, data = random.Random(seed), bytearray(whole)
+        for _ in range(draw.choice([1, 1, 2, 5])):
+            place = draw.randrange(len(data))
+            data[place] ^= 1 << draw.randrange(8)
+        (folder / "seed").write_text(str(seed))
+        (folder / NAMES[form]).write_bytes(data)
+        read(str(folder / NAMES[form]))
+
+
+@pytest.mark.parametrize("form", ["file", "stream", "parquet"])
+def test_flipped_bits_are_no_crash(form: str, tmp_path: Path) -> None:
+    whole = tmp_path / NAMES[form]
+    whole.write_bytes(written(form))
+    assert read(str(whole)) == "60"
+    done = subprocess.run(
+        [sys.executable, __file__, form, tmp_path, str(scaled(600))],
+        env={"PYTHONPATH": ":".join([str(Path(__file__).parents[1]), *sys.path])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    seed = (tmp_path / "seed").read_text()
+    assert done.returncode == 0, f"{form}, seed {seed}: {done.returncode} {done.stderr[-2000:]}"
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]), range(int(sys.argv[3])))
