@@ -11,7 +11,8 @@ from rich.table import Table
 
 import littlestone as ls
 from littlestone._classes.specs import parse_spec
-from littlestone._learners.registry import LearnerTerms, make_learner
+from littlestone._learners.registry import make_learner
+from littlestone._learners.terms import Terms
 from littlestone._privacy.testing import SeededNoise
 from littlestone._simulate.adversaries import Mirror
 from littlestone._simulate.games import play
@@ -78,7 +79,7 @@ def _mirror() -> None:
 
 def _mirrored(cls: ls.HypothesisClass, name: str, horizon: int, seed: int) -> tuple[int, int]:
     """Return the mistakes and the releases of one game."""
-    terms = LearnerTerms(cls=cls, epsilon=MIRROR_EPSILON, delta=MIRROR_DELTA, horizon=horizon)
+    terms = Terms(cls=cls, epsilon=MIRROR_EPSILON, delta=MIRROR_DELTA, horizon=horizon)
     learner = make_learner(name, terms, seed=seed, noise=SeededNoise(seed))
     game = play(learner, Mirror(cls), horizon)
     return game.mistakes, len(learner.releases) - 1

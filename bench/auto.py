@@ -24,7 +24,8 @@ from rich.table import Table
 from bench.trials import PROCESSES
 from littlestone._classes.specs import parse_spec
 from littlestone._learners.causes_plan import AUTO as AUTO_RATE
-from littlestone._learners.registry import LearnerTerms, make_learner
+from littlestone._learners.registry import make_learner
+from littlestone._learners.terms import Terms
 from littlestone._privacy.testing import SeededNoise
 from littlestone._simulate.adversaries import ADVERSARIES, Adversary
 from littlestone._simulate.games import REFUSALS, play
@@ -175,7 +176,7 @@ def _excess(asked: tuple[Case, str]) -> Found:
 
 def _one(case: Case, name: str, seed: int) -> tuple[float, int]:
     cls, adversary = parse_spec(case.spec), _adversary(case, seed)
-    terms = LearnerTerms(
+    terms = Terms(
         cls=cls,
         epsilon=EPSILON,
         delta=DELTA,

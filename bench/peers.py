@@ -21,7 +21,8 @@ from river.tree import HoeffdingTreeClassifier
 from bench.auto import PAPER_FITS
 from littlestone._classes.specs import parse_spec
 from littlestone._hypotheses.rows import row_of
-from littlestone._learners.registry import LEARNERS, LearnerTerms, make_learner
+from littlestone._learners.registry import LEARNERS, make_learner
+from littlestone._learners.terms import Terms
 from littlestone._privacy.testing import SeededNoise
 from littlestone._simulate.adversaries import ADVERSARIES
 from littlestone._simulate.games import REFUSALS, play
@@ -96,7 +97,7 @@ def _ours(name: str, spec: str, stream: str) -> Found | None:
         return None
     for seed in SEEDS:
         try:
-            terms = LearnerTerms(cls=parse_spec(spec), epsilon=EPSILON, delta=DELTA, horizon=ROUNDS)
+            terms = Terms(cls=parse_spec(spec), epsilon=EPSILON, delta=DELTA, horizon=ROUNDS)
             learner = make_learner(name, terms, seed=seed, noise=SeededNoise(seed))
         except REFUSALS:
             return None

@@ -14,7 +14,7 @@ from statistics import median
 from bench.charts import Chart, Curve
 from littlestone._classes.specs import parse_spec
 from littlestone._cli.compare import print_lines
-from littlestone._learners.registry import LearnerTerms
+from littlestone._learners.terms import Terms
 from littlestone._plots import COLOURS, INK, SOFT
 from littlestone._simulate.games import Line, play_line
 
@@ -134,7 +134,7 @@ def _lines(table: Table) -> dict[str, list[Line]]:
 def _line(asked: tuple[str, str, int, float, str, int]) -> Line:
     spec, stream, rounds, epsilon, learner, seeds = asked
     warnings.simplefilter("ignore")
-    terms = LearnerTerms(cls=parse_spec(spec), epsilon=epsilon, delta=DELTA, horizon=rounds)
+    terms = Terms(cls=parse_spec(spec), epsilon=epsilon, delta=DELTA, horizon=rounds)
     return play_line(stream, learner, terms, seeds, 0.0)
 
 

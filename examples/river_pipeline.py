@@ -10,7 +10,7 @@ import numpy as np
 from river import compose, linear_model, preprocessing
 
 import littlestone as ls
-from littlestone.river import PrivateCausesClassifier
+from littlestone.river import PrivateClassifier
 from story import COLOURS, folder, new_axes, print_public, rolling, save
 
 VISITS = 40_000
@@ -32,7 +32,7 @@ def visits() -> Iterator[tuple[dict[str, str], bool]]:
 def main() -> None:
     place = folder()
     columns = "campaign", "browser"
-    private = compose.Select(*columns) | PrivateCausesClassifier(
+    private = compose.Select(*columns) | PrivateClassifier(
         ls.Causes(columns), epsilon=1, delta=1e-7, horizon=VISITS
     )
     plain = (
@@ -46,7 +46,7 @@ def main() -> None:
             model.learn_one(row, bot)
 
     print("Which visits are bots? What may be published:")
-    print_public(private["PrivateCausesClassifier"].learner)
+    print_public(private["PrivateClassifier"].learner_)
     ax = new_axes("Right, of the last 2,000 visits (private: exact counts)")
     for colour, (name, hits) in zip(COLOURS, right.items(), strict=False):
         share = rolling(hits)

@@ -20,22 +20,20 @@ from littlestone._privacy.accounting import Cost
 from littlestone._privacy.parameters import BadParameter
 from littlestone._privacy.testing import SeededNoise
 
-PRIVATE = [
-    river.DPSOAClassifier,
-    river.PrivateExpertsClassifier,
-    river.PrivateCausesClassifier,
-]
-PLAIN = [river.SOAClassifier, river.HalvingClassifier]
+PRIVATE = list(river.PrivateClassifier._unit_test_params())
 POPULAR = ls.Thresholds(0, 1, 0.5, column="is_popular")
 RULES = ls.Rules(["version", "country"])
 
 
 def models() -> Iterator[Any]:
     """A model of every kind, as River's checks are given it."""
-    kinds: list[Any] = [*PRIVATE, *PLAIN]
-    for kind in kinds:
+    for kind in (river.PrivateClassifier, river.SOAClassifier):
         for params in kind._unit_test_params():
             yield kind(**params)
+
+
+def named(model: Any) -> str:
+    return getattr(model, "learner", "soa")
 
 
 def checks() -> Iterator[Any]:
@@ -46,7 +44,7 @@ def checks() -> Iterator[Any]:
             name = check.__name__
             seen[name] = seen.get(name, 0) + 1
             if name not in skipped:
-                yield pytest.param(model, check, id=f"{type(model).__name__}-{name}-{seen[name]}")
+                yield pytest.param(model, check, id=f"{named(model)}-{name}-{seen[name]}")
 
 
 @pytest.mark.parametrize(("model", "check"), list(checks()))
@@ -58,11 +56,11 @@ def test_river_checks_the_whole_at_once() -> None:
     check_estimator(next(models()))
 
 
-@pytest.mark.parametrize("model", list(models()), ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize("model", list(models()), ids=named)
 def test_only_the_listed_checks_are_skipped(model: Any) -> None:
     skipped = model._unit_test_skips()
-    listed = set(river.NOT_APPLICABLE) if type(model) in PRIVATE else set()
-    if type(model) is river.PrivateExpertsClassifier:
+    listed = set() if named(model) == "soa" else set(river.NOT_APPLICABLE)
+    if named(model) == "experts":
         listed |= set(river.NOISY)
     assert skipped == listed
     assert skipped <= {check.__name__ for check in yield_checks(model)}
@@ -77,11 +75,12 @@ def test_what_is_skipped_would_be_refused_for_the_reason_given(name: str) -> Non
             check(model.clone())
 
 
-class WithSeededNoise(river.PrivateExpertsClassifier):
-    """Private experts whose noise is not secret, and the same in every run."""
+class WithSeededNoise(river.PrivateClassifier):
+    """A model whose noise is not secret, and the same in every run."""
 
-    def _options(self) -> dict[str, Any]:
-        return super()._options() | {"noise": SeededNoise(7)}
+    @property
+    def _noise(self) -> SeededNoise:  # type: ignore[override]
+        return SeededNoise(7)
 
 
 @pytest.mark.parametrize("epsilon", [1, 1000])
@@ -89,16 +88,17 @@ class WithSeededNoise(river.PrivateExpertsClassifier):
 def test_what_is_left_to_the_noise_passes_when_the_noise_is_the_same(
     name: str, epsilon: float
 ) -> None:
-    model = WithSeededNoise(POPULAR, epsilon * river.MANY, 2000, learners=river.MANY)
+    given: dict[str, Any] = {"horizon": 2000, "learner": "experts", "learners": river.MANY}
+    model = WithSeededNoise(POPULAR, epsilon * river.MANY, **given)
     found = [check for check in yield_checks(model) if check.__name__ == name]
     assert found
     for check in found:
         check(model.clone())
 
 
-def begun() -> river.DPSOAClassifier:
+def begun() -> river.PrivateClassifier:
     """A private model that has learned a row."""
-    model = river.DPSOAClassifier(ls.Points("m"), epsilon=1, delta=1e-6, horizon=100)
+    model = river.PrivateClassifier(ls.Points("m"), epsilon=1, delta=1e-6, horizon=100)
     model.learn_one({"m": "a"}, True)
     return model
 
@@ -112,13 +112,13 @@ def test_a_model_that_has_begun_is_not_copied(copying: Callable[[Any], Any]) -> 
 
 
 def test_a_clone_has_not_begun() -> None:
-    model = river.DPSOAClassifier(ls.Points("m"), epsilon=1, delta=1e-6, horizon=100, learners=2)
+    model = river.PrivateClassifier(ls.Points("m"), epsilon=1, delta=1e-6, horizon=100, learners=2)
     model.learn_one({"m": "a"}, True)
     clone = model.clone()
-    assert clone._learner is None
+    assert clone._made is None
     assert clone._get_params() == model._get_params()
-    assert clone.learner.rounds == 0
-    assert model.learner.rounds == 1
+    assert clone.learner_.rounds == 0
+    assert model.learner_.rounds == 1
 
 
 COPIES: dict[str, Callable[[Any], Any]] = {
@@ -128,7 +128,7 @@ COPIES: dict[str, Callable[[Any], Any]] = {
     "copy": copy.copy,
     "deepcopy": copy.deepcopy,
     "pickle": lambda model: pickle.loads(pickle.dumps(model)),
-    "pipeline": lambda model: (compose.Select("m") | model).clone()["DPSOAClassifier"],
+    "pipeline": lambda model: (compose.Select("m") | model).clone()["PrivateClassifier"],
     "grid": lambda model: utils.expand_param_grid(model, {"seed": [1]})[0],
     "ensemble": lambda model: ensemble.BaggingClassifier(model, n_models=2, seed=1)[1],
 }
@@ -136,71 +136,65 @@ COPIES: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("copying", COPIES.values(), ids=COPIES)
 def test_a_copy_is_not_a_second_budget(copying: Callable[[Any], Any]) -> None:
-    model = river.DPSOAClassifier(ls.Points("m"), epsilon=1, delta=1e-6, horizon=100)
+    model = river.PrivateClassifier(ls.Points("m"), epsilon=1, delta=1e-6, horizon=100)
     other = copying(model)
     model.learn_one({"m": "a"}, True)
     for late in (other, copying(other)):
         with pytest.raises(BadParameter, match="is left of the budget"):
             late.learn_one({"m": "a"}, True)
-        assert late._learner is None
+        assert late._made is None
 
 
 def test_a_budget_is_split_among_learners() -> None:
-    model = river.DPSOAClassifier(ls.Points("m"), epsilon=1, delta=1e-6, horizon=100, learners=3)
+    model = river.PrivateClassifier(ls.Points("m"), epsilon=1, delta=1e-6, horizon=100, learners=3)
     bag = ensemble.BaggingClassifier(model, n_models=4, seed=1)
     for one in bag.models[:3]:
-        assert one.learner.plan.epsilon == Fraction(1, 3)
-        assert one.learner.plan.delta == Fraction(1e-6) / 3
+        assert one.learner_.plan.epsilon == Fraction(1, 3)
+        assert one.learner_.plan.delta == Fraction(1e-6) / 3
     with pytest.raises(BadParameter, match="say learners=N before the first"):
         bag.learn_one({"m": "a"}, True)
-    plan = ls.Plan.practical(ls.Points("m"), 1, 1e-6, 100)
-    with pytest.raises(BadParameter, match="not split among learners=2"):
-        river.DPSOAClassifier(ls.Points("m"), plan=plan, learners=2).predict_one({"m": "a"})
-    alone = river.DPSOAClassifier(ls.Points("m"), plan=plan)
-    twin = alone.clone()
-    alone.learn_one({"m": "a"}, True)
-    with pytest.raises(BadParameter, match="is left of the budget"):
-        twin.learn_one({"m": "a"}, True)
 
 
 def test_parameters_are_kept_as_given() -> None:
-    cls, plan = ls.Points("m"), ls.Plan.practical(ls.Points("m"), 1, 1e-6, 100)
-    model = river.DPSOAClassifier(cls, plan=plan, seed=3)
+    cls = ls.Points("m")
+    model = river.PrivateClassifier(cls, learner="dpsoa", change_cost=7, seed=3)
     assert model.cls is cls
-    assert model.plan is plan
+    assert (model.learner, model.change_cost) == ("dpsoa", 7)
     assert (model.epsilon, model.user, model.seed) == (None, None, 3)
+    with pytest.raises(BadParameter, match="give horizon"):
+        model.learn_one({"m": "a"}, True)
 
 
 def test_a_pipeline_is_evaluated() -> None:
-    experts = river.PrivateExpertsClassifier(POPULAR, epsilon=4, horizon=1250)
+    experts = river.PrivateClassifier(POPULAR, 4, horizon=1250, learner="experts")
     model = compose.Select("is_popular") | experts
     accuracy = evaluate.progressive_val_score(datasets.Phishing(), model, metrics.Accuracy())
-    assert model["PrivateExpertsClassifier"].learner.rounds == 1250
+    assert model["PrivateClassifier"].learner_.rounds == 1250
     assert accuracy.get() > 0.5
 
 
 def test_a_pipeline_may_make_the_column() -> None:
-    scaled = preprocessing.Binarizer(0.4) | river.DPSOAClassifier(
+    scaled = preprocessing.Binarizer(0.4) | river.PrivateClassifier(
         ls.Rules(["is_popular", "https"]), epsilon=4, delta=1e-6, horizon=1250
     )
     evaluate.progressive_val_score(datasets.Phishing(), scaled, metrics.Accuracy())
-    assert scaled["DPSOAClassifier"].learner.null_rounds == 0
+    assert scaled["PrivateClassifier"].learner_.null_rounds == 0
 
 
 def test_clones_in_an_ensemble_are_learners_of_their_own() -> None:
     bag = ensemble.BaggingClassifier(river.SOAClassifier(POPULAR), n_models=3, seed=1)
     for x, y in datasets.Phishing().take(50):
         bag.learn_one(x, y)
-    assert len({id(model.learner) for model in bag.models}) == 3
+    assert len({id(model.learner_) for model in bag.models}) == 3
 
 
 def test_a_row_that_cannot_be_read_is_a_null_round_without_a_prediction() -> None:
-    model = river.DPSOAClassifier(ls.Thresholds(0, 9, 1, "s"), epsilon=1, delta=1e-6, horizon=100)
+    model = river.PrivateClassifier(ls.Thresholds(0, 9, 1, "s"), epsilon=1, delta=1e-6, horizon=100)
     model.learn_one({"t": 1}, True)
     model.learn_one({"s": "text"}, False)
     model.learn_many(pd.DataFrame({"t": [1, 2]}), pd.Series([True, False]))
     model.learn_many(pd.DataFrame({"s": [3, "text"]}), pd.Series([True, False]))
-    assert (model.learner.rounds, model.learner.null_rounds) == (6, 5)
+    assert (model.learner_.rounds, model.learner_.null_rounds) == (6, 5)
     assert model.predict_one({"t": 1}) is None
     assert model.predict_proba_one({"t": 1}) == {}
     assert model.predict_many(pd.DataFrame({"t": [1, 2]})).tolist() == [None, None]
@@ -213,41 +207,40 @@ def test_a_row_that_cannot_be_read_is_a_null_round_without_a_prediction() -> Non
     ]
 
 
-@pytest.mark.parametrize("kind", PRIVATE, ids=lambda kind: kind.__name__)
-def test_every_private_model_gives_a_null_round_its_number(kind: Any) -> None:
-    (params,) = kind._unit_test_params()
-    model = kind(**params)
+@pytest.mark.parametrize("params", PRIVATE, ids=lambda params: params["learner"])
+def test_every_private_model_gives_a_null_round_its_number(params: dict[str, Any]) -> None:
+    model = river.PrivateClassifier(**params)
     model.learn_one({"other": 1}, True)
     model.learn_many(pd.DataFrame({"other": [1, 2]}), pd.Series([True, False]))
     model.learn_many(pd.DataFrame({"is_popular": [1, "text"]}), pd.Series([True, False]))
-    assert (model.learner.rounds, model.learner.null_rounds) == (5, 4)
+    assert (model.learner_.rounds, model.learner_.null_rounds) == (5, 4)
 
 
 def test_a_label_that_is_none_makes_a_null_round() -> None:
     model = begun()
-    before = model.learner.rounds, model.learner.null_rounds
+    before = model.learner_.rounds, model.learner_.null_rounds
     model.learn_one({"m": "a"}, "yes")
     model.learn_many(pd.DataFrame({"m": ["a", "b"]}), pd.Series([1, 2]))
-    assert (model.learner.rounds, model.learner.null_rounds) == (before[0] + 3, before[1] + 2)
+    assert (model.learner_.rounds, model.learner_.null_rounds) == (before[0] + 3, before[1] + 2)
     with pytest.raises(ls.BadExample, match="2 examples and 1 labels"):
         model.learn_many(pd.DataFrame({"m": ["a", "b"]}), pd.Series([1]))
     with pytest.raises(ls.BadExample, match="2 examples and 1 labels"):
         model.learn_many(pd.DataFrame({"n": ["a", "b"]}), pd.Series([1]))
-    assert model.learner.rounds == before[0] + 3
+    assert model.learner_.rounds == before[0] + 3
 
 
 def test_users_come_from_a_column() -> None:
-    model = river.DPSOAClassifier(ls.Points("m"), 1, 1e-6, 100, user="who", cap=2)
-    assert model.learner.guarantee.unit == "user"
+    model = river.PrivateClassifier(ls.Points("m"), 1, 1e-6, 100, user="who", cap=2)
+    assert model.learner_.guarantee.unit == "user"
     for _ in range(3):
         model.learn_one({"m": "a", "who": "alice"}, True)
     model.learn_one({"m": "a"}, True)
-    assert model.learner.null_rounds == 2, "one above the cap, one without a user"
+    assert model.learner_.null_rounds == 2, "one above the cap, one without a user"
     frame = pd.DataFrame({"m": ["a", "b", "c"], "who": ["alice", "bob", None]})
     model.learn_many(frame, pd.Series([1, 0, 0]))
     model.learn_many(frame[["who"]], pd.Series([1, 0, 0]))
     model.learn_one({"m": object(), "who": "bob"}, True)
-    assert (model.learner.rounds, model.learner.null_rounds) == (11, 8)
+    assert (model.learner_.rounds, model.learner_.null_rounds) == (11, 8)
 
 
 def test_predictions_agree_one_by_one_and_in_a_batch() -> None:
@@ -302,7 +295,7 @@ def test_what_was_learned_does_not_change_with_the_array_it_came_in() -> None:
 
 def test_one_odd_row_of_a_list_is_a_null_round() -> None:
     rows: list[Any] = [{"m": "a", "n": 1}, {"n": 1}, None, 7, {"m": object()}, {"m": "a"}]
-    private = river.DPSOAClassifier(ls.Points("m"), 1, 1e-6, 100)
+    private = river.PrivateClassifier(ls.Points("m"), 1, 1e-6, 100)
     for model in (river.SOAClassifier(ls.Points("m")), private):
         model.learn_many(rows, [1, 1, 1, 1, 1, "maybe"])
         for x in rows:
@@ -310,7 +303,7 @@ def test_one_odd_row_of_a_list_is_a_null_round() -> None:
         said = [model.predict_one(x) for x in rows]
         assert model.predict_many(rows).tolist() == said
         assert model.predict_proba_many(rows)[True].isna().tolist() == [one is None for one in said]
-    assert (model.learner.rounds, model.learner.null_rounds) == (12, 9)
+    assert (model.learner_.rounds, model.learner_.null_rounds) == (12, 9)
 
 
 NO_USER: list[Any] = [object(), 10**5000, float("nan"), np.float64("nan"), "", None, pd.NA, [1]]
@@ -320,28 +313,24 @@ NO_USER: list[Any] = [object(), 10**5000, float("nan"), np.float64("nan"), "", N
 def test_a_user_without_a_name_makes_one_null_round(user: object) -> None:
     """One by one, in a list, in a frame; as in a file, what is missing or empty is nobody."""
     rows = [{"m": "a", "who": "alice"}, {"m": "a", "who": user}]
-    model = river.DPSOAClassifier(ls.Points("m"), 1, 1e-6, 100, user="who", cap=9)
+    model = river.PrivateClassifier(ls.Points("m"), 1, 1e-6, 100, user="who", cap=9)
     for x in [*rows, {"m": object(), "who": user}]:
         model.learn_one(x, True)
     model.learn_many(rows, [1, 1])
     frame = pd.DataFrame(rows, dtype=object)
     model.learn_many(frame, [1, 1])
     model.learn_many(frame[["who"]], [1, 1])
-    assert (model.learner.rounds, model.learner.null_rounds) == (9, 6)
-    assert list(model.learner._rounds_of.values()) == [4]
+    assert (model.learner_.rounds, model.learner_.null_rounds) == (9, 6)
+    assert list(model.learner_._rounds_of.values()) == [4]
     with pytest.raises(ls.BadExample):
-        model.learner.learn_one({"m": "a"}, 1, user)
+        model.learner_.learn_one({"m": "a"}, 1, user)
     with pytest.raises(ls.BadExample, match="row 1"):
-        model.learner.learn_many(rows, [1, 1], ["alice", user])
-    assert model.learner.rounds == 9
+        model.learner_.learn_many(rows, [1, 1], ["alice", user])
+    assert model.learner_.rounds == 9
 
 
 def test_causes_are_learned_one_by_one_and_in_batches() -> None:
     """With noise that is the same both ways give the same releases, per user too."""
-
-    class Seeded(river.PrivateCausesClassifier):
-        def _options(self) -> dict[str, Any]:
-            return super()._options() | {"noise": SeededNoise(7)}
 
     causes = ls.Causes(["version", "country"], width=2)
     draw = np.random.default_rng(3)
@@ -356,32 +345,36 @@ def test_causes_are_learned_one_by_one_and_in_batches() -> None:
     settings: list[dict[str, Any]] = [{}, {"user": "who", "cap": 3}]
     for more in settings:
         given: dict[str, Any] = {"epsilon": 12, "delta": 1e-4, "horizon": 3000, "min_rate": 0.3}
-        one_by_one, batched = Seeded(causes, **given, **more), Seeded(causes, **given, **more)
+        one_by_one, batched = (WithSeededNoise(causes, **given, **more) for _ in range(2))
         for x, y in zip(frame.to_dict("records"), failed, strict=True):
             one_by_one.learn_one(x, y)
         for start in range(0, 3000, 700):
             part = slice(start, start + 700)
             batched.learn_many(frame.iloc[part], failed.iloc[part])
-        assert one_by_one.learner.releases == batched.learner.releases
-        assert one_by_one.learner.windows == batched.learner.windows
-        assert str(batched.learner.hypothesis) == "version = '4.2.1'"
-        assert batched.learner.evidence[0].estimate.rate is not None
+        assert one_by_one.learner_.releases == batched.learner_.releases
+        assert one_by_one.learner_.windows == batched.learner_.windows
+        assert str(batched.learner_.hypothesis) == "version = '4.2.1'"
+        assert batched.learner_.evidence[0].estimate.rate is not None
 
 
 def test_a_model_of_causes_takes_a_rate() -> None:
     causes = ls.Causes(["m"])
     given: dict[str, Any] = {"epsilon": 1, "delta": 1e-6, "horizon": 1000}
-    assert river.PrivateCausesClassifier(causes, **given).learner.plan.min_rate == "auto"
-    assert river.PrivateCausesClassifier(causes, **given, min_rate=0.1).learner.min_rate == 0.1
+    assert river.PrivateClassifier(causes, **given).learner_.plan.min_rate == "auto"
+    assert river.PrivateClassifier(causes, **given, min_rate=0.1).learner_.min_rate == 0.1
     with pytest.raises(BadParameter, match="min_rate"):
-        assert river.PrivateCausesClassifier(causes, **given, min_rate=0.7).learner
+        assert river.PrivateClassifier(causes, **given, min_rate=0.7).learner_
     with pytest.raises(ValueError, match="learns Causes"):
-        assert river.PrivateCausesClassifier(ls.Points("m"), **given).learner
+        assert river.PrivateClassifier(ls.Points("m"), **given, learner="causes").learner_
+    changes = river.PrivateClassifier(causes, **given, change_cost=7).learner_.plan.change_cost
+    assert changes == 7, "as every entrance has it"
 
 
 def test_models_draw_from_a_budget_file(tmp_path: Path) -> None:
     budget = ls.BudgetFile.create(tmp_path / "budgets.db", "phishing", epsilon=2, delta=1e-6)
-    model = river.PrivateExpertsClassifier(POPULAR, epsilon=1, horizon=100, budget=budget)
+    model = river.PrivateClassifier(
+        POPULAR, epsilon=1, horizon=100, learner="experts", budget=budget
+    )
     twin, loaded = model.clone(), pickle.loads(pickle.dumps(model))
     for one in (model, loaded):
         one.learn_one({"is_popular": 1}, True)
@@ -389,7 +382,7 @@ def test_models_draw_from_a_budget_file(tmp_path: Path) -> None:
     assert budget.read().spent == Cost(Fraction(2))
     with pytest.raises(BadParameter, match="Nothing fits any more"):
         twin.learn_one({"is_popular": 1}, True)
-    assert twin._learner is None
+    assert twin._made is None
 
 
 def test_a_model_per_user_draws_per_user(tmp_path: Path) -> None:
@@ -399,6 +392,6 @@ def test_a_model_per_user_draws_per_user(tmp_path: Path) -> None:
     row = {"version": "4.2", "country": "SE", "who": "u1"}
     given: dict[str, Any] = {"epsilon": 4, "delta": 1e-7, "horizon": 100, "budget": budget}
     with pytest.raises(BadParameter, match="counted per user"):
-        river.DPSOAClassifier(RULES, **given).learn_one(row, True)
-    river.DPSOAClassifier(RULES, user="who", cap=2, **given).learn_one(row, True)
+        river.PrivateClassifier(RULES, **given).learn_one(row, True)
+    river.PrivateClassifier(RULES, user="who", cap=2, **given).learn_one(row, True)
     assert [draw.unit for draw in budget.read().draws] == ["user"]

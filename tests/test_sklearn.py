@@ -45,11 +45,9 @@ MANY = 10**6
 class WithSeededNoise(PrivateClassifier):
     """A classifier whose noise is not secret, and the same in every fit."""
 
-    def _begun(self, horizon: int) -> Any:
-        epsilon = self._given("epsilon") * self._share
-        return ls.PrivateExperts(
-            copy.deepcopy(CUTS), epsilon, horizon, first="own", seed=1, noise=SeededNoise(1)
-        )
+    @property
+    def _noise(self) -> SeededNoise:  # type: ignore[override]
+        return SeededNoise(1)
 
 
 CHECKED = [
@@ -58,7 +56,7 @@ CHECKED = [
         for learner in ("auto", "dpsoa", "experts")
     ),
     PrivateClassifier(CAUSES, MANY, 1e-3, 2000, min_rate=0.5, fits=MANY, seed=1),
-    WithSeededNoise(CUTS, 50 * MANY, 1e-3, 2000, fits=MANY),
+    WithSeededNoise(CUTS, 50 * MANY, 1e-3, 2000, "experts", fits=MANY, seed=1),
 ]
 
 

@@ -2,11 +2,11 @@
 
 >>> from river import datasets, evaluate, metrics
 >>> from littlestone import Thresholds
->>> from littlestone.river import PrivateExpertsClassifier
+>>> from littlestone.river import PrivateClassifier
 >>> popular = Thresholds(0, 1, 0.5, column="is_popular")
->>> model = PrivateExpertsClassifier(popular, epsilon=1, horizon=1250)
+>>> model = PrivateClassifier(popular, epsilon=1, delta=1e-6, horizon=1250)
 >>> score = evaluate.progressive_val_score(datasets.Phishing(), model, metrics.Accuracy())
->>> print(model.learner.guarantee)
+>>> print(model.learner_.guarantee)
 (1.0, 0.0)-differential privacy, replace-one, per event
 
 How River's conventions apply:
@@ -20,8 +20,8 @@ How River's conventions apply:
 - In another process than the one that made it, a model can be loaded but makes no learner. With
   `budget=BudgetFile("budgets.db", "NAME")` learners draw from that file instead, in any process.
 - A private model that has a learner refuses copy, deepcopy and pickle, because running a copy is a
-  second release. So the checks of River in `NOT_APPLICABLE` do not apply to it; nor, to
-  `PrivateExpertsClassifier`, those in `NOISY`.
+  second release. So the checks of River in `NOT_APPLICABLE` do not apply to it; nor, to private
+  experts, those in `NOISY`.
 - A row that the class cannot read, such as one that lacks its column, is a null round, which keeps
   it inside the guarantee; there is no prediction for it (None, and no probabilities).
 - Probabilities are 0 and 1: a published rule is deterministic, and nothing more is public.
@@ -32,7 +32,7 @@ How River's conventions apply:
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from itertools import islice
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -49,15 +49,15 @@ from littlestone._hypotheses.rows import (
 )
 from littlestone._learners.base import PrivateLearner
 from littlestone._learners.causes_plan import AUTO as AUTO_RATE
-from littlestone._learners.causes_plan import CausesPlan
-from littlestone._learners.experts import ExpertsPlan, FirstRule
+from littlestone._learners.estimators import HasTerms
 from littlestone._learners.outcomes import refuse_outcomes
-from littlestone._learners.plan import Plan
-from littlestone._learners.registry import FIRST, LEARNERS
+from littlestone._learners.plan_table import CHANGE_COST
 from littlestone._learners.rounds import named_user, read_rows, readable_rounds
-from littlestone._privacy.accounting import Cost, HasBudget, Unit, cost_of
+from littlestone._learners.soa import SOA
+from littlestone._learners.terms import AUTO
+from littlestone._privacy.accounting import Unit
 from littlestone._privacy.budget_file import BudgetFile
-from littlestone._privacy.parameters import BadParameter, Real, positive, probability, whole
+from littlestone._privacy.parameters import BadParameter, Real
 from littlestone.errors import BadExample
 
 try:
@@ -70,10 +70,7 @@ except ModuleNotFoundError as error:
 __all__ = [
     "NOISY",
     "NOT_APPLICABLE",
-    "DPSOAClassifier",
-    "HalvingClassifier",
-    "PrivateCausesClassifier",
-    "PrivateExpertsClassifier",
+    "PrivateClassifier",
     "SOAClassifier",
     "feed",
 ]
@@ -84,7 +81,7 @@ NOT_APPLICABLE: Mapping[str, str] = {
     "check_no_state_aliasing_with_input": "compares pickles of a model that has learned",
 }
 
-# The checks that `PrivateExpertsClassifier` skips too. With scripted noise they pass, in the tests.
+# The checks that private experts skip too. With scripted noise they pass, in the tests.
 NOISY: Mapping[str, str] = dict.fromkeys(
     (
         "check_shuffle_features_no_impact",
@@ -102,27 +99,26 @@ class _Model(base.MiniBatchClassifier):
     """Keep the parameters, and make the learner when it is first used."""
 
     cls: HypothesisClass
-    _name: ClassVar[str]
-    _learner: Any = None
+    _made: Any = None
 
     def _begin(self) -> Any:
         """Return a new learner."""
-        return LEARNERS[self._name].make(self.cls)
+        return SOA(self.cls)
 
     @property
-    def learner(self) -> Any:
+    def learner_(self) -> Any:
         """Return the learner of littlestone, with its rule, its releases and its guarantee."""
-        if self._learner is None:
+        if self._made is None:
             refuse_outcomes(self.cls, "a River model")
-            self._learner = self._begin()
-        return self._learner
+            self._made = self._begin()
+        return self._made
 
     def _skip(self, x: Any) -> None:
         """Handle a round without a usable example."""
 
     def _learn_batch(self, X: Any, y: Any) -> None:
         batch, usable, answers = readable_rounds(self.cls, X, y, "null")
-        self.learner.learn_many(part_of(batch, usable), answers[usable])
+        self.learner_.learn_many(part_of(batch, usable), answers[usable])
 
     def learn_one(self, x: Any, y: Any) -> None:
         """Learn from an example; a row or a label that cannot be read is a null round."""
@@ -132,7 +128,7 @@ class _Model(base.MiniBatchClassifier):
             self._skip(x)
 
     def _learn(self, x: Any, answer: bool) -> None:
-        self.learner.learn_one(x, answer)
+        self.learner_.learn_one(x, answer)
 
     def learn_many(self, X: Any, y: Any) -> None:
         """Learn from a batch, as `learn_one` would row by row."""
@@ -157,7 +153,7 @@ class _Model(base.MiniBatchClassifier):
     def predict_one(self, x: Any, **kwargs: Any) -> bool | None:
         """Return the label that the published rule gives to an example."""
         return (
-            bool(self.learner.predict_one(x)) if passes(partial(check_row, self.cls), x) else None
+            bool(self.learner_.predict_one(x)) if passes(partial(check_row, self.cls), x) else None
         )
 
     def predict_proba_one(self, x: Any, **kwargs: Any) -> dict[base.typing.ClfTarget, float]:
@@ -181,7 +177,7 @@ class _Model(base.MiniBatchClassifier):
             return [None] * _length(X)
         batch, readable = read_rows(self.cls, X, "null")
         labels: list[bool | None] = [None] * len(readable)
-        found = self.learner.predict_many(part_of(batch, readable)).tolist()
+        found = self.learner_.predict_many(part_of(batch, readable)).tolist()
         for row, one in zip(np.flatnonzero(readable), found, strict=True):
             labels[row] = one
         return labels
@@ -191,59 +187,76 @@ class _Model(base.MiniBatchClassifier):
         yield {"cls": Thresholds(0, 1, 0.5, column="is_popular")}
 
 
-class _Private(HasBudget, _Model):
-    """Wrap a private learner, whose share of the budget is taken when it is made."""
+class PrivateClassifier(HasTerms, _Model):
+    """Run a private learner as a River classifier.
+
+    Parameters
+    ----------
+    cls : HypothesisClass
+        The class of rules.
+    epsilon, delta : int, float or Fraction
+        The budget of the learners of this model and of its clones together; "experts" needs no
+        delta.
+    horizon : int
+        The number of rounds to plan for.
+    learner : {"auto", "dpsoa", "experts", "causes"}
+        The learner; "auto" takes what `recommend` returns.
+    change_cost : int, float or Fraction
+        The mistakes that one change of rule is worth; for causes and private experts.
+    min_rate : int, float, Fraction or "auto"
+        The positive rate above which it pays to predict positive; for causes and private experts.
+    user : str, optional
+        The column that holds the user of a row: then all rounds of a user are protected together.
+    cap : int, optional
+        The most rounds of a user, which causes require with `user`; later ones are null rounds.
+    learners : int
+        The number of learners among which the budget is split.
+    budget : BudgetFile, optional
+        A budget that other processes draw from too, instead of one for this model and its clones.
+    seed : int, optional
+        Fixes the random bits that are not secret.
+
+    Examples
+    --------
+    >>> from littlestone import Causes
+    >>> model = PrivateClassifier(Causes(["version"]), epsilon=4, delta=1e-6, horizon=10_000)
+    >>> for number in range(3000):
+    ...     model.learn_one({"version": f"4.{number % 5}"}, number % 10 == 2)
+    >>> print(model.learner_.hypothesis)
+    version = '4.2'
+    """
 
     _split_by = "learners"
-    # Parameters that the learner's constructor has too.
-    _passed_on: ClassVar[tuple[str, ...]]
-    epsilon: Real | None
-    delta: Real | None
-    plan: Any
-    learners: int
 
-    def _begin(self) -> Any:
-        count = whole(self.learners, "learners", least=1)
-        budget = {"epsilon": self.epsilon}
-        if self._needs_delta:
-            budget["delta"] = self.delta
-        # Shares are exact fractions: N of them are the budget, and not a rounding error more.
-        if self.plan is None:
-            total = self._total()
-            shares = {"epsilon": total.epsilon / count, "delta": total.delta / count}
-            budget = {name: shares[name] for name in budget}
-        elif count > 1:
-            raise BadParameter(
-                f"a plan is the budget of one learner and is not split among learners={count}: "
-                "give epsilon, delta and horizon instead of a plan"
-            )
-        # With a plan, what else is given must agree with it: the constructor checks.
-        learner = LEARNERS[self._name].make(self.cls, self.plan, **budget, **self._options())
-        self._draw(learner.plan)
-        return learner
+    def __init__(
+        self,
+        cls: HypothesisClass,
+        epsilon: Real | None = None,
+        delta: Real | None = None,
+        horizon: int | None = None,
+        learner: str = AUTO,
+        *,
+        change_cost: Real = CHANGE_COST,
+        min_rate: Real | str = AUTO_RATE,
+        user: str | None = None,
+        cap: int | None = None,
+        learners: int = 1,
+        budget: BudgetFile | None = None,
+        seed: int | None = None,
+    ) -> None:
+        self.cls, self.epsilon, self.delta, self.horizon = cls, epsilon, delta, horizon
+        self.learner, self.change_cost, self.min_rate = learner, change_cost, min_rate
+        self.user, self.cap = user, cap
+        self.learners, self.budget, self.seed = learners, budget, seed
 
-    def _options(self) -> dict[str, Any]:
-        """Return what the learner is made with, besides class, plan and budget."""
-        return {name: getattr(self, name) for name in self._passed_on}
-
-    @property
-    def _needs_delta(self) -> bool:
-        return LEARNERS[self._name].needs_delta
+    def _begin(self) -> PrivateLearner:
+        if self.horizon is None:
+            raise BadParameter("give horizon: a stream does not say how many rows will follow")
+        unit: Unit = "event" if self.user is None else "user"
+        return self._begun(self.horizon, unit=unit, cap=self.cap)
 
     def _learner_begun(self) -> object:
-        return self._learner
-
-    def _total(self) -> Cost:
-        if self.plan is not None:
-            return cost_of(self.plan)
-        if self.epsilon is None:
-            raise BadParameter("give epsilon, or a plan")
-        epsilon = positive(self.epsilon, "epsilon")
-        if not self._needs_delta:
-            return Cost(epsilon)
-        if self.delta is None:
-            raise BadParameter("give delta, or a plan")
-        return Cost(epsilon, probability(self.delta, "delta"))
+        return self._made
 
     def clone(
         self, new_params: dict[str, Any] | None = None, include_attributes: bool = False
@@ -254,41 +267,13 @@ class _Private(HasBudget, _Model):
         twin._budget = self._shared_budget()
         return twin
 
-    def _skip(self, x: Any) -> None:
-        self.learner.skip_one()
-
-    def _learn_batch(self, X: Any, y: Any) -> None:
-        self.learner.learn_many(X, y, bad_rows="null")
-
-    def _unit_test_skips(self) -> set[str]:
-        return set(NOT_APPLICABLE)
-
-    @classmethod
-    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
-        budget: dict[str, Any] = {"epsilon": 1000 * MANY, "horizon": 2000, "learners": MANY}
-        if LEARNERS[cls._name].needs_delta:
-            budget["delta"] = 0.5
-        for given in super()._unit_test_params():
-            yield given | budget
-
-
-class _PerUser(_Private):
-    """Wrap a private learner that can protect all rounds of a user together."""
-
-    user: str | None
-
-    @property
-    def unit(self) -> Unit:
-        """Return what is protected: one round, or all rounds of a user."""
-        return "event" if self.user is None else "user"
-
     def _user(self, x: Any) -> object:
         """Return the user of a row; None where it names nobody."""
         known = self.user is not None and isinstance(x, Mapping)
         return named_user(x.get(self.user)) if known else None
 
     def _skip(self, x: Any) -> None:
-        self.learner.skip_one(self._user(x))
+        self.learner_.skip_one(*([] if self.user is None else [self._user(x)]))
 
     def _unreadable(self, X: Any, count: int) -> Iterable[Mapping[str, object]]:
         # A null round of a user counts for the cap, so its user has to be known.
@@ -300,203 +285,33 @@ class _PerUser(_Private):
         user = self._user(x)
         # A row without its user cannot be protected with the others of that user: a null round.
         if self.user is None:
-            self.learner.learn_one(x, answer)
+            self.learner_.learn_one(x, answer)
         elif user is None:
-            self.learner.skip_one()
+            self.learner_.skip_one()
         else:
-            self.learner.learn_one(x, answer, user)
+            self.learner_.learn_one(x, answer, user)
 
     def _learn_batch(self, X: Any, y: Any) -> None:
-        users: Any = None
-        if self.user is not None and isinstance(X, list | tuple):
-            users = list(map(self._user, X))
-        elif self.user is not None:
-            users = column_of(X, self.user)
-        self.learner.learn_many(X, y, users, bad_rows="null")
-
-
-class DPSOAClassifier(_PerUser):
-    """Run `littlestone.DPSOA` as a River classifier, for any class, also an infinite one.
-
-    Parameters
-    ----------
-    cls : HypothesisClass
-        The class of rules.
-    epsilon, delta : int, float or Fraction, optional
-        The budget of the learners of this model and of its clones together.
-    horizon : int, optional
-        The number of rounds to plan for.
-    plan : Plan, optional
-        A plan, instead of epsilon, delta and horizon.
-    user : str, optional
-        The column that holds the user of a row: then all rounds of a user are protected together.
-    cap : int, optional
-        The most rounds of a user; later ones are null rounds.
-    learners : int
-        The number of learners among which the budget is split.
-    budget : BudgetFile, optional
-        A budget that other processes draw from too, instead of one for this model and its clones.
-    seed : int, optional
-        Fixes the random bits that are not secret.
-
-    Examples
-    --------
-    >>> from littlestone import Rules
-    >>> model = DPSOAClassifier(Rules(["version"]), epsilon=4, delta=1e-6, horizon=10_000)
-    >>> for number in range(1000):
-    ...     model.learn_one({"version": f"4.{number % 5}"}, number % 5 == 2)
-    >>> print(model.learner.hypothesis)
-    version = '4.2'
-    """
-
-    _name = "dpsoa"
-    _passed_on = ("horizon", "unit", "cap", "seed")
-
-    def __init__(
-        self,
-        cls: HypothesisClass,
-        epsilon: Real | None = None,
-        delta: Real | None = None,
-        horizon: int | None = None,
-        *,
-        plan: Plan | None = None,
-        user: str | None = None,
-        cap: int | None = None,
-        learners: int = 1,
-        budget: BudgetFile | None = None,
-        seed: int | None = None,
-    ) -> None:
-        self.cls, self.epsilon, self.delta, self.horizon = cls, epsilon, delta, horizon
-        self.plan, self.user, self.cap = plan, user, cap
-        self.learners, self.budget, self.seed = learners, budget, seed
-
-
-class PrivateExpertsClassifier(_Private):
-    """Run `littlestone.PrivateExperts` as a River classifier, for finite classes, without a delta.
-
-    Parameters
-    ----------
-    cls : HypothesisClass
-        The class of rules, finite.
-    epsilon : int, float or Fraction, optional
-        The budget of the learners of this model and of its clones together.
-    horizon : int, optional
-        The number of rounds to plan for.
-    plan : ExpertsPlan, optional
-        A plan, instead of epsilon and horizon.
-    change_cost : int, float or Fraction, optional
-        The mistakes that one change of rule is worth; 50 by default.
-    min_rate : int, float or Fraction, optional
-        The positive rate above which it pays to predict positive; 1/2 by default.
-    first : {"own", "drawn"}
-        The first rule: that of the class, or drawn at random.
-    learners : int
-        The number of learners among which the budget is split.
-    budget : BudgetFile, optional
-        A budget that other processes draw from too, instead of one for this model and its clones.
-    seed : int, optional
-        Fixes the random bits that are not secret.
-
-    Examples
-    --------
-    >>> from littlestone import Thresholds
-    >>> scores = Thresholds(0, 9, column="score")
-    >>> model = PrivateExpertsClassifier(scores, epsilon=8, horizon=10_000)
-    >>> for number in range(1000):
-    ...     model.learn_one({"score": number % 10}, number % 10 >= 5)
-    >>> model.predict_one({"score": 0}), model.predict_one({"score": 9}), model.predict_one({})
-    (False, True, None)
-    """
-
-    _name = "experts"
-    _passed_on = ("horizon", "change_cost", "min_rate", "first", "seed")
-
-    def __init__(
-        self,
-        cls: HypothesisClass,
-        epsilon: Real | None = None,
-        horizon: int | None = None,
-        *,
-        plan: ExpertsPlan | None = None,
-        change_cost: Real | None = None,
-        min_rate: Real | None = None,
-        first: FirstRule = FIRST,
-        learners: int = 1,
-        budget: BudgetFile | None = None,
-        seed: int | None = None,
-    ) -> None:
-        self.cls, self.epsilon, self.horizon = cls, epsilon, horizon
-        self.plan, self.first = plan, first
-        self.change_cost, self.min_rate = change_cost, min_rate
-        self.learners, self.budget, self.seed = learners, budget, seed
+        users: list[Any] = []
+        if self.user is not None:
+            listed = isinstance(X, list | tuple)
+            users = [list(map(self._user, X)) if listed else column_of(X, self.user)]
+        self.learner_.learn_many(X, y, *users, bad_rows="null")
 
     def _unit_test_skips(self) -> set[str]:
-        return {*NOT_APPLICABLE, *NOISY}
-
-
-class PrivateCausesClassifier(_PerUser):
-    """Run `littlestone.PrivateCauses` as a River classifier, for classes of causes.
-
-    Parameters
-    ----------
-    cls : Causes
-        The class of rules.
-    epsilon, delta : int, float or Fraction, optional
-        The budget of the learners of this model and of its clones together.
-    horizon : int, optional
-        The number of rounds to plan for.
-    min_rate : int, float, Fraction or "auto"
-        The positive rate above which a cause is worth publishing.
-    plan : CausesPlan, optional
-        A plan, instead of epsilon, delta, horizon and min_rate.
-    user : str, optional
-        The column that holds the user of a row: then all rounds of a user are protected together.
-    cap : int, optional
-        The most rounds of a user, required with `user`; later ones are null rounds.
-    learners : int
-        The number of learners among which the budget is split.
-    budget : BudgetFile, optional
-        A budget that other processes draw from too, instead of one for this model and its clones.
-    seed : int, optional
-        Kept for all models alike; nothing depends on it.
-
-    Examples
-    --------
-    >>> from littlestone import Causes
-    >>> model = PrivateCausesClassifier(Causes(["version"]), epsilon=4, delta=1e-6, horizon=10_000)
-    >>> for number in range(3000):
-    ...     model.learn_one({"version": f"4.{number % 5}"}, number % 10 == 2)
-    >>> print(model.learner.hypothesis)
-    version = '4.2'
-    """
-
-    _name = "causes"
-    _passed_on = ("horizon", "unit", "cap", "min_rate", "seed")
-
-    def __init__(
-        self,
-        cls: HypothesisClass,
-        epsilon: Real | None = None,
-        delta: Real | None = None,
-        horizon: int | None = None,
-        *,
-        min_rate: Real | str = AUTO_RATE,
-        plan: CausesPlan | None = None,
-        user: str | None = None,
-        cap: int | None = None,
-        learners: int = 1,
-        budget: BudgetFile | None = None,
-        seed: int | None = None,
-    ) -> None:
-        self.cls, self.epsilon, self.delta, self.horizon = cls, epsilon, delta, horizon
-        self.min_rate, self.plan, self.user, self.cap = min_rate, plan, user, cap
-        self.learners, self.budget, self.seed = learners, budget, seed
+        return {*NOT_APPLICABLE, *(NOISY if self.learner == "experts" else ())}
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
-        # River's own dataset has numbers, which a class of causes reads by public edges.
+        budget: dict[str, Any] = {
+            "epsilon": 1000 * MANY, "delta": 0.5, "horizon": 2000, "learners": MANY
+        }  # fmt: skip
         for given in super()._unit_test_params():
-            yield given | {"cls": Causes([Ranges("is_popular", [0.5])]), "min_rate": 0.5}
+            yield given | budget | {"learner": "dpsoa"}
+            yield given | budget | {"learner": "experts", "delta": None}
+        # River's own dataset has numbers, which a class of causes reads by public edges.
+        causes = Causes([Ranges("is_popular", [0.5])])
+        yield budget | {"cls": causes, "min_rate": 0.5, "learner": "causes"}
 
 
 class SOAClassifier(_Model):
@@ -515,23 +330,6 @@ class SOAClassifier(_Model):
     >>> model.predict_one({"merchant": "M"})
     True
     """
-
-    _name = "soa"
-
-    def __init__(self, cls: HypothesisClass) -> None:
-        self.cls = cls
-
-
-class HalvingClassifier(_Model):
-    """Run `littlestone.Halving` as a River classifier. Not private.
-
-    Parameters
-    ----------
-    cls : HypothesisClass
-        The class of rules, finite.
-    """
-
-    _name = "halving"
 
     def __init__(self, cls: HypothesisClass) -> None:
         self.cls = cls

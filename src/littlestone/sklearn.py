@@ -40,7 +40,6 @@ it such a label is refused. The number of rows is public too.
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from copy import deepcopy
 from fractions import Fraction
 from typing import Any, Self
 
@@ -51,21 +50,14 @@ from littlestone._classes.base import HypothesisClass, checked_class, kinds_of
 from littlestone._hypotheses.compare import float_of
 from littlestone._hypotheses.rows import Batch, as_batch, column_names, passes
 from littlestone._hypotheses.values import key_of
-from littlestone._learners.base import PrivateLearner
 from littlestone._learners.causes_plan import AUTO as AUTO_RATE
+from littlestone._learners.estimators import HasTerms
 from littlestone._learners.outcomes import refuse_outcomes
 from littlestone._learners.plan_table import CHANGE_COST
-from littlestone._learners.registry import (
-    AUTO,
-    LEARNERS,
-    LearnerTerms,
-    check_name,
-    choose,
-    storable_names,
-)
-from littlestone._privacy.accounting import Cost, HasBudget
+from littlestone._learners.terms import AUTO
+from littlestone._privacy.accounting import Cost
 from littlestone._privacy.budget_file import BudgetFile
-from littlestone._privacy.parameters import BadParameter, Real, positive, probability, whole
+from littlestone._privacy.parameters import BadParameter, Real
 
 try:
     from scipy.sparse import issparse
@@ -97,7 +89,7 @@ NOISY: Mapping[str, str] = dict.fromkeys(
 )
 
 
-class PrivateClassifier(HasBudget, ClassifierMixin, BaseEstimator):
+class PrivateClassifier(HasTerms, ClassifierMixin, BaseEstimator):
     """Run a private learner as a scikit-learn classifier with two classes.
 
     A fitted estimator cannot be copied or pickled; `sklearn.base.clone` gives one that has not been
@@ -153,17 +145,9 @@ class PrivateClassifier(HasBudget, ClassifierMixin, BaseEstimator):
         budget: BudgetFile | None = None,
         seed: int | None = None,
     ) -> None:
-        self.cls = cls
-        self.epsilon = epsilon
-        self.delta = delta
-        self.horizon = horizon
-        self.learner = learner
-        self.change_cost = change_cost
-        self.min_rate = min_rate
-        self.classes = classes
-        self.fits = fits
-        self.budget = budget
-        self.seed = seed
+        self.cls, self.epsilon, self.delta, self.horizon = cls, epsilon, delta, horizon
+        self.learner, self.change_cost, self.min_rate = learner, change_cost, min_rate
+        self.classes, self.fits, self.budget, self.seed = classes, fits, budget, seed
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from all rows, in their order, with a share of the budget.
@@ -237,30 +221,8 @@ class PrivateClassifier(HasBudget, ClassifierMixin, BaseEstimator):
         positive = self.learner_.predict_many(self._batch(X, reset=False))
         return np.asarray(self.classes_[positive.astype(np.intp)])
 
-    def _begun(self, horizon: int) -> PrivateLearner:
-        """Return a learner whose cost has been taken from the budget."""
-        total = self._total()
-        terms = LearnerTerms(
-            # A copy, because a class caches results, and parameters must stay as they were.
-            cls=deepcopy(checked_class(self.cls)),
-            epsilon=total.epsilon * self._share,
-            delta=total.delta * self._share,
-            horizon=horizon,
-            change_cost=self.change_cost,
-            min_rate=self.min_rate,
-        )
-        learner = choose(self.learner, terms).make(terms.cls, self.seed)
-        self._draw(learner.plan)
-        return learner
-
     def _learner_begun(self) -> object:
         return getattr(self, "learner_", None)
-
-    def _total(self) -> Cost:
-        epsilon = positive(self._given("epsilon"), "epsilon")
-        if self.delta is None and not self._needs_delta:
-            return Cost(epsilon)
-        return Cost(epsilon, probability(self._given("delta"), "delta"))
 
     def _check_budget(self) -> None:
         """Raise if a fit could spend more than is left; this reads no row."""
@@ -273,22 +235,6 @@ class PrivateClassifier(HasBudget, ClassifierMixin, BaseEstimator):
             self._own_budget().check(cost, total)
         else:
             self.budget.check(cost.epsilon, cost.delta)
-
-    @property
-    def _needs_delta(self) -> bool:
-        """Return whether the learner has a delta. "auto" may take one that has."""
-        check_name(self.learner, storable_names())
-        return self.learner == AUTO or LEARNERS[self.learner].needs_delta
-
-    @property
-    def _share(self) -> Fraction:
-        """Return the part of the budget that one fit may spend."""
-        return Fraction(1, whole(self.fits, "fits", least=1))
-
-    def _given(self, name: str) -> Any:
-        if getattr(self, name) is None:
-            raise BadParameter(f"give {name}")
-        return getattr(self, name)
 
     def _batch(self, X: Any, *, reset: bool) -> Batch:
         """Return the batch as the class reads it; of an array, as views of its columns."""

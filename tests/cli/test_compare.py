@@ -9,7 +9,7 @@ from bench.results import BOUND, FLOOR, Table, _chart
 
 import littlestone as ls
 from commands import littlestone
-from littlestone._learners.registry import LearnerTerms
+from littlestone._learners.terms import Terms
 from littlestone._simulate.games import play_line
 
 SMALL = ("compare", "--class", "thresholds:x:1:3", "--learners", "soa,halving,dpsoa")
@@ -29,7 +29,7 @@ def test_a_table_has_a_line_for_each_learner_stream_and_length() -> None:
 
 
 def test_json_has_the_medians_over_the_seeds() -> None:
-    terms = LearnerTerms(cls=ls.Thresholds(1, 3, column="x"), epsilon=1, delta=1e-6, horizon=300)
+    terms = Terms(cls=ls.Thresholds(1, 3, column="x"), epsilon=1, delta=1e-6, horizon=300)
     games = play_line("halving", "soa", terms, 3, 0.0).games
     words = ("--streams", "halving", "--rounds", 300, "--seeds", 3, "--json")
     found = json.loads(littlestone(*SMALL, *words).stdout)
@@ -72,9 +72,7 @@ def test_what_is_wrong_is_a_sentence(words: tuple[str, ...], why: str) -> None:
 
 def test_the_figures_of_the_results_have_the_floor_and_the_bound() -> None:
     table = Table(["points:x"], ["soa"], ["iid"], [1000, 100_000], seeds=1)
-    terms = [
-        LearnerTerms(cls=ls.Points("x"), epsilon=1, delta=1e-6, horizon=n) for n in (1000, 10**5)
-    ]
+    terms = [Terms(cls=ls.Points("x"), epsilon=1, delta=1e-6, horizon=n) for n in (1000, 10**5)]
     lines = {"points:x": [play_line("iid", "soa", each, 1, 0.0) for each in terms]}
     for across in ("T", "t"):
         chart = _chart("name", table, lines, "iid", across)

@@ -236,7 +236,7 @@ def renamed(cls: ls.HypothesisClass) -> Sequence[Any]:
 
 def river_rows(cls: ls.HypothesisClass, rows: Sequence[Row], folder: Path) -> list[Fingerprint]:
     """River's verbs, one row at a time."""
-    model, found = lr.DPSOAClassifier(cls, 1, 1e-6, 100), list[Fingerprint]()
+    model, found = lr.PrivateClassifier(cls, 1, 1e-6, 100, "dpsoa"), list[Fingerprint]()
 
     def passed(self: PrivateLearner, x: Any, y: bool | None, route: int) -> None:
         self.rounds += 1
@@ -252,7 +252,7 @@ def river_rows(cls: ls.HypothesisClass, rows: Sequence[Row], folder: Path) -> li
 
 def river_frames(cls: ls.HypothesisClass, rows: Sequence[Row], folder: Path) -> list[Fingerprint]:
     """River's mini-batches, of the frame that pandas makes of lists."""
-    model, found = lr.DPSOAClassifier(cls, 1, 1e-6, 100), list[Fingerprint]()
+    model, found = lr.PrivateClassifier(cls, 1, 1e-6, 100, "dpsoa"), list[Fingerprint]()
 
     def passed(self: PrivateLearner, batch: Any, answers: Any, usable: Any, routes: Any) -> None:
         found.extend(seen(cls, batch, usable, answers))

@@ -249,14 +249,13 @@ def test_only_private_causes_learns_outcomes() -> None:
 
 def test_the_river_and_scikit_learn_adapters_say_what_to_use() -> None:
     pytest.importorskip("river")
-    from littlestone.river import PrivateCausesClassifier
-    from littlestone.sklearn import PrivateClassifier
+    from littlestone import river, sklearn
 
     cls = ls.Causes(["a"], normal=["ok"])
-    model = PrivateCausesClassifier(cls, epsilon=1, delta=1e-6, horizon=100)
+    model = river.PrivateClassifier(cls, epsilon=1, delta=1e-6, horizon=100)
     with pytest.raises(BadClass, match="learn them with PrivateCauses itself"):
         model.learn_one({"a": 1}, "lost")
-    fitted = PrivateClassifier(cls, epsilon=1, delta=1e-6)
+    fitted = sklearn.PrivateClassifier(cls, epsilon=1, delta=1e-6)
     with pytest.raises(BadClass, match="learn them with PrivateCauses itself"):
         fitted.fit(pd.DataFrame({"a": ["x", "y"]}), ["ok", "lost"])
 

@@ -4,7 +4,8 @@ import pytest
 
 import littlestone as ls
 from classes import CASES
-from littlestone._learners.registry import LearnerTerms, make_learner
+from littlestone._learners.registry import make_learner
+from littlestone._learners.terms import Terms
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -34,7 +35,7 @@ def test_users_and_classes_too_large_get_a_forest() -> None:
 def test_experts_begin_with_the_classes_own_rule_as_votes_do() -> None:
     cls = ls.Thresholds(1, 1000)
     made = {ls.recommend(cls, 1, 1e-6, 1000).make().hypothesis for _ in range(4)}
-    terms = LearnerTerms(cls=cls, epsilon=1, delta=1e-6, horizon=1000)
+    terms = Terms(cls=cls, epsilon=1, delta=1e-6, horizon=1000)
     competing = {make_learner("auto", terms, seed=seed).hypothesis for seed in range(4)}
     assert made == competing == {cls.hypothesis(cls.start())}
 

@@ -15,12 +15,12 @@ from littlestone._classes.specs import parse_spec
 from littlestone._cli.main import make_app
 from littlestone._learners.registry import (
     LEARNERS,
-    LearnerTerms,
     choose,
     learner_choice_from_json,
     learner_names,
     make_learner,
 )
+from littlestone._learners.terms import Terms
 from littlestone._privacy.parameters import BadParameter
 from littlestone._store.request import LearnRequest, choose_learner
 from littlestone._store.store import create, open_store
@@ -32,8 +32,8 @@ SPECS = {"points:x": "dpsoa", "thresholds:x:0:9": "experts"}
 PRIVATE = [name for name, entry in LEARNERS.items() if entry.private]
 
 
-def terms(cls: ls.HypothesisClass, **more: Any) -> LearnerTerms:
-    return LearnerTerms(cls=cls, epsilon=EPSILON, delta=DELTA, horizon=HORIZON, **more)
+def terms(cls: ls.HypothesisClass, **more: Any) -> Terms:
+    return Terms(cls=cls, epsilon=EPSILON, delta=DELTA, horizon=HORIZON, **more)
 
 
 def request(spec: str, learner: str = "auto", **more: Any) -> LearnRequest:
@@ -59,9 +59,7 @@ def through_sklearn(spec: str, path: Path) -> Any:
 def through_river(spec: str, path: Path) -> Any:
     river = pytest.importorskip("littlestone.river")
     cls = parse_spec(spec)
-    if SPECS[spec] == "experts":
-        return river.PrivateExpertsClassifier(cls, EPSILON, HORIZON, seed=SEED).learner
-    return river.DPSOAClassifier(cls, EPSILON, DELTA, HORIZON, seed=SEED).learner
+    return river.PrivateClassifier(cls, EPSILON, DELTA, HORIZON, seed=SEED).learner_
 
 
 def through_audit(spec: str, path: Path) -> Any:
@@ -108,7 +106,7 @@ def test_every_entrance_makes_the_same_learner(entrance: str, spec: str, tmp_pat
 def test_an_entry_tells_the_truth(name: str, tmp_path: Path) -> None:
     entry, spec = LEARNERS[name], "causes:x" if name == "causes" else "thresholds:x:0:9"
     cls = parse_spec(spec)
-    chosen = choose(name, terms(cls))
+    chosen = choose(terms(cls, learner=name))
     assert learner_choice_from_json(json.loads(json.dumps(chosen.to_json()))) == chosen
     made = chosen.make(cls, SEED, watched=True)
     assert type(made) is entry.learner
@@ -120,10 +118,10 @@ def test_an_entry_tells_the_truth(name: str, tmp_path: Path) -> None:
         ({"change_cost": 7}, entry.takes_change_cost),
     ):
         if taken:
-            assert choose(name, terms(cls, **asked)).plan != chosen.plan
+            assert choose(terms(cls, learner=name, **asked)).plan != chosen.plan
         else:
             with pytest.raises(BadParameter, match=f"{name} "):
-                choose(name, terms(cls, **asked))
+                choose(terms(cls, learner=name, **asked))
     begin = request(spec, name)
     if entry.storable:
         create(tmp_path / "run.db", begin, chosen).close()
@@ -147,7 +145,7 @@ def test_what_has_no_plan_is_not_private_and_is_not_planned_for() -> None:
     for name in set(LEARNERS) - set(PRIVATE):
         assert make_learner(name, terms(cls)).guarantee.epsilon == float("inf")
         with pytest.raises(BadParameter, match=f"no learner is called '{name}'"):
-            choose(name, terms(cls))
+            choose(terms(cls, learner=name))
     with pytest.raises(BadParameter, match="no learner is called 'oracle': there are auto, dpsoa"):
         make_learner("oracle", terms(cls))
     with pytest.raises(BadParameter, match="no private learner is called 'SOA'"):

@@ -10,7 +10,8 @@ import littlestone as ls
 from classes import CASES
 from littlestone._hypotheses.causes import causes_of
 from littlestone._hypotheses.rows import row_of
-from littlestone._learners.registry import LearnerTerms, learner_names, make_learner
+from littlestone._learners.registry import learner_names, make_learner
+from littlestone._learners.terms import Terms
 from littlestone._privacy.parameters import BadParameter
 from littlestone._privacy.testing import SeededNoise
 from littlestone._simulate.adversaries import (
@@ -59,10 +60,8 @@ def stream(name: str, cls: ls.HypothesisClass, rounds: int, seed: int, noise: fl
 
 def terms(
     cls: ls.HypothesisClass, epsilon: float, delta: float, horizon: int, change_cost: float = 50
-) -> LearnerTerms:
-    return LearnerTerms(
-        cls=cls, epsilon=epsilon, delta=delta, horizon=horizon, change_cost=change_cost
-    )
+) -> Terms:
+    return Terms(cls=cls, epsilon=epsilon, delta=delta, horizon=horizon, change_cost=change_cost)
 
 
 @pytest.mark.parametrize("family", CLASSES | CAUSES)

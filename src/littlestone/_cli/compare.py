@@ -21,7 +21,8 @@ from littlestone._learners.plan_table import (
     planned_delta,
     planned_epsilon,
 )
-from littlestone._learners.registry import AUTO, LEARNERS, LearnerTerms, check_name, learner_names
+from littlestone._learners.registry import LEARNERS, check_name, learner_names
+from littlestone._learners.terms import AUTO, Terms
 from littlestone._privacy.parameters import BadParameter
 from littlestone._simulate.adversaries import ADVERSARIES, adversary_of
 from littlestone._simulate.games import Line, play_line
@@ -81,7 +82,7 @@ def compare(
     if rate != "auto" and not any(n == AUTO or LEARNERS[n].takes_min_rate for n in players):
         raise BadParameter("--min-rate is about causes and experts: leave it out")
     budgets = [planned_epsilon(number) for number in _numbers("--epsilon", epsilon)]
-    terms = LearnerTerms(
+    terms = Terms(
         cls=cls, epsilon=1, delta=delta, horizon=1, change_cost=change_cost, min_rate=rate
     )
     with warnings.catch_warnings(record=True) as caught:

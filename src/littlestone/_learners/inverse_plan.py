@@ -19,7 +19,8 @@ from littlestone._classes.base import HypothesisClass
 from littlestone._learners.causes_plan import AUTO as AUTO_RATE
 from littlestone._learners.causes_plan import CausesPlan, forecast
 from littlestone._learners.plan_table import CHANGE_COST
-from littlestone._learners.registry import AUTO, LEARNERS, LearnerChoice, LearnerTerms, choose
+from littlestone._learners.registry import LEARNERS, LearnerChoice, choose
+from littlestone._learners.terms import AUTO, Terms
 from littlestone._privacy.accounting import Unit
 from littlestone._privacy.parameters import BadParameter, Real
 
@@ -122,7 +123,8 @@ def smallest_epsilon(
         raise BadParameter(f"{what} must be at least 1, not {number}")
 
     def chosen(place: int) -> LearnerChoice:
-        terms = LearnerTerms(
+        terms = Terms(
+            learner=learner,
             cls=cls,
             epsilon=GRID[place],
             delta=delta,
@@ -132,7 +134,7 @@ def smallest_epsilon(
             change_cost=change_cost,
             min_rate=min_rate,
         )
-        return choose(learner, terms)
+        return choose(terms)
 
     first = chosen(START)
     _refuse_unlike(first, what, rate=rate, share=share)

@@ -40,28 +40,13 @@ from littlestone._learners.plan_table import (
 )
 from littlestone._learners.scores import why_unsupported
 from littlestone._learners.soa import SOA, Halving
+from littlestone._learners.terms import AUTO, Terms
 from littlestone._privacy.accounting import Unit
 from littlestone._privacy.noise import Noise
 from littlestone._privacy.parameters import BadParameter, Real
 
-# The name that stands for what `recommend` takes.
-AUTO = "auto"
 # Experts begin with the class's own rule, as DPSOA does: where it is right, so are both.
 FIRST: FirstRule = "own"
-
-
-@dataclass(frozen=True, kw_only=True)
-class LearnerTerms:
-    """Hold what a plan is made from. All of it is public."""
-
-    cls: HypothesisClass
-    epsilon: Real
-    delta: Real
-    horizon: int
-    unit: Unit = "event"
-    cap: int | None = None
-    change_cost: Real = CHANGE_COST
-    min_rate: Real | str = AUTO_RATE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +56,7 @@ class LearnerEntry:
     learner: type
     what: str
     make: Callable[..., Any]
-    make_plan: Callable[[LearnerTerms], LearnerPlan] | None = None
+    make_plan: Callable[[Terms], LearnerPlan] | None = None
     read_plan: Callable[[Mapping[str, Any]], LearnerPlan] | None = None
     units: tuple[Unit, ...] = ("event",)
     needs_delta: bool = True
@@ -131,7 +116,7 @@ def _make_every_round(
     return kind(cls, plan.epsilon, plan.delta, plan.horizon, trees=plan.trees, **options)
 
 
-def _plan_forest(terms: LearnerTerms) -> Plan:
+def _plan_forest(terms: Terms) -> Plan:
     return Plan.practical(
         terms.cls,
         terms.epsilon,
@@ -142,11 +127,11 @@ def _plan_forest(terms: LearnerTerms) -> Plan:
     )
 
 
-def _plan_paper(terms: LearnerTerms) -> Plan:
+def _plan_paper(terms: Terms) -> Plan:
     return Plan.paper(terms.cls, terms.epsilon, terms.delta, terms.horizon)
 
 
-def _plan_experts(terms: LearnerTerms) -> ExpertsPlan:
+def _plan_experts(terms: Terms) -> ExpertsPlan:
     return ExpertsPlan.practical(
         terms.cls,
         terms.epsilon,
@@ -156,7 +141,7 @@ def _plan_experts(terms: LearnerTerms) -> ExpertsPlan:
     )
 
 
-def _plan_causes(terms: LearnerTerms) -> CausesPlan:
+def _plan_causes(terms: Terms) -> CausesPlan:
     return CausesPlan.practical(
         terms.cls,
         terms.epsilon,
@@ -173,7 +158,7 @@ def _not_causes(cls: HypothesisClass) -> str | None:
     return None if isinstance(cls, Causes) else f"{cls!r} is not a class of causes: use dpsoa"
 
 
-def _plan_every_round(terms: LearnerTerms) -> EveryRoundPlan:
+def _plan_every_round(terms: Terms) -> EveryRoundPlan:
     return EveryRoundPlan.of(terms.epsilon, terms.delta, terms.horizon)
 
 
@@ -350,8 +335,9 @@ def learner_choice_from_json(data: Mapping[str, Any]) -> LearnerChoice:
     return LearnerChoice(data["learner"], entry.read_plan(data["plan"]), data["why"])
 
 
-def choose(name: str, terms: LearnerTerms, why: str = "It was asked for.") -> LearnerChoice:
-    """Choose a learner by its name, and plan for it."""
+def choose(terms: Terms, why: str = "It was asked for.") -> LearnerChoice:
+    """Choose the learner that the terms name, and plan for it."""
+    name = terms.learner
     check_name(name, planned_names())
     if name == AUTO:
         name, why = _recommended(terms)
@@ -372,7 +358,7 @@ def choose(name: str, terms: LearnerTerms, why: str = "It was asked for.") -> Le
 
 
 def make_learner(
-    name: str, terms: LearnerTerms, *, seed: int | None = None, noise: Noise | None = None
+    name: str, terms: Terms, *, seed: int | None = None, noise: Noise | None = None
 ) -> Any:
     """Make a learner by its name, private or not."""
     check_name(name, learner_names())
@@ -385,7 +371,7 @@ def make_learner(
         terms = replace(terms, change_cost=CHANGE_COST)
     if not entry.takes_min_rate:
         terms = replace(terms, min_rate=AUTO_RATE)
-    return choose(name, terms).make(terms.cls, seed, noise=noise)
+    return choose(replace(terms, learner=name)).make(terms.cls, seed, noise=noise)
 
 
 @dataclass(frozen=True)
@@ -461,7 +447,7 @@ def recommend(
     >>> print(recommend(Points(), 1, 1e-6, 10**6))
     DPSOA: The class has infinitely many rules, so they cannot all be scored. DPSOA ...
     """
-    terms = LearnerTerms(
+    terms = Terms(
         cls=cls,
         epsilon=epsilon,
         delta=delta,
@@ -474,12 +460,12 @@ def recommend(
     name, why = _recommended(terms)
 
     def make() -> PrivateLearner:
-        return choose(name, terms, why).make(cls, None)
+        return choose(replace(terms, learner=name), why).make(cls, None)
 
     return Recommendation(LEARNERS[name].learner_name, why, make)
 
 
-def _recommended(terms: LearnerTerms) -> tuple[str, str]:
+def _recommended(terms: Terms) -> tuple[str, str]:
     """Return the name of the learner to use, and why."""
     cls = terms.cls
     size = checked_class(cls).size

@@ -26,8 +26,9 @@ from littlestone._hypotheses.rows import Batch, Column, column_of, part_of
 from littlestone._hypotheses.rules import NEVER, Hypothesis
 from littlestone._hypotheses.values import key_of
 from littlestone._learners.base import PrivateLearner, Release
-from littlestone._learners.registry import LearnerTerms, make_learner
+from littlestone._learners.registry import make_learner
 from littlestone._learners.soa import SOA, Halving
+from littlestone._learners.terms import Terms
 from littlestone._plots import plot_private
 from littlestone._privacy.parameters import BadParameter
 from littlestone._simulate.adversaries import Adaptive, Adversary, adversary_of
@@ -281,7 +282,7 @@ def _median(values: Iterable[int | None]) -> float | None:
     return median(known) if known else None
 
 
-def play_line(stream: str, learner: str, terms: LearnerTerms, seeds: int, noise: float) -> Line:
+def play_line(stream: str, learner: str, terms: Terms, seeds: int, noise: float) -> Line:
     """Play a learner on a stream, once for each seed of the stream and of its public random bits."""
     games, error = list[Transcript](), ""
     try:

@@ -13,7 +13,8 @@ from littlestone._learners.base import PrivateLearner, RemoteRows
 from littlestone._learners.causes_plan import AUTO as AUTO_RATE
 from littlestone._learners.evidence import Window
 from littlestone._learners.plan_table import CHANGE_COST
-from littlestone._learners.registry import AUTO, LearnerChoice, LearnerTerms, choose
+from littlestone._learners.registry import LearnerChoice, choose
+from littlestone._learners.terms import AUTO, Terms
 from littlestone._privacy.accounting import Unit
 from littlestone._privacy.parameters import BadParameter
 
@@ -140,7 +141,8 @@ def choose_learner(
     name, why = task.learner, "It was asked for."
     if task.plan == "paper":
         name, why = _paper(task), "The paper's plan is DPSOA's."
-    terms = LearnerTerms(
+    terms = Terms(
+        learner=name,
         cls=task.cls if cls is None else cls,
         epsilon=task.epsilon,
         delta=task.delta,
@@ -150,7 +152,7 @@ def choose_learner(
         change_cost=task.change_cost,
         min_rate=task.min_rate,
     )
-    return choose(name, terms, why)
+    return choose(terms, why)
 
 
 def _paper(task: LearnRequest) -> str:
