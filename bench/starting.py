@@ -16,7 +16,7 @@ from rich.table import Table
 from bench.clock import seconds
 
 TRIES = 7
-HEAVY = ("opendp", "pandas", "polars", "pyarrow", "river", "scipy", "sklearn", "uvicorn")
+HEAVY = ("opendp", "pandas", "polars", "pyarrow", "river", "scipy", "sklearn", "granian")
 EMPTY = ("-c", "pass")
 STARTS: dict[str, tuple[tuple[str, ...], float | None]] = {
     "python -c pass": (EMPTY, None),

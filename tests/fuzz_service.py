@@ -49,7 +49,7 @@ TEXTS = [
 ]  # fmt: skip
 PATHS = [
     "/", "/hypothesis", "/releases", "/releases?after=-1", "/releases?after=x", "/evidence",
-    "/guarantee", "/healthz", "/live", "/ready", "/metrics", "/private/metrics", "/private/trace",
+    "/guarantee", "/ready", "/live", "/ready", "/metrics", "/private/metrics", "/private/trace",
     "/private/trace?samples=99999", "/openapi.json", "/docs", "/x", "/rounds/", "//", "/%00",
     "/%ff?%ff", "/private/../rounds", "/releases?after=1&after=2", "/" + "a" * 3000,
 ]  # fmt: skip

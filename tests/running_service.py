@@ -9,25 +9,21 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
 
 from littlestone._service.app import make_app
-from littlestone._service.audit_log import AuditLog
-from littlestone._service.dependencies import Service
-from littlestone._service.feed import TopicFeeder
-from littlestone._service.limits import ConcurrencyLimit, Limits
-from littlestone._service.server import Admission, admission, listening_socket, server_for
-from littlestone._service.tls import TlsConnection, TlsContext
+from littlestone._service.limits import Limits
+from littlestone._service.server import Certificate, HttpServer, listening_socket
+from littlestone._service.service import Service
 from littlestone._service.tokens import Role, TokenRoles
 from littlestone._store.request import LearnRequest, choose_learner
 from littlestone._store.store import Store, create, open_store
 
 TOKENS: dict[Role, str] = {"feeder": "the feeder's own token", "operator": "the operator's token"}
-QUIET: dict[str, Any] = {"version": 1, "disable_existing_loggers": False}
+QUIET: dict[str, Any] = {"version": 1, "disable_existing_loggers": False, "loggers": {}}
 TASK = LearnRequest(
     spec="points:merchant", label="fraud", epsilon=1.0, delta=1e-9, horizon=1_000_000
 )
@@ -64,11 +60,6 @@ class Running:
     client: httpx.Client
     service: Service
     path: Path
-    admission: Admission
-
-    @property
-    def connections(self) -> ConcurrencyLimit:
-        return self.admission.connections
 
     def get(self, path: str, role: Role | None = None, **more: Any) -> httpx.Response:
         return self.client.get(path, headers=bearing(role), **more)
@@ -143,35 +134,29 @@ def running(
     *,
     task: LearnRequest = TASK,
     limits: Limits | None = None,
-    reopen: Callable[[Path, int], Store] | None = None,
     store: Store | None = None,
     port: int = 0,
-    hosts: Sequence[str] = (),
     proxies: Sequence[str] = (),
-    feeder: TopicFeeder | None = None,
     tokens: TokenRoles | None = None,
-    audit: AuditLog | None = None,
-    tls: TlsContext | None = None,
+    tls: Certificate | None = None,
+    **options: Any,
 ) -> Iterator[Running]:
     """A service on a file, begun if it is not there; stopped gracefully at the end."""
     limits = limits or Limits(rate=1e6)
     store = opened(path, task) if store is None else store
     keys = TokenRoles(TOKENS) if tokens is None else tokens
-    app = make_app(store, keys, limits, hosts=hosts, reopen=reopen, feeder=feeder, audit=audit)
-    admitted = admission(limits, proxies)
-    protocol = None if tls is None else partial(TlsConnection, admitted, tls)
-    server = server_for(app, admitted, logs=QUIET, protocol=protocol)
+    app = make_app(store, keys, limits, **options)
     with listening_socket("127.0.0.1", port) as listening:
+        server = HttpServer(app, listening, limits, proxies=proxies, certificate=tls, logs=QUIET)
         scheme = "http" if tls is None else "https"
         url = f"{scheme}://127.0.0.1:{listening.getsockname()[1]}"
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread = threading.Thread(target=server.run)
         thread.start()
         try:
-            while not server.started and thread.is_alive():
-                time.sleep(0.01)
-            trusted = True if tls is None else ssl.create_default_context(cafile=tls.certificate)
+            until(lambda: server.started.is_set() or not thread.is_alive())
+            trusted = True if tls is None else ssl.create_default_context(cafile=tls.chain)
             with httpx.Client(base_url=url, timeout=60, verify=trusted) as client:
-                yield Running(url, client, app.state.service, path, admitted)
+                yield Running(url, client, app.state.service, path)
         finally:
-            server.should_exit = True
+            server.stop()
             thread.join()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from littlestone._service import operations
+from littlestone._service import routes
 
 ROOT = Path(__file__).parents[1]
 UNIT = ROOT / "deploy" / "littlestone@.service"
@@ -121,7 +121,7 @@ def test_only_what_is_needed_gets_into_the_build() -> None:
 def test_the_image_is_healthy_when_the_service_is_ready() -> None:
     (check,) = [value for name, value in instructions() if name == "HEALTHCHECK"]
     (route,) = re.findall(r"127.0.0.1:8000(/\w+)", check)
-    assert route in {getattr(one, "path", None) for one in operations.public.routes}
+    assert route in {getattr(one, "path", None) for one in routes.public.routes}
     assert compile(json.loads(check[check.index("[") :])[2], "HEALTHCHECK", "exec")
 
 

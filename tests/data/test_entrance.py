@@ -41,8 +41,8 @@ from littlestone._hypotheses.values import canonical, encode, key_of
 from littlestone._learners.base import PrivateLearner
 from littlestone._learners.epoch_rows import PatternIndex
 from littlestone._learners.rounds import learn_parts, readable_rounds
+from littlestone._service.bodies import parse_block
 from littlestone._service.limits import Limits
-from littlestone._service.parsing import parse_block
 from littlestone.errors import BadColumn
 from littlestone.sklearn import PrivateClassifier
 

@@ -20,8 +20,8 @@ from littlestone._learners.evidence import (
 )
 from littlestone._learners.evidence import evidence_of as estimate_evidence
 from littlestone._service import schemas
+from littlestone._service.bodies import parse_block
 from littlestone._service.limits import Limits
-from littlestone._service.parsing import parse_block
 from littlestone._service.tokens import Role
 from littlestone._store.store import Published, Store, read_store
 from running_service import begun, events, running
@@ -150,7 +150,7 @@ def test_a_failed_commit_publishes_no_evidence(
     ahead: list[int] = []
     store = begun(tmp_path / "run.db", CAUSES)
 
-    def fail() -> None:
+    def fail(**more: object) -> None:
         assert isinstance(store.learner, PrivateCauses)
         ahead.append(store.learner.windows[-1].stop)
         raise sqlite3.OperationalError("disk I/O error")

@@ -64,7 +64,7 @@ def test_a_topic_is_learned_while_clients_write(cluster: MockCluster, path: Path
         until(lambda: rounds(service) == 1000)
         cluster.send("both", events(50))
         until(lambda: rounds(service) == 1050)
-        assert service.get("/healthz").json()["status"] == "ok"
+        assert service.get("/ready").json()["status"] == "ok"
     assert learned(path) == 950
     cluster.send("both", events(30))
     with running(path, feeder=feeder(cluster, "both")) as service:
@@ -92,7 +92,7 @@ def test_a_commit_that_fails_is_made_up_for(
     monkeypatch.setattr(Store, "_commit", failing)
     with running(path, feeder=feeder(cluster, "failing")) as service:
         until(lambda: rounds(service) == 600)
-        assert service.get("/healthz").status_code == 200
+        assert service.get("/ready").status_code == 200
     assert learned(path) == 600
     assert calls > 6
 
@@ -105,13 +105,13 @@ def test_what_ends_the_reading_is_reported(cluster: MockCluster, path: Path) -> 
     for _ in range(8):
         cluster.send("lost", ["x" * 900_000], partition=2)
     with running(path, feeder=feeder(cluster, "lost")) as service:
-        until(lambda: service.get("/healthz").status_code == 503)
-        assert "of partition 2 are gone" in service.get("/healthz").text
+        until(lambda: service.get("/ready").status_code == 503)
+        assert "of partition 2 are gone" in service.get("/ready").text
         assert service.feed(events(10)).status_code == 200
         assert rounds(service) == 90
     with running(path, feeder=feeder(cluster, "lost", new_rows=True)) as service:
         until(lambda: rounds(service) > 90)
-        assert service.get("/healthz").status_code == 200
+        assert service.get("/ready").status_code == 200
 
 
 def test_a_file_that_was_taken_is_fed_no_more(cluster: MockCluster, path: Path) -> None:
@@ -135,7 +135,7 @@ def test_the_horizon_ends_the_reading(cluster: MockCluster, path: Path) -> None:
     with running(path, task=task, feeder=fed) as service:
         until(lambda: not fed.is_alive())
         assert rounds(service) == 60
-        assert service.get("/healthz").status_code == 200
+        assert service.get("/ready").status_code == 200
 
 
 @pytest.mark.parametrize(

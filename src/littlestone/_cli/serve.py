@@ -2,7 +2,6 @@
 
 import sys
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -45,7 +44,7 @@ EXAMPLE = (
     "Example: littlestone serve run.db --class points:merchant --label fraud --delta 1e-9 "
     "--horizon 10000000 --source kafka://localhost:9092/payments"
 )
-MISSING = "`serve` needs FastAPI and uvicorn: pip install 'littlestone[serve]'"
+MISSING = "`serve` needs FastAPI, granian and prometheus_client: pip install 'littlestone[serve]'"
 OPEN = (
     "warning: {host} can be reached from other machines. What they send and read goes over the "
     "network as it is, tokens included: pass --tls-certificate and --tls-key, or put a proxy that "
@@ -109,9 +108,9 @@ def serve(
         int | None,
         typer.Option(help="Open connections, at most; by default what `ulimit -n` leaves, or 1000"),
     ] = None,
-    head_timeout: Annotated[float, typer.Option(help="Seconds for the head of a request.")] = 10.0,
     idle_timeout: Annotated[
-        float, typer.Option(help="Seconds of silence, between requests or inside one.")
+        float,
+        typer.Option(help="Seconds of silence, and for the head of a request."),
     ] = 10.0,
     body_timeout: Annotated[float, typer.Option(help="Seconds for a body.")] = 30.0,
     host_name: Annotated[
@@ -145,22 +144,21 @@ def serve(
     """Serve a stored learner over HTTP, with a live page."""
     try:
         from littlestone._service.app import make_app
-        from littlestone._service.audit_log import AuditLog
         from littlestone._service.feed import TopicFeeder
         from littlestone._service.limits import Limits
-        from littlestone._service.logs import logging_config
+        from littlestone._service.logs import AuditLog, logging_config
         from littlestone._service.server import (
-            admission,
+            Certificate,
+            HttpServer,
             is_loopback,
             listening_socket,
-            run_server,
-            server_for,
+            max_connections,
+            trusted_networks,
         )
-        from littlestone._service.tls import TlsConnection, TlsContext
         from littlestone._service.tokens import TokensFile
     except ModuleNotFoundError as error:
         # Any other missing module is a fault of ours, and must not be reported as a missing extra.
-        if error.name not in ("fastapi", "uvicorn", "starlette", "pydantic"):
+        if error.name not in ("fastapi", "granian", "prometheus_client", "pydantic", "starlette"):
             raise
         raise BadParameter(MISSING) from None
     limits = Limits(
@@ -173,7 +171,6 @@ def serve(
         public_body=most_public_body,
         watchers_each=watchers_each,
         connections=most_connections,
-        head_timeout=head_timeout,
         idle_timeout=idle_timeout,
         body_timeout=body_timeout,
     )
@@ -208,10 +205,13 @@ def serve(
     # The port first: a service that cannot listen must not take the store from one that can.
     with listening_socket(host, port) as listening:
         # All that can be refused is, before a store is taken over.
-        admitted = admission(limits, trusted_proxy or ())
         if (tls_certificate is None) != (tls_key is None):
             raise BadParameter("--tls-certificate and --tls-key belong together: pass both")
-        secure = tls_certificate and tls_key and TlsContext(tls_certificate, tls_key)
+        secure = tls_certificate and tls_key and Certificate(tls_certificate, tls_key)
+        if secure:
+            secure.check()
+        max_connections(limits, bool(secure))
+        trusted_networks(trusted_proxy or ())
         keys = TokensFile(secrets)
         _refuse(db, task)
         rows = None if source is None else _topic(db, replace(task, source=source))
@@ -229,14 +229,15 @@ def serve(
         typer.echo(f"page    {scheme}://{shown}:{listening.getsockname()[1]}/\ntokens  {secrets}")
         # Whoever started the service through a pipe waits for this line.
         sys.stdout.flush()
-        server = server_for(
+        HttpServer(
             app,
-            admitted,
+            listening,
+            limits,
+            proxies=trusted_proxy or (),
+            certificate=secure or None,
             logs=logging_config(log_format),
-            protocol=partial(TlsConnection, admitted, secure) if secure else None,
-        )
-        server.refresh = [keys.refresh, *([secure.refresh] if secure else [])]
-        run_server(server, listening)
+            refresh=keys.refresh,
+        ).run()
     typer.echo("stopped: what was acknowledged is in the file, and the service can go on from it")
 
 

@@ -10,7 +10,7 @@ from threading import Thread
 from littlestone._data.blocks import BadStream
 from littlestone._data.topic import TopicRows
 from littlestone._service.limits import Refused
-from littlestone._service.server import LOG, describe_error
+from littlestone._service.logs import LOG, describe_error
 from littlestone._service.writer import RETRY_SECONDS, Writer
 from littlestone._store.request import LearnRequest
 from littlestone._store.sources import new_messages, topic_source

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from littlestone._data.blocks import BadRow
 from littlestone._privacy.parameters import BadParameter
 
+STOPPING = "the service is stopping, and the batch is not learned: try again, with the same key"
+
 
 class Refused(Exception):
     """Refuse a request."""
@@ -46,7 +48,6 @@ class Limits:
     public_body: int = 256 << 10
     watchers_each: int = 20
     connections: int | None = None
-    head_timeout: float = 10.0
     idle_timeout: float = 10.0
     body_timeout: float = 30.0
 
@@ -134,23 +135,14 @@ class ConcurrencyLimit:
                 del self._by_client[client]
 
 
-def plain_address(host: str) -> str:
-    """Return an address as people write it: an IPv4 address inside IPv6 is an IPv4 address."""
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return host
-    # A socket for both versions reports IPv4 clients so; unmapped, one client has one name.
-    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return str(mapped or address)
-
-
 def client_at(host: str) -> str:
     """Return the client that the limits count an address for: of IPv6 its /64, which is one site."""
     try:
-        address = ipaddress.ip_address(plain_address(host))
+        address = ipaddress.ip_address(host)
     except ValueError:
         return host[:64]  # a proxy can write anything here, and it is kept in memory
-    if isinstance(address, ipaddress.IPv4Address):
-        return str(address)
-    return str(ipaddress.IPv6Network((address, 64), strict=False))
+    if isinstance(address, ipaddress.IPv6Address):
+        # A socket for both versions reports IPv4 clients inside IPv6: one client has one name.
+        mapped = address.ipv4_mapped
+        return str(mapped or ipaddress.IPv6Network((address, 64), strict=False))
+    return str(address)

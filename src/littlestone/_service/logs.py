@@ -1,38 +1,184 @@
-"""Logs as JSON, an object a line, for programs that collect them."""
+"""Logs: lines without queries and control characters, never more than a disk can take; who did what.
 
-import copy
+A line has the client, the request and the status. Clients decide how many lines there are, so each
+kind of line has a rate; lines beyond it are counted, and the next line says how many there were.
+
+The audit log has a line of JSON for each private request: the name and role of a token, the client's
+address, method, route and status, and of a batch that was learned the numbers of its rounds. It never
+has anything of a row, a query, a key that a client chose, or a token. The line of a request is
+written before its response is sent, so whatever was acknowledged is in the log. The file may be
+moved away at any time, as programs that rotate logs do: the next line goes to a new file.
+"""
+
 import json
 import logging
+import os
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from littlestone._service.server import ACCESS, LOGGING_CONFIG, describe_error
+from littlestone._service.limits import RateLimit
+from littlestone._service.tokens import TokenEntry
+from littlestone._store.store import Receipt
 
+LOG = logging.getLogger("littlestone")
+ACCESS = logging.getLogger("littlestone.access")
 LogFormat: TypeAlias = Literal["text", "json"]
+# Lines a second: of requests, and of any other kind.
+ACCESS_RATE, OTHER_RATE = 100.0, 5.0
+# Lines of the audit log a second about requests without a valid token: anybody can cause them.
+UNKNOWN_RATE = 5.0
+
+
+class LogFilter(logging.Filter):
+    """Drop lines beyond the rate of their kind, and escape what does not print."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._access, self._other = (RateLimit(rate, clock) for rate in (ACCESS_RATE, OTHER_RATE))
+        self._dropped: Counter[str] = Counter()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether a line is written."""
+        # The kind is the template, without its arguments.
+        kind = f"{record.name} {record.msg}"
+        if (self._access if record.name == ACCESS.name else self._other).wait(kind):
+            self._dropped[kind] += 1
+            return False
+        if isinstance(record.args, tuple):
+            record.args = tuple(map(_printable, record.args))
+        if record.exc_info and record.exc_info[1] is not None:
+            # The type and the place only: the text of an error may quote a row.
+            record.msg = f"{record.msg} ({describe_error(record.exc_info[1])})"
+            record.exc_info = record.exc_text = None
+        if dropped := self._dropped.pop(kind, 0):
+            record.msg += f" (and {dropped:,} lines like it, which were left out)"
+        return True
+
+
+def _printable(part: object) -> object:
+    """Return an argument of a line with escapes for what would move a terminal's cursor."""
+    if not isinstance(part, str) or part.isprintable():
+        return part
+    return "".join(
+        sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in part
+    )
+
+
+def describe_error(error: BaseException) -> str:
+    """Return the type of an error and where it was raised; its text may hold private data."""
+    frames = traceback.extract_tb(error.__traceback__)[-5:]
+    where = " > ".join(f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames)
+    return f"{type(error).__name__} at {where}"
+
+
+def log_loop_error(loop: object, context: dict[str, Any]) -> None:
+    """Log an error of the event loop itself as one line; asyncio would write a traceback."""
+    error = context.get("exception")
+    description = "no error" if error is None else describe_error(error)
+    LOG.error("%s (%s)", context["message"], description)
 
 
 class JsonFormatter(logging.Formatter):
     """Format a line as JSON: time, level, message; of a request also its parts."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line; it has passed `LogFilter`, so it holds no query."""
+        """Return the line, which has passed `LogFilter`."""
         line: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "message": record.getMessage(),
         }
-        if record.name == ACCESS and isinstance(record.args, tuple) and len(record.args) == 5:
+        if record.name == ACCESS.name and isinstance(record.args, tuple):
             client, method, path, _, status = record.args
             line |= {"client": client, "method": method, "path": path, "status": status}
-        if record.exc_info and record.exc_info[1] is not None:
-            # The type and the place only: the text of an error may quote a row.
-            line["error"] = describe_error(record.exc_info[1])
         return json.dumps(line)
 
 
 def logging_config(form: LogFormat) -> dict[str, Any]:
     """Return the configuration of logging for a format."""
-    config = copy.deepcopy(LOGGING_CONFIG)
-    if form == "json":
-        config["formatters"]["line"] = {"()": JsonFormatter}
-    return config
+    plain = {"format": "%(asctime)s %(levelname)s %(message)s"}
+    loggers = ("asyncio", "littlestone", "_granian")
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "filters": {"limited": {"()": LogFilter}},
+        "formatters": {"line": plain if form == "text" else {"()": JsonFormatter}},
+        "handlers": {
+            "lines": {
+                "class": "logging.StreamHandler",
+                "formatter": "line",
+                "filters": ["limited"],
+                "stream": "ext://sys.stderr",
+            }
+        },
+        "loggers": {
+            name: {"handlers": ["lines"], "level": "INFO", "propagate": False} for name in loggers
+        },
+    }
+
+
+class AuditLog:
+    """Append lines to an audit log."""
+
+    def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self.path = path
+        # Lines that could not be written.
+        self.failures = 0
+        self._left_out = 0
+        self._unknown = RateLimit(UNKNOWN_RATE, clock)
+        self._file = self._open()
+
+    def _open(self) -> int:
+        return os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    def request(
+        self, token: TokenEntry | None, receipt: Receipt | None = None, **facts: Any
+    ) -> None:
+        """Write the line of a request."""
+        if token is None:
+            if self._unknown.wait(""):
+                self._left_out += 1
+                return
+            if self._left_out:
+                facts["left_out"], self._left_out = self._left_out, 0
+        if receipt is not None:
+            # Without the null rounds: how many there are is private, and not part of who did what.
+            facts |= {"first": receipt.first, "rounds": receipt.rounds, "again": receipt.again}
+        who = {"who": None, "role": None} if token is None else token.who
+        self.event("request", **who, **facts)
+
+    def event(self, action: str, **facts: Any) -> None:
+        """Write a line."""
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        data = (json.dumps({"time": now, "action": action, **facts}) + "\n").encode()
+        try:
+            self._follow()
+            # One call, so that lines of several processes never mix.
+            if os.write(self._file, data) < len(data):
+                raise OSError("a line was cut short")
+        except OSError as error:
+            # The rows are on disk by now: refusing the request would be a lie.
+            self.failures += 1
+            LOG.error("a line of the audit log is lost: %s", error.strerror or error)
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)
+
+    def _follow(self) -> None:
+        """Open the file again if it was moved or removed."""
+        ours = os.fstat(self._file)
+        try:
+            there = os.stat(self.path)
+        except FileNotFoundError:
+            there = None
+        if there is None or (there.st_dev, there.st_ino) != (ours.st_dev, ours.st_ino):
+            # The new one first: if it cannot be opened, the old one is still there to write to.
+            opened = self._open()
+            os.close(self._file)
+            self._file = opened

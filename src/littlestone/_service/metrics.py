@@ -1,4 +1,4 @@
-"""Metrics in the text format of Prometheus: public figures, and those for the operator only.
+"""Metrics for Prometheus: public figures, and those for the operator only.
 
 Public is what follows from the published rules, the number of rounds, the configuration and the
 requests of clients, but for the statuses of `/rounds`: that a batch was refused tells about its
@@ -6,137 +6,128 @@ rows, so everybody sees accepted ones only. What depends on rows in any other wa
 rounds, the seconds of a commit, the memory) is for the operator.
 """
 
-import math
 import os
 import time
-from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from threading import Lock
-from typing import Literal, NamedTuple
 
-MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector, CollectorRegistry
+from starlette.responses import Response
+
+from littlestone._display import library_version
+from littlestone._learners.base import PrivateLearner
+from littlestone._learners.causes import PrivateCauses
+from littlestone._report.report import counts_of
+from littlestone._store.files import wal_file
+from littlestone._store.serialization import RunConfig
+
 # Upper ends of the buckets for the seconds of a commit.
 COMMIT_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
-# The route of a request to a path that is none of ours: clients must not choose names of series.
-OTHER = "other"
+# The routes whose refusals are private.
+GUARDED = frozenset({"/rounds"})
+disable_created_metrics()
 
 
-class MetricSample(NamedTuple):
-    """Hold a value with its labels; `suffix` is added to the name of the family."""
-
-    value: float
-    labels: Mapping[str, str] = {}
-    suffix: str = ""
-
-
-class Family(NamedTuple):
-    """Hold the samples of one metric."""
-
-    name: str
-    kind: Literal["counter", "gauge", "histogram"]
-    description: str
-    samples: Sequence[MetricSample]
-
-
-def single(name: str, kind: Literal["counter", "gauge"], description: str, value: float) -> Family:
-    """Return a family with one sample."""
-    return Family(name, kind, description, [MetricSample(value)])
-
-
-def exposition(families: Iterable[Family]) -> str:
-    r"""Return families in the text format of Prometheus."""
-    lines = []
-    for family in families:
-        name = f"littlestone_{family.name}"
-        lines.append(f"# HELP {name} {_escape(family.description, quotes=False)}")
-        lines.append(f"# TYPE {name} {family.kind}")
-        for sample in family.samples:
-            pairs = ",".join(f'{key}="{_escape(text)}"' for key, text in sample.labels.items())
-            labels = f"{{{pairs}}}" if pairs else ""
-            lines.append(f"{name}{sample.suffix}{labels} {_number(sample.value)}")
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _escape(text: str, quotes: bool = True) -> str:
-    text = text.replace("\\", r"\\").replace("\n", r"\n")
-    # A rule's specification may hold a lone surrogate, which UTF-8 cannot.
-    text = text.encode("utf-8", "backslashreplace").decode()
-    return text.replace('"', r"\"") if quotes else text
-
-
-def _number(value: float) -> str:
-    if math.isinf(value):
-        return "+Inf" if value > 0 else "-Inf"
-    return str(value) if isinstance(value, int) else repr(float(value))
-
-
-class RequestCounts:
-    """Count requests by route and status."""
-
-    def __init__(self, routes: Iterable[str], guarded: Iterable[str]) -> None:
-        self._routes, self._guarded = frozenset(routes), frozenset(guarded)
-        self._counts: Counter[tuple[str, int]] = Counter()
-
-    def route_of(self, path: str) -> str:
-        """Return the route of a path; `OTHER` if it is none of ours."""
-        return path if path in self._routes else OTHER
-
-    def add(self, route: str, status: int) -> None:
-        """Count a request."""
-        self._counts[route, status] += 1
-
-    def family(self, *, private: bool) -> Family:
-        """Return the counts; all of them if `private`."""
-        shown = [
-            MetricSample(count, {"route": route, "status": str(status)})
-            for (route, status), count in sorted(self._counts.items())
-            if private or route not in self._guarded or status == 200
-        ]
-        more = "" if private else " (of /rounds, accepted ones only)"
-        return Family("requests_total", "counter", f"Requests by route and status{more}.", shown)
-
-
-class CommitTimes:
+class CommitSeconds(Histogram):
     """Count commits by the seconds that they took. Private."""
 
     def __init__(self) -> None:
-        self._counts, self._total = [0] * (len(COMMIT_BUCKETS) + 1), 0.0
-        # The writer's thread adds, the event loop reads.
-        self._lock = Lock()
-        self.failures = 0
-
-    def add(self, seconds: float) -> None:
-        """Count a commit that took so long."""
-        with self._lock:
-            self._counts[bisect_left(COMMIT_BUCKETS, seconds)] += 1
-            self._total += seconds
-
-    def family(self) -> Family:
-        """Return the histogram."""
-        with self._lock:
-            counts, total = list(self._counts), self._total
-        samples, below = [], 0
-        for count, end in zip(counts, (*COMMIT_BUCKETS, math.inf), strict=True):
-            below += count
-            samples.append(MetricSample(below, {"le": _number(end)}, "_bucket"))
-        samples += [MetricSample(total, {}, "_sum"), MetricSample(below, {}, "_count")]
-        return Family("commit_seconds", "histogram", "Seconds to learn and commit.", samples)
+        super().__init__(
+            "littlestone_commit_seconds",
+            "Seconds to learn and commit.",
+            buckets=COMMIT_BUCKETS,
+            registry=None,
+        )
 
 
-def process_families(store: Path, log: Path) -> list[Family]:
+class _Families(Collector):
+    """Pass families on to prometheus_client."""
+
+    def __init__(self, families: Iterable[Metric]) -> None:
+        self._families = list(families)
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._families
+
+
+def exposed(families: Iterable[Metric]) -> Response:
+    """Return the response with families in the text format of Prometheus."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Families(families))
+    return Response(generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+
+def gauge(name: str, description: str, value: float) -> Metric:
+    """Return the family of a figure that goes up and down."""
+    return GaugeMetricFamily(f"littlestone_{name}", description, value=value)
+
+
+def counter(name: str, description: str, value: float) -> Metric:
+    """Return the family of a figure that only goes up."""
+    return CounterMetricFamily(f"littlestone_{name}", description, value=value)
+
+
+def request_counts(requests: "Counter[tuple[str, int]]", *, private: bool) -> Metric:
+    """Return requests by route and status; all of them if `private`."""
+    more = "" if private else " (of /rounds, accepted ones only)"
+    family = CounterMetricFamily(
+        "littlestone_requests",
+        f"Requests by route and status{more}.",
+        labels=["route", "status"],
+    )
+    for (route, status), count in sorted(requests.items()):
+        if private or route not in GUARDED or status == 200:
+            family.add_metric([route, str(status)], count)
+    return family
+
+
+def run_info(config: RunConfig, unit: str) -> Metric:
+    """Return what is served, as labels."""
+    facts = {
+        "version": library_version(),
+        "learner": config.chosen.learner_name,
+        # A rule's specification may hold a lone surrogate, which UTF-8 cannot.
+        "class": config.spec.encode("utf-8", "backslashreplace").decode(),
+        "unit": unit,
+    }
+    family = GaugeMetricFamily("littlestone_info", "What is served.", labels=[*facts])
+    family.add_metric([*facts.values()], 1)
+    return family
+
+
+def learner_families(learner: PrivateLearner) -> list[Metric]:
+    """Return what became of the rounds. Private."""
+    counts = counts_of(learner.rounds, learner.null_rounds, learner.beyond_cap, learner.mistakes)
+    if isinstance(learner, PrivateCauses):
+        counts["missed"] = learner.missed
+    del counts["rounds"]
+    return [
+        counter(name, f"{name.replace('_', ' ').capitalize()}: private.", count)
+        for name, count in counts.items()
+    ]
+
+
+def process_families(store: Path) -> list[Metric]:
     """Return what the process and the disk look like. Private: memory and files grow with rows."""
     disk = os.statvfs(store.parent)
-    size = sum(file.stat().st_size for file in (store, log) if file.exists())
-    found = [
-        single("process_cpu_seconds_total", "counter", "Processor time.", time.process_time()),
-        single("disk_free_bytes", "gauge", "Left on the disk.", disk.f_bavail * disk.f_frsize),
-        single("store_bytes", "gauge", "The file of the learner, with its log.", size),
+    size = sum(file.stat().st_size for file in (store, wal_file(store)) if file.exists())
+    return [
+        gauge("disk_free_bytes", "Left on the disk.", disk.f_bavail * disk.f_frsize),
+        gauge("store_bytes", "The file of the learner, with its log.", size),
+        *ProcessCollector(namespace="littlestone", registry=None).collect(),
     ]
-    memory = Path("/proc/self/statm")
-    if memory.exists():  # Linux
-        pages = int(memory.read_text().split()[1])
-        resident = pages * os.sysconf("SC_PAGE_SIZE")
-        found.append(single("process_resident_memory_bytes", "gauge", "Memory.", resident))
-    return found
+
+
+def uptime(started: float) -> Metric:
+    """Return the seconds since the start."""
+    return gauge("uptime_seconds", "Since the start.", time.time() - started)

@@ -296,7 +296,7 @@ function status(text, kind) {
   by("status").className = `status ${kind}`;
 }
 async function health() {
-  const answer = await fetch("healthz", { cache: "no-store" });
+  const answer = await fetch("ready", { cache: "no-store" });
   if (answer.ok) status("live", "live");
   else if (answer.status === 503) status(`no rounds are taken: ${(await answer.json()).error}`, "lost");
 }

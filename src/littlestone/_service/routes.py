@@ -9,13 +9,15 @@ import base64
 import hashlib
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from fractions import Fraction
 from functools import cache
 from importlib.resources import files
-from typing import Annotated, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from fastapi import APIRouter, Depends, Header, Query, Request
-from starlette.responses import HTMLResponse, Response, StreamingResponse
+from prometheus_client import Metric
+from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from littlestone._learners.base import PrivateLearner
@@ -25,28 +27,31 @@ from littlestone._learners.trace import Sample
 from littlestone._privacy.accounting import Guarantee
 from littlestone._report.causes import label_in_words
 from littlestone._report.report import counts_of, ledger_rows
+from littlestone._service import metrics as figures
 from littlestone._service import schemas
-from littlestone._service.dependencies import (
-    Service,
-    ServiceDependency,
-    check_role,
-    client_of,
-    note_of,
-    read_body,
-    require_role,
-    service_of,
-    wait_for,
+from littlestone._service.bodies import (
+    INLINE,
+    bad_rows_refusal,
+    parse_block,
+    parse_examples,
+    parse_in,
+    receive_body,
 )
 from littlestone._service.limits import Refused, unavailable
-from littlestone._service.parsing import bad_rows_refusal, parse_block, parse_examples
 from littlestone._service.schemas import (
-    BAD_ROWS,
-    BATCH_PARAMETERS,
     BODIES,
     EVENTS,
     KEY_PATTERN,
+    METRICS,
     json_response,
     problems,
+)
+from littlestone._service.service import (
+    Service,
+    client_of,
+    note_of,
+    require_role,
+    service_of,
 )
 from littlestone._store.serialization import OLD_COPY
 
@@ -65,8 +70,9 @@ private = APIRouter()
 
 
 @public.get("/hypothesis", response_model=schemas.HypothesisResponse, responses=problems(429))
-async def hypothesis(service: ServiceDependency) -> Response:
+async def hypothesis(request: Request) -> Response:
     """Return the current rule."""
+    service = service_of(request)
     release, published = service.events.releases[-1], service.events.state.published
     evidence = service.events.evidence()
     causes = evidence.causes
@@ -84,25 +90,26 @@ async def hypothesis(service: ServiceDependency) -> Response:
 
 
 @public.get("/evidence", response_model=schemas.EvidenceResponse, responses=problems(429))
-async def evidence(service: ServiceDependency) -> Response:
+async def evidence(request: Request) -> Response:
     """Return events, rate, interval and lift of every cause that was published."""
-    return json_response(service.events.evidence())
+    return json_response(service_of(request).events.evidence())
 
 
 @public.get("/releases", response_model=schemas.ReleasesResponse, responses=problems(422, 429))
 async def releases(
-    service: ServiceDependency,
+    request: Request,
     after: Annotated[int, Query(ge=0, le=2**53, description="Those after this number.")] = 0,
 ) -> Response:
     """Return the published rules, in order, at most 1,000 at a time."""
-    found = service.events.releases
-    page = found[after : after + MAX_RELEASES]
-    return json_response(schemas.ReleasesResponse(releases=page, total=len(found)))
+    published = service_of(request).events.releases
+    shown = published[after : after + MAX_RELEASES]
+    return json_response(schemas.ReleasesResponse(releases=shown, total=len(published)))
 
 
 @public.get("/guarantee", response_model=schemas.GuaranteeResponse, responses=problems(429))
-async def guarantee(service: ServiceDependency) -> Response:
+async def guarantee(request: Request) -> Response:
     """Return the guarantee of all published rules together, and what they have cost so far."""
+    service = service_of(request)
     config, promised = service.config, service.guarantee
     return json_response(
         schemas.GuaranteeResponse(
@@ -131,35 +138,37 @@ async def guarantee(service: ServiceDependency) -> Response:
     responses=problems(400, 408, 413, 415, 422, 429, 503),
     openapi_extra={"requestBody": BODIES["examples"]},
 )
-async def predict(request: Request, service: ServiceDependency) -> Response:
+async def predict(request: Request) -> Response:
     """Return the labels that the current rule predicts for rows, or for one. Nothing is learned."""
-    body = await read_body(request, service.limits, service.limits.public_body)
+    service = service_of(request)
+    limits = service.limits
+    body = await receive_body(request, limits, limits.public_body, service.receiving)
     rule, cls = service.events.state.published.releases[-1].rule, service.schema.cls
 
     def answer() -> Response:
-        columns, _ = parse_examples(body.data, body.form, service.schema, service.limits)
+        columns = parse_examples(body.data, body.form, service.schema, limits)
         labels = predicted_labels(cls, rule, columns).tolist()
         # Not validated: that would look at every row again.
         return json_response(
             schemas.PredictionsResponse.model_construct(sentence=str(rule), predictions=labels)
         )
 
-    if service.prediction_threads.is_small(body.data):
+    if len(body.data) <= INLINE:
         return answer()
     with service.predictions.slot(client_of(request)):
-        return await service.prediction_threads.run(body.data, answer)
+        return await parse_in(service.prediction_threads, body.data, answer)
 
 
 @public.get("/events", response_class=StreamingResponse, responses=EVENTS | problems(422, 429, 503))
 async def events(
     request: Request,
-    service: ServiceDependency,
     last_event_id: Annotated[str, Header(max_length=200)] = "",
     last: Annotated[
         str, Query(max_length=200, description="As the header, for clients that cannot set one.")
     ] = "",
 ) -> Response:
     """Stream releases and rounds as they come, as server-sent events."""
+    service = service_of(request)
     seen = last_event_id or last
     if service.events.contradicts(seen):
         service.events.stale = True
@@ -211,39 +220,91 @@ def guarantee_in_words(guarantee: Guarantee) -> list[str]:
     return words
 
 
+# Public routes for whoever runs the service.
+
+
+@public.get("/live", response_model=schemas.LiveResponse, responses=problems(429))
+async def live() -> Response:
+    """Return 200 if the process answers: restart it if not."""
+    return json_response(schemas.LiveResponse(status="ok"))
+
+
+@public.get("/ready", response_model=schemas.HealthResponse, responses=problems(429, 503))
+async def ready(request: Request) -> Response:
+    """Return 200 if rounds can be accepted, 503 with the reason if not."""
+    service = service_of(request)
+    if (why := service.problem) is not None:
+        raise unavailable(why)
+    rounds = service.events.state.published.rounds
+    return json_response(schemas.HealthResponse(status="ok", rounds=rounds))
+
+
+@public.get("/metrics", response_class=PlainTextResponse, responses=METRICS | problems(429))
+async def metrics(request: Request) -> Response:
+    """Return public figures for Prometheus: rounds, releases, guarantee, requests, uptime."""
+    return figures.exposed(_public_families(service_of(request), private=False))
+
+
+def _public_families(service: Service, *, private: bool) -> list[Metric]:
+    """Return what is public: each figure is also in `/guarantee`, `/hypothesis` or `/ready`."""
+    promised, (published, spent) = service.guarantee, service.events.state
+    gauge, counter = figures.gauge, figures.counter
+    return [
+        figures.run_info(service.config, promised.unit),
+        counter("rounds", "Rounds so far.", published.rounds),
+        gauge("horizon_rounds", "Rounds that are planned for.", service.config.chosen.plan.horizon),
+        counter("releases", "Published rules.", len(published.releases)),
+        gauge("final", "1 if the rule cannot change.", published.final is not None),
+        gauge("guarantee_epsilon", "Of all that is published.", promised.epsilon),
+        gauge("guarantee_delta", "Of all that is published.", promised.delta),
+        gauge("spent_epsilon", "Of the guarantee, so far.", float(spent.epsilon)),
+        gauge("spent_delta", "Of the guarantee, so far.", float(spent.delta)),
+        gauge("ready", "1 if rounds can be accepted.", service.problem is None),
+        figures.uptime(service.started),
+        figures.request_counts(service.requests, private=private),
+    ]
+
+
 # Routes that need a token.
 
 
 @private.post(
     "/rounds",
+    dependencies=[Depends(require_role("feeder"))],
     tags=["feeder"],
     response_model=schemas.ReceiptResponse,
     responses=problems(400, 401, 403, 408, 409, 413, 415, 422, 429, 503),
-    openapi_extra={
-        "requestBody": BODIES["rounds"],
-        "parameters": BATCH_PARAMETERS,
-        "security": [{"feeder": []}],
-    },
+    openapi_extra={"requestBody": BODIES["rounds"]},
 )
-async def rounds(request: Request) -> Response:
+async def rounds(
+    request: Request,
+    bad_rows: Annotated[
+        Literal["refuse", "null"],
+        Query(description="What becomes of a batch with rows that cannot be read."),
+    ] = "refuse",
+    idempotency_key: Annotated[
+        str | None,
+        Header(
+            pattern=KEY_PATTERN,
+            description="Names the batch, so that sending it again is not a second round.",
+        ),
+    ] = None,
+) -> Response:
     """Learn a batch of rows: a round each, in order. The response comes when they are on disk."""
-    # Without dependencies of FastAPI: to resolve them is a large part of the time of a small batch.
     service = service_of(request)
-    check_role(request, "feeder")
-    bad_rows, key = _batch_options(request)
     if service.writer.closed is not None:
         raise unavailable(service.writer.closed)
+    limits = service.limits
     with service.batches.slot():
-        with service.receiving.slot():
-            body = await read_body(request, service.limits, service.limits.body)
-            arguments = body.data, body.form, service.schema, service.limits
-            block = await service.batch_threads.run(body.data, parse_block, *arguments)
-            if block.nulls and bad_rows == "refuse":
-                raise bad_rows_refusal(block.bad, block.nulls, len(block))
-            # The mode is part of the digest: the same bytes mean other rounds in the other mode.
-            queued = service.writer.learn(block, key, body.digest(bad_rows))
-        receipt = await wait_for(queued)
-        note_of(request).receipt = receipt
+        body = await receive_body(request, limits, limits.body, service.receiving)
+        arguments = body.data, body.form, service.schema, limits
+        block = await parse_in(service.batch_threads, body.data, parse_block, *arguments)
+        if block.nulls and bad_rows == "refuse":
+            raise bad_rows_refusal(block.bad, block.nulls, len(block))
+        # The mode is part of the digest: the same bytes mean other rounds in the other mode.
+        queued = service.writer.learn(block, idempotency_key, body.digest(bad_rows))
+        receipt = await service.wait_for(queued)
+    note_of(request).receipt = receipt
     return json_response(
         schemas.ReceiptResponse(
             first=receipt.first,
@@ -254,19 +315,33 @@ async def rounds(request: Request) -> Response:
     )
 
 
-def _batch_options(request: Request) -> tuple[str, str | None]:
-    """Return what becomes of bad rows, and the key of the batch (`BATCH_PARAMETERS`)."""
-    # Most batches come without a query; to parse one takes time.
-    query = request.query_params if request.scope["query_string"] else {}
-    bad_rows, key = query.get("bad_rows", "refuse"), request.headers.get("idempotency-key")
-    if bad_rows not in BAD_ROWS:
-        raise Refused(422, f"query bad_rows: it must be {' or '.join(BAD_ROWS)}")
-    if key is not None and KEY_PATTERN.fullmatch(key) is None:
-        raise Refused(
-            422,
-            "header idempotency-key: it must be 1 to 200 visible characters of ASCII, no spaces",
-        )
-    return bad_rows, key
+@private.get(
+    "/private/metrics",
+    dependencies=[Depends(require_role("operator"))],
+    tags=["operator"],
+    response_class=PlainTextResponse,
+    responses=METRICS | problems(401, 403, 429, 503),
+)
+async def private_metrics(request: Request) -> Response:
+    """Return all figures for Prometheus. **Private**: mistakes, null rounds, commits, memory."""
+    service = service_of(request)
+    writer, gauge, counter = service.writer, figures.gauge, figures.counter
+    families = _public_families(service, private=True)
+    # If the store is lost or closed, the other figures are wanted all the more.
+    with suppress(Refused):
+        families += await service.wait_for(writer.inspect(figures.learner_families))
+    families += [
+        gauge("batches_under_way", "Batches not answered yet.", service.batches.taken),
+        gauge("queued_jobs", "Jobs that wait for the writer.", writer.queued),
+        gauge("event_streams", "Open streams of events.", service.watchers.taken),
+        counter("commit_failures", "Commits that failed.", writer.failures),
+        *writer.commits.collect(),
+        *figures.process_families(service.path),
+    ]
+    if service.audit is not None:
+        lost = service.audit.failures
+        families.append(counter("audit_failures", "Lines of the audit log lost.", lost))
+    return figures.exposed(families)
 
 
 @private.get(
@@ -277,12 +352,12 @@ def _batch_options(request: Request) -> tuple[str, str | None]:
     responses=problems(401, 403, 422, 429, 503),
 )
 async def trace(
-    service: ServiceDependency,
+    request: Request,
     samples: Annotated[int, Query(ge=0, le=5000, description="At most so many.")] = 200,
 ) -> Response:
     """Return mistakes, votes, rate, null rounds, ledger. **Private**: exact, for the data owner."""
-    with service.inspections.slot():
-        inspected = await wait_for(service.writer.inspect(_inspect))
+    service = service_of(request)
+    inspected = await service.wait_for(service.writer.inspect(_inspect))
     before = service.events.releases[-1].round - 1
     return json_response(_trace_response(inspected, before=before, maximum=samples))
 

@@ -4,7 +4,6 @@ Routes build these models and send them with `json_response`. The examples are i
 """
 
 import json
-import re
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -351,25 +350,8 @@ BODIES: dict[str, dict[str, Any]] = {
     )
 }
 
-# What `/rounds` takes beside its body; the route reads both itself.
-BAD_ROWS = ("refuse", "null")
-KEY_PATTERN = re.compile(r"[\x21-\x7e]{1,200}")
-BATCH_PARAMETERS: list[dict[str, Any]] = [
-    {
-        "name": "bad_rows",
-        "in": "query",
-        "required": False,
-        "description": "What becomes of a batch with rows that cannot be read.",
-        "schema": {"type": "string", "enum": list(BAD_ROWS), "default": BAD_ROWS[0]},
-    },
-    {
-        "name": "idempotency-key",
-        "in": "header",
-        "required": False,
-        "description": "Names the batch, so that sending it again is not a second round.",
-        "schema": {"type": "string", "pattern": f"^{KEY_PATTERN.pattern}$"},
-    },
-]
+# What an idempotency key may be.
+KEY_PATTERN = r"^[\x21-\x7e]{1,200}$"
 
 _KINDS: dict[str, dict[str, Any]] = {
     "value": {"type": ["string", "number", "boolean", "null"]},

@@ -41,6 +41,11 @@ class TokenEntry(NamedTuple):
     digest: bytes
     until: float | None = None
 
+    @property
+    def who(self) -> dict[str, str]:
+        """Return whose token it is, for the audit log."""
+        return {"who": self.name, "role": self.role}
+
 
 class TokenRoles:
     """Find the role of a token, in a time that does not depend on the token."""

@@ -7,7 +7,6 @@ opened again from the last commit. When another process has opened the file, or 
 or it is an old copy, nothing is written any more. An old copy is then marked as such in the file.
 """
 
-import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
@@ -18,9 +17,9 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 from littlestone._data.blocks import Block
 from littlestone._learners.base import PrivateLearner
 from littlestone._privacy.accounting import Cost
-from littlestone._service.limits import Refused, unavailable
-from littlestone._service.metrics import CommitTimes
-from littlestone._service.server import LOG, describe_error
+from littlestone._service.limits import STOPPING, Refused, unavailable
+from littlestone._service.logs import LOG, describe_error
+from littlestone._service.metrics import CommitSeconds
 from littlestone._store.sources import Source
 from littlestone._store.store import (
     KeyConflict,
@@ -38,9 +37,6 @@ RETRY_SECONDS = 5
 
 # The most batches of one commit.
 MAX_GROUP = 32
-# Seconds that a commit waits for batches that are being received: one for several costs less, and
-# while it waits the interpreter is free to receive them.
-GATHERING = 0.002
 
 NOT_WRITTEN = (
     "the batch could not be written, and none of it is learned: try again, with the same key"
@@ -54,7 +50,6 @@ MOVED = (
     "the file of this learner was moved, removed or replaced: this one writes no more, for good. "
     "Put it back as it was, and start the service again"
 )
-STOPPING = "the service is stopping, and the batch is not learned: try again, with the same key"
 
 
 class PublicState(NamedTuple):
@@ -98,12 +93,10 @@ class Writer:
         reopen: Callable[[int], Store],
         publish: Callable[[PublicState], None],
         call: Callable[[Callable[[], None]], object],
-        receiving: Callable[[], int] = lambda: 0,
     ) -> None:
         self._store: Store | None = store
         self._generation = store.generation
         self._reopen, self._publish, self._call = reopen, publish, call
-        self._receiving = receiving
         # What is on disk, and not published yet.
         self._state: PublicState | None = None
         self._stopped, self._marked_old, self._stopping = False, False, Lock()
@@ -113,7 +106,7 @@ class Writer:
         # What was taken out of the queue and is not of the same kind as the jobs before it.
         self._held: _Job | None = None
         self._thread = Thread(target=self._run, name="writer", daemon=True)
-        self.times = CommitTimes()
+        self.commits, self.failures = CommitSeconds(), 0
         # Why nothing is written any more, for good; None if the writer works.
         self.closed: str | None = None
         # Why nothing can be written at the moment; None if it can.
@@ -188,10 +181,10 @@ class Writer:
         first, self._held = self._held or self._queue.get(), None
         if first is None:
             return []
-        jobs, end = [first], time.perf_counter() + GATHERING
+        jobs = [first]
         while first.is_batch and len(jobs) < MAX_GROUP:
             try:
-                job = self._queue.get(timeout=self._patience(end))
+                job = self._queue.get_nowait()
             except Empty:
                 break
             if job is None:  # the last entry stays the last
@@ -202,10 +195,6 @@ class Writer:
                 break
             jobs.append(job)
         return jobs
-
-    def _patience(self, end: float) -> float:
-        """Return how long to wait for another batch: not at all if none is being received."""
-        return max(0.0, end - time.perf_counter()) if self._receiving() else 0.0
 
     def _finish(self, jobs: list[_Job]) -> None:
         """Do some jobs, and have their results set."""
@@ -250,28 +239,20 @@ class Writer:
         store = self._opened_store()
         if isinstance(jobs[0].task, _ReadSources):
             return [(store.sources(), store.published.rounds)]
-        if isinstance(jobs[0].task, SourceBatch):
-            return [self._learn_source(store, jobs[0].task)]
-        batches = [job.task for job in jobs if isinstance(job.task, KeyedBatch)]
-        if not batches:
+        if not isinstance(jobs[0].task, KeyedBatch | SourceBatch):
             return [job.task(store.learner) for job in jobs if callable(job.task)]
         if self.closed is not None:
             raise unavailable(self.closed)
-        begun = time.perf_counter()
-        receipts = store.learn_all(batches)
-        self.times.add(time.perf_counter() - begun)
-        # Only after the commit inside `learn_all`: nothing is published that is not on disk.
+        with self.commits.time():
+            receipts = self._learn(store, jobs)
+        # Only after the commit inside: nothing is published that is not on disk.
         self._state = PublicState(store.published, store.published_spent)
-        return list(receipts)
+        return receipts
 
-    def _learn_source(self, store: Store, batch: SourceBatch) -> Receipt:
-        if self.closed is not None:
-            raise unavailable(self.closed)
-        begun = time.perf_counter()
-        receipt = store.learn(batch.block, source=batch.source)
-        self.times.add(time.perf_counter() - begun)
-        self._state = PublicState(store.published, store.published_spent)
-        return receipt
+    def _learn(self, store: Store, jobs: list[_Job]) -> list[Any]:
+        if isinstance(jobs[0].task, SourceBatch):
+            return [store.learn(jobs[0].task.block, source=jobs[0].task.source)]
+        return list(store.learn_all([job.task for job in jobs if isinstance(job.task, KeyedBatch)]))
 
     def _mark_file(self) -> None:
         """Mark the file as an old copy, unless another process has it."""
@@ -291,7 +272,7 @@ class Writer:
         """Return the refusal for a failure, and open the store again if that is possible."""
         if isinstance(error, Refused):
             return error
-        self.times.failures += 1
+        self.failures += 1
         # The learner in memory may be ahead of the disk: going on from it could publish what was
         # never committed (docs/guarantee.md, Theorem 12).
         if self._store is not None:

@@ -1,0 +1,316 @@
+"""Bodies of requests: received within limits, and read as rows.
+
+A row means the same as in a file of JSON lines, with three rules more: NaN and infinities are not
+JSON, nor is a float beyond the range of 64 bits, and a row has a limited size. A fault inside a row
+makes that row bad; a fault of the whole (not JSON, not UTF-8) refuses the body.
+"""
+
+import asyncio
+import hashlib
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, TypeVar
+
+import numpy as np
+from fastapi import Request
+
+from littlestone._classes.base import readable_rows
+from littlestone._data.blocks import (
+    AnyArray,
+    BadRow,
+    Block,
+    Cells,
+    ColumnSchema,
+    Faults,
+    read_cells,
+    read_columns,
+    why_unread,
+)
+from littlestone._data.formats import column, only_objects, parse_objects
+from littlestone._data.text import count_lines, lines_of
+from littlestone._hypotheses.rows import row_of
+from littlestone._service.limits import STOPPING, Limits, Refused, unavailable
+
+T = TypeVar("T")
+BodyFormat: TypeAlias = Literal["json", "ndjson"]
+FORMATS: Mapping[str, BodyFormat] = {
+    "application/json": "json",
+    "application/x-ndjson": "ndjson",
+    "application/ndjson": "ndjson",
+    "application/jsonl": "ndjson",
+}
+# Bytes up to which a body is parsed in the event loop; a thread costs more than that saves.
+INLINE = 1 << 14
+# The most characters of a row: the interpreter does nothing else while it parses one.
+MAX_ROW = 1 << 18
+# The most bad rows that a response lists.
+MAX_BAD_ROWS = 20
+# Python converts no longer whole numbers from text.
+MAX_DIGITS = 4300
+NOT_ROWS = 'the body must be an array of rows, or {"rows": [...]}'
+
+
+# Receiving.
+
+
+class Waits:
+    """Hold the waits of requests, so that a stop can end them."""
+
+    def __init__(self) -> None:
+        self._timeouts: set[asyncio.Timeout] = set()
+        self.ended = False
+
+    @contextmanager
+    def ending(self, timeout: asyncio.Timeout) -> Iterator[None]:
+        """Count a wait inside a `with` block."""
+        self._timeouts.add(timeout)
+        try:
+            yield
+        finally:
+            self._timeouts.discard(timeout)
+
+    def end(self) -> None:
+        """End every wait, with a `TimeoutError` in it."""
+        self.ended = True
+        for timeout in self._timeouts:
+            timeout.reschedule(asyncio.get_running_loop().time())
+
+
+@dataclass(frozen=True)
+class Body:
+    """Hold what a client sent."""
+
+    data: bytes
+    form: BodyFormat
+
+    def digest(self, mode: str) -> bytes:
+        """Return a hash that differs for bodies that must not share an idempotency key."""
+        return hashlib.sha256(f"{self.form} {mode}\n".encode() + self.data).digest()
+
+
+async def receive_body(request: Request, limits: Limits, maximum: int, waits: Waits) -> Body:
+    """Return the body of a request."""
+    headers = request.headers
+    form = _format_of(headers.get("content-type"))
+    if headers.get("content-encoding", "identity").lower() != "identity":
+        raise Refused(415, "a body must not be compressed")
+    # A promise of the client, so it only refuses early: what arrives is counted as well.
+    length = headers.get("content-length", "0")
+    if length.isdecimal() and int(length) > maximum:
+        raise _too_long(maximum)
+    chunks, total, more = [], 0, True
+    clock = asyncio.get_running_loop().time
+    end = clock() + limits.body_timeout
+    try:
+        async with asyncio.timeout_at(min(end, clock() + limits.idle_timeout)) as timeout:
+            with waits.ending(timeout):
+                while more:
+                    message = await request.receive()
+                    if message["type"] == "http.disconnect":
+                        raise Refused(400, "the body was cut off")
+                    chunk, more = message.get("body", b""), message.get("more_body", False)
+                    chunks.append(chunk)
+                    total += len(chunk)
+                    if total > maximum:  # a length in the header is a claim, or missing
+                        raise _too_long(maximum)
+                    # Two clocks: a body that trickles is never silent, and must not hold a slot
+                    # for ever.
+                    timeout.reschedule(min(end, clock() + limits.idle_timeout))
+    except TimeoutError:
+        if waits.ended:
+            raise unavailable(STOPPING) from None
+        raise Refused(
+            408,
+            f"the body took longer than {limits.body_timeout:g} seconds, or nothing of it came for "
+            f"{limits.idle_timeout:g}",
+        ) from None
+    return Body(b"".join(chunks), form)
+
+
+def _format_of(content_type: str | None) -> BodyFormat:
+    """Return the format of a body by its content type; JSON if there is none."""
+    kind, _, parameters = (content_type or "application/json").partition(";")
+    charset = parameters.lower().replace(" ", "").replace('"', "").partition("charset=")[2]
+    if kind.strip().lower() not in FORMATS or charset not in ("", "utf-8", "utf8"):
+        raise Refused(415, f"a body must be one of {', '.join(FORMATS)}, in UTF-8")
+    return FORMATS[kind.strip().lower()]
+
+
+def _too_long(maximum: int) -> Refused:
+    return Refused(413, f"a body may have {maximum:,} bytes: send the rows in parts")
+
+
+async def parse_in(pool: Executor, data: bytes, work: Callable[..., T], *arguments: Any) -> T:
+    """Call a function on a body, in a thread unless the body is small."""
+    if len(data) <= INLINE:
+        return work(*arguments)
+    return await asyncio.get_running_loop().run_in_executor(pool, work, *arguments)
+
+
+# Reading.
+
+
+def parse_block(body: bytes, form: BodyFormat, schema: ColumnSchema, limits: Limits) -> Block:
+    """Return labelled rows as a block to learn from; bad rows are null rounds in it."""
+    rows, faults = _parse_body(body, form, limits)
+    cells = _cells(rows, schema.names, faults)
+    return read_cells(schema, cells, faults, np.arange(1, 1 + len(rows))).block()
+
+
+def parse_examples(
+    body: bytes, form: BodyFormat, schema: ColumnSchema, limits: Limits
+) -> dict[str, AnyArray]:
+    """Return rows without labels, or a single one, as columns."""
+    rows, faults = _parse_body(body, form, limits, allow_single=True)
+    columns = read_columns(schema, _cells(rows, schema.kinds, faults), faults)
+    unread = np.flatnonzero(~readable_rows(schema.cls, columns)).tolist()
+    for row in unread[:MAX_BAD_ROWS]:
+        faults.setdefault(row, why_unread(schema.cls, row_of(columns, row)))
+    if faults:
+        bad = [BadRow(1 + row, faults[row]) for row in sorted(faults)[:MAX_BAD_ROWS]]
+        raise bad_rows_refusal(bad, len(faults), len(rows))
+    return columns
+
+
+def bad_rows_refusal(bad: Sequence[BadRow], count: int, rows: int) -> Refused:
+    """Return the refusal of a body for its bad rows."""
+    sentence = f"{count:,} of {rows:,} rows cannot be read: row {bad[0].line}: {bad[0].sentence}"
+    return Refused(422, sentence, rows=bad[:MAX_BAD_ROWS])
+
+
+def _parse_body(
+    body: bytes, form: BodyFormat, limits: Limits, *, allow_single: bool = False
+) -> tuple[list[dict[str, Any]], Faults]:
+    """Return the rows of a body, and what is wrong with some of them."""
+    faults: Faults = {}
+    if form == "ndjson":
+        _check_count(count_lines(body), limits)
+        lines = lines_of(body)
+        for row, line in enumerate(lines if max(map(len, lines)) > MAX_ROW else ()):
+            if len(line) > MAX_ROW:
+                lines[row] = "{}"
+                faults[row] = f"{len(line):,} characters, and a row may have {MAX_ROW:,}"
+        rows = parse_objects(lines, faults, _DECODER.decode)
+    else:
+        try:
+            rows = only_objects(_parse_json(body, limits, allow_single), faults)
+        except RecursionError:
+            raise Refused(400, "the body is nested too deep to be rows") from None
+    for row, cells in enumerate(rows if max(map(len, rows)) > limits.fields else ()):
+        if len(cells) > limits.fields:
+            faults.setdefault(row, f"{len(cells):,} fields, and a row may have {limits.fields:,}")
+    return rows, faults
+
+
+def _check_count(count: int, limits: Limits) -> None:
+    if count == 0:
+        raise Refused(422, "there are no rows in the body")
+    if count > limits.rows:
+        raise Refused(413, f"a body may have {limits.rows:,} rows: send them in parts")
+
+
+_SPACE = r"[ \t\n\r]*"
+_OPENING = re.compile(rf'{_SPACE}(\{{{_SPACE}"rows"{_SPACE}:{_SPACE})?\[{_SPACE}')
+_AFTER_ROW = re.compile(rf"{_SPACE}([,\]]){_SPACE}")
+_END = {False: re.compile(rf"{_SPACE}\Z"), True: re.compile(rf"{_SPACE}\}}{_SPACE}\Z")}
+
+
+def _parse_json(body: bytes, limits: Limits, allow_single: bool) -> list[Any]:
+    """Return the rows of an array of JSON, which may be wrapped in an object."""
+    try:
+        text = body.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise Refused(400, f"the body is not UTF-8 at byte {error.start}") from None
+    opening = _OPENING.match(text)
+    if opening is None:
+        row, end = _scan_row(text[:MAX_ROW].strip(" \t\n\r"), 0, 0)
+        if allow_single and isinstance(row, dict) and text.strip(" \t\n\r")[end:] == "":
+            return [row]
+        raise Refused(422, f"{NOT_ROWS}{', or one row' if allow_single else ''}")
+    rows, end = _scan_rows(text, opening.end(), limits)
+    if _END[opening[1] is not None].match(text, end) is None:
+        raise Refused(400, f"{NOT_ROWS}: something is left at character {end:,}")
+    return rows
+
+
+def _scan_rows(text: str, start: int, limits: Limits) -> tuple[list[Any], int]:
+    """Return the rows of an array whose opening bracket stands before `start`, and its end.
+
+    Row by row, not by one call for all: rows beyond the limit are not parsed, and other threads run
+    between two rows. Each call sees a window of the text, which bounds what one row can cost.
+    """
+    rows: list[Any] = []
+    if text.startswith("]", start):
+        _check_count(0, limits)
+    window, here = text[start : start + MAX_ROW], 0
+    while True:
+        try:
+            row, end = _scan_row(window, here, start)
+            after = _AFTER_ROW.match(window, end)
+            if after is None:
+                raise _not_json("a comma or a bracket is missing", start + end)
+        except Refused as refusal:
+            if start + len(window) == len(text):
+                raise
+            if here == 0:
+                raise Refused(
+                    413,
+                    f"the row at character {start:,} has more than {MAX_ROW:,} characters, or is "
+                    "not JSON",
+                ) from refusal
+            # The row may only be cut off: the next window begins with it.
+            start += here
+            window, here = text[start : start + MAX_ROW], 0
+            continue
+        rows.append(row)
+        here = after.end()
+        if after[1] == "]":
+            _check_count(len(rows), limits)
+            return rows, start + here
+        if len(rows) > limits.rows:
+            _check_count(len(rows), limits)
+
+
+def _scan_row(window: str, here: int, start: int) -> tuple[Any, int]:
+    """Return the value that begins at a place, and where it ends."""
+    try:
+        return _DECODER.raw_decode(window, here)
+    except json.JSONDecodeError as error:
+        raise _not_json(error.msg, start + error.pos) from None
+    except ValueError as error:
+        raise Refused(400, f"the body is not JSON: {error}") from None
+
+
+def _not_json(why: str, where: int) -> Refused:
+    return Refused(400, f"the body is not JSON: {why}, at character {where:,}")
+
+
+def _cells(
+    rows: Sequence[dict[str, Any]], names: Sequence[str] | Mapping[str, Any], faults: Faults
+) -> dict[str, Cells]:
+    columns = {name: column(rows, name, faults) for name in names}
+    for name, cells in columns.items():
+        # Python's decoder makes infinity of 1e999: no NaN or infinity may come in as a number.
+        if float in {*map(type, cells)} and (math.inf in cells or -math.inf in cells):
+            for row, cell in enumerate(cells):
+                if cell in (math.inf, -math.inf):
+                    faults.setdefault(row, f"column {name!r}: the number is too large")
+    return columns
+
+
+def _refuse_constant(word: str) -> float:
+    raise ValueError(f"{word} is not a value of JSON")
+
+
+def _parse_int(digits: str) -> int | float:
+    """Return a whole number; infinity, which `_cells` refuses, for one too long to convert."""
+    # As Python counts them, without the sign.
+    return int(digits) if len(digits.removeprefix("-")) <= MAX_DIGITS else math.inf
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_int=_parse_int)
