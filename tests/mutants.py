@@ -664,6 +664,13 @@ MUTANTS = [
         "store/test_store_files.py",
     ),
     Mutant(
+        "a run draws before it knows that its releases can be written",
+        "_cli/learn_run.py",
+        "            file.refuse_other(store.published.releases, store.published.windows)\n",
+        "",
+        "store/test_charges.py",
+    ),
+    Mutant(
         "a log that was cut short is read up to there",
         "_store/files.py",
         "commits.isdecimal() and seal.commits >= int(commits)",
@@ -743,8 +750,8 @@ MUTANTS = [
     Mutant(
         "an older copy is not found out by its releases",
         "_store/releases_file.py",
-        "            if self._has_other_lines(found, [line for _, line in ours]):",
-        "            if False:",
+        "        if self._has_other_lines(written, [line for _, line in lines]):",
+        "        if False:",
         "store/test_store.py",
     ),
     # The budget of estimators.

@@ -111,6 +111,54 @@ def test_a_call_that_is_refused_for_another_reason_draws_nothing(
     assert budget.read().draws == ()
 
 
+@pytest.mark.parametrize("db", [[], ["--db", "run.db"]])
+@pytest.mark.parametrize(
+    ("option", "name", "sentence"),
+    [
+        ("--report", "nowhere/r.html", "nowhere/r.html: the folder is not there"),
+        ("--private-json", "nowhere/p.json", "nowhere/p.json: the folder is not there"),
+        ("--out", "nowhere/r.jsonl", "nowhere/r.jsonl: the folder is not there"),
+        ("--report", "folder", "folder: it is a folder"),
+        ("--private-json", "folder", "folder: it is a folder"),
+        ("--out", "folder", "folder: it is a folder"),
+        ("--out", "other.jsonl", "other.jsonl"),
+        ("--out", "run.db", "run.db"),
+    ],
+)
+def test_what_cannot_be_written_is_refused_before_anything_is_drawn(
+    day: Path, budget: BudgetFile, db: list[str], option: str, name: str, sentence: str
+) -> None:
+    folder = day.parent
+    (folder / "folder").mkdir()
+    (folder / "other.jsonl").write_text('{"kind": "release", "round": 1}\n')
+    (folder / "run.db").touch() if not db else None
+    before = sorted(os.listdir(folder))
+    learn = ["learn", "day.csv", "--class", "points:merchant", "--label", "fraud", "--delta", 1e-8]
+    drawn = ["--budget", "budgets.db", "--dataset", "visits", "--force" if name == "folder" else ""]
+    done = littlestone(*learn, *filter(None, drawn), *db, option, name, folder=folder, width=300)
+    assert done.returncode == 2, done.stdout
+    assert sentence in done.stderr
+    assert budget.read().draws == ()
+    assert sorted(os.listdir(folder)) == before
+
+
+def test_a_store_that_has_not_drawn_does_not_for_the_releases_of_another(
+    day: Path, budget: BudgetFile
+) -> None:
+    """It was killed between its first commit and the draw."""
+    child = FORKS.Process(target=killed_run, args=(day, "before the draw"))
+    child.start()
+    child.join()
+    assert (day.parent / "run.db").exists()
+    out = day.parent / "other.jsonl"
+    out.write_text('{"kind": "release", "round": 1}\n')
+    with pytest.raises(BadStore, match="the releases of another run"):
+        learned(day, "run.db", out=out)
+    assert budget.read().draws == ()
+    learned(day, "run.db")
+    assert len(budget.read().draws) == 1
+
+
 def test_a_run_that_goes_on_is_not_charged_again(day: Path, budget: BudgetFile) -> None:
     learned(day, "run.db")
     with day.open("a") as file:

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from os.path import realpath
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -34,6 +35,7 @@ from littlestone._ray import Ray, ray_of
 from littlestone._report.report import (
     RunResult,
     refuse_file,
+    refuse_unwritable,
     render_report,
     report_of,
     write_private,
@@ -46,7 +48,7 @@ from littlestone._store.charges import (
     stored_budget,
 )
 from littlestone._store.files import refuse_leftovers
-from littlestone._store.releases_file import ReleasesFile
+from littlestone._store.releases_file import ReleasesFile, refuse_begun
 from littlestone._store.request import (
     LearnRequest,
     RemoteBlock,
@@ -110,12 +112,16 @@ def run(
     else:
         if db is not None:
             refuse_leftovers(db)
+            refuse_begun(task.out)
         # Before the file is opened: whether there is enough left does not depend on a row.
         budget = check_budget(task)
     cls = task.cls if cls is None else cls
-    # A store goes on with its releases file; without one the file is written anew.
-    for path in (task.report, task.out if db is None else None):
+    # Before anything is drawn. A store goes on with its releases file; without one the file is
+    # written anew.
+    for path in (task.report, task.private_json, task.out if db is None else None):
         refuse_file(path, task.force)
+    refuse_unwritable(task.out)
+    _refuse_one_file_for_two(db, task.out, task.report, task.private_json)
     # Everything that can be refused is refused before the store is taken over.
     engine = engine_for(task)
     notes: list[str] = []
@@ -125,22 +131,35 @@ def run(
         if db is None:
             with noting(notes):
                 chosen = choose_learner(task, horizon_of(task, rows), cls)
-                # Committed before the first row is learned; nothing after this is refused.
-                notes += charge_run(budget, chosen, task)
                 watched = task.report is not None
                 learner = chosen.make(cls, task.seed, watched=watched, engine=engine)
             outcome = RunResult(task, chosen, learner, rows.length, notes=notes)
-            _learn_rows(outcome, rows, None, watch, stop)
+            with _releases_file(outcome, None) as file:
+                # Committed before the first row is learned; nothing after this is refused.
+                notes += charge_run(budget, chosen, task)
+                file.begin()
+                _learn_rows(outcome, rows, None, file, watch, stop)
         else:
             with noting(notes):
                 store = _open_or_create(db, task, cls, rows, engine)
             with store:
                 chosen = store.about.chosen
-                notes += charge_store(budget, store)
                 outcome = RunResult(task, chosen, store.learner, chosen.plan.horizon, notes=notes)
-                _learn_rows(outcome, rows, store, watch, stop, budget)
+                with _releases_file(outcome, store) as file:
+                    notes += charge_store(budget, store)
+                    public = store.published
+                    file.catch_up(public.releases, store.refuse_if_taken, public.windows)
+                    _learn_rows(outcome, rows, store, file, watch, stop, budget)
     _finish(outcome)
     return outcome
+
+
+def _refuse_one_file_for_two(*paths: Path | None) -> None:
+    named = [realpath(path) for path in paths if path is not None]
+    for path in {path for path in named if named.count(path) > 1}:
+        raise BadParameter(
+            f"{path} is named twice: --db, --out, --report and --private-json differ"
+        )
 
 
 def _open_or_create(
@@ -156,6 +175,7 @@ def _learn_rows(
     outcome: RunResult,
     rows: AnyRows,
     store: Store | None,
+    file: ReleasesFile,
     watch: ProgressCallback,
     stop: Event,
     budget: BudgetFile | None = None,
@@ -168,26 +188,26 @@ def _learn_rows(
     # Other learners with a delta warn of it themselves.
     if isinstance(plan, CausesPlan) and (warning := delta_warning(plan.delta, plan.horizon)):
         notes.append(warning)
-    with _releases_file(outcome, store) as file:
-        # Recognising the file comes after the releases file: an old copy must not learn a row.
-        before, new = learner.rounds, _new_rows(outcome, rows, store, watch, budget)
+    _publish(file, outcome, store)
+    # Recognising the file comes after the releases file: an old copy must not learn a row.
+    before, new = learner.rounds, _new_rows(outcome, rows, store, watch, budget)
+    outcome.repeats = 1 if store is None else store.repeats
+    watch(outcome)
+    for block, reached in new:
+        _learn(outcome, store, block, reached)
+        _publish(file, outcome, store)
         outcome.repeats = 1 if store is None else store.repeats
         watch(outcome)
-        for block, reached in new:
-            _learn(outcome, store, block, reached)
-            _publish(file, outcome, store)
-            outcome.repeats = 1 if store is None else store.repeats
-            watch(outcome)
-            if outcome.task.is_endless and learner.rounds >= plan.horizon:
-                break
         if outcome.task.is_endless and learner.rounds >= plan.horizon:
-            notes.append(REACHED.format(horizon=plan.horizon))
-        # The number of rounds is public, so the last window may end with the file. A run that was
-        # killed before this ends it when it is run again. When a person stops an endless run may
-        # depend on what they saw: then nothing more is released.
-        if not stop.is_set():
-            end_window(learner) if store is None else store.end_window()
-            _publish(file, outcome, store)
+            break
+    if outcome.task.is_endless and learner.rounds >= plan.horizon:
+        notes.append(REACHED.format(horizon=plan.horizon))
+    # The number of rounds is public, so the last window may end with the file. A run that was
+    # killed before this ends it when it is run again. When a person stops an endless run may
+    # depend on what they saw: then nothing more is released.
+    if not stop.is_set():
+        end_window(learner) if store is None else store.end_window()
+        _publish(file, outcome, store)
     if store is None:
         # Not with a store: its stream may go on in another run.
         if len(learner.releases) == 1 and not vacuous:
@@ -278,20 +298,18 @@ def _learn(
 
 @contextmanager
 def _releases_file(outcome: RunResult, store: Store | None) -> Iterator[ReleasesFile]:
-    """Open the releases file, with all that is published already in it."""
+    """Open the releases file, if it is that of this run; nothing is written yet."""
     path, learner = outcome.task.out, outcome.learner
     plan = outcome.chosen.plan
     about = {**outcome.task.label_data, "class": outcome.task.spec, "horizon": plan.horizon}
     if store is None:
         with ReleasesFile(path, str(learner.guarantee), about=about) as file:
-            file.begin()
-            _publish(file, outcome, None)
             yield file
         return
     with ReleasesFile(path, store.guarantee_up_to, store.run, about=about) as file:
         try:
-            public = store.published
-            file.catch_up(public.releases, store.refuse_if_taken, public.windows)
+            store.refuse_if_taken()
+            file.refuse_other(store.published.releases, store.published.windows)
         except OldCopy:
             # The store says so itself from here on, also where the releases file is not at hand.
             store.mark_old_copy()

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
 from string import ascii_uppercase
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from littlestone._data.blocks import BadRow
@@ -535,11 +536,29 @@ def ledger_rows(learner: PrivateLearner) -> list[tuple[str, str, str, str]]:
 
 
 def refuse_file(path: Path | None, force: bool = False) -> None:
-    """Raise `FileExistsError` if a file that is to be written exists, unless `force` is set."""
+    """Raise `OSError` if a file exists, unless `force` is set, or cannot be written."""
     if path is not None and path.exists() and not force:
         raise FileExistsError(
             17, "it exists already: choose another name, or --force to overwrite it", str(path)
         )
+    refuse_unwritable(path)
+
+
+def refuse_unwritable(path: Path | None) -> None:
+    """Raise `OSError` if a file cannot be written, before anything is spent on what it will hold."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise IsADirectoryError(21, "it is a folder: name a file in it", str(path))
+    if not path.parent.is_dir():
+        raise FileNotFoundError(2, "the folder is not there: create it first", str(path))
+    try:
+        with open(path, "ab") if path.exists() else TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise type(error)(
+            error.errno, f"{error.strerror}: it cannot be written", str(path)
+        ) from None
 
 
 def write_private(path: Path, text: str) -> None:

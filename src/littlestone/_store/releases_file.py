@@ -73,6 +73,18 @@ def _rounded(data: Mapping[str, Any]) -> dict[str, Any]:
     return {n: round(v, DIGITS) if isinstance(v, float) else v for n, v in data.items()}
 
 
+OTHER_RUN = (
+    "{path} holds the releases of another run, or lines that this one did not write: choose another "
+    "--out"
+)
+
+
+def refuse_begun(path: Path | None) -> None:
+    """Refuse a file that holds something, for a run that has published nothing yet."""
+    if path is not None and path.is_file() and path.stat().st_size:
+        raise BadStore(OTHER_RUN.format(path=path))
+
+
 class ReleasesFile:
     """Append releases to a file; without a path, write nothing."""
 
@@ -118,26 +130,34 @@ class ReleasesFile:
             # Under the lock: whoever lost the store must not write lines that the new owner writes
             # too.
             still_ours()
-            self._file.seek(0)
-            ours = release_lines(tuple(releases), windows)
-            found, known = self._file.read(), b"".join(self._line(*line) for line in ours)
-            # A line that is public and that the store does not know: the store would draw fresh
-            # noise for rounds that it has decided on.
-            if self._has_other_lines(found, [line for _, line in ours]):
-                raise OldCopy(
-                    f"{self._path} holds releases that the store does not know: the store is an "
-                    "older copy, or was continued from one. Going on would publish again for the "
-                    "same rows: put back the newest one, or begin another with a new budget"
-                )
-            if not known.startswith(found):
-                raise BadStore(
-                    f"{self._path} holds the releases of another run, or lines that this one did "
-                    "not write: choose another --out"
-                )
+            lines = release_lines(tuple(releases), windows)
+            missing = self._missing(self._file, lines)
             # Lines that were committed and not written before a crash, and the rest of a line cut
             # short.
-            self._append(self._file, known[len(found) :])
-            self._count, self._size = len(ours), len(known)
+            self._append(self._file, missing)
+            self._count, self._size = len(lines), os.fstat(self._file.fileno()).st_size
+
+    def refuse_other(self, releases: Iterable[Release], windows: Sequence[Window] = ()) -> None:
+        """Refuse a file that does not hold the beginning of these releases; write nothing."""
+        if self._file is not None:
+            with self._locked(self._file):
+                self._missing(self._file, release_lines(tuple(releases), windows))
+
+    def _missing(self, file: BinaryIO, lines: Sequence[tuple[Release, dict[str, Any]]]) -> bytes:
+        """Return what the file lacks of these lines; refuse one that holds something else."""
+        file.seek(0)
+        written, expected = file.read(), b"".join(self._line(*line) for line in lines)
+        # A line that is public and that the store does not know: the store would draw fresh noise
+        # for rounds that it has decided on.
+        if self._has_other_lines(written, [line for _, line in lines]):
+            raise OldCopy(
+                f"{self._path} holds releases that the store does not know: the store is an older "
+                "copy, or was continued from one. Going on would publish again for the same rows: "
+                "put back the newest one, or begin another with a new budget"
+            )
+        if not expected.startswith(written):
+            raise BadStore(OTHER_RUN.format(path=self._path))
+        return expected[len(written) :]
 
     def publish(self, releases: Sequence[Release], windows: Sequence[Window] = ()) -> None:
         """Append the releases, and the windows that ended, that are not in the file yet."""
