@@ -95,12 +95,8 @@ MUTANTS = [
     Mutant(
         "River's skip does nothing",
         "river.py",
-        """    def _skip(self, x: Any) -> None:
-        self.learner.skip_one()
-""",
-        """    def _skip(self, x: Any) -> None:
-        return
-""",
+        "        self.learner_.skip_one(*([] if self.user is None else [self._user(x)]))",
+        "        return",
         "test_river.py",
     ),
     Mutant(
@@ -813,8 +809,8 @@ MUTANTS = [
         "test_river.py",
     ),
     Mutant(
-        "a fit for scikit-learn has the whole budget",
-        "sklearn.py",
+        "a learner of an estimator has the whole budget",
+        "_learners/estimators.py",
         "epsilon=total.epsilon * self._share,\n            delta",
         "epsilon=total.epsilon,\n            delta",
         "test_sklearn.py",
