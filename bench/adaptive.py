@@ -16,6 +16,7 @@ from littlestone._learners.terms import Terms
 from littlestone._privacy.testing import SeededNoise
 from littlestone._simulate.adversaries import Mirror
 from littlestone._simulate.games import play
+from littlestone.paper import AdaptiveDPSOA, EveryRoundPlan
 
 EPSILON, DELTA = 20, 1e-6
 HORIZONS = (1_000, 2_000, 5_000, 10_000, 20_000)
@@ -90,9 +91,7 @@ def _every_round() -> None:
     title = f"AdaptiveDPSOA, Points, half of the rounds positive, epsilon {EPSILON}, delta {DELTA}"
     table = Table("T", "mistakes", "predicted", "mistakes / root of T", "releases", title=title)
     for horizon in HORIZONS:
-        learner = ls.AdaptiveDPSOA(
-            ls.Points(), EPSILON, DELTA, horizon, seed=1, noise=SeededNoise(1)
-        )
+        learner = AdaptiveDPSOA(ls.Points(), EPSILON, DELTA, horizon, seed=1, noise=SeededNoise(1))
         column = np.random.default_rng(1).integers(0, 2, horizon)
         learner.learn_many(column, column == 1)
         ratio = learner.mistakes / math.sqrt(horizon)
@@ -101,4 +100,4 @@ def _every_round() -> None:
             f"{horizon:,}", f"{learner.mistakes:,}", f"{predicted:,}", f"{ratio:.1f}", str(releases)
         )
     Console(highlight=False, width=100).print(table)
-    print(ls.EveryRoundPlan.of(1, DELTA, 10_000))
+    print(EveryRoundPlan.of(1, DELTA, 10_000))

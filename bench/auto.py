@@ -32,8 +32,7 @@ from littlestone._simulate.games import REFUSALS, play
 from littlestone._simulate.streams import TELEMETRY_COLUMNS, Stream, write_events
 
 EPSILON, DELTA, SEEDS, AIM = 1.0, 1e-6, range(5), 2.0
-LEARNERS = ("auto", "dpsoa", "dpsoa-paper", "experts")
-PAPER_FITS = 2
+LEARNERS = ("auto", "dpsoa", "experts")
 """The dimension up to which the paper's shape is tried: above, it plants millions of leaves."""
 FILE = "file"
 
@@ -126,7 +125,7 @@ class Row(NamedTuple):
 
 def run() -> None:
     """Print the table, and the worst of it."""
-    asked = [(case, name) for case in SUITE for name in LEARNERS if _fits(case, name)]
+    asked = [(case, name) for case in SUITE for name in LEARNERS]
     console = Console(stderr=True)
     with get_context("spawn").Pool(PROCESSES) as pool:
         answers = pool.imap(_excess, asked)
@@ -145,10 +144,6 @@ def run() -> None:
         f" for {most.case.spec} on {most.case.stream}; the aim of {MOST_RELEASES} is"
         f" {'met' if most.releases <= MOST_RELEASES else 'NOT met'}"
     )
-
-
-def _fits(case: Case, name: str) -> bool:
-    return name != "dpsoa-paper" or parse_spec(case.spec).dimension <= PAPER_FITS
 
 
 Found = tuple[float, int] | None

@@ -17,6 +17,7 @@ from bench.streams import SPACINGS, rows, scores, value_column
 from bench.trials import Case, Tally, tallies
 from littlestone import HypothesisClass, Plan, Points, Rules, Sets, Thresholds
 from littlestone._simulate.streams import Stream
+from littlestone.paper import PaperPlan
 
 SEEDS = range(20)
 DELTAS = (1e-6, 1e-9)
@@ -101,9 +102,9 @@ def _case(family: Family, rounds: int = 10**6, noise: float = 0.0, **how: Any) -
     return Case(cls, plans, partial(stream, noise=noise, **how))
 
 
-def _plans(cases: Mapping[Row, Case]) -> dict[str, Plan]:
+def _plans(cases: Mapping[Row, Case]) -> dict[str, Plan | PaperPlan]:
     """Each plan once: the horizon makes no difference to its constants."""
-    found: dict[str, Plan] = {}
+    found: dict[str, Plan | PaperPlan] = {}
     for case in cases.values():
         for plan in case.plans:
             found.setdefault(f"{plan.made_for}, delta = {_short(plan.delta)}", plan)

@@ -8,7 +8,7 @@ noise. A paper plan that has not published the truth by the end would go on erri
 
 from functools import partial
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.table import Table
@@ -17,6 +17,7 @@ from bench.streams import rows, scores, value_column
 from bench.trials import Case, Tally, tallies
 from littlestone import HypothesisClass, Plan, Points, Rules, Sets, Thresholds
 from littlestone._simulate.streams import Stream
+from littlestone.paper import PaperPlan
 
 DELTA = 1e-9
 CHECK_EVERY = 64
@@ -61,9 +62,9 @@ def run() -> None:
     console.print(_comparison(tallies(finals, MEASURED, "practical against paper")))
 
 
-def _grid(match: Match) -> tuple[Plan, ...]:
+def _grid(match: Match) -> tuple[PaperPlan, ...]:
     return tuple(
-        Plan.paper(
+        PaperPlan.of(
             match.cls,
             1,
             DELTA,
@@ -81,14 +82,14 @@ def _practical(match: Match) -> Plan:
     return Plan.practical(match.cls, 1, DELTA, match.rounds)
 
 
-def _search(ranked: list[list[tuple[Plan, Tally]]]) -> Table:
+def _search(ranked: list[list[tuple[Any, Tally]]]) -> Table:
     tried = len(TREES) * len(RELEASES) * len(ETAS)
     title = f"Paper plans: the best {SHOWN} of {tried} (mean mistakes, {len(SEARCHED)} seeds)"
     table = Table("class", "d", "leaves", "trees", "releases", "lost votes", "mean", title=title)
     for match, pairs in zip(MATCHES, ranked, strict=True):
         for plan, tally in pairs[:SHOWN]:
             (leaves,) = plan.leaves
-            counts = (match.cls.dimension, leaves, plan.trees, plan.releases, plan.thresholds[0])
+            counts = (match.cls.dimension, leaves, plan.trees, plan.releases, plan.threshold)
             table.add_row(match.name, *map(str, counts), f"{tally.mean:,.0f}")
         table.add_section()
     return table

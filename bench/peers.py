@@ -18,7 +18,6 @@ from river.linear_model import LogisticRegression, Perceptron
 from river.preprocessing import OneHotEncoder, StandardScaler
 from river.tree import HoeffdingTreeClassifier
 
-from bench.auto import PAPER_FITS
 from littlestone._classes.specs import parse_spec
 from littlestone._hypotheses.rows import row_of
 from littlestone._learners.registry import LEARNERS, make_learner
@@ -37,7 +36,7 @@ CASES = (
     ("thresholds:x:1:1023", "iid"),
     ("thresholds:x:1:1023", "halving"),
 )
-OURS = ("dpsoa", "experts", "dpsoa-paper", "adaptive", "every-round", "soa", "halving")
+OURS = ("dpsoa", "experts", "soa", "halving")
 
 
 def _ready(encoded: bool) -> Any:
@@ -91,10 +90,8 @@ def _stream(spec: str, name: str, seed: int) -> Stream:
 
 
 def _ours(name: str, spec: str, stream: str) -> Found | None:
-    """None when the learner cannot take the class, or only with millions of leaves."""
+    """None when the learner cannot take the class."""
     mistakes, remark = list[int](), ""
-    if name == "dpsoa-paper" and parse_spec(spec).dimension > PAPER_FITS:
-        return None
     for seed in SEEDS:
         try:
             terms = Terms(cls=parse_spec(spec), epsilon=EPSILON, delta=DELTA, horizon=ROUNDS)

@@ -228,7 +228,7 @@ def _messages(folder: Path) -> Iterator[str]:
         far = open_remote_rows(engine, str(folder), RULES, label="y", user=None, strict=False)
         with far:
             block = next(block for block in far if len(block) == 1 << 17)
-        forest = engine.create_forest(RULES, plan.shapes, 7, plan.root, plan.replant)
+        forest = engine.create_forest(RULES, plan.shapes, 7, "learns", True)
         for active in (1, plan.trees // 10, plan.trees):
             took = seconds(partial(_message, forest, truth, block, active), 5)
             yield (

@@ -17,6 +17,7 @@ from rich.progress import track
 from littlestone import DPSOA, HypothesisClass, Plan
 from littlestone._privacy.testing import SeededNoise
 from littlestone._simulate.streams import Stream
+from littlestone.paper import PaperDPSOA, PaperPlan
 
 PROCESSES = 2
 PART = 10**6
@@ -28,7 +29,7 @@ class Case:
     """A class, the plans to try on the same rounds, and a stream: of seed, rounds and part."""
 
     cls: HypothesisClass
-    plans: tuple[Plan, ...]
+    plans: tuple[Plan | PaperPlan, ...]
     stream: partial[Stream]
 
 
@@ -72,12 +73,16 @@ def _answer(asked: tuple[int, Case, int]) -> tuple[int, list[Outcome]]:
     return number, list(_tried(case, seed))
 
 
+def _learner(cls: HypothesisClass, plan: Plan | PaperPlan, seed: int) -> DPSOA | PaperDPSOA:
+    if isinstance(plan, PaperPlan):
+        return PaperDPSOA(cls, plan, seed=seed, noise=SeededNoise(seed))
+    return DPSOA(cls, plan=plan, seed=seed, noise=SeededNoise(seed))
+
+
 def _tried(case: Case, seed: int) -> Iterator[Outcome]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="delta = .* is above")
-        learners = [
-            DPSOA(case.cls, plan=plan, seed=seed, noise=SeededNoise(seed)) for plan in case.plans
-        ]
+        learners = [_learner(case.cls, plan, seed) for plan in case.plans]
     unavoidable, horizon = 0, case.plans[0].horizon
     for part, start in enumerate(range(0, horizon, PART)):
         stream = case.stream(seed, min(PART, horizon - start), part=part)

@@ -335,14 +335,14 @@ MUTANTS = [
     Mutant(
         "a plan's delta is not split by the cap",
         "_learners/plan.py",
-        "return self.delta / (self.cap or 1 if self.releases is None else self.releases)",
+        "return self.delta / (self.cap or 1)",
         "return self.delta",
         "learners/test_plans.py learners/test_dpsoa.py learners/test_checkpoint.py",
     ),
     Mutant(
         "a plan's epsilon is not split by the cap",
         "_learners/plan.py",
-        "return (self.epsilon - self.epsilon_monitor) / selections",
+        "return (self.epsilon - self.epsilon_monitor) / (self.cap or 1)",
         "return self.epsilon - self.epsilon_monitor",
         "learners/test_plans.py learners/test_dpsoa.py learners/test_checkpoint.py",
     ),

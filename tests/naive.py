@@ -16,8 +16,9 @@ from littlestone._learners.epoch_rows import PatternIndex
 from littlestone._learners.rounds import user_number
 from littlestone._learners.tree import Purpose, random_bits
 from littlestone._learners.tuning import fallbacks_of, is_narrower, missing_from
-from littlestone._privacy import HistSparse, Noise
+from littlestone._privacy import Noise
 from littlestone._privacy.causes import ADD, CausesGate, Gains, WindowCounts
+from littlestone.paper import PaperPlan
 
 Row = tuple[int, ...]
 Tree = tuple[int, "Tree", "Tree"] | None
@@ -199,7 +200,7 @@ class Learner:
 
     def __init__(self, cls: ls.HypothesisClass, plan: ls.Plan, seed: int, noise: Noise) -> None:
         self.cls, self.plan = cls, plan
-        self.forest = Forest(cls, plan.shapes, addressed(seed), plan.root, plan.replant)
+        self.forest = Forest(cls, plan.shapes, addressed(seed), "learns", True)
         rule = cls.hypothesis(cls.start())
         assert rule is not None
         self.rule, self.releases = rule, [(1, rule)]
@@ -224,7 +225,7 @@ class Learner:
             self.recent += self.rule(x) != y
             if self.t < self.plan.horizon:
                 self.epoch.append((x, y))
-                if isinstance(self.gate, HistSparse) or not self.gate.comparing:
+                if not self.gate.comparing:
                     self.forest.step(x, y, route)
         self.t += 1
         if self.t <= self.plan.horizon and self.t % self.plan.check_every == 0:
@@ -233,9 +234,7 @@ class Learner:
     def check(self) -> None:
         voted = [vote for vote in self.forest.votes() if vote is not None]
         rules = {rule.key: rule for rule in voted}
-        if isinstance(self.gate, HistSparse):
-            fired, key = self.gate.check(Counter(rule.key for rule in voted))
-        elif self.gate.comparing:
+        if self.gate.comparing:
             known = [*(rule for _, rule in self.releases), *fallbacks_of(self.rule, self.cls)]
             rules = {rule.key: rule for rule in known}
             rules = {key: rules[key] for key in (self.rule.key, *self.gate.known)}
@@ -248,9 +247,37 @@ class Learner:
         if key is not None:
             self.rule = rules[key]
             self.releases.append((self.t + 1, self.rule))
-        if fired and not isinstance(self.gate, HistSparse):
+        if fired:
             self.epoch = []
             self.forest.restart(self.rule)
+
+
+class PaperLearner:
+    """Algorithm 1 one round at a time: a naive forest, and the gate of Algorithm 2."""
+
+    def __init__(self, cls: ls.HypothesisClass, plan: PaperPlan, seed: int, noise: Noise) -> None:
+        self.plan = plan
+        self.forest = Forest(cls, plan.shapes, addressed(seed), plan.root, plan.replant)
+        rule = cls.hypothesis(cls.start())
+        assert rule is not None
+        self.rule, self.releases = rule, [(1, rule)]
+        self.gate = plan.gate(noise, rule.key)
+        self.t = self.mistakes = 0
+
+    def step(self, x: object, y: bool | None, user: object = None) -> None:
+        """One round; a null one has no label."""
+        if y is not None:
+            self.mistakes += self.rule(x) != y
+            if self.t < self.plan.horizon:
+                self.forest.step(x, y, self.t if user is None else user_number(user))
+        self.t += 1
+        if self.t <= self.plan.horizon and self.t % self.plan.check_every == 0:
+            rules = {vote.key: vote for vote in self.forest.votes() if vote is not None}
+            votes = Counter(vote.key for vote in self.forest.votes() if vote is not None)
+            _, key = self.gate.check(votes)
+            if key is not None:
+                self.rule = rules[key]
+                self.releases.append((self.t + 1, self.rule))
 
 
 class EpochCounts:

@@ -16,8 +16,8 @@ import pytest
 
 import littlestone as ls
 from classes import CASES, targets
-from littlestone._learners.adaptive import EveryRound
 from littlestone._privacy.testing import SeededNoise
+from littlestone.paper import AdaptiveDPSOA, EveryRound, PaperDPSOA, PaperPlan
 
 RECORD = Path(__file__).parent / "recorded.json"
 ROUNDS = 1500
@@ -40,15 +40,15 @@ def learners(cls: ls.HypothesisClass) -> dict[str, Callable[[], Any]]:
     own: dict[str, Any] = {"seed": 5, "noise": SeededNoise(7)}
     asked: dict[str, Any] = {"epsilon": 8, "delta": 1e-5, "horizon": ROUNDS}
     few: dict[str, Any] = {"epsilon": 300, "delta": 0.01, "horizon": 12, "trees": 3}
-    paper: dict[str, Any] = {"trees": 30, "releases": 6, "check_every": 10}
+    small: dict[str, Any] = {"trees": 30, "releases": 6, "check_every": 10}
     return {
         "practical": lambda: ls.DPSOA(cls, **asked, **own),
         "practical, user": lambda: ls.DPSOA(cls, **asked, unit="user", cap=2, **own),
-        "paper": lambda: ls.DPSOA(cls, plan=ls.Plan.paper(cls, 60, 1e-3, ROUNDS, **paper), **own),
+        "paper": lambda: PaperDPSOA(cls, PaperPlan.of(cls, 60, 1e-3, ROUNDS, **small), **own),
         "soa": lambda: ls.SOA(cls),
         "experts": lambda: ls.PrivateExperts(cls, 2, ROUNDS, **own),
         "experts, tracking": lambda: ls.PrivateExperts(cls, 2, ROUNDS, change_cost=0, **own),
-        "adaptive": lambda: ls.AdaptiveDPSOA(cls, **few, **own),
+        "adaptive": lambda: AdaptiveDPSOA(cls, **few, **own),
         "every round": lambda: EveryRound(cls, **few, **own),
     }
 

@@ -19,6 +19,7 @@ from littlestone import river
 from littlestone._privacy.accounting import Cost
 from littlestone._privacy.parameters import BadParameter
 from littlestone._privacy.testing import SeededNoise
+from littlestone.paper import AdaptiveDPSOA
 
 PRIVATE = list(river.PrivateClassifier._unit_test_params())
 POPULAR = ls.Thresholds(0, 1, 0.5, column="is_popular")
@@ -276,7 +277,7 @@ def test_rows_of_a_stream_that_cannot_be_read_are_null_rounds() -> None:
 def test_rows_may_differ_in_columns_that_nobody_reads() -> None:
     """River's own checks found a learner that stopped at them, in the middle of a step."""
     for cls in (ls.Points("m"), ls.Union(ls.Points("m"), ls.Thresholds(0, 1, 1, "m"))):
-        learner = ls.AdaptiveDPSOA(cls, epsilon=10**6, delta=1e-6, horizon=50, trees=10)
+        learner = AdaptiveDPSOA(cls, epsilon=10**6, delta=1e-6, horizon=50, trees=10)
         for x in ({"m": 1, "n": 2}, {"m": 1}, {"o": 3, "m": 1}):
             learner.learn_one(x, True)
         learner.learn_many({"m": [1, 0], "p": [3, 3]}, [1, 0])
@@ -285,7 +286,7 @@ def test_rows_may_differ_in_columns_that_nobody_reads() -> None:
 
 
 def test_what_was_learned_does_not_change_with_the_array_it_came_in() -> None:
-    learner = ls.AdaptiveDPSOA(ls.Points(), 400, 1e-6, 500, seed=1)
+    learner = AdaptiveDPSOA(ls.Points(), 400, 1e-6, 500, seed=1)
     values = np.full(learner.plan.first - 1, 7)
     learner.learn_many(values, np.ones(len(values)))
     values[:] = 8

@@ -443,12 +443,6 @@ def test_it_ends_a_pipeline() -> None:
         chain.fit(X, y)
 
 
-def test_learners_for_study_are_not_offered() -> None:
-    X, y = data(60)
-    with pytest.raises(ValueError, match="adaptive is for study"):
-        model(learner="adaptive", epsilon=10**4).fit(X, y)
-
-
 def test_causes_are_found_in_frames_and_arrays_of_objects() -> None:
     draw = np.random.default_rng(3)
     version, country = draw.choice(["4.2.0", "4.2.1"], 4000), draw.choice(["SE", "NO"], 4000)

@@ -47,7 +47,6 @@ if TYPE_CHECKING:
         rule_from_json,
         steps,
     )
-    from littlestone._learners.adaptive import AdaptiveDPSOA, EveryRound, EveryRoundPlan
     from littlestone._learners.base import PrivateLearner, Release
     from littlestone._learners.causes import PrivateCauses
     from littlestone._learners.causes_plan import CausesPlan
@@ -88,7 +87,6 @@ _HOMES = {
     "_hypotheses.rows": "label",
     "_hypotheses.rules": "ALWAYS Hypothesis NEVER all_of at_least between negation one_of "
     "rule_from_json steps",
-    "_learners.adaptive": "AdaptiveDPSOA EveryRound EveryRoundPlan",
     "_learners.base": "PrivateLearner Release",
     "_learners.causes": "PrivateCauses",
     "_learners.causes_plan": "CausesPlan",
@@ -133,7 +131,6 @@ __all__ = [
     "INCONSISTENT",
     "NEVER",
     "SOA",
-    "AdaptiveDPSOA",
     "BadBudget",
     "BadClass",
     "BadExample",
@@ -150,8 +147,6 @@ __all__ = [
     "Complement",
     "Condition",
     "Conjunctions",
-    "EveryRound",
-    "EveryRoundPlan",
     "ExpertsPlan",
     "FiniteClass",
     "Guarantee",

@@ -104,7 +104,7 @@ class PrivateClassifier(HasTerms, ClassifierMixin, BaseEstimator):
     horizon : int, optional
         The number of rounds to plan for. `fit` by default plans for its rows; `partial_fit` needs
         it.
-    learner : {"auto", "dpsoa", "dpsoa-paper", "experts", "causes"}
+    learner : {"auto", "dpsoa", "experts", "causes"}
         The learner; "auto" takes what `recommend` returns.
     change_cost : int, float or Fraction
         The mistakes that one change of rule is worth; for private experts.

@@ -15,7 +15,6 @@ from commands import littlestone
 from leaks import FEW_TREES, SMALL, SMALLER, KeepingSingleVotes, WithHalvedNoise
 from littlestone._audit.audit import Audit, audit_runs, best_event
 from littlestone._audit.neighbours import (
-    for_every_round,
     for_experts,
     for_forests,
     with_a_null_round,
@@ -34,7 +33,6 @@ from littlestone._audit.runs import (
     small,
     upper_bound,
 )
-from littlestone._learners.adaptive import EveryRoundPlan
 from littlestone._learners.plan import Plan
 from littlestone._privacy import BadParameter
 
@@ -118,38 +116,6 @@ def test_a_real_learner_is_not_accused_where_twice_its_epsilon_is(name: str) -> 
     assert power(*found.control.rates, found.control.runs, *claim, 0.95) > 0.3, found
 
 
-@pytest.mark.parametrize(
-    "plan",
-    [
-        ls.Plan.practical(ls.Points(), 2, 0.01, 1000, unit="user"),
-        ls.Plan.paper(ls.Points(), 2, 0.01, 1000),
-    ],
-    ids=["per user", "paper"],
-)
-def test_the_votes_monitor_is_not_accused_and_needs_more_runs(plan: Plan) -> None:
-    """Noes spend threshold noise and a yes query noise: one check shows little of either."""
-    subject, pair = forest(plan)
-    found = audit_runs(
-        subject, pair, control=subject.control, claimed=2, delta=0.01, runs=200, confidence=SURE
-    )
-    assert not found.convicts
-    assert found.verdict.startswith("not detectable at this size"), found
-
-
-@pytest.mark.parametrize("name", ["adaptive", "every-round"])
-def test_releases_at_every_round_are_not_accused_and_not_detectable(name: str) -> None:
-    """So many releases add up to a claim that no number of runs can refute."""
-    plan = EveryRoundPlan.of(60, 0.01, 12)
-    assert plan.first < plan.horizon
-    subject = AuditTarget(name, ls.Points(), plan, 0)
-    pair = for_every_round(ls.Points(), plan)[0]
-    found = audit_runs(
-        subject, pair, control=subject.control, claimed=60, delta=0.01, runs=40, confidence=SURE
-    )
-    assert not found.convicts
-    assert found.verdict.startswith("not detectable at this size: at least 0"), found
-
-
 def test_what_is_published_is_an_event_of_two_parts() -> None:
     """When and what, together: neither alone tells these worlds apart."""
     yes, no = FiringRecord(4, "x = 1", True), FiringRecord(4, None, False)
@@ -189,7 +155,7 @@ def test_where_one_round_tells_is_found_for_every_shape() -> None:
     for cls in (ls.Points("m"), ls.Sets(2), ls.Rules(["a", "b"]), ls.Thresholds(1, 7)):
         for plan in (
             ls.Plan.practical(cls, 4, 0.001, 500),
-            ls.Plan.practical(cls, 4, 0.001, 500, unit="user"),
+            ls.Plan.practical(cls, 4, 0.001, 500, unit="user", cap=2),
         ):
             pairs = for_forests(cls, plan, 3)
             assert all(len(pair.one) % plan.check_every == 0 for pair in pairs)
@@ -315,7 +281,7 @@ def test_users_have_a_round_each() -> None:
 
 @pytest.mark.parametrize(
     ("learner", "words"),
-    [("experts", "stay gate"), ("every-round", "every check"), ("adaptive", "every check")],
+    [("experts", "stay gate")],
 )
 def test_the_other_learners_have_their_gates_enumerated(learner: str, words: str) -> None:
     spec = "thresholds:s:1:7" if learner == "experts" else "points:m"
@@ -330,8 +296,6 @@ def test_the_other_learners_have_their_gates_enumerated(learner: str, words: str
     [
         (["--learner", "experts"], "has infinitely many rules: use DPSOA"),
         (["--learner", "experts", "--user"], "experts protects events, not users"),
-        (["--learner", "adaptive", "--plan", "paper"], "it is for dpsoa"),
-        (["--learner", "every-round", "--change-cost", 1], "has no change_cost"),
         (["--runs", 2], "at least 4 runs"),
     ],
 )

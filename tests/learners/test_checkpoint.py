@@ -17,10 +17,11 @@ from littlestone._privacy.mechanism import MechanismMoved
 from littlestone._privacy.parameters import BadParameter
 from littlestone._privacy.testing import SeededNoise
 from littlestone._simulate.adversaries import Mirror
+from littlestone.paper import AdaptiveDPSOA, PaperDPSOA
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
 
-Learner = ls.DPSOA | ls.PrivateExperts | ls.AdaptiveDPSOA
+Learner = ls.DPSOA | ls.PrivateExperts | AdaptiveDPSOA | PaperDPSOA
 
 
 class MemoryStore:
@@ -91,20 +92,13 @@ def same(make: Callable[[], Learner], stream: list[Example], users: Any = None) 
     return stayed
 
 
-@pytest.mark.parametrize("kind", [kind for kind in PLANS if kind != "paper"])
+@pytest.mark.parametrize("kind", PLANS)
 @pytest.mark.parametrize("name", CASES)
 def test_a_forest_that_moves_is_the_forest_that_stayed(name: str, kind: str) -> None:
     cls, _ = CASES[name]
     plan = PLANS[kind](cls)
     stream = stream_of(name, 0.1, seed=2)
     same(lambda: ls.DPSOA(cls, plan=plan, seed=5, noise=SeededNoise(3)), stream, users_of(plan))
-
-
-def test_a_paper_forest_that_moves_is_the_forest_that_stayed() -> None:
-    cls, _ = CASES["points"]
-    plan = PLANS["paper"](cls)
-    stream = stream_of("points", 0.1, seed=2)
-    same(lambda: ls.DPSOA(cls, plan=plan, seed=5, noise=SeededNoise(3)), stream)
 
 
 @pytest.mark.parametrize("name", [name for name, (cls, _) in CASES.items() if cls.size is not None])
@@ -114,13 +108,6 @@ def test_experts_that_move_are_the_experts_that_stayed(name: str, kind: str) -> 
     plan, stream = plan_for(cls, **EXPERTS_PLANS[kind]), stream_of(name, 0.2, seed=3)
     stayed = same(lambda: ls.PrivateExperts(cls, plan=plan, seed=5, noise=SeededNoise(3)), stream)
     assert len(stayed.ledger) > 3
-
-
-@pytest.mark.parametrize("kind", [ls.AdaptiveDPSOA, ls.EveryRound])
-def test_a_release_at_every_round_moves_too(kind: type[ls.AdaptiveDPSOA]) -> None:
-    stream: list[Example] = [(x, x == "a") for x in ["a", 1, True] * 40]
-    stayed = same(lambda: kind(ls.Points(), 90, 0.01, 120, seed=1, noise=SeededNoise(2)), stream)
-    assert len(stayed.releases) > 1
 
 
 def test_a_batch_saves_what_it_touched() -> None:

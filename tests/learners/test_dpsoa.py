@@ -15,7 +15,6 @@ import naive
 from classes import CASES, targets
 from littlestone._classes.base import HypothesisClass
 from littlestone._learners.runners import EpochRunner
-from littlestone._learners.tuning import complexity
 from littlestone._privacy.testing import SeededNoise
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
@@ -33,10 +32,6 @@ def small(plan: ls.Plan, **changes: Any) -> ls.Plan:
 PLANS: dict[str, Callable[[HypothesisClass], ls.Plan]] = {
     "practical": lambda cls: ls.Plan.practical(cls, 12, 0.01, HORIZON),
     "few trees": lambda cls: small(ls.Plan.practical(cls, 24, 0.1, HORIZON), leaves={1: 6}),
-    "paper": lambda cls: small(ls.Plan.paper(cls, 60, 0.1, HORIZON, trees=6, releases=2)),
-    "users": lambda cls: small(
-        ls.Plan.practical(cls, 200, 0.1, HORIZON, unit="user"), leaves={1: 3, 2: 3}
-    ),
     "capped users": lambda cls: small(
         ls.Plan.practical(cls, 400, 0.1, HORIZON, unit="user", cap=15), leaves={1: 5}
     ),
@@ -79,8 +74,6 @@ def fed(learner: ls.DPSOA, stream: list[Example], users: list[object] | None, si
 @pytest.mark.parametrize("name", CASES)
 def test_the_learner_is_its_twin_however_it_is_batched(name: str, kind: str) -> None:
     cls, _ = CASES[name]
-    if kind == "paper" and complexity(cls) > 2:
-        pytest.skip("its trees have 2^(d+1) leaves: the twin would take minutes")
     plan, stream = PLANS[kind](cls), stream_of(name, 0.1, seed=2)
     users = users_of(plan)
     twin = naive.Learner(cls, plan, 5, SeededNoise(3))
@@ -97,7 +90,7 @@ def test_the_learner_is_its_twin_however_it_is_batched(name: str, kind: str) -> 
 
 
 def test_the_twins_do_publish() -> None:
-    """The test above has power: its plans release rules on its streams, all but the paper's."""
+    """The test above has power: its plans release rules on its streams."""
     published: Counter[str] = Counter()
     for kind, make in PLANS.items():
         for name in ("points", "rules", "thresholds", "table"):

@@ -3,7 +3,6 @@ stalls, nothing is spent that was not promised, and batches do not matter."""
 
 import random
 from collections.abc import Callable
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any, get_args
 
@@ -13,11 +12,11 @@ import pytest
 import littlestone as ls
 from classes import CASES, targets
 from effort import scaled
-from littlestone._learners.adaptive import EveryRound
 from littlestone._learners.base import Release
 from littlestone._learners.forest import Root
 from littlestone._privacy.selection import StableHistogram, UnknownDomainSelection
 from littlestone._privacy.testing import SeededNoise
+from littlestone.paper import AdaptiveDPSOA, EveryRound, PaperDPSOA, PaperPlan
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
 Maker = Callable[[random.Random, ls.HypothesisClass, int], Any]
@@ -44,13 +43,11 @@ def mistakes_plan(draw: random.Random, cls: ls.HypothesisClass) -> ls.Plan:
     epsilon, delta, monitor = budgets(draw)
     per_user = draw.random() < 0.3
     return ls.Plan(
-        name="fuzz",
         made_for=repr(cls),
         epsilon=epsilon,
         delta=delta,
         horizon=draw.randint(1, 2 * MOST_ROUNDS),
         unit="user" if per_user else "event",
-        monitor="mistakes",
         epsilon_monitor=monitor,
         thresholds=tuple(draw.randint(1, 6) for _ in range(draw.randint(1, 3))),
         check_every=draw.randint(1, 7),
@@ -59,22 +56,26 @@ def mistakes_plan(draw: random.Random, cls: ls.HypothesisClass) -> ls.Plan:
         )
         or StableHistogram.name,
         leaves=leaves(draw),
-        replant=draw.random() < 0.5,
         cap=draw.randint(1, 5) if per_user else None,
     )
 
 
-def votes_plan(draw: random.Random, cls: ls.HypothesisClass) -> ls.Plan:
+def votes_plan(draw: random.Random, cls: ls.HypothesisClass) -> PaperPlan:
     plan = mistakes_plan(draw, cls)
     root: Root = draw.choice(get_args(Root))
-    return replace(
-        plan,
-        monitor="votes",
-        epsilon_monitor=plan.epsilon / 2,
+    return PaperPlan(
+        made_for=plan.made_for,
+        epsilon=plan.epsilon,
+        delta=plan.delta,
+        horizon=plan.horizon,
+        unit=plan.unit,
         releases=draw.randint(1, 4),
-        cap=None,
+        threshold=plan.thresholds[0],
+        check_every=plan.check_every,
+        selector=plan.selector,
         leaves=leaves(draw, 1 if root == "learns" else 2),
         root=root,
+        replant=draw.random() < 0.5,
     )
 
 
@@ -85,7 +86,7 @@ def restarting(draw: random.Random, cls: ls.HypothesisClass, seed: int) -> Calla
 
 def lasting(draw: random.Random, cls: ls.HypothesisClass, seed: int) -> Callable[[], Any]:
     plan = votes_plan(draw, cls)
-    return lambda: ls.DPSOA(cls, plan=plan, seed=seed, noise=SeededNoise(seed))
+    return lambda: PaperDPSOA(cls, plan, seed=seed, noise=SeededNoise(seed))
 
 
 def experts(draw: random.Random, cls: ls.HypothesisClass, seed: int) -> Callable[[], Any]:
@@ -110,7 +111,7 @@ def experts(draw: random.Random, cls: ls.HypothesisClass, seed: int) -> Callable
 def every_round(draw: random.Random, cls: ls.HypothesisClass, seed: int) -> Callable[[], Any]:
     """Few budgets: each is solved for, once in a process."""
     epsilon, horizon = draw.choice([(4, 3), (300, 6), (300, 12)])
-    kind: Any = draw.choice([ls.AdaptiveDPSOA, EveryRound])
+    kind: Any = draw.choice([AdaptiveDPSOA, EveryRound])
     trees = draw.choice([None, 1, 3])
     return lambda: kind(
         cls, epsilon, 0.01, horizon, trees=trees, seed=seed, noise=SeededNoise(seed)

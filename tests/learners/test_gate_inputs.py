@@ -21,6 +21,7 @@ from classes import CASES
 from effort import scaled
 from littlestone._learners.forest import Forest
 from littlestone._learners.rounds import Rounds, usable_rounds
+from littlestone.paper import PaperDPSOA, PaperPlan
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
 
@@ -134,7 +135,7 @@ class Setting:
     """All that is public."""
 
     cls: ls.HypothesisClass
-    plan: ls.Plan
+    plan: ls.Plan | PaperPlan
     seed: int
     script: Script
     users: Sequence[object] | None = None
@@ -148,7 +149,13 @@ class Setting:
 def world(setting: Setting, stream: Stream, transcript: Transcript | None = None) -> Shown:
     """What the gate is shown: under the script, or under the transcript of another world."""
     shown = Shown(setting.script if transcript is None else None, dict(transcript or {}))
-    learner = ls.DPSOA(setting.cls, plan=setting.plan, seed=setting.seed, watched=setting.watched)
+    learner: ls.DPSOA | PaperDPSOA
+    if isinstance(setting.plan, PaperPlan):
+        learner = PaperDPSOA(setting.cls, setting.plan, seed=setting.seed)
+    else:
+        learner = ls.DPSOA(
+            setting.cls, plan=setting.plan, seed=setting.seed, watched=setting.watched
+        )
     gate: Any = learner._runner.gate
     gate._monitor = Monitor(shown, gate._monitor)
     gate._selector = Selector(shown, gate._selector)
@@ -164,7 +171,9 @@ def world(setting: Setting, stream: Stream, transcript: Transcript | None = None
     return shown
 
 
-def _show(learner: ls.DPSOA, rows: list[Example], users: list[object] | None, many: bool) -> None:
+def _show(
+    learner: ls.DPSOA | PaperDPSOA, rows: list[Example], users: list[object] | None, many: bool
+) -> None:
     if many:
         xs = [0 if row is None else row[0] for row in rows]
         ys = [None if row is None else row[1] for row in rows]
@@ -250,12 +259,10 @@ def votes_hold(setting: Setting, a: Shown, b: Shown) -> bool:
 
 NAMES = ["points", "sets", "rules", "thresholds", "conjunctions", "table", "complement", "union"]
 BASE = ls.Plan.practical(ls.Points(), 8, 0.01, 2 * LENGTH)
-VOTES = ls.Plan.practical(ls.Points(), 8, 0.01, 2 * LENGTH, unit="user", releases=3)
+VOTES = PaperPlan.for_users(ls.Points(), 8, 0.01, 2 * LENGTH, releases=3)
 EPOCHS = {
     "flat": replace(BASE, leaves={1: 6}, check_every=4, thresholds=(3,)),
-    "mixed": replace(
-        BASE, leaves={1: 3, 2: 2, 4: 3}, check_every=3, thresholds=(3,), replant=False
-    ),
+    "mixed": replace(BASE, leaves={1: 3, 2: 2, 4: 3}, check_every=3, thresholds=(3,)),
     "two thresholds": replace(BASE, leaves={1: 4, 4: 2}, check_every=3, thresholds=(2, 3)),
     "short": replace(BASE, leaves={1: 5}, check_every=2, thresholds=(3,), horizon=50),
 }
@@ -269,10 +276,10 @@ CAPPED = {
     for cap in (1, 3, 8)
 }
 LASTING = {
-    "users": replace(VOTES, leaves={1: 3, 2: 3}, check_every=3, thresholds=(3,)),
-    "events": replace(VOTES, unit="event", leaves={1: 4, 4: 3}, check_every=4, thresholds=(3,)),
+    "users": replace(VOTES, leaves={1: 3, 2: 3}, check_every=3, threshold=3),
+    "events": replace(VOTES, unit="event", leaves={1: 4, 4: 3}, check_every=4, threshold=3),
     "dying": replace(
-        VOTES, unit="event", leaves={2: 4, 4: 2}, root="dies", check_every=2, thresholds=(3,)
+        VOTES, unit="event", leaves={2: 4, 4: 2}, root="dies", check_every=2, threshold=3
     ),
 }
 USERS = ["ann", "bob", ("cem", 1), 1, True]
@@ -398,7 +405,7 @@ def _of(
 @settings(max_examples=scaled(12, least=10))
 @given(st.data(), st.sampled_from(["sets", "thresholds", "union"]), scripts, seeds)
 def test_what_is_shown_does_not_depend_on_batches(
-    plan: ls.Plan, data: st.DataObject, name: str, script: Script, seed: int
+    plan: ls.Plan | PaperPlan, data: st.DataObject, name: str, script: Script, seed: int
 ) -> None:
     """Every count, every threshold, every ballot: nothing of a later round is in them."""
     cls, points = CASES[name]
@@ -475,7 +482,7 @@ def breaks(setting: Setting, per_user: bool, number: int) -> bool:
     pair = compared(here, fixed(rows), fixed(other))
     if pair is None:
         return False
-    if setting.plan.monitor == "votes":
+    if isinstance(setting.plan, PaperPlan):
         return not votes_hold(here, *pair)
     return not (capped_hold(here, *pair) if per_user else epochs_hold(here, *pair, at))
 
@@ -519,7 +526,9 @@ def test_a_cap_that_does_not_hold_is_caught(cap: int, size: int) -> None:
 
 
 @pytest.mark.parametrize("plan", [CAPPED[8], LASTING["users"]], ids=["capped", "lasting"])
-def test_users_routed_by_round_are_caught(plan: ls.Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_users_routed_by_round_are_caught(
+    plan: ls.Plan | PaperPlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
     setting = Setting(SETS, plan, 0, {}, size=24)
     assert clean(setting, per_user=True)
     monkeypatch.setattr("littlestone._learners.base.usable_rounds", routed_by_round)
@@ -530,7 +539,7 @@ def test_users_routed_by_round_are_caught(plan: ls.Plan, monkeypatch: pytest.Mon
     "plan", [EPOCHS["flat"], EPOCHS["mixed"], LASTING["events"]], ids=["flat", "mixed", "lasting"]
 )
 def test_null_rounds_that_shift_others_are_caught(
-    plan: ls.Plan, monkeypatch: pytest.MonkeyPatch
+    plan: ls.Plan | PaperPlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     setting = Setting(SETS, plan, 0, {}, size=24)
     assert clean(setting)

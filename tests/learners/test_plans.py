@@ -4,7 +4,6 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, replace
-from decimal import Decimal, localcontext
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any, cast
@@ -17,7 +16,6 @@ from hypothesis import strategies as st
 
 import littlestone as ls
 from effort import scaled
-from littlestone._learners.plan import TheoremPlan
 from littlestone._learners.tuning import (
     LARGEST_FACTOR,
     SPLITS,
@@ -36,7 +34,7 @@ from littlestone._privacy import (
     UnknownDomainSelection,
 )
 from littlestone._privacy.accounting import Cost
-from littlestone._privacy.parameters import Real, float_above
+from littlestone._privacy.parameters import float_above
 from littlestone._privacy.testing import SeededNoise
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
@@ -47,9 +45,7 @@ PLANS: dict[str, Callable[[], ls.Plan]] = {
     "practical": lambda: ls.Plan.practical(POINTS, 1, 1e-6, 1000),
     "sets": lambda: ls.Plan.practical(ls.Sets(3), 0.7, 1e-6, 1000),
     "tall": lambda: ls.Plan.practical(ls.Conjunctions(["a", "b"]), 2, 1e-9, 10**6),
-    "users": lambda: ls.Plan.practical(ls.Rules(["a", "b"]), 1, 1e-6, 1000, unit="user"),
     "capped": lambda: ls.Plan.practical(POINTS, 2.2, 1e-7, 1000, unit="user", cap=3),
-    "paper": lambda: ls.Plan.paper(ls.Thresholds(0, 5), 1, 1e-6, 1000),
     "numpy": lambda: untyped.practical(POINTS, np.float64(1), 1e-6, np.int64(10**6)),
 }
 
@@ -89,10 +85,8 @@ NAN, INF = math.nan, math.inf
         *[({"delta": d}, "delta must lie strictly between") for d in (0, 1, -1, NAN, 2)],
         *[({"horizon": t}, "horizon must be") for t in (0, -5, 1e6, None, "long", True)],
         *[({"unit": "user", "cap": m}, "cap must be") for m in (0, -1, 1.5, "many")],
-        ({"cap": 3}, "requires a cap, and only it"),
-        ({"releases": 3}, "otherwise releases are unlimited"),
-        ({"unit": "user", "cap": 3, "releases": 3}, "otherwise releases are unlimited"),
-        ({"unit": "user", "releases": 0}, "releases must be at least 1"),
+        ({"cap": 3}, "a cap is for users"),
+        ({"unit": "user"}, "requires a cap"),
         ({"unit": "household"}, "unit must be one of"),
     ],
 )
@@ -100,7 +94,7 @@ def test_bad_parameters_get_a_sentence(options: dict[str, Any], why: str) -> Non
     asked = {"epsilon": 1, "delta": 1e-6, "horizon": 1000, **options}
     with pytest.raises(BadParameter, match=why):
         untyped.practical(POINTS, **asked)
-    with pytest.raises((BadParameter, TypeError), match=f"{why}|releases|give "):
+    with pytest.raises((BadParameter, TypeError), match=f"{why}|give "):
         ls.DPSOA(POINTS, **asked)
 
 
@@ -112,10 +106,7 @@ def test_bad_parameters_get_a_sentence(options: dict[str, Any], why: str) -> Non
         ({"check_every": 0}, "check_every must be at least 1"),
         ({"epsilon_monitor": Fraction(1)}, "leaves nothing for the selector"),
         ({"selector": "best"}, "selector must be one of"),
-        ({"monitor": "luck"}, "monitor must be one of"),
-        ({"releases": 2}, "requires a number of releases, and only it"),
-        ({"monitor": "votes"}, "requires a number of releases, and only it"),
-        ({"unit": "user"}, "requires a cap, and only it"),
+        ({"unit": "user"}, "requires a cap"),
     ],
 )
 def test_bad_fields_get_a_sentence(changes: dict[str, Any], why: str) -> None:
@@ -145,16 +136,6 @@ def test_epochs_promise_what_was_asked(
     _promises(learner, Fraction(epsilon), Fraction(delta), selections=cap or 1)
 
 
-@settings(max_examples=scaled(10, least=10))
-@given(epsilons, deltas, st.integers(1, 5))
-def test_lasting_forests_promise_what_was_asked(epsilon: Any, delta: float, releases: int) -> None:
-    plan = ls.Plan.practical(POINTS, epsilon, delta, 100, unit="user", releases=releases)
-    plan = replace(plan, leaves={1: 4})
-    _promises(ls.DPSOA(POINTS, plan=plan), Fraction(epsilon), Fraction(delta), releases)
-    paper = ls.Plan.paper(POINTS, epsilon, delta, 100, releases=releases, trees=4)
-    _promises(ls.DPSOA(POINTS, plan=paper), Fraction(epsilon), Fraction(delta), releases)
-
-
 def _promises(learner: ls.DPSOA, epsilon: Fraction, delta: Fraction, selections: int) -> None:
     plan, gate = learner.plan, cast(Any, learner._runner.gate)
     stated = learner.guarantee
@@ -166,62 +147,8 @@ def _promises(learner: ls.DPSOA, epsilon: Fraction, delta: Fraction, selections:
     assert (each.epsilon, each.delta) == (plan.epsilon_selector, plan.delta_selector)
     assert monitor.epsilon + selections * each.epsilon == epsilon
     assert selections * each.delta == delta
-    scale = gate._monitor._query_scale if isinstance(gate._monitor, MistakesMonitor) else None
-    if scale is not None:
-        assert scale >= (plan.cap or 1) / plan.epsilon_monitor, "the noise is what is paid for"
-
-
-# The theorem.
-
-
-def exactly(dimension: int, epsilon: Fraction, delta: Fraction, horizon: int) -> dict[str, Decimal]:
-    """The constants of `theorem` as decimals of 700 digits; beta = 1/horizon."""
-    with localcontext(prec=700):
-        eps, small, time = (
-            Decimal(x.numerator) / Decimal(x.denominator)
-            for x in (epsilon, delta, Fraction(horizon))
-        )
-        k1 = next(2**n for n in range(20) if 2**n >= 2 ** (dimension + 1) and 2**n >= 20)
-        eta = 1 / (Decimal(2) ** (4 * k1 + 4) * k1)
-        c = 8 * k1 / eta
-        k2 = max(
-            Decimal(2) ** (8 * k1 + 6) * k1**2 * (5 * time * time * Decimal(k1).ln()).ln(),
-            16 * c * (time.ln() + (2 * c * time).ln()) / (eps * eta / 32),
-            4 / eta + (c * time / (eta * eta * small)).ln() / (eta * eps / (2 * c)),
-        )
-        return {
-            "eta": eta,
-            "releases": c,
-            "trees": k2,
-            "mistakes": 16 * k1**2 * k2 / eta + 3,
-            "leaves": Decimal(k1),
-        }
-
-
-@pytest.mark.parametrize("dimension", [1, 2, 3, 5])
-@pytest.mark.parametrize(
-    ("epsilon", "delta", "horizon"),
-    [(1, 1e-6, 10**6), (0.1, 1e-12, 2), (10**9, 1e-3, 10**12), (1, Fraction(1, 10**70_000), 100)],
-    ids=["sparse vector", "short", "frequent", "histogram"],
-)
-def test_the_theorem_asks_for_this(
-    dimension: int, epsilon: float, delta: Real, horizon: int
-) -> None:
-    """Each of the three demands on the trees is the largest in one of the cases."""
-    stated = dict(TheoremPlan.of(dimension, epsilon, delta, horizon).lines())
-    sure = exactly(dimension, Fraction(epsilon), Fraction(delta), horizon)
-    assert stated.pop("leaves") == f"{int(sure.pop('leaves')):,}"
-    for name, value in sure.items():
-        power = value.ln() / Decimal(2).ln()
-        assert abs(Decimal(stated[name].removeprefix("2^").replace(",", "")) - power) < 0.0501
-
-
-@pytest.mark.parametrize("cls", [POINTS, ls.Sets(2), ls.Sets(3)])
-def test_the_theorem_is_refused(cls: ls.HypothesisClass) -> None:
-    plan = ls.Plan.theorem(cls, 1, 1e-6, 1000)
-    assert plan.dimension == cls.dimension
-    with pytest.raises(BadParameter, match=r"requires 2\^\d+ trees .* cannot be run.*Plan.paper"):
-        ls.DPSOA(cls, plan=plan)
+    paid = (plan.cap or 1) / plan.epsilon_monitor
+    assert gate._monitor._query_scale >= paid, "the noise is what is paid for"
 
 
 @pytest.mark.parametrize("kind", PLANS)
@@ -232,8 +159,7 @@ def test_the_table_says_what_is_proved_and_what_is_hoped(kind: str) -> None:
     assert f"per {plan.unit}" in table["privacy: proved"].why
     assert f"{float(plan.epsilon_monitor):.4g}" in table["monitor's budget"].value
     assert f"{float(plan.epsilon_selector):.4g}" in table["selector's budget"].value
-    hoped = "no prediction" if plan.monitor == "votes" else f"{plan.expected_mistakes:,} mistakes"
-    assert hoped in table["utility: heuristic"].value
+    assert f"{plan.expected_mistakes:,} mistakes" in table["utility: heuristic"].value
     assert ("rounds a user" in table) == (plan.cap is not None)
     assert all(line.what in str(plan) and line.value in str(plan) for line in table.values())
 
@@ -405,11 +331,3 @@ def test_refusals_raise_thresholds_and_what_a_rule_must_win_by() -> None:
     assert gate._margin(39, True) == pytest.approx(4 * gate._margin(0, True), abs=4)
     gate.comparing = True
     assert gate._margin(0, True) < gate._threshold(0, 0) < first[0]
-
-
-def test_a_lasting_rule_is_dropped_between_a_half_and_three_quarters() -> None:
-    """Not by noise while half of the trees vote for it; and a quarter is left for the next."""
-    for releases in (1, 2, 5):
-        plan = ls.Plan.practical(POINTS, 1, 1e-6, 10**5, unit="user", releases=releases)
-        assert plan.trees / 2 < plan.thresholds[0] <= 3 * plan.trees / 4 + 1
-        assert plan.trees >= 4 * plan.votes_needed

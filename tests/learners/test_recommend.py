@@ -24,7 +24,7 @@ def test_causes_a_finite_class_and_any_other_get_their_learner(name: str) -> Non
 
 
 def test_users_and_classes_too_large_get_a_forest() -> None:
-    users = ls.recommend(ls.Thresholds(1, 9), 1, 1e-6, 1000, unit="user")
+    users = ls.recommend(ls.Thresholds(1, 9), 1, 1e-6, 1000, unit="user", cap=3)
     assert users.learner_name == "DPSOA"
     assert users.make().guarantee.unit == "user"
     large = ls.recommend(ls.Conjunctions([f"c{n}" for n in range(12)]), 1, 1e-6, 1000)

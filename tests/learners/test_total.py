@@ -21,10 +21,10 @@ from littlestone._classes.base import VersionSpace, check_row, kinds_of
 from littlestone._data.blocks import NULL
 from littlestone._data.readers import open_rows
 from littlestone._hypotheses.rows import as_batch, part_of, passes, row_of, value_of
-from littlestone._learners.adaptive import EveryRound
 from littlestone._learners.forest import Forest
 from littlestone._learners.rounds import readable_rounds
 from littlestone._privacy.testing import SeededNoise
+from littlestone.paper import EveryRound, PaperDPSOA, PaperPlan
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
 
@@ -49,9 +49,9 @@ def learners(cls: ls.HypothesisClass, seed: int) -> Iterator[Any]:
     """Learners of every kind: epochs, one forest of deep trees, experts, a release a round."""
     own: dict[str, Any] = {"seed": seed, "noise": SeededNoise(seed)}
     deep = replace(
-        ls.Plan.paper(ls.Points(), 200, 1e-3, 60, trees=9, releases=20), made_for=repr(cls)
+        PaperPlan.of(ls.Points(), 200, 1e-3, 60, trees=9, releases=20), made_for=repr(cls)
     )
-    yield ls.DPSOA(cls, plan=replace(deep, leaves={8: 3, 2: 3}), **own)
+    yield PaperDPSOA(cls, replace(deep, leaves={8: 3, 2: 3}), **own)
     few = replace(
         ls.Plan.practical(ls.Points(), 40, 1e-3, 60), leaves={1: 4, 4: 2}, made_for=repr(cls)
     )
@@ -80,18 +80,9 @@ def test_no_row_stops_a_learner(name: str, seed: int) -> None:
         assert learner.releases == twin.releases, "one by one and together"
 
 
-@pytest.mark.parametrize(
-    ("cls", "plan"),
-    [
-        (ls.Points(), ls.Plan.paper(ls.Points(), 8, 1e-3, 1000, trees=40)),
-        (ls.Union(ls.Points(), ls.Points()), None),
-    ],
-)
-def test_a_huge_whole_number_is_a_value_like_others(cls: Any, plan: Any) -> None:
-    asked: dict[str, Any] = (
-        {} if plan is not None else {"epsilon": 8, "delta": 1e-3, "horizon": 1000}
-    )
-    learner = ls.DPSOA(cls, plan=plan, **asked)
+def test_a_huge_whole_number_is_a_value_like_others() -> None:
+    cls = ls.Union(ls.Points(), ls.Points())
+    learner = ls.DPSOA(cls, epsilon=8, delta=1e-3, horizon=1000)
     for n in range(300):
         learner.learn_one(10**400 if n % 3 == 0 else n % 3, n % 3 == 0)
     assert learner.rounds == 300

@@ -101,7 +101,6 @@ RULES = ls.Rules(["version", "country"])
 KINDS: dict[str, tuple[ls.Plan, str | None]] = {
     "events": (ls.Plan.practical(RULES, 2, 1e-6, ROWS - 500), None),
     "noise": (ls.Plan.practical(RULES, 4, 1e-5, ROWS), None),
-    "users": (ls.Plan.practical(RULES, 20, 1e-3, ROWS, unit="user"), "device"),
     "capped": (ls.Plan.practical(RULES, 400, 1e-3, ROWS, unit="user", cap=30), "device"),
 }
 
@@ -313,7 +312,7 @@ def test_a_shard_killed_in_mid_batch_changes_nothing(
 
 def test_readers_killed_in_mid_block_change_nothing(folder: Path) -> None:
     """Tasks keep nothing: Ray does them again elsewhere."""
-    expected, over, kills = here("users", folder), threading.Event(), 0
+    expected, over, kills = here("capped", folder), threading.Event(), 0
 
     def kill() -> None:
         nonlocal kills
@@ -326,7 +325,7 @@ def test_readers_killed_in_mid_block_change_nothing(folder: Path) -> None:
     killer.start()
     try:
         for _ in range(20):
-            assert there("users", folder, Ray(workers=2)) == expected
+            assert there("capped", folder, Ray(workers=2)) == expected
             if kills:
                 break
     finally:

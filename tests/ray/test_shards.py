@@ -12,7 +12,6 @@ import littlestone as ls
 from at_once import AtOnce, How, Pretended, losing
 from classes import CASES
 from littlestone._learners.forest import Forest
-from littlestone._learners.tuning import complexity
 from littlestone._privacy.mechanism import MechanismMoved
 from littlestone._privacy.testing import SeededNoise
 from littlestone._ray import ClusterLost
@@ -42,8 +41,6 @@ def after(learner: ls.DPSOA, name: str, size: int) -> dict[str, Any]:
 @pytest.mark.parametrize("kind", PLANS)
 @pytest.mark.parametrize("name", CASES)
 def test_a_forest_in_shards_is_the_forest(name: str, kind: str) -> None:
-    if kind == "paper" and complexity(CASES[name][0]) > 2:
-        pytest.skip("its trees have 2^(d+1) leaves: it would take minutes")
     here = after(make(name, kind), name, LENGTH)
     for workers, size, watched in ((1, 7, False), (2, LENGTH, True), (3, 1, True), (5, 0, False)):
         engine = Pretended(workers=workers)

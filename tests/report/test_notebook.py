@@ -10,6 +10,7 @@ from bench.streams import value_column
 
 import littlestone as ls
 from classes import CASES
+from littlestone import paper
 from littlestone._learners.base import Releases
 from littlestone._privacy.testing import SeededNoise
 from littlestone._simulate.games import play
@@ -47,10 +48,10 @@ def test_a_class_whose_dimension_takes_long_does_not_work_it_out() -> None:
     "plan",
     [
         ls.Plan.practical(ls.Points(), 1, 1e-6, 1000),
-        ls.Plan.paper(ls.Points(), 1, 1e-6, 1000),
+        paper.PaperPlan.of(ls.Points(), 1, 1e-6, 1000),
         ls.ExpertsPlan.practical(ls.Thresholds(0, 9), 1, 1000),
-        ls.EveryRoundPlan.of(1, 1e-6, 1000),
-        ls.Plan.theorem(ls.Points(), 1, 1e-6, 1000),
+        paper.EveryRoundPlan.of(1, 1e-6, 1000),
+        paper.TheoremPlan.of(ls.Points(), 1, 1e-6, 1000),
     ],
     ids=lambda plan: type(plan).__name__,
 )

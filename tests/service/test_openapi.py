@@ -29,6 +29,7 @@ TASK = LearnRequest(
     delta=1e-9,
     horizon=100_000,
     user="who",
+    cap=9,
 )
 CHECKS = [
     not_a_server_error,

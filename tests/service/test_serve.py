@@ -91,7 +91,9 @@ def test_nothing_of_the_data_is_told(tmp_path: Path) -> None:
     """A value is planted among rows, users, labels and fields; it is nowhere that is public."""
     seen: list[str] = []
     audit = tmp_path / "audit.jsonl"
-    with process(tmp_path, *BEGIN, "--user", "who", "--audit-log", str(audit)) as served:
+    with process(
+        tmp_path, *BEGIN, "--user", "who", "--cap", "9", "--audit-log", str(audit)
+    ) as served:
         client = served.client
 
         def public() -> None:

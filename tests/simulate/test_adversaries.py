@@ -287,9 +287,8 @@ def test_the_mirror_catches_a_learner_that_never_changes_every_time() -> None:
 @pytest.mark.parametrize("name", [*OBLIVIOUS])
 @pytest.mark.parametrize("player", sorted(learner_names()))
 def test_a_game_in_batches_is_the_game_round_by_round(name: str, player: str) -> None:
-    slow = player in ("dpsoa-paper", "adaptive", "every-round")
-    cls: ls.HypothesisClass
-    cls, rounds = (ls.Points(), 150) if slow else (ls.Thresholds(1, 7), 1500)
+    rounds = 1500
+    cls: ls.HypothesisClass = ls.Thresholds(1, 7)
     cls = ls.Causes(["a", "b"], limit=1) if player == "causes" else cls
     made = stream(name, cls, rounds, 6)
     asked = terms(cls, 8, 1e-4, rounds)
@@ -302,7 +301,7 @@ def test_a_game_in_batches_is_the_game_round_by_round(name: str, player: str) ->
             curve.append((n + 1, other.mistakes))
     assert list(game.curve) == curve
     assert game.releases == other.releases
-    assert name != "halving" or len(game.releases) > 1 or slow or player == "halving"
+    assert name != "halving" or len(game.releases) > 1 or player == "halving"
     assert repr(game) == f"Transcript({player} against {name}, private)"
     assert game.best is not None
     assert game.unavoidable is not None
@@ -336,8 +335,6 @@ def test_random_plans_streams_and_labels_break_nothing(seed: int) -> None:
     noise = draw.choice([0.0, 0.05, 0.5]) if opponent in OBLIVIOUS else 0.0
     adversary: Adversary = ADVERSARIES[opponent](cls, rounds, seed, noise)
     for player in learner_names():
-        if player in ("adaptive", "every-round") or (player == "dpsoa-paper" and cls.dimension > 1):
-            continue  # slow: see tests/learners
         change_cost = draw.choice([0, 50])
         epsilon, delta = draw.choice([4, 8]), draw.choice([1e-6, 1e-4])
         horizon = draw.randrange(1, 2 * rounds + 1)

@@ -323,8 +323,8 @@ def test_a_repetition_that_was_interrupted_goes_on(
 
 def test_per_user_nothing_adds_up(day: Path) -> None:
     """A user's rounds are protected together, however many they are."""
-    promised = learned(day, user="who").guarantee
-    assert learned(day, user="who", again=True).guarantee == promised
+    promised = learned(day, user="who", cap=9).guarantee
+    assert learned(day, user="who", cap=9, again=True).guarantee == promised
     with open_store(day.parent / "run.db") as store:
         assert (store.repeats, store.guarantee) == (2, promised)
         assert store.spent == store.learner.spent
@@ -379,12 +379,12 @@ def test_an_unfinished_line_of_json(day: Path) -> None:
 
 def test_a_complete_file_may_end_without_a_line_feed(day: Path) -> None:
     day.write_text(csv_of(200)[:-1])
-    assert learned(day, horizon=None, user="who").chosen.plan.horizon == 199
-    assert learned(day, user="who", complete=True).learner.rounds == 200
+    assert learned(day, horizon=None, user="who", cap=9).chosen.plan.horizon == 199
+    assert learned(day, user="who", cap=9, complete=True).learner.rounds == 200
     day.write_text(csv_of(210))
-    assert learned(day, user="who").learner.rounds == 210
+    assert learned(day, user="who", cap=9).learner.rounds == 210
     day.write_text(csv_of(210)[:-1] + "2\n" + rows(1)[0])
-    assert "the file has changed" in refused(day, user="who")
+    assert "the file has changed" in refused(day, user="who", cap=9)
 
 
 def test_a_packed_file_that_is_cut_off_goes_on_when_it_is_whole(day: Path) -> None:

@@ -41,31 +41,28 @@ from littlestone._audit.laws import (
     neighbours,
     selection,
     settling,
-    sparse_vector,
     streams,
     votes_without_delta,
     worst,
 )
 from littlestone._audit.runs import AnyPlan
 from littlestone._audit.stay import stay_findings
-from littlestone._learners.adaptive import EveryRoundPlan
 from littlestone._learners.causes_plan import AUTO, CausesPlan
 from littlestone._learners.experts import ExpertsPlan
-from littlestone._learners.plan import Plan, VoteGate
+from littlestone._learners.plan import Plan
 from littlestone._privacy.accounting import Cost
 from littlestone._privacy.exponential import Scores
 from littlestone._privacy.gates import (
     NO_CHANGE,
     Decision,
     EveryCheck,
-    HistSparse,
     MistakesGate,
     Selector,
     SettlingGate,
 )
 from littlestone._privacy.noise import Noise
 from littlestone._privacy.selection import StableHistogram
-from littlestone._privacy.sparse_vector import AboveThreshold, MistakesMonitor
+from littlestone._privacy.sparse_vector import MistakesMonitor
 from littlestone._privacy.testing import ScriptedNoise
 
 KEYS = (A, B)
@@ -181,19 +178,6 @@ def _experts_findings(plan: ExpertsPlan) -> Iterator[Finding]:
         return
     yield small_experts(monitor, selector, rounds=3 if monitor >= 1 else 2)
     yield extremal_experts(monitor, selector)
-
-
-def _every_check_findings(plan: EveryRoundPlan) -> Iterator[Finding]:
-    """Enumerate the histogram of one release, and a few releases of the gate that add up."""
-    each = EveryCheck(
-        ScriptedNoise({}),
-        epsilon=plan.epsilon,
-        delta=plan.delta,
-        releases=plan.horizon,
-        published=OLD,
-    ).each
-    yield from selection(StableHistogram(epsilon=each.epsilon, delta=each.delta), each)
-    yield every_check(plan.epsilon, plan.delta, min(FEW, plan.horizon))
 
 
 def every_check(epsilon: Fraction, delta: Fraction, releases: int) -> Finding:
@@ -351,12 +335,6 @@ def _enumerated(plan: AnyPlan) -> tuple[list[str], Iterator[Finding]]:
             plan, epsilon=plan.epsilon * factor, epsilon_monitor=plan.epsilon_monitor * factor
         )
         return [*notes, "the gate enumerated with two rules"], _experts_findings(larger)
-    if isinstance(plan, EveryRoundPlan):
-        added = (
-            f"{plan.horizon:,} releases that add up are not enumerated at this size: one was, at "
-            f"what each may spend, and {min(FEW, plan.horizon)} that share the whole budget"
-        )
-        return [added], _every_check_findings(plan)
     if isinstance(plan, CausesPlan):
         return _causes_notes(plan), causes_findings(plan)
     small, notes = scaled_down(plan)
@@ -398,14 +376,6 @@ def scaled_down(plan: Plan) -> tuple[Plan, list[str]]:
         f"gates enumerated with a threshold of 1 (the plan's: {thresholds}) and a check each round "
         f"(the plan's: every {plan.check_every}): neither enters a proof"
     ]
-    if (plan.releases or 0) > MOST_FIRINGS:
-        # Fewer releases at the same epsilon means a larger epsilon each: noise is narrower, not
-        # wider.
-        small = replace(small, releases=MOST_FIRINGS)
-        notes.append(
-            f"{plan.releases} releases are not enumerated at this size: {MOST_FIRINGS} were, with "
-            f"the same epsilon"
-        )
     factor, note = _narrowed(max(_scales(small)))
     small = replace(
         small, epsilon=plan.epsilon * factor, epsilon_monitor=plan.epsilon_monitor * factor
@@ -414,15 +384,13 @@ def scaled_down(plan: Plan) -> tuple[Plan, list[str]]:
     return small, notes
 
 
-def _gate(plan: Plan, noise: Noise) -> VoteGate:
+def _gate(plan: Plan, noise: Noise) -> SettlingGate:
     return plan.gate(noise, OLD, lambda: 1)
 
 
 def _scales(plan: Plan) -> tuple[Fraction, ...]:
-    """Return the scales of the monitor's noise (threshold and query, or one) and the selector's."""
+    """Return the scales of the monitor's noise and the selector's."""
     monitor = _gate(plan, ScriptedNoise({}))._monitor
-    if isinstance(monitor, AboveThreshold):
-        return monitor._threshold_scale, monitor._query_scale, 2 / plan.epsilon_selector
     return monitor._query_scale, 2 / plan.epsilon_selector
 
 
@@ -436,25 +404,16 @@ def _findings(plan: Plan) -> Iterator[Finding]:
     def sized(trees: int, threshold: int) -> Plan:
         return replace(plan, leaves={1: trees}, thresholds=(threshold,))
 
-    def make(noise: Noise, trees: int = 1, threshold: int = 1) -> VoteGate:
+    def make(noise: Noise, trees: int = 1, threshold: int = 1) -> SettlingGate:
         made = _gate(sized(trees, threshold), noise)
         made._selector = selector
-        if isinstance(made, SettlingGate):
-            made._comparison = FromLaw
+        made._comparison = FromLaw
         return made
 
-    if isinstance(gate, HistSparse):
-        both = scales[0], scales[1]
-        yield from sparse_vector(
-            lambda noise: _monitor(plan, noise), plan.epsilon_monitor, gate.releases, both
-        )
-        yield from selection(chosen, Cost(plan.epsilon_selector, plan.delta_selector))
-        yield from votes_gate(make, claim, gate.releases, both, chosen)
-    else:
-        cap = plan.cap or 1
-        yield from mistakes_monitor(lambda noise: _monitor(plan, noise), plan.epsilon_monitor, cap)
-        yield from selection(chosen, Cost(plan.epsilon_selector, plan.delta_selector))
-        yield from epochs_gate(make, claim, scales[0], chosen)
+    cap = plan.cap or 1
+    yield from mistakes_monitor(lambda noise: _monitor(plan, noise), plan.epsilon_monitor, cap)
+    yield from selection(chosen, Cost(plan.epsilon_selector, plan.delta_selector))
+    yield from epochs_gate(make, claim, scales[0], chosen)
 
 
 def _monitor(plan: Plan, noise: Noise) -> Stepper:

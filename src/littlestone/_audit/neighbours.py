@@ -30,7 +30,6 @@ from littlestone._classes.base import HypothesisClass
 from littlestone._classes.causes import Causes, Ranges
 from littlestone._hypotheses.rows import as_batch
 from littlestone._hypotheses.rules import Hypothesis
-from littlestone._learners.adaptive import EveryRoundPlan
 from littlestone._learners.causes_plan import CausesPlan
 from littlestone._learners.experts import ExpertsPlan
 from littlestone._learners.forest import Forest, Routes
@@ -100,8 +99,6 @@ class _Played:
     def _there(self) -> bool:
         """Return whether the monitor's count is at its threshold at the next check."""
         plan, every = self.plan, self.plan.check_every
-        if plan.monitor == "votes":
-            return plan.trees - self.forest.votes.get(self.rule, 0) >= plan.thresholds[-1]
         rate = float(plan.epsilon_monitor) / (plan.cap or 1)
         allowed = Schedule(plan.thresholds[0], rate, every)
         age = max(every, len(self.rows) + -len(self.rows) % every)
@@ -154,7 +151,7 @@ class _Played:
 
 def _initial_forest(cls: HypothesisClass, plan: Plan, seed: int) -> Forest:
     """Return the forest of a plan, at its beginning."""
-    return Forest(cls, plan.shapes, seed, root=plan.root, replant=plan.replant)
+    return Forest(cls, plan.shapes, seed, root="learns", replant=True)
 
 
 def _learn_rounds(forest: Forest, plan: Plan, rows: Sequence[Row], start: int = 0) -> None:
@@ -298,17 +295,6 @@ def _drawn(mistakes: npt.NDArray[np.int64], rate: float, right: npt.NDArray[np.b
     # Twice the epsilon: the pair is chosen to reveal a learner that overspends.
     weights = np.exp(-rate * (mistakes - mistakes.min()))
     return float(weights[right].sum() / weights.sum())
-
-
-def for_every_round(cls: HypothesisClass, plan: EveryRoundPlan) -> list[Neighbours]:
-    """Return one mistake again and again, up to about half of the trees; then null rounds."""
-    mistake_row = next(iter(_mistaken_examples(cls, _first_rule(cls))), None)
-    if mistake_row is None:
-        raise BadParameter(f"{cls!r} has no example that its first rule gets wrong")
-    length = min(plan.horizon, LONGEST_SCORED)
-    count = max(1, min(length, round(plan.trees * math.log(2))))
-    stream = (mistake_row,) * count + (NULL,) * (length - count)
-    return [Neighbours("the label of round 1 is flipped", stream, _flip_label(stream, 0))]
 
 
 def for_causes(cls: HypothesisClass, plan: CausesPlan) -> list[Neighbours]:

@@ -26,7 +26,6 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 
 from littlestone._classes.base import HypothesisClass
-from littlestone._learners.adaptive import EveryRoundPlan
 from littlestone._learners.base import Release
 from littlestone._learners.causes import PrivateCauses
 from littlestone._learners.causes_plan import CausesPlan
@@ -273,7 +272,7 @@ class TwiceCausesPlan(CausesPlan):
         return CausesPlan.threshold(replace(self, epsilon=self.epsilon / 2), cost)
 
 
-AnyPlan: TypeAlias = Plan | ExpertsPlan | EveryRoundPlan | CausesPlan
+AnyPlan: TypeAlias = Plan | ExpertsPlan | CausesPlan
 # Trees, and rounds, for each vote in a small plan: rounds then reach enough different trees.
 TREES_A_VOTE = 2
 
@@ -314,8 +313,6 @@ class AuditTarget:
 
 def twice(plan: AnyPlan) -> AnyPlan:
     """Return the plan with twice the epsilon, and every count as it was."""
-    if isinstance(plan, EveryRoundPlan):
-        return replace(plan, epsilon=2 * plan.epsilon)
     if isinstance(plan, CausesPlan):
         fields = {field.name: getattr(plan, field.name) for field in dataclass_fields(plan)}
         return TwiceCausesPlan(**fields | {"epsilon": 2 * plan.epsilon})
@@ -337,11 +334,8 @@ def small(plan: AnyPlan) -> list[AnyPlan]:
         # Without a head start for staying, a draw shows the most.
         return [replace(plan, threshold=1, check_every=2, stay_nats=Fraction(0))]
     # The counts of causes follow from epsilon and delta, and so does what a leak would show.
-    if isinstance(plan, EveryRoundPlan | CausesPlan):
+    if isinstance(plan, CausesPlan):
         return [plan]
-    if plan.monitor == "votes":
-        plan = replace(plan, releases=1)
-        return [_for_votes(plan, trees) for trees in (critical_votes(plan, times=2), 2)]
     return [_for_mistakes(plan, trees) for trees in (TREES_A_VOTE * critical_votes(plan), 2)]
 
 
@@ -352,15 +346,4 @@ def _for_mistakes(plan: Plan, trees: int) -> Plan:
         leaves={1: trees},
         thresholds=(trees - 1,),
         check_every=trees,
-    )
-
-
-def _for_votes(plan: Plan, trees: int) -> Plan:
-    """Give rounds enough to reach all trees."""
-    return replace(
-        plan,
-        leaves={1: trees},
-        root="learns",
-        thresholds=(trees,),
-        check_every=math.ceil(trees * (math.log(trees) + 3)),
     )

@@ -15,7 +15,6 @@ from littlestone._cli.options import (
     ChangeCost,
     MinRate,
     PrivateJson,
-    WhichPlan,
     read_min_rate,
 )
 from littlestone._cli.terminal import plain_console
@@ -41,7 +40,6 @@ def audit(
     cap: CapOption = None,
     change_cost: ChangeCost = CHANGE_COST,
     min_rate: MinRate = "auto",
-    kind: WhichPlan = "practical",
     shrunk: Annotated[
         bool,
         typer.Option(
@@ -102,7 +100,6 @@ def audit(
         min_rate=read_min_rate(min_rate),
         # One without privacy has no plan, and is held to what DPSOA promises.
         learner=learner if LEARNERS[learner].private else "dpsoa",
-        plan=kind,
     )
     plan = choose_learner(task, horizon).plan
     if not isinstance(plan, AnyPlan):

@@ -14,7 +14,6 @@ from littlestone._audit.gates import Enumeration, enumerated
 from littlestone._audit.laws import Finding
 from littlestone._audit.neighbours import (
     for_causes,
-    for_every_round,
     for_experts,
     for_forests,
     with_a_null_round,
@@ -23,7 +22,6 @@ from littlestone._audit.runs import AuditTarget, Neighbours, Row
 from littlestone._classes.base import HypothesisClass
 from littlestone._cli.terminal import open_table
 from littlestone._data.readers import open_rows
-from littlestone._learners.causes_plan import CausesPlan
 from littlestone._learners.experts import ExpertsPlan
 from littlestone._learners.plan import Plan
 from littlestone._learners.registry import LEARNERS
@@ -133,10 +131,8 @@ def _pairs(subject: AuditTarget, rows: list[Row] | None) -> list[Neighbours]:
         pairs = for_forests(cls, plan, seed)
     elif isinstance(plan, ExpertsPlan):
         pairs = for_experts(cls, plan, seed)
-    elif isinstance(plan, CausesPlan):
-        pairs = for_causes(cls, plan)
     else:
-        pairs = for_every_round(cls, plan)
+        pairs = for_causes(cls, plan)
     return [replace(pair, every=subject.every) for pair in pairs]
 
 

@@ -34,7 +34,6 @@ from littlestone._cli.options import (
     UserOption,
     WhichEngine,
     WhichLearner,
-    WhichPlan,
     given,
     read_min_rate,
 )
@@ -46,7 +45,7 @@ from littlestone._cli.terminal import (
 )
 from littlestone._data.kafka import is_topic, read_settings
 from littlestone._learners.plan_table import CHANGE_COST
-from littlestone._learners.registry import check_name, storable_names
+from littlestone._learners.registry import check_name, planned_names
 from littlestone._privacy.parameters import BadParameter
 from littlestone._report.report import refuse_file
 from littlestone._store.request import LearnRequest
@@ -82,7 +81,6 @@ def learn(
     change_cost: ChangeCost = CHANGE_COST,
     min_rate: MinRate = "auto",
     learner: WhichLearner = "auto",
-    plan: WhichPlan = "practical",
     db: Annotated[
         Path | None,
         typer.Option(help="Keep the learner in this file, and go on from it. Private."),
@@ -149,7 +147,7 @@ def learn(
         if missing := [what for what, said in asked.items() if said is None]:
             advice = "" if is_topic(file) else f": `littlestone init {file}` proposes both"
             raise BadParameter(f"say {', and '.join(missing)}{advice}")
-    check_name(learner, storable_names())
+    check_name(learner, planned_names())
     task = LearnRequest(
         source=file,
         spec=spec or "",
@@ -164,7 +162,6 @@ def learn(
         change_cost=change_cost,
         min_rate=read_min_rate(min_rate),
         learner=learner,
-        plan=plan,
         seed=seed,
         strict=strict,
         format=format_,

@@ -7,8 +7,7 @@ import typer
 
 from littlestone._learners.causes_plan import AUTO as AUTO_RATE
 from littlestone._learners.causes_plan import checked_min_rate
-from littlestone._learners.registry import planned_names, storable_names
-from littlestone._store.request import PlanName
+from littlestone._learners.registry import planned_names
 
 Spec = Annotated[
     str | None,
@@ -38,17 +37,8 @@ MinRate = Annotated[
         "where auto takes twice the base rate of a first window, and experts, where it is 0.5.",
     ),
 ]
-WhichPlan = Annotated[PlanName, typer.Option("--plan", help="What the constants are chosen for.")]
 # The registry checks names when a verb runs: a learner may be registered after this import.
 WhichLearner = Annotated[
-    str,
-    typer.Option(
-        metavar="NAME",
-        help=f"One of {', '.join(storable_names())}; auto takes what the class, budget and unit "
-        "recommend.",
-    ),
-]
-AnyLearner = Annotated[
     str,
     typer.Option(
         metavar="NAME",

@@ -8,14 +8,13 @@ import typer
 
 from littlestone._classes.specs import parse_spec
 from littlestone._cli.options import (
-    AnyLearner,
     AsJson,
     CapOption,
     ChangeCost,
     Delta,
     Epsilon,
     MinRate,
-    WhichPlan,
+    WhichLearner,
     given,
     read_min_rate,
 )
@@ -23,7 +22,6 @@ from littlestone._cli.terminal import plain_console, print_plan
 from littlestone._learners.base import LearnerPlan
 from littlestone._learners.causes_plan import CauseForecast, CausesPlan, forecast
 from littlestone._learners.inverse_plan import SmallestEpsilon, smallest_epsilon
-from littlestone._learners.plan import Plan
 from littlestone._learners.plan_table import CHANGE_COST
 from littlestone._privacy.parameters import BadParameter
 from littlestone._store.request import LearnRequest, choose_learner
@@ -66,8 +64,7 @@ def plan(
     rounds: Annotated[
         int | None, typer.Option(help="The same for causes, with --rate and --share: rounds.")
     ] = None,
-    learner: AnyLearner = "auto",
-    kind: WhichPlan = "practical",
+    learner: WhichLearner = "auto",
     as_json: AsJson = False,
 ) -> None:
     """Print every constant of a learner before it sees any data."""
@@ -75,8 +72,6 @@ def plan(
     if any(number is not None for number in (mistakes, positives, rounds)):
         if "epsilon" in given(context):
             raise BadParameter("--epsilon conflicts with --mistakes, --positives and --rounds")
-        if kind != "practical":
-            raise BadParameter(f"--plan {kind} has no forecast: leave it out")
         for name, number in (("positives", positives), ("rounds", rounds)):
             if number is not None and rate is None:
                 raise BadParameter(f"--{name} requires --rate: how often is a cause positive?")
@@ -108,28 +103,21 @@ def plan(
         change_cost=change_cost,
         min_rate=read_min_rate(min_rate),
         learner=learner,
-        plan=kind,
     )
     chosen = choose_learner(task, horizon)
     forecasts = _forecasts(chosen.plan, rate, share=share, base=base)
-    # The paper's theorem is about DPSOA, which counts mistakes: nothing in it is about causes.
-    causes = isinstance(chosen.plan, CausesPlan)
-    theorem = None
-    if not causes:
-        theorem = Plan.theorem(parse_spec(spec), epsilon, delta, max(2, horizon))
     if as_json:
         data = {} if found is None else {"smallest_epsilon": _smallest_to_json(found)}
         data |= chosen.to_json() | (
             {"forecast": _forecasts_to_json(forecasts)} if forecasts else {}
         )
-        asked = {} if theorem is None else {"theorem": dict(theorem.lines())}
-        typer.echo(json.dumps(data | asked, ensure_ascii=False))
+        typer.echo(json.dumps(data, ensure_ascii=False))
         return
     console = plain_console()
     if found is not None:
         what = "mistakes" if mistakes else "positives" if positives else "rounds"
         console.print(f"{_smallest_in_words(found, what)}\n")
-    print_plan(console, chosen, theorem)
+    print_plan(console, chosen)
     if rate is not None and forecasts:
         console.print(f"\nA cause that is positive {rate:.1%} of the time:")
         for sentence in _in_words(forecasts, share, horizon):

@@ -24,14 +24,13 @@ from littlestone._cli.options import (
     Spec,
     UserOption,
     WhichLearner,
-    WhichPlan,
     given,
     read_min_rate,
 )
 from littlestone._data.kafka import is_topic, read_settings
 from littlestone._data.topic import TopicRows
 from littlestone._learners.plan_table import CHANGE_COST
-from littlestone._learners.registry import check_name, storable_names
+from littlestone._learners.registry import check_name, planned_names
 from littlestone._privacy.budget_file import BudgetFile
 from littlestone._privacy.parameters import BadParameter
 from littlestone._store.charges import charge_store, check_budget, stored_budget
@@ -70,7 +69,6 @@ def serve(
     change_cost: ChangeCost = CHANGE_COST,
     min_rate: MinRate = "auto",
     learner: WhichLearner = "auto",
-    plan: WhichPlan = "practical",
     seed: Seed = None,
     budget: BudgetOption = None,
     dataset: DatasetOption = None,
@@ -174,7 +172,7 @@ def serve(
         idle_timeout=idle_timeout,
         body_timeout=body_timeout,
     )
-    check_name(learner, storable_names())
+    check_name(learner, planned_names())
     task = LearnRequest(
         source=str(db),
         spec=spec or "",
@@ -189,7 +187,6 @@ def serve(
         change_cost=change_cost,
         min_rate=read_min_rate(min_rate),
         learner=learner,
-        plan=plan,
         seed=seed,
         given=given(context),
         budget=budget,

@@ -12,7 +12,6 @@ from rich.text import Text
 from littlestone._hypotheses.causes import any_of
 from littlestone._hypotheses.rules import NEVER
 from littlestone._learners.base import PrivateLearner
-from littlestone._learners.plan import TheoremPlan
 from littlestone._learners.registry import LearnerChoice
 from littlestone._report.causes import HEAD, CausesSummary, bar, label_in_words, rule_in_words
 from littlestone._report.report import RunResult, counts_in_words, ledger_rows
@@ -155,20 +154,13 @@ def _saw_no_positive(learner: PrivateLearner) -> bool:
     return only and learner.counted_rounds > 0 and learner.mistakes == 0
 
 
-def print_plan(console: Console, chosen: LearnerChoice, theorem: TheoremPlan | None) -> None:
-    """Print a plan as a table, and what the theorem would ask for."""
+def print_plan(console: Console, chosen: LearnerChoice) -> None:
+    """Print a plan as a table."""
     console.print(f"{chosen.learner_name}. {chosen.why}\n")
     constants = open_table("what", "value", "why")
     for line in chosen.plan.lines():
         constants.add_row(*line)
     console.print(constants)
-    if theorem is None:
-        return
-    console.print("\nWhat the paper's proof would ask for (powers of two; nobody can run it):")
-    numbers = open_table("what", "value")
-    for name, value in theorem.lines():
-        numbers.add_row(name, value)
-    console.print(numbers)
 
 
 def open_table(*names: str) -> Table:

@@ -20,7 +20,7 @@ from littlestone._hypotheses.rules import Hypothesis
 from littlestone._hypotheses.values import Mask
 from littlestone._learners.base import Checkpoint, UserLearner
 from littlestone._learners.forest import Forest, Root, VoteChange
-from littlestone._learners.plan import Plan, TheoremPlan
+from littlestone._learners.plan import Plan
 from littlestone._learners.plan_table import delta_warning
 from littlestone._learners.rounds import (
     Numbers,
@@ -29,18 +29,15 @@ from littlestone._learners.runners import (
     LARGEST_WINDOW,
     EpochState,
     SettlingRunner,
-    SingleForestRunner,
-    Voters,
 )
 from littlestone._learners.tree import fresh_seed
 from littlestone._learners.tuning import fallbacks_of, missing_from
 from littlestone._privacy.accounting import Unit
-from littlestone._privacy.gates import HistSparse
 from littlestone._privacy.noise import Noise, SystemNoise
 from littlestone._privacy.parameters import BadParameter, Real
 
 
-class GrownForest(EpochState[Mapping[bytes, int]], Voters, Protocol):
+class GrownForest(EpochState[Mapping[bytes, int]], Protocol):
     """Describe a forest, wherever its trees are."""
 
     def learn(self, batch: Batch, answers: Mask, routes: Numbers) -> Iterable[VoteChange]:
@@ -129,7 +126,7 @@ class DPSOA(UserLearner):
         What is protected: one round, or all rounds of a user. With "user" each round needs its
         user.
     cap : int, optional
-        The rounds that count per user; later ones are null rounds.
+        The rounds that count per user, required for users; later ones are null rounds.
     seed : int, optional
         Fixes the forest's random bits, which are not secret.
     noise : Noise, optional
@@ -166,7 +163,7 @@ class DPSOA(UserLearner):
         delta: Real | None = None,
         horizon: int | None = None,
         *,
-        plan: Plan | TheoremPlan | None = None,
+        plan: Plan | None = None,
         unit: Unit = "event",
         cap: int | None = None,
         seed: int | None = None,
@@ -190,15 +187,13 @@ class DPSOA(UserLearner):
 
     def _begin(
         self, rule: Hypothesis, noise: Noise, watched: bool, engine: Engine
-    ) -> SettlingRunner | SingleForestRunner:
+    ) -> SettlingRunner:
         plan = self.plan
-        forest = engine.create_forest(self.cls, plan.shapes, self.seed, plan.root, plan.replant)
+        forest = engine.create_forest(self.cls, plan.shapes, self.seed, "learns", True)
         self._forest = forest
         self._note_published(rule)
         gate = plan.gate(noise, rule.key, lambda: self._missing, lambda: self._fallbacks)
         callbacks, window = (self._publish, self._watch), engine.largest_window
-        if isinstance(gate, HistSparse):
-            return SingleForestRunner(forest, gate, rule, plan.check_every, *callbacks, window)
         # Buffering pays where reading the trees is slow.
         return SettlingRunner(forest, gate, rule, *callbacks, engine.remote, watched, window)
 
@@ -235,21 +230,17 @@ def _refuse_too_many_trees(plan: Plan) -> None:
             f"the plan has {plan.trees:,} trees with {leaves:,} leaves in all, and "
             f"{MOST_LEAVES:,} is the limit: take a larger epsilon or delta"
             + (", a smaller cap" if plan.cap else "")
-            + (", or the practical plan" if plan.name == "paper" else ", or a smaller horizon")
+            + ", or a smaller horizon"
         )
 
 
-def _plan(
-    cls: HypothesisClass, given: dict[str, Any], plan: Plan | TheoremPlan | None, **options: Any
-) -> Plan:
+def _plan(cls: HypothesisClass, given: dict[str, Any], plan: Plan | None, **options: Any) -> Plan:
     """Return the given plan, or the practical one for the given parameters."""
     if plan is None:
         missing = [name for name, value in given.items() if value is None]
         if missing:
             raise BadParameter(f"give {' and '.join(missing)}, or a plan")
         return Plan.practical(cls, **given, **options)
-    if isinstance(plan, TheoremPlan):
-        raise BadParameter(plan.refusal())
     # Options at their default do not contradict a plan: nobody asked for them.
     given |= {name: value for name, value in options.items() if value != DEFAULTS[name]}
     for name, value in given.items():

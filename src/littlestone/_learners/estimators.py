@@ -6,7 +6,7 @@ from typing import Any
 
 from littlestone._classes.base import checked_class
 from littlestone._learners.base import PrivateLearner
-from littlestone._learners.registry import LEARNERS, check_name, choose, storable_names
+from littlestone._learners.registry import LEARNERS, check_name, choose, planned_names
 from littlestone._learners.terms import AUTO, Terms
 from littlestone._privacy.accounting import Cost, HasBudget
 from littlestone._privacy.noise import Noise
@@ -55,7 +55,7 @@ class HasTerms(HasBudget):
     @property
     def _needs_delta(self) -> bool:
         """Return whether the learner has a delta. "auto" may take one that has."""
-        check_name(self.learner, storable_names())
+        check_name(self.learner, planned_names())
         return self.learner == AUTO or LEARNERS[self.learner].needs_delta
 
     @property

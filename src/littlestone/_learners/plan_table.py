@@ -4,9 +4,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import Field, fields
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, SupportsIndex, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, SupportsIndex, TypeVar, get_args
 
 from littlestone._display import facts_table
+from littlestone._privacy.accounting import Unit
 from littlestone._privacy.parameters import (
     LARGEST_INTEGER,
     BadParameter,
@@ -64,6 +65,20 @@ def planned_horizon(value: SupportsIndex) -> int:
             f"horizon must be at most 2^40 rounds (about 10^12), not {exact}: no stream is longer"
         )
     return exact
+
+
+def check_unit(unit: str, cap: int | None) -> None:
+    """Raise `BadParameter` unless users have a cap, and events have none."""
+    if unit not in get_args(Unit):
+        raise BadParameter(f"unit must be one of {get_args(Unit)}, not {unit!r}")
+    # Epochs compose in parallel per event, and per user only up to a cap (Theorem 7).
+    if unit == "user" and cap is None:
+        raise BadParameter(
+            "protecting users requires a cap (--cap, cap=), the rounds of a user that count: with "
+            "many users 1 is a usual choice"
+        )
+    if unit == "event" and cap is not None:
+        raise BadParameter("a cap is for users: give --user (unit='user'), or leave it out")
 
 
 class PlanLine(NamedTuple):
@@ -131,9 +146,7 @@ def _proved(plan: "Plan") -> Iterator[PlanLine]:
         "monitor's budget", f"epsilon {float(plan.epsilon_monitor):.4g}", "once, for all rounds"
     )
     each = f"epsilon {float(plan.epsilon_selector):.4g}, delta {float(plan.delta_selector):.3g}"
-    if plan.releases is not None:
-        why = f"each of {plan.releases} releases: they add up"
-    elif plan.cap is not None:
+    if plan.cap is not None:
         why = f"each; a user's rounds are read by at most {plan.cap}"
     else:
         why = "each epoch reads its own rounds: releases are unlimited"
@@ -143,9 +156,10 @@ def _proved(plan: "Plan") -> Iterator[PlanLine]:
 def _machinery(plan: "Plan") -> Iterator[PlanLine]:
     shapes = ", ".join(f"{count:,} of {n}" for n, count in plan.leaves.items())
     yield PlanLine("trees x leaves", shapes, "copies of the class's learner")
-    watched = "mistakes of the published rule" if plan.monitor == "mistakes" else "lost votes"
     limits = " / ".join(f"{count:,}" for count in _few(plan.thresholds))
-    yield PlanLine("monitor", f"{watched} >= {limits}", "then the trees are queried")
+    yield PlanLine(
+        "monitor", f"mistakes of the published rule >= {limits}", "then the trees are queried"
+    )
     yield PlanLine("selector", plan.selector, f"needs about {plan.votes_needed} votes")
     yield PlanLine("check every", f"{plan.check_every:,} rounds", "a public schedule")
     if plan.cap is not None:

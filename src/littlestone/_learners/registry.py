@@ -18,7 +18,6 @@ from littlestone._classes.base import HypothesisClass, checked_class
 from littlestone._classes.causes import Causes
 from littlestone._classes.rules import Rules
 from littlestone._display import facts
-from littlestone._learners.adaptive import AdaptiveDPSOA, EveryRound, EveryRoundPlan
 from littlestone._learners.base import LearnerPlan, PrivateLearner
 from littlestone._learners.causes import PrivateCauses
 from littlestone._learners.causes_plan import AUTO as AUTO_RATE
@@ -33,6 +32,7 @@ from littlestone._learners.experts import (
 from littlestone._learners.plan import Plan, plan_from_json
 from littlestone._learners.plan_table import (
     CHANGE_COST,
+    check_unit,
     plan_data_from_json,
     planned_delta,
     planned_epsilon,
@@ -64,7 +64,6 @@ class LearnerEntry:
     takes_min_rate: bool = False
     takes_engine: bool = False
     unsupported: Callable[[HypothesisClass], str | None] = lambda cls: None
-    storable: bool = False
 
     @property
     def private(self) -> bool:
@@ -104,18 +103,6 @@ def _make_causes(
     return PrivateCauses(cls, plan=plan, **options)
 
 
-def _make_every_round(
-    kind: type[AdaptiveDPSOA],
-    cls: HypothesisClass,
-    plan: EveryRoundPlan,
-    *,
-    watched: bool = False,
-    engine: None = None,
-    **options: Any,
-) -> AdaptiveDPSOA:
-    return kind(cls, plan.epsilon, plan.delta, plan.horizon, trees=plan.trees, **options)
-
-
 def _plan_forest(terms: Terms) -> Plan:
     return Plan.practical(
         terms.cls,
@@ -125,10 +112,6 @@ def _plan_forest(terms: Terms) -> Plan:
         unit=terms.unit,
         cap=terms.cap,
     )
-
-
-def _plan_paper(terms: Terms) -> Plan:
-    return Plan.paper(terms.cls, terms.epsilon, terms.delta, terms.horizon)
 
 
 def _plan_experts(terms: Terms) -> ExpertsPlan:
@@ -158,10 +141,6 @@ def _not_causes(cls: HypothesisClass) -> str | None:
     return None if isinstance(cls, Causes) else f"{cls!r} is not a class of causes: use dpsoa"
 
 
-def _plan_every_round(terms: Terms) -> EveryRoundPlan:
-    return EveryRoundPlan.of(terms.epsilon, terms.delta, terms.horizon)
-
-
 LEARNERS: dict[str, LearnerEntry] = {
     "dpsoa": LearnerEntry(
         learner=DPSOA,
@@ -171,17 +150,6 @@ LEARNERS: dict[str, LearnerEntry] = {
         read_plan=plan_from_json,
         units=("event", "user"),
         takes_engine=True,
-        storable=True,
-    ),
-    # `Plan.paper` has no unit.
-    "dpsoa-paper": LearnerEntry(
-        learner=DPSOA,
-        what="DP-SOA, the paper's shape with the repairs",
-        make=_make_forest,
-        make_plan=_plan_paper,
-        read_plan=plan_from_json,
-        takes_engine=True,
-        storable=True,
     ),
     "experts": LearnerEntry(
         learner=PrivateExperts,
@@ -193,7 +161,6 @@ LEARNERS: dict[str, LearnerEntry] = {
         takes_change_cost=True,
         takes_min_rate=True,
         unsupported=why_unsupported,
-        storable=True,
     ),
     "causes": LearnerEntry(
         learner=PrivateCauses,
@@ -206,22 +173,6 @@ LEARNERS: dict[str, LearnerEntry] = {
         takes_change_cost=True,
         takes_engine=True,
         unsupported=_not_causes,
-        storable=True,
-    ),
-    # O(t) per round: not for a stream that goes on, hence not storable.
-    "adaptive": LearnerEntry(
-        learner=AdaptiveDPSOA,
-        what="a release at every round (Theorem 4.2)",
-        make=partial(_make_every_round, AdaptiveDPSOA),
-        make_plan=_plan_every_round,
-        read_plan=partial(plan_data_from_json, EveryRoundPlan),
-    ),
-    "every-round": LearnerEntry(
-        learner=EveryRound,
-        what="the same with one forest, the naive baseline",
-        make=partial(_make_every_round, EveryRound),
-        make_plan=_plan_every_round,
-        read_plan=partial(plan_data_from_json, EveryRoundPlan),
     ),
     # Without privacy: as a yardstick in `compare`, and as a leak that `audit` must find.
     "soa": LearnerEntry(
@@ -244,11 +195,6 @@ def learner_names(only: Callable[[LearnerEntry], bool] = lambda entry: True) -> 
     return [AUTO, *(name for name, entry in LEARNERS.items() if only(entry))]
 
 
-def storable_names() -> list[str]:
-    """Return the names of the learners that are for use, and not for study only."""
-    return learner_names(lambda entry: entry.storable)
-
-
 def planned_names() -> list[str]:
     """Return the names of the learners that have a plan: the private ones."""
     return learner_names(lambda entry: entry.private)
@@ -259,11 +205,6 @@ def check_name(name: str, names: Iterable[str]) -> None:
     offered = list(names)
     if name in offered:
         return
-    if name in LEARNERS and LEARNERS[name].private:
-        raise BadParameter(
-            f"{name} is for study, with `plan`, `compare` and `audit`: use one of "
-            f"{', '.join(offered)}"
-        )
     raise BadParameter(f"no learner is called {name!r}: there are {', '.join(offered)}")
 
 
@@ -308,19 +249,9 @@ class LearnerChoice(NamedTuple):
         return {"learner": self.learner_name, "why": self.why, "plan": self.plan.to_json()}
 
 
-def check_storable(chosen: LearnerChoice) -> None:
-    """Raise `BadParameter` if the learner that was chosen is for study only."""
-    if not chosen.entry.storable:
-        raise BadParameter(
-            f"{chosen.learner_name} is for study, and cannot be stored: use one of "
-            f"{', '.join(storable_names())}"
-        )
-
-
 def _entry_of(learner_name: str) -> LearnerEntry:
     """Return the first entry of a learner's class; entries of one class read the same plans."""
-    # Reversed, so that the first entry of a class wins: "dpsoa" before "dpsoa-paper".
-    found = {e.learner_name: e for e in reversed(LEARNERS.values()) if e.private}
+    found = {entry.learner_name: entry for entry in LEARNERS.values() if entry.private}
     if learner_name not in found:
         raise BadParameter(
             f"no private learner is called {learner_name!r}: there are {', '.join(sorted(found))}"
@@ -424,7 +355,7 @@ def recommend(
     change_cost : Real
         The mistakes that one change of rule is worth, for a finite class.
     cap : int, optional
-        How many rounds of a user count, with `unit="user"`; no limit by default.
+        How many rounds of a user count; required with `unit="user"`.
     min_rate : Real or "auto"
         The positive rate above which a cause is worth publishing, for a class of causes.
 
@@ -473,6 +404,7 @@ def _recommended(terms: Terms) -> tuple[str, str]:
     planned_epsilon(terms.epsilon)
     planned_delta(terms.delta)
     planned_horizon(terms.horizon)
+    check_unit(terms.unit, terms.cap)
     if isinstance(cls, Causes):
         return "causes", (
             "A cause is published if its events are positive more often than min_rate, however "
@@ -480,16 +412,11 @@ def _recommended(terms: Terms) -> tuple[str, str]:
             "time."
         )
     votes = "DPSOA lets copies of the class's own learner vote, and spends delta to release a rule."
-    if terms.unit == "user" and terms.cap is not None:
+    if terms.cap is not None:
         most = "1 round" if terms.cap == 1 else f"{terms.cap:,} rounds"
         return "dpsoa", (
             f"At most {most} a user count, and are protected together by a forest routed by user; "
             "later ones are not learned. Experts protect events only."
-        )
-    if terms.unit == "user":
-        return "dpsoa", (
-            "All rounds of a user are protected together, which a forest routed by user does "
-            "without a limit on them. PrivateExperts would require a cap and noise to match."
         )
     if size is None:
         why = f"The class has infinitely many rules, so they cannot all be scored. {votes}"

@@ -13,14 +13,10 @@ comes after the firing is processed again.
   watched runner reads it at the end of every batch as well.
 - `SettlingRunner`: the same with the forest of DPSOA and a `SettlingGate`. In epochs that compare
   known rules it counts their mistakes, and the forest rests.
-- `SingleForestRunner`: one forest for the whole stream with the gate of Algorithm 2. Lost votes
-  decide when to release, and the same votes decide what. The forest never reads what is published.
-  Routed by user it is private per user without a limit on a user's rounds, as all of them go to
-  one tree (docs/guarantee.md, Theorems 7 and 9).
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -31,10 +27,9 @@ from littlestone._hypotheses.rows import Batch, as_batch
 from littlestone._hypotheses.rules import Hypothesis
 from littlestone._hypotheses.values import Mask
 from littlestone._learners.base import Checkpointable, Release, StateData
-from littlestone._learners.forest import VoteChange
 from littlestone._learners.rounds import Numbers, RoundBatch, Rounds
 from littlestone._learners.tuning import fallbacks_of, is_narrower
-from littlestone._privacy.gates import Ballot, Decision, HistSparse, MistakesGate, SettlingGate
+from littlestone._privacy.gates import Ballot, Decision, MistakesGate, SettlingGate
 from littlestone.errors import BadExample
 
 # The rounds of one step: few after a firing, since the next may be near, then twice as many each
@@ -318,129 +313,3 @@ class SettlingRunner(EpochRunner[Mapping[bytes, int]]):
     def _restart_state(self) -> None:
         super()._restart_state()
         self._counts.clear()
-
-
-class Voters(Checkpointable, Protocol):
-    """Describe a forest whose changes of votes are followed one by one. Private."""
-
-    cls: HypothesisClass
-
-    @property
-    def votes(self) -> Mapping[Hypothesis, int]:
-        """Return how many trees vote for each rule, for the data owner."""
-
-    @property
-    def standing(self) -> Sequence[Hypothesis | None]:
-        """Return the vote of each tree, in order."""
-
-    def learn(self, batch: Batch, answers: Mask, routes: Numbers) -> Iterable[VoteChange]:
-        """Learn a batch of rounds."""
-
-
-class SingleForestRunner:
-    """Run a forest and the gate of Algorithm 2 through the rounds."""
-
-    def __init__(
-        self,
-        forest: Voters,
-        gate: HistSparse,
-        rule: Hypothesis,
-        check_every: int,
-        publish: Publish,
-        watch: BallotWatcher,
-        largest_window: int = LARGEST_WINDOW,
-    ) -> None:
-        self.forest, self.gate, self.rule = forest, gate, rule
-        self.mistakes = 0
-        self._every, self._window = check_every, largest_window
-        self._publish, self._watch = publish, watch
-        self._votes = list(forest.standing)
-
-    def get_state(self) -> StateData:
-        """Return the runner's own state; the gate, the rule and the forest have theirs."""
-        return {"mistakes": self.mistakes}
-
-    def load_state(self, live: StateData, releases: Sequence[Release]) -> None:
-        """Load the runner's own state; gate and forest are loaded already."""
-        self.mistakes, self.rule = live["mistakes"], releases[-1].rule
-        self._votes = list(self.forest.standing)
-
-    def advance(self, rounds: RoundBatch, start: int, stop: int) -> None:
-        """Learn the rounds from `start` up to `stop`."""
-        while start < stop:
-            end = min(stop, start + self._window)
-            self._learn(rounds.between(start, end), start, end)
-            start = end
-
-    def advance_one(self, number: int, x: object, y: bool, route: int) -> None:
-        """Learn one round."""
-        # A batch of one: changes of votes are followed the same way in both cases.
-        one = Rounds(as_batch([x]), np.array([y]), np.array([number]), np.array([route]))
-        self._learn(one, number, number + 1)
-
-    def pass_one(self, number: int) -> None:
-        """End a null round: check if one is due."""
-        self._run([], number, number + 1)
-
-    def learn_buffered(self) -> None:
-        """Do nothing: rounds are learned at once."""
-
-    def _learn(self, part: RoundBatch, start: int, stop: int) -> None:
-        changes = [
-            change._replace(row=part.number_of(change.row)) for change in part.update(self.forest)
-        ]
-        at = start
-        for end, before in self._run(changes, start, stop):
-            self.mistakes += len(part.between(at, end).wrong(self.forest.cls, before))
-            at = end
-        self.mistakes += len(part.between(at, stop).wrong(self.forest.cls, self.rule))
-        self._watch(stop, self.forest.votes, at > start)
-
-    def _run(
-        self, changes: list[VoteChange], start: int, stop: int
-    ) -> list[tuple[int, Hypothesis]]:
-        """Run the checks from `start` up to `stop`: where they fired, and the rule until then."""
-        check, last = start // self._every, stop // self._every
-        fired: list[tuple[int, Hypothesis]] = []
-        while check < last:
-            lost = len(self._votes) - self._held(changes, check, last)
-
-            # Called at a firing only, so the votes are brought to the round of that check.
-            def votes_at(place: int, check: int = check) -> Mapping[bytes, int]:
-                self._apply(changes, (check + place + 1) * self._every)
-                return self._counts()
-
-            step = self.gate.run(lost, votes_at)
-            check += step.checks
-            if step.decision.fired:
-                fired.append((check * self._every, self.rule))
-                self._decided(check * self._every, step.decision.key)
-        self._apply(changes, stop)
-        return fired
-
-    def _held(self, changes: list[VoteChange], check: int, last: int) -> Numbers:
-        """Return the votes for the published rule at each check."""
-        # Votes are followed change by change: checks lie between rows of a batch.
-        votes, moves = list(self._votes), np.zeros(last - check, dtype=int)
-        for number, tree, vote in changes:
-            place = number // self._every - check
-            if place < len(moves):
-                moves[place] += (vote == self.rule) - (votes[tree] == self.rule)
-            votes[tree] = vote
-        return self._votes.count(self.rule) + np.cumsum(moves)
-
-    def _apply(self, changes: list[VoteChange], stop: int) -> None:
-        """Apply the changes of votes before round `stop`, and remove them from the list."""
-        while changes and changes[0].row < stop:
-            change = changes.pop(0)
-            self._votes[change.tree] = change.vote
-
-    def _counts(self) -> dict[bytes, int]:
-        return Counter(vote.key for vote in self._votes if vote is not None)
-
-    def _decided(self, number: int, key: bytes | None) -> None:
-        # Some tree votes for the key, since only keys with votes are selected.
-        rules = (vote for vote in self._votes if vote is not None and vote.key == key)
-        if key is not None:
-            self.rule = next(rules)
-            self._publish(number, self.rule)

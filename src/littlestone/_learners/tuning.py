@@ -15,8 +15,7 @@ Choose the constants of a plan that makes few mistakes: from formulas, never fro
 
 For epochs (`best`): try a few splits of the budget; for each, take enough trees and the least
 threshold at which a firing rarely fails to release; return the split with the fewest mistakes at
-its worst pace. For a single forest (`single_forest_choice`): take a threshold that the monitor's
-noise rarely exceeds.
+its worst pace.
 
 `Schedule` is the threshold as a public function of an epoch's age. The base is raised by half after
 each refusal, and by the logarithm of the checks per mistake of the base, since
@@ -50,7 +49,6 @@ from littlestone._hypotheses.rules import NEVER, Hypothesis, OneOf, negation, on
 from littlestone._hypotheses.values import encode
 from littlestone._privacy.parameters import LARGEST_INTEGER, BadParameter
 from littlestone._privacy.selection import StableHistogram, UnknownDomainSelection
-from littlestone._privacy.sparse_vector import sparse_vector_scales
 from littlestone.errors import TooLarge
 
 Floats = npt.NDArray[np.float64]
@@ -422,26 +420,3 @@ def _trees(votes: int, model: VotesPerMistake) -> int:
     voting = 1 - np.sum(too_few_mistakes(loads, model.mistakes_needed), axis=0)
     best_share = float(voting[np.argmin(loads / voting)])
     return math.ceil(1.25 * votes / (best_share * model.share))
-
-
-class SingleForestChoice(NamedTuple):
-    """Hold the constants of a forest that is never restarted."""
-
-    trees: int
-    threshold: int
-    check_every: int
-
-
-def single_forest_choice(
-    epsilon: float, delta: float, releases: int, horizon: int, selector: type[AnySelector]
-) -> SingleForestChoice:
-    """Choose so many trees that half of them clearly exceed the votes of a release and the noise."""
-    # Half of epsilon for the sparse vector, half for the selections: Theorem 7, `HistSparse`.
-    half = epsilon / 2
-    threshold_scale, scale = map(float, sparse_vector_scales(Fraction(half), releases))
-    # A union bound over the checks keeps false alarms below MOST_REFUSED.
-    gap = scale * math.log1p(horizon / scale / MOST_REFUSED) + 3 * threshold_scale
-    votes = Selection(selector, half / releases, delta / releases).votes_for(SAFETY_QUANTILE)
-    # A quarter of the trees must exceed both the noise and the votes of a release.
-    trees = 4 * math.ceil(max(gap, votes))
-    return SingleForestChoice(trees, trees // 2 + math.ceil(gap), max(1, round(scale)))

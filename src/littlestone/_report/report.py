@@ -496,7 +496,6 @@ def report_of(outcome: RunResult) -> Report:
             "littlestone": library_version(),
             "class": repr(learner.cls),
             "learner": f"{outcome.chosen.learner_name}: {outcome.chosen.why}",
-            "plan": task.plan,
             "seed of the random bits (not secret)": str(learner.seed),
         },
     )

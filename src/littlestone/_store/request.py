@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from littlestone._classes.base import HypothesisClass
 from littlestone._classes.specs import parse_spec
@@ -18,11 +18,10 @@ from littlestone._learners.terms import AUTO, Terms
 from littlestone._privacy.accounting import Unit
 from littlestone._privacy.parameters import BadParameter
 
-PlanName = Literal["practical", "paper"]
 # What a stored learner is begun with: said again, it must be the same.
 REQUEST_TERMS = (
     "spec", "label", "epsilon", "delta", "horizon", "user", "cap", "change_cost", "min_rate",
-    "learner", "plan", "positive", "negative",
+    "learner", "positive", "negative",
 )  # fmt: skip
 
 
@@ -43,7 +42,6 @@ class LearnRequest:
     positive: Sequence[str] = ()
     negative: Sequence[str] = ()
     learner: str = AUTO
-    plan: PlanName = "practical"
     seed: int | None = None
     strict: bool = False
     format: str | None = None
@@ -137,12 +135,8 @@ def choose_learner(
     """Choose the learner for a request, and plan for it."""
     if task.cap is not None and task.user is None:
         raise BadParameter("--cap requires --user: it limits the rounds of a user")
-    # `--plan paper` is a second way to say `--learner dpsoa-paper`.
-    name, why = task.learner, "It was asked for."
-    if task.plan == "paper":
-        name, why = _paper(task), "The paper's plan is DPSOA's."
     terms = Terms(
-        learner=name,
+        learner=task.learner,
         cls=task.cls if cls is None else cls,
         epsilon=task.epsilon,
         delta=task.delta,
@@ -152,17 +146,7 @@ def choose_learner(
         change_cost=task.change_cost,
         min_rate=task.min_rate,
     )
-    return choose(terms, why)
-
-
-def _paper(task: LearnRequest) -> str:
-    """Return the name of the learner with the paper's plan; refuse what it has no use for."""
-    paper = "dpsoa-paper"
-    if task.learner not in (AUTO, "dpsoa", paper):
-        raise BadParameter(f"--plan paper conflicts with --learner {task.learner}: it is for dpsoa")
-    if task.user is not None or task.change_cost != CHANGE_COST:
-        raise BadParameter("--plan paper conflicts with --user and --change-cost: leave out --plan")
-    return paper
+    return choose(terms)
 
 
 class RemoteBlock(RowSpan, RemoteRows, Protocol):

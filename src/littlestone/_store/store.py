@@ -29,7 +29,7 @@ from littlestone._learners.evidence import (
     summarize_causes,
     window_from_json,
 )
-from littlestone._learners.registry import LearnerChoice, check_storable
+from littlestone._learners.registry import LearnerChoice
 from littlestone._learners.tree import fresh_seed
 from littlestone._privacy.accounting import Cost, Guarantee
 from littlestone._privacy.mechanism import ForwardOnly, MechanismMoved
@@ -512,7 +512,6 @@ def create(
     path = database_file(path)
     # The log of a deleted file would be folded into a new one of the same name.
     refuse_leftovers(path)
-    check_storable(chosen)
     chosen.check_engine(engine)
     cls = task.cls if cls is None else cls
     seed = fresh_seed() if task.seed is None else task.seed

@@ -14,9 +14,16 @@ from effort import scaled
 from littlestone._classes.base import HypothesisClass, VersionSpace, distinguishing_example
 from littlestone._hypotheses.rows import as_batch, part_of
 from littlestone._hypotheses.rules import one_of
-from littlestone._learners import adaptive as prefix
-from littlestone._learners.adaptive import Learned, Prefix, Replay
 from littlestone._privacy.testing import SeededNoise
+from littlestone.paper import adaptive as prefix
+from littlestone.paper.adaptive import (
+    AdaptiveDPSOA,
+    EveryRound,
+    EveryRoundPlan,
+    Learned,
+    Prefix,
+    Replay,
+)
 
 TREES = 5
 
@@ -113,9 +120,9 @@ def test_states_that_are_equal_and_of_different_types_are_not_one() -> None:
     assert len(found) == 3
 
 
-@pytest.mark.parametrize("kind", [ls.AdaptiveDPSOA, ls.EveryRound])
+@pytest.mark.parametrize("kind", [AdaptiveDPSOA, EveryRound])
 def test_batches_do_not_matter_and_null_rounds_keep_their_number(
-    kind: type[ls.AdaptiveDPSOA],
+    kind: type[AdaptiveDPSOA],
 ) -> None:
     draw = random.Random(2)
     xs: list[object] = [draw.choice([1, 2.0, "a"]) for _ in range(150)]
@@ -145,17 +152,17 @@ def test_fresh_forests_have_random_bits_of_their_own() -> None:
 
 
 def test_the_plan_says_that_epsilon_one_is_vacuous() -> None:
-    learner = ls.AdaptiveDPSOA(ls.Points(), 1, 1e-6, 1000)
+    learner = AdaptiveDPSOA(ls.Points(), 1, 1e-6, 1000)
     assert learner.plan.vacuous
     assert "the first rule will stand: from about 12" in str(learner.plan)
     assert (learner.guarantee.epsilon, learner.guarantee.delta) == (1.0, 1e-6)
-    assert not ls.EveryRoundPlan.of(20, 1e-6, 1000).vacuous
+    assert not EveryRoundPlan.of(20, 1e-6, 1000).vacuous
 
 
-def erring(epsilon: float, horizon: int, seed: int, trees: int | None = None) -> ls.AdaptiveDPSOA:
+def erring(epsilon: float, horizon: int, seed: int, trees: int | None = None) -> AdaptiveDPSOA:
     """A learner after a stream on which its first rule is wrong at every round."""
     noise = SeededNoise(seed)
-    learner = ls.AdaptiveDPSOA(
+    learner = AdaptiveDPSOA(
         ls.Points(), epsilon, 1e-6, horizon, seed=seed, noise=noise, trees=trees
     )
     learner.learn_many(np.full(horizon, 7), np.ones(horizon, dtype=bool))
@@ -182,7 +189,7 @@ def test_the_mistakes_needed_are_those_made(
 
 def test_a_plan_that_says_vacuous_learns_nothing_and_the_next_one_does() -> None:
     """Votes alone, the old measure, would call the first of these not vacuous."""
-    vacuous, useful = (ls.EveryRoundPlan.of(epsilon, 1e-6, 300) for epsilon in (20, 30))
+    vacuous, useful = (EveryRoundPlan.of(epsilon, 1e-6, 300) for epsilon in (20, 30))
     assert vacuous.votes_needed < vacuous.horizon
     assert vacuous.vacuous
     assert not useful.vacuous
@@ -191,14 +198,14 @@ def test_a_plan_that_says_vacuous_learns_nothing_and_the_next_one_does() -> None
 
 
 def test_the_horizon_from_which_it_is_not_vacuous_is_about_right() -> None:
-    start = ls.EveryRoundPlan.of(10, 1e-6, 100).not_vacuous_from
+    start = EveryRoundPlan.of(10, 1e-6, 100).not_vacuous_from
     assert start is not None
-    assert ls.EveryRoundPlan.of(10, 1e-6, round(0.97 * start)).vacuous
-    assert not ls.EveryRoundPlan.of(10, 1e-6, round(1.03 * start)).vacuous
+    assert EveryRoundPlan.of(10, 1e-6, round(0.97 * start)).vacuous
+    assert not EveryRoundPlan.of(10, 1e-6, round(1.03 * start)).vacuous
 
 
 def test_too_few_trees_are_vacuous_whatever_comes() -> None:
-    plan = ls.EveryRoundPlan.of(30, 1e-6, 600, trees=100)
+    plan = EveryRoundPlan.of(30, 1e-6, 600, trees=100)
     assert plan.mistakes_needed is None
     assert plan.vacuous
     assert "vacuous" in str(plan)
@@ -207,8 +214,8 @@ def test_too_few_trees_are_vacuous_whatever_comes() -> None:
 def test_batches_may_come_as_columns_as_rows_and_with_columns_to_spare() -> None:
     """Found by the fuzz: the prefix took every batch for one of the shape of its first."""
     rows: list[Any] = [{"m": "a", "n": 1}, {"m": "b"}, {"m": "a"}, {"m": "a", "z": 2}]
-    alone = ls.AdaptiveDPSOA(ls.Points("m"), 60, 0.01, 6, seed=1, noise=SeededNoise(1))
-    mixed = ls.AdaptiveDPSOA(ls.Points("m"), 60, 0.01, 6, seed=1, noise=SeededNoise(1))
+    alone = AdaptiveDPSOA(ls.Points("m"), 60, 0.01, 6, seed=1, noise=SeededNoise(1))
+    mixed = AdaptiveDPSOA(ls.Points("m"), 60, 0.01, 6, seed=1, noise=SeededNoise(1))
     for row in rows:
         alone.learn_one(row, row["m"] == "a")
     as_objects = np.empty(2, dtype=object)

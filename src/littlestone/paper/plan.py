@@ -1,0 +1,258 @@
+"""Plan Algorithms 1 and 2 with numbers that a machine can run. Utility is then a heuristic."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from littlestone._classes.base import HypothesisClass, checked_class
+from littlestone._learners.forest import Root
+from littlestone._learners.plan import SELECTORS, flat_or_mixed
+from littlestone._learners.plan_table import (
+    PlanLine,
+    PlanTable,
+    planned_delta,
+    planned_epsilon,
+    planned_horizon,
+)
+from littlestone._learners.tuning import (
+    MOST_REFUSED,
+    SAFETY_QUANTILE,
+    Selection,
+    complexity,
+    selector_for,
+)
+from littlestone._privacy.accounting import Unit
+from littlestone._privacy.gates import HistSparse
+from littlestone._privacy.noise import Noise
+from littlestone._privacy.parameters import BadParameter, Real, whole
+from littlestone._privacy.selection import StableHistogram
+from littlestone._privacy.sparse_vector import sparse_vector_scales
+
+# Of a tree: no machine holds more leaves.
+MOST_LEVELS = 40
+
+
+@dataclass(frozen=True)
+class PaperPlan(PlanTable):
+    """Hold the constants of `PaperDPSOA`. Make one with `PaperPlan.of` or `PaperPlan.for_users`.
+
+    Parameters
+    ----------
+    made_for : str
+        The class that it was made for, in words.
+    epsilon, delta : Fraction
+        The privacy budget: half of epsilon for Algorithm 3, half for the histograms.
+    horizon : int
+        The number of rounds T.
+    unit : {"event", "user"}
+        What is protected: one round, or all rounds of a user, without a limit on them.
+    releases : int
+        The paper's c.
+    threshold : int
+        The lost votes of the published rule at which Algorithm 3 fires.
+    check_every : int
+        Rounds between checks; 1 in the paper.
+    selector : str
+        The name of the selection mechanism; `hist` in the paper.
+    leaves : Mapping of int to int
+        For each number of leaves (the paper's k1), the number of such trees (k2).
+    root : {"learns", "dies"}
+        What happens when a tree's root is reached: it dies in the paper.
+    replant : bool
+        Whether dead trees are replaced; not in the paper.
+    """
+
+    made_for: str
+    epsilon: Fraction
+    delta: Fraction
+    horizon: int
+    unit: Unit
+    releases: int
+    threshold: int
+    check_every: int
+    selector: str
+    leaves: Mapping[int, int] = field(hash=False)
+    root: Root = "dies"
+    replant: bool = False
+
+    # All rounds of a user go to one tree, so that none has to be left out (Theorem 7, "Users").
+    cap = None
+
+    def __post_init__(self) -> None:
+        for name in ("horizon", "releases", "threshold", "check_every"):
+            whole(getattr(self, name), name, least=1)
+        if self.selector not in SELECTORS:
+            raise BadParameter(f"selector must be one of {list(SELECTORS)}, not {self.selector!r}")
+
+    @classmethod
+    def of(
+        cls,
+        hypotheses: HypothesisClass,
+        epsilon: Real,
+        delta: Real,
+        horizon: int,
+        *,
+        trees: int | None = None,
+        releases: int | None = None,
+        eta: float = 1.0,
+        check_every: int = 1,
+    ) -> "PaperPlan":
+        """Plan Algorithms 1 and 2 with the repairs of docs/paper.md.
+
+        Parameters
+        ----------
+        hypotheses : HypothesisClass
+            The class that is learned.
+        epsilon, delta : Real
+            The privacy budget.
+        horizon : int
+            The number of rounds.
+        trees : int, optional
+            The paper's k2; a practical number, far below the proof's, if not given.
+        releases : int, optional
+            The paper's c; dimension + 1 if not given.
+        eta : float
+            A rule is dropped when less than 3 eta / 32 of the trees vote for it.
+        check_every : int
+            Rounds between checks.
+
+        Raises
+        ------
+        BadParameter
+            If a parameter is out of range.
+        """
+        levels = complexity(checked_class(hypotheses)) + 1
+        count = _releases(hypotheses, epsilon, releases)
+        if levels > MOST_LEVELS:
+            raise BadParameter(
+                f"the paper's trees have 2^(d+1) leaves, and here d is {levels - 1:,}: no machine "
+                f"holds more than 2^{MOST_LEVELS}. Use littlestone.DPSOA, whose trees stay small"
+            )
+        exact, small = planned_epsilon(epsilon), planned_delta(delta)
+        each = float(exact) / 2 / count, float(small) / count
+        votes = Selection(StableHistogram, *each).votes_for(SAFETY_QUANTILE)
+        k2 = 2**levels * votes if trees is None else whole(trees, "trees", least=1)
+        return cls(
+            made_for=repr(hypotheses),
+            epsilon=exact,
+            delta=small,
+            horizon=planned_horizon(horizon),
+            unit="event",
+            releases=count,
+            # Algorithm 2: theta = 1 - 3 eta / 32, of Q_t = 1 - freq(h_{t-1}).
+            threshold=math.ceil(k2 * (1 - 3 * eta / 32)),
+            check_every=check_every,
+            selector=StableHistogram.name,
+            leaves={2**levels: k2},
+        )
+
+    @classmethod
+    def for_users(
+        cls,
+        hypotheses: HypothesisClass,
+        epsilon: Real,
+        delta: Real,
+        horizon: int,
+        *,
+        releases: int | None = None,
+    ) -> "PaperPlan":
+        """Plan one forest that is routed by user, with small trees and a threshold of our own.
+
+        Parameters
+        ----------
+        hypotheses : HypothesisClass
+            The class that is learned.
+        epsilon, delta : Real
+            The privacy budget, for all rounds of a user together.
+        horizon : int
+            The number of rounds.
+        releases : int, optional
+            The number of releases; dimension + 1 if not given.
+
+        Raises
+        ------
+        BadParameter
+            If a parameter is out of range.
+        """
+        count = _releases(checked_class(hypotheses), epsilon, releases)
+        exact, small, rounds = (
+            planned_epsilon(epsilon),
+            planned_delta(delta),
+            planned_horizon(horizon),
+        )
+        half, share = float(exact) / 2, float(small) / count
+        selector = selector_for(half / count, share)
+        threshold_scale, scale = map(float, sparse_vector_scales(Fraction(half), count))
+        # A union bound over the checks keeps false alarms rare.
+        gap = scale * math.log1p(rounds / scale / MOST_REFUSED) + 3 * threshold_scale
+        votes = Selection(selector, half / count, share).votes_for(SAFETY_QUANTILE)
+        # A quarter of the trees must exceed both the noise and the votes of a release.
+        trees = 4 * math.ceil(max(gap, votes))
+        return cls(
+            made_for=repr(hypotheses),
+            epsilon=exact,
+            delta=small,
+            horizon=rounds,
+            unit="user",
+            releases=count,
+            threshold=trees // 2 + math.ceil(gap),
+            check_every=max(1, round(scale)),
+            selector=selector.name,
+            leaves=flat_or_mixed(trees, hypotheses),
+            root="learns",
+            replant=True,
+        )
+
+    @property
+    def trees(self) -> int:
+        """Return the number of trees."""
+        return sum(self.leaves.values())
+
+    @property
+    def shapes(self) -> list[int]:
+        """Return the leaves of each tree."""
+        return [leaves for leaves, count in self.leaves.items() for _ in range(count)]
+
+    def gate(self, noise: Noise, published: bytes) -> HistSparse:
+        """Make the gate of Algorithm 2, in its initial state.
+
+        Parameters
+        ----------
+        noise : Noise
+            The source of secret noise.
+        published : bytes
+            The key of the first rule.
+        """
+        return HistSparse(
+            noise,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            releases=self.releases,
+            trees=self.trees,
+            threshold=self.threshold,
+            published=published,
+            selector=SELECTORS[self.selector],
+            unit=self.unit,
+        )
+
+    def lines(self) -> Iterator[PlanLine]:
+        """Yield the rows of the plan table."""
+        pair = f"epsilon {float(self.epsilon):g}, delta {float(self.delta):g}"
+        yield PlanLine("privacy: proved", pair, f"replace-one, per {self.unit}; any stream")
+        half = f"epsilon {float(self.epsilon / 2):.4g}"
+        yield PlanLine("sparse vector", half, "once, for all rounds")
+        yield PlanLine("selections", half, f"shared by {self.releases} releases: they add up")
+        shapes = ", ".join(f"{count:,} of {n}" for n, count in self.leaves.items())
+        yield PlanLine("trees x leaves", shapes, "copies of the class's learner")
+        yield PlanLine("monitor", f"lost votes >= {self.threshold:,}", "then a rule is selected")
+        yield PlanLine("check every", f"{self.check_every:,} rounds", "a public schedule")
+        yield PlanLine("horizon", f"{self.horizon:,} rounds", "then the last rule stands")
+        yield PlanLine("utility: heuristic", "no prediction", "measure it on synthetic streams")
+
+
+def _releases(cls: HypothesisClass, epsilon: Real, releases: int | None) -> int:
+    """Return the number of releases: one for each unavoidable mistake, and one."""
+    count = complexity(cls) + 1 if releases is None else whole(releases, "releases", least=1)
+    planned_epsilon(epsilon, count, of=f"{count:,} releases")
+    return count
