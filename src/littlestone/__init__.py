@@ -57,8 +57,13 @@ if TYPE_CHECKING:
     from littlestone._learners.registry import Recommendation, recommend
     from littlestone._learners.soa import SOA, Halving
     from littlestone._privacy.accounting import Guarantee
-    from littlestone._privacy.budget_file import BadBudget, BudgetFile, read_budgets
-    from littlestone._privacy.budget_state import BudgetExceeded, BudgetState
+    from littlestone._privacy.budget_file import (
+        BadBudget,
+        BudgetExceeded,
+        BudgetFile,
+        BudgetState,
+        read_budgets,
+    )
     from littlestone._privacy.mechanism import MechanismMoved
     from littlestone._privacy.parameters import BadParameter
     from littlestone._store.copies import back_up, take_over
@@ -97,8 +102,7 @@ _HOMES = {
     "_learners.registry": "Recommendation recommend",
     "_learners.soa": "Halving SOA",
     "_privacy.accounting": "Guarantee",
-    "_privacy.budget_file": "BadBudget BudgetFile read_budgets",
-    "_privacy.budget_state": "BudgetExceeded BudgetState",
+    "_privacy.budget_file": "BadBudget BudgetExceeded BudgetFile BudgetState read_budgets",
     "_privacy.mechanism": "MechanismMoved",
     "_privacy.parameters": "BadParameter",
     "_store.copies": "back_up take_over",

@@ -20,8 +20,7 @@ from littlestone._cli.learn_run import run
 from littlestone._data.blocks import BadStream
 from littlestone._data.readers import open_rows
 from littlestone._privacy.accounting import Cost
-from littlestone._privacy.budget_file import BadBudget, BudgetFile
-from littlestone._privacy.budget_state import BudgetExceeded
+from littlestone._privacy.budget_file import BadBudget, BudgetExceeded, BudgetFile
 from littlestone._privacy.parameters import BadParameter
 from littlestone._report.report import RunResult
 from littlestone._store.charges import check_budget
@@ -387,22 +386,22 @@ def test_the_verbs_as_their_user_meets_them(day: Path) -> None:
     done = littlestone(*words, "--dataset", "visits", "--json", folder=folder)
     assert done.returncode == 0, done.stderr
     assert "drew (epsilon 1, delta 0) from data set 'visits'" in done.stderr
-    declared = ["budget", "declare", "b.db", "visits", "--runs", "2x0.25", "--runs", "1x0.5"]
-    assert "drew (epsilon 1," in littlestone(*declared, "--delta", 0, folder=folder).stdout
-    littlestone("budget", "draw", "b.db", "visits", "--epsilon", 0.2, folder=folder)
+    by_hand = ["budget", "draw", "b.db", "visits", "--epsilon", 1, "--note", "survey"]
+    assert "drew (epsilon 1," in littlestone(*by_hand, folder=folder).stdout
     table = littlestone("budget", "show", "b.db", folder=folder).stdout
     assert "1 of 3" in table
     assert "###" in table
     told = littlestone("budget", "explain", "b.db", "visits", folder=folder).stdout
-    for part in (f"learn {cuts} of day.csv", "sum of a declared series", "part of series-", "0.25"):
+    for part in (f"learn {cuts} of day.csv", "survey", "(epsilon 0.5, delta 0)"):
         assert part in told, told
     (data,) = json.loads(littlestone("budget", "explain", "b.db", "--json", folder=folder).stdout)
     assert data["left"] == {"epsilon": 1.0, "delta": 0.0}
-    assert [draw["charged"]["epsilon"] for draw in data["draws"]] == [1.0, 1.0, 0.0]
-    assert [one["runs"] for one in data["declared"]] == [1, 1]
+    assert [draw["charged"]["epsilon"] for draw in data["draws"]] == [1.0, 1.0]
+    assert data["still_possible"][1] == {"runs": 2, "each": {"epsilon": 0.5, "delta": 0.0}}
     over = littlestone(*words, "--dataset", "visits", "--epsilon", 1.5, folder=folder)
     assert over.returncode == 2
     assert over.stderr.startswith("error: data set 'visits' has (epsilon 1, delta 0) left")
     assert over.stdout == ""
-    for wrong in (["show", "none.db"], ["declare", "b.db", "visits", "--runs", "x", "--delta", 0]):
-        assert littlestone("budget", *wrong, folder=folder).returncode == 2
+    assert littlestone("budget", "show", "none.db", folder=folder).returncode == 2
+    twin = littlestone("budget", "create", "b.db", "Visits", "--epsilon", 1, folder=folder)
+    assert "has a data set 'visits' too" in twin.stdout.replace("\n", " ")

@@ -1,6 +1,7 @@
 """Run `littlestone budget`: create, show, explain and draw from the budgets of data sets."""
 
 import json
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,9 +11,14 @@ from rich.console import Console
 from littlestone._cli.options import AsJson, BudgetsFile, DatasetName, DrawNote, SomeDataset
 from littlestone._cli.terminal import open_table, plain_console, wide_console
 from littlestone._privacy.accounting import Cost, Unit
-from littlestone._privacy.budget_file import BadBudget, BudgetFile, read_budgets
-from littlestone._privacy.budget_state import BudgetDraw, BudgetState, cost_text, still_possible
-from littlestone._privacy.parameters import BadParameter, float_above
+from littlestone._privacy.budget_file import (
+    BadBudget,
+    BudgetFile,
+    BudgetState,
+    cost_text,
+    read_budgets,
+)
+from littlestone._privacy.parameters import float_above
 from littlestone._report.causes import bar
 
 app = typer.Typer(
@@ -39,10 +45,14 @@ def create_budget(
 ) -> None:
     """Create the budget of a data set, and the file if there is none."""
     unit: Unit = "user" if per_user else "event"
-    made = BudgetFile.create(file, dataset, epsilon=epsilon, delta=delta, unit=unit)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        made = BudgetFile.create(file, dataset, epsilon=epsilon, delta=delta, unit=unit)
     console = plain_console()
     console.print(f"{dataset}: {cost_text(made.read().total)}, per {unit}, nothing drawn")
     console.print(f"  draw from it with `learn ... --budget {file} --dataset {dataset}`")
+    for warning in caught:
+        console.print(f"  {warning.message}")
 
 
 @app.command("show", epilog="Example: littlestone budget show budgets.db")
@@ -63,7 +73,7 @@ def show_budgets(file: BudgetsFile, dataset: SomeDataset = None, as_json: AsJson
             f"{float(left.epsilon):.4g} of {float(total.epsilon):.4g}",
             bar(float(left.epsilon / total.epsilon) if left.epsilon else None, full=full),
             f"{float(left.delta):.3g} of {float(total.delta):.3g}",
-            f"{len({one.run for one in state.draws if not one.runs}):,}",
+            f"{len({draw.run for draw in state.draws}):,}",
         )
     wide_console(console).print(table)
 
@@ -72,7 +82,7 @@ def show_budgets(file: BudgetsFile, dataset: SomeDataset = None, as_json: AsJson
 def explain_budgets(
     file: BudgetsFile, dataset: SomeDataset = None, as_json: AsJson = False
 ) -> None:
-    """Explain who drew what, when and by which composition, and what could still be run."""
+    """Explain who drew what and when, and what could still be run."""
     states = _states(file, dataset)
     if as_json:
         found = [_to_json(state) | _details(state) for state in states]
@@ -80,28 +90,6 @@ def explain_budgets(
         return
     for state in states:
         _explain(plain_console(), state)
-
-
-@app.command(
-    "declare",
-    epilog="Example: littlestone budget declare budgets.db visits --runs 20x0.1 --runs 2x0.5,1e-9 "
-    "--delta 5e-7",
-)
-def declare_runs(
-    file: BudgetsFile,
-    dataset: DatasetName,
-    runs: Annotated[
-        list[str],
-        typer.Option(metavar="COUNTxEPSILON[,DELTA]", help="So many runs. Can be repeated."),
-    ],
-    delta: Annotated[float, typer.Option(help="The delta of all of them together.")],
-    note: DrawNote = "",
-) -> None:
-    """Declare a series of runs beforehand, and draw what it costs: less than the sum, if many."""
-    declared = [_runs(text) for text in runs]
-    receipt = BudgetFile(file, dataset).declare(declared, delta, note=note)
-    added = sum(count * epsilon for count, epsilon, _ in declared)
-    plain_console().print(f"{receipt}\n  added up, epsilon would be {added:.4g}")
 
 
 @app.command(
@@ -131,18 +119,6 @@ def _states(file: Path, dataset: str | None) -> list[BudgetState]:
     raise BadBudget(f"{file} has no data set yet: `littlestone budget create` creates one")
 
 
-def _runs(text: str) -> tuple[int, float, float]:
-    """Read 20x0.1 or 20x0.1,1e-9."""
-    count, _, cost = text.partition("x")
-    epsilon, _, delta = cost.partition(",")
-    try:
-        return int(count), float(epsilon), float(delta or 0)
-    except ValueError:
-        raise BadParameter(
-            f"--runs {text!r} is not COUNTxEPSILON[,DELTA], such as 20x0.1 or 2x0.5,1e-9"
-        ) from None
-
-
 def _to_json(state: BudgetState) -> dict[str, Any]:
     return {
         "dataset": state.dataset,
@@ -164,58 +140,48 @@ def _details(state: BudgetState) -> dict[str, Any]:
     return {
         "draws": [
             {
-                "at": one.at,
-                "run": one.run,
-                "note": one.note,
-                "unit": one.unit,
-                "charged": _numbers(one.cost),
-                "planned": _numbers(one.planned),
-                "by": one.by,
+                "at": draw.at,
+                "run": draw.run,
+                "note": draw.note,
+                "unit": draw.unit,
+                "charged": _numbers(draw.cost),
+                "again": draw.is_repeat,
             }
-            for one in state.draws
-        ],
-        "declared": [
-            {"series": series, "runs": count, **_numbers(cost)}
-            for (series, cost), count in state.slots().items()
+            for draw in state.draws
         ],
         "still_possible": [
-            {"runs": row.runs, "added": _numbers(row.added), "declared": _numbers(row.declared)}
-            for row in still_possible(state.left)
+            {"runs": runs, "each": _numbers(each)} for runs, each in _still_possible(state)
         ],
     }
+
+
+def _still_possible(state: BudgetState) -> list[tuple[int, Cost]]:
+    """Return what each of so many further runs may cost, so that all of them fit."""
+    left = state.left
+    counts = (1, 2, 5, 10, 100) if left.epsilon else ()
+    return [(count, Cost(left.epsilon / count, left.delta / count)) for count in counts]
 
 
 def _explain(console: Console, state: BudgetState) -> None:
     total, left = cost_text(state.total), cost_text(state.left)
     console.print(f"{state.dataset}: {left} left of {total}, per {state.unit}\n")
     if state.draws:
-        table = open_table("when (UTC)", "run", "epsilon", "delta", "charged by", "what")
-        for one in state.draws:
+        table = open_table("when (UTC)", "run", "epsilon", "delta", "what")
+        for draw in state.draws:
             table.add_row(
-                one.at[:19].replace("T", " "),
-                one.run,
-                f"{float(one.cost.epsilon):.4g}",
-                f"{float(one.cost.delta):.3g}",
-                one.by,
-                _what(one),
+                draw.at[:19].replace("T", " "),
+                draw.run,
+                f"{float(draw.cost.epsilon):.4g}",
+                f"{float(draw.cost.delta):.3g}",
+                f"{draw.note}, rows learned again" if draw.is_repeat else draw.note,
             )
         wide_console(console).print(table)
-    for (series, cost), count in state.slots().items():
-        console.print(f"  {count:,} runs of {cost_text(cost)} of {series} are not begun yet")
-    rows = still_possible(state.left)
-    if not rows:
+    if not (rows := _still_possible(state)):
         console.print("\nNothing can be run any more.")
         return
-    console.print("\nWhat could still be run: epsilon and delta of each of so many runs")
-    table = open_table("runs", "each, added up", "each, declared beforehand")
-    for row in rows:
-        table.add_row(f"{row.runs:,}", cost_text(row.added), cost_text(row.declared))
+    console.print("\nWhat could still be run: so many runs, each of at most")
+    table = open_table("runs", "each")
+    for runs, each in rows:
+        table.add_row(f"{runs:,}", cost_text(each))
     wide_console(console).print(table)
     console.print(f"\nWhat may be quoted: {state.guarantee}, for all runs together")
-
-
-def _what(one: BudgetDraw) -> str:
-    if not one.runs:
-        return one.note
-    runs = ", ".join(f"{count} x {cost_text(cost)}" for count, cost in one.runs)
-    return f"{one.note}: {runs}" if one.note else runs

@@ -14,8 +14,7 @@ spend at most its total (docs/guarantee.md, Theorem 8, "Estimators").
 
 import math
 import os
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_EVEN, Decimal, localcontext
@@ -249,65 +248,6 @@ def _masses(ratios: Iterable[Decimal]) -> list[Decimal]:
         if masses[-1] < NEGLIGIBLE:
             break
     return masses
-
-
-# The most outcomes of unequal releases that are told apart.
-MOST_OUTCOMES = 20_000
-
-
-def composed_cost(costs: Sequence[Cost], delta: Fraction) -> Cost:
-    """Return what releases cost together, if what each may cost is fixed before the first."""
-    counts = Counter(cost.epsilon for cost in costs)
-    if not counts or not 0 <= delta < 1:
-        raise BadParameter(f"there must be releases, and delta in [0, 1), not {delta}")
-    basic = sum(costs, NOTHING)
-    if basic.delta > delta:
-        raise BadParameter(
-            f"{len(costs)} releases have a delta of {float(basic.delta):g} together, more than "
-            f"{float(delta):g}"
-        )
-    outcomes = math.prod(count + 1 for count in counts.values())
-    if outcomes > MOST_OUTCOMES and len(counts) > 1:
-        raise BadParameter(
-            f"{len(costs)} releases of {len(counts)} different epsilons have too many outcomes to "
-            "tell apart: give more of them the same epsilon"
-        )
-    if len(counts) == 1:
-        # The largest delta for all of them: equal costs, and never too little.
-        each = Cost(costs[0].epsilon, max(cost.delta for cost in costs))
-        if each.delta * len(costs) > delta:
-            return basic
-        solved = composed_epsilon(each, len(costs), delta)
-    else:
-        solved = _unequal_epsilon(counts, [cost.delta for cost in costs], delta)
-    # Adding up leaves the rest of delta to others: it is given up only for a gain of a hundredth.
-    return Cost(solved, delta) if solved < basic.epsilon * Fraction(99, 100) else basic
-
-
-def _unequal_epsilon(
-    counts: Mapping[Fraction, int], deltas: Iterable[Fraction], delta: Fraction
-) -> Fraction:
-    """Return the optimal epsilon of releases of different epsilons, rounded up."""
-    with localcontext(context(DIGITS, ROUND_HALF_EVEN)) as arithmetic:
-        # Of a subset of likely answers: the log-likelihood ratio, exactly, and the probability.
-        outcomes = [(Fraction(0), Decimal(1))]
-        for epsilon, count in counts.items():
-            odds = enclose_exp(epsilon, DIGITS)[0]
-            outcomes = [
-                (ratio + (2 * n - count) * epsilon, mass * math.comb(count, n) * odds**n)
-                for ratio, mass in outcomes
-                for n in range(count + 1)
-            ]
-        total = sum(mass for _, mass in outcomes)
-        kept = math.prod((1 - decimal_of(one, arithmetic) for one in deltas), start=Decimal(1))
-        spare = 1 - (1 - decimal_of(delta, arithmetic)) / kept - SLACK
-        a = b = steepest = Decimal(0)
-        # The curve is the maximum of A - e^E B over the likeliest outcomes, as in Theorem 8.
-        for ratio, mass in sorted(outcomes, key=lambda outcome: -outcome[0]):
-            a += mass / total * (1 + SLACK)
-            b += mass / total * enclose_exp(-ratio, DIGITS)[0] * (1 - SLACK)
-            steepest = max(steepest, (a - spare) / b)
-        return Fraction(max(steepest, Decimal(1)).ln() + SLACK)
 
 
 @cache

@@ -2,7 +2,9 @@
 
 A budget file is a SQLite file. Each of its data sets has a total (epsilon, delta) and a log of what
 was drawn; a draw is checked and written in one transaction, so that processes at work at the same
-time cannot draw more than the total together (docs/guarantee.md, Theorem 18).
+time cannot draw more than the total together (docs/guarantee.md, Theorem 18). Costs are exact and
+add up, which is valid also where each run's epsilon was chosen after seeing what the earlier runs
+published.
 
 The log is only ever added to, and each entry carries a checksum of itself and all before it: what a
 data set has left is computed from the log, and nothing else. Times are for people; the order of
@@ -11,26 +13,38 @@ entries is that of their numbers.
 
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+import unicodedata
+import warnings
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from decimal import ROUND_FLOOR
 from fractions import Fraction
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 from uuid import uuid4
 
-from littlestone._privacy.accounting import NOTHING, Cost, Unit, composed_cost
-from littlestone._privacy.budget_state import BudgetDraw, BudgetState, RunsOfCost, cost_text
-from littlestone._privacy.parameters import BadParameter, Real, positive, whole
+from littlestone._privacy.accounting import NOTHING, Cost, Guarantee, Unit
+from littlestone._privacy.parameters import (
+    BadParameter,
+    Real,
+    context,
+    decimal_of,
+    float_above,
+    positive,
+    whole,
+)
 from littlestone.errors import LittlestoneError
 
-APPLICATION_ID, SCHEMA_VERSION = 0x4C536267, 1
+# A total is enforced with so much more: ten runs of 0.1, which as a 64-bit float is a little more
+# than a tenth, fit into 1. What may be quoted has it too (`BudgetState.guarantee`).
+FLOAT_ALLOWANCE = Fraction(1, 10**12)
+APPLICATION_ID, SCHEMA_VERSION = 0x4C536267, 2
 SCHEMA = """
 CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE log (number INTEGER PRIMARY KEY, entry TEXT NOT NULL, seal TEXT NOT NULL) STRICT;
-CREATE TABLE openings (run TEXT PRIMARY KEY, generation INTEGER NOT NULL) STRICT;
 """
 # Seconds to wait for another process that is writing.
 BUSY_SECONDS = 10.0
@@ -40,20 +54,106 @@ class BadBudget(LittlestoneError, ValueError):
     """Report a file that is not a budget file, or is damaged, locked, or lacks the data set."""
 
 
+class BudgetExceeded(BadParameter):
+    """Report a draw that a data set has too little left for. Nothing was drawn."""
+
+
+class BudgetDraw(NamedTuple):
+    """Record what was drawn from a data set, when, by which run and for what."""
+
+    at: str
+    run: str
+    cost: Cost
+    unit: Unit
+    note: str
+    is_repeat: bool = False
+
+
+@dataclass(frozen=True)
+class BudgetState:
+    """Hold what is known of a data set's budget.
+
+    Parameters
+    ----------
+    dataset : str
+        Its name.
+    total : Cost
+        What all runs may cost together.
+    unit : {"event", "user"}
+        What is protected whole.
+    created : str
+        When the budget was created.
+    draws : tuple of BudgetDraw
+        What was drawn, in order.
+    """
+
+    dataset: str
+    total: Cost
+    unit: Unit
+    created: str
+    draws: tuple[BudgetDraw, ...] = ()
+
+    @property
+    def spent(self) -> Cost:
+        """Return what was drawn in all: costs add (basic composition, a valid filter)."""
+        return sum((draw.cost for draw in self.draws), NOTHING)
+
+    @property
+    def left(self) -> Cost:
+        """Return what can still be drawn."""
+        spent = self.spent
+        return Cost(
+            max(Fraction(0), self.total.epsilon - spent.epsilon),
+            max(Fraction(0), self.total.delta - spent.delta),
+        )
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Return what may be quoted for all runs together, now and later."""
+        most = self._enforced
+        return Guarantee(float_above(most.epsilon), float_above(most.delta), unit=self.unit)
+
+    @property
+    def _enforced(self) -> Cost:
+        more = 1 + FLOAT_ALLOWANCE
+        return Cost(self.total.epsilon * more, self.total.delta * more)
+
+    def of_run(self, run: str) -> tuple[BudgetDraw, ...]:
+        """Return what a run has drawn."""
+        return tuple(draw for draw in self.draws if draw.run == run)
+
+    def refuse_overdraft(self, cost: Cost, what: str) -> None:
+        """Raise `BudgetExceeded` if less than `cost` is left."""
+        after, most = self.spent + cost, self._enforced
+        if after.epsilon <= most.epsilon and after.delta <= most.delta:
+            return
+        left = self.left
+        raise BudgetExceeded(
+            f"data set {self.dataset!r} has {cost_text(left)} left of {cost_text(self.total)}, and "
+            f"{what} draws {cost_text(cost)}. {_advice(left)} `littlestone budget explain` shows "
+            "who drew what"
+        )
+
+    def refuse_other_unit(self, unit: Unit) -> None:
+        """Raise `BadParameter` for a run per event on a data set that is counted per user."""
+        # The other way round is fine: a neighbour per event is one per user (Theorem 18).
+        if self.unit == "user" and unit == "event":
+            raise BadParameter(
+                f"data set {self.dataset!r} is counted per user, and this run protects events: a "
+                "user may have many, so the two do not add up. Say which column is the --user, or "
+                "create a budget per event"
+            )
+
+
 class BudgetReceipt(NamedTuple):
-    """Say what a draw came to."""
+    """Say what a draw came to; nothing is charged to a run that has drawn before."""
 
     run: str
     charged: Cost
     state: BudgetState
-    how: Literal["sum", "series", "known"]
 
     def __str__(self) -> str:
-        what = {
-            "sum": f"drew {cost_text(self.charged)}",
-            "series": f"is part of {self.state.draws[-1].series}, which was drawn before,",
-            "known": "has drawn before",
-        }[self.how]
+        what = f"drew {cost_text(self.charged)}" if self.charged.epsilon else "has drawn before"
         left = f"{cost_text(self.state.left)} is left"
         return f"run {self.run} {what} from data set {self.state.dataset!r}; {left}"
 
@@ -83,7 +183,7 @@ class BudgetFile:
     (2.0, None)
     >>> budget.draw(epsilon=2.5)
     Traceback (most recent call last):
-    littlestone._privacy.budget_state.BudgetExceeded: data set 'visits' has (epsilon 2, ...
+    littlestone._privacy.budget_file.BudgetExceeded: data set 'visits' has (epsilon 2, ...
     >>> folder.cleanup()
     """
 
@@ -107,7 +207,8 @@ class BudgetFile:
         path : str or Path
             The file.
         dataset : str
-            The name of the data set. Give one data set one name: the file cannot tell.
+            The name of the data set. Give one data set one name: the file cannot tell. It warns of
+            a name that differs from another in upper and lower case only.
         epsilon, delta : int, float or Fraction
             What all runs may cost together.
         unit : {"event", "user"}
@@ -118,20 +219,31 @@ class BudgetFile:
         BadBudget
             If the file is something else, or has the data set already.
         BadParameter
-            If a parameter is out of range.
+            If a parameter is out of range, or the name begins or ends with a space.
         """
         total = _checked_cost(epsilon, delta)
-        if not dataset.strip() or not dataset.isprintable():
-            raise BadParameter("a data set has a name that can be printed")
+        if not dataset.isprintable() or not dataset or dataset != dataset.strip():
+            raise BadParameter(
+                f"{dataset!r} is no name of a data set: it is printed as it is, so it cannot be "
+                "empty, nor begin or end with a space"
+            )
         if unit not in ("event", "user"):
             raise BadParameter(f"unit must be 'event' or 'user', not {unit!r}")
         with _transaction(Path(path), create=True) as db:
-            if dataset in (known := _states(Path(path), db)):
+            states, _ = _read_log(Path(path), db)
+            if dataset in states:
                 raise BadBudget(
                     f"{path} has a budget for {dataset!r} already, of "
-                    f"{cost_text(known[dataset].total)}: a total is not changed afterwards"
+                    f"{cost_text(states[dataset].total)}: a total is not changed afterwards"
                 )
-            _append(db, {"kind": "create", "dataset": dataset, "unit": unit, **_exact(total)})
+            entry = {"kind": "create", "dataset": dataset, "unit": unit, **_exact(total)}
+            _append(db, entry)
+        for alike in (name for name in states if _folded(name) == _folded(dataset)):
+            warnings.warn(
+                f"{path} has a data set {alike!r} too, with a budget of its own: if {dataset!r} is "
+                f"the same data, draw from {alike!r} only",
+                stacklevel=2,
+            )
         return cls(path, dataset)
 
     def read(self) -> BudgetState:
@@ -163,8 +275,7 @@ class BudgetFile:
         """
         state, cost = self.read(), _checked_cost(epsilon, delta)
         state.refuse_other_unit(unit)
-        if state.slot_for(cost) is None:
-            state.refuse_overdraft(cost, "the run")
+        state.refuse_overdraft(cost, "the run")
 
     def draw(
         self,
@@ -177,8 +288,7 @@ class BudgetFile:
     ) -> BudgetReceipt:
         """Draw what a run costs, before it reads a row; or raise, and draw nothing.
 
-        A run that fits into a declared series is part of it. Nothing is ever given back: a run that
-        drew and was killed before its first row has drawn.
+        Nothing is ever given back: a run that drew and was killed before its first row has drawn.
 
         Parameters
         ----------
@@ -210,27 +320,16 @@ class BudgetFile:
             state = self._state(db)
             state.refuse_other_unit(unit)
             name = run or uuid4().hex[:16]
-            if known := state.of_run(name):
-                if known[0].planned != cost or known[0].unit != unit:
+            if drawn := state.of_run(name):
+                if (drawn[0].cost, drawn[0].unit) != (cost, unit):
                     raise BadBudget(
-                        f"{self.path}: run {name} has drawn {cost_text(known[0].planned)} per "
-                        f"{known[0].unit}, and {cost_text(cost)} per {unit} is asked for"
+                        f"{self.path}: run {name} has drawn {cost_text(drawn[0].cost)} per "
+                        f"{drawn[0].unit}, and {cost_text(cost)} per {unit} is asked for"
                     )
-                return BudgetReceipt(name, NOTHING, state, "known")
-            found = state.slot_for(cost)
-            if found is None:
-                state.refuse_overdraft(cost, "the run")
-                how: dict[str, Any] = {"charged": "sum", **_exact(cost)}
-            else:
-                series, slot = found
-                how = {"charged": "series", "series": series, "slot": _exact(slot)}
-                how |= _exact(NOTHING)
-            how |= {"unit": unit, "note": note, "planned": _exact(cost)}
-            _append(db, {"kind": "draw", "dataset": self.dataset, "run": name, **how})
-            after = self._state(db)
-            return BudgetReceipt(
-                name, after.draws[-1].cost, after, "sum" if not found else "series"
-            )
+                return BudgetReceipt(name, NOTHING, state)
+            state.refuse_overdraft(cost, "the run")
+            self._append_draw(db, BudgetDraw("", name, cost, unit, note))
+            return BudgetReceipt(name, cost, self._state(db))
 
     def draw_again(self, run: str, repeats: int) -> BudgetReceipt:
         """Draw for rows that a run learns once more, before it learns them.
@@ -255,74 +354,33 @@ class BudgetFile:
         whole(repeats, "repeats", least=1)
         with _transaction(Path(self.path)) as db:
             state = self._state(db)
-            known = state.of_run(run)
-            if not known:
-                raise BadBudget(_unknown_run(self, run))
+            drawn = state.of_run(run)
+            if not drawn:
+                raise BadBudget(
+                    f"{self.path} knows no draw of run {run} from data set {self.dataset!r}: it is "
+                    "an old copy that was put back, or another file. Put the newest one back; what "
+                    "was drawn since is spent"
+                )
+            first = drawn[0]
             # The first draw is the run itself; per user, all rounds are protected together.
-            missing = 0 if known[0].unit == "user" else repeats - len(known)
-            each = known[0].planned
-            charged = each.times(max(0, missing))
-            if missing > 0:
-                if each.delta:
-                    raise BadParameter(
-                        f"run {run} draws from data set {self.dataset!r} and has a delta: rows are "
-                        "learned again under a budget only by runs without one, or per user "
-                        "(docs/guarantee.md, Theorem 18). Begin another run on them, which draws "
-                        f"{cost_text(each)}"
-                    )
+            missing = 0 if first.unit == "user" else max(0, repeats - len(drawn))
+            if missing and first.cost.delta:
+                raise BadParameter(
+                    f"run {run} draws from data set {self.dataset!r} and has a delta: rows are "
+                    "learned again under a budget only by runs without one, or per user "
+                    "(docs/guarantee.md, Theorem 18). Begin another run on them, which draws "
+                    f"{cost_text(first.cost)}"
+                )
+            charged = first.cost.times(missing)
+            if missing:
                 state.refuse_overdraft(charged, "learning rows once more")
-            entry = {"kind": "draw", "dataset": self.dataset, "run": run, "charged": "repeat"}
-            about = {"unit": known[0].unit, "note": known[0].note}
             for _ in range(missing):
-                _append(db, {**entry, **about, **_exact(each), "planned": _exact(each)})
-            return BudgetReceipt(run, charged, self._state(db), "sum" if missing > 0 else "known")
+                self._append_draw(db, first._replace(is_repeat=True))
+            return BudgetReceipt(run, charged, self._state(db))
 
-    def declare(
-        self, runs: Sequence[tuple[int, Real, Real]], delta: Real, *, note: str = ""
-    ) -> BudgetReceipt:
-        """Declare a series of runs before the first of them, and draw what it costs together.
-
-        Because the epsilon and delta of each run are fixed now, whatever is published later, the
-        series is charged by optimal composition, which for many runs is less than the sum. A run
-        that draws afterwards, and costs no more than one of them, is part of the series.
-
-        Parameters
-        ----------
-        runs : sequence of (count, epsilon, delta)
-            So many runs of each cost.
-        delta : int, float or Fraction
-            The delta of all of them together: more than the sum of theirs lowers epsilon.
-        note : str
-            What they are for, in words.
-
-        Returns
-        -------
-        BudgetReceipt
-            The name of the series, and what was charged.
-
-        Raises
-        ------
-        BudgetExceeded
-            If too little is left.
-        BadParameter
-            If the runs have a larger delta than `delta`, or too many have different epsilons.
-        """
-        declared = [
-            RunsOfCost(whole(count, "count", least=1), _checked_cost(epsilon, each))
-            for count, epsilon, each in runs
-        ]
-        if sum(count for count, _ in declared) > MOST_DECLARED:
-            raise BadParameter(f"a series has at most {MOST_DECLARED:,} runs")
-        planned = [cost for count, cost in declared for _ in range(count)]
-        total = composed_cost(planned, Fraction(delta))
-        name = f"series-{uuid4().hex[:8]}"
-        listed = [{"count": count, **_exact(cost)} for count, cost in declared]
-        with _transaction(Path(self.path)) as db:
-            state = self._state(db)
-            state.refuse_overdraft(total, "the series")
-            head = {"kind": "declare", "dataset": self.dataset, "run": name, "note": note}
-            _append(db, {**head, "runs": listed, **_exact(total)})
-            return BudgetReceipt(name, total, self._state(db), "sum")
+    def _append_draw(self, db: sqlite3.Connection, draw: BudgetDraw) -> None:
+        entry = draw._asdict() | {"kind": "draw", "dataset": self.dataset, **_exact(draw.cost)}
+        _append(db, {name: value for name, value in entry.items() if name not in ("at", "cost")})
 
     def note_opening(self, run: str, generation: int) -> None:
         """Record how often a run's own file has been opened for writing.
@@ -335,31 +393,22 @@ class BudgetFile:
             How often; it only grows, so a file that knows of fewer openings is an old copy.
         """
         with _transaction(Path(self.path)) as db:
-            db.execute(
-                "INSERT INTO openings VALUES (?, ?) ON CONFLICT (run) DO UPDATE SET "
-                "generation = max(generation, excluded.generation)",
-                [run, generation],
-            )
+            _append(db, {"kind": "opening", "run": run, "generation": generation})
 
     def last_opening(self, run: str) -> int:
         """Return the most openings of a run's own file that were recorded; 0 if none was."""
         with _reading(Path(self.path)) as db:
-            found = db.execute("SELECT generation FROM openings WHERE run = ?", [run]).fetchone()
-        return 0 if found is None else int(found[0])
+            return _read_log(Path(self.path), db)[1].get(run, 0)
 
     def _state(self, db: sqlite3.Connection) -> BudgetState:
-        states = _states(Path(self.path), db)
+        states, _ = _read_log(Path(self.path), db)
         if self.dataset not in states:
-            known = ", ".join(map(repr, states)) or "none"
+            names = ", ".join(map(repr, states)) or "none"
             raise BadBudget(
-                f"{self.path} has no data set {self.dataset!r}, only {known}: `littlestone budget "
+                f"{self.path} has no data set {self.dataset!r}, only {names}: `littlestone budget "
                 f"create {self.path} {self.dataset} --epsilon E --delta D` creates one"
             )
         return states[self.dataset]
-
-
-# Optimal composition of so many takes a second.
-MOST_DECLARED = 10_000
 
 
 def read_budgets(path: str | Path) -> list[BudgetState]:
@@ -376,7 +425,31 @@ def read_budgets(path: str | Path) -> list[BudgetState]:
         If it is not there, not a budget file, damaged or locked.
     """
     with _reading(Path(path)) as db:
-        return list(_states(Path(path), db).values())
+        return list(_read_log(Path(path), db)[0].values())
+
+
+def cost_text(cost: Cost) -> str:
+    """Return a cost for people, rounded down to five digits."""
+    return f"(epsilon {float_below(cost.epsilon):g}, delta {float_below(cost.delta):g})"
+
+
+def float_below(value: Fraction) -> float:
+    """Return a float of at most five digits that is not above `value`: it can be typed."""
+    # A little more than asked for first: 0.1 as a float is a fraction above a tenth.
+    return float(decimal_of(value * (1 + FLOAT_ALLOWANCE), context(5, ROUND_FLOOR)))
+
+
+def _advice(left: Cost) -> str:
+    """Say what would fit."""
+    if float_below(left.epsilon) == 0:
+        return "Nothing fits any more: learn from other data, with a budget of its own."
+    pure = "" if left.delta else ", by a learner without a delta (finite classes)"
+    delta = f" --delta {float_below(left.delta):g}" if left.delta else ""
+    return f"What fits: --epsilon {float_below(left.epsilon):g}{delta} or less{pure}."
+
+
+def _folded(name: str) -> str:
+    return unicodedata.normalize("NFKC", name).casefold()
 
 
 def _checked_cost(epsilon: Real, delta: Real) -> Cost:
@@ -394,20 +467,12 @@ def _cost(entry: dict[str, Any]) -> Cost:
     return Cost(Fraction(entry["epsilon"]), Fraction(entry["delta"]))
 
 
-def _unknown_run(budget: BudgetFile, run: str) -> str:
-    return (
-        f"{budget.path} knows no draw of run {run} from data set {budget.dataset!r}: it is an old "
-        "copy that was put back, or another file. Put the newest one back; what was drawn since "
-        "is spent"
-    )
-
-
 # The file.
 
 
 @contextmanager
 def _reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """Connect to a budget file whose log is sound, in a transaction."""
+    """Connect to a budget file, in a transaction."""
     if not path.exists():
         raise BadBudget(
             f"{path} is not there: `littlestone budget create {path} NAME --epsilon E --delta D` "
@@ -468,9 +533,11 @@ def _lay_out(path: Path, db: sqlite3.Connection) -> None:
 
 @contextmanager
 def _sentences(path: Path) -> Iterator[None]:
-    """Turn what SQLite raises into a sentence that says what to do."""
+    """Turn whatever a damaged file raises into a sentence that says what to do."""
     try:
         yield
+    except (LittlestoneError, OSError):
+        raise
     except sqlite3.Error as error:
         kind = getattr(error, "sqlite_errorname", "")
         if kind.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
@@ -485,6 +552,8 @@ def _sentences(path: Path) -> Iterator[None]:
         if kind == "SQLITE_NOTADB":
             raise BadBudget(f"{path} is not a budget file of littlestone: {error}") from None
         raise BadBudget(_damaged(path, str(error))) from None
+    except Exception as error:
+        raise BadBudget(_damaged(path, type(error).__name__)) from None
 
 
 def _damaged(path: Path, what: str) -> str:
@@ -503,16 +572,16 @@ def _refuse_foreign(path: Path, db: sqlite3.Connection) -> None:
     if version != SCHEMA_VERSION:
         raise BadBudget(
             f"{path} has schema {version}, and this littlestone reads {SCHEMA_VERSION}: use the "
-            "littlestone that wrote it"
+            "littlestone that wrote it, or create another with what is left"
         )
-    (found,) = db.execute("PRAGMA integrity_check(1)").fetchone()
-    if found != "ok":
-        raise BadBudget(_damaged(path, found.splitlines()[-1]))
+    (problem,) = db.execute("PRAGMA integrity_check(1)").fetchone()
+    if problem != "ok":
+        raise BadBudget(_damaged(path, problem.splitlines()[-1]))
 
 
 def _identity(db: sqlite3.Connection) -> str:
-    (found,) = db.execute("SELECT value FROM about WHERE name = 'identity'").fetchone()
-    return str(found)
+    (identity,) = db.execute("SELECT value FROM about WHERE name = 'identity'").fetchone()
+    return str(identity)
 
 
 def _append(db: sqlite3.Connection, entry: dict[str, Any]) -> None:
@@ -527,46 +596,32 @@ def _sealed(before: str, entry: str) -> str:
     return blake2b(f"{before}\n{entry}".encode(), digest_size=16).hexdigest()
 
 
-def _states(path: Path, db: sqlite3.Connection) -> dict[str, BudgetState]:
-    """Return the budget of every data set, from the log and nothing else."""
-    about: dict[str, dict[str, Any]] = {}
+def _read_log(path: Path, db: sqlite3.Connection) -> tuple[dict[str, BudgetState], dict[str, int]]:
+    """Return the budget of every data set and the openings of every run, from the log alone."""
+    created: dict[str, dict[str, Any]] = {}
     draws: dict[str, list[BudgetDraw]] = {}
-    try:
-        seal, expected = _identity(db), 0
-        for number, text, written in db.execute("SELECT * FROM log ORDER BY number"):
-            seal, expected = _sealed(seal, text), expected + 1
-            if (number, written) != (expected, seal):
-                raise BadBudget(_damaged(path, f"the checksum of entry {expected} does not match"))
-            entry = json.loads(text)
-            if entry["kind"] == "create":
-                about[entry["dataset"]], draws[entry["dataset"]] = entry, []
-            else:
-                draws[entry["dataset"]].append(_draw(entry, about[entry["dataset"]]["unit"]))
-        return {
-            name: BudgetState(name, _cost(entry), entry["unit"], entry["at"], tuple(draws[name]))
-            for name, entry in about.items()
-        }
-    except (KeyError, TypeError, ValueError) as error:
-        if isinstance(error, BadBudget):
-            raise
-        raise BadBudget(_damaged(path, type(error).__name__)) from None
+    openings: dict[str, int] = {}
+    seal, expected = _identity(db), 0
+    for number, text, written in db.execute("SELECT * FROM log ORDER BY number"):
+        seal, expected = _sealed(seal, text), expected + 1
+        if (number, written) != (expected, seal):
+            raise BadBudget(_damaged(path, f"the checksum of entry {expected} does not match"))
+        entry = json.loads(text)
+        if entry["kind"] == "create":
+            created[entry["dataset"]], draws[entry["dataset"]] = entry, []
+        elif entry["kind"] == "draw":
+            draws[entry["dataset"]].append(_draw(entry))
+        else:
+            run, generation = entry["run"], entry["generation"]
+            openings[run] = max(generation, openings.get(run, 0))
+    states = {
+        name: BudgetState(name, _cost(entry), entry["unit"], entry["at"], tuple(draws[name]))
+        for name, entry in created.items()
+    }
+    return states, openings
 
 
-def _draw(entry: dict[str, Any], unit: Unit) -> BudgetDraw:
+def _draw(entry: dict[str, Any]) -> BudgetDraw:
     """Return the draw that an entry of the log records."""
-    if entry["kind"] == "declare":
-        runs = tuple(RunsOfCost(run["count"], _cost(run)) for run in entry["runs"])
-        added = sum((cost.times(count) for count, cost in runs), NOTHING)
-        head = entry["at"], entry["run"], _cost(entry), added
-        return BudgetDraw(*head, "sum", unit, entry["note"], runs=runs)
-    return BudgetDraw(
-        entry["at"],
-        entry["run"],
-        _cost(entry),
-        _cost(entry["planned"]),
-        entry["charged"],
-        entry["unit"],
-        entry["note"],
-        series=entry.get("series"),
-        slot=_cost(entry["slot"]) if "slot" in entry else None,
-    )
+    at, run, unit, note, again = (entry[n] for n in ("at", "run", "unit", "note", "is_repeat"))
+    return BudgetDraw(at, run, _cost(entry), unit, note, again)

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from littlestone._learners.registry import LearnerChoice
 from littlestone._privacy.accounting import Unit, cost_of
-from littlestone._privacy.budget_file import BadBudget, BudgetFile
-from littlestone._privacy.budget_state import BudgetExceeded
+from littlestone._privacy.budget_file import BadBudget, BudgetExceeded, BudgetFile
 from littlestone._privacy.parameters import BadParameter
 from littlestone._store.request import LearnRequest, choose_learner
 from littlestone._store.serialization import BadStore, OldCopy, RunConfig, run_name
@@ -104,14 +103,14 @@ def charge_store(budget: BudgetFile | None, store: "Store") -> list[str]:
         cost, note = cost_of(store.about.chosen.plan), f"{store.about.spec} in {store.path.name}"
         unit: Unit = "event" if store.about.user is None else "user"
         try:
-            got = budget.draw(cost.epsilon, cost.delta, unit=unit, run=store.run, note=note)
+            receipt = budget.draw(cost.epsilon, cost.delta, unit=unit, run=store.run, note=note)
         except BudgetExceeded:
             # A refused call leaves nothing behind. The first opening is that of whoever created it.
             if store.generation == 1:
                 store.close()
                 store.path.unlink()
             raise
-        told = [] if got.how == "known" else [str(got)]
+        told = [str(receipt)] if receipt.charged.epsilon else []
     # Of a run that has learned something this only looks whether all of it was drawn.
     elif len(drawn := budget.read().of_run(store.run)) < _draws_needed(store.about, store.repeats):
         raise BadBudget(
