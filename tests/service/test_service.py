@@ -29,7 +29,7 @@ from littlestone._classes.thresholds import Thresholds
 from littlestone._data.blocks import Block, column_schema
 from littlestone._data.readers import open_rows
 from littlestone._service import routes, server
-from littlestone._service.bodies import MAX_ROW, BodyFormat, parse_block, parse_examples
+from littlestone._service.bodies import MANY_ROWS, MAX_ROW, BodyFormat, parse_block, parse_examples
 from littlestone._service.limits import Limits, Refused
 from littlestone._service.logs import ACCESS, LogFilter
 from littlestone._service.tokens import Role
@@ -441,15 +441,17 @@ def test_rows_beyond_the_limit_are_counted_and_not_parsed(served: Running, kind:
 
 
 def test_a_row_beyond_the_limit_is_refused_wherever_it_stands(served: Running) -> None:
-    row, sound = b"[" + b"[]," * (MAX_ROW // 3) + b"[]]", json.dumps(events(1)[0]).encode()
+    row, sound = b"[" + b"[]," * MAX_ROW + b"[]]", json.dumps(events(1)[0]).encode()
     for body in (row, sound + b"," + row, row + b"," + sound):
         assert served.send(b"[" + body + b"]").status_code == 413
     assert served.send(sound + b"\n" + row, "application/x-ndjson").status_code == 422
     # Windows of the text: a row is read alike wherever one of them ends.
-    for more in range(MAX_ROW - 4 * len(sound), MAX_ROW + len(sound), 7):
-        rows = b"[" + b" " * more + (sound + b" , 12345 , ") * 3 + sound + b"]"
-        taken = served.send(rows, query="?bad_rows=null").json()
-        assert (taken["rounds"], taken["null_rounds"]) == (7, 3)
+    tricky = json.dumps({"merchant": "},{", "fraud": 0, "more": {"a": 1}}).encode()
+    for most in (MANY_ROWS, MAX_ROW, 2 * MAX_ROW):
+        for more in range(most - 3 * len(sound), most + len(sound), 23):
+            rows = b"[" + sound + b"," + b" " * more + (tricky + b" , 12345 , ") * 3 + sound + b"]"
+            taken = served.send(rows, query="?bad_rows=null").json()
+            assert (taken["rounds"], taken["null_rounds"]) == (8, 3)
 
 
 def test_a_body_too_long_is_refused_before_it_is_read(tmp_path: Path) -> None:

@@ -46,8 +46,9 @@ FORMATS: Mapping[str, BodyFormat] = {
 }
 # Bytes up to which a body is parsed in the event loop; a thread costs more than that saves.
 INLINE = 1 << 14
-# The most characters of a row: the interpreter does nothing else while it parses one.
-MAX_ROW = 1 << 18
+# The most characters of a row, and of rows that are parsed by one call: the interpreter does nothing
+# else meanwhile.
+MAX_ROW, MANY_ROWS = 1 << 18, 1 << 16
 # The most bad rows that a response lists.
 MAX_BAD_ROWS = 20
 # Python converts no longer whole numbers from text.
@@ -216,6 +217,7 @@ def _check_count(count: int, limits: Limits) -> None:
 
 _SPACE = r"[ \t\n\r]*"
 _OPENING = re.compile(rf'{_SPACE}(\{{{_SPACE}"rows"{_SPACE}:{_SPACE})?\[{_SPACE}')
+_SPACES = re.compile(_SPACE)
 _AFTER_ROW = re.compile(rf"{_SPACE}([,\]]){_SPACE}")
 _END = {False: re.compile(rf"{_SPACE}\Z"), True: re.compile(rf"{_SPACE}\}}{_SPACE}\Z")}
 
@@ -228,8 +230,9 @@ def _parse_json(body: bytes, limits: Limits, allow_single: bool) -> list[Any]:
         raise Refused(400, f"the body is not UTF-8 at byte {error.start}") from None
     opening = _OPENING.match(text)
     if opening is None:
-        row, end = _scan_row(text[:MAX_ROW].strip(" \t\n\r"), 0, 0)
-        if allow_single and isinstance(row, dict) and text.strip(" \t\n\r")[end:] == "":
+        text = text.strip(" \t\n\r")
+        row, end = _scan_row(text[:MAX_ROW], 0, whole=len(text) <= MAX_ROW)
+        if allow_single and isinstance(row, dict) and end == len(text):
             return [row]
         raise Refused(422, f"{NOT_ROWS}{', or one row' if allow_single else ''}")
     rows, end = _scan_rows(text, opening.end(), limits)
@@ -241,53 +244,55 @@ def _parse_json(body: bytes, limits: Limits, allow_single: bool) -> list[Any]:
 def _scan_rows(text: str, start: int, limits: Limits) -> tuple[list[Any], int]:
     """Return the rows of an array whose opening bracket stands before `start`, and its end.
 
-    Row by row, not by one call for all: rows beyond the limit are not parsed, and other threads run
-    between two rows. Each call sees a window of the text, which bounds what one row can cost.
+    Some rows by each call, not all by one: rows beyond the limit are not parsed, and other threads
+    run between two calls.
     """
     rows: list[Any] = []
     if text.startswith("]", start):
         _check_count(0, limits)
-    window, here = text[start : start + MAX_ROW], 0
+    window, origin, in_doubt = text[start : start + 2 * MAX_ROW], start, start
     while True:
-        try:
-            row, end = _scan_row(window, here, start)
-            after = _AFTER_ROW.match(window, end)
-            if after is None:
-                raise _not_json("a comma or a bracket is missing", start + end)
-        except Refused as refusal:
-            if start + len(window) == len(text):
-                raise
-            if here == 0:
-                raise Refused(
-                    413,
-                    f"the row at character {start:,} has more than {MAX_ROW:,} characters, or is "
-                    "not JSON",
-                ) from refusal
-            # The row may only be cut off: the next window begins with it.
-            start += here
-            window, here = text[start : start + MAX_ROW], 0
-            continue
+        if start >= in_doubt:
+            many, start = _scan_many(text, start)
+            rows += many
+            in_doubt = start if many else start + MANY_ROWS
+        if start - origin > MAX_ROW:
+            window, origin = text[start : start + 2 * MAX_ROW], start
+        row, end = _scan_row(window, start - origin, whole=origin + len(window) == len(text))
+        after = _AFTER_ROW.match(text, origin + end)
+        if after is None:
+            raise Refused(400, f"a comma or a bracket is missing at character {origin + end:,}")
         rows.append(row)
-        here = after.end()
-        if after[1] == "]":
+        start = after.end()
+        if after[1] == "]" or len(rows) > limits.rows:
             _check_count(len(rows), limits)
-            return rows, start + here
-        if len(rows) > limits.rows:
-            _check_count(len(rows), limits)
+            return rows, start
 
 
-def _scan_row(window: str, here: int, start: int) -> tuple[Any, int]:
-    """Return the value that begins at a place, and where it ends."""
+def _scan_many(text: str, start: int) -> tuple[list[Any], int]:
+    """Return rows that end within a window, and where the next begins; none if that is in doubt."""
+    # If this is no end of a row (but inside a text, or of an object inside one), what stands before
+    # it is not JSON: a bracket or a quote is open.
+    end = 1 + text.rfind("},", start, start + MANY_ROWS)
     try:
-        return _DECODER.raw_decode(window, here)
+        rows = _PLAIN_DECODER.decode(f"[{text[start:end]}]") if end else []
+    except ValueError:  # also for a number that is too long, which makes one row bad
+        rows = []
+    if not rows:
+        return [], start
+    return rows, _SPACES.match(text, 1 + end).end()  # type: ignore[union-attr]
+
+
+def _scan_row(window: str, start: int, *, whole: bool) -> tuple[Any, int]:
+    """Return the value at a place in a window of the body, and where it ends."""
+    try:
+        return _DECODER.raw_decode(window, start)
     except json.JSONDecodeError as error:
-        raise _not_json(error.msg, start + error.pos) from None
+        if whole:
+            raise Refused(400, f"the body is not JSON: {error.msg}") from None
+        raise Refused(413, f"a row has more than {MAX_ROW:,} characters, or is not JSON") from None
     except ValueError as error:
         raise Refused(400, f"the body is not JSON: {error}") from None
-
-
-def _not_json(why: str, where: int) -> Refused:
-    return Refused(400, f"the body is not JSON: {why}, at character {where:,}")
 
 
 def _cells(
@@ -313,4 +318,5 @@ def _parse_int(digits: str) -> int | float:
     return int(digits) if len(digits.removeprefix("-")) <= MAX_DIGITS else math.inf
 
 
+_PLAIN_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_int=_parse_int)
