@@ -4,23 +4,19 @@ Noise is that of the system, and secret: a second run differs a little.
 """
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from bench.charts import Chart, Curve
-from littlestone._classes.base import HypothesisClass
 from littlestone._classes.specs import parse_spec
 from littlestone._cli.compare import print_lines
-from littlestone._learners.registry import LEARNERS, LearnerEntry
 from littlestone._learners.terms import Terms
 from littlestone._plots import COLOURS, INK, SOFT
 from littlestone._simulate.games import Line, play_line
-from littlestone.paper import AdaptiveDPSOA, EveryRound, EveryRoundPlan, PaperDPSOA, PaperPlan
 
 PROCESSES = 2
 DELTA = 1e-6
@@ -61,13 +57,6 @@ TABLES = [
         figures=[("rounds/horizon-2", "halving", "T"), ("rounds/rounds-2", "halving", "t")],
     ),
     Table(
-        ["points:x"],
-        ["dpsoa", "dpsoa-paper"],
-        ["iid", "halving"],
-        LONG[:3],
-        figures=[("paper/horizon-2", "halving", "T")],
-    ),
-    Table(
         ["thresholds:x:1:1023"],
         ["dpsoa", "experts", "soa"],
         ["iid", "halving"],
@@ -93,16 +82,6 @@ TABLES = [
             ("dimension/dimension-3", "mirror", "d"),
         ],
     ),
-    Table(
-        ["points:x"],
-        ["adaptive", "every-round", "dpsoa", "soa"],
-        ["halving", "mirror"],
-        [1_000, 2_000, 5_000, 10_000, 20_000],
-        (20.0,),
-        3,
-        [("adaptive/horizon-2", "mirror", "T")],
-    ),
-    Table(["points:x"], ["adaptive", "every-round", "dpsoa"], ["halving"], [10_000], seeds=3),
 ]
 
 
@@ -135,35 +114,9 @@ def _lines(table: Table) -> dict[str, list[Line]]:
     return lines
 
 
-def _paper_learners() -> dict[str, LearnerEntry]:
-    """The paper's learners, as the registry has others."""
-
-    def entry(learner: type, plan: Callable[[Terms], Any], positional: bool) -> LearnerEntry:
-        def make(cls: HypothesisClass, plan: Any, *, seed: int | None, **_: Any) -> Any:
-            if positional:
-                return learner(cls, plan, seed=seed)
-            return learner(cls, plan.epsilon, plan.delta, plan.horizon, seed=seed)
-
-        return LearnerEntry(learner=learner, what="the paper", make=make, make_plan=plan)
-
-    def every(terms: Terms) -> Any:
-        return EveryRoundPlan.of(terms.epsilon, terms.delta, terms.horizon)
-
-    def paper(terms: Terms) -> Any:
-        return PaperPlan.of(terms.cls, terms.epsilon, terms.delta, terms.horizon)
-
-    return {
-        "dpsoa-paper": entry(PaperDPSOA, paper, positional=True),
-        "adaptive": entry(AdaptiveDPSOA, every, positional=False),
-        "every-round": entry(EveryRound, every, positional=False),
-    }
-
-
 def _line(asked: tuple[str, str, int, float, str, int]) -> Line:
     spec, stream, rounds, epsilon, learner, seeds = asked
     warnings.simplefilter("ignore")
-    # In a process of its own: the command line does not know them.
-    LEARNERS.update(_paper_learners())
     terms = Terms(cls=parse_spec(spec), epsilon=epsilon, delta=DELTA, horizon=rounds)
     return play_line(stream, learner, terms, seeds, 0.0)
 

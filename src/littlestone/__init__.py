@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from littlestone._learners.dpsoa import DPSOA
     from littlestone._learners.experts import ExpertsPlan, PrivateExperts
     from littlestone._learners.inverse_plan import SmallestEpsilon, smallest_epsilon
-    from littlestone._learners.plan import Plan, plan_from_json
+    from littlestone._learners.plan import Plan
     from littlestone._learners.registry import Recommendation, recommend
     from littlestone._learners.soa import SOA, Halving
     from littlestone._privacy.accounting import Guarantee
@@ -98,7 +98,7 @@ _HOMES = {
     "_learners.dpsoa": "DPSOA",
     "_learners.experts": "ExpertsPlan PrivateExperts",
     "_learners.inverse_plan": "SmallestEpsilon smallest_epsilon",
-    "_learners.plan": "Plan plan_from_json",
+    "_learners.plan": "Plan",
     "_learners.registry": "Recommendation recommend",
     "_learners.soa": "Halving SOA",
     "_privacy.accounting": "Guarantee",
@@ -192,7 +192,6 @@ __all__ = [
     "one_of",
     "open_rows",
     "open_store",
-    "plan_from_json",
     "read_budgets",
     "read_store",
     "read_table",

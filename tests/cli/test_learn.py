@@ -329,7 +329,7 @@ def test_a_plan_says_what_is_proved_and_what_is_hoped(command: Command) -> None:
         assert words in done.stdout
     per_user = command("plan", "points:m", "--horizon", 1000, "--user", "--cap", 2, "--json")
     data = json.loads(per_user.stdout)
-    assert ls.plan_from_json(data["plan"]).unit == "user"
+    assert ls.Plan.from_json(data["plan"]).unit == "user"
 
 
 def test_the_demo_finds_the_culprit(command: Command, tmp_path: Path) -> None:

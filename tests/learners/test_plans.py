@@ -53,7 +53,7 @@ PLANS: dict[str, Callable[[], ls.Plan]] = {
 @pytest.mark.parametrize("kind", PLANS)
 def test_json_round_trip(kind: str) -> None:
     plan = PLANS[kind]()
-    again = ls.plan_from_json(json.loads(json.dumps(plan.to_json())))
+    again = ls.Plan.from_json(json.loads(json.dumps(plan.to_json())))
     assert again == plan
     assert (again.shapes, str(again)) == (plan.shapes, str(plan))
     assert [type(x) for x in (again.epsilon, again.delta)] == [Fraction] * 2
@@ -72,7 +72,7 @@ def test_json_of_something_else(field: str) -> None:
     with pytest.raises(
         BadParameter, match=f"not the JSON of a plan: missing or unknown fields colour, {field}"
     ):
-        ls.plan_from_json({**{n: v for n, v in data.items() if n != field}, "colour": "red"})
+        ls.Plan.from_json({**{n: v for n, v in data.items() if n != field}, "colour": "red"})
 
 
 NAN, INF = math.nan, math.inf

@@ -110,12 +110,11 @@ def test_an_entry_tells_the_truth(name: str, tmp_path: Path) -> None:
     assert learner_choice_from_json(json.loads(json.dumps(chosen.to_json()))) == chosen
     made = chosen.make(cls, SEED, watched=True)
     assert type(made) is entry.learner
-    assert made.guarantee.unit in entry.units
-    assert (made.guarantee.delta > 0) == entry.needs_delta
-    assert hasattr(made, "learn_remote") == entry.takes_engine
+    assert (made.guarantee.delta > 0) == ("delta" in entry.takes)
+    assert hasattr(made, "learn_remote") == ("engine" in entry.options)
     for asked, taken in (
-        ({"unit": "user", "cap": 2}, "user" in entry.units),
-        ({"change_cost": 7}, entry.takes_change_cost),
+        ({"unit": "user", "cap": 2}, "unit" in entry.takes),
+        ({"change_cost": 7}, "change_cost" in entry.takes),
     ):
         if taken:
             assert choose(terms(cls, learner=name, **asked)).plan != chosen.plan

@@ -16,7 +16,6 @@ import littlestone as ls
 import naive
 from classes import CASES
 from effort import scaled
-from littlestone._learners.plan_table import plan_data_from_json
 from littlestone._learners.tuning import Selection, complexity
 from littlestone._privacy.accounting import Cost
 from littlestone._privacy.parameters import BadParameter, Real, float_above
@@ -166,7 +165,7 @@ def test_too_many_releases_leave_too_little_for_each() -> None:
 
 def test_plans_are_written_and_read() -> None:
     every = EveryRoundPlan.of(20, 1e-6, 1000)
-    assert plan_data_from_json(EveryRoundPlan, json.loads(json.dumps(every.to_json()))) == every
+    assert EveryRoundPlan.from_json(json.loads(json.dumps(every.to_json()))) == every
     for plan in (PaperPlan.of(POINTS, 1, 1e-6, 1000), PaperPlan.for_users(POINTS, 1, 1e-6, 1000)):
         table = {line.what: line for line in plan.lines()}
         assert f"per {plan.unit}" in table["privacy: proved"].why

@@ -79,7 +79,7 @@ def compare(
     checked_change_cost(change_cost)
     planned_delta(delta)
     rate = read_min_rate(min_rate)
-    if rate != "auto" and not any(n == AUTO or LEARNERS[n].takes_min_rate for n in players):
+    if rate != "auto" and not any(n == AUTO or "min_rate" in LEARNERS[n].takes for n in players):
         raise BadParameter("--min-rate is about causes and experts: leave it out")
     budgets = [planned_epsilon(number) for number in _numbers("--epsilon", epsilon)]
     terms = Terms(

@@ -56,7 +56,7 @@ class HasTerms(HasBudget):
     def _needs_delta(self) -> bool:
         """Return whether the learner has a delta. "auto" may take one that has."""
         check_name(self.learner, planned_names())
-        return self.learner == AUTO or LEARNERS[self.learner].needs_delta
+        return self.learner == AUTO or "delta" in LEARNERS[self.learner].takes
 
     @property
     def _share(self) -> Fraction:

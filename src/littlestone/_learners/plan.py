@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from littlestone._learners.plan_table import (
     PlanLine,
     PlanTable,
     check_unit,
-    plan_data_from_json,
     plan_lines,
     planned_delta,
     planned_epsilon,
@@ -286,9 +285,15 @@ class Plan(PlanTable):
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the plan as JSON data; `plan_from_json` reads it back exactly."""
+        """Return the plan as JSON data; `from_json` reads it back exactly."""
         leaves = {str(leaves): count for leaves, count in self.leaves.items()}
         return super().to_json() | {"leaves": leaves}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """Read a plan from the JSON data of `to_json`."""
+        leaves = {int(n): count for n, count in data.get("leaves", {}).items()}
+        return super().from_json({**data, "leaves": leaves} if leaves else data)
 
     def lines(self) -> Iterator[PlanLine]:
         """Yield the rows of the plan table."""
@@ -312,15 +317,3 @@ def flat_or_mixed(trees: int, cls: HypothesisClass) -> dict[int, int]:
 
 
 _EXACT = {"epsilon": positive, "epsilon_monitor": positive, "delta": probability}
-
-
-def plan_from_json(data: Mapping[str, Any]) -> Plan:
-    """Read a plan from the JSON data of `Plan.to_json`.
-
-    Parameters
-    ----------
-    data : mapping
-        The data.
-    """
-    leaves = {"leaves": {int(n): count for n, count in data.get("leaves", {}).items()}}
-    return plan_data_from_json(Plan, {name: leaves.get(name, data[name]) for name in data})

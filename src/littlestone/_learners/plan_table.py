@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import Field, fields
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, SupportsIndex, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, SupportsIndex, get_args
 
 from littlestone._display import facts_table
 from littlestone._privacy.accounting import Unit
@@ -118,18 +118,26 @@ class PlanTable(ABC):
         data = {field.name: getattr(self, field.name) for field in fields(self)}
         return {n: str(v) if isinstance(v, Fraction) else v for n, v in data.items()}
 
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """Read a plan from the JSON data of `to_json`.
 
-AnyPlanned = TypeVar("AnyPlanned", bound=PlanTable)
+        Parameters
+        ----------
+        data : mapping
+            The data.
 
-
-def plan_data_from_json(kind: type[AnyPlanned], data: Mapping[str, Any]) -> AnyPlanned:
-    """Read a plan from the JSON data of `to_json`."""
-    # Fractions are written as text, exactly; floats would change the plan.
-    exact = {field.name: field.type is Fraction for field in fields(kind)}
-    if set(data) != set(exact):
-        odd = ", ".join(sorted(set(data) ^ set(exact)))
-        raise BadParameter(f"not the JSON of a plan: missing or unknown fields {odd}")
-    return kind(**{n: Fraction(data[n]) if exact[n] else data[n] for n in exact})
+        Raises
+        ------
+        BadParameter
+            If fields are missing, or unknown.
+        """
+        # Fractions are written as text, exactly; floats would change the plan.
+        exact = {field.name: field.type is Fraction for field in fields(cls)}
+        if set(data) != set(exact):
+            odd = ", ".join(sorted(set(data) ^ set(exact)))
+            raise BadParameter(f"not the JSON of a plan: missing or unknown fields {odd}")
+        return cls(**{n: Fraction(data[n]) if exact[n] else data[n] for n in exact})
 
 
 def plan_lines(plan: "Plan") -> Iterator[PlanLine]:

@@ -11,7 +11,6 @@ Choose a learner by the class, the budget and the unit, never by the stream: it 
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, NamedTuple
 
 from littlestone._classes.base import HypothesisClass, checked_class
@@ -23,17 +22,11 @@ from littlestone._learners.causes import PrivateCauses
 from littlestone._learners.causes_plan import AUTO as AUTO_RATE
 from littlestone._learners.causes_plan import CausesPlan
 from littlestone._learners.dpsoa import DPSOA, Engine
-from littlestone._learners.experts import (
-    ExpertsPlan,
-    FirstRule,
-    PrivateExperts,
-    checked_rate,
-)
-from littlestone._learners.plan import Plan, plan_from_json
+from littlestone._learners.experts import ExpertsPlan, PrivateExperts
+from littlestone._learners.plan import Plan
 from littlestone._learners.plan_table import (
     CHANGE_COST,
     check_unit,
-    plan_data_from_json,
     planned_delta,
     planned_epsilon,
     planned_horizon,
@@ -45,96 +38,46 @@ from littlestone._privacy.accounting import Unit
 from littlestone._privacy.noise import Noise
 from littlestone._privacy.parameters import BadParameter, Real
 
-# Experts begin with the class's own rule, as DPSOA does: where it is right, so are both.
-FIRST: FirstRule = "own"
-
 
 @dataclass(frozen=True, kw_only=True)
 class LearnerEntry:
-    """Describe a learner to everything that makes learners."""
+    """Describe a learner to everything that makes learners.
+
+    `takes` are the terms, beside the class, that `plan.practical` takes; `options` are what the
+    learner itself takes, beside class and plan, and `always` what it is given in any case.
+    """
 
     learner: type
     what: str
-    make: Callable[..., Any]
-    make_plan: Callable[[Terms], LearnerPlan] | None = None
-    read_plan: Callable[[Mapping[str, Any]], LearnerPlan] | None = None
-    units: tuple[Unit, ...] = ("event",)
-    needs_delta: bool = True
-    takes_change_cost: bool = False
-    takes_min_rate: bool = False
-    takes_engine: bool = False
+    plan: type[Any] | None = None
+    takes: tuple[str, ...] = ()
+    options: tuple[str, ...] = ("seed", "noise")
+    always: Mapping[str, Any] = field(default_factory=dict)
     unsupported: Callable[[HypothesisClass], str | None] = lambda cls: None
 
     @property
     def private(self) -> bool:
         """Return whether what it publishes is differentially private."""
-        return self.make_plan is not None
+        return self.plan is not None
 
     @property
     def learner_name(self) -> str:
         """Return the name of the learner's class, which a store keeps."""
         return self.learner.__name__
 
+    def make_plan(self, terms: Terms) -> LearnerPlan:
+        """Plan for a private learner."""
+        assert self.plan is not None, "a learner without a plan is not private"
+        taken = {name: getattr(terms, name) for name in self.takes}
+        plan: LearnerPlan = self.plan.practical(terms.cls, **taken)
+        return plan
 
-def _make_forest(cls: HypothesisClass, plan: Plan | None = None, **options: Any) -> DPSOA:
-    return DPSOA(cls, plan=plan, **options)
-
-
-def _make_experts(
-    cls: HypothesisClass,
-    plan: ExpertsPlan | None = None,
-    *,
-    first: FirstRule = FIRST,
-    watched: bool = False,
-    engine: None = None,
-    **options: Any,
-) -> PrivateExperts:
-    # Nothing is kept up to date for a watcher: all rules are scored at a firing only.
-    return PrivateExperts(cls, plan=plan, first=first, **options)
-
-
-def _make_causes(
-    cls: HypothesisClass,
-    plan: CausesPlan | None = None,
-    *,
-    watched: bool = False,
-    **options: Any,
-) -> PrivateCauses:
-    return PrivateCauses(cls, plan=plan, **options)
-
-
-def _plan_forest(terms: Terms) -> Plan:
-    return Plan.practical(
-        terms.cls,
-        terms.epsilon,
-        terms.delta,
-        terms.horizon,
-        unit=terms.unit,
-        cap=terms.cap,
-    )
-
-
-def _plan_experts(terms: Terms) -> ExpertsPlan:
-    return ExpertsPlan.practical(
-        terms.cls,
-        terms.epsilon,
-        terms.horizon,
-        change_cost=terms.change_cost,
-        min_rate=checked_rate(terms.min_rate),
-    )
-
-
-def _plan_causes(terms: Terms) -> CausesPlan:
-    return CausesPlan.practical(
-        terms.cls,
-        terms.epsilon,
-        terms.delta,
-        terms.horizon,
-        min_rate=terms.min_rate,
-        change_cost=terms.change_cost,
-        unit=terms.unit,
-        cap=terms.cap,
-    )
+    def make(self, cls: HypothesisClass, plan: LearnerPlan | None = None, **options: Any) -> Any:
+        """Make the learner; what it has no use for is left out."""
+        if not self.private:
+            return self.learner(cls)
+        used = {name: value for name, value in options.items() if name in self.options}
+        return self.learner(cls, plan=plan, **self.always, **used)
 
 
 def _not_causes(cls: HypothesisClass) -> str | None:
@@ -145,48 +88,30 @@ LEARNERS: dict[str, LearnerEntry] = {
     "dpsoa": LearnerEntry(
         learner=DPSOA,
         what="DP-SOA, the practical plan",
-        make=_make_forest,
-        make_plan=_plan_forest,
-        read_plan=plan_from_json,
-        units=("event", "user"),
-        takes_engine=True,
+        plan=Plan,
+        takes=("epsilon", "delta", "horizon", "unit", "cap"),
+        options=("seed", "noise", "watched", "engine"),
     ),
     "experts": LearnerEntry(
         learner=PrivateExperts,
         what="private experts, for finite classes",
-        make=_make_experts,
-        make_plan=_plan_experts,
-        read_plan=partial(plan_data_from_json, ExpertsPlan),
-        needs_delta=False,
-        takes_change_cost=True,
-        takes_min_rate=True,
+        plan=ExpertsPlan,
+        takes=("epsilon", "horizon", "change_cost", "min_rate"),
+        # They begin with the class's own rule, as DPSOA does: where it is right, so are both.
+        always={"first": "own"},
         unsupported=why_unsupported,
     ),
     "causes": LearnerEntry(
         learner=PrivateCauses,
         what="causes with their rates, for classes of causes",
-        make=_make_causes,
-        make_plan=_plan_causes,
-        read_plan=partial(plan_data_from_json, CausesPlan),
-        units=("event", "user"),
-        takes_min_rate=True,
-        takes_change_cost=True,
-        takes_engine=True,
+        plan=CausesPlan,
+        takes=("epsilon", "delta", "horizon", "unit", "cap", "change_cost", "min_rate"),
+        options=("seed", "noise", "engine"),
         unsupported=_not_causes,
     ),
     # Without privacy: as a yardstick in `compare`, and as a leak that `audit` must find.
-    "soa": LearnerEntry(
-        learner=SOA,
-        what="the optimal learner, not private",
-        make=lambda cls, plan=None, **options: SOA(cls),
-        needs_delta=False,
-    ),
-    "halving": LearnerEntry(
-        learner=Halving,
-        what="majority vote, not private",
-        make=lambda cls, plan=None, **options: Halving(cls),
-        needs_delta=False,
-    ),
+    "soa": LearnerEntry(learner=SOA, what="the optimal learner, not private"),
+    "halving": LearnerEntry(learner=Halving, what="majority vote, not private"),
 }
 
 
@@ -206,6 +131,10 @@ def check_name(name: str, names: Iterable[str]) -> None:
     if name in offered:
         return
     raise BadParameter(f"no learner is called {name!r}: there are {', '.join(offered)}")
+
+
+# Terms that some learners have no use for, at their defaults.
+OPTIONAL: dict[str, Any] = {"change_cost": CHANGE_COST, "min_rate": AUTO_RATE}
 
 
 class LearnerChoice(NamedTuple):
@@ -238,7 +167,7 @@ class LearnerChoice(NamedTuple):
 
     def check_engine(self, engine: Engine | None) -> None:
         """Raise `BadParameter` if an engine is given to a learner that has no use for one."""
-        if engine is not None and not self.entry.takes_engine:
+        if engine is not None and "engine" not in self.entry.options:
             raise BadParameter(
                 f"--engine requires a learner that can learn on a cluster, and "
                 f"{self.learner_name} cannot: leave out --engine, or use --learner dpsoa"
@@ -262,8 +191,8 @@ def _entry_of(learner_name: str) -> LearnerEntry:
 def learner_choice_from_json(data: Mapping[str, Any]) -> LearnerChoice:
     """Read back what `LearnerChoice.to_json` wrote."""
     entry = _entry_of(data["learner"])
-    assert entry.read_plan is not None, "a private learner's plan can be read"
-    return LearnerChoice(data["learner"], entry.read_plan(data["plan"]), data["why"])
+    assert entry.plan is not None, "it is private"
+    return LearnerChoice(data["learner"], entry.plan.from_json(data["plan"]), data["why"])
 
 
 def choose(terms: Terms, why: str = "It was asked for.") -> LearnerChoice:
@@ -274,17 +203,13 @@ def choose(terms: Terms, why: str = "It was asked for.") -> LearnerChoice:
         name, why = _recommended(terms)
     entry = LEARNERS[name]
     # Here and not in each entrance, so that all of them refuse the same.
-    if terms.unit not in entry.units:
+    if terms.unit == "user" and "unit" not in entry.takes:
         raise BadParameter(f"{name} protects events, not users: use dpsoa, or leave out the user")
-    if terms.change_cost != CHANGE_COST and not entry.takes_change_cost:
-        raise BadParameter(
-            f"{name} has no change_cost: leave it out, or use causes or a finite class"
-        )
-    if terms.min_rate != AUTO_RATE and not entry.takes_min_rate:
-        raise BadParameter(
-            f"{name} has no min_rate: use a class of causes or experts, or leave it out"
-        )
-    assert entry.make_plan is not None, "checked above"
+    for term, default in OPTIONAL.items():
+        if getattr(terms, term) != default and term not in entry.takes:
+            raise BadParameter(
+                f"{name} has no {term}: leave it out, or use a class of causes or experts"
+            )
     return LearnerChoice(entry.learner_name, entry.make_plan(terms), why)
 
 
@@ -298,11 +223,8 @@ def make_learner(
         return entry.make(terms.cls)
     # Learners are compared on one stream, whose terms are for those that take them.
     entry = entry or LEARNERS[_recommended(terms)[0]]
-    if not entry.takes_change_cost:
-        terms = replace(terms, change_cost=CHANGE_COST)
-    if not entry.takes_min_rate:
-        terms = replace(terms, min_rate=AUTO_RATE)
-    return choose(replace(terms, learner=name)).make(terms.cls, seed, noise=noise)
+    unused = {term: OPTIONAL[term] for term in OPTIONAL if term not in entry.takes}
+    return choose(replace(terms, learner=name, **unused)).make(terms.cls, seed, noise=noise)
 
 
 @dataclass(frozen=True)

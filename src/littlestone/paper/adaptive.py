@@ -2,8 +2,7 @@
 
 Every query grows new trees with random bits of their own and replays the whole prefix: O(t) a
 query. All trees are replayed at once: a tree changes only where the rule of its state is wrong, so
-trees in the same state read those rounds only. Where a rule is wrong, and the state after an
-example, are computed once for all forests.
+trees in the same state read those rounds only.
 
 Given the random bits, a replaced round moves at most one vote of each query, as a round goes to one
 tree of each forest (docs/guarantee.md, Theorem 11).
@@ -26,7 +25,6 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from littlestone._classes.base import (
     HypothesisClass,
@@ -35,15 +33,7 @@ from littlestone._classes.base import (
     learn_row,
     predict_rows,
 )
-from littlestone._hypotheses.rows import (
-    Batch,
-    as_batch,
-    batch_length,
-    packed,
-    part_of,
-    row_of,
-    unpacked,
-)
+from littlestone._hypotheses.rows import Batch, as_batch, packed, row_of, unpacked
 from littlestone._hypotheses.rules import Hypothesis
 from littlestone._hypotheses.values import Mask, decode, encode
 from littlestone._learners.base import ChangedState, EventLearner, Release, StateData
@@ -58,42 +48,73 @@ from littlestone._privacy.noise import Noise, SystemNoise
 from littlestone._privacy.parameters import BadParameter, Real, whole
 from littlestone._privacy.selection import StableHistogram
 
-# The most states for which the errors of their rules are cached.
-MOST_STATES_CACHED = 512
-
 
 class Prefix:
     """Hold all rounds so far, and the votes of a forest grown on them. Private."""
 
     def __init__(self, cls: HypothesisClass, trees: int, seed: int, *, fresh: bool = True) -> None:
         self.cls, self.trees, self.seed, self.fresh = cls, trees, seed, fresh
-        self._parts: list[tuple[Batch, Mask, Numbers]] = []
-        self._votes: Counter[Hypothesis] = Counter()
-        self._replay = Replay(Learned(cls))
-        self._new: list[tuple[Batch, Mask, Numbers]] = []
+        self._rows: list[tuple[object, bool, int]] = []
         self._saved = 0
+        self._votes: Counter[Hypothesis] = Counter()
+        # States by number, what they become after the example of a round, and their rules.
+        # They are told apart by their bytes: a class may keep values as they came, and 1 == True.
+        self._states, self._numbers = [cls.start()], {pickle.dumps(cls.start()): 0}
+        self._rules, self._after = [cls.hypothesis(cls.start())], dict[tuple[int, int], int]()
 
     def __repr__(self) -> str:
         return f"Prefix({self.cls!r}, private)"
 
     def learn(self, batch: Batch, answers: Mask, routes: Numbers) -> None:
         """Add some rounds; they are routed by their numbers."""
-        self._parts.append((batch, answers, routes))
-        self._new.append((batch, answers, routes))
+        for row, (y, number) in enumerate(zip(answers.tolist(), routes.tolist(), strict=True)):
+            self._rows.append((row_of(batch, row), y, number))
 
     def ballot(self, number: int) -> Mapping[bytes, int]:
         """Return the votes, by key, of the forest with this number."""
-        # No round yet: every tree votes for the first rule.
-        if not self._parts:
-            first = self.cls.hypothesis(self.cls.start())
-            self._votes = Counter() if first is None else Counter({first: self.trees})
-        else:
-            batch, answers, numbers = self._joined()
-            # `EveryRound` reuses one address: that is all that distinguishes it (Theorem 11).
-            address = number if self.fresh else 0
-            routes = below(self.trees, random_bits(self.seed, Purpose.TREE, address, numbers))
-            self._votes = self._replay.votes(batch, answers, numbers, routes, self.trees)
+        # `EveryRound` reuses one address: that is all that distinguishes it (Theorem 11).
+        address = number if self.fresh else 0
+        numbers = np.array([row[2] for row in self._rows], dtype=np.int64)
+        routes = below(self.trees, random_bits(self.seed, Purpose.TREE, address, numbers))
+        self._votes = self._grown(np.asarray(routes))
         return {rule.key: votes for rule, votes in self._votes.items()}
+
+    def _grown(self, routes: Numbers) -> Counter[Hypothesis]:
+        """Return the votes of a forest of flat trees, whose rows are routed so."""
+        batch = as_batch([row[0] for row in self._rows], kinds_of(self.cls)) if self._rows else None
+        answers = np.array([row[1] for row in self._rows], dtype=bool)
+        # Trees in one state are handled together: there are far fewer states than trees.
+        last = np.full(self.trees, -1)
+        groups: dict[int, list[int]] = {0: list(range(self.trees))}
+        errors: dict[int, Numbers] = {}
+        votes: Counter[Hypothesis] = Counter()
+        while groups:
+            state, members = groups.popitem()
+            rule = self._rules[state]
+            if rule is None:
+                continue
+            if state not in errors and batch is not None:
+                errors[state] = np.flatnonzero(predict_rows(self.cls, rule, batch) != answers)
+            rows = _first_errors(errors.get(state, np.array([], np.intp)), routes, last, members)
+            # A tree without further mistakes has reached its last state: that is its vote.
+            votes[rule] += int((rows < 0).sum())
+            for tree, row in zip(members, rows.tolist(), strict=True):
+                if row >= 0:
+                    last[tree] = row
+                    groups.setdefault(self._state_after(state, row), []).append(tree)
+        return +votes
+
+    def _state_after(self, state: int, row: int) -> int:
+        """Return the state after an example, computed once for all forests."""
+        x, y, number = self._rows[row]
+        if (state, number) not in self._after:
+            reached, rule = learn_row(self.cls, self._states[state], x, y)
+            place = self._numbers.setdefault(pickle.dumps(reached), len(self._states))
+            if place == len(self._states):
+                self._states.append(reached)
+                self._rules.append(rule)
+            self._after[state, number] = place
+        return self._after[state, number]
 
     @property
     def votes(self) -> Mapping[Hypothesis, int]:
@@ -110,181 +131,26 @@ class Prefix:
 
     def unsaved(self) -> ChangedState:
         """Return the rounds since the last call, as one part."""
-        rows = [
-            (packed(row_of(batch, row)), bool(answers[row]), int(numbers[row]))
-            for batch, answers, numbers in self._new
-            for row in range(len(answers))
-        ]
-        self._new = []
-        if not rows:
-            return ChangedState(False, {})
-        self._saved += 1
-        return ChangedState(False, {self._saved: encode(tuple(rows))})
+        new = tuple((packed(x), y, number) for x, y, number in self._rows[self._saved :])
+        parts = {self._saved: encode(new)} if new else {}
+        self._saved = len(self._rows)
+        return ChangedState(False, parts)
 
     def load_state(self, live: StateData, parts: Mapping[int, bytes]) -> None:
         """Load the saved rounds."""
-        for number in sorted(parts):
-            rows: Any = decode(parts[number])
-            xs, answers, numbers = zip(*rows, strict=True)
-            batch = as_batch(list(map(unpacked, xs)), kinds_of(self.cls))
-            self.learn(batch, np.array(answers), np.array(numbers))
-            self._saved = number
-        self._new = []
-
-    def _joined(self) -> tuple[Batch, Mask, Numbers]:
-        """Join the parts into one, once."""
-        if len(self._parts) > 1:
-            batches, answers, numbers = zip(*self._parts, strict=True)
-            joined = _concatenated(batches), np.concatenate(answers), np.concatenate(numbers)
-            self._parts = [joined]
-        return self._parts[0]
+        for first in sorted(parts):
+            rows: Any = decode(parts[first])
+            self._rows += [(unpacked(x), y, number) for x, y, number in rows]
+        self._saved = len(self._rows)
 
 
-def _concatenated(batches: Any) -> Batch:
-    """Concatenate batches."""
-    columns = [isinstance(batch, dict) for batch in batches]
-    if all(columns):
-        names = [name for name in batches[0] if all(name in batch for batch in batches)]
-        return {name: _column([batch[name] for batch in batches]) for name in names}
-    return _column([_rows(batch) if isinstance(batch, dict) else batch for batch in batches])
-
-
-def _rows(batch: Batch) -> npt.NDArray[Any]:
-    """Return a batch of columns as rows."""
-    rows = np.empty(batch_length(batch), dtype=object)
-    rows[:] = [row_of(batch, row) for row in range(len(rows))]
-    return rows
-
-
-def _column(arrays: Any) -> npt.NDArray[Any]:
-    """Concatenate arrays; of different types as objects, so that 1 and 1.0 stay two values."""
-    if len({array.dtype for array in arrays}) > 1:
-        arrays = [array.astype(object) for array in arrays]
-    return np.concatenate(arrays)
-
-
-class Learned:
-    """Cache the states of the class's learner after each example, for all forests."""
-
-    def __init__(self, cls: HypothesisClass) -> None:
-        self.cls = cls
-        # States are identified by their bytes: a class may keep values as they came, and
-        # 1 == True, so that equal states may lead to different rules.
-        self.states, self._numbers = [cls.start()], {pickle.dumps(cls.start()): 0}
-        self.rules = [cls.hypothesis(cls.start())]
-        self._after: list[dict[int, int]] = [{}]
-
-    def known(self, state: int) -> dict[int, int]:
-        """Return the known states after some rounds, by round number."""
-        return self._after[state]
-
-    def learn(self, state: int, number: int, x: object, y: bool) -> int:
-        """Compute the state after a round."""
-        after, rule = learn_row(self.cls, self.states[state], x, y)
-        data = pickle.dumps(after)
-        if data not in self._numbers:
-            self._numbers[data] = len(self.states)
-            self.states.append(after)
-            self.rules.append(rule)
-            self._after.append({})
-        self._after[state][number] = self._numbers[data]
-        return self._numbers[data]
-
-
-class _Errors:
-    """Hold, of one state: the rows read, those its rule gets wrong, and the states after these."""
-
-    def __init__(self) -> None:
-        self.seen = 0
-        self.rows: npt.NDArray[np.intp] = np.array([], dtype=np.intp)
-        self.after: npt.NDArray[np.intp] = np.array([], dtype=np.intp)
-
-    def see(self, wrong: Mask) -> None:
-        """Add the errors among new rows."""
-        found = self.seen + np.flatnonzero(wrong)
-        self.rows = np.concatenate([self.rows, found])
-        self.after = np.concatenate([self.after, np.full(len(found), -1)])
-        self.seen += len(wrong)
-
-
-class Replay:
-    """Replay a growing stream, for one forest of flat trees after another."""
-
-    def __init__(self, learned: Learned) -> None:
-        self._learned = learned
-        self._known: dict[int, _Errors] = {}
-
-    def votes(
-        self, batch: Batch, answers: Mask, numbers: Numbers, routes: Any, trees: int
-    ) -> Counter[Hypothesis]:
-        """Return the votes of a forest after some rounds."""
-        # The last row that each tree has learned; before the first there is none.
-        at = np.full(trees, -1)
-        groups: dict[int, list[Any]] = {0: [np.arange(trees)]}
-        votes: Counter[Hypothesis] = Counter()
-        while groups:
-            # Trees in one state are handled together: there are far fewer states than trees.
-            state, some = groups.popitem()
-            rule, members = self._learned.rules[state], np.concatenate(some)
-            if rule is None:
-                continue
-            errors = self._errors(state, rule, batch, answers)
-            places = _first_errors(errors.rows, routes, at, members)
-            erring = places < len(errors.rows)
-            if not erring.all():
-                # A tree without further mistakes has reached its last state: that is its vote.
-                votes[rule] += int((~erring).sum())
-            moving, places = members[erring], places[erring]
-            at[moving] = errors.rows[places]
-            self._learn(state, errors, places, batch, answers, numbers)
-            after = errors.after[places]
-            for reached in np.unique(after).tolist():
-                groups.setdefault(reached, []).append(moving[after == reached])
-        return votes
-
-    def _errors(self, state: int, rule: Hypothesis, batch: Batch, answers: Mask) -> _Errors:
-        """Return where a state's rule is wrong; cached for `MOST_STATES_CACHED` states."""
-        # Only new rows are evaluated: rows are appended and never change.
-        errors = self._known.setdefault(state, _Errors())
-        if errors.seen < len(answers):
-            new = slice(errors.seen, None)
-            errors.see(predict_rows(self._learned.cls, rule, part_of(batch, new)) != answers[new])
-        # The state that was just read, and the start, are always needed again.
-        if len(self._known) > MOST_STATES_CACHED:
-            self._known.pop(
-                next((kept for kept in self._known if kept not in (0, state)), -1), None
-            )
-        return errors
-
-    def _learn(
-        self,
-        state: int,
-        errors: _Errors,
-        places: Any,
-        batch: Batch,
-        answers: Mask,
-        numbers: Numbers,
-    ) -> None:
-        """Compute the states after some errors that are not known yet."""
-        known = self._learned.known(state)
-        for place in places[errors.after[places] < 0].tolist():
-            row = int(errors.rows[place])
-            number = int(numbers[row])
-            after = known.get(number)
-            if after is None:
-                x, y = row_of(batch, row), bool(answers[row])
-                after = self._learned.learn(state, number, x, y)
-            errors.after[place] = after
-
-
-def _first_errors(rows: Any, routes: Any, at: Any, members: Any) -> Any:
-    """Return, for each of some trees, the place among `rows` of its first one after `at`."""
-    waiting, first = np.zeros(len(at), dtype=bool), np.full(len(at), len(rows))
-    waiting[members] = True
-    trees = routes[rows]
-    ahead = np.flatnonzero(waiting[trees] & (rows > at[trees]))[::-1]
-    # Places are in falling order, so of several of one tree the first place is assigned last.
-    first[trees[ahead]] = ahead
+def _first_errors(wrong: Numbers, routes: Numbers, last: Numbers, members: list[int]) -> Numbers:
+    """Return, for each of some trees, its first wrong row after its last one; -1 if none."""
+    first = np.full(len(last), -1)
+    trees = routes[wrong]
+    ahead = wrong > last[trees]
+    # In falling order, so of several rows of one tree the first is assigned last.
+    first[trees[ahead][::-1]] = wrong[ahead][::-1]
     return first[members]
 
 
@@ -295,10 +161,6 @@ EVEN = 0.5
 TREES_A_VOTE = 2
 # Rounds to plan for, at most: T rounds take some T^2 steps.
 MOST_ROUNDS = 10**6
-# Terms that are added up one by one; more of them have a formula.
-MOST_SUMMED = 10**6
-# Iterations of the search for a horizon; two are enough.
-SEARCH_STEPS = 3
 
 
 @dataclass(frozen=True)
@@ -382,23 +244,6 @@ class EveryRoundPlan(PlanTable):
         """Tell whether a release needs more mistakes than there are rounds."""
         return self.mistakes_needed is None or self.mistakes_needed >= self.horizon
 
-    @property
-    def not_vacuous_from(self) -> int | None:
-        """Estimate the horizon from which on the plan is not vacuous; None beyond `MOST_ROUNDS`.
-
-        With the best number of trees, the mistakes needed grow a little faster than the square root
-        of the horizon.
-        """
-        horizon = self.horizon
-        # Iterate: the mistakes that are needed depend on the horizon through the split of epsilon.
-        # Mistakes needed grow like the root of the horizon, so the iteration settles at once.
-        for _ in range(SEARCH_STEPS):
-            needed = EveryRoundPlan.of(self.epsilon, self.delta, horizon).mistakes_needed or 0
-            horizon = max(1, math.ceil(needed**2 / horizon))
-            if horizon > MOST_ROUNDS:
-                return None
-        return horizon
-
     def lines(self) -> Iterator[PlanLine]:
         """Yield the rows of the plan table."""
         pair = f"epsilon {float(self.epsilon):g}, delta {float(self.delta):g}"
@@ -415,12 +260,10 @@ class EveryRoundPlan(PlanTable):
         )
         yield PlanLine("horizon", f"{self.horizon:,} rounds", "then the last rule stands")
         if self.vacuous:
-            enough = self.not_vacuous_from
-            rounds = f"from about {enough:,} rounds on, or" if enough else "it takes"
             yield PlanLine(
                 "vacuous",
                 "a release needs more mistakes than there are rounds",
-                f"the first rule will stand: {rounds} a larger epsilon, or DPSOA",
+                "the first rule will stand: plan for more rounds or a larger epsilon, or use DPSOA",
             )
         else:
             yield PlanLine("utility: heuristic", "no prediction", "measure it on synthetic streams")
@@ -430,11 +273,8 @@ def _rounds_to_reach(some: int, trees: int) -> int | None:
     """Return the expected rounds, rounded up, until `some` of the trees are hit (coupon collector)."""
     if some > trees:
         return None
-    # The sum is close to an integral, of 1/x from trees - some to trees.
-    if some > MOST_SUMMED:
-        left = trees - some
-        return math.ceil(trees * math.log((2 * trees + 1) / (2 * left + 1)))
-    return math.ceil(float((trees / np.arange(trees, trees - some, -1)).sum()))
+    # The sum of 1/x from trees - some + 1 to trees is close to an integral.
+    return math.ceil(trees * math.log((2 * trees + 1) / (2 * (trees - some) + 1)))
 
 
 class EveryRoundRunner:
