@@ -1,270 +1,186 @@
-(** Theorem 15: the causes learner, monitor and draw together, over any number of epochs.
+(** Theorem 15 of docs/guarantee.md: the causes learner, monitor, evidence and draw together, on the one gate.
 
-    An epoch that begins with the history [h] has [length (thresholds h)] checks at most. The monitor
-    counts the loss of the published rule on the rows of each check. The epoch ends at the first
-    answer "yes", or when all of its checks said "no": at its age, if [at_age h], or because the
-    stream ends. An end is the list of the answers. Where an epoch ends at a firing or at its age, a
-    move is drawn from the scores of the rows that the epoch has read; a stream that ends draws
-    nothing. Counts and threshold noise belong to one epoch.
-
-    Thresholds, ages and what else is public are functions of the history. So are the rows: the
-    adversary chooses them for both worlds, given the transcript, and they differ in one round
-    ([adjacent], Epochs.v). Theorem_15_fixed is the case of two given streams. *)
+    How it corresponds. The gate is that of Gate.v. The monitor's loss of a row is that of Effect.v for the causes that
+    are published, at the costs [al] and [be] of the check; the draw is that of CausesDraw.v; the counts are those of
+    Evidence.v. The causes change at draws only. Everything public (published causes, costs, weights, rates, priors,
+    margins in [bar], known changes, thresholds, ages, scales) is a function of the history, which holds the counts
+    that were released: so a margin, or a rate to beat, may be read from the evidence.
+    Theorem_15: for one replaced row (e_v + eps, delta/(1 + delta)), where eps bounds what a row that leaves the loss
+    alone costs the draw ([quiet]), and what monitor and draw cost together for one that does not ([loud]).
+    Theorem_15_constant: the code of today, one pair of costs for all epochs. Rows may be chosen on the way, for both
+    worlds; two given streams are the case of [fixed] (Gate.v). Left out: that no smaller numbers will do. *)
 
 From Coq Require Import Reals List Lra Lia ZArith Bool.
-From Littlestone Require Import Laws Noise Transcripts Monitor Watch Epochs CausesRows CausesDraw.
+From Littlestone Require Import Laws Noise Transcripts Monitor Tree Gate Compare Effect CausesDraw Evidence.
 Import ListNotations.
 Open Scope R_scope.
 
-Section Gate.
+Section Causes.
 
 Context {pattern outcome : Type} `{EqDec pattern} `{EqDec outcome}.
 Notation key := (key pattern outcome).
 Notation row := (row pattern outcome).
-Notation move := (move pattern outcome).
-Notation public := (public (pattern := pattern) (outcome := outcome)).
-Notation history := (history (E := list bool) (M := move)).
-(** The rows of each check of the epoch that begins with a history. *)
-Notation stream := (stream (list bool) move row).
+Notation change := (change pattern outcome).
+Notation history := (list (event (V := list Z) (K := change))).
 
-Variables miss alarm : Z.
 Variable lowers : list pattern -> key -> bool.
-Variables e s delta : R.
-Hypothesis costs : (0 < alarm <= miss)%Z.
-Hypothesis e_pos : 0 < e.
-Hypothesis s_nonneg : 0 <= s.
+Variable plan : schedule (V := list Z) (K := change).
+Variable pub : history -> public pattern outcome.
+Variables al be : history -> Z.
+Variable cells : history -> list (option key * option outcome).
+Variable counted : history -> list key.
+Variables e_v noise_scale delta eps : R.
+
 Hypothesis delta_nonneg : 0 <= delta.
+Hypothesis eps_nonneg : 0 <= eps.
+Hypothesis e_v_pos : 0 < e_v.
+Hypothesis evidence_scale : 2 / e_v <= noise_scale.
+Hypothesis distinct : forall h, NoDup (cells h).
+Hypothesis public_ok : forall h, proper (pub h).
+Hypothesis costs_nonneg : forall h, (0 <= al h)%Z /\ (0 <= be h)%Z.
+Hypothesis at_draws : forall h a, next plan h <> Draw -> published (pub (a :: h)) = published (pub h).
 
-Variable pub : history -> public.
-Variable thresholds : history -> list Z.
-Variable at_age : history -> bool.
-Hypothesis prior_nonneg : forall h, nonneg (prior (pub h)).
-Hypothesis margin_nonneg : forall h, (0 <= margin (pub h))%Z.
+Notation A h := (positive (pub h)).
+Notation B h := (negative (pub h)).
 
-(** In units: the cost of a false alarm, the scale of both noises, the rate of one unit. *)
-Definition c : R := IZR alarm / IZR miss.
-Definition scale : R := IZR miss / e.
-Definition unit_rate : R := s / IZR miss.
-Definition epsilon : R := Rmax (2 * s) (e + (1 + c) * s).
+(** The joint inequality, of public numbers only. *)
+Hypothesis quiet : forall h, next plan h = Draw -> rate (pub h) * IZR (2 * Z.max (A h) (B h)) <= eps.
+Hypothesis loud : forall g h, next plan g = Check -> open plan Draw g h -> next plan h = Draw ->
+  IZR (Z.max (al g) (be g)) / current plan g + rate (pub h) * IZR (A h + B h) <= eps.
+Hypothesis alone : forall g, next plan g = Check -> IZR (Z.max (al g) (be g)) / current plan g <= eps.
 
-Notation loss h := (loss miss alarm (published (pub h))).
-Notation total_loss h := (total_loss miss alarm (published (pub h))).
-Notation draw h := (draw miss alarm lowers unit_rate delta (pub h)).
+Definition row_loss (h : history) (x : row) : Z := loss (effect_of (A h) (B h) (al h) (be h) (published (pub h)) x).
 
-Definition read (checks : list (list row)) (answers : list bool) : list row :=
-  concat (firstn (length answers) checks).
+Definition causes_counts (h : history) (u : list (list row)) : list Z -> R :=
+  counts_of (fun x => cell (effect_of (A h) (B h) (al h) (be h) (counted h) x)) (cells h) noise_scale (concat u).
 
-Definition ends_of (rows : stream) (h : history) : list bool -> R :=
-  epoch_answers (one_sided scale) (one_sided scale) (fun i => nth i (thresholds h) 0%Z) (fun _ => false)
-    (fun i => total_loss h (nth i (rows h) [])) (length (thresholds h)).
+Definition causes_draw (h : history) (u : list (list row)) : option change -> R :=
+  draw lowers delta (pub h) (al h) (be h) (concat u).
 
-Definition draws_of (rows : stream) (h : history) (answers : list bool) : move -> R :=
-  if existsb (fun yes => yes) answers || at_age h
-  then draw h (read (rows h) answers) else ret nothing.
+Definition causes_gate : (history -> list row) -> nat -> list event -> R :=
+  gate plan one_sided (fun h rows => total_of (row_loss h) rows) causes_counts causes_draw.
 
-Lemma miss_pos : 0 < IZR miss.
-Proof. apply (IZR_lt 0). lia. Qed.
+(** What is asked of rows: a set of patterns, whose priors sum to at most 1. *)
+Definition good_stream (rows : history -> list row) : Prop :=
+  forall g h, Forall (fun x => lists_a_set x /\ within_prior (pub h) x) (rows g).
 
-Lemma scale_pos : 0 < scale.
-Proof. pose proof miss_pos. unfold scale. apply Rdiv_lt_0_compat; lra. Qed.
-
-Lemma unit_rate_nonneg : 0 <= unit_rate.
-Proof. apply Rmult_le_pos; auto. left; apply Rinv_0_lt_compat, miss_pos. Qed.
-
-Lemma ends_of_law rows h : is_law (ends_of rows h).
-Proof. unfold ends_of. apply epoch_answers_law; apply one_sided_law, scale_pos. Qed.
-
-Lemma draws_of_law rows h answers : is_law (draws_of rows h answers).
+Lemma published_open g h : open plan Draw g h -> published (pub h) = published (pub g).
 Proof.
-  unfold draws_of. destruct (_ || _); [|apply ret_law].
-  apply draw_law; auto; lia.
+  intros Op. induction Op as [a W|a h Op IH N].
+  - apply at_draws. congruence.
+  - rewrite <- IH. now apply at_draws.
 Qed.
 
-(** The learner's gate on a stream. *)
-Definition gate (rows : stream) : mechanism :=
-  {| Epochs.ends := ends_of rows; draws := draws_of rows;
-     ends_law := ends_of_law rows; draws_law := draws_of_law rows |}.
-
-(** What the theorem asks of rows. *)
-Definition good (h : history) (one : row) : Prop := lists_a_set one /\ within_prior (pub h) one.
-Definition good_stream (rows : stream) : Prop := forall h, Forall (Forall (good h)) (rows h).
-
-(** An epoch that gave [l] as its answers has not read the checks after those. *)
-Definition unread (l : list bool) (i : nat) : bool := (length l <=? i)%nat.
-
-Section Worlds.
-
-Variables rows rows' : stream.
-Hypothesis good_rows : good_stream rows.
-Hypothesis good_rows' : good_stream rows'.
-
-Lemma read_before earlier (one : list row) later answers : (length answers <= length earlier)%nat ->
-  read (earlier ++ one :: later) answers = read earlier answers.
+Lemma since_good rows t h' h : good_stream rows ->
+  Forall (fun x => lists_a_set x /\ within_prior (pub h') x) (concat (since plan t rows h)).
 Proof.
-  intros Short. unfold read. rewrite firstn_app.
-  replace (length answers - length earlier)%nat with 0%nat by lia. now rewrite app_nil_r.
+  intros G. induction h as [|a g IH]; simpl; [constructor|].
+  destruct (is_task plan t g); [constructor|]. destruct (is_task plan Check g); auto.
+  simpl. apply Forall_app. auto.
 Qed.
 
-Lemma read_after earlier (before after : list row) x later answers :
-  (length earlier < length answers)%nat ->
-  read (earlier ++ (before ++ x :: after) :: later) answers =
-  (concat earlier ++ before) ++ x :: (after ++
-    concat (firstn (length answers - S (length earlier)) later)).
+(** The loss of a row does not depend on the weights of the draw. *)
+Lemma loss_weights a b a' b' c d (P : list key) (x : row) : loss (effect_of a b c d P x) = loss (effect_of a' b' c d P x).
+Proof. destruct x as [|patterns [y|]]; cbn [effect_of]; try destruct (matching P patterns); reflexivity. Qed.
+
+Lemma one_row_concat (rows : list row) pre post u before after x :
+  u = before ++ x :: after -> rows = concat (pre ++ u :: post) ->
+  rows = (concat pre ++ before) ++ x :: (after ++ concat post).
+Proof. intros -> ->. rewrite concat_app. simpl. rewrite <- !app_assoc. reflexivity. Qed.
+
+Theorem Theorem_15 rows rows' touched n : good_stream rows -> good_stream rows' -> one_check rows rows' touched ->
+  (forall g, touched g = true -> one_row (rows g) (rows' g)) ->
+  is_law (causes_gate rows n) /\ close (e_v + eps) (delta / (1 + delta)) (causes_gate rows n) (causes_gate rows' n).
 Proof.
-  intros Long. unfold read. rewrite firstn_app, firstn_all2 by lia.
-  replace (length answers - length earlier)%nat
-    with (S (length answers - S (length earlier))) by lia.
-  rewrite concat_app. simpl. rewrite <- !app_assoc. reflexivity.
+  intros Good Good' Once Row1.
+  assert (0 <= delta / (1 + delta)) as D by (apply Rmult_le_pos; auto; left; apply Rinv_0_lt_compat; lra).
+  assert (0 < 2 / e_v) as Ev by (apply Rdiv_lt_0_compat; lra).
+  set (sigma := fun g => IZR (Z.abs (total_of (row_loss g) (rows' g) - total_of (row_loss g) (rows g))) / current plan g).
+  assert (forall g, 0 < current plan g) as Pos.
+  { intros g. induction g as [|a g IH]; simpl; [apply scale_pos|]. unfold fresh_at. destruct (_ || _); auto. apply scale_pos. }
+  assert (forall g before after x y, rows g = before ++ x :: after -> rows' g = before ++ y :: after ->
+    (total_of (row_loss g) (rows' g) - total_of (row_loss g) (rows g) = row_loss g y - row_loss g x)%Z /\
+    (Z.abs (row_loss g y - row_loss g x) <= Z.max (al g) (be g))%Z) as Moved.
+  { intros g before after x y R R'. rewrite R, R', !total_app. simpl.
+    pose proof (Good g g) as Gx. pose proof (Good' g g) as Gy. rewrite R in Gx. rewrite R' in Gy.
+    apply Forall_elt in Gx, Gy. destruct (public_ok g) as [PA PB _ _ _ _]. pose proof (costs_nonneg g).
+    destruct (row_effects (A g) (B g) (al g) (be g) lowers (published (pub g)) ltac:(tauto) x y None None) as [S _];
+      try tauto. split; [lia|exact S]. }
+  apply Gate_event with (touched := touched) (levy := e_v) (fee := fun g => Rmax 0 (eps - sigma g)); auto; try lra.
+  - intros s S. now apply Lemma_1_one_sided.
+  - intros h u. apply noisy_law, laplace_law. lra.
+  - intros h u. apply draw_law; auto.
+  - intros g. apply Rmax_l.
+  - intros g T W. fold (sigma g). destruct (Row1 g T) as (before & after & x & y & R & R').
+    destruct (Moved g before after x y R R') as [E Le]. apply IZR_le in Le.
+    assert (sigma g <= eps); [|unfold Rmax; destruct (Rle_dec _ _); lra].
+    eapply Rle_trans; [|apply (alone g W)]. unfold sigma. rewrite E. apply Rmult_le_compat_r; auto.
+    left. now apply Rinv_0_lt_compat.
+  - intros g h pre post T _ _ _ _. destruct (Row1 g T) as (before & after & x & y & R & R'). unfold causes_counts.
+    rewrite (one_row_concat _ pre post _ before after x R eq_refl), (one_row_concat _ pre post _ before after y R' eq_refl).
+    now apply counts_close.
+  - intros g h pre post T Op W Since Since'. destruct (Row1 g T) as (before & after & x & y & R & R').
+    pose proof (since_good rows Draw h h Good) as Gx. pose proof (since_good rows' Draw h h Good') as Gy.
+    rewrite Since in Gx. rewrite Since' in Gy. unfold causes_draw.
+    rewrite (one_row_concat _ pre post _ before after x R eq_refl) in *.
+    rewrite (one_row_concat _ pre post _ before after y R' eq_refl) in *.
+    set (before' := concat pre ++ before) in *. set (after' := after ++ concat post) in *.
+    assert (next plan g = Check) as Wg by (clear - Op; induction Op; auto).
+    destruct (public_ok h) as [PA PB Pr Pp Bar Pb].
+    assert (close (rate (pub h) * IZR (swing (pub h) (al g) (be g) x y)) (delta / (1 + delta))
+      (draw lowers delta (pub h) (al g) (be g) (before' ++ x :: after'))
+      (draw lowers delta (pub h) (al g) (be g) (before' ++ y :: after'))) as C.
+    { apply causes_draw_close; auto.
+      - eapply Forall_impl; [|apply Gx]. now intros z [one _]. - eapply Forall_impl; [|apply Gy]. now intros z [one _].
+      - apply Forall_elt in Gx. tauto. - apply Forall_elt in Gy. tauto. }
+    apply close_ext with (draw lowers delta (pub h) (al g) (be g) (before' ++ x :: after'))
+      (draw lowers delta (pub h) (al g) (be g) (before' ++ y :: after')); try (intros m; apply draw_costs).
+    destruct (draw_law lowers delta delta_nonneg (pub h) (public_ok h) (al g) (be g) (costs_nonneg g) (before' ++ y :: after')) as (P & Sm & _).
+    refine (close_weaken _ _ _ _ _ _ P Sm _ (Rle_refl _) C).
+    destruct (Moved g before after x y R R') as [E Le]. unfold sigma. rewrite E. unfold swing.
+    rewrite (loss_weights (A h) (B h) (A g) (B g)), (loss_weights (A h) (B h) (A g) (B g) (al g) (be g) _ x),
+      (published_open g h Op). fold (row_loss g y) (row_loss g x).
+    eapply Rle_trans; [|apply Rmax_r]. destruct (Z.eq_dec (row_loss g y) (row_loss g x)) as [->|Other].
+    + rewrite Z.sub_diag. simpl Z.abs. specialize (quiet h W). unfold Rdiv. rewrite Rmult_0_l. lra.
+    + specialize (loud g h Wg Op W). apply IZR_le in Le.
+      apply (Rmult_le_compat_r (/ current plan g)) in Le; [|left; now apply Rinv_0_lt_compat]. unfold Rdiv in *. lra.
 Qed.
 
-Lemma total_loss_replaced h before after (x y : row) :
-  (total_loss h (before ++ y :: after) - total_loss h (before ++ x :: after) = loss h y - loss h x)%Z.
+End Causes.
+
+(** One pair of costs, at most [miss] units, and one rate for all epochs: max(2s, e + (1 + c) s). *)
+Corollary Theorem_15_constant {pattern outcome} `{EqDec pattern} `{EqDec outcome}
+    (lowers : list pattern -> key pattern outcome -> bool) plan pub cells counted (miss alarm : Z) (e s delta e_v noise_scale : R)
+    (rows rows' : list (event (V := list Z) (K := change pattern outcome)) -> list (row pattern outcome)) touched n :
+  (0 <= alarm <= miss)%Z -> (0 < miss)%Z -> 0 < e -> 0 <= s -> 0 <= delta -> 0 < e_v -> 2 / e_v <= noise_scale ->
+  (forall h, IZR miss / e <= scale plan h) ->
+  (forall h, positive (pub h) = miss /\ negative (pub h) = alarm /\ rate (pub h) = s / IZR miss) ->
+  (forall h, NoDup (cells h)) -> (forall h, proper (pub h)) ->
+  (forall h a, next plan h <> Draw -> published (pub (a :: h)) = published (pub h)) ->
+  good_stream pub rows -> good_stream pub rows' -> one_check rows rows' touched ->
+  (forall g, touched g = true -> one_row (rows g) (rows' g)) ->
+  let c := IZR alarm / IZR miss in
+  let causes := causes_gate lowers plan pub (fun _ => miss) (fun _ => alarm) cells counted noise_scale delta in
+  is_law (causes rows n) /\
+  close (e_v + Rmax (2 * s) (e + (1 + c) * s)) (delta / (1 + delta)) (causes rows n) (causes rows' n).
 Proof.
-  assert (forall l l' : list row, (total_loss h (l ++ l') = total_loss h l + total_loss h l')%Z) as App.
-  { intros l l'. unfold CausesRows.total_loss. induction l; simpl; lia. }
-  rewrite !App. unfold CausesRows.total_loss; simpl. lia.
+  intros Costs M E S D Ev Sc Scales Constant Distinct Proper AtDraws G G' Once Row1 c causes.
+  assert (0 < IZR miss) as Mr by now apply (IZR_lt 0).
+  assert (0 < IZR miss / e) as Pos by now apply Rdiv_lt_0_compat.
+  assert (IZR (Z.max miss alarm) = IZR miss) as Most by (f_equal; lia).
+  assert (forall g, IZR miss / current plan g <= e) as Monitor.
+  { intros g. pose proof (current_at_least plan _ Scales g) as Cur.
+    apply (Rmult_le_reg_r (current plan g)); [lra|]. unfold Rdiv at 1. rewrite Rmult_assoc, Rinv_l, Rmult_1_r by lra.
+    apply Rle_trans with (e * (IZR miss / e)); [right; field; lra|]. apply Rmult_le_compat_l; lra. }
+  assert (0 <= c) as C by (apply Rmult_le_pos; [apply (IZR_le 0); lia|left; now apply Rinv_0_lt_compat]).
+  assert (0 <= (1 + c) * s) by (apply Rmult_le_pos; lra).
+  apply Theorem_15 with touched; try assumption.
+  - eapply Rle_trans; [|apply Rmax_l]. lra.
+  - intros h. lia.
+  - intros h W. destruct (Constant h) as (-> & -> & ->). eapply Rle_trans; [|apply Rmax_l].
+    rewrite mult_IZR, Most. right. field. lra.
+  - intros g h W Op W'. destruct (Constant h) as (-> & -> & ->). rewrite Most.
+    eapply Rle_trans; [|apply Rmax_r]. specialize (Monitor g).
+    replace (s / IZR miss * IZR (miss + alarm)) with ((1 + c) * s) by (unfold c; rewrite plus_IZR; field; lra). lra.
+  - intros g W. rewrite Most. eapply Rle_trans; [|apply Rmax_r]. specialize (Monitor g). lra.
 Qed.
-
-Lemma good_read h answers (w : stream) : good_stream w -> Forall (good h) (read (w h) answers).
-Proof.
-  intros G. specialize (G h). unfold read. apply Forall_concat.
-  rewrite <- (firstn_skipn (length answers) (w h)) in G. now apply Forall_app in G.
-Qed.
-
-Lemma swing_nonneg h x y : 0 <= unit_rate * IZR (swing miss alarm (pub h) x y).
-Proof.
-  apply Rmult_le_pos; [apply unit_rate_nonneg|]. apply (IZR_le 0). unfold swing.
-  destruct (Z.eq_dec _ _); lia.
-Qed.
-
-(** Monitor and draw are never both at their worst. *)
-Lemma swing_cost h x y :
-  INR (if Z.eq_dec (loss h y) (loss h x) then 0 else Z.to_nat miss) / scale
-  + unit_rate * IZR (swing miss alarm (pub h) x y) <= epsilon.
-Proof.
-  pose proof miss_pos as M. unfold epsilon, swing, scale, unit_rate, c.
-  destruct (Z.eq_dec _ _).
-  - eapply Rle_trans; [|apply Rmax_l]. rewrite mult_IZR. right. simpl. field. lra.
-  - eapply Rle_trans; [|apply Rmax_r]. rewrite INR_IZR_INZ, Z2Nat.id, plus_IZR by lia.
-    right. field. lra.
-Qed.
-
-Lemma close_same {T} (p : T -> R) eps : is_law p -> 0 <= eps -> close eps (delta / (1 + delta)) p p.
-Proof.
-  intros (P & S & _) E. apply close_weaken with 0 0; auto.
-  - apply Rmult_le_pos; auto. left; apply Rinv_0_lt_compat; lra.
-  - apply pure_close; auto. apply pure_refl.
-Qed.
-
-Lemma replaced_row h earlier later before after x y l :
-  rows h = earlier ++ (before ++ x :: after) :: later ->
-  rows' h = earlier ++ (before ++ y :: after) :: later ->
-  if unread l (length earlier)
-  then ends_of rows h l = ends_of rows' h l /\ (forall m, draws_of rows h l m = draws_of rows' h l m)
-  else exists e1 e2, e1 + e2 <= epsilon /\ ends_of rows h l <= exp e1 * ends_of rows' h l /\
-       close e2 (delta / (1 + delta)) (draws_of rows h l) (draws_of rows' h l).
-Proof.
-  intros R R'. unfold unread. destruct (Nat.leb_spec (length l) (length earlier)) as [Short|Long].
-  - split.
-    + unfold ends_of. apply epoch_local; try apply one_sided_law, scale_pos.
-      intros i Hi. rewrite R, R', !app_nth1 by lia. reflexivity.
-    + intros m. unfold draws_of. rewrite R, R', !read_before by lia. reflexivity.
-  - (* the epoch has read the replaced row *)
-    set (d := if Z.eq_dec (loss h y) (loss h x) then 0%nat else Z.to_nat miss).
-    assert (sets : forall w, good_stream w -> Forall lists_a_set (read (w h) l)).
-    { intros w G. eapply Forall_impl; [|now apply good_read]. now intros a [? _]. }
-    pose proof (sets rows good_rows) as set_x. pose proof (sets rows' good_rows') as set_y.
-    pose proof (good_read h l rows good_rows) as good_x.
-    pose proof (good_read h l rows' good_rows') as good_y.
-    rewrite R, read_after in set_x, good_x by trivial.
-    rewrite R', read_after in set_y, good_y by trivial.
-    apply Forall_elt in good_x. apply Forall_elt in good_y.
-    destruct good_x as [set_x' prior_x], good_y as [set_y' prior_y].
-    pose proof (row_effects miss alarm lowers (published (pub h))
-                  ltac:(lia) x y nothing nothing set_x' set_y') as (Sigma & _).
-    exists (INR d / scale), (unit_rate * IZR (swing miss alarm (pub h) x y)).
-    split; [|split].
-    + apply swing_cost.
-    + unfold ends_of. destruct (Lemma_1_one_sided scale scale_pos) as [Law Up].
-      apply epoch_ratio with (i := length earlier); auto using scale_pos.
-      * intros j J. rewrite R, R'.
-        destruct (Nat.lt_ge_cases j (length earlier)); [now rewrite !app_nth1 by lia|].
-        rewrite !app_nth2 by lia.
-        replace (j - length earlier)%nat with (S (j - S (length earlier))) by lia. reflexivity.
-      * rewrite R, R', !nth_middle, total_loss_replaced. unfold d.
-        destruct (Z.eq_dec (loss h y) (loss h x)); lia.
-    + unfold draws_of. destruct (_ || _).
-      * rewrite R, R', !read_after by trivial.
-        apply causes_draw_close; auto using unit_rate_nonneg. lia.
-      * apply close_same; [apply ret_law|apply swing_nonneg].
-Qed.
-
-End Worlds.
-
-(** For any number of epochs [n], whatever the adversary does, in both directions. *)
-Theorem Theorem_15 : forall (rows rows' : stream) n,
-  good_stream rows -> good_stream rows' -> adjacent unread rows rows' n [] ->
-  close epsilon (delta / (1 + delta)) (run (gate rows) n []) (run (gate rows') n []) /\
-  close epsilon (delta / (1 + delta)) (run (gate rows') n []) (run (gate rows) n []).
-Proof.
-  assert (0 <= epsilon) as E by (eapply Rle_trans; [|apply Rmax_l]; lra).
-  assert (0 <= delta / (1 + delta)) as D.
-  { apply Rmult_le_pos; auto. left; apply Rinv_0_lt_compat; lra. }
-  assert (forall rows rows' n, good_stream rows -> good_stream rows' ->
-    adjacent unread rows rows' n [] ->
-    close epsilon (delta / (1 + delta)) (run (gate rows) n []) (run (gate rows') n [])) as One.
-  { intros rows rows' n G G' A. apply streams_close with unread; auto.
-    - intros h Same. simpl. unfold ends_of, draws_of. rewrite Same. auto.
-    - intros. now apply replaced_row with later before after x y. }
-  intros rows rows' n G G' A. split; apply One; auto. now apply adjacent_sym.
-Qed.
-
-(** A fixed stream, check after check: an epoch begins where the last one ended. *)
-Definition answered (h : history) : nat :=
-  fold_right (fun one total => length (fst one) + total)%nat 0%nat h.
-
-Definition fixed (checks : list (list row)) : stream := fun h => skipn (answered h) checks.
-
-Lemma fixed_adjacent earlier later before after x y n : forall h,
-  let checks := earlier ++ (before ++ x :: after) :: later in
-  let checks' := earlier ++ (before ++ y :: after) :: later in
-  if (answered h <=? length earlier)%nat then adjacent unread (fixed checks) (fixed checks') n h
-  else equal (fixed checks) (fixed checks') n h.
-Proof.
-  induction n as [|n IH]; intros h checks checks'; [destruct (_ <=? _)%nat; exact I|].
-  assert (forall l (m : move), answered ((l, m) :: h) = (length l + answered h)%nat) as Next
-    by reflexivity.
-  destruct (Nat.leb_spec (answered h) (length earlier)) as [Before|After].
-  - right. exists (skipn (answered h) earlier), later, before, after, x, y.
-    assert (forall z, fixed (earlier ++ (before ++ z :: after) :: later) h
-      = skipn (answered h) earlier ++ (before ++ z :: after) :: later) as Cut.
-    { intros z. unfold fixed. rewrite skipn_app.
-      now replace (answered h - length earlier)%nat with 0%nat by lia. }
-    repeat split; try apply Cut. intros l m. specialize (IH ((l, m) :: h)). rewrite Next in IH.
-    unfold unread. rewrite skipn_length.
-    destruct (Nat.leb_spec (length l + answered h) (length earlier));
-      destruct (Nat.leb_spec (length l) (length earlier - answered h)); auto; lia.
-  - split.
-    + unfold fixed, checks, checks'. rewrite !skipn_app. f_equal.
-      now replace (answered h - length earlier)%nat with (S (answered h - S (length earlier))) by lia.
-    + intros l m. specialize (IH ((l, m) :: h)). rewrite Next in IH.
-      destruct (Nat.leb_spec (length l + answered h) (length earlier)); auto; lia.
-Qed.
-
-(** Two streams that differ in one row, wherever it is. *)
-Corollary Theorem_15_fixed : forall earlier later before after x y n,
-  let checks := earlier ++ (before ++ x :: after) :: later in
-  let checks' := earlier ++ (before ++ y :: after) :: later in
-  (forall h, Forall (Forall (good h)) checks) -> (forall h, Forall (Forall (good h)) checks') ->
-  close epsilon (delta / (1 + delta)) (run (gate (fixed checks)) n []) (run (gate (fixed checks')) n []).
-Proof.
-  intros earlier later before after x y n checks checks' G G'.
-  assert (forall c, (forall h, Forall (Forall (good h)) c) -> good_stream (fixed c)) as Good.
-  { intros c Gc h. specialize (Gc h). unfold fixed.
-    rewrite <- (firstn_skipn (answered h) c) in Gc. now apply Forall_app in Gc. }
-  refine (proj1 (Theorem_15 _ _ n (Good _ G) (Good _ G') _)).
-  exact (fixed_adjacent earlier later before after x y n []).
-Qed.
-
-End Gate.
-

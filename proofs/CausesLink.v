@@ -5,7 +5,7 @@
 
 From Coq Require Import Reals List Lra Lia ZArith Bool.
 From Littlestone Require Executable Link.
-From Littlestone Require Import Laws CausesRows CausesDraw.
+From Littlestone Require Import Laws Effect CausesDraw.
 Import ListNotations.
 Open Scope R_scope.
 
@@ -54,69 +54,83 @@ Qed.
 Section Link.
 
 Context {pattern outcome : Type} `{EqDec pattern} `{EqDec outcome}.
-Variables (miss alarm : Z) (lowers : list pattern -> key pattern outcome -> bool) (r delta : R).
-Variable pub : public (pattern := pattern) (outcome := outcome).
+Variables (al be : Z) (lowers : list pattern -> key pattern outcome -> bool) (delta : R).
+Variable pub : public pattern outcome.
 Variable rows : list (row pattern outcome).
 Variable active_keys : list (key pattern outcome).
-Variable pen : Z.
+Variables penalty margin : Z.
 Hypothesis delta_nonneg : 0 <= delta.
-Hypothesis prior_nonneg : nonneg (prior pub).
+Hypothesis ok : proper pub.
+Hypothesis costs : (0 <= al)%Z /\ (0 <= be)%Z.
 Hypothesis unique_keys : NoDup active_keys.
 Hypothesis unique_causes : NoDup (published pub).
-(** The active keys, none where the limit is reached; one penalty for all drops, in missed positives. *)
+(** As in the code of today: drops are all that is listed, with one penalty in missed positives; the active keys, none
+    where the limit is reached. *)
+Hypothesis only_drops : listed pub = map drop (published pub).
 Hypothesis keys_are : forall k, In k active_keys <-> may_add pub && active (published pub) rows k = true.
-Hypothesis penalties : forall b, penalty pub b = (pen * miss)%Z.
+Hypothesis drops_are : forall b, base pub (drop b) = 1 /\ offset pub (drop b) = (penalty * positive pub)%Z /\
+  clipped pub (drop b) = false.
+Hypothesis bar_is : bar pub = (positive pub + margin)%Z.
 
-Notation score := (score miss alarm lowers (published pub) rows).
+Notation score := (score (positive pub) (negative pub) al be lowers (published pub) rows).
 
 Theorem draw_is_executable :
-  map (draw miss alarm lowers r delta pub rows)
-    (nothing :: map drop (published pub) ++ map add active_keys)
-  = Executable.causes_draw real (exp (- r)) delta miss pen
-      (map (fun b => score (drop b)) (published pub))
-      (map (fun k => (prior pub (fst k), (score (add k) - margin pub)%Z)) active_keys).
+  map (draw lowers delta pub al be rows)
+    (None :: map (fun b => Some (drop b)) (published pub) ++ map (fun k => Some (add k)) active_keys)
+  = Executable.causes_draw real (exp (- rate pub)) delta (positive pub) penalty
+      (map (fun b => score (Some (drop b))) (published pub))
+      (map (fun k => (prior pub (fst k), (score (Some (add k)) - margin)%Z)) active_keys).
 Proof.
-  set (moves := nothing :: map drop (published pub) ++ map add active_keys).
-  set (candidate := fun m => (base delta pub m, (score m - offset miss pub m)%Z)).
-  assert (Executable.causes_candidates real delta miss pen
-      (map (fun b => score (drop b)) (published pub))
-      (map (fun k => (prior pub (fst k), (score (add k) - margin pub)%Z)) active_keys)
+  set (moves := None :: map (fun b => Some (drop b)) (published pub) ++ map (fun k => Some (add k)) active_keys).
+  assert (forall b, is_listed pub (drop b) = if in_dec eq_dec b (published pub) then true else false) as Drops.
+  { intros b. unfold is_listed. destruct (in_dec eq_dec (drop b) (listed pub)) as [I|I]; rewrite only_drops in I.
+    - apply in_map_iff in I as (b' & E & I). injection E as ->. destruct (in_dec eq_dec b (published pub)); tauto.
+    - destruct (in_dec eq_dec b (published pub)) as [J|]; trivial. elim I. now apply in_map. }
+  assert (forall c, (forall b, c <> drop b) -> is_listed pub c = false) as Others.
+  { intros c No. unfold is_listed. destruct (in_dec eq_dec c (listed pub)) as [I|I]; trivial. rewrite only_drops in I.
+    apply in_map_iff in I as (b & E & _). now elim (No b). }
+  set (candidate := fun m => (weight_at delta pub m, (value lowers pub al be rows m - offset_at pub m)%Z)).
+  assert (Executable.causes_candidates real delta (positive pub) penalty
+      (map (fun b => score (Some (drop b))) (published pub))
+      (map (fun k => (prior pub (fst k), (score (Some (add k)) - margin)%Z)) active_keys)
     = map candidate moves) as Same.
   { unfold Executable.causes_candidates, moves. simpl map. unfold candidate at 1. f_equal.
-    - simpl. f_equal. rewrite (score_of_idle miss alarm lowers pub). reflexivity.
-    - rewrite map_app, !map_map. f_equal; apply map_ext.
-      + intros b. unfold candidate. simpl. now rewrite penalties.
-      + intros k. unfold candidate. simpl. f_equal. lia. }
-  assert (forall m, In m moves -> weight miss alarm lowers r delta pub rows m
-    = fst (candidate m) * exp (r * IZR (snd (candidate m)))) as Weight.
+    - unfold value. rewrite (score_of_idle lowers pub). reflexivity.
+    - rewrite map_app, !map_map. f_equal; apply map_ext_in.
+      + intros b I. unfold candidate, weight_at, offset_at, value. rewrite Drops.
+        destruct (drops_are b) as (-> & -> & ->). destruct (in_dec eq_dec b (published pub)); [reflexivity|tauto].
+      + intros k _. unfold candidate, weight_at, offset_at, value. rewrite Others, bar_is by discriminate. simpl. f_equal. lia. }
+  assert (forall m, In m moves -> weight lowers delta pub al be rows m
+    = fst (candidate m) * exp (rate pub * IZR (snd (candidate m)))) as Weight.
   { intros m I. unfold weight, candidate. cbn [fst snd].
     replace (exists_in pub rows m) with true; [reflexivity|]. symmetry.
     destruct I as [<-|I]; [reflexivity|].
     apply in_app_or in I as [I|I]; apply in_map_iff in I as (k & <- & I); cbn [exists_in].
-    - destruct (in_dec eq_dec k (published pub)); tauto.
-    - now apply keys_are. }
+    - rewrite Drops. destruct (in_dec eq_dec k (published pub)); tauto.
+    - rewrite Others by discriminate. cbn. now apply keys_are. }
   assert (NoDup moves) as Unique.
   { constructor.
     - intros I. apply in_app_or in I as [I|I]; apply in_map_iff in I as (k & E & _); discriminate.
-    - assert (NoDup (map (@drop pattern outcome) (published pub))) as Nd
+    - assert (NoDup (map (fun b => Some (@drop pattern outcome b)) (published pub))) as Nd
         by (apply FinFun.Injective_map_NoDup; auto; intros a b E; congruence).
-      assert (NoDup (map (@add pattern outcome) active_keys)) as Na
+      assert (NoDup (map (fun k => Some (@add pattern outcome k)) active_keys)) as Na
         by (apply FinFun.Injective_map_NoDup; auto; intros a b E; congruence).
       revert Nd. generalize (published pub). induction l as [|b l IH]; simpl; auto.
       intros Nd. inversion_clear Nd. constructor; auto.
       intros I. apply in_app_or in I as [I|I]; [contradiction|].
       apply in_map_iff in I as (k & E & _); discriminate. }
-  assert (sum (weight miss alarm lowers r delta pub rows)
-          = lsum (weight miss alarm lowers r delta pub rows) moves) as Total.
-  { apply (sum_finite (weight miss alarm lowers r delta pub rows) moves); auto.
+  assert (sum (weight lowers delta pub al be rows) = lsum (weight lowers delta pub al be rows) moves) as Total.
+  { apply (sum_finite (weight lowers delta pub al be rows) moves); auto.
     - now apply weight_nonneg.
     - intros m No. unfold weight. destruct (exists_in pub rows m) eqn:Here; auto. elim No.
-      destruct m as [|k|b]; [now left| |]; right; apply in_or_app; cbn [exists_in] in Here.
-      + right. now apply in_map, keys_are.
-      + left. apply in_map. now destruct (in_dec eq_dec b (published pub)). }
+      destruct m as [[k|b|b k]|]; [| | |now left]; right; apply in_or_app; cbn [exists_in] in Here.
+      + rewrite Others in Here by discriminate. right. apply in_map_iff. exists k. split; trivial. now apply keys_are.
+      + rewrite Drops, orb_false_r in Here. left. apply in_map_iff. exists b. split; trivial.
+        now destruct (in_dec eq_dec b (published pub)).
+      + rewrite Others in Here by discriminate. discriminate. }
   unfold Executable.causes_draw. rewrite Same, exponential_eq, map_map, lsum_map.
   apply map_ext_in. intros m I. unfold draw, drawn.
-  rewrite Total, (lsum_ext_in _ _ _ Weight), (Weight m I). reflexivity.
+  apply f_equal2; [exact (Weight m I)|]. etransitivity; [exact Total|]. exact (lsum_ext_in _ _ _ Weight).
 Qed.
 
 End Link.

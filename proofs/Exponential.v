@@ -5,8 +5,7 @@
     probability proportional to [w x * exp (rate * score x)], with [rate = e / (2 D)]. Scores are real
     numbers that a replaced example moves by at most [D]. [exponential_ratio] is the finer statement that
     Theorem 15 uses: scores that rise by at most [rise] and fall by at most [fall].
-    Theorem_6_parts: drawing a part by its total weight, then a member by its share of the part, has the
-    same law. Not modelled: the enclosures of weights by integers with which the code draws. *)
+    Not modelled: the enclosures of weights by integers with which the code draws. *)
 
 From Coq Require Import Reals List Lra Lia ZArith.
 From Littlestone Require Import Laws.
@@ -92,40 +91,6 @@ Proof.
 Qed.
 End Ratio.
 
-(** A part is drawn by its total weight, then a member by its share of the part. *)
-Section Parts.
-Context {P : Type} `{EqDec P}.
-Variable part : T -> P.
-Variable score : T -> R.
-
-Definition part_total (j : P) : R := prob (weigh score) (fun x => if eq_dec (part x) j then true else false).
-Definition draw_part (j : P) : R := part_total j / sum (weigh score).
-Definition draw_member (j : P) (x : T) : R := if eq_dec (part x) j then weigh score x / part_total j else 0.
-
-Theorem Theorem_6_parts : drawable score -> forall x, bind draw_part draw_member x = exponential score x.
-Proof.
-  intros D x. pose proof (total_pos score D) as Z. destruct D as [S _].
-  pose proof (weigh_nonneg score) as W.
-  assert (forall j, 0 <= part_total j) as Pt.
-  { intros j; apply sum_nonneg. now apply on_summable. }
-  assert (forall a b, 0 <= a -> 0 <= b -> 0 <= a / b) as Div.
-  { intros a b A [B| <-]; [apply Rmult_le_pos; auto; left; now apply Rinv_0_lt_compat|].
-    unfold Rdiv. rewrite Rinv_0; lra. }
-  unfold bind. destruct (sum_finite (fun j => draw_part j * draw_member j x) [part x]) as [_ ->].
-  - intros j; apply Rmult_le_pos; [apply Div; auto; lra|]. unfold draw_member. destruct eq_dec; [now apply Div|lra].
-  - constructor; simpl; auto; constructor.
-  - intros j J. unfold draw_member. destruct (eq_dec (part x) j); [subst; simpl in J; tauto|ring].
-  - simpl. unfold draw_part, draw_member, exponential. destruct (eq_dec (part x) (part x)); [|tauto].
-    assert (weigh score x <= part_total (part x)) as L.
-    { unfold part_total, prob.
-      replace (weigh score x) with (on (fun y => if eq_dec (part y) (part x) then true else false) (weigh score) x).
-      - apply term_le_sum. now apply on_summable.
-      - unfold on. destruct (eq_dec (part x) (part x)); tauto. }
-    destruct (Req_dec (part_total (part x)) 0) as [E|E].
-    + assert (weigh score x = 0) as -> by (specialize (W x); lra). unfold Rdiv; ring.
-    + field; split; lra.
-Qed.
-End Parts.
 End Exponential.
 
 Theorem Theorem_6 {T} `{EqDec T} (w score score' : T -> R) (e D : R) : nonneg w -> 0 < e -> 0 < D ->
@@ -144,20 +109,25 @@ Qed.
 (** The candidates of a list, without a prior. *)
 Definition listed {T} `{EqDec T} (l : list T) (x : T) : R := if in_dec eq_dec x l then 1 else 0.
 
+Lemma listed_nonneg {T} `{EqDec T} (l : list T) : nonneg (listed l).
+Proof. intros x; unfold listed; destruct in_dec; lra. Qed.
+
+Lemma listed_drawable {T} `{EqDec T} (l : list T) rate score : l <> [] -> drawable (listed l) rate score.
+Proof.
+  intros L. split.
+  - destruct (sum_finite (weigh (listed l) rate score) (nodup eq_dec l)); auto.
+    + apply weigh_nonneg, listed_nonneg. + apply NoDup_nodup.
+    + intros x X. unfold weigh, listed. destruct (in_dec eq_dec x l) as [I|I]; [|ring].
+      exfalso; apply X, nodup_In; auto.
+  - destruct l as [|x l]; [tauto|]. exists x. unfold listed. destruct in_dec as [I|I]; [lra|].
+    exfalso; apply I; simpl; auto.
+Qed.
+
 Theorem Theorem_6_list {T} `{EqDec T} (l : list T) (score score' : T -> R) (e D : R) : l <> [] -> 0 < e -> 0 < D ->
   (forall x, Rabs (score' x - score x) <= D) ->
   is_law (exponential (listed l) (e / (2 * D)) score) /\
   close e 0 (exponential (listed l) (e / (2 * D)) score) (exponential (listed l) (e / (2 * D)) score').
 Proof.
-  intros L E Dp M.
-  assert (nonneg (listed l)) as W by (intros x; unfold listed; destruct in_dec; lra).
-  assert (drawable (listed l) (e / (2 * D)) score) as Dr.
-  { split.
-    - destruct (sum_finite (weigh (listed l) (e / (2 * D)) score) (nodup eq_dec l)); auto.
-      + now apply weigh_nonneg. + apply NoDup_nodup.
-      + intros x X. unfold weigh, listed. destruct (in_dec eq_dec x l) as [I|I]; [|ring].
-        exfalso; apply X, nodup_In; auto.
-    - destruct l as [|x l]; [tauto|]. exists x. unfold listed. destruct in_dec as [I|I]; [lra|].
-      exfalso; apply I; simpl; auto. }
-  split; [now apply exponential_law|now apply Theorem_6].
+  intros L E Dp M. split; [now apply exponential_law; [apply listed_nonneg|apply listed_drawable]|].
+  apply Theorem_6; auto; [apply listed_nonneg|now apply listed_drawable].
 Qed.

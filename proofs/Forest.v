@@ -1,4 +1,4 @@
-(** Theorem 9 of docs/guarantee.md: what the gate reads of a forest, and the learner [DPSOA].
+(** Theorem 9 of docs/guarantee.md: what a draw reads of a forest.
 
     How it corresponds. A round is a number and a row; a null round has no row and keeps its number.
     [route] maps the number of a round (or of its user) to a tree: random bits, which are not secret,
@@ -9,12 +9,11 @@
     of nothing else is not proved here: tests/learners/test_gate_inputs.py looks for that.
 
     forest_sensitivity: rounds that are replaced, all routed to one tree, move one vote at most.
-    mistakes_sensitivity: one replaced round changes the mistakes of its check by at most one.
-    Theorem_9: with these, the epochs gate of Theorem 7 applies, searches and comparisons alike.
-    Theorem_9_single: one forest for the whole stream, with HistSparse. *)
+    mistakes_sensitivity: [k] replaced rounds change the mistakes of any rule by at most [k].
+    DPSOA.v has the learner with epochs, HistSparse.v that with one forest for the whole stream. *)
 
-From Coq Require Import Reals List Lra Lia ZArith Bool.
-From Littlestone Require Import Laws Noise Transcripts SparseVector Monitor Composition Gates.
+From Coq Require Import List Lia ZArith Bool.
+From Littlestone Require Import Laws Compare.
 Import ListNotations.
 Open Scope nat_scope.
 
@@ -106,169 +105,37 @@ Proof.
   destruct (keep k) eqn:K; [now rewrite !Kept|now rewrite !Out].
 Qed.
 
-(** * Mistakes *)
+(** * Replaced rounds *)
+
+(** The rows of [k] rounds differ, all of them routed to tree [j]: one round, or the rounds of a user that are
+    routed by the user's number. Numbers stay, also those of null rounds. *)
+Inductive replaced (j : nat) : nat -> list round -> list round -> Prop :=
+| none_replaced : replaced j 0 [] []
+| not_replaced a k u v : replaced j k u v -> replaced j k (a :: u) (a :: v)
+| one_replaced n x y k u v : route n = j -> replaced j k u v -> replaced j (S k) ((n, x) :: u) ((n, y) :: v).
+
+Lemma replaced_tree j k u v : replaced j k u v -> one_tree j u v.
+Proof. intros Rep; induction Rep; constructor; auto. Qed.
+
+Lemma replaced_none j k u v : replaced j k u v -> k = 0 -> u = v.
+Proof. intros Rep; induction Rep; intros; auto; [f_equal; auto|discriminate]. Qed.
+
+Lemma replaced_app j k u v : replaced j k u v -> forall l u' v', replaced j l u' v' -> replaced j (k + l) (u ++ u') (v ++ v').
+Proof. intros Rep; induction Rep; intros l u' v' Rep'; simpl; auto; constructor; auto. Qed.
 
 Variable predict : Rule -> X -> bool.
 
 Definition mistake (r : Rule) (one : round) : Z :=
   match snd one with Some (x, y) => if Bool.eqb (predict r x) y then 0 else 1 | None => 0 end.
 
-Definition mistakes_of (r : Rule) (rounds : list round) : Z :=
-  fold_right (fun one count => mistake r one + count)%Z 0%Z rounds.
-
-(** One replaced row: the number of its round, and all other rounds, are the same. *)
-Definition one_row (u v : list round) : Prop :=
-  exists before n x y after, u = before ++ (n, x) :: after /\ v = before ++ (n, y) :: after.
-
-Theorem mistakes_sensitivity r u v : one_row u v -> (Z.abs (mistakes_of r v - mistakes_of r u) <= 1)%Z.
+Theorem mistakes_sensitivity r j k u v : replaced j k u v ->
+  (Z.abs (total_of (mistake r) v - total_of (mistake r) u) <= Z.of_nat k)%Z.
 Proof.
-  intros (before & n & x & y & after & -> & ->).
-  assert (forall l l', mistakes_of r (l ++ l') = mistakes_of r l + mistakes_of r l')%Z as App.
-  { induction l; intros l'; simpl; auto. rewrite IHl. lia. }
-  rewrite !App. simpl. assert (forall one, 0 <= mistake r one <= 1)%Z as Bound.
+  assert (forall one, 0 <= mistake r one <= 1)%Z as Bound.
   { intros [m [[x' y']|]]; unfold mistake; simpl; [destruct (Bool.eqb _ _)|]; lia. }
+  intros Rep; induction Rep as [|a k u v Rep IH|n x y k u v J Rep IH]; simpl; [lia|lia|].
   pose proof (Bound (n, x)). pose proof (Bound (n, y)). lia.
 Qed.
-
-Lemma same_rounds j u : one_tree j u u.
-Proof. induction u; constructor; auto. Qed.
-
-Lemma one_row_one_tree u v : one_row u v -> exists j, one_tree j u v.
-Proof.
-  intros (before & n & x & y & after & -> & ->). exists (route n).
-  apply Forall2_app; [apply same_rounds|]. constructor; [auto|apply same_rounds].
-Qed.
-
-(** * The learner with epochs *)
-
-Section Learner.
-
-Local Notation Step := (bool * option Rule)%type.
-Local Notation Batch := (list round).
-
-(** Public, functions of the transcript: the published rule, the state in which every tree begins the
-    epoch, how many checks the epoch has had since its last restart, the rules that are left out,
-    whether the epoch compares known rules, thresholds and restarts of the monitor. *)
-Variable published : list Step -> Rule.
-Variable start : list Step -> nat -> State.
-Variable age : list Step -> nat.
-Variable keep : list Step -> Rule -> bool.
-Variable comparing : list Step -> bool.
-Variable theta : list Step -> Z.
-Variable restart : list Step -> bool.
-
-(** The selectors: of a search, which reads votes, and of a comparison, which reads mistakes. *)
-Variable search : list Step -> (Rule -> nat) -> option Rule -> R.
-Variable compare : list Step -> (Rule -> Z) -> option Rule -> R.
-Variables e_m e_h d_h : R.
-Open Scope R_scope.
-Hypothesis e_m_pos : 0 < e_m.
-Hypothesis e_h_nonneg : 0 <= e_h.
-Hypothesis d_h_nonneg : 0 <= d_h.
-Hypothesis search_law : forall h b, is_law (search h b).
-Hypothesis compare_law : forall h c, is_law (compare h c).
-(** Theorems 4 and 5: a moved vote; Theorem 6: counts that move by one at most. *)
-Hypothesis search_close : forall h b b', moved_vote b b' -> close e_h d_h (search h b) (search h b').
-Hypothesis compare_close : forall h c c', (forall k, (Z.abs (c' k - c k) <= 1)%Z) ->
-  close e_h d_h (compare h c) (compare h c').
-
-(** The rounds of an epoch, in their order: [u] has the batches of its checks, the latest first. *)
-Definition epoch_rounds (h : list Step) (u : list Batch) : list round :=
-  concat (rev (firstn (age h) u)).
-
-Definition selection (h : list Step) (u : list Batch) : option Rule -> R :=
-  let rounds := epoch_rounds h u in
-  if comparing h then compare h (fun k => mistakes_of k rounds)
-  else search h (passed_on (keep h) (votes trees (grow (start h) rounds))).
-
-Definition learner : (list Step -> Batch) -> nat -> list Step -> R :=
-  mistakes_gate (fun h b => mistakes_of (published h) b) selection theta restart
-    (one_sided (INR 1 / e_m)).
-
-Lemma epoch_rounds_replaced h u v : one_replaced one_row u v ->
-  epoch_rounds h u = epoch_rounds h v \/ one_row (epoch_rounds h u) (epoch_rounds h v).
-Proof.
-  intros (pre & b & b' & post & -> & -> & before & n & x & y & after & -> & ->).
-  unfold epoch_rounds. rewrite !firstn_app.
-  destruct (age h - length pre)%nat as [|more]; [left; reflexivity|right].
-  simpl. rewrite !rev_app_distr. simpl. rewrite !concat_app. simpl.
-  rewrite !app_nil_r, <- !app_assoc. simpl.
-  exists (concat (rev (firstn more post)) ++ before), n, x, y,
-    (after ++ concat (rev (firstn (age h) pre))).
-  now rewrite <- !app_assoc.
-Qed.
-
-Lemma moved_none (b : Rule -> nat) : moved_vote b b.
-Proof. exists None, None. reflexivity. Qed.
-
-(** All rules that the learner publishes, and the checks at which its gate fires. *)
-Theorem Theorem_9 rows rows' touched n : one_round one_row rows rows' touched ->
-  is_law (learner rows n) /\ close (e_m + e_h) d_h (learner rows n) (learner rows' n).
-Proof.
-  intros One. unfold learner.
-  apply (Theorem_7_epochs (fun h b => mistakes_of (published h) b) selection one_row theta restart
-           1 e_m e_h d_h) with touched; auto.
-  - intros h u. unfold selection. destruct (comparing h); auto.
-  - intros h b b' A. now apply mistakes_sensitivity.
-  - intros h u v A. unfold selection. apply epoch_rounds_replaced with (h := h) in A.
-    destruct (comparing h).
-    + apply compare_close. intros k. destruct A as [->|A]; [lia|]. now apply mistakes_sensitivity.
-    + apply search_close, moved_vote_passed. destruct A as [->|A]; [apply moved_none|].
-      apply one_row_one_tree in A as [j A]. now apply forest_sensitivity with j.
-Qed.
-
-End Learner.
-
-(** * One forest for the whole stream *)
-
-Section Single.
-
-Local Notation Step := (bool * option Rule)%type.
-
-Variable published : list Step -> Rule.
-Variable start : nat -> State.
-Variable theta : list Step -> Z.
-Variable search : list Step -> (Rule -> nat) -> option Rule -> R.
-Variables (c : nat) (e1 e2 e_h d_h : R).
-Open Scope R_scope.
-Hypothesis c_pos : (0 < c)%nat.
-Hypothesis e1_pos : 0 < e1.
-Hypothesis e2_pos : 0 < e2.
-Hypothesis e_h_nonneg : 0 <= e_h.
-Hypothesis d_h_nonneg : 0 <= d_h.
-Hypothesis search_law : forall h b, is_law (search h b).
-Hypothesis search_close : forall h b b', moved_vote b b' -> close e_h d_h (search h b) (search h b').
-
-Fixpoint so_far (rows : list Step -> list round) (h : list Step) : list round :=
-  match h with [] => rows [] | _ :: g => so_far rows g ++ rows h end.
-
-Definition ballot (rows : list Step -> list round) (h : list Step) : Rule -> nat :=
-  votes trees (grow start (so_far rows h)).
-
-Definition lost (rows : list Step -> list round) (h : list Step) : Z :=
-  (Z.of_nat trees - Z.of_nat (ballot rows h (published h)))%Z.
-
-Definition single_learner (rows : list Step -> list round) : nat -> list Step -> R :=
-  hist_sparse theta c e1 e2 (lost rows) (fun h => search h (ballot rows h)).
-
-(** Along every transcript the replaced rounds go to one tree: one round, routed by its number, or all
-    rounds of a user, however many, routed by the user's. *)
-Theorem Theorem_9_single rows rows' n :
-  (forall h, exists j, one_tree j (so_far rows h) (so_far rows' h)) ->
-  is_law (single_learner rows n) /\
-  close (e1 + e2 + INR c * e_h) (INR c * d_h) (single_learner rows n) (single_learner rows' n).
-Proof.
-  intros Near.
-  assert (forall h, moved_vote (ballot rows h) (ballot rows' h)) as Moved.
-  { intros h. destruct (Near h) as [j N]. now apply forest_sensitivity with j. }
-  apply Theorem_7_hist_sparse; auto.
-  intros h. destruct (Moved h) as (old & new & Move). specialize (Move (published h)).
-  assert (forall k v, (votes_for k v <= 1)%nat) as Bound.
-  { intros k [r|]; simpl; [destruct (eq_dec r k)|]; lia. }
-  pose proof (Bound (published h) old). pose proof (Bound (published h) new). unfold lost. lia.
-Qed.
-
-End Single.
 End Forest.
 
 (** A flat forest: every tree is one learner, which changes its state where its rule errs. *)

@@ -285,6 +285,13 @@ Proof.
   apply Rmult_le_compat_r; [apply sum_nonneg; now apply on_summable|now apply exp_le].
 Qed.
 
+Lemma close_ext e d p q p' q' : (forall x, p x = p' x) -> (forall x, q x = q' x) -> close e d p q -> close e d p' q'.
+Proof.
+  intros P Q C S. specialize (C S). unfold prob in *.
+  rewrite <- (sum_ext (on S p) (on S p')) by (intros x; unfold on; now rewrite P).
+  rewrite <- (sum_ext (on S q) (on S q')) by (intros x; unfold on; now rewrite Q). exact C.
+Qed.
+
 Lemma close_trans e1 d1 e2 d2 p q r : close e1 d1 p q -> close e2 d2 q r ->
   close (e1 + e2) (d1 + exp e1 * d2) p r.
 Proof.

@@ -7,11 +7,10 @@
       Theorem_3_count_kept_refuted  a count that survives a firing
       Theorem_3_noise_shared_refuted  threshold noise that epochs share
       Theorem_6_rate_refuted        scores weighed with e/D instead of e/2D
-      Theorem_7_delta_refuted       two selections that differ, and delta charged once
-      Parallel_composition_refuted  a round that two epochs read, and one charged *)
+      Filter_refuted                a round that two draws read, and delta charged once *)
 
 From Coq Require Import Reals List Lra Lia ZArith Bool.
-From Littlestone Require Import Laws Noise Transcripts SparseVector Monitor Exponential Composition.
+From Littlestone Require Import Laws Noise Transcripts SparseVector Exponential Tree.
 Import ListNotations.
 Open Scope R_scope.
 
@@ -80,7 +79,7 @@ Qed.
 (** * Theorem 2 *)
 
 Lemma given_yes p (theta q : list bool -> Z) r x : (forall h, (theta h + r - q h)%Z = x) ->
-  forall n h, given (fun b => b) p theta q r n h (repeat true n) = tail p x ^ n.
+  forall n h, given (fun b => b) (fun _ => true) p theta q r n h (repeat true n) = tail p x ^ n.
 Proof. intros E; induction n; intros h; simpl; auto. now rewrite E, IHn, check_true. Qed.
 
 Theorem Theorem_2_unscaled_refuted :
@@ -106,7 +105,7 @@ Proof.
   pose proof (rate_bounds s S2) as A.
   rewrite (sum_ext _ f) in Claim.
   2: { intros r. unfold f. f_equal. apply given_yes. intros; lia. }
-  rewrite (sum_ext (fun r => pT r * given (fun b => b) pQ (fun _ => 1%Z) (fun _ => 0%Z) r 5 [] (repeat true 5))
+  rewrite (sum_ext (fun r => pT r * given (fun b => b) (fun _ => true) pQ (fun _ => 1%Z) (fun _ => 0%Z) r 5 [] (repeat true 5))
                    (fun r => rate s ^ 5 * f r)) in Claim.
   2: { intros r. transitivity (pT r * tail pQ (r + 1) ^ 5); [f_equal; apply given_yes; intros; lia|]. unfold f.
        destruct (Z.leb_spec 0 r) as [R|R].
@@ -130,7 +129,8 @@ Qed.
 Section Faulty.
 Variables (p : Z -> R) (theta : list bool -> Z) (restart : list bool -> bool) (m : list bool -> Z).
 
-(** As [weight] in Monitor.v, but the count survives the end of an epoch. *)
+(** The probability of the answers [l] after [h], with count [c] and threshold noise [r], where the count survives
+    the end of an epoch. *)
 Fixpoint count_kept (c r : Z) (h l : list bool) : R :=
   match l with
   | [] => 1
@@ -140,7 +140,7 @@ Fixpoint count_kept (c r : Z) (h l : list bool) : R :=
        else count_kept (c + m h) r (b :: h) l')
   end.
 
-(** As [weight], but epochs share their threshold noise. *)
+(** The same, where the count is zero after an epoch and the threshold noise stays. *)
 Fixpoint noise_shared (c r : Z) (h l : list bool) : R :=
   match l with
   | [] => 1
@@ -150,10 +150,16 @@ Fixpoint noise_shared (c r : Z) (h l : list bool) : R :=
   end.
 End Faulty.
 
+(** Two worlds that differ by one in one check. *)
+Definition neighbours (m m' : list bool -> Z) (touched : list bool -> bool) :=
+  (forall h, touched h = false -> m h = m' h) /\
+  (forall h, (Z.abs (m' h - m h) <= 1)%Z) /\
+  (forall h later, touched h = true -> touched (later ++ h) = true -> later = []).
+
 Definition first_check (n : Z) (h : list bool) : Z := match h with [] => n | _ => 0%Z end.
 Definition at_first (h : list bool) : bool := match h with [] => true | _ => false end.
 
-Lemma first_neighbours n n' : (Z.abs (n' - n) <= 1)%Z -> neighbours 1 (first_check n) (first_check n') at_first.
+Lemma first_neighbours n n' : (Z.abs (n' - n) <= 1)%Z -> neighbours (first_check n) (first_check n') at_first.
 Proof.
   intros B. split; [|split].
   - intros [|b h]; simpl; [discriminate|auto]. - intros [|b h]; simpl; lia.
@@ -196,7 +202,7 @@ Proof.
 Qed.
 
 Theorem Theorem_3_count_kept_refuted :
-  ~ (forall theta restart m m' touched l, neighbours 1 m m' touched ->
+  ~ (forall theta restart m m' touched l, neighbours m m' touched ->
        let run m := sum (fun r => p r * count_kept p theta restart m 0 r [] l) in
        run m <= exp (/ s) * run m').
 Proof.
@@ -228,7 +234,7 @@ Proof.
 Qed.
 
 Theorem Theorem_3_noise_shared_refuted :
-  ~ (forall theta restart m m' touched l, neighbours 1 m m' touched ->
+  ~ (forall theta restart m m' touched l, neighbours m m' touched ->
        let run m := sum (fun r => p r * noise_shared p theta restart m 0 r [] l) in
        run m <= exp (/ s) * run m').
 Proof.
@@ -292,7 +298,7 @@ Proof.
   assert (0 < (1 - a) * (1 - a)) by (apply Rmult_lt_0_compat; lra). lra.
 Qed.
 
-(** * Theorem 7 and parallel composition *)
+(** * Draws that read a round twice *)
 
 Section Twice.
 Variable d : R.
@@ -321,65 +327,21 @@ Proof.
   destruct (S true), (S false); destruct (eq_dec false true), (eq_dec false false); try discriminate; try tauto; lra.
 Qed.
 
-Lemma two_steps : ~ close 0 d (transcripts (fun _ => 1) (fun _ => tells) 2)
-                             (transcripts (fun _ => 1) (fun _ : list bool => ret false) 2).
+Definition steps (s : list bool -> bool -> R) (law : forall h, is_law (s h)) : list bool -> R :=
+  transcripts _ (drawn_only s law) 2.
+
+Lemma two_steps : ~ close 0 d (steps (fun _ => tells) (fun _ => tells_law)) (steps (fun _ => ret false) (fun _ => ret_law _)).
 Proof.
-  intros C.
-  assert (forall t : bool -> R, is_law t -> is_law (transcripts (fun _ => 1) (fun _ : list bool => t) 2)) as Law.
-  { intros t Lt. apply transcripts_law; [intros h; lra|intros h; apply Lt|reflexivity|].
-    intros g. destruct Lt as (_ & S & E). split.
-    - eapply summable_ext; [|apply S]. intros; simpl; ring.
-    - rewrite (sum_ext _ t), E; [reflexivity|intros; ring]. }
-  destruct (Law tells tells_law) as (P & S & _). destruct (Law (ret false) (ret_law false)) as (P' & S' & _).
-  apply close_lists with (l := [[true; true]; [true; false]; [false; true]]) in C; auto.
+  intros C. unfold steps in C.
+  apply close_lists with (l := [[true; true]; [true; false]; [false; true]]) in C; try apply transcripts_law.
   - simpl in C. unfold transcripts in C; simpl in C. unfold ret in C. rewrite exp_0 in C.
     destruct (eq_dec false true); [discriminate|]. assert (0 < d * (1 - d)) by (apply Rmult_lt_0_compat; lra). lra.
   - repeat constructor; simpl; intuition discriminate.
 Qed.
 
-Theorem Theorem_7_delta_refuted :
-  ~ (forall (s s' : list bool -> bool -> R) differ, (forall h, is_law (s h)) -> (forall h, is_law (s' h)) ->
-       (forall h a, differ h = false -> s h a = s' h a) ->
-       (forall h, differ h = true -> close 0 d (s h) (s' h)) ->
-       (forall h, (differing (fun g _ => differ g) h <= 2)%nat) ->
-       forall n, close (INR 2 * 0) d (transcripts (fun _ => 1) s n) (transcripts (fun _ => 1) s' n)).
-Proof.
-  intros Claim. set (early := fun h : list bool => (length h <? 2)%nat).
-  specialize (Claim (fun h => if early h then tells else ret false) (fun _ => ret false) early).
-  apply two_steps. rewrite Rmult_0_r in Claim.
-  assert (close 0 d (transcripts (fun _ => 1) (fun h => if early h then tells else ret false) 2)
-                    (transcripts (fun _ => 1) (fun _ => ret false) 2)) as C.
-  { apply Claim.
-    - intros h; destruct (early h); [apply tells_law|apply ret_law].
-    - intros h; apply ret_law.
-    - intros h a ->; reflexivity.
-    - intros h ->; apply tells_close.
-    - assert (forall h, (differing (fun g _ => early g) h <= Nat.min 2 (length h))%nat) as M.
-      { induction h as [|a h IH]; [auto|]. cbn [differing length]. unfold early at 1.
-        destruct (Nat.ltb_spec (length h) 2); lia. }
-      intros h. specialize (M h). lia. }
-  intros S. specialize (C S). unfold prob in *. eapply Rle_trans; [|apply C]. right. apply sum_ext; intros h.
-  unfold on. destruct (S h); auto. unfold transcripts. destruct (Nat.eq_dec (length h) 2) as [L|L]; auto.
-  destruct h as [|a [|b [|]]]; try discriminate. reflexivity.
-Qed.
-
-(** The hypothesis left out is the last but one of Parallel_composition: that the touched epoch is one. *)
-Theorem Parallel_composition_refuted :
-  ~ (forall (mechanism : list bool -> bool -> bool -> R) (adjacent : bool -> bool -> Prop)
-       (read read' : list bool -> bool) (touched : list bool -> bool),
-       (forall h rows, is_law (mechanism h rows)) ->
-       (forall h rows rows', adjacent rows rows' -> close 0 d (mechanism h rows) (mechanism h rows')) ->
-       (forall h, touched h = false -> read h = read' h) ->
-       (forall h, touched h = true -> adjacent (read h) (read' h)) ->
-       forall n, close 0 d (transcripts (fun _ => 1) (fun h => mechanism h (read h)) n)
-                           (transcripts (fun _ => 1) (fun h => mechanism h (read' h)) n)).
-Proof.
-  intros Claim. apply two_steps.
-  apply (Claim (fun _ rows => if rows then tells else ret false) (fun u v => u = true /\ v = false)
-               (fun _ => true) (fun _ => false) (fun _ => true)).
-  - intros h [|]; [apply tells_law|apply ret_law].
-  - intros h u v [-> ->]; apply tells_close.
-  - discriminate.
-  - auto.
-Qed.
+(** Two draws that differ, and one that is charged. *)
+Theorem Filter_refuted :
+  ~ (forall (s s' : list bool -> bool -> R) (law : forall h, is_law (s h)) (law' : forall h, is_law (s' h)),
+       (forall h, close 0 d (s h) (s' h)) -> close 0 d (steps s law) (steps s' law')).
+Proof. intros Claim. apply two_steps, Claim. intros h. apply tells_close. Qed.
 End Twice.

@@ -10,12 +10,13 @@
     prior_of_two_refuted   priors of a row that sum to 2
     kept_refuted           rows that are kept at a refusal, and read by the next draw
     matched_refuted        matched rows that move net: what a key of one world weighs has no bound
+    not_nested_refuted     a cause that is replaced by a key which is not narrower
     whole_noise_refuted    whole noise where a false alarm costs half a unit: property (U) fails
-    row_effects_tight      the bounds 2 and 1 + c of step 1 are attained
+    row_effects_tight      the bounds of Lemma 15 are attained
     route_by_row_refuted   a forest that routes by the row, not by the number: two votes move *)
 
 From Coq Require Import Reals List Lra Lia ZArith Bool.
-From Littlestone Require Import Laws Noise CausesRows CausesDraw Forest.
+From Littlestone Require Import Laws Noise Effect CausesDraw Forest.
 Import ListNotations.
 Open Scope R_scope.
 
@@ -30,33 +31,37 @@ Hypothesis delta_pos : 0 < delta.
 (** Patterns are numbers, there is one outcome, nothing is published, and a miss is one unit. *)
 Definition hits (patterns : list nat) (k : key nat unit) : bool :=
   if in_dec eq_dec (fst k) patterns then true else false.
-Definition plain (prior : nat -> R) (margin : Z) : public (pattern := nat) (outcome := unit) :=
-  {| published := []; may_add := true; prior := prior; margin := margin; penalty := fun _ => 0%Z |}.
+Definition plain (prior : nat -> R) (margin : Z) : public nat unit :=
+  {| published := []; CausesDraw.positive := 1; negative := 1; rate := r; may_add := true; prior := prior;
+     bar := 1 + margin; CausesDraw.listed := []; base := fun _ => 1; offset := fun _ => 0%Z; clipped := fun _ => false |}.
 
-Notation law pub := (draw 1 1 hits r delta pub).
-Notation weigh pub := (weight 1 1 hits r delta pub).
+Notation law pub := (draw hits delta pub 1 1).
+Notation weigh pub := (weight hits delta pub 1 1).
+Notation adds keys := (map (fun k => Some (add k)) keys).
 
-Definition named (m : move nat unit) : bool := match m with add _ => true | _ => false end.
+Definition named (m : move nat unit) : bool := match m with Some (add _) => true | _ => false end.
+
+Lemma plain_nonneg prior margin rows : nonneg prior -> nonneg (weigh (plain prior margin) rows).
+Proof.
+  intros P m. unfold weight. destruct (exists_in _ rows m); [|lra]. apply Rmult_le_pos; [|left; apply exp_pos].
+  destruct m as [[k|b|b k]|]; cbn; try lra. apply Rmult_le_pos; [lra|apply P].
+Qed.
 
 (** A row alone in its epoch: the probability that one of its keys is named, and that any key is named
     when there is a null round instead. *)
-Lemma named_by_row pub x keys : nonneg (prior pub) -> published pub = [] -> NoDup keys ->
-  incl (listed [x]) keys ->
-  let F := lsum (weigh pub [x]) (map add keys) in prob (law pub [x]) named = F / (1 + F).
+Lemma named_by_row prior margin x keys : nonneg prior -> NoDup keys -> incl (CausesDraw.named [x]) keys ->
+  let pub := plain prior margin in
+  let F := lsum (weigh pub [x]) (adds keys) in prob (law pub [x]) named = F / (1 + F).
 Proof.
-  intros P None N Fresh F.
-  assert (d_nonneg : 0 <= delta) by lra.
-  pose proof (weight_nonneg 1 1 hits r delta d_nonneg pub P) as W.
-  set (l := nothing :: map add keys : list (move nat unit)).
+  intros P N Fresh pub F. pose proof (fun rows => plain_nonneg prior margin rows P) as W. fold pub in W.
+  set (l := None :: adds keys : list (move nat unit)).
   assert (NoDup l) as Nl.
   { constructor; [rewrite in_map_iff; intros (k & E & _); discriminate|].
     apply FinFun.Injective_map_NoDup; auto. intros a b E; congruence. }
   assert (forall m, ~ In m l -> weigh pub [x] m = 0) as Out.
-  { intros [|k|b] No; [elim No; now left| |].
-    - unfold weight. cbn [exists_in]. destruct (active (published pub) [x] k) eqn:Alive;
-        [|now rewrite andb_false_r].
-      elim No. right. apply in_map, Fresh. now apply (active_listed 1 1 ltac:(lia) pub).
-    - unfold weight. cbn [exists_in]. rewrite None. reflexivity. }
+  { intros [[k|b|b k]|] No; [|reflexivity..|elim No; now left].
+    unfold weight. destruct (exists_in pub [x] (Some (add k))) eqn:Here; trivial. elim No. right.
+    apply in_map_iff. exists k. split; trivial. apply Fresh, (active_named pub 1 1 ltac:(lia)). cbn in Here. exact Here. }
   destruct (sum_finite (weigh pub [x]) l (W [x]) Nl Out) as [S E].
   assert (0 <= F) as Pos by (apply lsum_nonneg, W).
   assert (sum (weigh pub [x]) = 1 + F) as Total.
@@ -72,21 +77,18 @@ Proof.
       rewrite Total. field. lra.
 Qed.
 
-Lemma named_by_none pub m : on named (law pub [null]) m = 0.
-Proof.
-  unfold on, draw, drawn. destruct m as [|k|b]; cbn [named]; auto. unfold weight at 1.
-  cbn [exists_in]. rewrite andb_false_r. lra.
-Qed.
+Lemma named_by_none prior margin m : on named (law (plain prior margin) [null]) m = 0.
+Proof. unfold on, draw, drawn. destruct m as [[k|b|b k]|]; cbn [named]; auto. unfold weight at 1. cbn. lra. Qed.
 
 (** The keys of one row weigh more than delta. *)
-Lemma too_heavy pub x keys : nonneg (prior pub) -> published pub = [] -> NoDup keys ->
-  incl (listed [x]) keys -> delta < lsum (weigh pub [x]) (map add keys) ->
-  forall eps, ~ close eps (delta / (1 + delta)) (law pub [x]) (law pub [null]).
+Lemma too_heavy prior margin x keys : nonneg prior -> NoDup keys -> incl (CausesDraw.named [x]) keys ->
+  delta < lsum (weigh (plain prior margin) [x]) (adds keys) ->
+  forall eps, ~ close eps (delta / (1 + delta)) (law (plain prior margin) [x]) (law (plain prior margin) [null]).
 Proof.
-  intros P None N Fresh Heavy eps Close. specialize (Close named).
-  rewrite (named_by_row pub x keys) in Close by auto. unfold prob in Close.
-  rewrite (sum_ext _ _ (named_by_none pub)), sum_zero in Close.
-  set (F := lsum (weigh pub [x]) (map add keys)) in *.
+  intros P N Fresh Heavy eps Close. specialize (Close named).
+  rewrite (named_by_row prior margin x keys) in Close by auto. unfold prob in Close.
+  rewrite (sum_ext _ _ (named_by_none prior margin)), sum_zero in Close.
+  set (F := lsum (weigh (plain prior margin) [x]) (adds keys)) in *.
   assert (delta / (1 + delta) < F / (1 + F)); [|lra].
   apply Rmult_lt_reg_r with (1 + delta); [lra|]. apply Rmult_lt_reg_r with (1 + F); [lra|].
   field_simplify; lra.
@@ -101,7 +103,7 @@ Theorem listed_twice_refuted : forall eps,
   ~ close eps (delta / (1 + delta)) (law (plain (fun _ => 1) 0) [positive [7; 7]%nat])
                                     (law (plain (fun _ => 1) 0) [null]).
 Proof.
-  apply too_heavy with [(7%nat, tt)]; auto; [intros p; simpl; lra|repeat constructor; auto| |].
+  apply too_heavy with [(7%nat, tt)]; try (intros p; simpl; lra); [repeat constructor; auto| |].
   - intros k [<-|[<-|[]]]; now left.
   - cbn. pose proof exp_gt_1. replace (r * _) with r by (cbn; ring). nra.
 Qed.
@@ -111,7 +113,7 @@ Theorem gain_refuted : forall eps,
   ~ close eps (delta / (1 + delta)) (law (plain (fun _ => 1) (-1)) [positive [7]%nat])
                                     (law (plain (fun _ => 1) (-1)) [null]).
 Proof.
-  apply too_heavy with [(7%nat, tt)]; auto; [intros p; simpl; lra|repeat constructor; auto| |].
+  apply too_heavy with [(7%nat, tt)]; try (intros p; simpl; lra); [repeat constructor; auto| |].
   - intros k I. exact I.
   - cbn. pose proof exp_gt_1. replace (r * _) with r by (cbn; ring). nra.
 Qed.
@@ -120,7 +122,7 @@ Theorem prior_of_two_refuted : forall eps,
   ~ close eps (delta / (1 + delta)) (law (plain (fun _ => 1) 0) [positive [7; 8]%nat])
                                     (law (plain (fun _ => 1) 0) [null]).
 Proof.
-  apply too_heavy with [(7%nat, tt); (8%nat, tt)]; auto; [intros p; simpl; lra| | |].
+  apply too_heavy with [(7%nat, tt); (8%nat, tt)]; try (intros p; simpl; lra).
   - repeat constructor; simpl; intuition discriminate.
   - intros k I. exact I.
   - cbn. replace (r * _) with 0 by (cbn; ring). rewrite exp_0. lra.
@@ -136,7 +138,7 @@ Proof.
   intros eps Close. specialize (Close (fun both => named (fst both) || named (snd both))).
   set (pub := plain (fun _ => 1) 0) in *.
   assert (forall rows, is_law (law pub rows)) as Law.
-  { intros rows. apply draw_law; try lia; try lra. intros p; simpl; lra. }
+  { intros rows. apply draw_law; try lra; [|lia]. constructor; cbn; try lia; try lra; intros p; lra. }
   assert (forall rows, let d := prob (law pub rows) named in
     prob (two_draws rows) (fun both => named (fst both) || named (snd both)) = d + d * (1 - d)) as Two.
   { intros rows d. unfold two_draws. fold pub. destruct (Law rows) as (P & S & One).
@@ -158,10 +160,11 @@ Proof.
       unfold on. destruct (named m); cbn [negb]; ring. }
   rewrite !Two in Close.
   assert (prob (law pub [null]) named = 0) as None
-    by (unfold prob; rewrite (sum_ext _ _ (named_by_none pub)); apply sum_zero).
-  rewrite None, (named_by_row pub (positive [7]%nat) [(7%nat, tt)]) in Close;
-    [|intros p; simpl; lra|reflexivity|repeat constructor; auto|intros k I; exact I].
-  assert (lsum (weigh pub [positive [7]%nat]) (map add [(7%nat, tt)]) = delta) as Fresh.
+    by (unfold prob; unfold pub; rewrite (sum_ext _ _ (named_by_none _ _)); apply sum_zero).
+  unfold pub in Close, None.
+  rewrite None, (named_by_row (fun _ => 1) 0 (positive [7]%nat) [(7%nat, tt)]) in Close;
+    [|intros p; simpl; lra|repeat constructor; auto|intros k I; exact I].
+  fold pub in Close. assert (lsum (weigh pub [positive [7]%nat]) (adds [(7%nat, tt)]) = delta) as Fresh.
   { cbn. replace (r * _) with 0 by (cbn; ring). rewrite exp_0. ring. }
   rewrite Fresh in Close.
   assert (0 < delta / (1 + delta) < 1) as Share.
@@ -184,29 +187,40 @@ Theorem matched_refuted : forall n,
   let P := [(0%nat, tt)] in
   active P (before ++ [x]) (1%nat, tt) = true /\
   active P (before ++ [null]) (1%nat, tt) = false /\
-  score 1 1 hits [] (before ++ [x]) (add (1%nat, tt)) = Z.of_nat n + 1.
+  score 1 1 1 1 hits [] (before ++ [x]) (Some (add (1%nat, tt))) = Z.of_nat n + 1.
 Proof.
   intros n before x P. repeat split.
   - unfold active. rewrite existsb_app. apply orb_true_intro. now right.
   - unfold before. induction n; auto.
   - unfold before. induction n as [|n IH]; [reflexivity|].
     cbn [repeat app]. unfold score in *. cbn [fold_right]. rewrite IH.
-    change (effect 1 1 hits [] (example [0; 1]%nat (Some tt)) (add (1%nat, tt))) with 1. lia.
+    change (moved 1 1 1 1 hits [] (example [0; 1]%nat (Some tt)) (Some (add (1%nat, tt)))) with 1. lia.
 Qed.
 
-(** Both bounds of step 1 are attained. *)
-Theorem row_effects_tight : forall miss alarm, 0 < alarm <= miss ->
-  (exists x y m n, loss miss alarm [] y = loss miss alarm [] x /\
-     change miss alarm hits [] x y m - change miss alarm hits [] x y n = 2 * miss) /\
-  (exists x y m n, loss miss alarm [] y <> loss miss alarm [] x /\
-     change miss alarm hits [] x y m - change miss alarm hits [] x y n = miss + alarm).
+(** Both bounds of the lemma are attained. *)
+Theorem row_effects_tight : forall A B al be, 0 < B <= A -> 0 < al ->
+  let loss x := loss (effect_of A B al be [] x) in
+  let shift := shift A B al be hits [] in
+  (exists x y m n, loss y = loss x /\ shift x y m - shift x y n = 2 * Z.max A B) /\
+  (exists x y m n, loss y <> loss x /\ shift x y m - shift x y n = A + B).
 Proof.
-  intros miss alarm units. split.
-  - exists (example [0%nat] (Some tt)), (example [1%nat] (Some tt)),
-      (add (1%nat, tt)), (add (0%nat, tt)).
-    unfold change. cbn -[Z.mul Z.add Z.sub Z.opp]. lia.
-  - exists (example [0%nat] (Some tt)), (example [0%nat] None), nothing, (add (0%nat, tt)).
-    unfold change. cbn -[Z.mul Z.add Z.sub Z.opp]. lia.
+  intros A B al be weights cost loss shift. unfold loss, shift, Effect.shift. split.
+  - exists (example [0%nat] (Some tt)), (example [1%nat] (Some tt)), (Some (add (1%nat, tt))), (Some (add (0%nat, tt))).
+    cbn -[Z.mul Z.add Z.sub Z.opp Z.max]. lia.
+  - exists (example [0%nat] (Some tt)), (example [0%nat] None), None, (Some (add (0%nat, tt))).
+    cbn -[Z.mul Z.add Z.sub Z.opp]. lia.
+Qed.
+
+(** A key that takes the place of [b] and is not nested in it: rows that list it and not [b] would speak, too, and one
+    row then moves scores by 2A where the loss moves. *)
+Theorem not_nested_refuted : forall A B, 0 < B < A ->
+  let saved P P' x := loss (effect_of A B A B P x) - loss (effect_of A B A B P' x) in
+  let b := (0%nat, tt) in let k := (1%nat, tt) in
+  exists x y, loss (effect_of A B A B [b] y) <> loss (effect_of A B A B [b] x) /\
+    A + B < saved [b] [k] x - saved [b] [k] y.
+Proof.
+  intros A B weights saved b k. unfold saved. exists (example [1%nat] (Some tt)), (example [0%nat] (Some tt)).
+  cbn -[Z.mul Z.add Z.sub Z.opp]. lia.
 Qed.
 
 (** * Noise *)

@@ -1,7 +1,8 @@
 (** Theorem 2 of docs/guarantee.md: sparse vector with at most c firings, any number of checks.
 
-    How it corresponds. A step of the transcript has a type [A] and says whether the query exceeded
-    ([fired a]): for sparse vector alone [A = bool], in a gate (Gates.v) a step holds the key too. Queries
+    How it corresponds. An event of the transcript has a type [A]; after a history that [asks] it is the answer
+    of a check, and says whether the query exceeded ([fired a]). For sparse vector alone [A = bool], in HistSparse.v
+    keys are events too. Queries
     and thresholds are functions of the steps so far, newest first, so the stream may react: [q] is
     world 0, [q'] world 1, [theta] is public and the same in both. Threshold noise r is drawn once from
     [p_T], each check draws its own noise from [p_Q] and answers whether it is at least
@@ -21,6 +22,7 @@ Open Scope R_scope.
 Section Weight.
 Context {A : Type}.
 Variable fired : A -> bool.
+Variable asks : list A -> bool.
 Variables p_T p_Q : Z -> R.
 Variable theta : list A -> Z.
 
@@ -29,11 +31,13 @@ Fixpoint given (q : list A -> Z) (r : Z) (left : nat) (h l : list A) : R :=
   match l with
   | [] => 1
   | a :: l' =>
-      match left with
-      | O => (if fired a then 0 else 1) * given q r O (a :: h) l'
-      | S few => check p_Q (theta h + r - q h) (fired a) *
-                 given q r (if fired a then few else left) (a :: h) l'
-      end
+      if asks h then
+        match left with
+        | O => (if fired a then 0 else 1) * given q r O (a :: h) l'
+        | S few => check p_Q (theta h + r - q h) (fired a) *
+                   given q r (if fired a then few else left) (a :: h) l'
+        end
+      else given q r left (a :: h) l'
   end.
 
 Definition sv_weight (c : nat) (q : list A -> Z) (l : list A) : R := sum (fun r => p_T r * given q r c [] l).
@@ -45,7 +49,7 @@ Lemma given_bounds q r : forall l left h, 0 <= given q r left h l <= 1.
 Proof.
   assert (forall x y, 0 <= x <= 1 -> 0 <= y <= 1 -> 0 <= x * y <= 1) as M.
   { intros x y X Y. split; [apply Rmult_le_pos; tauto|]. replace 1 with (1 * 1) by ring. apply Rmult_le_compat; tauto. }
-  induction l as [|a l IH]; intros left h; simpl; [lra|].
+  induction l as [|a l IH]; intros left h; simpl; [lra|]. destruct (asks h); auto.
   destruct left; apply M; auto; [destruct (fired a); lra|].
   split; [now apply check_nonneg|]. apply sub_le_1, law_sub. now apply check_law.
 Qed.
@@ -64,15 +68,22 @@ Lemma given_last q r a a' : fired a = fired a' ->
 Proof.
   intros F; induction l as [|b l IH]; intros left h; simpl.
   - now rewrite F.
-  - destruct left; now rewrite IH.
+  - destruct (asks h); auto. destruct left; now rewrite IH.
 Qed.
 
-Lemma given_total q r yes no : fired yes = true -> fired no = false ->
-  forall l left h, given q r left h (l ++ [yes]) + given q r left h (l ++ [no]) = given q r left h l.
+Lemma given_total q r yes no : fired yes = true -> fired no = false -> forall l left h, asks (rev l ++ h) = true ->
+  given q r left h (l ++ [yes]) + given q r left h (l ++ [no]) = given q r left h l.
 Proof.
-  intros Y N; induction l as [|b l IH]; intros left h; simpl.
-  - rewrite Y, N, check_true, check_false by auto. destruct left; ring.
-  - destruct left; rewrite <- Rmult_plus_distr_l; now rewrite IH.
+  intros Y N; induction l as [|b l IH]; intros left h Ask; simpl in *.
+  - rewrite Ask, Y, N, check_true, check_false by auto. destruct left; ring.
+  - rewrite <- app_assoc in Ask. destruct (asks h); auto. destruct left; rewrite <- Rmult_plus_distr_l; now rewrite IH.
+Qed.
+
+Lemma given_passed q r a : forall l left h, asks (rev l ++ h) = false ->
+  given q r left h (l ++ [a]) = given q r left h l.
+Proof.
+  induction l as [|b l IH]; intros left h Ask; simpl in *; [now rewrite Ask|].
+  rewrite <- app_assoc in Ask. destruct (asks h); auto. destruct left; now rewrite IH.
 Qed.
 
 Lemma sv_nil c q : sv_weight c q [] = 1.
@@ -81,11 +92,14 @@ Proof. unfold sv_weight; simpl. rewrite (sum_ext _ p_T); [apply LT|intros; ring]
 Lemma sv_last c q a a' l : fired a = fired a' -> sv_weight c q (l ++ [a]) = sv_weight c q (l ++ [a']).
 Proof. intros F; apply sum_ext; intros; f_equal. now apply given_last. Qed.
 
-Lemma sv_total c q yes no l : fired yes = true -> fired no = false ->
+Lemma sv_passed c q a l : asks (rev l) = false -> sv_weight c q (l ++ [a]) = sv_weight c q l.
+Proof. intros Ask; apply sum_ext; intros; f_equal. apply given_passed. now rewrite app_nil_r. Qed.
+
+Lemma sv_total c q yes no l : fired yes = true -> fired no = false -> asks (rev l) = true ->
   sv_weight c q (l ++ [yes]) + sv_weight c q (l ++ [no]) = sv_weight c q l.
 Proof.
-  intros Y N. unfold sv_weight. rewrite <- sum_plus; try apply given_summable.
-  apply sum_ext; intros x. now rewrite <- Rmult_plus_distr_l, given_total.
+  intros Y N Ask. unfold sv_weight. rewrite <- sum_plus; try apply given_summable.
+  apply sum_ext; intros x. rewrite <- Rmult_plus_distr_l, given_total; auto. now rewrite app_nil_r.
 Qed.
 
 Section Ratio.
@@ -116,7 +130,7 @@ Proof.
   { apply Rmult_lt_0_compat; auto. now apply Rinv_0_lt_compat, lt_0_INR. }
   induction l as [|a l IH]; intros r left h.
   - simpl. rewrite Rmult_1_r, <- exp_0. apply exp_le. apply Rmult_le_pos; [apply pos_INR|lra].
-  - destruct left as [|few]; simpl given.
+  - simpl given. destruct (asks h); auto. destruct left as [|few].
     + replace (exp (INR 0 * (e2 / INR c)) * ((if fired a then 0 else 1) * given q' (r + Z.of_nat D) 0 (a :: h) l))
         with ((if fired a then 0 else 1) *
               (exp (INR 0 * (e2 / INR c)) * given q' (r + Z.of_nat D) 0 (a :: h) l)) by ring.
@@ -190,7 +204,7 @@ Lemma sparse_vector_law c q n : is_law (sparse_vector c q n).
 Proof. apply bind_law; auto. intros; now apply answers_law. Qed.
 
 Lemma answers_weight q r : forall n left h l, answers q r left h n l =
-  if Nat.eq_dec (length l) n then given (fun b => b) p_Q theta q r left h l else 0.
+  if Nat.eq_dec (length l) n then given (fun b => b) (fun _ => true) p_Q theta q r left h l else 0.
 Proof.
   assert (forall n left h, nonneg (answers q r left h n)) as P by (intros; apply answers_law).
   induction n; intros left h [|b l]; simpl answers.
@@ -205,10 +219,10 @@ Proof.
 Qed.
 
 Lemma sparse_vector_weight c q n l : sparse_vector c q n l =
-  if Nat.eq_dec (length l) n then sv_weight (fun b => b) p_T p_Q theta c q l else 0.
+  if Nat.eq_dec (length l) n then sv_weight (fun b => b) (fun _ => true) p_T p_Q theta c q l else 0.
 Proof.
   unfold sparse_vector, bind, sv_weight.
-  rewrite (sum_ext _ (fun r => p_T r * if Nat.eq_dec (length l) n then given (fun b => b) p_Q theta q r c [] l else 0)).
+  rewrite (sum_ext _ (fun r => p_T r * if Nat.eq_dec (length l) n then given (fun b => b) (fun _ => true) p_Q theta q r c [] l else 0)).
   - destruct (Nat.eq_dec (length l) n); auto. rewrite (sum_ext _ (fun _ => 0)); [apply sum_zero|intros; ring].
   - intros r. now rewrite answers_weight.
 Qed.
