@@ -76,8 +76,8 @@ def test_of_dpsoa_the_forecast_crosses_the_number_there() -> None:
     assert found.forecast <= 30 < (found.forecast_below or 0)
 
 
-def test_a_crossing_is_found_from_either_side() -> None:
-    """Whatever the start: a forecast that falls slower, or faster, than 1/epsilon."""
+def test_a_crossing_is_found() -> None:
+    """Of a forecast that falls slower, or faster, than 1/epsilon."""
     for power in (0.5, 1.0, 2.0):
         for number in (1, 7, 100, 5000):
             at = [100 / epsilon**power for epsilon in GRID]
@@ -118,7 +118,7 @@ def test_users_and_options_are_planned_for() -> None:
         (CAUSES, {"rounds": 9, "rate": 0.3}, "requires a share"),
         (CAUSES, {"positives": 9, "rate": 0.3, "share": 0.1}, "the least that is possible"),
         (CAUSES, {"positives": 9, "rate": 0.01}, "no epsilon up to 100 the cause is expected"),
-        (ls.Points("x"), {"mistakes": 9, "unit": "user"}, "has no forecast"),
+        (ls.Points("x"), {"mistakes": 9, "unit": "user"}, "requires a cap"),
     ],
 )
 def test_what_cannot_be_had_is_said(

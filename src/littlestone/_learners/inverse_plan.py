@@ -6,11 +6,11 @@ returned was checked: its plan meets the number, and that of the next smaller ep
 
 Forecasts of causes and of finite classes take a fraction of a millisecond, so the whole grid is
 tried from below and the answer is the smallest. A plan of DPSOA takes a tenth of a second or more:
-there the search starts as if mistakes x epsilon were constant, which it nearly is, and walks along
-the grid to where the forecast crosses the number. Its forecast has waves of a few percent (the
-constants are whole numbers), so an epsilon some percent below the answer may meet the number too.
+there a bisection finds where the forecast crosses the number. Its forecast has waves of a few percent
+(the constants are whole numbers), so an epsilon some percent below the answer may meet the number too.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
@@ -26,8 +26,6 @@ from littlestone._privacy.parameters import BadParameter, Real
 
 # Two significant digits, from 0.001 to 100, as exact decimals.
 GRID = [float(f"{digits}e{power}") for power in range(-4, 1) for digits in range(10, 100)] + [100.0]
-# Where a search that cannot try all begins: plans are quick there, and most answers near.
-START, FAR = GRID.index(1.0), 10.0
 
 
 class SmallestEpsilon(NamedTuple):
@@ -136,7 +134,7 @@ def smallest_epsilon(
         )
         return choose(terms)
 
-    first = chosen(START)
+    first = chosen(len(GRID) - 1)
     _refuse_unlike(first, what, rate=rate, share=share)
 
     @cache
@@ -173,11 +171,6 @@ def _refuse_unlike(
     if not isinstance(choice.plan, CausesPlan):
         if what != "mistakes":
             raise BadParameter(f"{what} is about a class of causes: here give mistakes")
-        if getattr(choice.plan, "expected_mistakes", None) is None:
-            raise BadParameter(
-                f"the plan of {choice.learner_name} has no forecast of its mistakes: take the "
-                "practical plan, and for users a cap"
-            )
         return
     if what == "mistakes":
         raise BadParameter("causes are not counted by mistakes: give positives, or rounds")
@@ -194,18 +187,10 @@ def _first_of_all(forecast_at: Callable[[int], float], number: int) -> int | Non
 
 def _crossing(forecast_at: Callable[[int], float], number: int) -> int | None:
     """Return a place whose forecast meets the number, while that of the place below does not."""
-    wanted = forecast_at(START) * GRID[START] / number
-    place = min(range(len(GRID)), key=lambda near: abs(GRID[near] - wanted))
-    # Far up the forecast hardly falls any more: look whether the walk would ever end.
-    if GRID[place] > FAR and forecast_at(len(GRID) - 1) > number:
+    last = len(GRID) - 1
+    if forecast_at(last) > number:
         return None
-    while place < len(GRID) - 1 and forecast_at(place) > number:
-        place += 1
-    if forecast_at(place) > number:
-        return None
-    while place > 0 and forecast_at(place - 1) <= number:
-        place -= 1
-    return place
+    return bisect_left(range(last), True, key=lambda place: forecast_at(place) <= number)
 
 
 def _impossible(what: str, number: int, least: float) -> str:
