@@ -501,7 +501,8 @@ def test_a_name_that_is_not_ours_is_refused(tmp_path: Path) -> None:
         for name in ("localhost:1", "127.0.0.1", "[::1]:8000", "192.0.2.7", "wall.example.:80"):
             answer = served.client.get("/hypothesis", headers={"Host": name})
             assert answer.status_code == 200, name
-        for name in ("evil.example", "evil.example:8000", "wall.example.evil", "localhost.evil"):
+        evil = "evil.example", "evil.example:8000", "wall.example.evil", "localhost.evil", ":", "["
+        for name in evil:
             for path in ("/hypothesis", "/", "/openapi.json", "/nothing/here"):
                 answer = served.client.get(path, headers={"Host": name})
                 assert answer.status_code == 421, name
@@ -510,6 +511,8 @@ def test_a_name_that_is_not_ours_is_refused(tmp_path: Path) -> None:
             **bearing("feeder"), "Host": "evil.example"
         })  # fmt: skip
         assert refused.status_code == 421
+        with served.raw(b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n") as raw:
+            assert raw.recv(100).startswith(b"HTTP/1.1 421")
         assert served.get("/ready").json()["rounds"] == 0
 
 

@@ -32,7 +32,7 @@ HEADERS = [
     (b"server", b"littlestone"),
     (b"x-content-type-options", b"nosniff"),
 ]
-LOCAL_NAMES = ("", "localhost", "ip6-localhost")
+LOCAL_NAMES = ("localhost", "ip6-localhost")
 # What the audit log is about, what is counted by its path, and what all other paths are counted as:
 # clients must not choose names of series.
 PRIVATE_ROUTES = frozenset(
@@ -179,7 +179,8 @@ class Guard:
         # answered as one for the route, and counted and audited as one for no route.
         if request.scope["path"].endswith("\n"):
             raise Refused(404, "Not Found")
-        for host in request.headers.getlist("host"):
+        # granian says an empty one for a request that has none, as of HTTP/1.0.
+        for host in filter(None, request.headers.getlist("host")):
             if not _is_address(name := _host_name(host)) and name not in self.hosts:
                 raise Refused(
                     421,
