@@ -374,7 +374,7 @@ def test_a_user_goes_with_every_round(tmp_path: Path) -> None:
         delta=1e-9,
         horizon=10_000,
         user="who",
-        cap=9,
+        cap=20,
     )
     with running(tmp_path / "run.db", task=task) as served:
         assert "no column 'who'" in served.feed(events(2)).json()["error"]

@@ -4,9 +4,9 @@ Routes build these models and send them with `json_response`. The examples are i
 """
 
 import json
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from littlestone._data.blocks import ColumnSchema
@@ -15,8 +15,6 @@ from littlestone._service.limits import Refused
 
 class ApiModel(BaseModel):
     """Hold the data of a response."""
-
-    model_config = ConfigDict(populate_by_name=True)
 
     def to_json(self) -> dict[str, Any]:
         """Return the model as JSON data; what was not given is left out."""
@@ -44,7 +42,7 @@ def refusal_response(error: Refused) -> Response:
 class BadRowResponse(ApiModel):
     """Say what is wrong with a row; the sentence names the field."""
 
-    row: Annotated[int, Field(description="Counted from 1.")]
+    row: int = Field(description="Counted from 1.")
     error: str
 
 
@@ -52,107 +50,94 @@ class ProblemResponse(ApiModel):
     """Say in a sentence why a request was refused."""
 
     error: str
-    rows: Annotated[list[BadRowResponse], Field(description="The first bad rows, if any.")] = []
+    rows: list[BadRowResponse] = Field(default=[], description="The first bad rows, if any.")
 
 
 class ReleaseResponse(ApiModel):
     """Hold a published rule."""
 
-    number: Annotated[int, Field(description="Counted from 1.")]
-    round: Annotated[
-        int, Field(description="The round from which it is published, counted from 1.")
-    ]
-    sentence: Annotated[str, Field(description="The rule in words.")]
-    rule: Annotated[dict[str, Any], Field(description="The rule as data.")]
-    since: Annotated[
-        str | None, Field(description="When it was published, if this process saw it.")
-    ]
+    number: int = Field(description="Counted from 1.")
+    round: int = Field(description="The round from which it is published, counted from 1.")
+    sentence: str = Field(description="The rule in words.")
+    rule: dict[str, Any] = Field(description="The rule as data.")
+    since: str | None = Field(description="When it was published, if this process saw it.")
 
 
 class CauseResponse(ApiModel):
     """Hold a cause that was published, with what released counts say about it."""
 
-    cause: Annotated[str, Field(description="In words.")]
-    outcome: Annotated[
-        Any, Field(description="What happens where it holds, if labels are outcomes.")
-    ] = None
-    conditions: Annotated[list[dict[str, Any]], Field(description="The cause as data.")]
-    standing: Annotated[bool, Field(description="Whether it is published now.")]
-    since: Annotated[int, Field(description="The round from which it is, or was last, published.")]
-    until: Annotated[int | None, Field(description="The last round, if it was dropped.")]
-    spans: Annotated[
-        list[tuple[int, int | None]],
-        Field(description="The first and last round of each time that it stood."),
-    ]
-    counted_from: Annotated[int | None, Field(description="The first round that is counted.")]
-    counted_to: Annotated[int | None, Field(description="The last round that is counted.")]
-    events: Annotated[int | None, Field(description="Estimated events that it matches first.")]
-    positives: Annotated[int | None, Field(description="Estimated positive ones among them.")]
-    rate: Annotated[float | None, Field(description="Their positive rate.")]
-    low: Annotated[float | None, Field(description="The lower end of its 95 % interval.")]
-    high: Annotated[float | None, Field(description="The upper end.")]
-    base_rate: Annotated[
-        float | None, Field(description="The positive rate of events that no cause matches.")
-    ]
-    lift: Annotated[float | None, Field(description="The rate, in multiples of the base rate.")]
+    cause: str = Field(description="In words.")
+    outcome: Any = Field(
+        default=None, description="What happens where it holds, if labels are outcomes."
+    )
+    conditions: list[dict[str, Any]] = Field(description="The cause as data.")
+    standing: bool = Field(description="Whether it is published now.")
+    since: int = Field(description="The round from which it is, or was last, published.")
+    until: int | None = Field(description="The last round, if it was dropped.")
+    spans: list[tuple[int, int | None]] = Field(
+        description="The first and last round of each time that it stood."
+    )
+    counted_from: int | None = Field(description="The first round that is counted.")
+    counted_to: int | None = Field(description="The last round that is counted.")
+    events: int | None = Field(description="Estimated events that it matches first.")
+    positives: int | None = Field(description="Estimated positive ones among them.")
+    rate: float | None = Field(description="Their positive rate.")
+    low: float | None = Field(description="The lower end of its 95 % interval.")
+    high: float | None = Field(description="The upper end.")
+    base_rate: float | None = Field(
+        description="The positive rate of events that no cause matches."
+    )
+    lift: float | None = Field(description="The rate, in multiples of the base rate.")
 
 
 class EvidenceResponse(ApiModel):
     """Hold the evidence for every cause that was published: the data of the event `evidence`."""
 
-    label: Annotated[str, Field(description="The column of labels: what the causes are of.")]
-    min_rate: Annotated[
-        float | None, Field(description="Causes with a higher rate are worth publishing.")
-    ]
-    base_rate: Annotated[
-        float | None,
-        Field(description="The positive rate of all events that no published cause matched."),
-    ]
-    base_low: Annotated[float | None, Field(description="The lower end of its 95 % interval.")]
-    base_high: Annotated[float | None, Field(description="The upper end.")]
-    counted_to: Annotated[int, Field(description="The last round that is counted.")]
-    costs: Annotated[
-        list[tuple[int, float, float]],
-        Field(
-            description="By round: what the published causes have cost so far, and what publishing "
-            "nothing would have, in missed positives; estimated from the same counts."
-        ),
-    ] = []
-    causes: Annotated[
-        list[CauseResponse] | None,
-        Field(description="Those that stand first; null if the learner has no evidence."),
-    ]
+    label: str = Field(description="The column of labels: what the causes are of.")
+    min_rate: float | None = Field(description="Causes with a higher rate are worth publishing.")
+    base_rate: float | None = Field(
+        description="The positive rate of all events that no published cause matched."
+    )
+    base_low: float | None = Field(description="The lower end of its 95 % interval.")
+    base_high: float | None = Field(description="The upper end.")
+    counted_to: int = Field(description="The last round that is counted.")
+    costs: list[tuple[int, float, float]] = Field(
+        default=[],
+        description="By round: what the published causes have cost so far, and what publishing "
+        "nothing would have, in missed positives; estimated from the same counts.",
+    )
+    causes: list[CauseResponse] | None = Field(
+        description="Those that stand first; null if the learner has no evidence."
+    )
 
 
 class HypothesisResponse(ReleaseResponse):
     """Hold the current rule."""
 
-    label: Annotated[str, Field(description="The column of labels, which the rule predicts.")]
-    rounds: Annotated[int, Field(description="Rounds so far.")]
-    stood: Annotated[int, Field(description="Rounds since its release.")]
-    final: Annotated[str | None, Field(description="Why it will not change any more, if so.")]
-    min_rate: Annotated[float | None, Field(description="As in /evidence; null if there is none.")]
-    causes: Annotated[
-        list[CauseResponse] | None,
-        Field(description="The causes that stand, as in /evidence; null if there are none."),
-    ]
+    label: str = Field(description="The column of labels, which the rule predicts.")
+    rounds: int = Field(description="Rounds so far.")
+    stood: int = Field(description="Rounds since its release.")
+    final: str | None = Field(description="Why it will not change any more, if so.")
+    min_rate: float | None = Field(description="As in /evidence; null if there is none.")
+    causes: list[CauseResponse] | None = Field(
+        description="The causes that stand, as in /evidence; null if there are none."
+    )
 
 
 class ReleasesResponse(ApiModel):
     """Hold published rules, in order."""
 
     releases: list[ReleaseResponse]
-    total: Annotated[int, Field(description="How many there are in all.")]
+    total: int = Field(description="How many there are in all.")
 
 
 class PredictionsResponse(ApiModel):
     """Hold the labels that the current rule predicts."""
 
-    sentence: Annotated[str, Field(description="The rule.")]
-    predictions: Annotated[
-        list[bool] | list[Any],
-        Field(description="True or false; outcomes and the normal label if labels are outcomes."),
-    ]
+    sentence: str = Field(description="The rule.")
+    predictions: list[bool] | list[Any] = Field(
+        description="True or false; outcomes and the normal label if labels are outcomes."
+    )
 
 
 class ProgressResponse(ApiModel):
@@ -169,22 +154,22 @@ class ProgressResponse(ApiModel):
 class GuaranteeResponse(ApiModel):
     """Hold the guarantee of the whole sequence of published rules, and what it has cost."""
 
-    guarantee: Annotated[str, Field(description="The text to quote.")]
+    guarantee: str = Field(description="The text to quote.")
     epsilon: float | None
     delta: float
     adjacency: str
     unit: str
-    words: Annotated[list[str], Field(description="The same in plain words.")]
+    words: list[str] = Field(description="The same in plain words.")
     learner: str
-    label: Annotated[str, Field(description="The column of labels.")]
-    label_words: Annotated[
-        str, Field(description="What a positive row is, in words: the label, with its value.")
-    ]
-    class_: Annotated[str, Field(alias="class", description="Which rules may be published.")]
+    label: str = Field(description="The column of labels.")
+    label_words: str = Field(
+        description="What a positive row is, in words: the label, with its value."
+    )
+    class_: str = Field(serialization_alias="class", description="Which rules may be published.")
     horizon: int
     rounds: int
     releases: int
-    spent: Annotated[str, Field(description="The total of the ledger so far.")]
+    spent: str = Field(description="The total of the ledger so far.")
     spent_epsilon: float
     spent_delta: float
     final: str | None
@@ -193,23 +178,23 @@ class GuaranteeResponse(ApiModel):
 class HealthResponse(ApiModel):
     """Say that rounds are accepted."""
 
-    status: Annotated[str, Field(description="ok.")]
+    status: str = Field(description="ok.")
     rounds: int
 
 
 class LiveResponse(ApiModel):
     """Say that the process answers."""
 
-    status: Annotated[str, Field(description="ok.")]
+    status: str = Field(description="ok.")
 
 
 class ReceiptResponse(ApiModel):
     """Confirm a batch. It is on disk."""
 
-    first: Annotated[int, Field(description="The number of its first round.")]
+    first: int = Field(description="The number of its first round.")
     rounds: int
-    null_rounds: Annotated[int, Field(description="Rounds of it that were not learned.")]
-    again: Annotated[bool, Field(description="The key was known: this is the first receipt.")]
+    null_rounds: int = Field(description="Rounds of it that were not learned.")
+    again: bool = Field(description="The key was known: this is the first receipt.")
 
 
 class VotesResponse(ApiModel):
@@ -240,20 +225,16 @@ class TraceResponse(ApiModel):
     """Hold mistakes and votes. Private: exact, without noise, for the data owner only."""
 
     rounds: int
-    counted_rounds: Annotated[int, Field(description="Rounds with an example that was learned.")]
-    mistakes: Annotated[int, Field(description="Among the rounds that counted.")]
-    missed: Annotated[
-        int | None, Field(description="Of these, positives; null if they are not told apart.")
-    ]
-    null_rounds: Annotated[int, Field(description="All others: unreadable, or beyond the cap.")]
-    beyond_cap: Annotated[int, Field(description="Rounds beyond the cap of their user.")]
-    unreadable: Annotated[int, Field(description="Rounds whose row could not be read.")]
-    rate: Annotated[float | None, Field(description="Mistakes per round that counted.")]
-    mistakes_of_rule: Annotated[int, Field(description="Mistakes of the current rule.")]
-    rate_of_rule: Annotated[
-        float | None, Field(description="The same, per round since its release.")
-    ]
-    voters: Annotated[int, Field(description="Trees that vote; 0 for a learner without trees.")]
+    counted_rounds: int = Field(description="Rounds with an example that was learned.")
+    mistakes: int = Field(description="Among the rounds that counted.")
+    missed: int | None = Field(description="Of these, positives; null if they are not told apart.")
+    null_rounds: int = Field(description="All others: unreadable, or beyond the cap.")
+    beyond_cap: int = Field(description="Rounds beyond the cap of their user.")
+    unreadable: int = Field(description="Rounds whose row could not be read.")
+    rate: float | None = Field(description="Mistakes per round that counted.")
+    mistakes_of_rule: int = Field(description="Mistakes of the current rule.")
+    rate_of_rule: float | None = Field(description="The same, per round since its release.")
+    voters: int = Field(description="Trees that vote; 0 for a learner without trees.")
     votes: list[VotesResponse]
     samples: list[SampleResponse]
     ledger: list[SpentResponse]

@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from littlestone._data.blocks import Block
 from littlestone._learners.base import PrivateLearner
@@ -59,24 +59,10 @@ class PublicState(NamedTuple):
     spent: Cost
 
 
-class SourceBatch(NamedTuple):
-    """Hold rows of a source, and how far it is learned with them."""
-
-    block: Block
-    source: Source
-
-
-class _ReadSources(NamedTuple):
-    """Ask how far each source is learned."""
-
-
-_Task: TypeAlias = KeyedBatch | SourceBatch | _ReadSources | Callable[[PrivateLearner], Any] | None
-
-
 class _Job(NamedTuple):
-    """A batch to learn, a function to call on the learner, or None: mark the file an old copy."""
+    """A batch, which may be committed with others, or something else to do with the store."""
 
-    task: _Task
+    task: KeyedBatch | Callable[[Store], Any]
     result: "Future[Any]"
 
     @property
@@ -99,7 +85,8 @@ class Writer:
         self._reopen, self._publish, self._call = reopen, publish, call
         # What is on disk, and not published yet.
         self._state: PublicState | None = None
-        self._stopped, self._marked_old, self._stopping = False, False, Lock()
+        self._stopped, self._stopping = False, Lock()
+        self._marked_old = self._is_lost = False
         # Not a condition: whoever is woken by one has to wait again, for the lock of the waker.
         # None is the last entry.
         self._queue: SimpleQueue[_Job | None] = SimpleQueue()
@@ -138,8 +125,8 @@ class Writer:
 
     def mark_old_copy(self, why: str) -> None:
         """Write no more batches, and mark the file as an old copy."""
-        self._close(why)
-        self._enqueue(None)
+        self.closed = self.closed or why  # the first reason stands
+        self._enqueue(self._mark_file)
 
     def learn(self, block: Block, key: str | None, digest: bytes) -> "Future[Receipt]":
         """Learn a block of rows."""
@@ -147,17 +134,23 @@ class Writer:
 
     def learn_source(self, block: Block, source: Source) -> "Future[Receipt]":
         """Learn rows of a source, in one transaction with how far it is learned then."""
-        return self._enqueue(SourceBatch(block, source))
+
+        def learn(store: Store) -> Receipt:
+            self._refuse_if_closed()
+            with self.commits.time():
+                return store.learn(block, source=source)
+
+        return self._enqueue(learn)
 
     def sources(self) -> "Future[tuple[list[Source], int]]":
         """Return how far each source is learned, and the number of rounds, as committed."""
-        return self._enqueue(_ReadSources())
+        return self._enqueue(lambda store: (store.sources(), store.published.rounds))
 
     def inspect(self, function: Callable[[PrivateLearner], T]) -> "Future[T]":
         """Call a function on the learner between two commits."""
-        return self._enqueue(function)
+        return self._enqueue(lambda store: function(store.learner))
 
-    def _enqueue(self, task: _Task) -> "Future[Any]":
+    def _enqueue(self, task: KeyedBatch | Callable[[Store], Any]) -> "Future[Any]":
         result: Future[Any] = Future()
         # Under the lock, so that nothing is queued behind the last entry.
         with self._stopping:
@@ -233,34 +226,31 @@ class Writer:
                 job.result.set_result(result)
 
     def _do(self, jobs: list[_Job]) -> list[Any]:
-        if jobs[0].task is None:
-            self._mark_file()
-            return [None]
         store = self._opened_store()
-        if isinstance(jobs[0].task, _ReadSources):
-            return [(store.sources(), store.published.rounds)]
-        if not isinstance(jobs[0].task, KeyedBatch | SourceBatch):
-            return [job.task(store.learner) for job in jobs if callable(job.task)]
+        published = store.published
+        task = jobs[0].task
+        if isinstance(task, KeyedBatch):
+            self._refuse_if_closed()
+            with self.commits.time():
+                batches = [job.task for job in jobs if isinstance(job.task, KeyedBatch)]
+                results = list(store.learn_all(batches))
+        else:
+            results = [task(store)]
+        # Only after the commit inside: nothing is published that is not on disk.
+        if store.published is not published:
+            self._state = PublicState(store.published, store.published_spent)
+        return results
+
+    def _refuse_if_closed(self) -> None:
         if self.closed is not None:
             raise unavailable(self.closed)
-        with self.commits.time():
-            receipts = self._learn(store, jobs)
-        # Only after the commit inside: nothing is published that is not on disk.
-        self._state = PublicState(store.published, store.published_spent)
-        return receipts
 
-    def _learn(self, store: Store, jobs: list[_Job]) -> list[Any]:
-        if isinstance(jobs[0].task, SourceBatch):
-            return [store.learn(jobs[0].task.block, source=jobs[0].task.source)]
-        return list(store.learn_all([job.task for job in jobs if isinstance(job.task, KeyedBatch)]))
-
-    def _mark_file(self) -> None:
+    def _mark_file(self, store: Store) -> None:
         """Mark the file as an old copy, unless another process has it."""
         if self._marked_old:
             return
         try:
-            self._store = self._store or self._reopen(self._generation)
-            self._store.mark_old_copy()
+            store.mark_old_copy()
         except StoreLost:
             # Whoever has the file now has published more than we know, so a client that has seen
             # more proves nothing about the file. The reason to report is that it was taken.
@@ -289,18 +279,15 @@ class Writer:
 
     def _lost(self, error: StoreLost) -> Refused:
         why = MOVED if isinstance(error, StoreMoved) else TAKEN
-        self._close(why)
+        self.closed, self._is_lost = self.closed or why, True
         return unavailable(why)
-
-    def _close(self, why: str) -> None:
-        self.closed = self.closed or why  # the first reason stands
 
     def _opened_store(self) -> Store:
         """Return the store, opened again if need be; never taken back from another process."""
         if self._store is not None:
             return self._store
-        if self.closed is not None:
-            raise unavailable(self.closed)
+        if self._is_lost:
+            raise unavailable(self.closed or TAKEN)
         try:
             store = self._reopen(self._generation)
         except StoreLost as error:
