@@ -37,10 +37,8 @@ from rich.table import Table
 from scipy.stats import hypergeom
 from sklearn.linear_model import LogisticRegression
 
-from littlestone._audit.causes import move_law
 from littlestone._audit.enumeration import (
-    BranchingNoise,
-    SymbolicNoise,
+    ByLaw,
     World,
     delta_at,
     largest_loss,
@@ -94,8 +92,6 @@ class Target:
     delta: float
     mechanism: Mechanism
     inputs: tuple[Any, Any]
-    width: int
-    symbolic: bool = False
     stepper: Callable[[Noise], Any] | None = None
     known: Callable[[Any], Any] | None = None
     extremal: Callable[[], float] | None = None
@@ -119,9 +115,8 @@ class Target:
         if self.known is not None:
             return self.known(x)
         if self.stepper is not None:
-            return transcripts(self.stepper, scripted(x), len(x), self.width)
-        kind = SymbolicNoise if self.symbolic else BranchingNoise
-        return law(lambda noise: self.mechanism(noise, x), self.width, kind)
+            return transcripts(self.stepper, scripted(x), len(x))
+        return law(lambda noise: self.mechanism(noise, x))
 
 
 def scripted(checks: Sequence[tuple[int, int]]) -> World:
@@ -266,12 +261,18 @@ def refuted_rho(low: float, high: float, epsilon: float, delta: float) -> float:
     return least
 
 
+def _checked(monitor: Any, query: int, limit: int) -> bool:
+    if isinstance(monitor, MistakesMonitor):
+        return monitor.run([query], [limit]) is not None
+    return bool(monitor.check(query, limit))
+
+
 def monitored(make: Callable[[Noise], Any]) -> Mechanism:
     """Return a monitor as a mechanism: checks in, answers out."""
 
     def run(noise: Noise, checks: Sequence[tuple[int, int]]) -> Output:
         monitor = make(noise)
-        return tuple(int(monitor.check(*check)) for check in checks)
+        return tuple(int(_checked(monitor, *check)) for check in checks)
 
     return run
 
@@ -326,14 +327,12 @@ def drawn(mechanism: ExponentialMechanism) -> Mechanism:
 
 
 def likelihood(
-    make: Callable[[Noise], Any], worlds: Worlds, only: tuple[bool, ...], width: int
+    make: Callable[[Noise], Any], worlds: Worlds, only: tuple[bool, ...]
 ) -> Callable[[], float]:
     """Return the exact loss at one transcript, for inputs of enumeration's own choice."""
 
     def loss() -> float:
-        one, two = (
-            transcripts(make, scripted(checks), len(only), width, only) for checks in worlds
-        )
+        one, two = (transcripts(make, scripted(checks), len(only), only) for checks in worlds)
         return largest_loss(one, two)
 
     return loss
@@ -342,10 +341,10 @@ def likelihood(
 def targets() -> Iterator[Target]:
     """Yield mechanisms and faults, each on inputs near its thresholds, where most is to be seen."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-    faults, planted = import_module("privacy.faults"), import_module("privacy.causes_faults")
+    faults = import_module("privacy.faults")
     yield from sparse_vectors(faults)
     yield from monitors(faults)
-    yield from draws(planted)
+    yield from draws(faults)
     yield from histograms(faults)
     yield from selections()
 
@@ -358,8 +357,8 @@ def sparse_vectors(faults: Any) -> Iterator[Target]:
         (faults.PrintedAlgorithm3, "Alg. 3 as printed"),
     ):
         stepper = partial(make, epsilon=1, releases=1)
-        extremal = likelihood(stepper, worst, (False,) * 12, 80)
-        yield Target(name, make is not AboveThreshold, 1, 0, monitored(stepper), quiet, 24,
+        extremal = likelihood(stepper, worst, (False,) * 12)
+        yield Target(name, make is not AboveThreshold, 1, 0, monitored(stepper), quiet,
                      stepper=stepper, extremal=extremal)  # fmt: skip
     only = (*(False,) * 10, True, True, True)
     one, two = ([(-100 - s if fired else 40 + s, 0) for fired in only] for s in (0, 1))
@@ -369,8 +368,8 @@ def sparse_vectors(faults: Any) -> Iterator[Target]:
         (faults.QueryNoiseNotScaled, "query noise not scaled by c = 3"),
     ):
         stepper = partial(make, epsilon=1, releases=3)
-        extremal = likelihood(stepper, (one, two), only, 120)
-        yield Target(name, make is not AboveThreshold, 1, 0, monitored(stepper), SPARSE, 40,
+        extremal = likelihood(stepper, (one, two), only)
+        yield Target(name, make is not AboveThreshold, 1, 0, monitored(stepper), SPARSE,
                      stepper=stepper, extremal=extremal)  # fmt: skip
 
 
@@ -391,12 +390,12 @@ def monitors(faults: Any) -> Iterator[Target]:
         (faults.SkipsQuietChecks, "quiet checks skipped", near, silent),
     ):
         stepper = partial(make, epsilon=1)
-        extremal = likelihood(stepper, worlds, only, 80)
-        yield Target(name, make is not MistakesMonitor, 1, 0, monitored(stepper), inputs, 16,
+        extremal = likelihood(stepper, worlds, only)
+        yield Target(name, make is not MistakesMonitor, 1, 0, monitored(stepper), inputs,
                      stepper=stepper, extremal=extremal)  # fmt: skip
 
 
-def draws(planted: Any) -> Iterator[Target]:
+def draws(faults: Any) -> Iterator[Target]:
     """Yield the exponential mechanism, the draw of causes, and a fault of each."""
     keys, scores = [bytes([97 + n]) for n in range(8)], ([1, *[0] * 7], [0, *[1] * 7])
     for name, mechanism in (
@@ -404,18 +403,22 @@ def draws(planted: Any) -> Iterator[Target]:
         ("weights at double rate", TwiceTheRate(keys, epsilon=1)),
     ):
         yield Target(
-            name, isinstance(mechanism, TwiceTheRate), 1, 0, drawn(mechanism), scores, 0,
+            name, isinstance(mechanism, TwiceTheRate), 1, 0, drawn(mechanism), scores,
             known=partial(_weights_of, mechanism), extremal=partial(_exact_weights, mechanism),
         )  # fmt: skip
     for kind, name in (
         (SparseExponential, "draw of causes"),
-        (planted.GainWithoutOneOff, "gain instead of gain - 1"),
+        (faults.GainWithoutOneOff, "gain instead of gain - 1"),
     ):
         draw = kind(rate=Fraction(1, 2), delta=Fraction(1, 100), prior=[Fraction(1)])
         yield Target(
-            name, kind is not SparseExponential, 1, 0.01, moved(draw), (gains(b"a"), gains()), 0,
-            known=partial(move_law, draw),
+            name, kind is not SparseExponential, 1, 0.01, moved(draw), (gains(b"a"), gains()),
+            known=partial(_moves_of, draw),
         )  # fmt: skip
+
+
+def _moves_of(draw: SparseExponential, found: Gains) -> dict[bytes | None, float]:
+    return dict(ByLaw(draw).law(found))
 
 
 def histograms(faults: Any) -> Iterator[Target]:
@@ -438,12 +441,12 @@ def histograms(faults: Any) -> Iterator[Target]:
         # An underdog far above tau, where delta plays no part.
         underdog = {a: high + 1, b: high + 15}, {b: high + 16, a: high}
         yield Target(HISTOGRAMS[kind.__name__], kind is not StableHistogram, 1, delta, mechanism,
-                     ballots, 40, extremal=partial(_underdog, mechanism, underdog))  # fmt: skip
+                     ballots, extremal=partial(_underdog, mechanism, underdog))  # fmt: skip
 
 
 def _underdog(mechanism: Mechanism, ballots: tuple[Any, Any]) -> float:
     """Return the exact loss where the first key is selected."""
-    one, two = (law(partial(_on, mechanism, ballot), 45) for ballot in ballots)
+    one, two = (law(partial(_on, mechanism, ballot)) for ballot in ballots)
     # A fault may never select it.
     return abs(log(one[(1,)] / two[(1,)])) if (1,) in one and (1,) in two else 0.0
 
@@ -461,7 +464,7 @@ def selections() -> Iterator[Target]:
         ):
             yield Target(
                 f"{name}, delta {delta:g}", kind is OneVoteEarly, 1, delta,
-                selected(kind(epsilon=1, delta=delta)), ({b"a": 1}, {b"b": 1}), 0, symbolic=True,
+                selected(kind(epsilon=1, delta=delta)), ({b"a": 1}, {b"b": 1}),
             )  # fmt: skip
 
 

@@ -120,7 +120,7 @@ def _release() -> Table:
     plan = CausesPlan.practical(cls, 1, 1e-7, ROUNDS, min_rate=0.09)
     cost = plan.cost_of(Fraction(9, 100))
     selector = SparseExponential(
-        rate=plan.rate(cost), delta=plan.per_round.delta, prior=plan.prior, units=cost.denominator
+        rate=plan.rate(cost), delta=plan.per_round.delta, prior=plan.prior, alarm=cost
     )
     draw = np.random.default_rng(7)
     for positives, negatives in ((46_000, 10**6), (46_000, 2 * 10**6)):

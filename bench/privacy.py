@@ -1,6 +1,6 @@
 """The privacy room: what a check and a release cost, next to OpenDP's own vector draw."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import partial
 
@@ -11,13 +11,14 @@ from rich.table import Table
 from bench.clock import seconds
 from littlestone._privacy import (
     AboveThreshold,
+    Draw,
     ExponentialMechanism,
-    MistakesGate,
-    Selector,
+    Gate,
     StableHistogram,
     SystemNoise,
     UnknownDomainSelection,
 )
+from littlestone._privacy.gates import Climbing
 from littlestone._privacy.noise import _laplace_vector
 
 CHECKS = 20_000
@@ -40,26 +41,26 @@ def sparse_vector() -> object:
     return [monitor.check(0, threshold=10**6) for _ in range(CHECKS)]
 
 
-def quiet_gate() -> MistakesGate[dict[bytes, int]]:
-    return MistakesGate(
+def quiet_gate() -> Gate[Mapping[bytes, int]]:
+    return Gate(
         SystemNoise(),
         epsilon=0.25,
-        selector=StableHistogram(epsilon=0.75, delta=1e-6),
-        threshold=lambda age, refusals: 10**6,
+        schedule=Climbing(lambda ages, refusals: 10**6),
+        draw=StableHistogram(epsilon=0.75, delta=1e-6),
         published=b"old",
     )
 
 
 def mistakes_gate() -> object:
     gate = quiet_gate()
-    return [gate.check(0, {}) for _ in range(CHECKS)]
+    return [gate.run([0], lambda place: {}) for _ in range(CHECKS)]
 
 
 def mistakes_run() -> object:
     return quiet_gate().run([0] * CHECKS, lambda place: {})
 
 
-def releases(selector: Selector[dict[bytes, int]]) -> object:
+def releases(selector: Draw[Mapping[bytes, int]]) -> object:
     noise = SystemNoise()
     return [selector.select(VOTES, noise, release) for release in range(RELEASES)]
 

@@ -61,7 +61,7 @@ class KeepingSingleVotes:
     def __call__(self) -> ls.DPSOA:
         assert isinstance(self.plan, ls.Plan)
         learner = ls.DPSOA(ls.Points(), plan=self.plan, seed=0)
-        histogram = cast(Any, learner._runner.gate)._selector
+        histogram = cast(Any, learner._runner.gate).draw.search
         assert isinstance(histogram, StableHistogram)
         histogram.threshold = 1
         return learner

@@ -221,7 +221,7 @@ MUTANTS = [
         "_privacy/sparse_vector.py",
         "self._mistakes, self._threshold_draw = 0, None",
         "self._mistakes = 0",
-        "privacy/test_mechanism.py privacy/test_gates.py",
+        "privacy/test_mechanism.py paper/test_paper_gates.py",
     ),
     Mutant(
         "the count is not reset at a firing",
@@ -244,14 +244,14 @@ MUTANTS = [
         "_privacy/sparse_vector.py",
         "return sensitivity / own, 2 * releases * sensitivity / (epsilon - own)",
         "return sensitivity / own, 2 * sensitivity / (epsilon - own)",
-        "privacy/test_sparse_vector.py privacy/test_gates.py",
+        "privacy/test_sparse_vector.py privacy/test_audited_plans.py",
     ),
     Mutant(
         "an exhausted sparse vector goes on",
         "_privacy/sparse_vector.py",
         "return self.firings >= self.releases",
         "return self.firings > self.releases",
-        "privacy/test_sparse_vector.py privacy/test_gates.py",
+        "privacy/test_sparse_vector.py privacy/test_audited_plans.py",
     ),
     # The selectors.
     Mutant(
@@ -278,23 +278,23 @@ MUTANTS = [
     Mutant(
         "a key without votes stays in the ballot",
         "_privacy/selection.py",
-        "if n > 0 and key != leave_out}",
-        "if key != leave_out}",
+        "if n > 0 and key != published}",
+        "if key != published}",
         "privacy/test_histogram.py",
     ),
     Mutant(
         "the left-out key is not left out",
         "_privacy/selection.py",
-        "if n > 0 and key != leave_out}",
+        "if n > 0 and key != published}",
         "if n > 0}",
         "privacy/test_histogram.py privacy/test_selection.py",
     ),
     Mutant(
         "the published key is not left out",
         "_privacy/gates.py",
-        "leave_out = self.published if self.leave_out_published else None",
-        "leave_out = None",
-        "learners/test_dpsoa.py privacy/test_gates.py",
+        "published = self.published if self.leave_out_published else None",
+        "published = None",
+        "privacy/test_gate.py",
     ),
     Mutant(
         "naming none weighs nothing",
@@ -327,10 +327,10 @@ MUTANTS = [
     # What adds up.
     Mutant(
         "delta is not split among the releases",
-        "_privacy/gates.py",
+        "paper/gates.py",
         "delta=self.cost.delta / releases)",
         "delta=self.cost.delta)",
-        "privacy/test_mechanism.py privacy/test_gates.py",
+        "privacy/test_mechanism.py paper/test_paper_gates.py",
     ),
     Mutant(
         "a plan's delta is not split by the cap",
@@ -348,10 +348,10 @@ MUTANTS = [
     ),
     Mutant(
         "selections beyond the first are free for a user",
-        "_privacy/gates.py",
-        "return self._monitor.cost + self._selector.cost.times(self._rounds_read)",
-        "return self._monitor.cost + self._selector.cost",
-        "privacy/test_gates.py",
+        "_privacy/draw.py",
+        "return monitor + self.cost.times(reads)",
+        "return monitor + self.cost.times(min(reads, 1))",
+        "privacy/test_gate.py",
     ),
     Mutant(
         "events without an epoch are counted once",
@@ -372,7 +372,7 @@ MUTANTS = [
         "_privacy/accounting.py",
         "a, b = 2 * count * NEGLIGIBLE, Decimal(0)",
         "a, b = Decimal(0), Decimal(0)",
-        "privacy/test_accounting.py privacy/test_every_check.py",
+        "privacy/test_accounting.py paper/test_paper_gates.py",
     ),
     Mutant(
         "noise that is not secret has a guarantee",
@@ -384,9 +384,9 @@ MUTANTS = [
     Mutant(
         "the guarantee is said per event, whatever the unit",
         "_privacy/gates.py",
-        "return Guarantee.of(self._total(), self._noise, self.unit, self._user_cap)",
-        "return Guarantee.of(self._total(), self._noise)",
-        "privacy/test_mechanism.py privacy/test_gates.py",
+        "return Guarantee.of(self.total, self._noise, self.unit, self._cap)",
+        "return Guarantee.of(self.total, self._noise)",
+        "learners/test_plans.py learners/test_dpsoa.py",
     ),
     # Forward only.
     Mutant(
@@ -536,14 +536,56 @@ MUTANTS = [
         "learners/test_dpsoa.py learners/test_gate_inputs.py",
     ),
     Mutant(
-        "the forest is not replanted at a public restart",
-        "_learners/runners.py",
-        """            self._buffer.clear()
-            self.forest.restart(self.rule)
+        "evidence is left out of what a round may cost",
+        "_privacy/causes.py",
+        "total = gate.total + self.evidence.cost",
+        "total = gate.total",
+        "privacy/test_gate.py",
+    ),
+    Mutant(
+        "a second first window",
+        "_privacy/causes.py",
+        "if self._given is not None or self._first.windows:",
+        "if self._given is not None:",
+        "privacy/test_gate.py",
+    ),
+    Mutant(
+        "an epoch goes on after a draw without a firing",
+        "_privacy/gates.py",
+        """        if not fired:
+            # At a firing the monitor has begun afresh by itself.
+            self._monitor.restart()
 """,
-        """            self._buffer.clear()
-""",
-        "learners/test_dpsoa.py learners/test_gate_inputs.py",
+        "",
+        "privacy/test_gate_laws.py",
+    ),
+    Mutant(
+        "a draw at an age reads the losses of the next window",
+        "_privacy/gates.py",
+        "            self._monitor.restart()\n            self.window_age = 0\n",
+        "            self.window_age = 0\n",
+        "privacy/test_gate_laws.py",
+    ),
+    Mutant(
+        "a negative margin makes keys of one row heavier",
+        "_privacy/causes.py",
+        'whole(self._margin(), "margin", least=0)',
+        "self._margin()",
+        "privacy/test_gate.py",
+    ),
+    Mutant(
+        "the joint cost forgets what a moved row adds to the draw",
+        "_privacy/causes.py",
+        "monitor.epsilon + (1 + self.alarm) * self.rate",
+        "monitor.epsilon + self.rate",
+        "privacy/test_gate_laws.py",
+    ),
+    Mutant(
+        "a row of several causes speaks for the first",
+        "_learners/effect.py",
+        "first, alone = matching[0], len(matching) == 1",
+        "first, alone = matching[0], True",
+        "privacy/test_gate_laws.py",
     ),
     Mutant(
         "a selection does not read the rounds that are buffered for remote trees",

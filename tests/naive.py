@@ -5,19 +5,20 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from itertools import product
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 import littlestone as ls
+from checks import check_gate
 from littlestone._hypotheses.causes import Cause, any_of, cause_from_key, causes_of
 from littlestone._hypotheses.values import canonical
 from littlestone._learners.epoch_rows import PatternIndex
 from littlestone._learners.rounds import user_number
 from littlestone._learners.tree import Purpose, random_bits
 from littlestone._learners.tuning import fallbacks_of, is_narrower, missing_from
-from littlestone._privacy import Noise
-from littlestone._privacy.causes import ADD, CausesGate, Gains, WindowCounts
+from littlestone._privacy import Gate, Noise
+from littlestone._privacy.causes import ADD, Gains, WindowCounts
 from littlestone.paper import PaperPlan
 
 Row = tuple[int, ...]
@@ -210,6 +211,7 @@ class Learner:
             lambda: missing_from(self.rule, cls),
             lambda: [some.key for some in fallbacks_of(self.rule, cls)],
         )
+        self.settling: Any = getattr(self.gate, "schedule", None)
         self.t = self.mistakes = self.recent = 0
         self.shown: dict[int, int] = {}
         self.epoch: list[tuple[object, bool]] = []
@@ -225,7 +227,7 @@ class Learner:
             self.recent += self.rule(x) != y
             if self.t < self.plan.horizon:
                 self.epoch.append((x, y))
-                if not self.gate.comparing:
+                if not self.settling.comparing:
                     self.forest.step(x, y, route)
         self.t += 1
         if self.t <= self.plan.horizon and self.t % self.plan.check_every == 0:
@@ -234,15 +236,17 @@ class Learner:
     def check(self) -> None:
         voted = [vote for vote in self.forest.votes() if vote is not None]
         rules = {rule.key: rule for rule in voted}
-        if self.gate.comparing:
+        if self.settling.comparing:
             known = [*(rule for _, rule in self.releases), *fallbacks_of(self.rule, self.cls)]
             rules = {rule.key: rule for rule in known}
-            rules = {key: rules[key] for key in (self.rule.key, *self.gate.known)}
+            rules = {
+                key: rules[key] for key in (self.rule.key, *self.settling.known(self.rule.key))
+            }
             erred = {key: sum(rules[key](x) != y for x, y in self.epoch) for key in rules}
-            fired, key = self.gate.check(self.recent, erred)
+            fired, key = check_gate(self.gate, self.recent, erred)
         else:
             wide = [rule.key for rule in voted if not is_narrower(rule, self.rule, self.cls)]
-            fired, key = self.gate.check(self.recent, Counter(wide))
+            fired, key = check_gate(self.gate, self.recent, Counter(wide))
         self.recent = 0
         if key is not None:
             self.rule = rules[key]
@@ -315,7 +319,7 @@ class CausesLearner:
         self.t = self.mistakes = self.missed = self.ended_by_age = 0
         self.saved: dict[Cause, Fraction] = {}
         self.allowance = 2 * plan.change_cost
-        self.gate: CausesGate | None = None
+        self.gate: Gate[Gains] | None = None
         if plan.min_rate != "auto":
             self.begin(plan.given_rate)
         self.new_epoch()
@@ -352,9 +356,9 @@ class CausesLearner:
             share = max(1, self.plan.horizon // 32 * 2 ** min(self.ended_by_age, 32))
             checks = -(-share // self.plan.check_every)
             rounds = min(checks * self.plan.check_every, self.plan.longest_epoch)
-            self.gate.begin_epoch(rounds, self.margin())
+            cast(Any, self.gate.schedule).begin_epoch(rounds, self.margin())
         elif self.gate is not None:
-            self.gate.begin_epoch(self.plan.longest_epoch, self.margin())
+            cast(Any, self.gate.schedule).begin_epoch(self.plan.longest_epoch, self.margin())
         self.alone = [[0, 0] for _ in self.causes]
         self.loss = 0
 
@@ -396,9 +400,9 @@ class CausesLearner:
         if len(matched) == 1:
             self.alone[matched[0]][y] += 1
 
-    def check(self, gate: CausesGate) -> None:
-        self.ended_by_age += gate.checks_to_restart == 1
-        fired, key = gate.check(self.loss, self.ballot())
+    def check(self, gate: Gate[Gains]) -> None:
+        self.ended_by_age += gate.checks_to_epoch_end == 1
+        fired, key = check_gate(gate, self.loss, self.ballot())
         self.loss = 0
         if key is not None:
             self.ended_by_age = 0

@@ -245,7 +245,7 @@ def test_the_verb_prints_both_audits() -> None:
         "COMPUTED",
         "mistakes monitor",
         "unknown-domain selection",
-        "epochs gate",
+        "gate of votes",
         "kept",
     ):
         assert words in done.stdout
@@ -281,7 +281,7 @@ def test_users_have_a_round_each() -> None:
 
 @pytest.mark.parametrize(
     ("learner", "words"),
-    [("experts", "stay gate")],
+    [("experts", "gate of rules")],
 )
 def test_the_other_learners_have_their_gates_enumerated(learner: str, words: str) -> None:
     spec = "thresholds:s:1:7" if learner == "experts" else "points:m"

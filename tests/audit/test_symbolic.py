@@ -4,8 +4,8 @@ from fractions import Fraction
 
 import pytest
 
-from littlestone._audit.enumeration import BranchingNoise, SymbolicNoise, law
-from littlestone._privacy import StableHistogram, UnknownDomainSelection
+from littlestone._audit.enumeration import BranchingNoise, law
+from littlestone._privacy import UnknownDomainSelection
 
 A, B, C = b"a", b"b", b"c"
 
@@ -17,36 +17,21 @@ def test_unknown_domain_selection_draws_by_the_law_it_states(
 ) -> None:
     """`select` draws uniform integers of some hundred digits; `law` is the theorem's formula."""
     selector = UnknownDomainSelection(epsilon=Fraction(3, 4), delta=Fraction(1, 10**6))
-    drawn = law(lambda noise: selector.select(votes, noise, 0, leave_out), 0, SymbolicNoise)
+    drawn = law(lambda noise: selector.select(votes, noise, 0, leave_out), BranchingNoise)
     stated = selector.law(votes, leave_out)
     assert set(drawn) == {key for key, p in stated.items() if p}
     for key, p in drawn.items():
         assert p == pytest.approx(float(stated[key]), rel=1e-12)
 
 
-@pytest.mark.parametrize("votes", [{A: 1}, {A: 2, B: 2}, {A: 0, B: 3, C: 1}, {C: 5, B: 3, A: 4}])
-@pytest.mark.parametrize("leave_out", [None, A])
-def test_a_histogram_has_one_law_however_its_noise_is_walked(
-    votes: dict[bytes, int], leave_out: bytes | None
-) -> None:
-    histogram = StableHistogram(epsilon=6, delta=0.01)
-
-    def run(noise: BranchingNoise) -> bytes | None:
-        return histogram.select(votes, noise, 0, leave_out)
-
-    value_by_value = law(run, width=12)
-    for key, p in law(run, 40, SymbolicNoise).items():
-        assert p == pytest.approx(value_by_value[key], rel=1e-9, abs=1e-14)
-
-
 def test_what_cannot_be_asked_is_an_error_and_not_a_wrong_law() -> None:
     at = ("test", 0, 0)
     with pytest.raises(TypeError):
-        law(lambda noise: {noise.laplace(Fraction(2), at): 1}.popitem(), 5, SymbolicNoise)
+        law(lambda noise: {noise.laplace(Fraction(2), at): 1}.popitem(), BranchingNoise)
     with pytest.raises(TypeError):
-        law(lambda noise: noise.uniform(5, at) * 2, 5, SymbolicNoise)
+        law(lambda noise: noise.uniform(5, at) * 2, BranchingNoise)
     with pytest.raises(TypeError):
-        law(lambda noise: noise.laplace(Fraction(2), at) // 2, 5, SymbolicNoise)
+        law(lambda noise: noise.laplace(Fraction(2), at) // 2, BranchingNoise)
 
 
 def test_a_draw_is_narrowed_by_every_answer() -> None:
@@ -58,7 +43,7 @@ def test_a_draw_is_narrowed_by_every_answer() -> None:
         above = drawn >= 3 * 10**39
         return above, drawn - 10**39 >= 2 * 10**39, drawn // 10**39
 
-    found = law(run, 0, SymbolicNoise)
+    found = law(run, BranchingNoise)
     assert found == pytest.approx({(q >= 3, q >= 3, q): 0.1 for q in range(10)})
-    tail = law(lambda noise: noise.laplace(Fraction(3), at) > 30, 0, SymbolicNoise)
+    tail = law(lambda noise: noise.laplace(Fraction(3), at) > 30, BranchingNoise)
     assert sum(tail.values()) == pytest.approx(1, rel=1e-15)

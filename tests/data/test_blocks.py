@@ -9,9 +9,11 @@ import random
 import numpy as np
 
 import littlestone as ls
+from checks import check_gate
 from littlestone._hypotheses.rows import as_batch
 from littlestone._learners.forest import Forest
-from littlestone._privacy import MistakesGate, UnknownDomainSelection
+from littlestone._privacy import Gate, UnknownDomainSelection
+from littlestone._privacy.gates import Climbing
 from littlestone._privacy.testing import SeededNoise
 
 CHECK_EVERY = 8
@@ -21,11 +23,11 @@ def played(cls: ls.HypothesisClass, stream: list[tuple[object, bool]], seed: int
     """The published rule at the end: one gate, one forest, a restart at every firing."""
     forest = Forest(cls, [1] * 200, seed)
     rule: ls.Hypothesis = ls.NEVER
-    gate = MistakesGate(
+    gate = Gate(
         SeededNoise(seed),
         epsilon=0.3,
-        selector=UnknownDomainSelection(epsilon=0.7, delta=1e-6),
-        threshold=lambda age, refusals: 70 + age // 100,
+        schedule=Climbing(lambda ages, refusals: 70 + ages // 100),
+        draw=UnknownDomainSelection(epsilon=0.7, delta=1e-6),
         published=rule.key,
         check_every=CHECK_EVERY,
     )
@@ -35,7 +37,8 @@ def played(cls: ls.HypothesisClass, stream: list[tuple[object, bool]], seed: int
         mistakes = int((rule.predict(as_batch(list(xs))) != answers).sum())
         forest.learn(as_batch(list(xs)), answers, np.arange(at, at + CHECK_EVERY))
         votes = forest.votes
-        decision = gate.check(mistakes, {vote.key: n for vote, n in votes.items()})
+        ballot = {vote.key: n for vote, n in votes.items()}
+        decision = check_gate(gate, mistakes, ballot)
         if decision.fired:
             rule = next((vote for vote in votes if vote.key == decision.key), rule)
             forest.restart(rule)

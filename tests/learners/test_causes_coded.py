@@ -132,4 +132,4 @@ def test_epochs_are_no_longer_than_the_plan_says(every: int) -> None:
     runner.causes = (ls.Cause((ls.Condition("a", "x"),)),)
     runner._begin_epoch()
     assert runner.gate.gate is not None
-    assert runner.gate.gate.restart_every == every * 3
+    assert runner.gate.gate.schedule.epoch == every * 3

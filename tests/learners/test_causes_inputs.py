@@ -3,7 +3,7 @@
 The real learner runs with noise that follows a script and a selector that writes down what it is
 shown. World A writes a transcript; world B, its neighbour, replays it. Given the transcript, what
 is shown may differ only as the theorems allow. What is shown is also that of a plain twin, on
-which the gate's law is enumerated (`littlestone._audit.causes`). Planted faults must show.
+which the gate's law is enumerated (`littlestone._audit.gates`). Planted faults must show.
 """
 
 import random
@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import littlestone as ls
-from littlestone._audit.causes import KeyCounts, KeyRow
+from littlestone._audit.gates import CauseRow, CauseWorld
 from littlestone._hypotheses.causes import cause_from_key, causes_of
 from littlestone._learners import epoch_rows
 from littlestone._learners.causes_plan import FREE_CHANGES, CausesPlan
@@ -92,14 +92,20 @@ class Selector:
     def parameters(self) -> dict[str, str]:
         return dict(self.real.parameters())
 
+    def joint(self, monitor: Any, reads: int) -> Any:
+        return self.real.joint(monitor, reads)
+
     def select(
-        self, ballot: Gains, noise: object, release: int, leave_out: bytes | None
+        self, ballot: Gains, noise: object, release: int, published: bytes | None = None
     ) -> bytes | None:
         check = max(self.shown.gaps)
         drops = zip(ballot.drop_keys, ballot.drops.tolist(), strict=True)
         moves = {DROP + key: gain for key, gain in drops}
+        margin = self.real._margin() * self.real.units
         keys = [ballot.add_key(place) for place in range(len(ballot.adds))]
-        moves |= {ADD + key: gain for key, gain in zip(keys, ballot.adds.tolist(), strict=True)}
+        moves |= {
+            ADD + key: gain for key, gain in zip(keys, (ballot.adds - margin).tolist(), strict=True)
+        }
         # A key that is there twice would be lost in the dict.
         assert len(moves) == len(ballot.drops) + len(ballot.adds)
         self.shown.ballots[check] = moves
@@ -147,7 +153,7 @@ def learner_of(setting: Setting, shown: Shown) -> ls.PrivateCauses:
     real_gate = mechanism._make_gate
 
     def watched(gate: Any) -> Any:
-        gate._selector = Selector(shown, gate._selector)
+        gate.draw = Selector(shown, gate.draw)
         return gate
 
     def release(counts: Any) -> list[int]:
@@ -449,7 +455,11 @@ def twin(setting: Setting, rows: Sequence[Example], shown: Shown) -> Iterator[tu
     """The ballots of the plain twin, under the same transcript."""
     plan, cls = setting.plan, setting.cls
     cost = plan.cost_of(Fraction(1, 5) if plan.first_window else plan.given_rate)
-    counts, published, held = KeyCounts(cost, cls.limit), frozenset[bytes](), list[KeyRow]()
+    counts, published, held = (
+        CauseWorld(cost, limit=cls.limit),
+        tuple[tuple[bytes, int], ...](),
+        list[CauseRow](),
+    )
     rule: ls.Hypothesis = ls.NEVER
     begun = ended = dropped = 0
     age = age_of(plan, False, ended)
@@ -458,16 +468,18 @@ def twin(setting: Setting, rows: Sequence[Example], shown: Shown) -> Iterator[tu
         for row in rows[start : start + plan.check_every]:
             if row is not None:
                 keys = tuple(cause.key for cause in cls.patterns_of(row[0]))
-                held.append((keys, row[1]))
+                held.append((keys, int(row[1])))
         aged = (check + 1 - begun) * plan.check_every >= age
         ended += aged
         # Firings are the script's; every other draw is at the age of an epoch.
         if aged or check in setting.script:
-            adds = counts.active(published, held) if len(published) < cls.limit else []
+            gains = counts.gains(held, published)
             # No cause has saved anything: all counts that are released here are 0.
             margin = max(0, 2 * dropped - FREE_CHANGES) * int(plan.change_cost) * cost.denominator
-            moves = {ADD + key: counts.net(published, held, key) - margin for key in adds}
-            moves |= {DROP + key: counts.drop(published, held, key) for key in published}
+            adds = enumerate((gains.adds - margin).tolist())
+            moves = {ADD + gains.add_key(place): gain for place, gain in adds}
+            drops = zip(gains.drop_keys, gains.drops.tolist(), strict=True)
+            moves |= {DROP + key: gain for key, gain in drops}
             yield check, moves
             move = shown.transcript[check].key
             if move is not None:
@@ -475,8 +487,8 @@ def twin(setting: Setting, rows: Sequence[Example], shown: Shown) -> Iterator[tu
                 causes = [c for c in causes_of(rule) if c.key != move[1:]]
                 added = [cause_from_key(move[1:])] if move.startswith(ADD) else []
                 rule = ls.any_of([*causes, *added])
-                now = frozenset(cause.key for cause in causes_of(rule))
-                dropped += len(published - now)
+                now = tuple((cause.key, 1) for cause in causes_of(rule))
+                dropped += len(set(published) - set(now))
                 published = now
             held, begun = [], check + 1
             age = age_of(plan, bool(published), ended)

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import littlestone as ls
+from checks import check_gate
 from classes import CASES, targets
 from littlestone._classes.base import HypothesisClass, points_of
 from littlestone._hypotheses.rows import as_batch, row_of
@@ -34,11 +35,10 @@ from littlestone._learners.scores import (
     mistake_counts,
     why_unsupported,
 )
-from littlestone._learners.stay import FORGIVEN_AFTER
+from littlestone._learners.stay import FORGIVEN_AFTER, StaySchedule
 from littlestone._learners.tuning import firing_law
 from littlestone._privacy.accounting import spent
 from littlestone._privacy.mechanism import MechanismMoved
-from littlestone._privacy.stay import StayGate
 from littlestone._privacy.testing import SeededNoise
 from littlestone._simulate.adversaries import mirror
 from littlestone._simulate.games import play
@@ -107,15 +107,15 @@ class Twin:
         nats = np.log(self.weights.max() / self.weights)
         penalties = np.round(nats / float(self.plan.rate)).astype(int)
         mistakes = [sum(self.loss(rule, x, y) for x, y in self.shown) for rule in self.rules]
-        if isinstance(self.gate, StayGate):
-            tenure = self.gate.tenure
+        if isinstance(self.gate.schedule, StaySchedule):
+            tenure = self.gate.schedule.tenure
             named = self.gate.published in map(index_key, range(len(self.rules)))
             penalties -= penalties[int.from_bytes(self.gate.published)] if named else 0
             penalties += self.plan.stay_penalty(tenure.refusals) + tenure.margin
         scores = [-m - p for m, p in zip(mistakes, penalties.tolist(), strict=True)]
-        if isinstance(self.gate, StayGate):
+        if isinstance(self.gate.schedule, StaySchedule):
             scores.append(-sum(self.loss(self.rule, x, y) for x, y in self.shown))
-        fired, key = self.gate.check(self.recent, scores)
+        fired, key = check_gate(self.gate, self.recent, scores)
         self.recent = 0
         if fired:
             self.shown = []
@@ -123,10 +123,12 @@ class Twin:
             old, self.rule = self.rule, self.rules[int.from_bytes(key)]
             self.releases.append((self.t + 1, self.rule))
             self.update_prior(old, self.rule)
-        if fired and isinstance(self.gate, StayGate):
+        if fired and isinstance(self.gate.schedule, StaySchedule):
             beyond = self.charges() - float(self.plan.free_charges)
             units = self.plan.min_rate.denominator - self.plan.min_rate.numerator
-            self.gate.set_margin(int(float(self.plan.change_cost) * max(0.0, beyond)) * units)
+            self.gate.schedule.set_margin(
+                int(float(self.plan.change_cost) * max(0.0, beyond)) * units
+            )
 
     def charges(self) -> float:
         """The weights that changes contradicted, less what was forgiven since."""
@@ -430,7 +432,7 @@ def test_a_stream_goes_on_at_any_change_cost() -> None:
     cut = np.where(np.arange(20_000) // 200 % 2, 2, 8)
     learner.learn_many(scores, scores >= cut)
     assert learner.rounds == 20_000
-    assert cast(StayGate, learner._runner.gate).tenure.margin == LARGEST_PENALTY
+    assert cast(Any, learner._runner.gate).schedule.tenure.margin == LARGEST_PENALTY
 
 
 @pytest.mark.parametrize("change_cost", [0, 50])

@@ -105,12 +105,12 @@ def test_thresholds_that_a_batch_cannot_hold_are_cut_off(
     plan = replace(usual, thresholds=thresholds, **split if comparing else {})
     learner = ls.DPSOA(ls.Points(), plan=plan, seed=1, noise=ScriptedNoise({}))
     gate: Any = learner._runner.gate
-    gate.comparing = comparing
+    gate.schedule.comparing = comparing
     learner.learn_many(["a"] * 100, [1] * 100)
     learner.learn_one("a", 1)
     assert (learner.rounds, len(learner.releases)) == (101, 1)
-    for age in (4, np.array([4, 2**39])):
-        assert np.all(gate._threshold(age, 64) == 2**40)
+    gate.schedule.refusals = 64
+    assert (gate.schedule.limits(np.array([4, 2**39])) == 2**40).all()
 
 
 def test_a_forest_that_no_machine_holds_is_refused() -> None:

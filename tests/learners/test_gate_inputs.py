@@ -110,7 +110,11 @@ class Selector:
         self.shown, self.cost, self.name = shown, real.cost, real.name
 
     def select(
-        self, ballot: Mapping[bytes, int], noise: object, release: int, leave_out: bytes | None
+        self,
+        ballot: Mapping[bytes, int],
+        noise: object,
+        release: int,
+        leave_out: bytes | None = None,
     ) -> bytes | None:
         return self.shown.names(ballot, leave_out)
 
@@ -158,8 +162,12 @@ def world(setting: Setting, stream: Stream, transcript: Transcript | None = None
         )
     gate: Any = learner._runner.gate
     gate._monitor = Monitor(shown, gate._monitor)
-    gate._selector = Selector(shown, gate._selector)
-    gate._comparison = lambda keys, epsilon: Comparison(shown, keys)
+    draw: Any = getattr(gate, "draw", None)
+    if isinstance(setting.plan, PaperPlan):
+        gate._selector = Selector(shown, gate._selector)
+    else:
+        draw.search = Selector(shown, draw.search)
+        draw.comparison = lambda keys, epsilon: Comparison(shown, keys)
     if setting.fault is not None:
         setting.fault(learner)
     step = max(1, setting.size)

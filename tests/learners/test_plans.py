@@ -20,7 +20,7 @@ from littlestone._learners.tuning import (
     LARGEST_FACTOR,
     SPLITS,
     Choice,
-    Schedule,
+    Climb,
     Selection,
     VotesPerMistake,
     firing_law,
@@ -29,6 +29,7 @@ from littlestone._learners.tuning import (
 )
 from littlestone._privacy import (
     BadParameter,
+    Gate,
     MistakesMonitor,
     StableHistogram,
     UnknownDomainSelection,
@@ -142,7 +143,10 @@ def _promises(learner: ls.DPSOA, epsilon: Fraction, delta: Fraction, selections:
     assert (stated.epsilon, stated.delta) == (float_above(epsilon), float_above(delta))
     assert (stated.unit, stated.adjacency) == (plan.unit, "replace-one")
     assert (plan.epsilon, plan.delta) == (epsilon, delta)
-    monitor, each = gate._monitor.cost, gate._selector.cost
+    monitor, each = (
+        gate._monitor.cost,
+        (gate.draw if isinstance(gate, Gate) else gate._selector).cost,
+    )
     assert monitor == Cost(plan.epsilon_monitor)
     assert (each.epsilon, each.delta) == (plan.epsilon_selector, plan.delta_selector)
     assert monitor.epsilon + selections * each.epsilon == epsilon
@@ -167,7 +171,7 @@ def test_the_table_says_what_is_proved_and_what_is_hoped(kind: str) -> None:
 # The schedule.
 
 schedules = st.builds(
-    Schedule,
+    Climb,
     st.integers(1, 500),
     st.floats(0.01, 5),
     st.integers(1, 100),
@@ -176,8 +180,8 @@ schedules = st.builds(
 
 @settings(max_examples=scaled(60, least=10))
 @given(schedules, st.lists(st.integers(0, 10**7), min_size=2), st.integers(0, 9))
-@example(Schedule(1, 0.125, 1), [1], 0)
-def test_schedules(schedule: Schedule, ages: list[int], refusals: int) -> None:
+@example(Climb(1, 0.125, 1), [1], 0)
+def test_schedules(schedule: Climb, ages: list[int], refusals: int) -> None:
     """One age as an array of them; higher with age and refusals; and the formula."""
     ages.sort()
     limits = schedule(np.array(ages), refusals)
@@ -199,7 +203,7 @@ def test_schedules(schedule: Schedule, ages: list[int], refusals: int) -> None:
     [(0.3, 40, 1, 1), (0.3, 40, 7, 1), (1.0, 20, 2, 16), (0.5, 30, 4, 4)],
 )
 def test_the_firing_law(epsilon: float, threshold: int, check_every: int, pace: int) -> None:
-    schedule = Schedule(threshold, epsilon, check_every)
+    schedule = Climb(threshold, epsilon, check_every)
     law = firing_law(epsilon, lambda ages: schedule(ages, 0), check_every, pace)
     assert law.chance.sum() == pytest.approx(1, abs=1e-6)
     fired = []
@@ -302,7 +306,7 @@ def test_the_more_causes_are_missing_the_higher_the_threshold() -> None:
     plan = replace(PLANS["practical"](), thresholds=(10, 20, 30))
     left = [1, 2, 3, 4]
     gate: Any = plan.gate(SeededNoise(1), b"", lambda: left.pop(0))
-    assert [gate._threshold(0, 0) for _ in range(4)] == [10, 20, 30, 30]
+    assert [int(gate.schedule.limits(np.array([0]))[0]) for _ in range(4)] == [10, 20, 30, 30]
 
 
 def test_a_cap_is_planned_for() -> None:
@@ -316,18 +320,27 @@ def test_a_cap_is_planned_for() -> None:
     )
     gates: list[Any] = [p.gate(SeededNoise(1), b"", lambda: 1) for p in (capped, event)]
     ages = np.arange(0, 100_000, 997)
-    assert (gates[0]._threshold(ages, 1) == gates[1]._threshold(ages, 1)).all()
+    assert (gates[0].schedule.limits(ages) == gates[1].schedule.limits(ages)).all()
 
 
 def test_refusals_raise_thresholds_and_what_a_rule_must_win_by() -> None:
     """By half each, up to a public limit; the margin of a comparison grows by the root."""
     plan = ls.Plan.practical(POINTS, 1, 1e-6, 1000)
     gate: Any = plan.gate(SeededNoise(1), b"", lambda: 1)
-    first = [gate._threshold(0, refusals) for refusals in range(40)]
+    settling = gate.schedule
+
+    def threshold(refusals: int, comparing: bool = False) -> int:
+        settling.refusals, settling.comparing = refusals, comparing
+        return int(settling.limits(np.array([0]))[0])
+
+    def margin(refusals: int, comparing: bool) -> int:
+        settling.refusals, settling.comparing = refusals, comparing
+        return int(settling.margin)
+
+    first = [threshold(refusals) for refusals in range(40)]
     assert first[0] == plan.thresholds[0]
     assert all(later >= now for now, later in pairwise(first))
     assert first[-1] == 16 * first[0]
-    assert (gate._margin(0, False), gate._margin(39, False)) == (0, first[-1] * 15 // 16 // 12)
-    assert gate._margin(39, True) == pytest.approx(4 * gate._margin(0, True), abs=4)
-    gate.comparing = True
-    assert gate._margin(0, True) < gate._threshold(0, 0) < first[0]
+    assert (margin(0, False), margin(39, False)) == (0, first[-1] * 15 // 16 // 12)
+    assert margin(39, True) == pytest.approx(4 * margin(0, True), abs=4)
+    assert margin(0, True) < threshold(0, comparing=True) < first[0]

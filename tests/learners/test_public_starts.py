@@ -7,7 +7,7 @@ the same transcript. Then margins and starting states must be the same, however 
 import random
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from test_checkpoint import MemoryStore
@@ -23,12 +23,12 @@ from littlestone._privacy.causes import (
     ADD,
     DROP,
     LARGEST_MARGIN,
-    CausesGate,
+    CausesSchedule,
     SparseExponential,
     WindowCounts,
 )
-from littlestone._privacy.gates import Decision, Gate
 from littlestone._privacy.parameters import BadParameter
+from littlestone._privacy.settling import SearchOrCompare
 from littlestone._privacy.testing import SeededNoise
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
@@ -43,7 +43,6 @@ class Script:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.checks = 0
         patch.setattr(MistakesMonitor, "run", lambda _, counts, limits: self.run(len(counts)))
-        patch.setattr(MistakesMonitor, "check", lambda *_: self.run(1) is not None)
 
     def run(self, checks: int) -> int | None:
         for place in range(checks):
@@ -70,13 +69,13 @@ def margins(
     """What every epoch begins with, for one stream; `exact` plants counts without noise."""
     Script(patch)
     found: list[tuple[int, int]] = []
-    begin = CausesGate.begin_epoch
+    begin = CausesSchedule.begin_epoch
 
-    def record(gate: CausesGate, rounds: int, margin: int = 0) -> None:
+    def record(gate: CausesSchedule, rounds: int, margin: int = 0) -> None:
         found.append((rounds, margin))
         begin(gate, rounds, margin)
 
-    def select(self: Any, ballot: Any, noise: Any, release: int, leave_out: Any = None) -> Any:
+    def select(self: Any, ballot: Any, noise: Any, release: int, published: Any = None) -> Any:
         if ballot.drop_keys and release % 3:
             return DROP + ballot.drop_keys[0]
         return ADD + CULPRITS[release % 3].key if release % 2 else None
@@ -97,7 +96,7 @@ def margins(
 
     rows, learner, at = causes_rows(seed), make(), 0
     store = MemoryStore()
-    patch.setattr(CausesGate, "begin_epoch", record)
+    patch.setattr(CausesSchedule, "begin_epoch", record)
     while at < len(rows):
         part = rows[at : at + (sizes or 1)]
         if sizes is None:
@@ -111,13 +110,13 @@ def margins(
         assert runner.gate.cost is not None
         # At any round a computation from what is public gives the margin of the epoch.
         fresh = learner.plan.margin(runner.windows, runner.causes, runner.gate.cost)
-        assert gate.margin == fresh
+        assert cast(Any, gate.schedule).margin == fresh
         if resume and at % 5 == 0:
-            patch.setattr(CausesGate, "begin_epoch", begin)
+            patch.setattr(CausesSchedule, "begin_epoch", begin)
             store.take(learner)
             learner = make()
             learner.resume(store.whole)
-            patch.setattr(CausesGate, "begin_epoch", record)
+            patch.setattr(CausesSchedule, "begin_epoch", record)
     return found
 
 
@@ -164,12 +163,9 @@ def test_margins_stay_within_64_bits() -> None:
     plan = replace(PLAN, change_cost=Fraction(2**40))
     dropped = [window((1000, 0), (0, 0), CULPRITS[0]), window((1000,), (0,))] * 2
     gate = plan.gate(SeededNoise(1), Fraction(499, 501))
-    gate.begin_epoch(8, plan.margin(dropped, (), Fraction(499, 501)))
-    assert gate.margin == LARGEST_MARGIN
-    state = gate.export()
-    state["live"]["margin"] = LARGEST_MARGIN + 1
-    with pytest.raises(BadParameter, match="margin"):
-        plan.gate(SeededNoise(1), Fraction(499, 501)).resume(state)
+    schedule: Any = gate.schedule
+    schedule.begin_epoch(8, plan.margin(dropped, (), Fraction(499, 501)))
+    assert schedule.margin == LARGEST_MARGIN
 
 
 # The states in which epochs begin.
@@ -194,13 +190,10 @@ def epochs(
     cls, points = FORESTS[name]
     rules = {rule.key: rule for rule in targets(cls, points)}
 
-    def release(self: Any, ballot: Any) -> Any:
-        self.releases_made += 1
-        key = random.Random(self.releases_made).choice([None, *sorted(rules)])
-        self.published = self.published if key is None else key
-        return Decision(True, key)
+    def select(self: Any, scores: Any, noise: Any, release: int, published: Any = None) -> Any:
+        return random.Random(release + 1).choice([None, *sorted(rules)])
 
-    patch.setattr(Gate, "_release", release)
+    patch.setattr(SearchOrCompare, "select", select)
     patch.setattr(Forest, "named", lambda self, key: rules[key])
     starts: list[EpochStart] = []
     begin = Forest.begin_epoch

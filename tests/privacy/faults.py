@@ -1,22 +1,36 @@
 """Planted faults: each is the real code with one published or plausible error put in."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, SupportsIndex
 
+import numpy as np
+import numpy.typing as npt
+
+from littlestone._audit.enumeration import EnumeratingNoise
+from littlestone._audit.gates import CauseRow, Causes, CauseWorld
+from littlestone._learners.effect import NORMAL, NULL, Effect
 from littlestone._privacy import (
     AboveThreshold,
     Cost,
-    HistSparse,
-    MistakesGate,
+    Gate,
     MistakesMonitor,
     Noise,
+    SearchOrCompare,
+    Settling,
+    SparseExponential,
     StableHistogram,
 )
-from littlestone._privacy.gates import Decision
+from littlestone._privacy.causes import Counts, Gains
+from littlestone._privacy.gates import Decision, EpochEnd
 from littlestone._privacy.selection import positive_votes
+from littlestone.paper.gates import HistSparse
 
 Votes = Mapping[bytes, int]
+Effects = Sequence[tuple[CauseRow, Effect]]
+
+
+# The sparse vector and the paper's gate.
 
 
 class PrintedAlgorithm3(AboveThreshold):
@@ -49,14 +63,15 @@ class HalvedNoise(AboveThreshold):
 
 
 class NoneIsNotCharged(HistSparse):
-    """A firing that releases nothing is taken back."""
+    """A firing that releases nothing is taken back; the published key is left out."""
 
     def check(self, votes: Votes) -> Decision:
-        decision = super().check(votes)
-        if decision.fired and decision.key is None:
+        fired, key = super().check(votes)
+        if fired and key in (None, self.published):
             self._monitor.firings -= 1
             self.releases_made -= 1
-        return decision
+            key = None
+        return Decision(fired, key)
 
 
 class PrintedAlgorithm2(HistSparse):
@@ -65,6 +80,9 @@ class PrintedAlgorithm2(HistSparse):
     def __init__(self, noise: Noise, **plan: Any) -> None:
         super().__init__(noise, **plan)
         self._monitor = AboveThreshold(noise, epsilon=self.cost.epsilon, releases=self.releases)
+
+
+# The monitor.
 
 
 class CountKeptAtFiring(MistakesMonitor):
@@ -88,34 +106,41 @@ class ThresholdNoiseShared(MistakesMonitor):
 class Clamped(MistakesMonitor):
     """A tolerance of five mistakes a check is taken off, and the count is clamped at zero."""
 
-    def _counted(self, mistakes: int) -> int:
-        return max(0, self._mistakes + mistakes - 5)
+    def run(self, mistakes: Any, thresholds: Any) -> int | None:
+        count = max(0, self._mistakes + int(mistakes[0]) - 5)
+        self._mistakes = 0
+        return super().run([count], thresholds)
 
 
 class NoQueryNoise(MistakesMonitor):
     """Only the threshold is noisy."""
 
-    def check(self, mistakes: SupportsIndex, threshold: SupportsIndex) -> bool:
+    def _set_scales(self) -> None:
+        super()._set_scales()
         self._query_scale = Fraction(1, 10**3)
-        return super().check(mistakes, threshold)
 
 
 class SkipsQuietChecks(MistakesMonitor):
     """A check without a new mistake is skipped: the schedule depends on the data."""
 
-    def check(self, mistakes: SupportsIndex, threshold: SupportsIndex) -> bool:
-        return super().check(mistakes, threshold) if mistakes else False
+    def run(self, mistakes: Any, thresholds: Any) -> int | None:
+        return super().run(mistakes, thresholds) if mistakes[0] else None
 
 
-class CountKeptAtNone(MistakesGate[Votes]):
-    """The count is not zeroed when the selector returned None."""
+class NoiseForOneUnit(MistakesMonitor):
+    """The noise of a monitor that counts mistakes, where losses are counted in units."""
 
-    def check(self, mistakes: SupportsIndex, ballot: Votes) -> Decision:
-        before = self._monitor._mistakes
-        decision = super().check(mistakes, ballot)
-        if decision.fired and decision.key is None:
-            self._monitor._mistakes = before + int(mistakes)
-        return decision
+    def _scales(self) -> tuple[Fraction, Fraction]:
+        return 1 / self.cost.epsilon, 1 / self.cost.epsilon
+
+
+class CoarseNoise(EnumeratingNoise):
+    """Whole noise where losses are counted in halves."""
+
+    grid = 2
+
+
+# The draws.
 
 
 class NoiseForOneContribution(StableHistogram):
@@ -138,11 +163,11 @@ class TiesByEntry(StableHistogram):
     """Ties go to the key that was entered first, which depends on the data."""
 
     def select(
-        self, ballot: Votes, noise: Noise, release: int, leave_out: bytes | None = None
+        self, scores: Votes, noise: Noise, release: int, published: bytes | None = None
     ) -> bytes | None:
         noisy = {
             key: n + noise.laplace(self.scale, ("histogram", release, rank))
-            for rank, (key, n) in enumerate(ballot.items())
+            for rank, (key, n) in enumerate(scores.items())
         }
         best = max(noisy, key=lambda key: noisy[key], default=None)
         return best if best is not None and noisy[best] >= self.threshold else None
@@ -152,24 +177,252 @@ class EmptyKeysStay(StableHistogram):
     """A key that once had votes keeps its place, and its noise, at zero."""
 
     def select(
-        self, ballot: Votes, noise: Noise, release: int, leave_out: bytes | None = None
+        self, scores: Votes, noise: Noise, release: int, published: bytes | None = None
     ) -> bytes | None:
-        raised = {key: n + 1 for key, n in ballot.items()}
+        raised = {key: n + 1 for key, n in scores.items()}
         shifted = StableHistogram(epsilon=self.cost.epsilon, delta=self.cost.delta)
         shifted.threshold = self.threshold + 1
-        return shifted.select(raised, noise, release, leave_out)
+        return shifted.select(raised, noise, release, published)
 
 
 class TrueTopOfTheKept(StableHistogram):
     """Among the keys whose noisy count is high enough, the one with the most true votes."""
 
     def select(
-        self, ballot: Votes, noise: Noise, release: int, leave_out: bytes | None = None
+        self, scores: Votes, noise: Noise, release: int, published: bytes | None = None
     ) -> bytes | None:
         kept = [
             key
-            for rank, key in enumerate(positive_votes(ballot, leave_out))
-            if ballot[key] + noise.laplace(self.scale, ("histogram", release, rank))
+            for rank, key in enumerate(positive_votes(scores, published))
+            if scores[key] + noise.laplace(self.scale, ("histogram", release, rank))
             >= self.threshold
         ]
-        return max(kept, key=lambda key: ballot[key], default=None)
+        return max(kept, key=lambda key: scores[key], default=None)
+
+
+class GainWithoutOneOff(SparseExponential):
+    """Weighs a key by its gain, not by its gain less 1."""
+
+    def scored(self, gains: Gains) -> tuple[Counts, npt.NDArray[np.intp]]:
+        scores, classes = super().scored(gains)
+        return scores + np.where(classes > 0, self.units, 0), classes
+
+
+# Schedules and searches that read what is private.
+
+
+class CountKeptAtNone(Gate[Votes]):
+    """The count is not zeroed when nothing was drawn."""
+
+    def _end_epoch(self, scores: Votes, fired: bool, aged: bool) -> Decision:
+        # At a firing the monitor has begun afresh: what it had counted is what the world says.
+        decision = super()._end_epoch(scores, fired, aged)
+        if decision.key is None:
+            self._monitor._mistakes = self._kept
+        return decision
+
+    def run(self, losses: Any, scores: Any) -> Any:
+        self._kept = self._monitor._mistakes + int(losses[0])
+        return super().run(losses, scores)
+
+
+class MarginOfVotes(SearchOrCompare):
+    """The votes that do not count follow from those of the second key."""
+
+    def select(
+        self, scores: Votes, noise: Noise, release: int, published: bytes | None = None
+    ) -> bytes | None:
+        second = sorted([0, 0, *scores.values()])[-2]
+        self._schedule._margin = lambda refusals, comparing: 0 if comparing else 3 * second
+        return super().select(scores, noise, release, published)
+
+
+class KnownByVotes(SearchOrCompare):
+    """What is left out of the next search depends on the votes of this one."""
+
+    def select(
+        self, scores: Votes, noise: Noise, release: int, published: bytes | None = None
+    ) -> bytes | None:
+        if self._schedule.comparing:
+            return None
+        key = super().select(scores, noise, release, published)
+        if scores:
+            leader = max(scores, key=lambda key: scores[key])
+            self._schedule._fallbacks = lambda: (leader,)
+        return key
+
+
+class ComparesByVotes(SearchOrCompare):
+    """Whether the next epoch compares depends on the votes of this one."""
+
+    def select(
+        self, scores: Votes, noise: Noise, release: int, published: bytes | None = None
+    ) -> bytes | None:
+        self._schedule.after = _comparing_if(self._schedule, scores.get(b"b", 0) > 0)  # type: ignore[method-assign]
+        return super().select(scores, noise, release, published)
+
+
+def _comparing_if(schedule: Settling, wanted: bool) -> Any:
+    def after(end: EpochEnd, published: bytes) -> None:
+        Settling.after(schedule, end, published)
+        schedule.comparing = end.key is None and wanted and bool(schedule.known(published))
+
+    return after
+
+
+# What rows do to the causes learner.
+
+HASHES = {b"k": 1, b"l": 1}
+"""The keys k and l share a hash, all others have their own."""
+
+
+def hash_of(key: bytes) -> object:
+    return HASHES.get(key, key)
+
+
+class ListedTwice(CauseWorld):
+    """A row's patterns are a list in which each occurs twice."""
+
+    def net(self, effects: Effects, key: tuple[bytes, int]) -> int:
+        return 2 * super().net(effects, key)
+
+
+class CountedLate(CauseWorld):
+    """Negatives count only for keys that a positive row has listed before."""
+
+    def net(self, effects: Effects, key: tuple[bytes, int]) -> int:
+        lists = [e.add > 0 and key[0] in row[0] for row, e in effects]
+        return super().net(effects[lists.index(True) :], key)
+
+
+class MatchedRowsMoveNet(CauseWorld):
+    """Rows that a published cause matches move the scores of their patterns too."""
+
+    def net(self, effects: Effects, key: tuple[bytes, int]) -> int:
+        return super().net([(row, self.effect(row, ())) for row, _ in effects], key)
+
+
+class SketchedPositives(CauseWorld):
+    """Positives are counted by hash: an overestimate, as in a count-min sketch."""
+
+    def net(self, effects: Effects, key: tuple[bytes, int]) -> int:
+        alike = sum(
+            e.add for row, e in effects if e.add > 0 and hash_of(key[0]) in map(hash_of, row[0])
+        )
+        return alike + sum(e.add for row, e in effects if e.add < 0 and key[0] in row[0])
+
+
+class NegativesOfAHash(CauseWorld):
+    """No fault: every key reads the negatives of its hash."""
+
+    def net(self, effects: Effects, key: tuple[bytes, int]) -> int:
+        alike = sum(
+            e.add for row, e in effects if e.add < 0 and hash_of(key[0]) in map(hash_of, row[0])
+        )
+        return alike + sum(e.add for row, e in effects if e.add > 0 and key[0] in row[0])
+
+
+class NegativesToTheFirst(NegativesOfAHash):
+    """The negatives of a hash go to the colliding key that was listed first."""
+
+    def net(self, effects: Effects, key: tuple[bytes, int]) -> int:
+        same = [k for k in self.active(effects) if hash_of(k[0]) == hash_of(key[0])]
+        if same[0] == key:
+            return super().net(effects, key)
+        return super().net([(row, e) for row, e in effects if e.add > 0], key)
+
+
+class ActiveByAnyRow(CauseWorld):
+    """No fault: a key is active whichever row lists it."""
+
+    def active(self, effects: Effects) -> list[tuple[bytes, int]]:
+        keys = dict.fromkeys((p, 1) for row, _ in effects for p in row[0])
+        return [key for key in keys if key not in self.published]
+
+
+class WrongOutcomeMovesNet(CauseWorld):
+    """Rows that only causes of other outcomes match move their patterns, but make none active."""
+
+    def net(self, effects: Effects, key: tuple[bytes, int]) -> int:
+        missed = [
+            (row, self.effect(row, ()) if e.loss and row[1] != NORMAL else e) for row, e in effects
+        ]
+        return super().net(missed, key)
+
+
+class WrongOutcomeSpeaks(CauseWorld):
+    """No fault, but useless: such rows make their keys active, too.
+
+    These are the exact loss differences where a rule may tell several outcomes of a row. No normal
+    row speaks against a second outcome of a pattern, so it is published at any rate.
+    """
+
+    def effect(self, row: CauseRow, causes: Causes) -> Effect:
+        found = super().effect(row, causes)
+        return found._replace(add=self.units) if found.loss and row[1] > NORMAL else found
+
+
+class OutcomeListedTwice(CauseWorld):
+    """The outcomes of a row are a list in which its own occurs twice."""
+
+    def net(self, effects: Effects, key: tuple[bytes, int]) -> int:
+        return super().net([*effects, *((row, e) for row, e in effects if e.add > 0)], key)
+
+
+class EveryOutcome(CauseWorld):
+    """A row counts for its patterns with every outcome, 1 and 2."""
+
+    def active(self, effects: Effects) -> list[tuple[bytes, int]]:
+        patterns = dict.fromkeys(pattern for pattern, _ in super().active(effects))
+        return [(pattern, label) for pattern in patterns for label in (1, 2)]
+
+    def net(self, effects: Effects, key: tuple[bytes, int]) -> int:
+        return sum(e.add for row, e in effects if key[0] in row[0])
+
+
+class FoundRowsOppose(CauseWorld):
+    """A row whose outcome is told lowers its patterns with other outcomes by 1.
+
+    These are the exact loss differences where a rule tells one outcome of a row, the last added.
+    """
+
+    def net(self, effects: Effects, key: tuple[bytes, int]) -> int:
+        told = sum(
+            row[1] not in (NULL, NORMAL, key[1]) and not e.loss and key[0] in row[0]
+            for row, e in effects
+        )
+        return super().net(effects, key) - self.units * told
+
+
+class FalseAlarmsOppose(CauseWorld):
+    """A false alarm lowers its patterns with other outcomes by c, and raises its drop by c."""
+
+    def net(self, effects: Effects, key: tuple[bytes, int]) -> int:
+        alarms = sum(
+            row[1] == NORMAL and e.loss > 0 and key[0] in row[0] and key[1] != 1
+            for row, e in effects
+        )
+        return super().net(effects, key) - self.alarm * alarms
+
+
+class RowsKeptAtNone(CauseWorld):
+    """The rows of an epoch survive a draw of nothing."""
+
+    def begins(self, since: int, number: int, decision: Decision) -> int:
+        return since if decision.key is None else number + 1
+
+
+def restated(row: CauseRow, causes: Causes, units: int, alarm: int) -> Effect:
+    """What one row does, read off docs/guarantee.md by itself: a twin of `effect`."""
+    listed, label = row
+    matching = [cause for cause in causes if cause[0] in listed]
+    first = causes.index(matching[0]) if matching else -1
+    if label == NULL:
+        return Effect()
+    if label == NORMAL:
+        loss = alarm * bool(matching)
+        return Effect(loss, (first, 0), -alarm * (not matching), alarm * (len(matching) == 1))
+    told = label in [outcome for _, outcome in matching]
+    shown = label if not matching or matching[0][1] == label else 0
+    drop = -units if len(matching) == 1 and told else 0
+    return Effect(units * (not told), (first, shown), units * (not matching), drop)

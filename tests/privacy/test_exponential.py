@@ -11,13 +11,52 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from littlestone._audit.laws import FixedPointNoise, ends_of, law_of
 from littlestone._privacy import BadParameter, ExponentialMechanism, SystemNoise
 from littlestone._privacy.exponential import _draw_group, draw_by_score
-from littlestone._privacy.noise import Address
+from littlestone._privacy.noise import Address, Noise
 from littlestone._privacy.testing import ScriptedNoise, SeededNoise
 
 RATE = Fraction(1, 2)
+
+
+class FixedPointNoise(Noise):
+    """Return a given point of [0, 2^64) as the first draw, and 0 for every later one."""
+
+    def __init__(self, point: int) -> None:
+        self.point = point
+
+    def __repr__(self) -> str:
+        return "Point(NOT PRIVATE)"
+
+    def laplace(self, scale: Fraction, at: Address) -> int:
+        raise AssertionError("the exponential mechanism has no use for Laplace noise")
+
+    def uniform(self, below: int, at: Address) -> int:
+        # Later draws only refine a point that the first 64 bits leave open: 0 takes its lower end.
+        return self.point if at[2] == 1 else 0
+
+
+def law_of(gaps: list[int], sizes: list[int], rate: Fraction) -> list[float]:
+    """Return the probability of each group."""
+    ends = ends_of(gaps, sizes, rate)
+    return [(end - start) / 2**64 for start, end in zip([0, *ends], ends, strict=False)]
+
+
+def ends_of(gaps: list[int], sizes: list[int], rate: Fraction) -> list[int]:
+    """Return where in [0, 2^64) each group ends: bisect for the first point of the next one."""
+    ends = []
+    for group in range(len(gaps)):
+        low, high = 0, 2**64
+        while low < high:
+            middle = (low + high) // 2
+            # The groups are intervals of the first 64 bits, so their ends can be found by
+            # bisection.
+            if _draw_group(gaps, sizes, rate, FixedPointNoise(middle), 0) <= group:
+                low = middle + 1
+            else:
+                high = middle
+        ends.append(low)
+    return ends
 
 
 def test_the_law_is_the_exponential_one() -> None:

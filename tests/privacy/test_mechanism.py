@@ -8,6 +8,7 @@ import pickle
 import threading
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,22 +16,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from checks import check_gate, check_monitor
 from littlestone._privacy import (
     AboveThreshold,
     BadParameter,
     ExponentialMechanism,
-    HistSparse,
+    Gate,
     Mechanism,
     MechanismMoved,
-    MistakesGate,
     MistakesMonitor,
     Noise,
     StableHistogram,
     SystemNoise,
 )
+from littlestone._privacy.gates import Climbing
 from littlestone._privacy.noise import Address
 from littlestone._privacy.parameters import float_above
 from littlestone._privacy.testing import ScriptedNoise, SeededNoise
+from littlestone.paper.gates import HistSparse
 
 Votes = dict[bytes, int]
 
@@ -49,16 +52,15 @@ def hist_sparse(noise: Noise, **plan: Any) -> HistSparse:
     return HistSparse(noise, **{**usual, **plan})
 
 
-def epochs(noise: Noise, **plan: Any) -> MistakesGate[Votes]:
+def epochs(noise: Noise, **plan: Any) -> Gate[Votes]:
     usual: dict[str, Any] = {
         "epsilon": 0.5,
-        "selector": StableHistogram(epsilon=0.5, delta=1e-6),
-        "threshold": lambda age, refusals: 20 + refusals,
+        "draw": StableHistogram(epsilon=0.5, delta=1e-6),
+        "schedule": Climbing(lambda ages, refusals: 20 + refusals),
         "published": b"old",
         "check_every": 8,
-        "restart_every": 64,
     }
-    return MistakesGate(noise, **{**usual, **plan})
+    return Gate(noise, **{**usual, **plan})
 
 
 MECHANISMS: list[Callable[..., Mechanism]] = [sparse, mistakes, hist_sparse, epochs]
@@ -71,7 +73,11 @@ STEPS: dict[Callable[..., Mechanism], Callable[[int], tuple[object, ...]]] = {
 
 
 def verb(mechanism: Mechanism) -> Callable[..., object]:
-    assert isinstance(mechanism, AboveThreshold | MistakesMonitor | HistSparse | MistakesGate)
+    if isinstance(mechanism, Gate):
+        return partial(check_gate, mechanism)
+    if isinstance(mechanism, MistakesMonitor):
+        return partial(check_monitor, mechanism)
+    assert isinstance(mechanism, AboveThreshold | HistSparse)
     return mechanism.check
 
 
@@ -196,7 +202,7 @@ def test_a_bad_delta_is_refused(delta: float) -> None:
         (hist_sparse, "releases"),
         (hist_sparse, "trees"),
         (epochs, "check_every"),
-        (epochs, "restart_every"),
+        (epochs, "largest_loss"),
     ],
 )
 def test_a_bad_count_is_refused(make: Callable[..., Mechanism], name: str, count: object) -> None:
@@ -249,7 +255,7 @@ def test_extremes_work(epsilon: float, size: int) -> None:
     noise = SystemNoise()
     sparse(noise, epsilon=epsilon, releases=1000).check(size, threshold=size)
     gate = epochs(noise, epsilon=epsilon, check_every=10**9)
-    gate.check(size, {b"new": size})
+    check_gate(gate, size, {b"new": size})
     hist_sparse(noise, epsilon=epsilon, releases=10).check({b"old": size})
     ExponentialMechanism([b"a", b"b"], epsilon=epsilon).select([size, -size], noise, 0)
 
@@ -312,7 +318,9 @@ BROKEN: list[Callable[[dict[str, Any]], object]] = [
     lambda state: state["live"].update(threshold_noise=1.5, monitor={}),
     lambda state: state["live"].update(checks=-1, monitor={}),
     lambda state: state["live"].update(firings=-5, mistakes=-5, releases_made=-5),
-    lambda state: state["live"].update(firings=10**6, mistakes=0.5, releases_made=10**6, age=-1),
+    lambda state: state["live"].update(
+        firings=10**6, mistakes=0.5, releases_made=10**6, epoch_age=-1
+    ),
 ]
 
 
@@ -342,9 +350,9 @@ def test_releases_and_firings_must_agree() -> None:
 
 
 def test_a_state_is_bound_to_its_selector() -> None:
-    def gate(keys: list[bytes], sensitivity: int) -> MistakesGate[Any]:
-        selector = ExponentialMechanism(keys, epsilon=1, sensitivity=sensitivity)
-        return epochs(SeededNoise(1), selector=selector)
+    def gate(keys: list[bytes], sensitivity: int) -> Gate[Any]:
+        draw = ExponentialMechanism(keys, epsilon=1, sensitivity=sensitivity)
+        return epochs(SeededNoise(1), draw=draw)
 
     for other in (gate([b"a", b"b", b"c"], 3), gate([b"a", b"b"], 1)):
         with pytest.raises(BadParameter, match="belongs to"):
@@ -356,15 +364,21 @@ def test_a_check_whose_noise_failed_can_be_tried_again() -> None:
         failures = 1
 
         def laplace(self, scale: Fraction, at: Address) -> int:
-            if self.failures and at[0] == "query":
+            raise AssertionError("checks draw in runs")
+
+        def first_exceeding(self, *run: Any, **options: Any) -> int | None:
+            if self.failures:
                 self.failures -= 1
                 raise OSError("no randomness")
-            return super().laplace(scale, at)
+            return super().first_exceeding(*run, **options)
+
+        def geometric(self, scale: Fraction, at: Address) -> int:
+            return 0
 
     monitor = mistakes(Failing(1))
     with pytest.raises(OSError, match="no randomness"):
-        monitor.check(1, threshold=100)
-    monitor.check(1, threshold=100)
+        check_monitor(monitor, 1, 100)
+    check_monitor(monitor, 1, 100)
     assert monitor.export()["live"]["mistakes"] == 1
 
 
@@ -392,16 +406,10 @@ def test_noise_grows_with_what_a_user_or_a_query_can_move() -> None:
 
 def test_a_public_restart_draws_new_threshold_noise() -> None:
     monitor = mistakes(ScriptedNoise({("threshold", 1, 0): 5}))
-    assert not monitor.check(1, threshold=2)
+    assert not check_monitor(monitor, 1, 2)
     monitor.restart()
-    assert not monitor.check(6, threshold=2), "the count begins anew, under threshold noise of 5"
-    assert monitor.check(1, threshold=2)
-
-
-def test_the_gate_restarts_its_monitor_whole() -> None:
-    noise = ScriptedNoise({("threshold", 1, 0): 50})
-    gate = epochs(noise, restart_every=8, threshold=lambda age, refusals: 9)
-    assert [gate.check(8, {}).fired for _ in range(4)] == [False] * 4
+    assert not check_monitor(monitor, 6, 2), "the count begins anew, under threshold noise of 5"
+    assert check_monitor(monitor, 1, 2)
 
 
 def test_extreme_numbers_get_a_sentence() -> None:

@@ -23,25 +23,24 @@ from typing import Any, TypeVar, cast
 import numpy as np
 import pytest
 
+from checks import check_gate, check_monitor
 from littlestone._audit.enumeration import (
     BranchingNoise,
-    Draw,
-    EnumeratedTranscript,
-    SymbolicDraw,
+    Transcript,
     branches,
-    uniform_mass,
 )
-from littlestone._audit.laws import epochs, fixed_rows
+from littlestone._audit.gates import fixed, voting
 from littlestone._privacy import (
     AboveThreshold,
     ExponentialMechanism,
-    MistakesGate,
+    Gate,
     MistakesMonitor,
     StableHistogram,
     UnknownDomainSelection,
 )
 from littlestone._privacy import exponential as exponential_module
 from littlestone._privacy.causes import Gains, SparseExponential
+from littlestone._privacy.gates import Climbing
 from littlestone._privacy.noise import Address, Noise
 from littlestone._privacy.parameters import context, decimal_of
 from littlestone._privacy.selection import (
@@ -82,9 +81,6 @@ class RationalNoise(BranchingNoise):
     def geometric(self, scale: F, at: Address) -> int:
         return self.choose([(k, (1 - self.base) * self.base**k) for k in range(self.width + 1)])
 
-    def uniform(self, below: int, at: Address) -> int:
-        return cast(int, SymbolicDraw(Draw(self, uniform_mass(below), 0, below - 1, self.width)))
-
     def exceeds(self, gap: int, scale: F, at: Address, one_sided: bool) -> bool:
         a = self.query_base
         if one_sided:
@@ -101,7 +97,7 @@ def exact_law(
     base = F(x.get("base", F(1, 2)))
     noise = partial(RationalNoise, base=base, query_base=F(x.get("query_base", base)))
     total: defaultdict[Outcome, Fraction] = defaultdict(Fraction)
-    for outcome, probability in branches(run, width, noise):
+    for outcome, probability in branches(run, lambda path: noise(path, width)):
         total[outcome] += F(probability)
     return {outcome: p for outcome, p in total.items() if p > 0}
 
@@ -132,7 +128,7 @@ def test_the_mistakes_monitor() -> None:
 
         def run(noise: Noise, x: Instance = x) -> tuple[bool, ...]:
             monitor = MistakesMonitor(noise, epsilon=1)
-            return tuple(monitor.check(*check) for check in x["checks"])
+            return tuple(check_monitor(monitor, *check) for check in x["checks"])
 
         assert exact_law(run, x, x["width"]) == expected(x, tuple)
 
@@ -197,25 +193,25 @@ def test_unknown_domain_selection() -> None:
 
 def test_the_gate_in_epochs() -> None:
     for x in table("gate"):
-        world = epochs(fixed_rows(tuple(key_of(key) for key in x["rows"])))
+        world = voting(fixed([key_of(key) for key in x["rows"]]), settles=False)
         selector = selector_of(x)
 
         def run(
             noise: Noise, x: Instance = x, world: Any = world, selector: Any = selector
-        ) -> EnumeratedTranscript:
-            gate = MistakesGate(
+        ) -> Transcript:
+            gate = Gate(
                 noise,
                 epsilon=1,
-                selector=selector,
-                threshold=lambda age, refusals: 1 + refusals,
+                schedule=Climbing(lambda ages, refusals: 1 + refusals),
+                draw=selector,
                 published=b"o",
             )
-            past: EnumeratedTranscript = ()
+            past: Transcript = ()
             for _ in x["rows"]:
-                past = (*past, gate.check(*world(past)))
+                past = (*past, check_gate(gate, *world(past)))
             return past
 
-        def read(outcome: Any) -> EnumeratedTranscript:
+        def read(outcome: Any) -> Transcript:
             return tuple((fired, key_of(key)) for fired, key in outcome)
 
         assert exact_law(run, x, x["width"]) == expected(x, read)
@@ -264,7 +260,7 @@ def drawn_law(select: Callable[[Noise], Hashable]) -> Iterator[tuple[int, dict[H
             middle = (low + high) // 2
             low, high = (middle + 1, high) if first(middle) == group else (low, middle)
         shares: defaultdict[Hashable, F] = defaultdict(F)
-        for key, p in branches(select, 0, partial(PointNoise, point=start)):
+        for key, p in branches(select, partial(PointNoise, width=0, point=start)):
             shares[key] += F(p)
         yield low, dict(shares)
         start = low
@@ -309,7 +305,7 @@ def test_the_draw_of_the_causes_learner(monkeypatch: pytest.MonkeyPatch) -> None
             rate=RATE * units,
             delta=F(x["delta"]),
             prior=[F(share) for share in x["prior"]],
-            units=units,
+            alarm=F(1, units),
             drop_penalty=x["penalty"],
         )
         ballot = Gains(

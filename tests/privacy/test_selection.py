@@ -300,7 +300,7 @@ def test_secret_draws_name_who_has_the_votes() -> None:
     votes = {b"key %d" % n: 1 for n in range(2000)} | {b"top": 3000}
     assert {selector.select(votes, noise, n) for n in range(5)} == {b"top"}
     assert selector.select({}, noise, 0) is None
-    assert selector.select({b"a": 500}, noise, 0, leave_out=b"a") is None
+    assert selector.select({b"a": 500}, noise, 0, published=b"a") is None
     with pytest.raises(BadParameter, match="at least 0"):
         selector.select({b"a": -1}, noise, 0)
     by_text: Any = {"a": 1}

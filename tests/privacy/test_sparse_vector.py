@@ -3,15 +3,14 @@
 from collections.abc import Callable
 from functools import partial
 from itertools import product
-from typing import SupportsIndex
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from littlestone._audit.enumeration import (
-    EnumeratedTranscript,
-    Stepper,
+    Transcript,
     World,
     largest_loss,
     transcripts,
@@ -37,18 +36,16 @@ def fixed(values: tuple[int, ...], threshold: int) -> World:
     return lambda past: (values[len(past)], threshold)
 
 
-def loss_on(
-    make: Callable[[Noise], Stepper], pair: Pair, only: EnumeratedTranscript, width: int
-) -> float:
+def loss_on(make: Callable[[Noise], Any], pair: Pair, only: Transcript) -> float:
     """The loss at a single transcript."""
-    return largest_loss(*(transcripts(make, world, len(only), width, only) for world in pair))
+    return largest_loss(*(transcripts(make, world, len(only), only) for world in pair))
 
 
 @pytest.mark.parametrize("releases", [1, 2])
 def test_every_small_pair_of_neighbours_is_within_the_claim(releases: int) -> None:
     make = sparse(releases, epsilon=4)
     worlds = list(product((0, 1, 2), repeat=3))
-    laws = {world: transcripts(make, fixed(world, 1), 3, width=32) for world in worlds}
+    laws = {world: transcripts(make, fixed(world, 1), 3) for world in worlds}
     worst = max(
         largest_loss(laws[one], laws[other])
         for one, other in product(worlds, worlds)
@@ -63,7 +60,7 @@ def test_high_below_answers_then_low_firings_reach_the_claim(
     releases: int, sensitivity: int
 ) -> None:
     make = sparse(releases, epsilon=2, sensitivity=sensitivity)
-    quiet: EnumeratedTranscript = (False,) * 10
+    quiet: Transcript = (False,) * 10
     only = quiet + (True,) * releases
     # High enough to pin the threshold_noise, and low enough that every firing is expensive.
     high, low, shift = 25 * sensitivity, -90 * sensitivity, sensitivity
@@ -71,12 +68,12 @@ def test_high_below_answers_then_low_firings_reach_the_claim(
         lambda past: (low if only[len(past)] else high, 0),
         lambda past: (low - shift if only[len(past)] else high + shift, 0),
     )
-    assert loss_on(make, pair, only, width=110 * sensitivity) == pytest.approx(2, rel=1e-6)
+    assert loss_on(make, pair, only) == pytest.approx(2, rel=1e-6)
 
 
 def test_every_small_stream_of_mistakes_costs_epsilon_once() -> None:
     streams = list(product((0, 1), repeat=5))
-    laws = {stream: transcripts(mistakes, fixed(stream, 1), 5, width=32) for stream in streams}
+    laws = {stream: transcripts(mistakes, fixed(stream, 1), 5) for stream in streams}
     worst = max(
         largest_loss(laws[one], laws[(*one[:i], 1 - one[i], *one[i + 1 :])])
         for one, i in product(streams, range(5))
@@ -85,25 +82,25 @@ def test_every_small_stream_of_mistakes_costs_epsilon_once() -> None:
 
 
 def test_a_shift_up_is_paid_by_the_threshold_noise_alone_and_all_of_it() -> None:
-    only: EnumeratedTranscript = (False,) * 12
+    only: Transcript = (False,) * 12
     pair: Pair = (lambda past: (0 if past else 12, 0), lambda past: (0 if past else 13, 0))
-    assert loss_on(mistakes, pair, only, width=60) == pytest.approx(1, rel=1e-6)
+    assert loss_on(mistakes, pair, only) == pytest.approx(1, rel=1e-6)
 
 
 def test_a_shift_down_is_paid_by_the_firing_alone_and_all_of_it() -> None:
-    only: EnumeratedTranscript = (*(False,) * 12, True)
+    only: Transcript = (*(False,) * 12, True)
     thresholds, quiet = [0] * 12 + [40], [12] + [0] * 11
     pair: Pair = (
         lambda past: ([*quiet, 0][len(past)], thresholds[len(past)]),
         lambda past: ([*quiet, 1][len(past)], thresholds[len(past)]),
     )
-    assert loss_on(mistakes, pair, only, width=60) == pytest.approx(1, rel=1e-6)
+    assert loss_on(mistakes, pair, only) == pytest.approx(1, rel=1e-6)
 
 
 def test_a_user_with_three_rounds_in_three_epochs_costs_epsilon_once() -> None:
     make = partial(MistakesMonitor, epsilon=3, cap=3)
     streams = list(product((0, 1), repeat=4))
-    laws = {stream: transcripts(make, fixed(stream, 1), 4, width=30) for stream in streams}
+    laws = {stream: transcripts(make, fixed(stream, 1), 4) for stream in streams}
     worst = max(
         largest_loss(laws[one], laws[other])
         for one, other in product(streams, streams)
@@ -114,15 +111,15 @@ def test_a_user_with_three_rounds_in_three_epochs_costs_epsilon_once() -> None:
 
 def test_a_public_restart_is_free() -> None:
     class Restarting(MistakesMonitor):
-        def check(self, mistakes: SupportsIndex, threshold: SupportsIndex) -> bool:
-            fired = super().check(mistakes, threshold)
+        def run(self, mistakes: Any, thresholds: Any) -> int | None:
+            fired = super().run(mistakes, thresholds)
             if self.checks == 2:
                 self.restart()
             return fired
 
     streams = list(product((0, 1), repeat=4))
     make = partial(Restarting, epsilon=1)
-    laws = {stream: transcripts(make, fixed(stream, 1), 4, width=32) for stream in streams}
+    laws = {stream: transcripts(make, fixed(stream, 1), 4) for stream in streams}
     worst = max(
         largest_loss(laws[one], laws[(*one[:i], 1 - one[i], *one[i + 1 :])])
         for one, i in product(streams, range(4))
@@ -176,7 +173,7 @@ def test_the_mistakes_monitor_agrees_with_the_definition(
     for new, shock, _ in steps:
         count += new
         fired = count + shock >= 5 + steps[epoch][2]
-        assert monitor.check(new, threshold=5) == fired
+        assert (monitor.run([new], [5]) is not None) == fired
         count, epoch = (0, epoch + 1) if fired else (count, epoch)
 
 

@@ -12,7 +12,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pytest
@@ -21,10 +21,11 @@ import littlestone as ls
 from effort import scaled
 from littlestone._learners.experts import ExpertsRunner
 from littlestone._learners.scores import MistakeCounts
+from littlestone._learners.stay import StaySchedule
 from littlestone._privacy import exponential
+from littlestone._privacy.gates import Gate
 from littlestone._privacy.noise import Noise
 from littlestone._privacy.sparse_vector import MistakesMonitor
-from littlestone._privacy.stay import StayGate
 
 Row = tuple[int, bool] | None
 
@@ -139,8 +140,9 @@ def worlds(count: int) -> Iterator[World]:
 def replayed(world: World, rows: list[Row], noise: Replay) -> list[Any]:
     """What is public after each round."""
     learner = ls.PrivateExperts(world.cls, plan=world.plan, seed=world.seed, noise=noise)
-    gate, counts = learner._runner.gate, learner._runner.forest
-    assert isinstance(gate, StayGate)
+    gate: Any = learner._runner.gate
+    counts = learner._runner.forest
+    assert isinstance(gate.schedule, StaySchedule)
     assert isinstance(counts, MistakeCounts)
     public = []
     for row in rows:
@@ -149,7 +151,9 @@ def replayed(world: World, rows: list[Row], noise: Replay) -> list[Any]:
         else:
             learner.learn_one(*row)
         penalties = np.asarray(counts.penalised).tolist()
-        public.append((learner.hypothesis, gate.tenure, gate.age, gate.epoch_age, penalties))
+        public.append(
+            (learner.hypothesis, gate.schedule.tenure, gate.window_age, gate.epoch_age, penalties)
+        )
     return public
 
 
@@ -185,7 +189,7 @@ def counts_kept(patch: pytest.MonkeyPatch) -> None:
     restart = ExpertsRunner._restart_state
 
     def kept(self: ExpertsRunner) -> None:
-        counts, stays = self._counts, self.gate.refusals > 0
+        counts, stays = self._counts, cast(StaySchedule, self.gate.schedule).tenure.refusals > 0
         net, positives = counts._net.copy(), counts._positives
         restart(self)
         if stays:
@@ -219,13 +223,14 @@ def standing_twice(patch: pytest.MonkeyPatch) -> None:
 
 def tenure_from_rows(patch: pytest.MonkeyPatch) -> None:
     """The tenure holds the true loss instead of the threshold that was reached."""
-    draw = StayGate._draw
+    draw = Gate._end_epoch
 
-    def told(self: StayGate, ballot: Any, fired: bool) -> Any:
-        self.tenure = self.tenure._replace(loss=self.tenure.loss - float(ballot[-1]))
-        return draw(self, ballot, fired)
+    def told(self: Gate[Any], scores: Any, fired: bool, aged: bool) -> Any:
+        schedule = cast(StaySchedule, self.schedule)
+        schedule.tenure = schedule.tenure._replace(loss=schedule.tenure.loss - float(scores[-1]))
+        return draw(self, scores, fired, aged)
 
-    patch.setattr(StayGate, "_draw", told)
+    patch.setattr(Gate, "_end_epoch", told)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from fractions import Fraction
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,17 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from effort import scaled
-from littlestone._audit.enumeration import geometric_tail, laplace_tail
+from littlestone._audit.enumeration import tails
 from littlestone._privacy import (
     BadParameter,
-    HistSparse,
-    MistakesGate,
+    Gate,
     MistakesMonitor,
     StableHistogram,
     SystemNoise,
-    UnknownDomainSelection,
 )
-from littlestone._privacy.gates import NO_CHANGE, Step
+from littlestone._privacy.gates import NO_CHANGE, Climbing, Step
 from littlestone._privacy.noise import WORD_BITS, bounds, first_exceeding, tail
 from littlestone._privacy.testing import SeededNoise
 
@@ -31,11 +28,12 @@ SCALES = [Fraction(1, 3), Fraction(1), Fraction(7, 2), Fraction(40)]
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("one_sided", [False, True])
 def test_tails_are_enclosed_tightly(scale: Fraction, one_sided: bool) -> None:
-    twin = geometric_tail if one_sided else laplace_tail
     for gap in range(-60, 61):
         low, high = tail(gap, scale, one_sided, digits=30)
         assert low <= high <= low + Fraction(1, 10**26)
-        assert float(low) == pytest.approx(twin(gap, scale)[0], rel=1e-12)
+        assert float(low) == pytest.approx(
+            tails(np.array([gap]), scale, one_sided)[0][0], rel=1e-12
+        )
         finer = tail(gap, scale, one_sided, digits=60)
         assert low <= finer[0] <= finer[1] <= high
         below, above = bounds(gap, scale, one_sided)
@@ -93,8 +91,7 @@ def test_secret_runs_have_the_law(one_sided: bool, factor: float, accepted: bool
         place = noise.first_exceeding(gaps[start:], Fraction(3), 0, one_sided)
         in_runs, start = (in_runs, n) if place is None else (in_runs + 1, start + place + 1)
     singly = sum(noise.exceeds(4, Fraction(3), ("query", t, 0), one_sided) for t in range(n))
-    twin = geometric_tail if one_sided else laplace_tail
-    p = twin(4, Fraction(3) * Fraction(factor))[0]
+    p = float(tails(np.array([4]), Fraction(3) * Fraction(factor), one_sided)[0][0])
     for reached in (in_runs, singly):
         assert (abs(reached - n * p) < 6 * (n * p * (1 - p)) ** 0.5) == accepted
 
@@ -114,84 +111,12 @@ COUNTS = st.lists(st.integers(0, 8), max_size=50)
 @given(counts=COUNTS, seed=st.integers(0, 999), size=st.integers(1, 20))
 def test_a_run_of_the_monitor_is_its_checks(counts: list[int], seed: int, size: int) -> None:
     one, other = (MistakesMonitor(SeededNoise(seed), epsilon=1) for _ in "ab")
-    singly = [one.check(count, threshold=20) for count in counts]
+    singly = [one.run([count], [20]) is not None for count in counts]
     together: list[bool] = []
     while len(together) < len(counts):
         part = counts[len(together) : len(together) + size]
         fired = other.run(part, [20] * len(part))
         together += [False] * len(part) if fired is None else [*[False] * fired, True]
-    assert together == singly
-    assert one.export() == other.export()
-
-
-@given(
-    counts=COUNTS,
-    seed=st.integers(0, 999),
-    size=st.integers(1, 20),
-    restart_every=st.sampled_from([None, 8, 20, 100]),
-)
-def test_a_run_of_the_gate_is_its_checks(
-    counts: list[int], seed: int, size: int, restart_every: int | None
-) -> None:
-    def gate() -> MistakesGate[Any]:
-        return MistakesGate(
-            SeededNoise(seed),
-            epsilon=1,
-            selector=StableHistogram(epsilon=2, delta=0.01),
-            threshold=lambda age, refusals: 12 + age // 20 + refusals,
-            published=b"o",
-            check_every=8,
-            restart_every=restart_every,
-        )
-
-    def ballot(first: int, place: int) -> dict[bytes, int]:
-        return {b"a": first + place, b"b": 9}
-
-    one, other = gate(), gate()
-    singly = [one.check(count, ballot(n, 0)) for n, count in enumerate(counts)]
-    together: list[Any] = []
-    while len(together) < len(counts):
-        at = len(together)
-        done, decision = other.run(counts[at : at + size], partial(ballot, at))
-        together += [*[NO_CHANGE] * (done - 1), decision]
-    assert together == singly
-    assert one.export() == other.export()
-
-
-@given(
-    lost=st.lists(st.integers(0, 60), max_size=50),
-    seed=st.integers(0, 999),
-    size=st.integers(1, 20),
-    selector=st.sampled_from([StableHistogram, UnknownDomainSelection]),
-)
-def test_a_run_of_hist_sparse_is_its_checks(
-    lost: list[int], seed: int, size: int, selector: Any
-) -> None:
-    def gate() -> HistSparse:
-        return HistSparse(
-            SeededNoise(seed),
-            epsilon=4,
-            delta=0.01,
-            releases=3,
-            trees=60,
-            threshold=40,
-            published=b"o",
-            selector=selector,
-        )
-
-    def votes(n: int, published: bytes) -> dict[bytes, int]:
-        return {b"a": lost[n] // 2, b"b": lost[n] // 3, published: 60 - lost[n]}
-
-    def later(first: int, place: int) -> dict[bytes, int]:
-        return votes(first + place, other.published)
-
-    one, other = gate(), gate()
-    singly = [one.check(votes(n, one.published)) for n in range(len(lost))]
-    together: list[Any] = []
-    while len(together) < len(lost):
-        at = len(together)
-        done, decision = other.run(lost[at : at + size], partial(later, at))
-        together += [*[NO_CHANGE] * (done - 1), decision]
     assert together == singly
     assert one.export() == other.export()
 
@@ -204,13 +129,13 @@ def test_bad_runs_are_refused_and_empty_ones_are_nothing() -> None:
             untyped.run(counts, limits)
     assert monitor.run([], []) is None
     assert monitor.checks == 0
-    gate = MistakesGate(
+    gate = Gate(
         SeededNoise(1),
         epsilon=1,
-        selector=StableHistogram(epsilon=2, delta=0.01),
-        threshold=lambda age, refusals: 12,
+        schedule=Climbing(lambda ages, refusals: 12),
+        draw=StableHistogram(epsilon=2, delta=0.01),
         published=b"o",
     )
     assert gate.run([], lambda place: {}) == Step(0, NO_CHANGE)
-    with pytest.raises(BadParameter, match="2 mistakes in 1 rounds"):
+    with pytest.raises(BadParameter, match="loss of 2 in 1 rounds"):
         gate.run([0, 2], lambda place: {})

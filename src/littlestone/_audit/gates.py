@@ -1,420 +1,616 @@
-"""Enumerate whole gates, and every mechanism of a plan, against their claims.
+"""Enumerate gates and their parts on families of small neighbours, against its claim.
 
-`enumerated(plan)` takes the plan's own monitor, selector and gate, with its epsilons, its delta and
-its noise. Counts that only utility depends on (thresholds, trees, the schedule) are scaled down,
-and so is noise too wide to enumerate; the notes say what was changed. Besides the gates of `Plan`
-there are epochs with the exponential mechanism (Theorem 10) and a selection at every check
-(Theorem 11).
+Each function runs the code it is given (the real one, or a faulty twin) on all small neighbours and
+on the extremal families of docs/guarantee.md, which come close to the claim, so that too little
+noise is noticed. Counts are in units of the noise, so any epsilon can be checked.
+
+The smallest learners that can drive a gate are here too, as worlds: rows in, what each check reads
+out, given the transcript. Rows may react to the transcript.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
 from itertools import product
 from typing import Any
 
-from littlestone._audit.causes import causes_findings
+import numpy as np
+
 from littlestone._audit.enumeration import (
-    Enumerated,
-    EnumeratedTranscript,
-    Stepper,
-    World,
-    transcripts,
-)
-from littlestone._audit.laws import (
-    OLD,
-    A,
-    B,
+    ByLaw,
     Finding,
-    FromLaw,
+    Law,
     Laws,
     Make,
-    Votes,
+    Transcript,
+    World,
     at_one,
-    experts,
-    fixed_rows,
-    forest,
-    lead_for,
-    mistakes_monitor,
-    neighbours,
-    selection,
-    settling,
-    streams,
-    votes_without_delta,
+    enumerable,
+    laplace_mass,
+    transcripts,
     worst,
 )
-from littlestone._audit.runs import AnyPlan
-from littlestone._audit.stay import stay_findings
-from littlestone._learners.causes_plan import AUTO, CausesPlan
-from littlestone._learners.experts import ExpertsPlan
-from littlestone._learners.plan import Plan
+from littlestone._learners.causes_plan import AUTO, LEAST_RATE, MOST_RATE, CausesPlan
+from littlestone._learners.effect import NORMAL, NULL, Effect, effect
 from littlestone._privacy.accounting import Cost
-from littlestone._privacy.exponential import Scores
-from littlestone._privacy.gates import (
-    NO_CHANGE,
-    Decision,
-    EveryCheck,
-    MistakesGate,
-    Selector,
-    SettlingGate,
-)
+from littlestone._privacy.causes import ADD, CausesSchedule, Gains, SparseExponential, WindowCounts
+from littlestone._privacy.draw import Draw
+from littlestone._privacy.exponential import ExponentialMechanism, StayOrDraw
+from littlestone._privacy.gates import NO_CHANGE, Climbing, Decision, Gate, Schedule
 from littlestone._privacy.noise import Noise
-from littlestone._privacy.selection import StableHistogram
-from littlestone._privacy.sparse_vector import MistakesMonitor
+from littlestone._privacy.selection import StableHistogram, UnknownDomainSelection
 from littlestone._privacy.testing import ScriptedNoise
 
-KEYS = (A, B)
-# How many scales of threshold noise are enumerated.
-CUTOFF = 8
+OLD, A, B = b"o", b"a", b"b"
+# The row of the next round, given the transcript so far.
+Stream = Callable[[Transcript], Any]
 QUIET = 8
-MANY_CANDIDATES = 1000
-# So many releases of a gate that releases at every check are enumerated.
-FEW = 3
-Threshold = Callable[[Any, int], Any]
 
 
-def gate_of_two(
+def fixed(rows: Sequence[Any]) -> Stream:
+    """Return rows fixed in advance."""
+    return lambda past: rows[len(past)]
+
+
+def neighbouring_laws(
+    law_of: Callable[[Stream], Law], alphabet: Sequence[Any], rounds: int
+) -> Iterator[Laws]:
+    """Yield the laws of every pair of streams over an alphabet that differ in one round."""
+    numbers = range(len(alphabet))
+    laws = {
+        chosen: law_of(fixed([alphabet[n] for n in chosen]))
+        for chosen in product(numbers, repeat=rounds)
+    }
+    for chosen, place in product(laws, range(rounds)):
+        # Both directions are compared for each pair, so one order of it is enough.
+        for other in range(chosen[place]):
+            yield laws[chosen], laws[(*chosen[:place], other, *chosen[place + 1 :])]
+
+
+# Votes: a row is the key that it is evidence for; None is a null round.
+VOTES = (A, B, None)
+
+
+class SettlingTranscript:
+    """Derive from a transcript what the settling schedule derives from it: a plain twin."""
+
+    def __init__(self, past: Transcript) -> None:
+        self.published, self.comparing, self.begin = OLD, False, 0
+        self.known: list[bytes] = []
+        for number, decision in enumerate(past):
+            if not decision.fired:
+                continue
+            self.begin = number + 1
+            if decision.key is None:
+                self.comparing = bool(self.known) and not self.comparing
+                continue
+            known = [key for key in (*self.known, self.published) if key != decision.key]
+            self.published, self.known, self.comparing = decision.key, known, False
+
+
+def voting(rows: Stream, settles: bool = True, restarted: bool = True) -> World:
+    """Return votes for the keys that rows are evidence for, or the mistakes of known keys."""
+
+    def world(past: Transcript) -> tuple[Any, ...]:
+        public, row = SettlingTranscript(past), rows(past)
+        since = public.begin if restarted else 0
+        epoch = [some for n in range(since, len(past) + 1) if (some := rows(past[:n]))]
+        wrong = int(row is not None and row != public.published)
+        if settles and public.comparing:
+            keys = (public.published, *public.known)
+            return wrong, {key: sum(some != key for some in epoch) for key in keys}
+        return wrong, dict(Counter(epoch))
+
+    return world
+
+
+# Two rules: a row is what the rules A and B lose on it, in units.
+EVEN_ROWS = ((0, 0), (1, 0), (0, 1), (1, 1))
+COSTED_ROWS = ((0, 0), (2, 0), (0, 1), (0, 2))
+
+
+def two_rules(rows: Stream, stays: bool) -> World:
+    """Return the losses of two rules, of the last of which one is published, or may be kept."""
+
+    def world(past: Transcript) -> tuple[Any, ...]:
+        published, since, changes, refusals = A, 0, 0, 0
+        for number, decision in enumerate(past):
+            if decision.fired:
+                since, changes = number + 1, changes + (decision.key is not None)
+                refusals = refusals + 1 if decision.key is None else 0
+                published = decision.key or published
+        rounds = [rows(past[:number]) for number in range(since, len(past) + 1)]
+        lost = [sum(row[place] for row in rounds) for place in (0, 1)]
+        place = (A, B).index(published)
+        loss = rows(past)[place]
+        if not stays:
+            return loss, [-n for n in lost]
+        ahead = 1 + changes + bool(refusals)
+        scores = [*(-n - ahead for n in lost), -lost[place]]
+        return loss, scores, lambda schedule: schedule.set_margin(changes)
+
+    return world
+
+
+class SmallStays(Schedule):
+    """Count to a threshold first; after one refusal use windows, and draw at a public age."""
+
+    def __init__(self, quiet: int = 0, high: int = 0) -> None:
+        self._quiet, self._high, self._margin = quiet, high, 0
+
+    def set_margin(self, margin: int) -> None:
+        """Set the margin of the epoch."""
+        self._margin = margin
+
+    @property
+    def window(self) -> int | None:
+        return 1 if self.refusals and not self._quiet else None
+
+    @property
+    def epoch(self) -> int | None:
+        return 2 if self.refusals and not self._quiet else None
+
+    def limits(self, ages: Any) -> Any:
+        return np.where(ages <= self._quiet, 0, self._high) if self._quiet else 1 + self._margin
+
+
+def rules_gate(
     noise: Noise,
     monitor: Fraction,
     selector: Fraction,
     *,
-    threshold: Threshold = lambda age, refusals: 1,
+    stays: bool,
+    units: int = 1,
+    schedule: Schedule | None = None,
     check_every: int = 1,
-) -> MistakesGate[Scores]:
-    """Return a gate of epochs over two rules, at its beginning."""
-    return MistakesGate(
-        noise,
-        epsilon=monitor,
-        selector=FromLaw(KEYS, epsilon=selector),
-        threshold=threshold,
-        published=A,
-        check_every=check_every,
-        leave_out_published=False,
+) -> Gate[Any]:
+    """Return the gate over two rules, at its beginning."""
+    kind = StayOrDraw if stays else ExponentialMechanism
+    usual = SmallStays() if stays else Climbing(lambda ages, refusals: 1)
+    return enumerable(
+        Gate(
+            noise,
+            epsilon=monitor,
+            schedule=schedule or usual,
+            draw=kind((A, B), epsilon=selector, sensitivity=units),
+            published=A,
+            check_every=check_every,
+            largest_loss=units,
+            leave_out_published=stays,
+        )
     )
 
 
-def small_experts(monitor: Fraction, selector: Fraction, rounds: int) -> Finding:
-    """Enumerate every stream of so many rounds, for two rules."""
-    # Noise is enumerated up to so many scales; what lies beyond has a mass of e^-CUTOFF.
-    width = CUTOFF * math.ceil(1 / monitor)
-    laws = {
-        rows: transcripts(
-            lambda noise: gate_of_two(noise, monitor, selector),
-            experts(fixed_rows(rows)),
-            rounds,
-            width,
-        )
-        for rows in streams(rounds)
-    }
-    # Both orders occur, so the loss is that of the worse direction.
-    pairs = ((laws[one], laws[other]) for one in laws for other in neighbours(one))
-    family = f"{len(laws)} streams of {rounds} rounds"
-    return at_one("epochs gate", family, Cost(monitor + selector), pairs)
+def rules_findings(
+    monitor: Fraction, selector: Fraction, *, stays: bool, costed: bool = False
+) -> Iterator[Finding]:
+    """Enumerate the gate of private experts, with staying or without."""
+    claim = Cost(monitor + selector)
+    alphabet, units = (COSTED_ROWS, 2) if costed else (EVEN_ROWS, 1)
+    rounds = 2
 
+    def law_of(rows: Stream) -> Law:
+        def make(noise: Noise) -> Gate[Any]:
+            return rules_gate(noise, monitor, selector, stays=stays, units=units)
 
-def extremal_experts(monitor: Fraction, selector: Fraction, restarted: bool = True) -> Finding:
-    """Enumerate a pair of streams that costs all that is claimed."""
-    fires = 1 if restarted else 2
+        return transcripts(make, two_rules(rows, stays), rounds)
+
+    family = f"{len(alphabet) ** rounds} streams of {rounds} rounds"
+    yield worst("gate of rules", family, claim, neighbouring_laws(law_of, alphabet, rounds))
     unit = math.ceil(1 / monitor)
-    # Many rounds a check, so that mistakes of one check can lie far beyond the threshold noise.
-    every = 12 * unit
-    high = 30 * unit
-    only: EnumeratedTranscript = (*(NO_CHANGE,) * QUIET, *(Decision(True, A) for _ in range(fires)))
+    # Many rounds a check, so that the mistakes of one can lie far beyond the threshold noise. The
+    # quiet checks are noes although the loss is far above the threshold: they force the threshold
+    # noise up, where the replaced round costs most.
+    every, lead = 12 * unit, math.ceil(28 / selector)
+    only = (*(NO_CHANGE,) * QUIET, Decision(True, B))
 
-    def make(noise: Noise) -> MistakesGate[Scores]:
-        return gate_of_two(
-            noise,
-            monitor,
-            selector,
-            threshold=lambda age, refusals: 0 if age <= QUIET * every else high,
-            check_every=every,
-        )
+    def pinned(noise: Noise) -> Gate[Any]:
+        high = 30 * unit
+        quiet = Climbing(lambda ages, refusals: np.where(ages <= QUIET * every, 0, high))
+        return rules_gate(noise, monitor, selector, stays=stays, schedule=quiet, check_every=every)
 
     def world(new: int) -> World:
-        def inputs(past: EnumeratedTranscript) -> tuple[object, ...]:
-            # The quiet checks are noes although the count is far above the threshold: they force
-            # the threshold noise up, where the replaced round costs most.
-            firings = len(past) - QUIET
-            mistakes = every if not past or firings > 0 else new if firings == 0 else 0
-            return mistakes, (new - lead_for(selector), -new)
+        def inputs(past: Transcript) -> tuple[Any, ...]:
+            scores = [0, new - lead, -new] if stays else [-new, new - lead]
+            return new if len(past) == QUIET else 0 if past else every, scores
 
         return inputs
 
-    one, other = (transcripts(make, world(n), len(only), 60 * unit, only) for n in (1, 0))
-    laws: list[Laws] = [(one, other)]
-    return at_one("epochs gate", "quiet checks, then underdogs", Cost(monitor + selector), laws)
+    one, other = (transcripts(pinned, world(new), len(only), only) for new in (1, 0))
+    yield at_one("gate of rules", "quiet checks, then an underdog", claim, [(one, other)])
 
 
 def exponential(epsilon: Fraction) -> Iterator[Finding]:
     """Enumerate the exponential mechanism, on scores that one example moves by one (Theorem 6)."""
     # Pure: the exponential mechanism spends no delta.
-    claim = Cost(epsilon)
+    claim, name = Cost(epsilon), ExponentialMechanism.name
 
-    def law(scores: Sequence[int]) -> dict[bytes, float]:
+    def law_of(scores: Sequence[int]) -> Law:
         keys = [index.to_bytes(2) for index in range(len(scores))]
-        return dict(FromLaw(keys, epsilon=epsilon).law(scores))
+        return dict(ByLaw(ExponentialMechanism(keys, epsilon=epsilon)).law(scores))
 
-    laws = {scores: law(scores) for scores in product(range(3), repeat=3)}
-    small = (
+    laws = {scores: law_of(scores) for scores in product(range(3), repeat=3)}
+    small = [
         (laws[one], laws[other])
         for one, other in product(laws, laws)
         if all(abs(x - y) <= 1 for x, y in zip(one, other, strict=True))
-    )
-    yield worst(FromLaw.name, f"{len(laws)} lists of 3 scores", claim, small)
-    lead = MANY_CANDIDATES * math.ceil(1 / epsilon)
-    many = law([1, *[0] * lead]), law([0, *[1] * lead])
-    yield worst(FromLaw.name, f"one up, {lead:,} down", claim, [many])
+    ]
+    yield worst(name, f"{len(laws)} lists of 3 scores", claim, small)
+    lead = 1000 * math.ceil(1 / epsilon)
+    many = law_of([1, *[0] * lead]), law_of([0, *[1] * lead])
+    yield worst(name, f"one up, {lead:,} down", claim, [many])
 
 
-def _experts_findings(plan: ExpertsPlan) -> Iterator[Finding]:
-    """Enumerate every mechanism of a plan of private experts."""
-    monitor, selector = plan.epsilon_monitor, plan.epsilon_selector
-    yield from mistakes_monitor(lambda noise: MistakesMonitor(noise, epsilon=monitor), monitor)
-    yield from exponential(selector)
-    if plan.change_cost:
-        yield from stay_findings(monitor, selector, costed=plan.units > 1)
-        return
-    yield small_experts(monitor, selector, rounds=3 if monitor >= 1 else 2)
-    yield extremal_experts(monitor, selector)
+def mistakes_monitor(make: Make, epsilon: Fraction, cap: int = 1) -> Iterator[Finding]:
+    """Enumerate the monitor of Theorem 3."""
+    name, claim = "mistakes monitor", Cost(epsilon)
+    length = 5 if cap <= epsilon else 3
+
+    def at(counts: Sequence[int], limits: Sequence[int], only: Transcript | None = None) -> Law:
+        return transcripts(
+            make, lambda past: (counts[len(past)], limits[len(past)]), len(counts), only
+        )
+
+    laws = {counts: at(counts, [1] * length) for counts in product((0, 1), repeat=length)}
+    small = [
+        (laws[one], laws[other])
+        for one, other in product(laws, laws)
+        if sum(x != y for x, y in zip(one, other, strict=True)) <= cap
+    ]
+    yield worst(name, f"{len(laws)} streams of {length} checks", claim, small)
+
+    def scales(count: int) -> int:
+        # Whole mistakes. At a large epsilon many would be too rare for floats.
+        return math.ceil(count * cap / epsilon)
+
+    # In scales of the noise: high enough that a "no" is unlikely, far enough that a firing is.
+    high, far = scales(12), scales(40)
+    quiet = (False,) * 12
+    extremal: list[tuple[Transcript, list[int], list[int], int]] = [
+        (quiet, [high] + [0] * 11, [0] * 12, 0),
+        ((*quiet, True), [high] + [0] * 12, [0] * 12 + [far], 12),
+        ((True,) * 3, [0] * 3, [far] * 3, 0),
+        ((*quiet, True, True, True), [high] + [0] * 14, [0] * 12 + [high + far] * 3, 0),
+        (
+            (*(False,) * 14, True),
+            [scales(10), *[scales(5)] * 11, 0, 0, 0],
+            [0] * 14 + [scales(60)],
+            0,
+        ),
+    ]
+
+    pairs = [
+        (
+            at(counts, limits, only),
+            at([n + cap * (i == place) for i, n in enumerate(counts)], limits, only),
+        )
+        for only, counts, limits, place in extremal
+    ]
+    yield at_one(name, "a shift up, a shift down, then firings", claim, pairs)
 
 
-def every_check(epsilon: Fraction, delta: Fraction, releases: int) -> Finding:
-    """Enumerate all small streams, a release at each round."""
-    first = EveryCheck(
-        ScriptedNoise({}), epsilon=epsilon, delta=delta, releases=releases, published=OLD
-    )
-    histogram = StableHistogram(epsilon=first.each.epsilon, delta=first.each.delta)
-    width = CUTOFF * 3 * math.ceil(histogram.scale)
-    selector = Enumerated(histogram, width)
+def selection(draw: Draw[Mapping[bytes, int]], claim: Cost) -> Iterator[Finding]:
+    """Enumerate a selection of one key by votes (Theorems 4 and 5)."""
+    unit = math.ceil(2 / claim.epsilon)
+    lead, enough, by_law = 100 * unit, votes_without_delta(draw), ByLaw(draw)
 
-    def gate(noise: Noise) -> EveryCheck:
-        made = EveryCheck(noise, epsilon=epsilon, delta=delta, releases=releases, published=OLD)
-        # The law of the real selector, computed once: drawing it value by value in every transcript
-        # would not end.
-        made._selector = selector
-        if isinstance(made, SettlingGate):
-            made._comparison = FromLaw
-        return made
+    def pair(one: dict[bytes, int], other: dict[bytes, int]) -> Laws:
+        return dict(by_law.law(one)), dict(by_law.law(other))
 
-    laws = {
-        rows: transcripts(gate, forest(fixed_rows(rows)), releases, width)
-        for rows in streams(releases)
-    }
-    pairs = ((laws[one], laws[other]) for one in laws for other in neighbours(one))
-    family = f"{len(laws)} streams of {releases} rounds"
-    return worst("every check", family, Cost(epsilon, delta), pairs)
+    counts = list(product(range(4), repeat=2))
+    ballots = [({A: a, B: b}, {A: c, B: d}) for a, b in counts for c, d in counts
+               if abs(a - c) <= 1 and abs(b - d) <= 1 and abs(a + b - c - d) <= 1]  # fmt: skip
+    # A key with zero votes must be the same as a key that is not there.
+    small = [*(pair(*ballot) for ballot in ballots), pair({A: 0, B: 0}, {})]
+    yield worst(draw.name, "2 keys, up to 3 votes", claim, small)
+    steps = sorted({-1, 0, 1, *(unit * n for n in (1, 2, 3, 5, 8, 12, 18, 24, 30))})
+    leads = [
+        pair({A: n + 1, B: n + step}, {B: n + step + 1, A: n})
+        for n in (1, enough)
+        for step in steps
+        if n + step >= 1
+    ]
+    yield worst(draw.name, f"leads up to {30 * unit}", claim, leads)
+    one, other = pair({A: enough + 1, B: enough + lead}, {B: enough + lead + 1, A: enough})
+    underdog = {A: one.get(A, 0.0)}, {A: other.get(A, 0.0)}
+    yield at_one(draw.name, f"an underdog wins by {lead}", claim, [underdog])
 
 
-# The widest noise that is enumerated: beyond it, a larger epsilon is enumerated instead.
-WIDEST = 24
+def votes_without_delta(draw: object) -> int:
+    """Return a number of votes at which delta plays no part."""
+    if isinstance(draw, UnknownDomainSelection):
+        # From here on a drawn key is accepted for certain.
+        return len(draw.curve.accept)
+    return draw.threshold if isinstance(draw, StableHistogram) else 1
 
-# How many scales of threshold noise are enumerated where whole gates meet all small streams.
-SHORT = 12
 
-MOST_FIRINGS = 6
+def votes_findings(
+    make: Make, claim: Cost, scale: Fraction, draw: Draw[Mapping[bytes, int]]
+) -> Iterator[Finding]:
+    """Enumerate a gate that selects by votes (Theorem 7), and checks each round."""
+    name = "gate of votes"
+    length = 3 if scale <= 2 else 2
+    pairs = neighbouring_laws(lambda rows: transcripts(make, voting(rows), length), VOTES, length)
+    yield worst(name, f"{len(VOTES) ** length} streams of {length} rounds", claim, pairs)
+    enough, lead = votes_without_delta(draw), 100 * math.ceil(2 / draw.cost.epsilon)
+    ballots = {A: enough + 1, B: enough + lead}, {B: enough + lead + 1, A: enough}
+
+    def constant(mistakes: int, ballot: dict[bytes, int]) -> World:
+        return lambda past: (0 if past else mistakes, ballot)
+
+    def at(only: Transcript, one: World, other: World) -> Laws:
+        return transcripts(make, one, len(only), only), transcripts(make, other, len(only), only)
+
+    # Firings that release nothing cost as much: they are compared as well.
+    extremal = [
+        at((Decision(True, A),), constant(1, ballots[0]), constant(0, ballots[1])),
+        at((Decision(True, None),) * 4, constant(1, {}), constant(0, {})),
+    ]
+    yield at_one(name, "one round fires it and wins", claim, extremal)
+
+
+# Causes: a row is the patterns that it lists and its label, as in `effect`.
+CauseRow = tuple[tuple[bytes, ...], int]
+NULL_ROW: CauseRow = ((), NULL)
+# What joins the conditions of a pattern, and a pattern with its outcome.
+AND, OF = b"&", b">"
+Causes = tuple[tuple[bytes, int], ...]
+
+
+def cause_key(pattern: bytes, label: int) -> bytes:
+    """Return the key of a cause."""
+    return pattern if label == 1 else pattern + OF + b"%d" % label
+
+
+def cause_of(key: bytes) -> tuple[bytes, int]:
+    """Return the pattern and the outcome of a key."""
+    pattern, _, label = key.partition(OF)
+    return pattern, int(label or 1)
+
+
+def moved(causes: Causes, move: bytes | None) -> Causes:
+    """Return the causes after a move; one that is added removes those of its outcome in it."""
+    if move is None:
+        return causes
+    pattern, label = cause_of(move[1:])
+    if not move.startswith(ADD):
+        return tuple(cause for cause in causes if cause != (pattern, label))
+    parts = set(pattern.split(AND))
+    kept = [c for c in causes if c[1] != label or not parts < set(c[0].split(AND))]
+    return tuple(sorted({*kept, (pattern, label)}))
+
+
+class CauseWorld:
+    """Sum the effects of rows, plainly: the loss of each check, and the gains of an epoch."""
+
+    def __init__(
+        self,
+        alarm: Fraction,
+        published: Causes = (),
+        limit: int = 8,
+        tell: Callable[[Transcript], Callable[[Any], object]] = lambda past: lambda schedule: None,
+    ) -> None:
+        self.units, self.alarm, self.limit = alarm.denominator, alarm.numerator, limit
+        self.published, self._tell = published, tell
+
+    def effect(self, row: CauseRow, causes: Causes) -> Effect:
+        """Return what one row does."""
+        return effect(*row, causes, self.units, self.alarm)
+
+    def __call__(self, stream: Stream) -> World:
+        def world(past: Transcript) -> tuple[Any, ...]:
+            causes, since = self.published, 0
+            for number, decision in enumerate(past):
+                if decision.fired:
+                    causes, since = (
+                        moved(causes, decision.key),
+                        self.begins(since, number, decision),
+                    )
+            rows = [row for n in range(since, len(past) + 1) for row in stream(past[:n])]
+            loss = sum(self.effect(row, causes).loss for row in stream(past))
+            return loss, self.gains(rows, causes), self._tell(past)
+
+        return world
+
+    def begins(self, since: int, number: int, decision: Decision) -> int:
+        """Return the check with which the next epoch begins, after a draw at check `number`."""
+        return number + 1
+
+    def gains(self, rows: Sequence[CauseRow], causes: Causes) -> Gains:
+        """Return the gains of all moves."""
+        effects = [(row, self.effect(row, causes)) for row in rows]
+        keys = [] if len(causes) >= self.limit else self.active(effects)
+        adds = [self.net(effects, key) for key in keys]
+        drops = [
+            sum(e.drop for _, e in effects if e.cell is not None and e.cell[0] == place)
+            for place in range(len(causes))
+        ]
+        return Gains(
+            np.array(adds, dtype=np.int64),
+            np.array([pattern.count(AND) for pattern, _ in keys], dtype=np.intp),
+            lambda place: cause_key(*keys[place]),
+            np.array(drops, dtype=np.int64),
+            [cause_key(*cause) for cause in causes],
+        )
+
+    def active(self, effects: Sequence[tuple[CauseRow, Effect]]) -> list[tuple[bytes, int]]:
+        """Return the keys that a row speaks for."""
+        listed = ((p, row[1]) for row, e in effects if e.add > 0 for p in row[0])
+        return list(dict.fromkeys(listed))
+
+    def net(self, effects: Sequence[tuple[CauseRow, Effect]], key: tuple[bytes, int]) -> int:
+        """Return what rows add to the score of a key."""
+        pattern, label = key
+        return sum(
+            e.add for row, e in effects if pattern in row[0] and (e.add < 0 or row[1] == label)
+        )
 
 
 @dataclass(frozen=True)
-class Enumeration:
-    """Hold what was found for a plan, and what was not enumerated as it stands."""
+class CauseGate:
+    """Hold the parameters of a gate of causes, and make it with any threshold and schedule."""
 
-    plan: AnyPlan
-    findings: tuple[Finding, ...]
-    notes: tuple[str, ...]
+    alarm: Fraction
+    epsilon_monitor: Fraction
+    rate: Fraction
+    delta: Fraction
+    prior: tuple[Fraction, ...]
+    drop_penalty: int = 0
+    kind: type[SparseExponential] = SparseExponential
 
     @property
-    def kept(self) -> bool:
-        """Return whether every claim holds on every family."""
-        return all(finding.kept for finding in self.findings)
+    def claim(self) -> Cost:
+        """Return what the gate says that it costs."""
+        return self.gate(ScriptedNoise({})).total
 
-
-def epochs_gate(
-    make: Make, claim: Cost, scale: Fraction, selector: Selector[Votes]
-) -> Iterator[Finding]:
-    """Enumerate a gate of epochs (Theorem 7) that checks each round."""
-    name, unit = "epochs gate", math.ceil(scale)
-    # Transcripts grow with the noise to the power of the rounds: wide noise gets fewer rounds.
-    length = 3 if unit <= 2 else 2
-    laws = {
-        rows: transcripts(make, settling(fixed_rows(rows)), length, SHORT * unit)
-        for rows in streams(length)
-    }
-    small = ((laws[one], laws[other]) for one in laws for other in neighbours(one))
-    yield worst(name, f"{len(laws)} streams of {length} rounds", claim, small)
-    enough = votes_without_delta(selector)
-    lead = 100 * math.ceil(2 / selector.cost.epsilon)
-    fired: EnumeratedTranscript = (Decision(True, A),)
-    ballots = {A: enough + 1, B: enough + lead}, {B: enough + lead + 1, A: enough}
-    # Firings that release nothing cost as much: they are compared as well.
-    nones: EnumeratedTranscript = (Decision(True, None),) * 4
-    pairs = [
-        _laws(make, (_constant(1, ballots[0]), _constant(0, ballots[1])), fired, 60 * unit),
-        _laws(make, (_constant(1, {}), _constant(0, {})), nones, 60 * unit),
-    ]
-    yield at_one(name, "one round fires it and wins", claim, pairs)
-
-
-def votes_gate(
-    make: Callable[[Noise, int, int], Stepper],
-    claim: Cost,
-    releases: int,
-    scales: tuple[Fraction, Fraction],
-    selector: Selector[Votes],
-) -> Iterator[Finding]:
-    """Enumerate the gate of Algorithm 2 (Theorem 7)."""
-    threshold_width, query = (math.ceil(scale) for scale in scales)
-    high = 14 * query
-    enough = votes_without_delta(selector)
-    # So far ahead that the selector would almost surely take the favourite: the underdog's win has
-    # the largest ratio.
-    held = max(28 * query, enough + 100 * math.ceil(2 / selector.cost.epsilon))
-    trees = 10 * held
-    threshold = trees - 2 - high
-    won = (Decision(True, A if n % 2 == 0 else OLD) for n in range(releases))
-    pairs: list[Laws] = []
-    for firings in (tuple(won), (Decision(True, None),) * (releases + 5)):
-        only: EnumeratedTranscript = (*(NO_CHANGE,) * 10, *firings)
-        under = enough if firings[0].key else 0
-        worlds = _losing(held, under, 0), _losing(held, under, 1)
-        pairs.append(
-            _laws(lambda n: make(n, trees, threshold), worlds, only, high + 20 * threshold_width)
+    def gate(
+        self,
+        noise: Noise,
+        threshold: Callable[..., Any] = lambda ages, refusals, rate, margin: 1 + refusals,
+        check_every: int = 1,
+        longest_epoch: int = 1 << 40,
+    ) -> Gate[Any]:
+        """Return the gate."""
+        schedule = CausesSchedule(threshold, longest_epoch)
+        draw = self.kind(
+            rate=self.rate,
+            delta=self.delta,
+            prior=self.prior,
+            alarm=self.alarm,
+            drop_penalty=self.drop_penalty,
+            margin=lambda: schedule.margin,
         )
-    yield at_one("votes gate", f"quiet checks, then {releases} underdogs", claim, pairs)
-    length = 3 if threshold_width <= 2 else 2
-    laws = {
-        rows: transcripts(
-            lambda n: make(n, 2, 1), forest(fixed_rows(rows)), length, SHORT * threshold_width
+        return enumerable(
+            Gate(
+                noise,
+                epsilon=self.epsilon_monitor,
+                schedule=schedule,
+                draw=draw,
+                check_every=check_every,
+                largest_loss=self.alarm.denominator,
+            )
         )
-        for rows in streams(length)
-    }
-    small = ((laws[one], laws[other]) for one in laws for other in neighbours(one))
-    yield worst("votes gate", f"{len(laws)} streams of {length} rounds", claim, small)
+
+    def at_once(
+        self,
+        one: Sequence[CauseRow],
+        other: Sequence[CauseRow],
+        threshold: int,
+        world: CauseWorld | None = None,
+    ) -> Laws:
+        """Return the laws of two streams that are checked once, at their end."""
+
+        def make(noise: Noise) -> Gate[Any]:
+            return self.gate(noise, lambda *public: threshold, len(one))
+
+        of = world or CauseWorld(self.alarm)
+        first, second = (transcripts(make, of(fixed([rows])), 1) for rows in (one, other))
+        return first, second
 
 
-def _laws(make: Make, worlds: tuple[World, World], only: EnumeratedTranscript, width: int) -> Laws:
-    one, other = (transcripts(make, world, len(only), width, only) for world in worlds)
-    return one, other
+# A key is drawn with about this probability where its share of the weight shall not matter.
+RARE = math.exp(-7)
+CERTAIN = -(10**6)
 
 
-def _constant(mistakes: int, ballot: dict[bytes, int]) -> World:
-    """Return a world with mistakes at the first check, none later, and always this ballot."""
-    return lambda past: (0 if past else mistakes, ballot)
+def extremal_causes(gate: CauseGate, listed: Sequence[bytes]) -> Iterator[tuple[str, Laws]]:
+    """Yield pairs of streams that cost all that is claimed, each with its family in words."""
+    yield "keys of one row alone", gate.at_once([(tuple(listed), 1)], [NULL_ROW], CERTAIN)
+    least = math.log(float(gate.delta * gate.prior[0]))
 
+    def positives_for(weight: float) -> int:
+        """Return the positives of a key of width 1 that give it about this weight."""
+        return max(2, round(1 + (math.log(weight) - least) / float(gate.rate)))
 
-def _losing(held: int, under: int, shift: int) -> World:
-    """Return a world in which the published key loses its votes, then gets them back."""
-
-    def world(past: EnumeratedTranscript) -> tuple[object, ...]:
-        if len(past) < 10:
-            return ({OLD: 2 - shift},)
-        favourite, other = (OLD, A) if under == 0 or len(past) % 2 == 0 else (A, OLD)
-        ballot = {favourite: held + shift}
-        return (ballot | {other: under + 1 - shift} if under else ballot,)
-
-    return world
-
-
-def enumerated(
-    plan: AnyPlan, watch: Callable[[Finding], None] = lambda finding: None
-) -> Enumeration:
-    """Enumerate every mechanism of a plan."""
-    findings: list[Finding] = []
-    notes, several = _enumerated(plan)
-    for finding in several:
-        findings.append(finding)
-        watch(finding)
-    return Enumeration(plan, tuple(findings), tuple(notes))
-
-
-def _enumerated(plan: AnyPlan) -> tuple[list[str], Iterator[Finding]]:
-    if isinstance(plan, ExpertsPlan):
-        factor, notes = _narrowed(max(1 / plan.epsilon_monitor, 1 / plan.epsilon_selector))
-        larger = replace(
-            plan, epsilon=plan.epsilon * factor, epsilon_monitor=plan.epsilon_monitor * factor
-        )
-        return [*notes, "the gate enumerated with two rules"], _experts_findings(larger)
-    if isinstance(plan, CausesPlan):
-        return _causes_notes(plan), causes_findings(plan)
-    small, notes = scaled_down(plan)
-    return notes, _findings(small)
-
-
-def _causes_notes(plan: CausesPlan) -> list[str]:
-    """Return what is not enumerated as the plan has it."""
-    notes = [
-        f"the gate enumerated with thresholds of its families and a check each round, or one for "
-        f"all rounds (the plan's: every {plan.check_every}): neither enters a proof"
-    ]
-    if plan.min_rate == AUTO:
-        notes.append("the gate enumerated at the smallest and the largest min_rate of 'auto'")
-    if plan.cap is not None:
-        notes.append(
-            f"claims are for one round: a user of {plan.cap} is a group of so many (Theorem 14)"
-        )
-    return notes
-
-
-def _narrowed(widest: Fraction) -> tuple[int, list[str]]:
-    """Return the factor by which epsilon is raised so that noise can be enumerated, and a note."""
-    # The proof scales with epsilon, so a larger one tests the same code.
-    factor = max(1, math.ceil(widest / WIDEST))
-    note = (
-        f"noise of scale {math.ceil(widest):,} is not enumerated at this size: the same code was, "
-        f"at {factor:,} times the plan's epsilon"
+    rare, even, many = map(positives_for, (RARE, 1, 1 / RARE))
+    positive, negative, leading = ((b"k",), 1), ((b"k",), NORMAL), ((b"l",), 1)
+    # A firing is unlikely by exp(-gap) from gap 1 on: any shift is paid in full.
+    high = gate.alarm.denominator * (rare + 2)
+    rows: list[CauseRow] = [positive] * (rare - 1)
+    yield (
+        "a missed positive or a negative of a rare key",
+        gate.at_once([*rows, positive], [*rows, negative], high),
     )
-    return factor, [note] if factor > 1 else []
-
-
-def scaled_down(plan: Plan) -> tuple[Plan, list[str]]:
-    """Return the plan with counts that can be enumerated, and notes on what was changed."""
-    # Privacy is proved for every threshold and schedule: the smallest are enumerated fastest.
-    small = replace(plan, thresholds=(1,), check_every=1)
-    thresholds = ", ".join(map(str, plan.thresholds))
-    notes = [
-        f"gates enumerated with a threshold of 1 (the plan's: {thresholds}) and a check each round "
-        f"(the plan's: every {plan.check_every}): neither enters a proof"
-    ]
-    factor, note = _narrowed(max(_scales(small)))
-    small = replace(
-        small, epsilon=plan.epsilon * factor, epsilon_monitor=plan.epsilon_monitor * factor
+    rows = [*[positive] * (even - 1), *[leading] * (many - 1)]
+    yield (
+        "a positive of a rare key or of a leading one",
+        gate.at_once([*rows, positive], [*rows, leading], CERTAIN),
     )
-    notes += note
-    return small, notes
 
 
-def _gate(plan: Plan, noise: Noise) -> SettlingGate:
-    return plan.gate(noise, OLD, lambda: 1)
+def window_findings(name: str, epsilon: Fraction) -> Iterator[Finding]:
+    """Enumerate the counts of a window, in which a replaced round leaves one cell for another."""
+    scale = WindowCounts(ScriptedNoise({}), epsilon=epsilon, name=name).scale
+    pairs = {
+        "a round moves from one cell to another": ((1, 0), (0, 1)),
+        "a round becomes a null round": ((1, 0), (0, 0)),
+    }
+    for family, (one, other) in pairs.items():
+        largest = 0.0
+        for counts in product(range(-3, 4), repeat=2):
+            p, q = (
+                math.prod(
+                    laplace_mass(n - cell, scale) for n, cell in zip(counts, cells, strict=True)
+                )
+                for cells in (one, other)
+            )
+            largest = max(largest, abs(math.log(p / q)))
+        yield Finding(name, family, Cost(epsilon), largest, 0.0)
 
 
-def _scales(plan: Plan) -> tuple[Fraction, ...]:
-    """Return the scales of the monitor's noise and the selector's."""
-    monitor = _gate(plan, ScriptedNoise({}))._monitor
-    return monitor._query_scale, 2 / plan.epsilon_selector
+def cause_gate(plan: CausesPlan, alarm: Fraction) -> CauseGate:
+    """Return the parameters of a plan's gate for a cost of false alarms."""
+    draw = plan.gate(ScriptedNoise({}), alarm).draw
+    assert isinstance(draw, SparseExponential)
+    epsilon = plan.epsilon_monitor(alarm)
+    return CauseGate(alarm, epsilon, draw.rate, draw.delta, draw.prior, draw.drop_penalty)
 
 
-def _findings(plan: Plan) -> Iterator[Finding]:
-    gate, scales = _gate(plan, ScriptedNoise({})), _scales(plan)
-    chosen, claim = gate._selector, Cost(plan.epsilon, plan.delta)
-    selector = Enumerated(chosen, width=votes_without_delta(chosen) + 200 * math.ceil(scales[-1]))
-
-    # Plans check themselves when they are made, and the same few are asked for many times.
-    @cache
-    def sized(trees: int, threshold: int) -> Plan:
-        return replace(plan, leaves={1: trees}, thresholds=(threshold,))
-
-    def make(noise: Noise, trees: int = 1, threshold: int = 1) -> SettlingGate:
-        made = _gate(sized(trees, threshold), noise)
-        made._selector = selector
-        made._comparison = FromLaw
-        return made
-
-    cap = plan.cap or 1
-    yield from mistakes_monitor(lambda noise: _monitor(plan, noise), plan.epsilon_monitor, cap)
-    yield from selection(chosen, Cost(plan.epsilon_selector, plan.delta_selector))
-    yield from epochs_gate(make, claim, scales[0], chosen)
+def listed_keys(plan: CausesPlan) -> tuple[bytes, ...]:
+    """Return the keys of a row that lists as many of each width as the plan allows."""
+    return tuple(
+        AND.join(b"%d.%d" % (number, part) for part in range(width))
+        for width, count in enumerate(map(int, plan.pattern_counts.split()), start=1)
+        for number in range(count)
+    )
 
 
-def _monitor(plan: Plan, noise: Noise) -> Stepper:
-    return _gate(plan, noise)._monitor
+# Rows that a cause p matches, or not, with keys of their own and keys in common.
+SMALL_ROWS: tuple[CauseRow, ...] = (
+    NULL_ROW,
+    *(
+        (keys, label)
+        for keys in ((b"a", b"b"), (b"a", b"c"), (b"p", b"a"), (b"d",))
+        for label in (1, NORMAL)
+    ),
+)
+
+
+def causes_findings(plan: CausesPlan) -> Iterator[Finding]:
+    """Enumerate the gate and the counts of a plan of causes."""
+    auto = plan.min_rate == AUTO
+    for rate in (LEAST_RATE, MOST_RATE) if auto else (plan.given_rate,):
+        gate = cause_gate(plan, plan.cost_of(rate))
+        name, claim = f"gate of causes, c = {gate.alarm}", gate.claim
+        small = small_causes(gate, CauseWorld(gate.alarm, ((b"p", 1),)), SMALL_ROWS, 2)
+        yield worst(name, f"{len(SMALL_ROWS) ** 2} streams of 2 rounds", claim, small)
+        for family, laws in extremal_causes(gate, listed_keys(plan)):
+            yield worst(name, family, claim, [laws])
+    yield from window_findings("evidence", plan.epsilon_evidence)
+    if auto:
+        yield from window_findings("first window", plan.per_round.epsilon)
+
+
+def small_causes(
+    gate: CauseGate, world: CauseWorld, rows: Sequence[CauseRow], rounds: int, **options: Any
+) -> Iterator[Laws]:
+    """Yield the laws of all small neighbours, a check for each row."""
+
+    def law_of(stream: Stream) -> Law:
+        return transcripts(
+            lambda noise: gate.gate(noise, **options), world(lambda past: (stream(past),)), rounds
+        )
+
+    return neighbouring_laws(law_of, rows, rounds)

@@ -37,7 +37,7 @@ from littlestone._learners.plan import Plan
 from littlestone._learners.registry import LEARNERS
 from littlestone._learners.rounds import user_numbers
 from littlestone._learners.scores import MistakeCounts, mistake_counts
-from littlestone._learners.tuning import Schedule
+from littlestone._learners.tuning import Climb
 from littlestone._privacy.parameters import BadParameter
 from littlestone.errors import BadExample
 
@@ -100,7 +100,7 @@ class _Played:
         """Return whether the monitor's count is at its threshold at the next check."""
         plan, every = self.plan, self.plan.check_every
         rate = float(plan.epsilon_monitor) / (plan.cap or 1)
-        allowed = Schedule(plan.thresholds[0], rate, every)
+        allowed = Climb(plan.thresholds[0], rate, every)
         age = max(every, len(self.rows) + -len(self.rows) % every)
         return bool(self.mistakes >= allowed(age, 0))
 

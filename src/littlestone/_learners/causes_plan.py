@@ -33,9 +33,11 @@ from littlestone._learners.plan_table import (
 )
 from littlestone._privacy.accounting import Cost, Unit
 from littlestone._privacy.causes import (
-    CausesGate,
+    CausesSchedule,
+    Gains,
     SparseExponential,
 )
+from littlestone._privacy.gates import Gate
 from littlestone._privacy.noise import Noise
 from littlestone._privacy.parameters import BadParameter, Real, enclose_exp, positive, whole
 from littlestone.errors import BadClass
@@ -348,7 +350,7 @@ class CausesPlan(PlanTable):
         start = KNOWN_BASE / slack[0] if known else 1.0
         return min(start * slack[place], MOST_SLACK)
 
-    def gate(self, noise: Noise, cost: Fraction, base: Fraction = Fraction(0)) -> CausesGate:
+    def gate(self, noise: Noise, cost: Fraction, base: Fraction = Fraction(0)) -> Gate[Gains]:
         """Return the gate for a cost of false alarms.
 
         Parameters
@@ -379,25 +381,23 @@ class CausesPlan(PlanTable):
             most, start, slope = line(refusals, rate, margin)
             if slope is None:
                 return most
-            sooner = start + slope * age
-            if type(age) is int:
-                return min(most, math.ceil(sooner))
-            return np.minimum(most, np.ceil(sooner).astype(np.int64))
+            return np.minimum(most, np.ceil(start + slope * age).astype(np.int64))
 
-        return CausesGate(
+        schedule = CausesSchedule(threshold, self.longest_epoch)
+        return Gate(
             noise,
             epsilon=self.epsilon_monitor(cost),
-            selector=SparseExponential(
+            schedule=schedule,
+            draw=SparseExponential(
                 rate=self.rate(cost),
                 delta=self.per_round.delta,
                 prior=self.prior,
-                units=units,
+                alarm=cost,
                 drop_penalty=DROP_PENALTY,
+                margin=lambda: schedule.margin,
             ),
-            cost=cost,
-            threshold=threshold,
             check_every=self.check_every,
-            longest_epoch=self.longest_epoch,
+            largest_loss=units,
         )
 
     def lines(self) -> Iterator[PlanLine]:

@@ -50,6 +50,7 @@ from littlestone._learners.runners import BallotWatcher, Publish
 from littlestone._privacy.causes import (
     ADD,
     CausesMechanism,
+    CausesSchedule,
     Counts,
     Gains,
 )
@@ -101,7 +102,10 @@ class CausesRunner:
                 checks = -(-max(share, 1) // self.plan.check_every)
                 longest = min(checks * self.plan.check_every, longest)
             assert self.gate.cost is not None, "it is known when the gate is"
-            gate.begin_epoch(longest, self.plan.margin(self.windows, self.causes, self.gate.cost))
+            assert isinstance(gate.schedule, CausesSchedule)
+            gate.schedule.begin_epoch(
+                longest, self.plan.margin(self.windows, self.causes, self.gate.cost)
+            )
         # For each cause, the negatives and positives that it alone matches.
         self._alone = np.zeros((len(self.causes), 2), dtype=np.int64)
 
@@ -148,7 +152,7 @@ class CausesRunner:
     def _checks_to_age(self) -> int:
         """Return how many checks are left before the epoch ends by its age."""
         assert self.gate.gate is not None, "it begins when the first window ends"
-        return self.gate.gate.checks_to_restart
+        return self.gate.gate.checks_to_epoch_end
 
     def _learn(self, part: Rounds | CodedRounds, start: int, stop: int) -> int:
         """Learn up to `stop`, or up to the first firing; return where it stopped."""
@@ -221,7 +225,7 @@ class CausesRunner:
         number += 1
         if number > self.plan.first_window and not number % self.plan.check_every:
             by_age = self._checks_to_age == 1
-            fired, key = self.gate.check(self._pending, self._gains)
+            fired, key = self.gate.run([self._pending], lambda check: self._gains()).decision
             if fired:
                 self._end_epoch(number, key, by_age)
             else:

@@ -49,12 +49,11 @@ from littlestone._learners.runners import BallotWatcher, EpochRunner, Publish
 from littlestone._learners.scores import MistakeCounts, index_key, mistake_counts
 from littlestone._learners.stay import ChangeCharges, StaySchedule
 from littlestone._learners.tree import Purpose, below, fresh_seed, random_bits
-from littlestone._learners.tuning import Schedule, complexity
-from littlestone._privacy.exponential import ExponentialMechanism, Scores
-from littlestone._privacy.gates import MistakesGate
+from littlestone._learners.tuning import Climb, complexity
+from littlestone._privacy.exponential import ExponentialMechanism, Scores, StayOrDraw
+from littlestone._privacy.gates import Climbing, Gate
 from littlestone._privacy.noise import Noise, SystemNoise
 from littlestone._privacy.parameters import BadParameter, Real, positive, whole
-from littlestone._privacy.stay import StayGate, StayOrDraw
 from littlestone.errors import TooLarge
 
 # How probably a draw selects a rule that erred like the one it replaces.
@@ -258,10 +257,10 @@ class ExpertsPlan(PlanTable):
         """Return whether a change of rule would take more mistakes than there are rounds."""
         return self.expected_mistakes is not None and self.expected_mistakes > self.horizon
 
-    def schedule(self) -> Schedule:
+    def schedule(self) -> Climb:
         """Return the loss at which the monitor fires without staying, by the epoch's age."""
         rate = float(self.epsilon_monitor) / self.units
-        return Schedule(self.threshold * self.units, rate, self.check_every)
+        return Climb(self.threshold * self.units, rate, self.check_every)
 
     def stay_schedule(self) -> StaySchedule:
         """Return when the gate draws or stays, by the tenure of the published rule."""
@@ -418,7 +417,7 @@ class ExpertsRunner(EpochRunner[Scores]):
     def __init__(
         self,
         forest: MistakeCounts,
-        gate: MistakesGate[Scores],
+        gate: Gate[Scores],
         rule: Hypothesis,
         publish: Publish,
         watch: BallotWatcher,
@@ -446,9 +445,9 @@ class ExpertsRunner(EpochRunner[Scores]):
         """Begin an epoch without earlier rounds; the prior from what was published stays."""
         if self.rule != self._last_rule:
             self._changed(self._began, self.rule)
-        if isinstance(self.gate, StayGate):
+        if isinstance(self.gate.schedule, StaySchedule):
             margin = self._charges.margin(self._began) * self._plan.units
-            self.gate.set_margin(min(margin, LARGEST_PENALTY))
+            self.gate.schedule.set_margin(min(margin, LARGEST_PENALTY))
         self._set_penalties()
         # The next draw must not read these rounds again: Theorem 10 has each read once.
         super()._restart_state()
@@ -456,8 +455,9 @@ class ExpertsRunner(EpochRunner[Scores]):
     def _set_penalties(self) -> None:
         """Set what the scores of the next draw begin with: functions of what was published."""
         penalties = self._prior.penalties(self._plan.rate)
-        if isinstance(self.gate, StayGate):
-            ahead = self._plan.stay_penalty(self.gate.refusals) + self.gate.tenure.margin
+        if isinstance(self.gate.schedule, StaySchedule):
+            tenure = self.gate.schedule.tenure
+            ahead = self._plan.stay_penalty(tenure.refusals) + tenure.margin
             # Relative to the published rule, where it is one of the list.
             published = self._published_place()
             own = 0 if published is None else penalties[published]
@@ -487,9 +487,6 @@ class ExpertsRunner(EpochRunner[Scores]):
             return None
         rows = part.here()
         return np.where(rows.answers[np.searchsorted(rows.number, wrong)], missed, alarm)
-
-    def _restart_if_due(self) -> None:
-        """Keep the counts: a public restart is the monitor's alone (Theorem 10)."""
 
 
 def _plan(
@@ -532,28 +529,20 @@ def _first_rule(counts: MistakeCounts, first: FirstRule, seed: int) -> Hypothesi
     return counts.rule(int(below(counts.size, random_bits(seed, Purpose.FIRST))))
 
 
-def _gate(plan: ExpertsPlan, size: int, noise: Noise) -> MistakesGate[Any]:
+def _gate(plan: ExpertsPlan, size: int, noise: Noise) -> Gate[Any]:
     """Return the gate over so many rules."""
     keys = [index_key(index) for index in range(size)]
-    epsilon, units = plan.epsilon_selector, plan.units
-    if plan.change_cost:
-        return StayGate(
-            noise,
-            epsilon=plan.epsilon_monitor,
-            selector=StayOrDraw(keys, epsilon=epsilon, sensitivity=units),
-            schedule=plan.stay_schedule(),
-            published=FIRST,
-            check_every=plan.check_every,
-            largest_loss=units,
-        )
-    return MistakesGate(
+    stays = bool(plan.change_cost)
+    draw = StayOrDraw if stays else ExponentialMechanism
+    return Gate(
         noise,
         epsilon=plan.epsilon_monitor,
-        selector=ExponentialMechanism(keys, epsilon=epsilon, sensitivity=units),
-        threshold=plan.schedule(),
+        schedule=plan.stay_schedule() if stays else Climbing(plan.schedule()),
+        draw=draw(keys, epsilon=plan.epsilon_selector, sensitivity=plan.units),
         published=FIRST,
         check_every=plan.check_every,
-        # A false alarm on a right rule must not replace it for certain (Theorem 10).
-        leave_out_published=False,
         largest_loss=plan.units,
+        # Staying is an outcome of its own: the published key would be a second one. Without it, a
+        # false alarm on a right rule must not replace it for certain (Theorem 6).
+        leave_out_published=stays,
     )

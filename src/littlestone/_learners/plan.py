@@ -25,14 +25,14 @@ from littlestone._learners.plan_table import (
     planned_horizon,
 )
 from littlestone._learners.tuning import (
-    Schedule,
+    Climb,
     Selection,
     best,
     can_stall,
     votes_per_mistake,
 )
 from littlestone._privacy.accounting import Unit
-from littlestone._privacy.gates import SettlingGate
+from littlestone._privacy.gates import Gate
 from littlestone._privacy.noise import Noise
 from littlestone._privacy.parameters import (
     LARGEST_INTEGER,
@@ -43,6 +43,7 @@ from littlestone._privacy.parameters import (
     whole,
 )
 from littlestone._privacy.selection import StableHistogram, UnknownDomainSelection
+from littlestone._privacy.settling import SearchOrCompare, Settling
 
 SELECTORS = {kind.name: kind for kind in (UnknownDomainSelection, StableHistogram)}
 # Of a comparison of known rules, in units of its rate (Theorem 6): the mistakes after which it
@@ -224,7 +225,7 @@ class Plan(PlanTable):
         published: bytes,
         missing: Callable[[], int],
         fallbacks: Callable[[], Iterable[bytes]] = tuple,
-    ) -> SettlingGate:
+    ) -> Gate[Mapping[bytes, int]]:
         """Make the gate of this plan, in its initial state.
 
         Parameters
@@ -243,9 +244,9 @@ class Plan(PlanTable):
         rate = float(self.epsilon_monitor) / (self.cap or 1)
 
         @cache
-        def schedule(base: int) -> Schedule:
+        def schedule(base: int) -> Climb:
             # Made when needed: a class of many causes has many thresholds, and few are ever met.
-            return Schedule(base, rate, self.check_every, largest_factor=LARGEST_FACTOR)
+            return Climb(base, rate, self.check_every, largest_factor=LARGEST_FACTOR)
 
         # A mistake divides a weight of a comparison by exp(per_mistake).
         per_mistake = float(self.epsilon_selector) / 2
@@ -257,10 +258,8 @@ class Plan(PlanTable):
             return min(found, LARGEST_INTEGER)
 
         def threshold(age: Any, refusals: int, comparing: bool) -> Any:
-            # Clipped, which is public: beyond it a run of checks refuses what one check accepts.
-            found = schedule(base(comparing))(age, refusals)
-            # For one age without numpy, which takes ten times as long.
-            return (min if type(found) is int else np.minimum)(found, LARGEST_INTEGER)
+            # Clipped, which is public: beyond it a run of checks is refused.
+            return np.minimum(schedule(base(comparing))(age, refusals), LARGEST_INTEGER)
 
         def margin(refusals: int, comparing: bool) -> int:
             factor = min(1.5 ** min(refusals, 64), LARGEST_FACTOR)
@@ -269,16 +268,14 @@ class Plan(PlanTable):
             added = math.floor(CHANCE_SHARE * (factor - 1) * base(comparing))
             return min(added, self.trees // TREES_PER_CHANCE)
 
-        return SettlingGate(
+        settling = Settling(threshold, margin, fallbacks)
+        search = SELECTORS[self.selector](epsilon=self.epsilon_selector, delta=self.delta_selector)
+        return Gate(
             noise,
             epsilon=self.epsilon_monitor,
-            selector=SELECTORS[self.selector](
-                epsilon=self.epsilon_selector, delta=self.delta_selector
-            ),
-            threshold=threshold,
-            margin=margin,
+            schedule=settling,
+            draw=SearchOrCompare(search, settling),
             published=published,
-            fallbacks=fallbacks,
             check_every=self.check_every,
             cap=self.cap,
             unit=self.unit,

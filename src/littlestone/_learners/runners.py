@@ -11,7 +11,7 @@ comes after the firing is processed again.
   read at firings only. With `lazy` rounds are buffered and learned before the first read: where a
   public restart comes first, most are never learned, and noisy labels cost next to nothing. A
   watched runner reads it at the end of every batch as well.
-- `SettlingRunner`: the same with the forest of DPSOA and a `SettlingGate`. In epochs that compare
+- `SettlingRunner`: the same with the forest of DPSOA and a gate that settles. In epochs that compare
   known rules it counts their mistakes, and the forest rests.
 """
 
@@ -29,7 +29,9 @@ from littlestone._hypotheses.values import Mask
 from littlestone._learners.base import Checkpointable, Release, StateData
 from littlestone._learners.rounds import Numbers, RoundBatch, Rounds
 from littlestone._learners.tuning import fallbacks_of, is_narrower
-from littlestone._privacy.gates import Ballot, Decision, MistakesGate, SettlingGate
+from littlestone._privacy.gates import Gate
+from littlestone._privacy.gates import Scores as Ballot
+from littlestone._privacy.settling import Settling
 from littlestone.errors import BadExample
 
 # The rounds of one step: few after a firing, since the next may be near, then twice as many each
@@ -81,7 +83,7 @@ class EpochRunner(Generic[Ballot]):
     def __init__(
         self,
         forest: EpochState[Ballot],
-        gate: MistakesGate[Ballot],
+        gate: Gate[Ballot],
         rule: Hypothesis,
         publish: Publish,
         watch: BallotWatcher,
@@ -119,11 +121,8 @@ class EpochRunner(Generic[Ballot]):
     def advance(self, rounds: RoundBatch, start: int, stop: int) -> None:
         """Learn the rounds from `start` up to `stop`."""
         self._gather()
-        every = self._every
         while start < stop:
-            # A part never crosses a public restart: the state starts afresh there.
-            restart = (start // every + self.gate.checks_to_restart) * every
-            start = self._learn(rounds, start, min(stop, start + self._window, restart))
+            start = self._learn(rounds, start, min(stop, start + self._window))
         if self._buffer and self._watched:
             # Once a batch, not at every step: each reading waits for all remote trees, and the
             # steps between two readings go to them as one message.
@@ -161,8 +160,6 @@ class EpochRunner(Generic[Ballot]):
         # there is none before the end of the batch: every sample has votes.
         if not (self._buffer and self._watched):
             self._watch(stop, {} if self._buffer else self.forest.votes, False)
-        if complete:
-            self._restart_if_due()
         self._window = min(2 * self._window, self._largest)
         return stop
 
@@ -182,16 +179,11 @@ class EpochRunner(Generic[Ballot]):
         """End a round, null or not: check if one is due."""
         if (number + 1) % self._every:
             return
-        fired, key = self._check()
+        fired, key = self.gate.run([self._pending], lambda check: self._ballot()).decision
         if fired:
             self._begin_epoch(number + 1, key)
         else:
             self._pending = 0
-            self._restart_if_due()
-
-    def _check(self) -> Decision:
-        """Check once, with the mistakes since the last check."""
-        return self.gate.check_with(self._pending, self._ballot)
 
     def _ballot(self) -> Ballot:
         """Return what the selector reads, of all rounds of the epoch so far."""
@@ -229,15 +221,6 @@ class EpochRunner(Generic[Ballot]):
         if not self._lazy or sum(some.size for some in self._buffer) > MOST_BUFFERED:
             self.learn_buffered()
 
-    def _restart_if_due(self) -> None:
-        """Restart the learner state where the gate made a public restart."""
-        if self.gate.restart_every is not None and self.gate.age == 0:
-            # Buffered rounds belong to the epoch that ends here: no selection will read them. Those
-            # of a comparison go on to count.
-            self._gather()
-            self._buffer.clear()
-            self.forest.restart(self.rule)
-
     def _begin_epoch(self, number: int, key: bytes | None) -> None:
         """End the epoch after a firing, and publish the rule of `key`, if there is one."""
         self._watch(number, self.forest.votes, True)
@@ -260,9 +243,16 @@ class EpochRunner(Generic[Ballot]):
 
 
 class SettlingRunner(EpochRunner[Mapping[bytes, int]]):
-    """Run a forest and a `SettlingGate` through the rounds."""
+    """Run a forest and a gate that settles through the rounds."""
 
-    gate: SettlingGate
+    @property
+    def _comparing(self) -> bool:
+        return self._settling.comparing
+
+    @property
+    def _settling(self) -> Settling:
+        assert isinstance(self.gate.schedule, Settling)
+        return self.gate.schedule
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -276,7 +266,10 @@ class SettlingRunner(EpochRunner[Mapping[bytes, int]]):
 
     @property
     def _compared(self) -> list[Hypothesis]:
-        return [self._rules[key] for key in (self.gate.published, *self.gate.known)]
+        return [
+            self._rules[key]
+            for key in (self.gate.published, *self._settling.known(self.gate.published))
+        ]
 
     def get_state(self) -> StateData:
         counts = {key.hex(): count for key, count in self._counts.items()}
@@ -289,7 +282,7 @@ class SettlingRunner(EpochRunner[Mapping[bytes, int]]):
             self._remember(release.rule)
 
     def _ballot(self) -> Mapping[bytes, int]:
-        if self.gate.comparing:
+        if self._comparing:
             self._gather()
             return {rule.key: self._counts[rule.key] for rule in self._compared}
         self.learn_buffered()
@@ -299,7 +292,7 @@ class SettlingRunner(EpochRunner[Mapping[bytes, int]]):
         return {rule.key: votes for rule, votes in voted if not left_out(rule)}
 
     def _add(self, part: RoundBatch) -> None:
-        if not self.gate.comparing:
+        if not self._comparing:
             super()._add(part)
             return
         for rule in self._compared:

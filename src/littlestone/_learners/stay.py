@@ -17,17 +17,15 @@ Three things keep the published rule in place there, and none of them reads a ro
 The constants were chosen by simulation, on other seeds than those of `python -m bench agnostic`.
 """
 
-import math
-from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
-from littlestone._learners.tuning import Schedule
-from littlestone._privacy.parameters import LARGEST_INTEGER
-from littlestone._privacy.stay import Tenure
+from littlestone._learners.tuning import Climb
+from littlestone._privacy.gates import Ages, EpochEnd, Schedule
+from littlestone._privacy.mechanism import State
+from littlestone._privacy.parameters import LARGEST_INTEGER, whole
 
 # So many draws that stay are made at a growing loss; by then the rate of the loss is known.
 COUNTED = 4
@@ -44,74 +42,97 @@ FORGIVEN_AFTER = 1200
 LARGEST_LOSS = LARGEST_INTEGER
 
 
-@dataclass(frozen=True)
-class StaySchedule:
+class Tenure(NamedTuple):
+    """Hold what a published rule has been through. Public: a function of the transcript."""
+
+    refusals: int = 0
+    margin: int = 0
+    loss: float = 0.0
+    rounds: float = 0.0
+    longest: int = 0
+
+
+class StaySchedule(Schedule):
     """Compute when to check and at which threshold, from the tenure of the published rule."""
 
-    base: int
-    rate: float
-    check_every: int
-    units: int = 1
+    def __init__(self, base: int, rate: float, check_every: int, units: int = 1) -> None:
+        self._base, self._rate = min(base, LARGEST_LOSS), rate
+        self._every, self._units = check_every, units
+        self._climb = Climb(self._base, rate, check_every)
+        self.tenure = Tenure()
 
-    def window(self, tenure: Tenure) -> int | None:
+    def set_margin(self, margin: int) -> None:
+        """Set the margin of the epoch that begins: a public number of units."""
+        self.tenure = self.tenure._replace(margin=whole(margin, "margin", least=0))
+
+    @property
+    def window(self) -> int | None:
         """Return the rounds after which the monitor starts afresh, or None for never."""
-        if tenure.refusals < COUNTED:
+        if self.tenure.refusals < COUNTED:
             return None
-        rounds = WINDOW * self._burst(tenure) / self._slope(tenure)
-        return self._at_checks(rounds)
+        return self._at_checks(WINDOW * self._burst / self._slope)
 
-    def epoch(self, tenure: Tenure) -> int | None:
+    @property
+    def epoch(self) -> int | None:
         """Return the rounds after which a draw is made without a firing, or None for never."""
-        return None if tenure.refusals < COUNTED else self._at_checks(GROWTH * tenure.longest)
+        if self.tenure.refusals < COUNTED:
+            return None
+        return self._at_checks(GROWTH * self.tenure.longest)
 
-    def thresholds(self, tenure: Tenure, ages: Any) -> Any:
-        """Return the threshold at an age of the monitor's window, or at each of an array."""
-        if tenure.refusals < COUNTED:
-            climb = self._climb(ages, 0) - self._base
-            line = self._level(tenure) * GROWTH**tenure.refusals + climb
+    def limits(self, ages: Ages) -> Ages:
+        """Return the threshold at each age of the monitor's window."""
+        if self.tenure.refusals < COUNTED:
+            line = self._reached + self._climb(ages, 0) - self._base
         else:
-            line = self._burst(tenure) + self._slope(tenure) * ages
-        if isinstance(ages, int):
-            return min(math.ceil(line), LARGEST_LOSS)
+            line = self._burst + self._slope * ages
         return np.asarray(np.minimum(np.ceil(line), LARGEST_LOSS), dtype=np.int64)
 
-    def stayed(self, tenure: Tenure, fired_at: int | None, age: int) -> Tenure:
-        """Return the tenure after a draw that stayed."""
-        loss, rounds = tenure.loss, tenure.rounds
-        if tenure.refusals < COUNTED:
+    def after(self, end: EpochEnd, published: bytes) -> None:
+        """Note a draw that stayed; a change begins a tenure."""
+        if end.key is not None:
+            self.tenure = Tenure()
+            return
+        refusals, margin, loss, rounds, longest = self.tenure
+        if refusals < COUNTED:
             # At a firing the loss is about the threshold, less what the noise brings it forward by.
-            reached = float(self._level(tenure) * GROWTH**tenure.refusals)
-            loss += max(reached / 2, reached - EARLY / self.rate)
-            rounds += age
-        elif fired_at is not None:
+            reached = float(self._reached)
+            loss += max(reached / 2, reached - EARLY / self._rate)
+            rounds += end.epoch_age
+        elif not end.aged:
             # The rate has changed, and no rule is better: half of what was known is kept.
-            loss = loss / 2 + self._burst(tenure) + self._slope(tenure) * fired_at
-            rounds = rounds / 2 + fired_at
-        longest = max(tenure.longest, age)
-        return Tenure(tenure.refusals + 1, tenure.margin, loss, rounds, longest)
+            loss = loss / 2 + self._burst + self._slope * end.window_age
+            rounds = rounds / 2 + end.window_age
+        self.tenure = Tenure(refusals + 1, margin, loss, rounds, max(longest, end.epoch_age))
 
-    @cached_property
-    def _base(self) -> int:
-        return min(self.base, LARGEST_LOSS)
+    def dump(self) -> State:
+        """Return the tenure as JSON data."""
+        return {"tenure": list(self.tenure)}
 
-    @cached_property
-    def _climb(self) -> Schedule:
-        # Computed once and stepwise, so that one age and an array of ages agree.
-        return Schedule(self._base, self.rate, self.check_every)
+    def load(self, state: State) -> None:
+        """Load what `dump` returned."""
+        self.tenure = Tenure(*state["tenure"])
 
-    def _level(self, tenure: Tenure) -> int:
-        return min(self._base + tenure.margin, LARGEST_LOSS)
+    @property
+    def _level(self) -> int:
+        return min(self._base + self.tenure.margin, LARGEST_LOSS)
 
-    def _burst(self, tenure: Tenure) -> int:
-        return max(BURST * self.units, self._level(tenure))
+    @property
+    def _reached(self) -> int:
+        """Return the loss at which a draw is made while draws are counted."""
+        return self._level * int(GROWTH**self.tenure.refusals)
 
-    def _slope(self, tenure: Tenure) -> float:
-        return tenure.loss / max(tenure.rounds, 1.0)
+    @property
+    def _burst(self) -> int:
+        return max(BURST * self._units, self._level)
+
+    @property
+    def _slope(self) -> float:
+        return self.tenure.loss / max(self.tenure.rounds, 1.0)
 
     def _at_checks(self, rounds: float) -> int:
         """Return a number of rounds that is whole checks, at least one."""
-        whole_checks = int(min(rounds, float(LARGEST_LOSS))) // self.check_every
-        return max(1, whole_checks) * self.check_every
+        whole_checks = int(min(rounds, float(LARGEST_LOSS))) // self._every
+        return max(1, whole_checks) * self._every
 
 
 class ChangeCharges:

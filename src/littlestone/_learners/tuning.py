@@ -17,7 +17,7 @@ For epochs (`best`): try a few splits of the budget; for each, take enough trees
 threshold at which a firing rarely fails to release; return the split with the fewest mistakes at
 its worst pace.
 
-`Schedule` is the threshold as a public function of an epoch's age. The base is raised by half after
+`Climb` is the threshold as a public function of an epoch's age. The base is raised by half after
 each refusal, and by the logarithm of the checks per mistake of the base, since
 each check is one more chance of a false alarm:
 
@@ -28,7 +28,6 @@ ages give the same integers.
 """
 
 import math
-from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -219,7 +218,7 @@ LARGEST_EXPONENT = 40.0
 MOST_STEPS = 1 << 16
 
 
-class Schedule:
+class Climb:
     """Compute thresholds from public values: the age of an epoch, and the refusals before it."""
 
     def __init__(
@@ -233,20 +232,19 @@ class Schedule:
         self.rate, self.check_every = rate, check_every
         self._largest_factor = largest_factor
         self._raised = cache(self._base_after)
-        self._ages: list[int] = []
         self._climb = max(1, math.ceil(LARGEST_EXPONENT / rate / MOST_STEPS))
-        # Ages at which the logarithm steps: computed once, so that one age and arrays agree.
-        while not self._ages or self._ages[-1] < LONGEST_AGE:
-            climbed = math.expm1(min(rate * self._climb * len(self._ages), LARGEST_EXPONENT))
-            self._ages.append(min(LONGEST_AGE, math.floor(check_every * base * climbed)))
+        # Ages at which the logarithm steps, computed once.
+        steps: list[int] = []
+        while not steps or steps[-1] < LONGEST_AGE:
+            climbed = math.expm1(min(rate * self._climb * len(steps), LARGEST_EXPONENT))
+            steps.append(min(LONGEST_AGE, math.floor(check_every * base * climbed)))
+        self._ages = np.array(steps)
 
     def __call__(self, age: Any, refusals: int) -> Any:
         """Return the threshold at an age, or at each of an array of ages."""
         # Beyond 64 refusals the factor is at its limit, and the cache stays small.
         base = self._raised(min(refusals, 64))
         # Clipped, since a monitor refuses larger thresholds.
-        if isinstance(age, int):
-            return min(base + self._climb * bisect_left(self._ages, age), LARGEST_INTEGER)
         return np.minimum(base + self._climb * np.searchsorted(self._ages, age), LARGEST_INTEGER)
 
     def _base_after(self, refusals: int) -> int:
@@ -367,7 +365,7 @@ def _choice(split: Fraction, epsilon: float, delta: float, model: VotesPerMistak
 
     @cache
     def law(threshold: int, pace: int) -> FiringLaw:
-        schedule = Schedule(threshold, rate, check_every)
+        schedule = Climb(threshold, rate, check_every)
         return firing_law(rate, partial(schedule, refusals=0), check_every, pace)
 
     def refusals(threshold: int, share: float) -> Iterator[float]:

@@ -14,49 +14,46 @@ from littlestone._privacy.accounting import (
     spent,
 )
 from littlestone._privacy.causes import (
-    CausesGate,
     CausesMechanism,
+    CausesSchedule,
     Gains,
     SparseExponential,
     WindowCounts,
 )
-from littlestone._privacy.exponential import ExponentialMechanism
-from littlestone._privacy.gates import (
-    Decision,
-    EveryCheck,
-    HistSparse,
-    MistakesGate,
-    Selector,
-    SettlingGate,
-)
+from littlestone._privacy.draw import Draw
+from littlestone._privacy.exponential import ExponentialMechanism, StayOrDraw
+from littlestone._privacy.gates import Decision, Gate, Schedule, Step
 from littlestone._privacy.mechanism import Mechanism, MechanismMoved
 from littlestone._privacy.noise import Noise, SystemNoise
 from littlestone._privacy.parameters import BadParameter
 from littlestone._privacy.selection import StableHistogram, UnknownDomainSelection
+from littlestone._privacy.settling import SearchOrCompare, Settling
 from littlestone._privacy.sparse_vector import AboveThreshold, MistakesMonitor
 
 __all__ = [
     "AboveThreshold",
     "BadParameter",
-    "CausesGate",
     "CausesMechanism",
+    "CausesSchedule",
     "Cost",
     "Decision",
-    "EveryCheck",
+    "Draw",
     "ExponentialMechanism",
     "Gains",
+    "Gate",
     "Guarantee",
-    "HistSparse",
     "Mechanism",
     "MechanismMoved",
-    "MistakesGate",
     "MistakesMonitor",
     "Noise",
     "PrivacyEvent",
-    "Selector",
-    "SettlingGate",
+    "Schedule",
+    "SearchOrCompare",
+    "Settling",
     "SparseExponential",
     "StableHistogram",
+    "StayOrDraw",
+    "Step",
     "SystemNoise",
     "UnknownDomainSelection",
     "WindowCounts",

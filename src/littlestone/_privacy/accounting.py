@@ -1,7 +1,7 @@
 """Account for what was spent. Rounding is always towards less privacy claimed.
 
 Events are frozen records of what happened; how they are counted is a function of them. Adaptive
-composition is Lemma 5.4 of the paper, which is true but loose: here it is solved. The optimal
+composition is Theorem 5.4 of the paper, which is true but loose: here it is solved. The optimal
 curve for equal releases is Kairouz, Oh and Viswanath (2015); see docs/guarantee.md, Theorem 8.
 
 Budget the privacy of estimators, which other libraries clone, copy and pickle.

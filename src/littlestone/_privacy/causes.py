@@ -8,8 +8,8 @@ Three mechanisms, and one that holds them together:
 
 - `SparseExponential` draws a move: add a key, drop a cause, or nothing. Keys are unknown before
   they occur (after the sparse exponential mechanism of Ghazi, Kumar and Manurangsi 2020).
-- `CausesGate` is the mistakes monitor with that draw. Their costs are accounted for jointly: where
-  a replaced row moves the monitor it moves the draw less.
+- `Gate` watches the weighted loss with `CausesSchedule`. Monitor and draw are accounted for jointly:
+  where a replaced row moves the monitor it moves the draw less.
 - `WindowCounts` releases counts over disjoint windows of rounds.
 - `CausesMechanism` has all of them, and an optional first window that is read by nothing else.
 """
@@ -17,14 +17,15 @@ Three mechanisms, and one that holds them together:
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from math import lcm
-from typing import Any, NamedTuple, SupportsIndex
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from littlestone._privacy.accounting import NOTHING, Cost, Guarantee, PrivacyEvent, Unit
+from littlestone._privacy.draw import Draw
 from littlestone._privacy.exponential import draw_by_score
-from littlestone._privacy.gates import Decision, MistakesGate, Step
+from littlestone._privacy.gates import Ages, EpochEnd, Gate, Schedule, Step
 from littlestone._privacy.mechanism import Mechanism, State, whole_field
 from littlestone._privacy.noise import Noise, noise_scale
 from littlestone._privacy.parameters import (
@@ -55,7 +56,7 @@ class Gains(NamedTuple):
     drop_keys: Sequence[bytes]
 
 
-class SparseExponential:
+class SparseExponential(Draw[Gains]):
     """Draw a move by its gain: add a key, drop a cause, or nothing."""
 
     name = "sparse exponential mechanism"
@@ -66,11 +67,15 @@ class SparseExponential:
         rate: Real,
         delta: Real,
         prior: Sequence[Fraction],
-        units: int = 1,
+        alarm: Fraction = Fraction(1),
         drop_penalty: int = 0,
+        margin: Callable[[], int] = lambda: 0,
     ) -> None:
+        if not 0 < alarm <= 1:
+            raise BadParameter(f"a false alarm costs more than 0 and at most 1, not {alarm}")
         self.rate, self.delta = positive(rate, "rate"), probability(delta, "delta")
-        self.units = whole(units, "units", least=1)
+        # What a missed positive costs in units, of which a false alarm costs a whole number.
+        self.alarm, self.units, self._margin = alarm, alarm.denominator, margin
         self.drop_penalty = whole(drop_penalty, "drop_penalty", least=0)
         self.prior = tuple(Fraction(share) for share in prior)
         if not self.prior or any(not 0 < share <= 1 for share in self.prior):
@@ -82,12 +87,12 @@ class SparseExponential:
         self._weights = [int(weight * common) for weight in rational]
 
     def select(
-        self, ballot: Gains, noise: Noise, release: int, leave_out: bytes | None = None
+        self, scores: Gains, noise: Noise, release: int, published: bytes | None = None
     ) -> bytes | None:
         """Draw a move: ADD or DROP and the bytes of a key, or None for nothing."""
-        scores, classes = self.scores(ballot)
+        values, classes = self.scored(scores)
         drawn = draw_by_score(
-            scores,
+            values,
             self.rate / self.units,
             noise,
             release,
@@ -96,18 +101,21 @@ class SparseExponential:
         )
         if drawn == 0:
             return None
-        if drawn <= len(ballot.drops):
-            return DROP + ballot.drop_keys[drawn - 1]
-        return ADD + ballot.add_key(drawn - 1 - len(ballot.drops))
+        if drawn <= len(scores.drops):
+            return DROP + scores.drop_keys[drawn - 1]
+        return ADD + scores.add_key(drawn - 1 - len(scores.drops))
 
-    def scores(self, ballot: Gains) -> tuple[Counts, Classes]:
+    def scored(self, gains: Gains) -> tuple[Counts, Classes]:
         """Return the scores and weight classes of nothing, all drops and all adds, in that order."""
+        # A margin is public and at least 0, and is taken off every key alike: a key that is active
+        # in one world only becomes lighter, and differences stay what they are (Theorem 15).
+        margin = min(whole(self._margin(), "margin", least=0), LARGEST_MARGIN)
         # Theorem 15: gains - 1, so that a key which one row alone makes active has score <= 0.
-        adds = ballot.adds - self.units
-        drops = ballot.drops - self.drop_penalty * self.units
+        adds = gains.adds - (1 + margin) * self.units
+        drops = gains.drops - self.drop_penalty * self.units
         scores = np.concatenate([np.zeros(1, dtype=np.int64), drops, adds])
         fixed = np.zeros(1 + len(drops), dtype=np.intp)
-        return scores, np.concatenate([fixed, ballot.classes + 1])
+        return scores, np.concatenate([fixed, gains.classes + 1])
 
     @property
     def weights(self) -> tuple[Fraction, ...]:
@@ -116,125 +124,67 @@ class SparseExponential:
 
     def parameters(self) -> dict[str, str]:
         """Return the public parameters on which the guarantee rests."""
-        return self.cost.parameters(self.name) | {
+        return super().parameters() | {
             "rate": str(self.rate),
             "prior": ", ".join(map(str, self.prior)),
-            "units": str(self.units),
+            "alarm": str(self.alarm),
             "drop_penalty": str(self.drop_penalty),
         }
 
+    def joint(self, monitor: Cost, reads: int) -> Cost:
+        """Return what monitor and draws cost together: all of it from the first check on."""
+        if reads > 1:
+            raise BadParameter("the joint cost is that of one round: groups pay by Theorem 14")
+        # Theorem 15: where a replaced row moves the monitor, it moves the draw less.
+        epsilon = max(2 * self.rate, monitor.epsilon + (1 + self.alarm) * self.rate)
+        return Cost(epsilon, self.delta)
 
-def joint_epsilon(epsilon_monitor: Fraction, rate: Fraction, cost: Fraction) -> Fraction:
-    """Return what monitor and draw cost together (Theorem 15)."""
-    return max(2 * rate, epsilon_monitor + (1 + cost) * rate)
 
-
-class CausesGate(MistakesGate[Gains]):
-    """Fire when the published causes have cost too much, then draw a move."""
+class CausesSchedule(Schedule):
+    """Raise the threshold after nothing was drawn; end epochs by age; ask for a margin."""
 
     def __init__(
-        self,
-        noise: Noise,
-        *,
-        epsilon: Real,
-        selector: SparseExponential,
-        cost: Fraction,
-        threshold: Callable[[Any, int, Fraction, int], Any],
-        check_every: int = 1,
-        longest_epoch: int = 1 << 40,
+        self, threshold: Callable[[Any, int, Fraction, int], Any], longest_epoch: int = 1 << 40
     ) -> None:
-        if not 0 < cost <= 1 or selector.units % cost.denominator:
-            raise BadParameter(f"a false alarm costs {cost}: it must be whole units, at most 1")
-        super().__init__(
-            noise,
-            epsilon=epsilon,
-            selector=selector,
-            threshold=lambda age, refusals: threshold(age, refusals, self.loss_rate, self.margin),
-            published=b"",
-            check_every=check_every,
-            restart_every=longest_epoch,
-            leave_out_published=False,
-            largest_loss=selector.units,
-        )
-        joint = joint_epsilon(positive(epsilon, "epsilon"), selector.rate, cost)
-        self._joint = Cost(joint, selector.delta)
+        self._threshold, self._longest = threshold, whole(longest_epoch, "longest_epoch", least=1)
         # In units; 0 until an epoch has ended with nothing, and after a move.
         self.loss_rate = Fraction(0)
         self.margin = 0
 
     def begin_epoch(self, rounds: int, margin: int = 0) -> None:
-        """Set what is public of the epoch that begins: both must follow from the transcript."""
-        if self.age:
-            raise BadParameter("the epoch has begun")
-        self.restart_every = whole(rounds, "rounds", least=1)
+        """Set what is public of the epoch: both must follow from what was released."""
+        self._longest = whole(rounds, "rounds", least=1)
         self.margin = min(whole(margin, "margin", least=0), LARGEST_MARGIN)
 
-    def less_margin(self, ballot: Gains) -> Gains:
-        """Return what the draw reads: the gains of all keys less the margin."""
-        # A public constant, taken off every key alike: a key that is active in one world only
-        # becomes lighter, and differences stay what they are (Theorem 15, "A margin").
-        return ballot._replace(adds=ballot.adds - self.margin * self.largest_loss)
+    @property
+    def epoch(self) -> int:
+        """Return the rounds after which a move is drawn without a firing."""
+        return self._longest
 
-    def _release(self, ballot: Gains) -> Decision:
-        return super()._release(self.less_margin(ballot))
+    def limits(self, ages: Ages) -> Any:
+        """Return the threshold at each age."""
+        return self._threshold(ages, self.refusals, self.loss_rate, self.margin)
 
-    def run(self, mistakes: Numbers, ballot: Callable[[int], Gains]) -> Step:
-        """Make checks in a row, up to the first that fires or ends the epoch by its age."""
-        losses = whole_numbers(mistakes, "losses", least=0)[: self.checks_to_restart]
-        step = super().run(losses, ballot)
-        if step.decision.fired or self.age or not len(losses):
-            return step
-        with self._step:
-            # The base class has restarted the monitor: the epoch has reached its age.
-            return Step(len(losses), self._draw_at_age(ballot(len(losses) - 1)))
-
-    def _draw_at_age(self, ballot: Gains) -> Decision:
-        """Draw at the end of an epoch that has not fired; this is no refusal of a firing."""
-        decision = self._release(ballot)
-        if decision.key is not None:
+    def after(self, end: EpochEnd, published: bytes) -> None:
+        """Note what a round has cost, if the monitor has fired in vain."""
+        if end.key is not None:
             self.refusals, self.loss_rate = 0, Fraction(0)
-        return Decision(True, decision.key)
+        elif end.fired:
+            # At a firing the loss is about the threshold, which is public: so is the rate.
+            reached = int(np.broadcast_to(self.limits(np.array([end.window_age])), 1)[0])
+            self.refusals += 1
+            self.loss_rate = Fraction(reached, end.window_age)
 
-    def check_with(self, mistakes: SupportsIndex, ballot: Callable[[], Gains]) -> Decision:
-        """Make one scheduled check: a run of one, without arrays."""
-        decision = super().check_with(mistakes, ballot)
-        if decision.fired or self.age:
-            return decision
-        with self._step:
-            return self._draw_at_age(ballot())
+    def dump(self) -> State:
+        """Return what the schedule knows, as JSON data."""
+        rate = str(self.loss_rate)
+        return super().dump() | {"rate": rate, "ends": self._longest, "margin": self.margin}
 
-    def _fire(self, ballot: Gains) -> Decision:
-        # At a firing the loss is about the threshold, which is public: so is what a round costs.
-        reached = Fraction(int(self._threshold(self.age, self.refusals)), self.age)
-        decision = super()._fire(ballot)
-        self.loss_rate = reached if decision.key is None else Fraction(0)
-        return decision
-
-    def _parameters(self) -> State:
-        # The age at which an epoch ends is state: it is set anew for each.
-        return {name: v for name, v in super()._parameters().items() if name != "restart_every"}
-
-    def _state_data(self) -> State:
-        own = {"loss_rate": str(self.loss_rate), "ends_after": self.restart_every}
-        return super()._state_data() | own | {"margin": self.margin}
-
-    def _load_state_data(self, data: State) -> None:
-        super()._load_state_data(data)
-        self.loss_rate = Fraction(data["loss_rate"])
-        self.restart_every = whole_field(data, "ends_after", least=1)
-        self.margin = whole_field(data, "margin", most=LARGEST_MARGIN)
-
-    @property
-    def spent(self) -> Cost:
-        """Return what was spent: all of it from the first check on."""
-        return self._joint
-
-    def _total(self) -> Cost:
-        return self._joint
-
-    @property
-    def ledger(self) -> tuple[PrivacyEvent, ...]:
-        return (self._event("weighted monitor and draws", self._joint),)
+    def load(self, state: State) -> None:
+        """Load what `dump` returned."""
+        super().load(state)
+        self.loss_rate = Fraction(state["rate"])
+        self.begin_epoch(whole_field(state, "ends", least=1), whole_field(state, "margin"))
 
 
 class WindowCounts(Mechanism):
@@ -277,7 +227,7 @@ class CausesMechanism(Mechanism):
         *,
         per_round: Cost,
         epsilon_evidence: Fraction,
-        gate: Callable[[Fraction, Fraction], CausesGate],
+        gate: Callable[[Fraction, Fraction], Gate[Gains]],
         cost: Fraction | None,
         unit: Unit = "event",
         cap: int | None = None,
@@ -289,7 +239,7 @@ class CausesMechanism(Mechanism):
         self._per_round, self._make_gate, self._given = per_round, gate, cost
         self.evidence = WindowCounts(noise, epsilon=epsilon_evidence, name="evidence")
         self._first = WindowCounts(noise, epsilon=per_round.epsilon, name="first window")
-        self.gate: CausesGate | None = None
+        self.gate: Gate[Gains] | None = None
         self.cost: Fraction | None = None
         self.base = Fraction(0)
         if cost is not None:
@@ -310,24 +260,17 @@ class CausesMechanism(Mechanism):
             raise BadParameter("the gate has begun: its cost of false alarms is fixed")
         gate = self._make_gate(cost, base)
         # What the gate and the evidence read, they both read.
-        total = gate._total() + self.evidence.cost
+        total = gate.total + self.evidence.cost
         if total.epsilon > self._per_round.epsilon or total.delta > self._per_round.delta:
             raise BadParameter("gate and evidence together cost more than a round may cost")
         self.gate, self.cost, self.base = gate, cost, base
 
     def run(self, losses: Numbers, ballot: Callable[[int], Gains]) -> Step:
-        """Make checks in a row, up to the first that fires (see `MistakesGate.run`)."""
+        """Make checks in a row, up to the first that fires (see `Gate.run`)."""
         if self.gate is None:
             raise BadParameter("the first window has not ended")
         with self._step:
             return self.gate.run(losses, ballot)
-
-    def check(self, loss: int, ballot: Callable[[], Gains]) -> Decision:
-        """Make one check (see `MistakesGate.check_with`)."""
-        if self.gate is None:
-            raise BadParameter("the first window has not ended")
-        with self._step:
-            return self.gate.check_with(loss, ballot)
 
     @property
     def first_scale(self) -> Fraction:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from littlestone._privacy.accounting import Cost
+from littlestone._privacy.draw import Draw
 from littlestone._privacy.noise import Noise
 from littlestone._privacy.parameters import (
     BadParameter,
@@ -32,7 +33,7 @@ Scores: TypeAlias = Sequence[int] | NDArray[np.integer[Any]]
 WORD = 64
 
 
-class ExponentialMechanism:
+class ExponentialMechanism(Draw[Scores]):
     """Select one of a fixed list of candidates, by scores."""
 
     name = "exponential mechanism"
@@ -49,14 +50,14 @@ class ExponentialMechanism:
         self.rate = self.cost.epsilon / (2 * self.sensitivity)
 
     def select(
-        self, ballot: Scores, noise: Noise, release: int, leave_out: bytes | None = None
+        self, scores: Scores, noise: Noise, release: int, published: bytes | None = None
     ) -> bytes | None:
         """Select a candidate, or None if all are left out."""
-        values, size = _integers(ballot), len(self.candidates)
+        values, size = _integers(scores), len(self.candidates)
         if len(values) != size:
             raise BadParameter(f"{len(values)} scores for {size} candidates")
         # The left-out key is public, so leaving it out costs nothing (Theorem 6 on the others).
-        skipped = self.candidates.index(leave_out) if leave_out in self._known else size
+        skipped = self.candidates.index(published) if published in self._known else size
         if skipped < size:
             values = np.delete(values, skipped)
         if len(values) == 0:
@@ -69,7 +70,27 @@ class ExponentialMechanism:
         # Lengths are part of the digest: b"ab", b"c" and b"a", b"bc" are different lists.
         digest = sha256(b"".join(len(key).to_bytes(8) + key for key in self.candidates))
         extra = {"sensitivity": str(self.sensitivity), "candidates": digest.hexdigest()}
-        return self.cost.parameters(self.name) | extra
+        return super().parameters() | extra
+
+
+# The key of staying, which names no rule. Its score is the last one.
+STAY = b"stay"
+
+
+class StayOrDraw(ExponentialMechanism):
+    """Select one of a fixed list of candidates, or stay with what is published."""
+
+    name = "exponential mechanism with staying"
+
+    def __init__(self, candidates: Sequence[bytes], *, epsilon: Real, sensitivity: int = 1) -> None:
+        super().__init__([*candidates, STAY], epsilon=epsilon, sensitivity=sensitivity)
+
+    def select(
+        self, scores: Scores, noise: Noise, release: int, published: bytes | None = None
+    ) -> bytes | None:
+        """Select a candidate, or None to stay."""
+        key = super().select(scores, noise, release, published)
+        return None if key == STAY else key
 
 
 def draw_by_score(

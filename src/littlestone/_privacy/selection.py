@@ -27,6 +27,7 @@ from functools import cache
 from itertools import count, pairwise
 
 from littlestone._privacy.accounting import Cost
+from littlestone._privacy.draw import Draw
 from littlestone._privacy.noise import Noise, noise_scale
 from littlestone._privacy.parameters import (
     BadParameter,
@@ -57,7 +58,7 @@ MOST_BITS = 1 << 23
 TOP_SHARE = Fraction(1, 1024)
 
 
-class StableHistogram:
+class StableHistogram(Draw[Mapping[bytes, int]]):
     """Select the key with the most votes, with noise, from any domain, known or not."""
 
     name = "stable histogram"
@@ -70,33 +71,29 @@ class StableHistogram:
 
     def select(
         self,
-        ballot: Mapping[bytes, int],
+        scores: Mapping[bytes, int],
         noise: Noise,
         release: int,
-        leave_out: bytes | None = None,
+        published: bytes | None = None,
     ) -> bytes | None:
         """Select the top noisy key that reaches the threshold, or None."""
         # Theorem 4: noise for every key with votes, in an order that does not depend on the data.
         best, top = None, self.threshold - 1
-        for rank, (key, n) in enumerate(positive_votes(ballot, leave_out).items()):
+        for rank, (key, n) in enumerate(positive_votes(scores, published).items()):
             noisy = n + noise.laplace(self.scale, ("histogram", release, rank))
             if noisy > top:
                 best, top = key, noisy
         return best
 
-    def parameters(self) -> dict[str, str]:
-        """Return the public parameters on which the guarantee rests."""
-        return self.cost.parameters(self.name)
 
-
-def positive_votes(votes: Mapping[bytes, int], leave_out: bytes | None = None) -> dict[bytes, int]:
+def positive_votes(votes: Mapping[bytes, int], published: bytes | None = None) -> dict[bytes, int]:
     """Return the votes of the keys that have some, sorted by key, as Python integers."""
     for key in votes:
         # Keys are compared and sorted as bytes: the order must not depend on the data (Theorem 4).
         if type(key) is not bytes:
             raise BadParameter(f"a key must be bytes, not {key!r}")
     found = {key: whole(votes[key], "votes", least=0) for key in sorted(votes)}
-    return {key: n for key, n in found.items() if n > 0 and key != leave_out}
+    return {key: n for key, n in found.items() if n > 0 and key != published}
 
 
 @cache
@@ -212,7 +209,7 @@ def _floor(x: Fraction, bits: int) -> Fraction:
     return Fraction((x.numerator << bits) // x.denominator, 1 << bits)
 
 
-class UnknownDomainSelection:
+class UnknownDomainSelection(Draw[Mapping[bytes, int]]):
     """Select a key with many votes, from any domain, known or not; exactly, in integers."""
 
     name = "unknown-domain selection"
@@ -223,13 +220,13 @@ class UnknownDomainSelection:
 
     def select(
         self,
-        ballot: Mapping[bytes, int],
+        scores: Mapping[bytes, int],
         noise: Noise,
         release: int,
-        leave_out: bytes | None = None,
+        published: bytes | None = None,
     ) -> bytes | None:
         """Select a key, or None."""
-        levels = self._levels(ballot, leave_out)
+        levels = self._levels(scores, published)
         top = max(levels, default=0)
         weights = {n: self._weight(n, top) for n in levels}
         none = self._weight(0, top)
@@ -247,15 +244,11 @@ class UnknownDomainSelection:
             ticket -= weights[n] * len(keys)
         return None
 
-    def parameters(self) -> dict[str, str]:
-        """Return the public parameters on which the guarantee rests."""
-        return self.cost.parameters(self.name)
-
     def law(
-        self, votes: Mapping[bytes, int], leave_out: bytes | None = None
+        self, votes: Mapping[bytes, int], published: bytes | None = None
     ) -> dict[bytes | None, Fraction]:
         """Return the exact law of `select`, for plans and for enumeration."""
-        levels = self._levels(votes, leave_out)
+        levels = self._levels(votes, published)
         top = max(levels, default=0)
         total = self._weight(0, top) + sum(self._weight(n, top) * len(levels[n]) for n in levels)
         found: dict[bytes | None, Fraction] = {}
@@ -273,11 +266,11 @@ class UnknownDomainSelection:
         return 1 / (1 / accept + math.exp(-(votes - 1) * math.log(growth)) / (growth - 1))
 
     def _levels(
-        self, votes: Mapping[bytes, int], leave_out: bytes | None
+        self, votes: Mapping[bytes, int], published: bytes | None
     ) -> dict[int, list[bytes]]:
         """Return the keys by their number of votes: keys with as many votes weigh the same."""
         levels: dict[int, list[bytes]] = {}
-        for key, n in positive_votes(votes, leave_out).items():
+        for key, n in positive_votes(votes, published).items():
             # A public limit: cutting counts off moves none by more than the votes move.
             levels.setdefault(min(n, LONGEST_CURVE), []).append(key)
         return dict(sorted(levels.items(), reverse=True))

@@ -97,17 +97,6 @@ class AboveThreshold(_Monitor):
             self.firings += fired
             return fired
 
-    def run(self, queries: Numbers, threshold: SupportsIndex) -> int | None:
-        """Check queries in a row, up to the first that fires. Vectorised."""
-        counts, threshold = whole_numbers(queries, "queries"), whole(threshold, "a threshold")
-        with self._step:
-            # An exhausted monitor draws no noise: its answers are constant, hence free.
-            if self.exhausted or not len(counts):
-                return None
-            fired = self._first_exceeding(counts, threshold)
-            self.firings += fired is not None
-            return fired
-
     def _scales(self) -> tuple[Fraction, Fraction]:
         return sparse_vector_scales(self.cost.epsilon, self.releases, Fraction(self.sensitivity))
 
@@ -138,18 +127,6 @@ class MistakesMonitor(_Monitor):
         self.cap = whole(cap, "cap", least=1)
         self._mistakes = 0
         self._set_scales()
-
-    def check(self, mistakes: SupportsIndex, threshold: SupportsIndex) -> bool:
-        """Return whether the noisy mistakes of this epoch reach the noisy threshold."""
-        mistakes, threshold = whole(mistakes, "mistakes", least=0), whole(threshold, "a threshold")
-        with self._step:
-            counted = self._counted(mistakes)
-            fired = self._exceeds(counted, threshold)
-            # Nothing is counted before its noise is drawn: a failed check can be tried again.
-            self._mistakes, self.checks = counted, self.checks + 1
-            if fired:
-                self._begin_epoch()
-            return fired
 
     def run(self, mistakes: Numbers, thresholds: Numbers) -> int | None:
         """Make checks in a row, up to the first that fires. Vectorised."""
@@ -184,9 +161,6 @@ class MistakesMonitor(_Monitor):
         # paid for a shift up is wrong for every later epoch (Theorem 3, "Why it breaks").
         self.epoch += 1
         self._mistakes, self._threshold_draw = 0, None
-
-    def _counted(self, mistakes: int) -> int:
-        return self._mistakes + mistakes
 
     def _parameters(self) -> State:
         return {"epsilon": str(self.cost.epsilon), "cap": self.cap, "noise": repr(self._noise)}

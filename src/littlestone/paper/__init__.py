@@ -20,10 +20,10 @@ says where the print was repaired.
 """
 
 from littlestone._privacy.accounting import composed_epsilon, per_release
-from littlestone._privacy.gates import EveryCheck, HistSparse
 from littlestone._privacy.selection import StableHistogram
 from littlestone._privacy.sparse_vector import AboveThreshold
 from littlestone.paper.adaptive import AdaptiveDPSOA, EveryRound, EveryRoundPlan
+from littlestone.paper.gates import EveryCheck, HistSparse
 from littlestone.paper.learner import PaperDPSOA
 from littlestone.paper.plan import PaperPlan
 from littlestone.paper.theorem import TheoremPlan

@@ -20,9 +20,9 @@ from littlestone._learners.plan_table import delta_warning
 from littlestone._learners.rounds import RoundBatch, Rounds
 from littlestone._learners.runners import BallotWatcher, Publish
 from littlestone._learners.tree import fresh_seed
-from littlestone._privacy.gates import HistSparse
 from littlestone._privacy.noise import Noise, SystemNoise
 from littlestone._privacy.parameters import BadParameter
+from littlestone.paper.gates import HistSparse
 from littlestone.paper.plan import PaperPlan
 
 

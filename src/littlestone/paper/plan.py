@@ -23,11 +23,11 @@ from littlestone._learners.tuning import (
     selector_for,
 )
 from littlestone._privacy.accounting import Unit
-from littlestone._privacy.gates import HistSparse
 from littlestone._privacy.noise import Noise
 from littlestone._privacy.parameters import BadParameter, Real, whole
 from littlestone._privacy.selection import StableHistogram
 from littlestone._privacy.sparse_vector import sparse_vector_scales
+from littlestone.paper.gates import HistSparse
 
 # Of a tree: no machine holds more leaves.
 MOST_LEVELS = 40

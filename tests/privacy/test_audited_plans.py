@@ -1,0 +1,116 @@
+"""`littlestone audit`, exactly: plans keep their claims and come close; planted faults do not."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+import pytest
+
+import littlestone as ls
+from littlestone._audit.enumeration import Finding
+from littlestone._audit.gates import mistakes_monitor, selection
+from littlestone._audit.neighbours import for_causes
+from littlestone._audit.plans import enumerated, scaled_down
+from littlestone._audit.runs import AuditTarget
+from littlestone._audit.runs import published as seen_of
+from littlestone._learners.causes_plan import CausesPlan
+from littlestone._privacy import Cost, MistakesMonitor, StableHistogram
+
+from . import faults
+
+F = Fraction
+
+
+def convicted(findings: Iterator[Finding]) -> bool:
+    return not all(finding.kept for finding in findings)
+
+
+PLANS: dict[str, Any] = {
+    "practical": lambda: ls.Plan.practical(ls.Points(), 8, 1e-6, 1000),
+    "capped": lambda: ls.Plan.practical(ls.Points(), 24, 1e-3, 1000, unit="user", cap=2),
+    "experts": lambda: ls.ExpertsPlan.practical(ls.Thresholds(1, 99), 1, 1000),
+    "tracking": lambda: ls.ExpertsPlan.practical(ls.Thresholds(1, 99), 3, 1000, change_cost=0),
+    "costs": lambda: ls.ExpertsPlan.practical(ls.Thresholds(1, 99), 3, 1000, min_rate=0.2),
+    "causes": lambda: CausesPlan.practical(ls.Causes(["a", "b"]), 1, 1e-6, 1000, min_rate=0.1),
+    "auto": lambda: CausesPlan.practical(ls.Causes(["a", "b"], 2), 1, 1e-6, 1000),
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_a_plan_keeps_its_claims_and_comes_close_to_them(name: str) -> None:
+    found = enumerated(PLANS[name]())
+    assert found.kept
+    reached: dict[str, float] = {}
+    for finding in found.findings:
+        reached[finding.mechanism] = max(reached.get(finding.mechanism, 0.0), finding.share)
+        if finding.claim.delta == 0 and finding.share > 0.6:
+            assert not replace(finding, claim=Cost(finding.claim.epsilon / 2)).kept
+    assert min(reached.values()) > (0.45 if name == "capped" else 0.95), reached
+    assert ("first window" in reached) == (name == "auto")
+
+
+def test_what_cannot_be_enumerated_is_said() -> None:
+    plan = ls.Plan.practical(ls.Points(), 8, 1e-6, 1000)
+    small, notes = scaled_down(replace(plan, epsilon=F(1, 200), epsilon_monitor=F(1, 500)))
+    assert small.epsilon > F(1, 200)
+    assert "not enumerated at this size" in " ".join(notes)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        MistakesMonitor,
+        faults.CountKeptAtFiring,
+        faults.ThresholdNoiseShared,
+        faults.Clamped,
+        faults.NoQueryNoise,
+        faults.SkipsQuietChecks,
+    ],
+)
+def test_faulty_monitors_are_convicted(kind: type[MistakesMonitor]) -> None:
+    found = convicted(mistakes_monitor(partial(kind, epsilon=1), F(1)))
+    assert found == (kind is not MistakesMonitor)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        StableHistogram,
+        faults.NoiseForOneContribution,
+        faults.MassAtThresholdLeftOut,
+        faults.TiesByEntry,
+        faults.TrueTopOfTheKept,
+    ],
+)
+def test_faulty_histograms_are_convicted(kind: type[StableHistogram]) -> None:
+    claim = Cost(F(2), F(1, 100))
+    found = convicted(selection(kind(epsilon=2, delta=0.01), claim))
+    assert found == (kind is not StableHistogram)
+
+
+def test_keys_without_votes_that_stay_are_convicted() -> None:
+    sound = StableHistogram(epsilon=1, delta=0.01)
+    lone = max(finding.delta for finding in selection(sound, Cost(F(1), F(1, 100))))
+    claim = Cost(F(1), F(lone * 1.001))
+    assert convicted(selection(faults.EmptyKeysStay(epsilon=1, delta=lone * 1.001), claim))
+
+
+def test_neighbours_for_runs_are_checked_at_the_threshold() -> None:
+    cls = ls.Causes(["a", ls.Ranges("n", [1, 2])], width=2)
+    plan = CausesPlan.practical(cls, 2, 1e-4, 1000, min_rate=0.2)
+    (pair,) = for_causes(cls, plan)
+    assert len(pair.one) % plan.check_every == 0
+    missed = sum(y is True for _, y in pair.one)
+    cost = plan.cost_of(plan.given_rate)
+    assert missed == math.floor(plan.threshold(cost) * plan.slack(cost, 0, known=False))
+    control = AuditTarget("causes", cls, plan, 0).control
+    assert control is not None
+    assert isinstance(control.plan, CausesPlan)
+    # Twice the epsilon, and the thresholds as they were.
+    assert control.plan.epsilon == 2 * plan.epsilon
+    assert control.plan.threshold(F(1, 4)) == plan.threshold(F(1, 4))
+    seen = seen_of(control(), pair.one, pair)
+    assert all(firing.round % plan.check_every == 0 for firing in seen)
