@@ -275,7 +275,7 @@ def test_a_file_of_ones_own_is_private_and_a_leak_exits_with_one(tmp_path: Path)
 
 
 def test_users_have_a_round_each() -> None:
-    done = command(*OPTIONS, "--user", "--cap", 1, "--runs", 8)
+    done = command(*OPTIONS, "--user", "who", "--cap", 1, "--runs", 8)
     assert (done.returncode, "RUN: dpsoa" in done.stdout) == (0, True), done.stderr
 
 
@@ -295,7 +295,7 @@ def test_the_other_learners_have_their_gates_enumerated(learner: str, words: str
     ("arguments", "sentence"),
     [
         (["--learner", "experts"], "has infinitely many rules: use DPSOA"),
-        (["--learner", "experts", "--user"], "experts protects events, not users"),
+        (["--learner", "experts", "--user", "who"], "experts protects events, not users"),
         (["--runs", 2], "at least 4 runs"),
     ],
 )

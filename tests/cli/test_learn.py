@@ -327,7 +327,7 @@ def test_a_plan_says_what_is_proved_and_what_is_hoped(command: Command) -> None:
     assert done.returncode == 0, done.stderr
     for words in ("privacy: proved", "utility: heuristic", "monitor's budget"):
         assert words in done.stdout
-    per_user = command("plan", "points:m", "--horizon", 1000, "--user", "--cap", 2, "--json")
+    per_user = command("plan", "points:m", "--horizon", 1000, "--user", "who", "--cap", 2, "--json")
     data = json.loads(per_user.stdout)
     assert ls.Plan.from_json(data["plan"]).unit == "user"
 

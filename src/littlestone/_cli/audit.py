@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -9,16 +10,8 @@ from rich.console import Console
 
 from littlestone._classes.causes import Causes
 from littlestone._classes.specs import parse_spec
-from littlestone._cli.options import (
-    AsJson,
-    CapOption,
-    ChangeCost,
-    MinRate,
-    PrivateJson,
-    read_min_rate,
-)
+from littlestone._cli.options import BUDGET_AND_UNIT, AsJson, takes_request
 from littlestone._cli.terminal import plain_console
-from littlestone._learners.plan_table import CHANGE_COST
 from littlestone._learners.registry import LEARNERS, check_name
 from littlestone._privacy.parameters import BadParameter
 from littlestone._report.report import refuse_file, write_private
@@ -29,17 +22,11 @@ LEAST_EPSILON = 0.01
 EXAMPLE = "Example: littlestone audit points:merchant --epsilon 1 --horizon 1000 --small"
 
 
+@takes_request(*(name for name in BUDGET_AND_UNIT if name != "learner"), "private_json")
 def audit(
+    context: typer.Context,
     spec: Annotated[str, typer.Argument(metavar="SPEC", help="As in `dimension --help`.")],
-    horizon: Annotated[int, typer.Option(help="Rounds to plan for.")],
-    epsilon: Annotated[float, typer.Option(help="What is promised.")] = 1.0,
-    delta: Annotated[float, typer.Option(help="What is promised; experts promise 0.")] = 1e-6,
-    per_user: Annotated[
-        bool, typer.Option("--user", help="The plan that protects all rounds of a user.")
-    ] = False,
-    cap: CapOption = None,
-    change_cost: ChangeCost = CHANGE_COST,
-    min_rate: MinRate = "auto",
+    task: LearnRequest,
     shrunk: Annotated[
         bool,
         typer.Option(
@@ -64,7 +51,6 @@ def audit(
     ] = None,
     workers: Annotated[int | None, typer.Option(help="Processes; all cores by default.")] = None,
     as_json: AsJson = False,
-    private_json: PrivateJson = None,
 ) -> None:
     """Check that the code keeps its guarantee."""
     from littlestone._audit.runs import AnyPlan, AuditTarget, small
@@ -76,32 +62,24 @@ def audit(
         run_audit,
     )
 
-    if epsilon < LEAST_EPSILON:
+    if task.epsilon < LEAST_EPSILON:
         raise BadParameter(
-            f"an audit is for an epsilon of at least {LEAST_EPSILON}, not {epsilon}: a leak as "
+            f"an audit is for an epsilon of at least {LEAST_EPSILON}, not {task.epsilon}: a leak as "
             "small as that would take millions of runs to show. The mechanisms are the same at any "
             "epsilon: audit at 1"
         )
-    if file is None and private_json is not None:
+    if file is None and task.private_json is not None:
         raise BadParameter("without a --file nothing is private: take --json, not --private-json")
-    refuse_file(private_json)
+    refuse_file(task.private_json)
     cls = parse_spec(spec)
     learner = learner or ("causes" if isinstance(cls, Causes) else "dpsoa")
     check_name(learner, LEARNERS)
-    task = LearnRequest(
-        spec=spec,
-        label="",
-        epsilon=epsilon,
-        delta=delta,
-        horizon=horizon,
-        user="user" if per_user else None,
-        cap=cap,
-        change_cost=change_cost,
-        min_rate=read_min_rate(min_rate),
-        # One without privacy has no plan, and is held to what DPSOA promises.
-        learner=learner if LEARNERS[learner].private else "dpsoa",
-    )
-    plan = choose_learner(task, horizon).plan
+    # One without privacy has no plan, and is held to what DPSOA promises.
+    held_to = learner if LEARNERS[learner].private else "dpsoa"
+    task = replace(task, spec=spec, learner=held_to)
+    if task.horizon is None:
+        raise BadParameter("say --horizon, the number of rounds to plan for")
+    plan = choose_learner(task, task.horizon).plan
     if not isinstance(plan, AnyPlan):
         raise BadParameter(f"{learner} cannot be audited: no law is known for its mechanisms")
     plans = small(plan) if shrunk else [plan]
@@ -113,17 +91,17 @@ def audit(
     # Overflow in exp(epsilon) is the range of floats, and no fault of the plan.
     except ArithmeticError as error:
         raise BadParameter(
-            f"epsilon {epsilon:g} is too large to audit ({error}): probabilities that differ by a "
-            "factor of exp(epsilon) do not fit floats. The mechanisms are the same at any epsilon: "
+            f"epsilon {task.epsilon:g} is too large to audit ({error}): probabilities that differ by "
+            "a factor of exp(epsilon) do not fit floats. The mechanisms are the same at any epsilon: "
             "audit at 1"
         ) from None
     if as_json:
         typer.echo(json.dumps(found.to_json(), ensure_ascii=False))
     else:
         print_computed(plain_console(), found)
-    if private_json is not None:
+    if task.private_json is not None:
         text = json.dumps(found.runs_to_json(), ensure_ascii=False) + "\n"
-        write_private(private_json, text)
+        write_private(task.private_json, text)
     # What the runs show on made-up streams is in the JSON already.
     if found.audits and (found.private or not as_json):
         sys.stdout.flush()

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from littlestone._cli.options import AsJson
+from littlestone._cli.options import AsJson, FileFormat
 from littlestone._cli.terminal import plain_console
 from littlestone._data.header import Header, read_header
 from littlestone._privacy.parameters import BadParameter
@@ -206,10 +206,7 @@ def init(
     horizon: Annotated[
         int | None, typer.Option(help="Rounds to plan for, if more rows will come.")
     ] = None,
-    format_: Annotated[
-        str | None,
-        typer.Option("--format", help="csv, tsv, jsonl, parquet or arrow; else by name."),
-    ] = None,
+    format_: FileFormat = None,
     as_json: AsJson = False,
 ) -> None:
     """Propose a command for a file, with the reason for each choice."""

@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from types import FrameType
@@ -15,27 +16,12 @@ import typer
 from rich.console import Console
 
 from littlestone._cli.options import (
+    BUDGET_AND_UNIT,
+    LABELS,
     AsJson,
-    BudgetOption,
-    CapOption,
-    ChangeCost,
-    DatasetOption,
-    Delta,
-    Epsilon,
     KafkaConfig,
     KafkaOption,
-    LabelOption,
-    MinRate,
-    NegativeOption,
-    PositiveOption,
-    PrivateJson,
-    Seed,
-    Spec,
-    UserOption,
-    WhichEngine,
-    WhichLearner,
-    given,
-    read_min_rate,
+    takes_request,
 )
 from littlestone._cli.terminal import (
     plain_console,
@@ -44,7 +30,6 @@ from littlestone._cli.terminal import (
     progress_bar,
 )
 from littlestone._data.kafka import is_topic, read_settings
-from littlestone._learners.plan_table import CHANGE_COST
 from littlestone._learners.registry import check_name, planned_names
 from littlestone._privacy.parameters import BadParameter
 from littlestone._report.report import refuse_file
@@ -58,6 +43,11 @@ EXAMPLE = (
 )
 
 
+@takes_request(
+    *LABELS, *BUDGET_AND_UNIT, "out", "report", "private_json", "force", "budget", "dataset",
+    "strict", "format", "complete", "verify", "new_rows", "again", "follow", "until_end", "seed",
+    "engine", "workers",
+)  # fmt: skip
 def learn(
     context: typer.Context,
     file: Annotated[
@@ -67,74 +57,13 @@ def learn(
             "URI such as s3://bucket/events; - is stdin; kafka://BROKERS/TOPIC."
         ),
     ],
-    spec: Spec = None,
-    label: LabelOption = None,
-    positive: PositiveOption = None,
-    negative: NegativeOption = None,
-    epsilon: Epsilon = 1.0,
-    delta: Delta = 1e-6,
-    horizon: Annotated[
-        int | None, typer.Option(help="Rounds to plan for; by default the rows of the file.")
-    ] = None,
-    user: UserOption = None,
-    cap: CapOption = None,
-    change_cost: ChangeCost = CHANGE_COST,
-    min_rate: MinRate = "auto",
-    learner: WhichLearner = "auto",
+    task: LearnRequest,
     db: Annotated[
         Path | None,
         typer.Option(help="Keep the learner in this file, and go on from it. Private."),
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Write the releases here, as JSON lines. Public.")
-    ] = None,
-    report: Annotated[Path | None, typer.Option(help="Write an HTML report here. Private.")] = None,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Stop at a bad row, outside the guarantee.")
-    ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite --out and --report.")] = False,
-    format_: Annotated[
-        str | None,
-        typer.Option("--format", help="csv, tsv, jsonl, parquet or arrow; else by name."),
-    ] = None,
-    private_json: PrivateJson = None,
-    complete: Annotated[
-        bool,
-        typer.Option("--complete", help="With --db: a last line without a line feed is a row."),
-    ] = False,
-    verify: Annotated[
-        bool,
-        typer.Option("--verify", help="With --db: check every row that was learned before."),
-    ] = False,
-    new_rows: Annotated[
-        bool,
-        typer.Option(
-            "--new-rows",
-            help="With --db: no row of the file was learned before; of a topic: go on though "
-            "messages are gone.",
-        ),
-    ] = False,
-    again: Annotated[
-        bool,
-        typer.Option("--again", help="With --db: learn known rows once more; epsilon adds up."),
-    ] = False,
-    budget: BudgetOption = None,
-    dataset: DatasetOption = None,
-    follow: Annotated[
-        bool,
-        typer.Option("--follow", help="Wait for rows that are added to a text file, as tail -F."),
-    ] = False,
-    until_end: Annotated[
-        bool,
-        typer.Option("--until-end", help="For kafka://: learn what the topic holds now, and end."),
-    ] = False,
     kafka_option: KafkaOption = None,
     kafka_config: KafkaConfig = None,
-    seed: Seed = None,
-    engine: WhichEngine = None,
-    workers: Annotated[
-        int | None, typer.Option(help="Shards of the engine; as many as it has cores by default.")
-    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Learn a rule from a stream of labelled rows, privately: before each row a rule is published."""
@@ -143,52 +72,22 @@ def learn(
 
     # A store knows what it was begun with.
     if db is None or not db.exists():
-        asked = {"which --class of rules to learn": spec, "which column is the --label": label}
-        if missing := [what for what, said in asked.items() if said is None]:
+        asked = {
+            "which --class of rules to learn": task.spec,
+            "which column is the --label": task.label,
+        }
+        if missing := [what for what, said in asked.items() if not said]:
             advice = "" if is_topic(file) else f": `littlestone init {file}` proposes both"
             raise BadParameter(f"say {', and '.join(missing)}{advice}")
-    check_name(learner, planned_names())
-    task = LearnRequest(
-        source=file,
-        spec=spec or "",
-        label=label or "",
-        positive=tuple(positive or ()),
-        negative=tuple(negative or ()),
-        epsilon=epsilon,
-        delta=delta,
-        horizon=horizon,
-        user=user,
-        cap=cap,
-        change_cost=change_cost,
-        min_rate=read_min_rate(min_rate),
-        learner=learner,
-        seed=seed,
-        strict=strict,
-        format=format_,
-        out=out,
-        report=report,
-        private_json=private_json,
-        force=force,
-        engine=engine,
-        workers=workers,
-        given=given(context),
-        again=again,
-        new_rows=new_rows,
-        complete=complete,
-        verify=verify,
-        budget=budget,
-        dataset=dataset,
-        follow=follow,
-        until_end=until_end,
-        kafka=read_settings(kafka_option or (), kafka_config),
-    )
+    check_name(task.learner, planned_names())
+    task = replace(task, source=file, kafka=read_settings(kafka_option or (), kafka_config))
     # Before the first row is read: options that need a store must not be ignored in silence.
     task.refuse_without_store(db)
     task.refuse_other_kind()
-    refuse_file(private_json, force)
+    refuse_file(task.private_json, task.force)
     try:
         with (
-            redirect_output(engine),
+            redirect_output(task.engine),
             progress_bar(Console(stderr=True)) as watch,
             _stop_on_signal(task.follow or is_topic(file)) as stop,
         ):

@@ -2,27 +2,16 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
 
-from littlestone._classes.specs import parse_spec
-from littlestone._cli.options import (
-    AsJson,
-    CapOption,
-    ChangeCost,
-    Delta,
-    Epsilon,
-    MinRate,
-    WhichLearner,
-    given,
-    read_min_rate,
-)
+from littlestone._cli.options import BUDGET_AND_UNIT, AsJson, takes_request
 from littlestone._cli.terminal import plain_console, print_plan
 from littlestone._learners.base import LearnerPlan
 from littlestone._learners.causes_plan import CauseForecast, CausesPlan, forecast
 from littlestone._learners.inverse_plan import SmallestEpsilon, smallest_epsilon
-from littlestone._learners.plan_table import CHANGE_COST
 from littlestone._privacy.parameters import BadParameter
 from littlestone._store.request import LearnRequest, choose_learner
 
@@ -32,18 +21,11 @@ EXAMPLE = (
 )
 
 
+@takes_request(*BUDGET_AND_UNIT)
 def plan(
     context: typer.Context,
     spec: Annotated[str, typer.Argument(metavar="SPEC", help="As in `dimension --help`.")],
-    horizon: Annotated[int, typer.Option(help="Rounds to plan for.")],
-    epsilon: Epsilon = 1.0,
-    delta: Delta = 1e-6,
-    per_user: Annotated[
-        bool, typer.Option("--user", help="Protect all rounds of a user together.")
-    ] = False,
-    cap: CapOption = None,
-    change_cost: ChangeCost = CHANGE_COST,
-    min_rate: MinRate = "auto",
+    task: LearnRequest,
     rate: Annotated[
         float | None, typer.Option(help="For causes: how often a cause's events are positive.")
     ] = None,
@@ -64,20 +46,21 @@ def plan(
     rounds: Annotated[
         int | None, typer.Option(help="The same for causes, with --rate and --share: rounds.")
     ] = None,
-    learner: WhichLearner = "auto",
     as_json: AsJson = False,
 ) -> None:
     """Print every constant of a learner before it sees any data."""
-    found = None
+    task, found, horizon = replace(task, spec=spec), None, task.horizon
+    if horizon is None:
+        raise BadParameter("say --horizon, the number of rounds to plan for")
     if any(number is not None for number in (mistakes, positives, rounds)):
-        if "epsilon" in given(context):
+        if "epsilon" in task.given:
             raise BadParameter("--epsilon conflicts with --mistakes, --positives and --rounds")
         for name, number in (("positives", positives), ("rounds", rounds)):
             if number is not None and rate is None:
                 raise BadParameter(f"--{name} requires --rate: how often is a cause positive?")
         found = smallest_epsilon(
-            parse_spec(spec),
-            delta,
+            task.cls,
+            task.delta,
             horizon,
             mistakes=mistakes,
             positives=positives,
@@ -85,25 +68,13 @@ def plan(
             rate=rate,
             share=share,
             base=base or 0.0,
-            learner=learner,
-            unit="user" if per_user else "event",
-            cap=cap,
-            change_cost=change_cost,
-            min_rate=read_min_rate(min_rate),
+            learner=task.learner,
+            unit=task.unit,
+            cap=task.cap,
+            change_cost=task.change_cost,
+            min_rate=task.min_rate,
         )
-        epsilon = found.epsilon
-    task = LearnRequest(
-        spec=spec,
-        label="",
-        epsilon=epsilon,
-        delta=delta,
-        horizon=horizon,
-        user="user" if per_user else None,
-        cap=cap,
-        change_cost=change_cost,
-        min_rate=read_min_rate(min_rate),
-        learner=learner,
-    )
+        task = replace(task, epsilon=found.epsilon)
     chosen = choose_learner(task, horizon)
     forecasts = _forecasts(chosen.plan, rate, share=share, base=base)
     if as_json:

@@ -8,28 +8,14 @@ from typing import Annotated, Literal
 import typer
 
 from littlestone._cli.options import (
-    BudgetOption,
-    CapOption,
-    ChangeCost,
-    DatasetOption,
-    Delta,
-    Epsilon,
+    BUDGET_AND_UNIT,
+    LABELS,
     KafkaConfig,
     KafkaOption,
-    LabelOption,
-    MinRate,
-    NegativeOption,
-    PositiveOption,
-    Seed,
-    Spec,
-    UserOption,
-    WhichLearner,
-    given,
-    read_min_rate,
+    takes_request,
 )
 from littlestone._data.kafka import is_topic, read_settings
 from littlestone._data.topic import TopicRows
-from littlestone._learners.plan_table import CHANGE_COST
 from littlestone._learners.registry import check_name, planned_names
 from littlestone._privacy.budget_file import BudgetFile
 from littlestone._privacy.parameters import BadParameter
@@ -51,27 +37,14 @@ OPEN = (
 )
 
 
+@takes_request(*LABELS, *BUDGET_AND_UNIT, "seed", "budget", "dataset", "new_rows")
 def serve(
     context: typer.Context,
     db: Annotated[
         Path,
         typer.Argument(metavar="RUN.DB", help="The learner's file."),
     ],
-    spec: Spec = None,
-    label: LabelOption = None,
-    positive: PositiveOption = None,
-    negative: NegativeOption = None,
-    horizon: Annotated[int | None, typer.Option(help="Rounds to plan for.")] = None,
-    epsilon: Epsilon = 1.0,
-    delta: Delta = 1e-6,
-    user: UserOption = None,
-    cap: CapOption = None,
-    change_cost: ChangeCost = CHANGE_COST,
-    min_rate: MinRate = "auto",
-    learner: WhichLearner = "auto",
-    seed: Seed = None,
-    budget: BudgetOption = None,
-    dataset: DatasetOption = None,
+    task: LearnRequest,
     source: Annotated[
         str | None,
         typer.Option(
@@ -81,10 +54,6 @@ def serve(
     ] = None,
     kafka_option: KafkaOption = None,
     kafka_config: KafkaConfig = None,
-    new_rows: Annotated[
-        bool,
-        typer.Option("--new-rows", help="With --source: go on though messages of it are gone."),
-    ] = False,
     host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="0 lets the system choose.", min=0, max=65535)] = 8000,
     tokens: Annotated[
@@ -172,29 +141,9 @@ def serve(
         idle_timeout=idle_timeout,
         body_timeout=body_timeout,
     )
-    check_name(learner, planned_names())
-    task = LearnRequest(
-        source=str(db),
-        spec=spec or "",
-        label=label or "",
-        positive=tuple(positive or ()),
-        negative=tuple(negative or ()),
-        epsilon=epsilon,
-        delta=delta,
-        horizon=horizon,
-        user=user,
-        cap=cap,
-        change_cost=change_cost,
-        min_rate=read_min_rate(min_rate),
-        learner=learner,
-        seed=seed,
-        given=given(context),
-        budget=budget,
-        dataset=dataset,
-        new_rows=new_rows,
-        kafka=read_settings(kafka_option or (), kafka_config),
-    )
-    if source is None and (task.kafka or new_rows):
+    check_name(task.learner, planned_names())
+    task = replace(task, source=str(db), kafka=read_settings(kafka_option or (), kafka_config))
+    if source is None and (task.kafka or task.new_rows):
         raise BadParameter("--kafka-option, --kafka-config and --new-rows require --source")
     if db.is_dir():
         raise BadParameter(f"{db} is a folder: a service has one learner, so name its file")
