@@ -3,8 +3,7 @@
 Checked at every request: no answer is a 5xx; one that is refused leaves the store as it was (the
 seal in the file is a checksum of every row of every table); one that is accepted adds exactly its
 rounds, and one that is sent again adds none. A second client reads the rule all the while. At the
-end: the memory of the process, and how long reads took, beside those of a bare FastAPI route to
-which batches are written (`bench/bare.py`).
+end: the memory of the process, and how long reads took.
 """
 
 import contextlib
@@ -29,14 +28,13 @@ import psutil
 
 from commands import MAIN
 
-BARE = Path(__file__).parents[1] / "bench" / "bare.py"
 BEGIN = (
     "serve", "run.db", "--class", "points:merchant", "--label", "fraud", "--delta", "1e-10",
     "--horizon", "10000000", "--port", "0", "--rate", "1000000", "--most-body", "30000",
     "--most-public-body", "20000", "--most-rows", "200", "--most-fields", "50",
 )  # fmt: skip
-# So many requests go to the service, and then some batches to the bare route.
-CHUNK, BARE_BATCHES = 500, 100
+# Requests between two looks at the memory.
+CHUNK = 500
 CELLS: list[Any] = [
     "M1", "", "\ud800", "\x00", "é" * 50, 7, -1, 2**70, 1e308, True, None, [], {}, [1], "x" * 5000
 ]  # fmt: skip
@@ -77,7 +75,6 @@ class Fuzzed(NamedTuple):
     statuses: Counter[int]
     memory: list[int]
     reads: list[float]
-    bare_reads: list[float]
 
 
 class Client:
@@ -246,10 +243,10 @@ class Fuzzer:
 
 
 @contextmanager
-def server(folder: Path, *command: str) -> Iterator[tuple[str, psutil.Process]]:
-    """A server as a process of its own: where it listens."""
+def server(folder: Path) -> Iterator[tuple[str, psutil.Process]]:
+    """A service as a process of its own: where it listens."""
     process = subprocess.Popen(
-        [sys.executable, *command],
+        [sys.executable, "-c", MAIN, *BEGIN],
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -286,42 +283,33 @@ def reading(address: str, seconds: list[float]) -> Iterator[None]:
 
 
 def fuzz(folder: Path, requests: int, seed: int, report: Callable[[str], Any]) -> Fuzzed:
-    """Send so many requests, in turn with batches to a bare route."""
-    reads, bare_reads, memory = list[float](), list[float](), list[int]()
-    with (
-        server(folder, "-c", MAIN, *BEGIN) as (address, process),
-        server(folder, "-P", str(BARE)) as (bare, _),
-    ):
-        fuzzer, plain = Fuzzer(address, folder, random.Random(seed)), Client(bare)
-        rows = json.dumps([{"merchant": f"M{n}", "fraud": 0} for n in range(10)]).encode()
-        with closing(fuzzer.db), closing(fuzzer.client), closing(plain):
-            for start in range(0, requests, CHUNK):
-                with reading(address, reads):
-                    for _ in range(min(CHUNK, requests - start)):
-                        fuzzer.step()
-                memory.append(process.memory_info().rss)
-                with reading(bare, bare_reads):
-                    for _ in range(BARE_BATCHES):
-                        plain.send("POST", "/rounds", rows, {"Content-Type": "application/json"})
-                if start % (20 * CHUNK) == 0:
-                    report(f"{start + CHUNK:,} requests, {memory[-1] >> 20} MiB")
-    return Fuzzed(fuzzer.statuses, memory, sorted(reads), sorted(bare_reads))
+    """Send so many requests."""
+    reads, memory = list[float](), list[int]()
+    with server(folder) as (address, process), reading(address, reads):
+        fuzzer = Fuzzer(address, folder, random.Random(seed))
+        with closing(fuzzer.db), closing(fuzzer.client):
+            for number in range(1, 1 + requests):
+                fuzzer.step()
+                if number % CHUNK == 0 or number == requests:
+                    memory.append(process.memory_info().rss)
+                if number % (20 * CHUNK) == 0:
+                    report(f"{number:,} requests, {memory[-1] >> 20} MiB")
+    return Fuzzed(fuzzer.statuses, memory, sorted(reads))
 
 
 if __name__ == "__main__":
     begun = time.monotonic()
     with tempfile.TemporaryDirectory() as place:
-        found = fuzz(Path(place), int(sys.argv[1]), random.randrange(10**6), print)
+        fuzzed = fuzz(Path(place), int(sys.argv[1]), random.randrange(10**6), print)
     took = time.monotonic() - begun
-    statuses = ", ".join(f"{status}: {count:,}" for status, count in sorted(found.statuses.items()))
-    third = len(found.memory) // 3
-    early, late = max(found.memory[: third + 1]) >> 20, max(found.memory[-third - 1 :]) >> 20
-    both = found.reads, found.bare_reads
-    p99, bare99 = (1000 * times[int(0.99 * len(times))] for times in both)
+    statuses = ", ".join(f"{status}: {n:,}" for status, n in sorted(fuzzed.statuses.items()))
+    third = len(fuzzed.memory) // 3
+    early, late = max(fuzzed.memory[: third + 1]) >> 20, max(fuzzed.memory[-third - 1 :]) >> 20
+    p99 = 1000 * fuzzed.reads[int(0.99 * len(fuzzed.reads))]
     lines = (
         f"by status (0 is a closed connection): {statuses}",
         f"memory, most of the first third {early} MiB and of the last {late} MiB",
-        f"GET /hypothesis meanwhile, p99: {p99:.1f} ms; of the bare route {bare99:.1f} ms",
-        f"{sum(found.statuses.values()):,} requests in {took:,.0f} s, and no 5xx",
+        f"GET /hypothesis meanwhile, p99: {p99:.1f} ms",
+        f"{sum(fuzzed.statuses.values()):,} requests in {took:,.0f} s, and no 5xx",
     )
     sys.stdout.write("".join(f"{line}\n" for line in lines))

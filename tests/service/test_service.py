@@ -68,26 +68,22 @@ def test_rules_are_for_everybody(served: Running, path: str, role: Role | None) 
 
 
 @pytest.mark.parametrize(
-    ("role", "status"), [(None, 401), ("feeder", 200), ("operator", 403), ("other", 401)]
+    ("role", "writes", "looks"),
+    [(None, 401, 401), ("feeder", 200, 403), ("operator", 403, 200), ("other", 401, 401)],
 )
-def test_only_a_feeder_writes(served: Running, role: Any, status: int) -> None:
+def test_only_a_feeder_writes_and_only_an_operator_looks_inside(
+    served: Running, role: Any, writes: int, looks: int
+) -> None:
     headers = {"Authorization": "Bearer no such token"} if role == "other" else bearing(role)
     before = served.tables()
     answer = served.client.post("/rounds", json=events(3), headers=headers)
-    assert answer.status_code == status
-    assert (served.tables() == before) == (status != 200)
-    assert ("www-authenticate" in answer.headers) == (status == 401)
-
-
-@pytest.mark.parametrize(
-    ("role", "status"), [(None, 401), ("feeder", 403), ("operator", 200), ("other", 401)]
-)
-def test_only_an_operator_looks_inside(served: Running, role: Any, status: int) -> None:
-    headers = {"Authorization": "Bearer no such token"} if role == "other" else bearing(role)
-    answer = served.client.get("/private/trace", headers=headers)
-    assert answer.status_code == status
+    assert answer.status_code == writes
+    assert (served.tables() == before) == (writes != 200)
+    assert ("www-authenticate" in answer.headers) == (writes == 401)
+    inside = served.client.get("/private/trace", headers=headers)
+    assert inside.status_code == looks
     private = {"mistakes", "missed", "votes", "rate", "null_rounds", "ledger"}
-    assert (private <= answer.json().keys()) == (status == 200)
+    assert (private <= inside.json().keys()) == (looks == 200)
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -189,49 +185,54 @@ def test_batches_that_wait_are_committed_together_and_answered_apart(tmp_path: P
         assert store.learn_all([KeyedBatch(block, "a")]) == [Receipt(1, 2, 0, again=True)]
 
 
+class Waiting:
+    """A writer whose answers wait until they are called."""
+
+    def __init__(self, path: Path, publish: Callable[[PublicState], None]) -> None:
+        self.store = begun(path)
+        schema = column_schema(self.store.cls, "fraud", None, ())
+        self.block = parse_block(json.dumps(events(2)).encode(), "json", schema, Limits())
+        self.calls = SimpleQueue[Callable[[], None]]()
+        self.writer = Writer(self.store, lambda generation: self.store, publish, self.calls.put)
+
+    def learn(self, *keys: str) -> list[Any]:
+        """What batches wait for, on disk and not answered; the last call answers all."""
+        receipts = [self.writer.learn(self.block, key, b"") for key in keys]
+        self.writer.start()  # all wait: one commit
+        self.answer = self.calls.get(timeout=60)
+        self.writer.stop()
+        return receipts
+
+
 def test_what_a_commit_changed_is_public_before_its_batches_are_acknowledged(
     tmp_path: Path,
 ) -> None:
-    store = begun(tmp_path / "run.db")
-    schema = column_schema(store.cls, "fraud", None, ())
-    block = parse_block(json.dumps(events(2)).encode(), "json", schema, Limits())
-    calls = SimpleQueue[Callable[[], None]]()
     seen = list[tuple[int, list[bool]]]()
-
-    def publish(state: PublicState) -> None:
-        seen.append((state.published.rounds, [receipt.done() for receipt in receipts]))
-
-    writer = Writer(store, lambda generation: store, publish, calls.put)
-    receipts = [writer.learn(block, key, b"") for key in ("a", "b", "c")]
-    writer.start()  # all three wait: one commit
-    together = calls.get(timeout=60)
-    writer.stop()
+    receipts = list[Any]()
+    waiting = Waiting(
+        tmp_path / "run.db",
+        lambda state: seen.append((state.published.rounds, [one.done() for one in receipts])),
+    )
+    receipts += waiting.learn("a", "b", "c")
     # On disk, and neither public nor acknowledged: that is done where clients are answered.
-    assert read_store(store.path).published.rounds == 6
+    assert read_store(waiting.store.path).published.rounds == 6
     assert not seen
     assert not any(receipt.done() for receipt in receipts)
-    together()
+    waiting.answer()
     assert seen == [(6, [False] * 3)]
     assert [receipt.result(0).first for receipt in receipts] == [1, 3, 5]
-    assert calls.empty()
+    assert waiting.calls.empty()
 
 
 def test_a_state_that_cannot_be_published_keeps_nobody_waiting(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    store = begun(tmp_path / "run.db")
-    schema = column_schema(store.cls, "fraud", None, ())
-    block = parse_block(json.dumps(events(2)).encode(), "json", schema, Limits())
-    calls = SimpleQueue[Callable[[], None]]()
-
     def publish(state: PublicState) -> None:
         raise MemoryError("M7")
 
-    writer = Writer(store, lambda generation: store, publish, calls.put)
-    receipt = writer.learn(block, "a", b"")
-    writer.start()
-    calls.get(timeout=60)()
-    writer.stop()
+    waiting = Waiting(tmp_path / "run.db", publish)
+    (receipt,) = waiting.learn("a")
+    waiting.answer()
     assert receipt.result(0) == Receipt(1, 2, 0)
     assert "MemoryError at" in caplog.text
     assert "M7" not in caplog.text
@@ -412,20 +413,10 @@ def test_the_rule_is_published_and_says_what_it_says(tmp_path: Path) -> None:
         assert inside["rounds"] == now["rounds"]
         assert inside["mistakes_of_rule"] <= inside["mistakes"]
         assert len(served.get("/private/trace?samples=3", "operator").json()["samples"]) == 3
-        with read_shown(served.path) as shown:
-            assert shown == [release["sentence"] for release in listed["releases"]]
-
-
-class read_shown:  # noqa: N801
-    """The rules in a file, as `littlestone show` reads them."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __enter__(self) -> list[str]:
-        return [str(release.rule) for release in read_store(self.path).published.releases]
-
-    def __exit__(self, *problem: object) -> None: ...
+        stored = read_store(served.path).published.releases
+        assert [str(release.rule) for release in stored] == [
+            release["sentence"] for release in listed["releases"]
+        ]
 
 
 # Limits.

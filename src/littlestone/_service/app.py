@@ -74,6 +74,7 @@ def make_app(
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,
     )
     for router in (routes.private, routes.public):
         app.include_router(router)

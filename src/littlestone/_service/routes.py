@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from contextlib import suppress
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import Annotated, Literal, NamedTuple
 
@@ -357,36 +357,22 @@ async def trace(
 ) -> Response:
     """Return mistakes, votes, rate, null rounds, ledger. **Private**: exact, for the data owner."""
     service = service_of(request)
-    inspected = await service.wait_for(service.writer.inspect(_inspect))
     before = service.events.releases[-1].round - 1
-    return json_response(_trace_response(inspected, before=before, maximum=samples))
+    inspect = partial(_trace, before=before, maximum=samples)
+    return json_response(await service.wait_for(service.writer.inspect(inspect)))
 
 
-class _Inspected(NamedTuple):
-    """What an operator may see of a learner, in values that do not change when it learns."""
-
-    samples: tuple[Sample, ...]
-    counts: dict[str, int]
-    missed: int | None
-    ledger: list[tuple[str, str, str, str]]
-
-
-def _inspect(learner: PrivateLearner) -> _Inspected:
-    counts = counts_of(learner.rounds, learner.null_rounds, learner.beyond_cap, learner.mistakes)
-    missed = learner.missed if isinstance(learner, PrivateCauses) else None
-    return _Inspected(learner.trace, counts, missed, ledger_rows(learner))
-
-
-def _trace_response(inspected: _Inspected, *, before: int, maximum: int) -> schemas.TraceResponse:
+def _trace(learner: PrivateLearner, *, before: int, maximum: int) -> schemas.TraceResponse:
     """Return the trace; `before` is the number of rounds before the current rule's release."""
-    samples, counts, missed, ledger = inspected
+    counts = counts_of(learner.rounds, learner.null_rounds, learner.beyond_cap, learner.mistakes)
+    samples, counted = learner.trace, counts["counted_rounds"]
     last = samples[-1]
     earlier = [sample.mistakes for sample in samples if sample.round <= before]
     of_rule = last.mistakes - (earlier[-1] if earlier else 0)
-    rounds_of_rule, counted = counts["rounds"] - before, counts["counted_rounds"]
+    rounds_of_rule = counts["rounds"] - before
     return schemas.TraceResponse(
         **counts,
-        missed=missed,
+        missed=learner.missed if isinstance(learner, PrivateCauses) else None,
         rate=counts["mistakes"] / counted if counted else None,
         mistakes_of_rule=of_rule,
         rate_of_rule=of_rule / rounds_of_rule if rounds_of_rule else None,
@@ -400,7 +386,7 @@ def _trace_response(inspected: _Inspected, *, before: int, maximum: int) -> sche
         ],
         ledger=[
             schemas.SpentResponse(mechanism=mechanism, times=times, each=each, adds=adds)
-            for mechanism, times, each, adds in ledger
+            for mechanism, times, each, adds in ledger_rows(learner)
         ],
     )
 
@@ -413,7 +399,7 @@ def _thin(samples: Sequence[Sample], maximum: int) -> list[Sample]:
     """Return at most so many samples, evenly spaced, the last among them."""
     if maximum >= len(samples):
         return list(samples)
-    return [samples[(at + 1) * len(samples) // maximum - 1] for at in range(maximum)]
+    return [samples[(i + 1) * len(samples) // maximum - 1] for i in range(maximum)]
 
 
 # The page.

@@ -73,11 +73,6 @@ class TokenRoles:
         until = found[0].until
         return found[0] if until is None or self._clock() < until else None
 
-    def role_of(self, token: str | None) -> Role | None:
-        """Return the role of a token, or None."""
-        entry = self.find(token)
-        return None if entry is None else entry.role
-
     def find_in_header(self, authorization: str | None) -> TokenEntry | None:
         """Return the entry of the token in an `Authorization` header."""
         scheme, _, token = (authorization or "").partition(" ")
