@@ -126,7 +126,7 @@ def test_nothing_of_the_data_is_told(tmp_path: Path) -> None:
         client.post("/rounds", json=bad, headers=served.operator)
         public()
         inside = client.get("/private/trace", headers=served.operator).json()
-        assert inside["null_rounds"] == 1
+        assert inside["unreadable"] == 1
         _, out, errors = served.stop()
     seen_text = "\n".join(seen)
     assert "merchant = 'M7'" in seen_text
