@@ -2,7 +2,7 @@
 
 `python -m bench shape` prints it; docs/architecture and the closing notes quote it. Modules that a
 walk opens are those of littlestone whose code runs while one row is learned: with a store, over
-HTTP, and on a Ray cluster (in the driver).
+HTTP, from a data frame, and on a Ray cluster (in the driver).
 """
 
 import ast
@@ -122,6 +122,19 @@ def walk_post(folder: Path) -> Walk:
     return walk
 
 
+def walk_frame(folder: Path) -> Walk:
+    """Follow the rows of `learn_many` with a data frame."""
+    import pandas as pd
+
+    versions = ["bad" if n % 9 == 0 else str(n) for n in range(400)]
+    frame = pd.DataFrame({"version": versions})
+    for _ in range(2):
+        learner = littlestone.DPSOA(littlestone.Rules(["version"]), 9, 1e-6, 400)
+        with Walk() as walk:
+            learner.learn_many(frame, [version == "bad" for version in versions])
+    return walk
+
+
 def parsed() -> Iterator[tuple[str, str, ast.Module]]:
     """Every module: its name, its text, its tree."""
     for path in sorted(ROOT.rglob("*.py")):
@@ -167,29 +180,6 @@ def documented_methods() -> set[tuple[str, ...]]:
     }
 
 
-def option_aliases() -> set[str]:
-    """Return the types of cli/options.py that carry a help text."""
-    return {
-        node.targets[0].id
-        for name, _, tree in parsed()
-        if name == "_cli/options.py"
-        for node in tree.body
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
-        if has_help(node.value, set())
-    }
-
-
-def has_help(annotation: ast.expr | None, aliases: set[str]) -> bool:
-    """Tell whether an annotation documents its parameter where `--help` finds it."""
-    if isinstance(annotation, ast.Name):
-        return annotation.id in aliases
-    # The context is no option: typer passes it.
-    if isinstance(annotation, ast.Attribute):
-        return ast.unparse(annotation) == "typer.Context"
-    parts = [] if annotation is None else ast.walk(annotation)
-    return any(isinstance(part, ast.keyword) and part.arg == "help" for part in parts)
-
-
 def exported(name: str, tree: ast.Module) -> ast.Module:
     """Return the part of a module that users see: what `littlestone` and its adapters export."""
     if name in ("river.py", "sklearn.py"):
@@ -201,7 +191,7 @@ def exported(name: str, tree: ast.Module) -> ast.Module:
 
 def undocumented() -> list[str]:
     """Return the exported functions of three or more parameters that document none of them."""
-    methods, aliases = documented_methods(), option_aliases()
+    methods = documented_methods()
     return [
         f"{name}: {node.name}"
         for name, _, tree in parsed()
@@ -209,11 +199,6 @@ def undocumented() -> list[str]:
         if len(parameters(node)) >= 3 and "Parameters\n" not in said
         # A method of a documented base or protocol does not document its parameters again.
         if signature(node) not in methods
-        # The options of a verb are documented once, in `help=`: --help and docs/cli.md show that.
-        if not (
-            name.startswith("_cli/")
-            and all(has_help(one.annotation, aliases) for one in node.args.args)
-        )
     ]
 
 
@@ -227,8 +212,8 @@ NO_CODE = {
 }
 
 
-def code_lines(text: str, tree: ast.Module) -> int:
-    """Count the lines that are neither blank, nor comment, nor docstring."""
+def code_lines(text: str, tree: ast.Module) -> set[int]:
+    """Return the lines that are neither blank, nor comment, nor docstring."""
     lines: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type not in NO_CODE:
@@ -236,8 +221,18 @@ def code_lines(text: str, tree: ast.Module) -> int:
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             lines.difference_update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-    return len(lines)
+    return lines
 
+
+# What a row is on its way from a file to a rule, counted by hand: who adds one adds it here.
+SHAPES_OF_A_ROW = (
+    "bytes of a file, cells of a frame or of a message",
+    "table: columns of cells",
+    "Rounds: dictionary-coded columns, labels, users",
+    "losses and scores",
+    "key",
+    "rule",
+)
 
 # Of the package privacy these decide nothing: noise for tests, which is not secret, and exports.
 NO_DECISION = ("_privacy/testing.py", "_privacy/__init__.py")
@@ -253,37 +248,67 @@ def public_names() -> dict[str, set[str]]:
     return names
 
 
+def docstring_lines(tree: ast.Module) -> int:
+    """Count the lines of all docstrings of a module."""
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    first = [node.body[0] for node in ast.walk(tree) if isinstance(node, kinds) and node.body]
+    return sum(
+        (node.end_lineno or node.lineno) - node.lineno + 1
+        for node in first
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    )
+
+
+def longest_function() -> tuple[int, str]:
+    """Return the longest function, in lines of code without its docstring, and where it is."""
+    return max(
+        (len(lines & set(range(node.lineno, (node.end_lineno or 0) + 1))), f"{name}: {node.name}")
+        for name, text, tree in parsed()
+        for lines in [code_lines(text, tree)]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
+
+
 def figures() -> Iterator[tuple[str, str]]:
     """What can be counted in the files."""
-    modules = lines = comments = functions = docstrings = questions = code = deciding = 0
+    modules = list(parsed())
+    lines = sum(text.count("\n") for _, text, _ in modules)
+    code = {name: len(code_lines(text, tree)) for name, text, tree in modules}
+    deciding = [n for n in code if n.startswith("_privacy/") and n not in NO_DECISION]
+    classes = [node for _, _, tree in modules for node in ast.walk(tree)
+               if isinstance(node, ast.ClassDef)]  # fmt: skip
+    protocols = [c for c in classes if any("Protocol" in ast.unparse(base) for base in c.bases)]
+    comments = sum(line.strip().startswith("#") for _, text, _ in modules
+                   for line in text.splitlines())  # fmt: skip
+    functions = [node for name, _, tree in modules
+                 for node, _ in public_functions(exported(name, tree))
+                 if len(parameters(node)) >= 3]  # fmt: skip
     names = public_names()
-    for name, text, tree in parsed():
-        modules += 1
-        lines += text.count("\n")
-        own = code_lines(text, tree)
-        code += own
-        deciding += own if name.startswith("_privacy/") and name not in NO_DECISION else 0
-        comments += sum(line.strip().startswith("#") for line in text.splitlines())
-        for _, said in public_functions(tree):
-            docstrings += bool(said)
-            questions += said.lower().startswith(QUESTIONS)
-        for node, _ in public_functions(exported(name, tree)):
-            functions += len(parameters(node)) >= 3
-    documented = functions - len(undocumented())
-    colliding = sorted(name for name, homes in names.items() if len(homes) > 1)
-    yield "modules", f"{modules}"
+    colliding = [name for name, homes in names.items() if len(homes) > 1]
+    tests = sum(p.read_text("utf-8").count("\n") for p in (ROOT.parents[1] / "tests").rglob("*.py"))
+    documented = len(functions) - len(undocumented())
+    yield "modules", f"{len(modules)}"
     yield "lines", f"{lines:,}"
-    yield "lines of code, without blanks, comments and docstrings", f"{code:,}"
-    yield "lines of code that decide privacy", f"{deciding:,}"
+    yield "lines of code, without blanks, comments and docstrings", f"{sum(code.values()):,}"
+    yield "lines of code that decide privacy", f"{sum(code[name] for name in deciding):,}"
+    yield "lines of docstrings", f"{sum(docstring_lines(tree) for _, _, tree in modules):,}"
+    yield "classes, of which protocols", f"{len(classes)}, {len(protocols)}"
+    yield "longest function, lines of code", "{} ({})".format(*longest_function())
     yield "comment lines", f"{comments / lines:.1%}"
-    yield "exported functions of 3 or more parameters, documented", f"{documented} of {functions}"
-    yield "docstrings that begin with a question word", f"{questions / max(1, docstrings):.0%}"
+    yield "lines of tests", f"{tests:,}"
+    yield "shapes of a row, by hand", f"{len(SHAPES_OF_A_ROW)}"
+    yield (
+        "exported functions of 3 or more parameters, documented",
+        f"{documented} of {len(functions)}",
+    )
     yield "public top-level names with several meanings", f"{len(colliding)} of {len(names)}"
 
 
 WALKS: dict[str, Callable[[Path], Walk]] = {
     "learn --db": walk_store,
     "POST /rounds": walk_post,
+    "learn_many of a frame": walk_frame,
     "learn on Ray": walk_ray,
 }
 

@@ -12,11 +12,11 @@ from typing import Any
 
 from typer.testing import CliRunner
 
-from littlestone._cli.main import VERBS, make_app
+from littlestone._cli.main import VERBS, command_line
 
 HERE = Path(__file__).parent
 WIDTH = 100
-APP = make_app(VERBS)
+APP = command_line(VERBS)
 
 
 def cli() -> str:

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import littlestone as ls
 from littlestone._audit.runs import AuditTarget
 from littlestone._classes.specs import parse_spec
-from littlestone._cli.main import make_app
+from littlestone._cli.main import command_line
 from littlestone._learners.registry import (
     LEARNERS,
     choose,
@@ -163,7 +163,7 @@ def contributed(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 def invoked(*arguments: object) -> str:
     done = CliRunner().invoke(
-        make_app({str(arguments[0])}), [str(argument) for argument in arguments]
+        command_line({str(arguments[0])}), [str(argument) for argument in arguments]
     )
     assert done.exit_code == 0, (done.output, done.exception)
     return done.stdout

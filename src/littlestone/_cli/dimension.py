@@ -26,7 +26,7 @@ SPEC is one of
 {GRAMMAR}"""
 
 
-def dimension(
+def print_dimension(
     spec: Annotated[str, typer.Argument(metavar="SPEC", help="The class, as above.")],
     witness: Annotated[
         bool, typer.Option("--witness", help="Draw a shattered mistake tree, which proves it.")
@@ -46,10 +46,10 @@ def dimension(
     if as_json:
         typer.echo(json.dumps(found | ({"witness": tree_to_json(tree)} if tree else {})))
     else:
-        _print_dimension(cls, found, tree)
+        _print_facts(cls, found, tree)
 
 
-def _print_dimension(cls: HypothesisClass, found: dict[str, Any], tree: MistakeTree | None) -> None:
+def _print_facts(cls: HypothesisClass, found: dict[str, Any], tree: MistakeTree | None) -> None:
     console = plain_console()
     lines = {
         "class": found["class"],

@@ -39,7 +39,11 @@ VERBS = {
 }
 
 
-def make_app(verbs: Iterable[str]) -> typer.Typer:
+# The function of a verb has its name, but where another public function has it.
+_FUNCTIONS = {"dimension": "print_dimension"}
+
+
+def command_line(verbs: Iterable[str]) -> typer.Typer:
     """Return the command line with these verbs, and one line of help for each of the others."""
     app = typer.Typer(
         name="littlestone",
@@ -59,7 +63,9 @@ def make_app(verbs: Iterable[str]) -> typer.Typer:
             app.add_typer(module.app, name=verb)
         else:
             own = getattr(module, "HELP", None)
-            app.command(verb, help=own, epilog=module.EXAMPLE)(getattr(module, verb))
+            app.command(verb, help=own, epilog=module.EXAMPLE)(
+                getattr(module, _FUNCTIONS.get(verb, verb))
+            )
     return app
 
 
@@ -86,7 +92,7 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without line drawing shows ?
     try:
-        make_app(sys.argv[1:])()
+        command_line(sys.argv[1:])()
     # A file that is missing or cannot be written is bad input, not a fault of ours.
     except OSError as error:
         _refuse(f"{error.filename}: {error.strerror}" if error.filename else str(error))
