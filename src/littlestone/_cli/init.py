@@ -70,19 +70,19 @@ _NUMBERS = _SCORES | _words(
 
 @dataclass
 class Proposal:
-    """Hold a proposed command, and why each part of it was chosen."""
+    """Hold a proposed command, and what it was chosen from."""
 
     file: str
     read: str
+    rows: int | None
+    horizon: int | None
+    named: bool = False
     label: str | None = None
     other_labels: list[str] = field(default_factory=list)
     columns: list[str] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
     users: list[str] = field(default_factory=list)
     scores: list[str] = field(default_factory=list)
-    rows: int | None = None
-    horizon: int | None = None
-    named: bool = False
 
     @property
     def rounds(self) -> int | None:
@@ -116,8 +116,16 @@ class Proposal:
 
     def reasons(self) -> Iterator[tuple[str, str]]:
         """Yield each part of the command with the reason for it."""
-        yield f"--label {self.label or 'LABEL'}", " ".join(self._why_label())
-        yield "--class causes:...", " ".join(self._why_class())
+        yield f"--label {self.label or 'LABEL'}", self._why_label()
+        yield (
+            "--class causes:...",
+            (
+                "any of these columns may hold a cause, such as column = 'value'."
+                if self.columns
+                else "no column is left that may hold a cause: write yours in place of COLUMN."
+            )
+            + " Add :2 behind them for causes of two columns at once.",
+        )
         yield (
             f"--epsilon {EPSILON}",
             "the privacy budget of everything that is published, for ever. 1 is a usual choice; "
@@ -125,10 +133,17 @@ class Proposal:
         )
         known = "" if self.rounds else " for up to ten million rows"
         yield f"--delta {self.delta}", f"well below 1 / (10 x rounds){known}."
-        yield "--horizon", " ".join(self._why_horizon())
+        rows = "all" if self.rows is None else f"the {self.rows:,}"
+        yield (
+            "--horizon",
+            f"left out: {rows} rows of the file. If more will come, say how many in all, and keep "
+            "the learner with --db run.db."
+            if self.horizon is None
+            else "as you said. Keep the learner with --db run.db, and it goes on with later rows.",
+        )
         for column in self.users[:1]:
             yield (
-                f"--user {_quoted(column)}",
+                f"--user {shlex.quote(column)}",
                 "not used: one row is protected. If a person has several rows, add it with --cap "
                 "5: then up to 5 rows of a person count, and all of them are protected together.",
             )
@@ -136,57 +151,37 @@ class Proposal:
             yield (
                 "instead",
                 f"to ask from which {column} on the label is 1: --class "
-                f"{_quoted(f'thresholds:{_escaped(column)}:LO:HI:STEP')}, on a grid of yours.",
+                f"{shlex.quote(f'thresholds:{_escaped(column)}:LO:HI:STEP')}, on a grid of yours.",
             )
 
-    def _why_label(self) -> Iterator[str]:
+    def _why_label(self) -> str:
+        words = "as you said." if self.named else "by its name."
         if self.label is None:
-            yield (
+            words = (
                 "no name looks like that of a label: say which column it is, `littlestone init "
-                f"{_quoted(self.file)} --label COLUMN`, and it is left out of --class."
+                f"{shlex.quote(self.file)} --label COLUMN`, and it is left out of --class."
             )
-        else:
-            yield "as you said." if self.named else "by its name."
         if self.other_labels:
-            yield f"It may also be {_listed(self.other_labels)}."
-        yield (
-            "It must hold 0 and 1, or true and false. Of other values, add which are positive "
+            words += f" It may also be {' or '.join(map(repr, self.other_labels[:3]))}."
+        words += (
+            " It must hold 0 and 1, or true and false. Of other values, add which are positive "
             "(--positive VALUE, or --positive '>60' for numbers) or which are normal "
             "(--negative VALUE)."
         )
         if self.label is not None and _SEVERAL & _words(self.label):
-            yield "This name sounds as if it held several values."
-
-    def _why_class(self) -> Iterator[str]:
-        if self.columns:
-            yield "any of these columns may hold a cause, such as column = 'value'."
-        else:
-            yield "no column is left that may hold a cause: write yours in place of COLUMN."
-        yield "Add :2 behind them for causes of two columns at once."
-
-    def _why_horizon(self) -> Iterator[str]:
-        if self.horizon is not None:
-            yield "as you said. Keep the learner with --db run.db, and it goes on with later rows."
-            return
-        yield f"left out: {'all' if self.rows is None else f'the {self.rows:,}'} rows of the file."
-        yield "If more will come, say how many in all, and keep the learner with --db run.db."
+            words += " This name sounds as if it held several values."
+        return words
 
     def to_json(self) -> dict[str, Any]:
         """Return the proposal as JSON data."""
-        return {
-            "file": self.file,
-            "read": self.read,
+        held = {
+            name: value for name, value in vars(self).items() if name not in ("named", "scores")
+        }
+        return held | {
             "command": self.command(),
-            "label": self.label,
-            "other_labels": self.other_labels,
             "class": self.spec,
-            "columns": self.columns,
-            "left_out": self.left_out,
             "epsilon": EPSILON,
             "delta": float(self.delta),
-            "rows": self.rows,
-            "horizon": self.horizon,
-            "users": self.users,
             "reasons": dict(self.reasons()),
             "plan": self.plan(),
         }
@@ -240,7 +235,7 @@ def propose(
     file: str, header: Header, horizon: int | None = None, label: str | None = None
 ) -> Proposal:
     """Return a proposal that follows from a header."""
-    proposal = Proposal(file, header.source, rows=header.rows, horizon=horizon)
+    proposal = Proposal(file, header.source, header.rows, horizon)
     if label is None:
         labels = _labels(header)
         proposal.label, proposal.other_labels = (labels[0], labels[1:]) if labels else (None, [])
@@ -336,25 +331,17 @@ def _escaped(name: str) -> str:
     return re.sub(r"([:,@\\])", r"\\\1", name)
 
 
-def _quoted(word: str) -> str:
-    return shlex.quote(word)
-
-
 def _explained(part: str, why: str) -> str:
     """Return a line for a part of the command, with the reason beside it."""
     indent = f"  {part:<19} "
     return textwrap.fill(why, _WIDTH, initial_indent=indent, subsequent_indent=" " * 22)
 
 
-def _listed(names: list[str]) -> str:
-    return " or ".join(map(repr, names[:3]))
-
-
 def _command_line(words: list[str]) -> str:
     """Return a command as one can paste it, in lines that break before options."""
     lines, line = [], ""
     for word in words:
-        quoted = _quoted(word)
+        quoted = shlex.quote(word)
         if line and word.startswith("--") and len(line) + len(quoted) > _WIDTH - 30:
             lines.append(line)
             line = "    " + quoted
