@@ -156,6 +156,42 @@ MUTANTS = [
         "writer.learn_source(block, reached).exception()",
         "service/test_feed.py",
     ),
+    # The service: what is learned twice, published too early, or not at all.
+    Mutant(
+        "an old copy learns on",
+        "_service/writer.py",
+        "            raise unavailable(self.closed)\n\n    def _mark_file",
+        "            pass\n\n    def _mark_file",
+        "service/test_service.py",
+    ),
+    Mutant(
+        "a file that was moved away is opened again",
+        "_service/writer.py",
+        "if self._is_lost:",
+        "if False:",
+        "service/test_service.py",
+    ),
+    Mutant(
+        "the learner of a failed commit goes on",
+        "_service/writer.py",
+        "            self._store.close()\n            self._store = None\n",
+        "            pass\n",
+        "service/test_service.py",
+    ),
+    Mutant(
+        "the same bytes in another mode are a retry",
+        "_service/bodies.py",
+        'f"{self.form} {mode}\\n".encode()',
+        'b""',
+        "service/test_service.py",
+    ),
+    Mutant(
+        "everybody sees which batches were refused",
+        "_service/metrics.py",
+        "if private or route not in GUARDED or status == 200:",
+        "if True:",
+        "service/test_operations.py",
+    ),
     Mutant(
         "a followed line is a row before its line feed",
         "_data/follow.py",

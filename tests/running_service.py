@@ -147,10 +147,10 @@ def running(
     keys = TokenRoles(TOKENS) if tokens is None else tokens
     app = make_app(store, keys, limits, **options)
     with listening_socket("127.0.0.1", port) as listening:
-        server = HttpServer(app, listening, limits, proxies=proxies, certificate=tls, logs=QUIET)
+        server = HttpServer(listening, limits, proxies=proxies, certificate=tls, logs=QUIET)
         scheme = "http" if tls is None else "https"
         url = f"{scheme}://127.0.0.1:{listening.getsockname()[1]}"
-        thread = threading.Thread(target=server.run)
+        thread = threading.Thread(target=server.run, args=(app,))
         thread.start()
         try:
             until(lambda: server.started.is_set() or not thread.is_alive())

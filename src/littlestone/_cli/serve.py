@@ -119,8 +119,6 @@ def serve(
             HttpServer,
             is_loopback,
             listening_socket,
-            max_connections,
-            trusted_networks,
         )
         from littlestone._service.tokens import TokensFile
     except ModuleNotFoundError as error:
@@ -150,15 +148,18 @@ def serve(
     secrets = tokens or db.with_name(f"{db.name}.tokens")
     # The port first: a service that cannot listen must not take the store from one that can.
     with listening_socket(host, port) as listening:
-        # All that can be refused is, before a store is taken over.
         if (tls_certificate is None) != (tls_key is None):
             raise BadParameter("--tls-certificate and --tls-key belong together: pass both")
-        secure = tls_certificate and tls_key and Certificate(tls_certificate, tls_key)
-        if secure:
-            secure.check()
-        max_connections(limits, bool(secure))
-        trusted_networks(trusted_proxy or ())
+        secure = Certificate(tls_certificate, tls_key) if tls_certificate and tls_key else None
         keys = TokensFile(secrets)
+        server = HttpServer(
+            listening,
+            limits,
+            proxies=trusted_proxy or (),
+            certificate=secure,
+            logs=logging_config(log_format),
+            refresh=keys.refresh,
+        )
         _refuse(db, task)
         rows = None if source is None else _topic(db, replace(task, source=source))
         audit = None if audit_log is None else AuditLog(audit_log)
@@ -175,15 +176,7 @@ def serve(
         typer.echo(f"page    {scheme}://{shown}:{listening.getsockname()[1]}/\ntokens  {secrets}")
         # Whoever started the service through a pipe waits for this line.
         sys.stdout.flush()
-        HttpServer(
-            app,
-            listening,
-            limits,
-            proxies=trusted_proxy or (),
-            certificate=secure or None,
-            logs=logging_config(log_format),
-            refresh=keys.refresh,
-        ).run()
+        server.run(app)
     typer.echo("stopped: what was acknowledged is in the file, and the service can go on from it")
 
 

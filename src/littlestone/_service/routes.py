@@ -292,8 +292,6 @@ async def rounds(
 ) -> Response:
     """Learn a batch of rows: a round each, in order. The response comes when they are on disk."""
     service = service_of(request)
-    if service.writer.closed is not None:
-        raise unavailable(service.writer.closed)
     limits = service.limits
     with service.batches.slot():
         body = await receive_body(request, limits, limits.body, service.receiving)

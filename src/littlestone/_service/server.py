@@ -19,7 +19,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from fastapi import FastAPI
 from granian._granian import SocketHolder
@@ -34,6 +34,7 @@ from littlestone._service.limits import Limits
 from littlestone._service.logs import LOG, log_loop_error, logging_config
 from littlestone._service.service import Service
 
+Serving: TypeAlias = "asyncio.Task[None]"
 # Connections at a time, unless more are requested, and file descriptors for everything else: the
 # store, logs, the event loop, a second store while the first is opened again.
 DEFAULT_CONNECTIONS, RESERVED_FILES = 1_000, 64
@@ -88,7 +89,6 @@ class HttpServer:
 
     def __init__(
         self,
-        app: FastAPI,
         listening: socket.socket,
         limits: Limits,
         *,
@@ -97,24 +97,25 @@ class HttpServer:
         logs: dict[str, Any] | None = None,
         refresh: Callable[[], None] = lambda: None,
     ) -> None:
-        self.app, self.limits, self.proxies = app, limits, trusted_networks(proxies)
-        self.connections = max_connections(limits, certificate is not None)
+        # All that can be refused is, before a store is taken over.
+        self._proxies = trusted_networks(proxies)
+        self._connections = max_connections(limits, certificate is not None)
         if certificate is not None:
             certificate.check()
         self._certificate, self._logs, self._refresh = certificate, logs, refresh
         self._listening = listening
+        self._timeout = max(1, int(1000 * limits.idle_timeout))
         # Linux: drops clients that do not read what was sent to them.
         if hasattr(socket, "TCP_USER_TIMEOUT"):
-            milliseconds = max(1, int(1000 * limits.idle_timeout))
-            listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
+            listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, self._timeout)
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.started = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._signals: asyncio.Queue[signal.Signals] = asyncio.Queue()
 
-    def run(self) -> None:
-        """Serve until a signal, or `stop`."""
-        asyncio.run(self._run())
+    def run(self, app: FastAPI) -> None:
+        """Serve an application until a signal, or `stop`."""
+        asyncio.run(self._run(app))
 
     def stop(self) -> None:
         """Stop, from another thread."""
@@ -122,37 +123,48 @@ class HttpServer:
             with suppress(RuntimeError):  # it has stopped already
                 self._loop.call_soon_threadsafe(self._signals.put_nowait, signal.SIGTERM)
 
-    async def _run(self) -> None:
+    async def _run(self, app: FastAPI) -> None:
         loop = self._loop = asyncio.get_running_loop()
         loop.set_exception_handler(log_loop_error)
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
                 loop.add_signal_handler(number, self._signals.put_nowait, number)
-        async with self.app.router.lifespan_context(self.app):
-            listener = self._listener()
-            serving = loop.create_task(listener.serve())
+        async with app.router.lifespan_context(app):
+            listener, serving = self._start(app)
             self.started.set()
-            while await self._signals.get() == signal.SIGHUP:
+            while await self._next_signal(serving) == signal.SIGHUP:
                 self._refresh()
-                if self._certificate is not None and self._is_sound(self._certificate):
-                    # Connections that are open end with the old certificate.
-                    listener.stop()
-                    listener = self._listener()
-                    serving = loop.create_task(listener.serve())
-            await self._finish(listener, serving)
+                if self._certificate is not None:
+                    listener, serving = self._renew(app, listener, serving)
+            await self._finish(app.state.service, listener, serving)
 
-    def _is_sound(self, certificate: Certificate) -> bool:
+    def _start(self, app: FastAPI) -> tuple[Server, Serving]:
+        listener = self._listener(app)
+        return listener, asyncio.get_running_loop().create_task(listener.serve())
+
+    async def _next_signal(self, serving: Serving) -> signal.Signals:
+        """Wait for a signal; raise what ended the listener, if that comes first."""
+        waiting = asyncio.get_running_loop().create_task(self._signals.get())
+        await asyncio.wait([waiting, serving], return_when=asyncio.FIRST_COMPLETED)
+        if serving.done():
+            waiting.cancel()
+            raise OSError(f"the server has ended by itself: {serving.exception()}")
+        return waiting.result()
+
+    def _renew(self, app: FastAPI, listener: Server, serving: Serving) -> tuple[Server, Serving]:
+        """Start a listener with the certificate as it is now, and end the one before."""
         try:
-            certificate.check()
+            assert self._certificate is not None
+            self._certificate.check()
         except BadParameter as error:
             LOG.error("the certificate stays as it was: %s", error)
-            return False
+            return listener, serving
         LOG.info("the certificate was read again")
-        return True
+        listener.stop()
+        return self._start(app)
 
-    async def _finish(self, listener: Server, serving: "asyncio.Task[None]") -> None:
+    async def _finish(self, service: Service, listener: Server, serving: Serving) -> None:
         """End the listener: requests under way are answered, after a grace period with 503."""
-        service: Service = self.app.state.service
         service.close()
         listener.stop()
         done, _ = await asyncio.wait([serving], timeout=GRACE)
@@ -160,15 +172,16 @@ class HttpServer:
             service.waiting.end()
             await asyncio.wait([serving], timeout=LAST_ANSWERS)
 
-    def _listener(self) -> Server:
-        timeout = max(1, int(1000 * self.limits.idle_timeout))
+    def _listener(self, app: FastAPI) -> Server:
         files = self._certificate
         return _Listener(
             self._listening,
-            wrap_asgi_with_proxy_headers(self.app, self.proxies),
+            wrap_asgi_with_proxy_headers(app, self._proxies),
             http=HTTPModes.http1,
-            backpressure=self.connections,
-            http1_settings=HTTP1Settings(header_read_timeout=timeout, max_buffer_size=MAX_HEAD),
+            backpressure=self._connections,
+            http1_settings=HTTP1Settings(
+                header_read_timeout=self._timeout, max_buffer_size=MAX_HEAD
+            ),
             log_level=LogLevels.error,
             log_dictconfig=self._logs or logging_config("text"),
             ssl_cert=files and files.chain,
