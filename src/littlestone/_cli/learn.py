@@ -45,7 +45,7 @@ EXAMPLE = (
 
 @takes_request(
     *LABELS, *BUDGET_AND_UNIT, "out", "report", "private_json", "force", "budget", "dataset",
-    "strict", "format", "complete", "verify", "new_rows", "again", "follow", "until_end", "seed",
+    "strict", "format", "complete", "new_rows", "again", "follow", "until_end", "seed",
     "engine", "workers",
 )  # fmt: skip
 def learn(

@@ -60,11 +60,11 @@ from littlestone._store.request import (
 from littlestone._store.serialization import OldCopy
 from littlestone._store.sources import (
     LARGEST_BLOCK,
-    NewRows,
     Source,
     all_rows,
     known_topic,
     new_messages,
+    new_rows,
     open_topic,
     recognised,
     topic_source,
@@ -256,7 +256,7 @@ def _new_rows(
     source = recognised(store.sources(), rows, task, rounds=learner.rounds, notes=outcome.notes)
     # The file is recognised by then, and nothing of it has been learned.
     outcome.notes += charge_repeat(budget, store, source.repeat)
-    return NewRows(rows, source, learner, verify=task.verify, bad=outcome.bad_rows, tell=tell)
+    return new_rows(rows, source, learner, bad=outcome.bad_rows, tell=tell)
 
 
 def _topic_rows(

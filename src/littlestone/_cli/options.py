@@ -106,7 +106,6 @@ OPTIONS: Mapping[str, Any] = {
     "strict": _option(bool, "Stop at a bad row, outside the guarantee.", "--strict"),
     "format": FileFormat,
     "complete": _option(bool, "With --db: a last line without a line feed is a row.", "--complete"),
-    "verify": _option(bool, "With --db: check every row that was learned before.", "--verify"),
     "new_rows": _option(
         bool,
         "With --db: no row of the file was learned before; of a topic: go on though messages are "

@@ -55,7 +55,6 @@ class LearnRequest:
     again: bool = False
     new_rows: bool = False
     complete: bool = False
-    verify: bool = False
     budget: Path | None = None
     dataset: str | None = None
     follow: bool = False
@@ -64,7 +63,7 @@ class LearnRequest:
 
     def refuse_without_store(self, path: Path | None) -> None:
         """Refuse options that are about what was learned before, where nothing is kept of it."""
-        options = ("again", "new_rows", "complete", "verify")
+        options = ("again", "new_rows", "complete")
         said = [f"--{name.replace('_', '-')}" for name in options if getattr(self, name)]
         if said and path is None:
             raise BadParameter(f"{said[0]} requires --db: without it every run begins anew")
@@ -73,7 +72,7 @@ class LearnRequest:
 
     def refuse_other_kind(self) -> None:
         """Refuse options that are for topics where the source is a file, and the other way."""
-        for_files = ("follow", "again", "complete", "verify")
+        for_files = ("follow", "again", "complete")
         wrong = for_files if is_topic(self.source) else ("until_end", "kafka")
         kind = "a file" if is_topic(self.source) else "a topic (kafka://BROKERS/TOPIC)"
         names = {"kafka": "--kafka-option and --kafka-config require"}

@@ -1,8 +1,8 @@
-"""Recognise a file by its rows, so that a store learns each row once.
+"""Recognise a file that was learned before, so that a store learns each row once.
 
-A file is known by checksums of its rows, whatever its name and its format: the same rows under
-another name are not learned again unasked. Where the file can be read from a place on, only the
-last rows before that place are compared with what was learned.
+A file is known by its real path and a digest of its first rows, whatever its format: another
+spelling, a link, a packed or a moved file is the same source. How far it is learned is a position:
+the rows, and where the last of them begin in a file that is still the same.
 
 A topic of Kafka is known by its cluster and its name. How far each of its partitions is learned is
 kept with the source, so it is written in the transaction that learns the rows.
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from littlestone._classes.base import HypothesisClass
 from littlestone._classes.causes import Causes
-from littlestone._data.blocks import BadRow, Block, Checksums, RowSpan, Start, column_schema
+from littlestone._data.blocks import BadRow, Block, RowSpan, Start, column_schema
 from littlestone._data.locations import is_uri
 from littlestone._data.readers import RowReader, UnreadableAdvice
 from littlestone._data.topic import Position, TopicRows, position_from_json
@@ -29,13 +29,16 @@ MOST_BAD_ROWS = 20
 STANDARD_INPUT = "-"
 # Fewer rows that are equal are no sign that two sources are one, unless they are all.
 LEAST_MARK = 32
-# How many rows before the place that was reached are compared. Few rows are added to the rows that
-# were compared before, so that a log that grows by a row at a time is checked by more than one.
-LEAST_TAIL, MOST_TAIL = 4096, 1 << 18
+# The most rows of which a digest is kept.
+MOST_MARK = 4096
+OTHERWISE = (
+    "Put it back as it was; or, if none of its rows was learned before (a log that was begun anew),"
+    " say --new-rows"
+)
 
 
 class Source(NamedTuple):
-    """Record how far a file has been learned, and what its rows are recognised by."""
+    """Record how far a file has been learned, and what it is recognised by."""
 
     number: int
     original: int
@@ -44,25 +47,24 @@ class Source(NamedTuple):
     name: str
     identity: str | None = None
     rows: int = 0
-    sums: Checksums = Checksums()
+    # Where the last part that was learned begins, and a digest of it.
     start: Start = Start(0)
-    tail: Checksums = Checksums()
-    marks: Mapping[int, Checksums] = MappingProxyType({})
+    tail: str = ""
+    # Digests of the first 32, 64, ... rows.
+    marks: Mapping[int, str] = MappingProxyType({})
     topic: Position | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON data; `source_from_json` reads it back."""
-        marks = {str(rows): str(sums) for rows, sums in self.marks.items()}
-        return self._asdict() | {"sums": str(self.sums), "tail": str(self.tail), "marks": marks}
+        return self._asdict() | {"marks": dict(self.marks)}
 
 
 def source_from_json(data: Mapping[str, Any]) -> Source:
     """Read back what `Source.to_json` wrote."""
-    sums = {name: Checksums.from_text(data[name]) for name in ("sums", "tail")}
-    marks = {int(rows): Checksums.from_text(one) for rows, one in data["marks"].items()}
-    found = Source(**{**data, **sums, "start": Start(*data["start"]), "marks": marks})
-    topic = data.get("topic")
-    return found if topic is None else found._replace(topic=position_from_json(topic))
+    marks = {int(rows): digest for rows, digest in data["marks"].items()}
+    source = Source(**{**data, "start": Start(*data["start"]), "marks": marks})
+    topic = data["topic"]
+    return source if topic is None else source._replace(topic=position_from_json(topic))
 
 
 def parts(block: Block | RemoteBlock, rounds: int) -> Iterator[Block | RemoteBlock]:
@@ -86,15 +88,24 @@ def recognised(
     notes: list[str],
 ) -> Source:
     """Return the source that a file is, if its rows were learned before; otherwise a new one."""
-    # A pipe has no name that could be found again.
     name = task.source if is_uri(task.source) else realpath(task.source)
+    # A pipe has no name that could be found again.
     if rows.identity(0) is None:
         name = STANDARD_INPUT
     number = max([0, *(source.number for source in sources)]) + 1
     new = Source(number, number, 1, rounds + 1, name)
+    alike = [source for source in sources if _begins_alike(source, rows, name)]
+    # Several sources may begin with these rows: one of this name goes first, then the longest.
+    known = max(alike, key=lambda source: (source.name == name, source.rows), default=None)
     if task.new_rows:
-        return _begun_before(sources, rows, name, notes) or new
-    known = _known(sources, rows, name)
+        return _begun_before(known, rows, name, notes) or new
+    if known is None and name in [source.name for source in sources if name != STANDARD_INPUT]:
+        raise BadStore(
+            f"{rows.name}: its first rows are not those that were learned: the file has changed. "
+            f"{OTHERWISE}"
+        )
+    if known is not None and _is_shorter(rows, known):
+        _refuse_shorter(known, rows, name)
     if task.again:
         return _again(sources, known, new, rows.name)
     if known is None:
@@ -109,73 +120,45 @@ def recognised(
     return known if name == STANDARD_INPUT else known._replace(name=name)
 
 
-def _known(sources: list[Source], rows: RowReader[Any], name: str) -> Source | None:
-    """Return the source that begins with the same rows, if there is one."""
-    named = [source for source in sources if source.name == name != STANDARD_INPUT]
-    firsts = [source for source in sources if source.repeat == 1 and source.rows]
-    alike = [one for one in firsts if _agrees(one, rows, name)]
-    # Several sources may begin with these rows: one of this name goes first, then the longest.
-    if alike:
-        found = max(alike, key=lambda source: (source.name == name, source.rows))
-        if rows.is_whole and len(rows.beginning) < found.rows:
-            _refuse_shorter(found, rows, name)
-        return found
-    if named:
-        raise BadStore(
-            f"{rows.name}: its first {named[-1].rows:,} rows are not those that were learned: the "
-            f"file has changed. {_OTHERWISE}"
-        )
-    return None
-
-
-def _begun_before(
-    sources: list[Source], rows: RowReader[Any], name: str, notes: list[str]
-) -> Source | None:
-    """Return the source of this name that begins with the same rows, if there is one."""
-    alike = [
-        source
-        for source in sources
-        if source.repeat == 1
-        and source.name == name != STANDARD_INPUT
-        and source.rows >= LEAST_MARK
-        and not (rows.is_whole and len(rows.beginning) < source.rows)
-        and _agrees(source, rows, name)
-    ]
-    if not alike:
-        return None
-    found = max(alike, key=lambda source: source.rows)
-    notes.append(
-        f"{rows.name}: its first {found.rows:,} rows were learned under this name before, so only "
-        "what comes after them is new. To learn them once more, say --again; if they are other "
-        "rows that happen to be equal, give the file another name"
-    )
-    return found
-
-
-def _agrees(source: Source, rows: RowReader[Any], name: str) -> bool:
+def _begins_alike(source: Source, rows: RowReader[Any], name: str) -> bool:
     """Return whether a file begins with the rows of a source."""
+    if source.repeat > 1 or not source.rows:
+        return False
     first = rows.beginning
-    count, sums = source.rows, source.sums
-    # More was learned than the first block holds: compare up to the last mark inside of it.
-    if count > len(first):
-        count = max((mark for mark in source.marks if mark <= len(first)), default=0)
-        sums = source.marks.get(count, Checksums())
+    count = max((mark for mark in source.marks if mark <= len(first)), default=0)
     # The name is evidence too, but standard input has the same name for all that comes that way.
     if source.name == name != STANDARD_INPUT:
         is_enough = count > 0
     else:
-        is_all = rows.is_whole and len(first) == source.rows and name != STANDARD_INPUT
+        is_all = rows.is_whole and count == len(first) == source.rows and name != STANDARD_INPUT
         is_enough = count >= LEAST_MARK or is_all
-    return is_enough and first.part(0, count).sums() == sums
+    return is_enough and _digest(first.part(0, count)) == source.marks[count]
+
+
+def _begun_before(
+    known: Source | None, rows: RowReader[Any], name: str, notes: list[str]
+) -> Source | None:
+    """Return a source whose rows were new in a call before this one, which was interrupted."""
+    if known is None or known.name != name or name == STANDARD_INPUT:
+        return None
+    if known.rows < LEAST_MARK or _is_shorter(rows, known):
+        return None
+    notes.append(
+        f"{rows.name}: its first {known.rows:,} rows were learned under this name before, so only "
+        "what comes after them is new. To learn them once more, say --again; if they are other "
+        "rows that happen to be equal, give the file another name"
+    )
+    return known
+
+
+def _is_shorter(rows: RowReader[Any], source: Source) -> bool:
+    return rows.is_whole and len(rows.beginning) < source.rows
 
 
 def _refuse_shorter(source: Source, rows: RowReader[Any], name: str) -> None:
     count = len(rows.beginning)
     if source.name == name:
-        raise BadStore(
-            f"{rows.name} has {count:,} rows, and {source.rows:,} of it were learned before: the "
-            f"file has changed. {_OTHERWISE}"
-        )
+        raise _changed(rows, source, count)
     raise BadStore(
         f"{rows.name} begins as {_name_in_words(source.name)} does and has {count:,} rows, and "
         f"{source.rows:,} of that were learned before: it seems to be a part of it. If none of its "
@@ -184,10 +167,11 @@ def _refuse_shorter(source: Source, rows: RowReader[Any], name: str) -> None:
     )
 
 
-_OTHERWISE = (
-    "Put it back as it was; or, if none of its rows was learned before (a log that was begun anew),"
-    " say --new-rows"
-)
+def _changed(rows: RowReader[Any], source: Source, count: int) -> BadStore:
+    return BadStore(
+        f"{rows.name} has {count:,} rows, and {source.rows:,} of it were learned before: the file "
+        f"has changed. {OTHERWISE}"
+    )
 
 
 def _again(sources: list[Source], known: Source | None, new: Source, name: str) -> Source:
@@ -221,105 +205,85 @@ def note_bad_rows(bad: list[BadRow], block: RowSpan, first_line: int = 0) -> Non
     bad += new[: MOST_BAD_ROWS - len(bad)]
 
 
-class NewRows:
-    """Iterate over the rows of a file that were not learned yet, after checking those that were."""
-
-    def __init__(
-        self,
-        rows: RowReader[Any],
-        source: Source,
-        learner: PrivateLearner,
-        *,
-        verify: bool,
-        bad: list[BadRow],
-        tell: Callable[[str], None],
-    ) -> None:
-        self._rows, self._source, self._learner = rows, source, learner
-        self._bad, self._tell = bad, tell
-        known = rows.identity(source.rows)
-        same_file = known is not None and known == source.identity
-        self._seeks = same_file and not verify
-        self._marks = _marks_of(rows.beginning)
-        self._row, self._start, self._tail = 0, Start(0), Checksums()
-
-    def __iter__(self) -> Iterator[tuple[Block | RemoteBlock | None, Source]]:
-        rows, source, found = self._rows, self._source, Checksums()
-        expected = source.tail if self._seeks else source.sums
-        for whole in self._blocks():
-            old = max(0, min(len(whole), source.rows - self._row))
-            # A block may hold known rows and new ones: the known are compared, the new are learned.
-            if old:
-                found += self._pass(whole.part(0, old))
-                self._tell(f"{self._row:,} of {source.rows:,} rows checked")
-                if self._row == source.rows:
-                    self._tell("")
-                    if found != expected:
-                        raise BadStore(
-                            f"{rows.name}: its first {source.rows:,} rows are not those that were "
-                            f"learned: the file has changed. {_OTHERWISE}"
-                        )
-                    # A pipe has no place to go back to.
-                    if rows.identity(0) is not None:
-                        yield None, self._reached(source.sums)
-            new = whole.part(old, len(whole))
-            note_bad_rows(self._bad, whole, new.start(self._row).line if old and len(new) else 0)
-            sums = source.sums
-            for part in parts(new, self._learner.rounds):
-                self._mark(part, sums)
-                sums += self._pass(part)
-                yield part, self._reached(sums)
-            source = self._source = self._source._replace(sums=sums)
-        if self._row < source.rows:
-            raise BadStore(
-                f"{rows.name} has {self._row:,} rows, and {source.rows:,} of it were learned "
-                f"before: the file has changed. {_OTHERWISE}"
+def new_rows(
+    rows: RowReader[Any],
+    source: Source,
+    learner: PrivateLearner,
+    *,
+    bad: list[BadRow],
+    tell: Callable[[str], None],
+) -> Iterator[tuple[Block | RemoteBlock | None, Source]]:
+    """Yield the rows of a file that were not learned yet, each part with how far it is then."""
+    is_same = source.identity is not None and rows.identity(source.rows) == source.identity
+    # Of a file that is not the same one, the rows are counted from its beginning.
+    start = source.start if is_same else Start(0)
+    first = _FirstRows(rows.beginning, dict(source.marks))
+    source = source._replace(start=start, marks=first.marks)
+    row = start.row
+    for block in _blocks_from(rows, start, tell) if is_same else rows:
+        old = max(0, min(len(block), source.rows - row))
+        if is_same and row == start.row and old == source.rows - row:
+            _refuse_other_tail(rows, source, block.part(0, old))
+        row += old
+        if old and row == source.rows:
+            tell("")
+            # A pipe has no place to go back to.
+            if rows.identity(0) is not None:
+                yield None, source._replace(identity=rows.identity(row))
+        elif old:
+            tell(f"{row:,} of {source.rows:,} rows passed")
+        new = block.part(old, len(block))
+        note_bad_rows(bad, block, new.start(row).line if old and len(new) else 0)
+        for part in parts(new, learner.rounds):
+            first.add(part, row)
+            begin, row = part.start(row), row + len(part)
+            source = source._replace(
+                identity=rows.identity(row), rows=row, start=begin, tail=_digest(part)
             )
+            yield part, source
+    if row < source.rows:
+        raise _changed(rows, source, row)
 
-    def _blocks(self) -> Iterator[Any]:
-        start = self._source.start
-        # Where the file is not the same one, only reading all of it shows whether its rows are.
-        if not self._seeks:
-            return iter(self._rows)
-        self._row = start.row
-        return self._rows.after(start, lambda done, of: self._tell(f"{done / of:.0%} unpacked"))
 
-    def _pass(self, part: RowSpan) -> Checksums:
-        """Go past some rows, and return their checksums."""
-        sums = part.sums()
-        # A tail is begun anew at long parts only: many short ones are compared together.
-        is_long = len(part) >= LEAST_TAIL or self._row - self._start.row > MOST_TAIL
-        if is_long or not self._tail:
-            self._start, self._tail = part.start(self._row), Checksums()
-        self._tail += sums
-        self._row += len(part)
-        return sums
+def _blocks_from(rows: RowReader[Any], start: Start, tell: Callable[[str], None]) -> Iterator[Any]:
+    return rows.after(start, lambda done, of: tell(f"{done / of:.0%} unpacked"))
 
-    def _mark(self, part: RowSpan, sums: Checksums) -> None:
-        """Keep the checksums of the first 32, 64, ... rows also where a file has grown since."""
-        mark = LEAST_MARK
-        while mark <= min(self._row + len(part), LARGEST_BLOCK):
-            if mark > self._row:
-                self._marks[mark] = sums + part.part(0, mark - self._row).sums()
-            mark *= 2
 
-    def _reached(self, sums: Checksums) -> Source:
-        return self._source._replace(
-            identity=self._rows.identity(self._row),
-            rows=self._row,
-            sums=sums,
-            start=self._start,
-            tail=self._tail,
-            marks=dict(self._marks),
+def _refuse_other_tail(rows: RowReader[Any], source: Source, tail: RowSpan) -> None:
+    """Refuse a file in which the rows before the position are others than those learned."""
+    if source.tail and isinstance(tail, Block) and _digest(tail) != source.tail:
+        raise BadStore(
+            f"{rows.name}: the rows before row {source.rows + 1:,} are not those that were learned:"
+            f" the file has changed. {OTHERWISE}"
         )
 
 
-def _marks_of(beginning: RowSpan) -> dict[int, Checksums]:
-    """Return the checksums of the first 32, 64, 128, ... rows."""
-    marks, count = dict[int, Checksums](), LEAST_MARK
-    while count <= len(beginning):
-        marks[count] = beginning.part(0, count).sums()
-        count *= 2
-    return marks
+class _FirstRows:
+    """Keep digests of the first 32, 64, 128, ... rows, also of a file that grows while it is read."""
+
+    def __init__(self, beginning: RowSpan, marks: dict[int, str]) -> None:
+        self.marks, self._count = marks, min(len(beginning), MOST_MARK)
+        self._sums = beginning.part(0, self._count).sums()
+        mark = LEAST_MARK
+        while mark < self._count:
+            self.marks[mark] = _digest(beginning.part(0, mark))
+            mark *= 2
+        if self._count:
+            self.marks[self._count] = str(self._sums)
+
+    def add(self, part: RowSpan, row: int) -> None:
+        """Add rows before which there are `row` others."""
+        if row != self._count or row >= MOST_MARK:
+            return
+        more = part.part(0, MOST_MARK - row)
+        self._sums, self._count = self._sums + more.sums(), row + len(more)
+        if self._count >= 2 * max(self.marks, default=0):
+            self.marks[self._count] = str(self._sums)
+
+
+def _digest(rows: RowSpan) -> str:
+    """Return a digest of some rows; of rows on a cluster there is none."""
+    return str(rows.sums()) if isinstance(rows, Block) else ""
 
 
 def open_topic(task: LearnRequest, cls: HypothesisClass, stop: Event | None = None) -> TopicRows:
