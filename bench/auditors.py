@@ -47,7 +47,6 @@ from littlestone._audit.enumeration import (
 )
 from littlestone._audit.runs import lower_bound, upper_bound
 from littlestone._privacy import (
-    AboveThreshold,
     ExponentialMechanism,
     MistakesMonitor,
     Noise,
@@ -56,6 +55,7 @@ from littlestone._privacy import (
     UnknownDomainSelection,
 )
 from littlestone._privacy.causes import Gains, SparseExponential
+from littlestone.paper import AboveThreshold
 
 # Inputs on which a fault is to be seen at 10,000 outputs, as far as some were found: of random
 # ones, enumeration said which show most at a confidence of 95 %. Each check has a query, or the

@@ -10,7 +10,6 @@ from rich.table import Table
 
 from bench.clock import seconds
 from littlestone._privacy import (
-    AboveThreshold,
     Draw,
     ExponentialMechanism,
     Gate,
@@ -20,6 +19,7 @@ from littlestone._privacy import (
 )
 from littlestone._privacy.gates import Climbing
 from littlestone._privacy.noise import _laplace_vector
+from littlestone.paper import AboveThreshold
 
 CHECKS = 20_000
 KEYS = 1_000

@@ -277,14 +277,14 @@ MUTANTS = [
     ),
     Mutant(
         "the query noise forgets the releases",
-        "_privacy/sparse_vector.py",
+        "paper/above_threshold.py",
         "return sensitivity / own, 2 * releases * sensitivity / (epsilon - own)",
         "return sensitivity / own, 2 * sensitivity / (epsilon - own)",
         "privacy/test_sparse_vector.py privacy/test_audited_plans.py",
     ),
     Mutant(
         "an exhausted sparse vector goes on",
-        "_privacy/sparse_vector.py",
+        "paper/above_threshold.py",
         "return self.firings >= self.releases",
         "return self.firings > self.releases",
         "privacy/test_sparse_vector.py privacy/test_audited_plans.py",
@@ -405,7 +405,7 @@ MUTANTS = [
     ),
     Mutant(
         "composition forgets its slack",
-        "_privacy/accounting.py",
+        "paper/composition.py",
         "a, b = 2 * count * NEGLIGIBLE, Decimal(0)",
         "a, b = Decimal(0), Decimal(0)",
         "privacy/test_accounting.py paper/test_paper_gates.py",

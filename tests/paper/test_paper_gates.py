@@ -19,15 +19,14 @@ from littlestone._audit.enumeration import (
 )
 from littlestone._audit.gates import OLD, VOTES, A, B, fixed, neighbouring_laws
 from littlestone._privacy import (
-    AboveThreshold,
     Cost,
     Decision,
     Noise,
     StableHistogram,
-    composed_epsilon,
 )
 from littlestone._privacy.gates import NO_CHANGE
 from littlestone._privacy.testing import ScriptedNoise, SeededNoise
+from littlestone.paper import AboveThreshold, composed_epsilon
 from littlestone.paper.gates import EveryCheck, HistSparse
 from privacy import faults
 from privacy.paper_laws import every_check, forest, sparse_vector, votes_gate

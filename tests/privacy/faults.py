@@ -11,7 +11,6 @@ from littlestone._audit.enumeration import EnumeratingNoise
 from littlestone._audit.gates import CauseRow, Causes, CauseWorld
 from littlestone._learners.effect import NORMAL, NULL, Effect
 from littlestone._privacy import (
-    AboveThreshold,
     Cost,
     Gate,
     MistakesMonitor,
@@ -24,6 +23,7 @@ from littlestone._privacy import (
 from littlestone._privacy.causes import Counts, Gains
 from littlestone._privacy.gates import Decision, EpochEnd
 from littlestone._privacy.selection import positive_votes
+from littlestone.paper import AboveThreshold
 from littlestone.paper.gates import HistSparse
 
 Votes = Mapping[bytes, int]

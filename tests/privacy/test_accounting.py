@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from effort import scaled
 from littlestone._privacy import BadParameter, Cost, Guarantee, PrivacyEvent, SystemNoise, spent
-from littlestone._privacy.accounting import composed_epsilon, per_release
 from littlestone._privacy.testing import SeededNoise
+from littlestone.paper import composed_epsilon, per_release
 
 SMALL = st.fractions(Fraction(1, 1000), Fraction(2)).filter(bool)
 

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 
 from checks import check_gate, check_monitor
 from littlestone._privacy import (
-    AboveThreshold,
     BadParameter,
     ExponentialMechanism,
     Gate,
@@ -33,6 +32,7 @@ from littlestone._privacy.gates import Climbing
 from littlestone._privacy.noise import Address
 from littlestone._privacy.parameters import float_above
 from littlestone._privacy.testing import ScriptedNoise, SeededNoise
+from littlestone.paper import AboveThreshold
 from littlestone.paper.gates import HistSparse
 
 Votes = dict[bytes, int]

@@ -31,7 +31,6 @@ from littlestone._audit.enumeration import (
 )
 from littlestone._audit.gates import fixed, voting
 from littlestone._privacy import (
-    AboveThreshold,
     ExponentialMechanism,
     Gate,
     MistakesMonitor,
@@ -49,6 +48,7 @@ from littlestone._privacy.selection import (
     acceptance_bits,
     acceptance_curve,
 )
+from littlestone.paper import AboveThreshold
 
 PROOFS = Path(__file__).parents[2] / "proofs"
 F = Fraction

@@ -15,8 +15,9 @@ from littlestone._audit.enumeration import (
     largest_loss,
     transcripts,
 )
-from littlestone._privacy import AboveThreshold, MistakesMonitor, Noise
+from littlestone._privacy import MistakesMonitor, Noise
 from littlestone._privacy.testing import ScriptedNoise, SeededNoise
+from littlestone.paper import AboveThreshold
 
 Pair = tuple[World, World]
 Make = Callable[[Noise], AboveThreshold]

@@ -4,7 +4,7 @@
 stream. A generator read in the order of use would let one replaced example shift all later bits,
 and with them many votes. By address, one example changes what its own tree does and nothing else
 (docs/guarantee.md, Theorem 9); any batch size and any number of workers see the same bits. They are
-not secret: the privacy proof fixes them (Theorem 6.1). Secret noise is in `privacy`.
+not secret: the privacy proof fixes them (Lemma 6.1). Secret noise is in `privacy`.
 
 *A tree* is a tournament of learners. A pertinent vertex holds a learner, which is determined by the
 examples it was updated with, in order: that is how a tree is saved and loaded, whatever the class.

@@ -9,8 +9,6 @@ from littlestone._privacy.accounting import (
     Cost,
     Guarantee,
     PrivacyEvent,
-    composed_epsilon,
-    per_release,
     spent,
 )
 from littlestone._privacy.causes import (
@@ -28,10 +26,9 @@ from littlestone._privacy.noise import Noise, SystemNoise
 from littlestone._privacy.parameters import BadParameter
 from littlestone._privacy.selection import StableHistogram, UnknownDomainSelection
 from littlestone._privacy.settling import SearchOrCompare, Settling
-from littlestone._privacy.sparse_vector import AboveThreshold, MistakesMonitor
+from littlestone._privacy.sparse_vector import MistakesMonitor
 
 __all__ = [
-    "AboveThreshold",
     "BadParameter",
     "CausesMechanism",
     "CausesSchedule",
@@ -57,7 +54,5 @@ __all__ = [
     "SystemNoise",
     "UnknownDomainSelection",
     "WindowCounts",
-    "composed_epsilon",
-    "per_release",
     "spent",
 ]

@@ -1,14 +1,13 @@
 """Decide when to change the published rule: the sparse vector technique, on integers.
 
-Both monitors compare query + noise with threshold + threshold noise, where the threshold noise is
-drawn once and used in many checks. They differ in what a replaced example can do to the queries,
-hence in what they pay. Thresholds are public. `AboveThreshold` is Alg. 3 of the paper, repaired
-(Thm 3.26 of Dwork and Roth 2014). Proofs: docs/guarantee.md, Theorems 2 and 3.
+A monitor compares query + noise with threshold + threshold noise, where the threshold noise is drawn
+once and used in many checks. Thresholds are public. `paper.AboveThreshold` is the other monitor.
+Proofs: docs/guarantee.md, Theorems 2 and 3.
 """
 
 from abc import abstractmethod
 from fractions import Fraction
-from typing import ClassVar, SupportsIndex
+from typing import ClassVar
 
 import numpy as np
 
@@ -25,8 +24,8 @@ from littlestone._privacy.parameters import (
 )
 
 
-class _Monitor(Mechanism):
-    """Compare noisy queries with a noisy threshold: the one comparison of all checks and runs."""
+class Monitor(Mechanism):
+    """Hold the noise of a monitor: scales, and the threshold noise of an epoch."""
 
     _one_sided: ClassVar[bool]
     epoch = 0
@@ -45,21 +44,6 @@ class _Monitor(Mechanism):
         # The raised scales are those that are drawn and accounted with: never less than claimed.
         self._threshold_scale, self._query_scale = map(noise_scale, self._scales())
 
-    def _exceeds(self, query: int, threshold: int) -> bool:
-        """Return whether one noisy query exceeds the noisy threshold."""
-        # Theorem 2 asks for the threshold noise in every comparison: it pays for every "no".
-        gap, at = threshold + self._threshold_noise() - query, ("query", self.checks, 0)
-        return self._noise.exceeds(gap, self._query_scale, at, one_sided=self._one_sided)
-
-    def _first_exceeding(self, queries: Gaps, thresholds: Gaps | int) -> int | None:
-        """Return the first index at which `_exceeds` holds, and count the checks made."""
-        gaps = thresholds + self._threshold_noise() - queries
-        fired = self._noise.first_exceeding(
-            gaps, self._query_scale, self.checks, one_sided=self._one_sided
-        )
-        self.checks += len(queries) if fired is None else fired + 1
-        return fired
-
     def _threshold_noise(self) -> int:
         """Return the threshold noise of this epoch, drawn when it is first needed."""
         if self._threshold_draw is None:
@@ -68,56 +52,7 @@ class _Monitor(Mechanism):
         return self._threshold_draw
 
 
-class AboveThreshold(_Monitor):
-    """Report which queries exceed a threshold, `releases` times at most (Theorem 2)."""
-
-    _one_sided = False
-
-    def __init__(self, noise: Noise, *, epsilon: Real, releases: int, sensitivity: int = 1) -> None:
-        super().__init__(noise, epsilon)
-        self.releases = whole(releases, "releases", least=1)
-        self.sensitivity = whole(sensitivity, "sensitivity", least=1)
-        self.firings = 0
-        self._set_scales()
-
-    @property
-    def exhausted(self) -> bool:
-        """Return whether every firing has been used."""
-        return self.firings >= self.releases
-
-    def check(self, query: SupportsIndex, threshold: SupportsIndex) -> bool:
-        """Return whether the noisy query exceeds the noisy threshold, or equals it."""
-        query, threshold = whole(query, "a query"), whole(threshold, "a threshold")
-        with self._step:
-            if self.exhausted:
-                return False
-            fired = self._exceeds(query, threshold)
-            self.checks += 1
-            # Theorem 2: at most `releases` firings are paid for; after the last all answers are no.
-            self.firings += fired
-            return fired
-
-    def _scales(self) -> tuple[Fraction, Fraction]:
-        return sparse_vector_scales(self.cost.epsilon, self.releases, Fraction(self.sensitivity))
-
-    def _parameters(self) -> State:
-        own = {"releases": self.releases, "sensitivity": self.sensitivity}
-        return {"epsilon": str(self.cost.epsilon), **own, "noise": repr(self._noise)}
-
-    def _state_data(self) -> State:
-        return {
-            "checks": self.checks,
-            "firings": self.firings,
-            "threshold_noise": self._threshold_draw,
-        }
-
-    def _load_state_data(self, data: State) -> None:
-        self.checks = whole_field(data, "checks")
-        self.firings = whole_field(data, "firings", most=self.releases)
-        self._threshold_draw = threshold_noise_field(data)
-
-
-class MistakesMonitor(_Monitor):
+class MistakesMonitor(Monitor):
     """Count mistakes since the epoch began; pay epsilon once, however often it fires (Theorem 3)."""
 
     _one_sided = True
@@ -147,6 +82,15 @@ class MistakesMonitor(_Monitor):
                 self._begin_epoch()
             return fired
 
+    def _first_exceeding(self, queries: Gaps, thresholds: Gaps | int) -> int | None:
+        """Return the first index at which `_exceeds` holds, and count the checks made."""
+        gaps = thresholds + self._threshold_noise() - queries
+        fired = self._noise.first_exceeding(
+            gaps, self._query_scale, self.checks, one_sided=self._one_sided
+        )
+        self.checks += len(queries) if fired is None else fired + 1
+        return fired
+
     def restart(self) -> None:
         """Begin a new epoch; free, when it happens on a public schedule."""
         with self._step:
@@ -173,14 +117,3 @@ class MistakesMonitor(_Monitor):
         self.checks, self.epoch = whole_field(data, "checks"), whole_field(data, "epoch")
         self._mistakes = whole_field(data, "mistakes")
         self._threshold_draw = threshold_noise_field(data)
-
-
-def sparse_vector_scales(
-    epsilon: Fraction, releases: int, sensitivity: Fraction = Fraction(1)
-) -> tuple[Fraction, Fraction]:
-    """Return the noise scales of a sparse vector whose threshold noise is drawn once (Theorem 2)."""
-    # Theorem 2: threshold noise of scale D/e1 and query noise of scale 2cD/e2 cost e1 + e2. Any
-    # split is private; e1 : e2 = 1 : (2c)^(2/3) makes the sum of the two variances least.
-    ratio = Fraction(round(1024 * (2 * releases) ** (2 / 3)), 1024)
-    own = epsilon / (1 + ratio)
-    return sensitivity / own, 2 * releases * sensitivity / (epsilon - own)

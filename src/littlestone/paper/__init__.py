@@ -19,10 +19,10 @@ says where the print was repaired.
 (60.0, 1e-06)-differential privacy, replace-one, per event
 """
 
-from littlestone._privacy.accounting import composed_epsilon, per_release
 from littlestone._privacy.selection import StableHistogram
-from littlestone._privacy.sparse_vector import AboveThreshold
+from littlestone.paper.above_threshold import AboveThreshold
 from littlestone.paper.adaptive import AdaptiveDPSOA, EveryRound, EveryRoundPlan
+from littlestone.paper.composition import composed_epsilon, per_release
 from littlestone.paper.gates import EveryCheck, HistSparse
 from littlestone.paper.learner import PaperDPSOA
 from littlestone.paper.plan import PaperPlan

@@ -42,10 +42,11 @@ from littlestone._learners.rounds import Numbers, RoundBatch, Rounds
 from littlestone._learners.runners import BallotWatcher, Publish
 from littlestone._learners.tree import Purpose, below, fresh_seed, random_bits
 from littlestone._learners.tuning import Selection
-from littlestone._privacy.accounting import Cost, per_release
+from littlestone._privacy.accounting import Cost
 from littlestone._privacy.noise import Noise, SystemNoise
 from littlestone._privacy.parameters import BadParameter, Real, whole
 from littlestone._privacy.selection import StableHistogram
+from littlestone.paper.composition import per_release
 from littlestone.paper.gates import EveryCheck
 
 

@@ -1,9 +1,9 @@
 """The gates of the paper, whose releases are limited because each of them reads the whole stream.
 
-- `HistSparse` is Alg. 2 of the paper (Theorem 5.3), repaired: every selection reads the whole stream,
+- `HistSparse` is Alg. 2 of the paper (Lemma 5.3), repaired: every selection reads the whole stream,
   so the number of releases is limited and their costs add up.
 - `EveryCheck` has no monitor and selects at every check (Thm 4.2 of the paper); the costs compose
-  to what `per_release` solves for, instead of Theorem 5.4's bound.
+  to what `per_release` solves for, instead of Lemma 5.4's bound.
 
 Proofs: docs/guarantee.md, Theorems 7 and 11.
 """
@@ -17,8 +17,6 @@ from littlestone._privacy.accounting import (
     Guarantee,
     PrivacyEvent,
     Unit,
-    composed_epsilon,
-    per_release,
     spent,
 )
 from littlestone._privacy.draw import Draw
@@ -33,7 +31,8 @@ from littlestone._privacy.parameters import (
     whole,
 )
 from littlestone._privacy.selection import StableHistogram, UnknownDomainSelection, positive_votes
-from littlestone._privacy.sparse_vector import AboveThreshold
+from littlestone.paper.above_threshold import AboveThreshold
+from littlestone.paper.composition import composed_epsilon, per_release
 
 
 class LimitedGate(Mechanism):

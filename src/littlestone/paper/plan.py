@@ -26,7 +26,7 @@ from littlestone._privacy.accounting import Unit
 from littlestone._privacy.noise import Noise
 from littlestone._privacy.parameters import BadParameter, Real, whole
 from littlestone._privacy.selection import StableHistogram
-from littlestone._privacy.sparse_vector import sparse_vector_scales
+from littlestone.paper.above_threshold import sparse_vector_scales
 from littlestone.paper.gates import HistSparse
 
 # Of a tree: no machine holds more leaves.
