@@ -238,6 +238,18 @@ def test_a_state_that_cannot_be_published_keeps_nobody_waiting(
     assert "M7" not in caplog.text
 
 
+def test_an_old_copy_does_not_learn_what_waits(tmp_path: Path) -> None:
+    waiting = Waiting(tmp_path / "run.db", lambda state: None)
+    receipt = waiting.writer.learn(waiting.block, "a", b"")
+    waiting.writer.mark_old_copy("it is an old copy")
+    waiting.writer.start()
+    waiting.calls.get(timeout=60)()
+    waiting.writer.stop()
+    with pytest.raises(Refused, match="old copy"):
+        receipt.result(0)
+    assert read_store(waiting.store.path).published.rounds == 0
+
+
 @pytest.mark.parametrize(
     ("query", "key", "sentence"),
     [
