@@ -34,7 +34,7 @@ SIZES = ((10, 100), (100, 100), (1_000, 40), (10_000, 8))
 WAYS = (("json", 1), ("json", MANY), ("x-ndjson", MANY))
 BEGIN = (
     "--class", "rules:version,country,device", "--label", "failed", "--delta", "1e-9",
-    "--horizon", "100000000", "--port", "0", "--rate", "1000000",
+    "--horizon", "100000000", "--port", "0", "--limit", "rate=1000000",
 )  # fmt: skip
 
 

@@ -30,8 +30,8 @@ from commands import MAIN
 
 BEGIN = (
     "serve", "run.db", "--class", "points:merchant", "--label", "fraud", "--delta", "1e-10",
-    "--horizon", "10000000", "--port", "0", "--rate", "1000000", "--most-body", "30000",
-    "--most-public-body", "20000", "--most-rows", "200", "--most-fields", "50",
+    "--horizon", "10000000", "--port", "0", "--limit", "rate=1000000", "--limit", "body=30000",
+    "--limit", "public_body=20000", "--limit", "rows=200", "--limit", "fields=50",
 )  # fmt: skip
 # Requests between two looks at the memory.
 CHUNK = 500

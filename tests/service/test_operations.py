@@ -492,7 +492,7 @@ def test_an_upgrade_under_load_loses_and_doubles_nothing(tmp_path: Path) -> None
 
     port, threads = "0", list[threading.Thread]()
     for number in range(2):
-        with process(tmp_path, *BEGIN, "--port", port, "--rate", "1000000") as served:
+        with process(tmp_path, *BEGIN, "--port", port, "--limit", "rate=1000000") as served:
             if number == 0:
                 given = str(served.client.base_url), served.feeder
                 threads += [threading.Thread(target=feed, args=given) for _ in range(4)]

@@ -171,7 +171,7 @@ def test_a_stop_finishes_what_it_has_begun_and_loses_nothing(tmp_path: Path) -> 
                 if len(receipts) > 50:
                     enough.set()
 
-    with process(tmp_path, *BEGIN, "--rate", "1000000") as served:
+    with process(tmp_path, *BEGIN, "--limit", "rate=1000000") as served:
         threads = [threading.Thread(target=feed, args=(served, name)) for name in range(4)]
         with served.client.stream("GET", "/events") as watched:
             for thread in threads:
@@ -296,7 +296,7 @@ def test_connections_that_send_half_a_head_stop_nobody(tmp_path: Path) -> None:
         return client.get("/hypothesis").status_code
 
     with (
-        process(tmp_path, *BEGIN, "--idle-timeout", "4", files=256) as served,
+        process(tmp_path, *BEGIN, "--limit", "idle_timeout=4", files=256) as served,
         contextlib.ExitStack() as stack,
     ):
         address = "127.0.0.1", int(served.client.base_url.port or 0)
@@ -332,7 +332,8 @@ def test_names_and_proxies_are_the_operators_to_say(tmp_path: Path) -> None:
     generation = read_store(tmp_path / "run.db").generation
     for option, value, seen_text in (
         ("--trusted-proxy", "*", "an address or a network"),
-        ("--most-connections", "1000000000", "ulimit -n"),
+        ("--limit", "rows=few", "with a name of body, rows"),
+        ("--limit", "rows=0", "must be above 0"),
     ):
         done = command(tmp_path, "serve", "run.db", "--port", "0", option, value)
         assert done.returncode == 2

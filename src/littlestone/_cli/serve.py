@@ -59,27 +59,13 @@ def serve(
     tokens: Annotated[
         Path | None, typer.Option(help="The file of tokens; RUN.DB.tokens by default.")
     ] = None,
-    most_body: Annotated[int, typer.Option(help="Bytes of a body, at most.")] = 8 << 20,
-    most_rows: Annotated[int, typer.Option(help="Rows of a batch, at most.")] = 100_000,
-    most_fields: Annotated[int, typer.Option(help="Fields of a row, at most.")] = 1_000,
-    rate: Annotated[float, typer.Option(help="Requests a second of one client.")] = 500.0,
-    queue: Annotated[int, typer.Option(help="Batches under way, at most.")] = 64,
-    watchers: Annotated[int, typer.Option(help="Subscribers to events, at most.")] = 200,
-    most_public_body: Annotated[
-        int, typer.Option(help="Bytes of a body to /predict, at most.")
-    ] = 256 << 10,
-    watchers_each: Annotated[
-        int, typer.Option(help="Subscribers to events from one address, at most.")
-    ] = 20,
-    most_connections: Annotated[
-        int | None,
-        typer.Option(help="Open connections, at most; by default what `ulimit -n` leaves, or 1000"),
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=NUMBER",
+            help="A limit of docs/service.md, such as rows=10000 or rate=50. Can be repeated.",
+        ),
     ] = None,
-    idle_timeout: Annotated[
-        float,
-        typer.Option(help="Seconds of silence, and for the head of a request."),
-    ] = 10.0,
-    body_timeout: Annotated[float, typer.Option(help="Seconds for a body.")] = 30.0,
     host_name: Annotated[
         list[str] | None,
         typer.Option(help="A name by which clients may call this service. Can be repeated."),
@@ -126,19 +112,7 @@ def serve(
         if error.name not in ("fastapi", "granian", "prometheus_client", "pydantic", "starlette"):
             raise
         raise BadParameter(MISSING) from None
-    limits = Limits(
-        body=most_body,
-        rows=most_rows,
-        fields=most_fields,
-        rate=rate,
-        queue=queue,
-        watchers=watchers,
-        public_body=most_public_body,
-        watchers_each=watchers_each,
-        connections=most_connections,
-        idle_timeout=idle_timeout,
-        body_timeout=body_timeout,
-    )
+    limits = Limits.read(limit or ())
     check_name(task.learner, planned_names())
     task = replace(task, source=str(db), kafka=read_settings(kafka_option or (), kafka_config))
     if source is None and (task.kafka or task.new_rows):

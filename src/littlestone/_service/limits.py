@@ -4,9 +4,10 @@ import ipaddress
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 from littlestone._data.blocks import BadRow
 from littlestone._privacy.parameters import BadParameter
@@ -47,14 +48,29 @@ class Limits:
     watchers: int = 200
     public_body: int = 256 << 10
     watchers_each: int = 20
-    connections: int | None = None
+    connections: int = 1_000
     idle_timeout: float = 10.0
     body_timeout: float = 30.0
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            if value is not None and not value > 0:
+            if not value > 0:
                 raise BadParameter(f"the limit on {name} must be above 0, not {value}")
+
+    @classmethod
+    def read(cls, texts: Iterable[str]) -> "Limits":
+        """Return the limits that texts such as `rows=10000` say."""
+        kinds: dict[str, Any] = {field.name: type(field.default) for field in fields(cls)}
+        limits = dict[str, Any]()
+        for text in texts:
+            name, _, number = text.partition("=")
+            try:
+                limits[name] = kinds[name](number)
+            except (KeyError, ValueError):
+                raise BadParameter(
+                    f"--limit {text}: it must be NAME=NUMBER, with a name of {', '.join(kinds)}"
+                ) from None
+        return cls(**limits)
 
 
 class RateLimit:

@@ -35,9 +35,9 @@ from littlestone._service.logs import LOG, log_loop_error, logging_config
 from littlestone._service.service import Service
 
 Serving: TypeAlias = "asyncio.Task[None]"
-# Connections at a time, unless more are requested, and file descriptors for everything else: the
-# store, logs, the event loop, a second store while the first is opened again.
-DEFAULT_CONNECTIONS, RESERVED_FILES = 1_000, 64
+# File descriptors for all but connections: the store, logs, the event loop, a second store while the
+# first is opened again.
+RESERVED_FILES, MIN_CONNECTIONS = 64, 16
 # With TLS granian does not count connections before their handshake, and once the file descriptors
 # are used up it never accepts another: one address can have about 60,000 of them.
 TLS_FILES = 1 << 14
@@ -201,18 +201,17 @@ def trusted_networks(proxies: Sequence[str]) -> list[str]:
 def max_connections(limits: Limits, tls: bool = False) -> int:
     """Return how many connections there may be, so that file descriptors remain."""
     files = _max_files()
-    room = files - RESERVED_FILES
-    if room < 4 or (limits.connections or 0) > room:
+    if files < RESERVED_FILES + MIN_CONNECTIONS:
         raise BadParameter(
-            f"{files:,} open files are allowed, which leaves {max(0, room):,} for connections: "
-            "allow more (ulimit -n), or lower --most-connections"
+            f"{files:,} open files are allowed, and a service needs "
+            f"{RESERVED_FILES + MIN_CONNECTIONS}: allow more (ulimit -n)"
         )
     if tls and files < TLS_FILES:
         raise BadParameter(
             f"{files:,} open files are allowed, and --tls-certificate needs {TLS_FILES:,}: allow "
             "more (ulimit -n), or let a proxy speak TLS"
         )
-    return limits.connections or min(DEFAULT_CONNECTIONS, room)
+    return min(limits.connections, files - RESERVED_FILES)
 
 
 def _max_files() -> int:
