@@ -560,3 +560,16 @@ def test_every_place_is_where_its_row_begins(
             rest = list(found.after(block.start(row)))
         assert [one.sums() for one in rest] == [one.sums() for one in blocks[row:]]
         assert [one.bad for one in rest] == [one.bad for one in blocks[row:]]
+
+
+def test_a_copy_is_gone_on_with_from_its_own_place(day: Path) -> None:
+    """The bytes of the place are those of the file that was learned, until the copy is read."""
+    learned(day)
+    day.with_name("copy.csv").write_bytes(day.read_bytes())
+    day.with_name("copy.csv").replace(day)
+    assert learned(day).learner.rounds == 200
+    with day.open("a") as file:
+        file.write("".join(rows(300)[200:]))
+    assert learned(day).learner.rounds == 300
+    (source,) = read_store(day.parent / "run.db").sources
+    assert source.start.row == 200

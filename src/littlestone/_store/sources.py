@@ -224,6 +224,8 @@ def new_rows(
         old = max(0, min(len(block), source.rows - row))
         if is_same and row == start.row and old == source.rows - row:
             _refuse_other_tail(rows, source, block.part(0, old))
+        elif old:
+            source = source._replace(start=block.start(row), tail=_digest(block.part(0, old)))
         row += old
         if old and row == source.rows:
             tell("")
