@@ -269,8 +269,8 @@ MUTANTS = [
     Mutant(
         "a run that fires goes on in its epoch",
         "_privacy/sparse_vector.py",
-        """            if fired is not None:
-                self._begin_epoch()
+        """        if fired is not None:
+            self._begin_epoch()
 """,
         "",
         "privacy/test_tails.py",
@@ -563,13 +563,30 @@ MUTANTS = [
     ),
     Mutant(
         "the forest is not replanted at a firing",
-        "_learners/runners.py",
+        "_learners/loop.py",
         """        \"\"\"Start the next epoch from the published rule.\"\"\"
         self.forest.restart(self.rule)
 """,
         """        \"\"\"Start the next epoch from the published rule.\"\"\"
 """,
         "learners/test_dpsoa.py learners/test_gate_inputs.py",
+    ),
+    Mutant(
+        "a draw reads rounds after its check",
+        "_learners/loop.py",
+        "self._add(judged.before((first + place + 1) * every))",
+        "self._add(judged)",
+        "learners/test_gate_inputs.py learners/test_causes_inputs.py",
+    ),
+    Mutant(
+        "rows that wait are not read by a draw",
+        "_learners/causes_loop.py",
+        """        self._gather()
+        units, alarm = self._costs
+""",
+        """        units, alarm = self._costs
+""",
+        "learners/test_single_rows.py learners/test_causes_inputs.py",
     ),
     Mutant(
         "evidence is left out of what a round may cost",
@@ -625,7 +642,7 @@ MUTANTS = [
     ),
     Mutant(
         "a selection does not read the rounds that are buffered for remote trees",
-        "_learners/runners.py",
+        "_learners/loop.py",
         """        self.learn_buffered()
         # Which keys are left out""",
         """        # Which keys are left out""",
@@ -633,22 +650,24 @@ MUTANTS = [
     ),
     Mutant(
         "a watched learner leaves rounds buffered at the end of a batch",
-        "_learners/runners.py",
+        "_learners/loop.py",
         "if self._buffer and self._watched:",
         "if False:",
         "ray/test_shards.py",
     ),
     Mutant(
         "mistakes pending at a firing are counted again",
-        "_learners/runners.py",
-        "self._pending, self._window = 0, FIRST_WINDOW",
-        "self._window = FIRST_WINDOW",
+        "_learners/loop.py",
+        "self._pending, self._step = 0, self.first_step",
+        "self._step = self.first_step",
         "learners/test_dpsoa.py learners/test_gate_inputs.py",
     ),
     Mutant(
         "experts keep their scores after a firing",
         "_learners/experts.py",
-        "        super()._restart_state()\n",
+        """        # The next draw must not read these rounds again: Theorem 10 has each read once.
+        super()._begin_epoch(number)
+""",
         "",
         "learners/test_gate_inputs.py learners/test_experts.py",
     ),

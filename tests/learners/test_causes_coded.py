@@ -130,6 +130,6 @@ def test_epochs_are_no_longer_than_the_plan_says(every: int) -> None:
     learner = ls.PrivateCauses(cls, plan=plan, noise=SeededNoise(1))
     runner = learner._runner
     runner.causes = (ls.Cause((ls.Condition("a", "x"),)),)
-    runner._begin_epoch()
+    runner._begin_epoch(0)
     assert runner.gate.gate is not None
     assert runner.gate.gate.schedule.epoch == every * 3

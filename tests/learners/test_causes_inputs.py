@@ -21,8 +21,8 @@ import littlestone as ls
 from littlestone._audit.gates import CauseRow, CauseWorld
 from littlestone._hypotheses.causes import cause_from_key, causes_of
 from littlestone._learners import epoch_rows
+from littlestone._learners.causes_loop import CausesLoop
 from littlestone._learners.causes_plan import FREE_CHANGES, CausesPlan
-from littlestone._learners.causes_runner import CausesRunner
 from littlestone._learners.epoch_rows import EpochRows
 from littlestone._privacy import Noise
 from littlestone._privacy.causes import ADD, DROP, Gains
@@ -395,17 +395,12 @@ def few_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_few_hashes_do_collide(monkeypatch: pytest.MonkeyPatch) -> None:
     few_hashes(monkeypatch)
-    for many in (False, True):
-        rows = EpochRows(ls.Causes(["a"]))
-        if many:
-            batch = {"a": np.array(["x", "y", "z"], dtype=object)}
-            rows.add(batch, np.array([True, False, False]), np.ones(3, dtype=bool))
-        else:
-            for value, label in (("x", True), ("y", False), ("z", False)):
-                rows.add_one({"a": value}, label)
-        gains, _, _ = rows.gains(units=9, alarm=1)
-        # The negatives of y and z are those of x as well.
-        assert gains.tolist() == [7]
+    rows = EpochRows(ls.Causes(["a"]))
+    batch = {"a": np.array(["x", "y", "z"], dtype=object)}
+    rows.add(batch, np.array([True, False, False]), np.ones(3, dtype=bool))
+    gains, _, _ = rows.gains(units=9, alarm=1)
+    # The negatives of y and z are those of x as well.
+    assert gains.tolist() == [7]
 
 
 @pytest.mark.parametrize("kind", PLANS)
@@ -510,44 +505,44 @@ def test_ballots_are_those_of_the_plain_twin(kind: str) -> None:
 
 def kept_at_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rows of an epoch are kept where nothing was drawn."""
-    real = CausesRunner._end_epoch
+    real = CausesLoop._end_epoch
 
-    def end(self: CausesRunner, number: int, key: bytes | None, by_age: bool) -> None:
+    def end(self: CausesLoop, number: int, key: bytes | None) -> None:
         if key is not None:
-            real(self, number, key, by_age)
+            real(self, number, key)
         self._pending = 0
 
-    monkeypatch.setattr(CausesRunner, "_end_epoch", end)
+    monkeypatch.setattr(CausesLoop, "_end_epoch", end)
 
 
 def later_rounds_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """The draw reads rounds after the check that fired; the next epoch reads them again."""
-    from littlestone._learners.causes_runner import _Matched
+    from littlestone._learners.causes_loop import _Matched
 
     monkeypatch.setattr(_Matched, "before", lambda self, number: self)
 
 
 def windows_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
     """A window counts the rows of the one before it too, unless the causes have changed."""
-    real = CausesRunner._begin_window
+    real = CausesLoop._begin_window
 
-    def begin(self: CausesRunner) -> None:
+    def begin(self: CausesLoop) -> None:
         cells = getattr(self, "_cells", None)
         if cells is None or len(cells) != len(self.causes) + 1:
             real(self)
 
-    monkeypatch.setattr(CausesRunner, "_begin_window", begin)
+    monkeypatch.setattr(CausesLoop, "_begin_window", begin)
 
 
 def first_window_read_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rows of the first window are rows of the first epoch too."""
-    monkeypatch.setattr(CausesRunner, "_count", _count_and_keep)
+    monkeypatch.setattr(CausesLoop, "_count", _count_and_keep)
 
 
-_real_count = CausesRunner._count
+_real_count = CausesLoop._count
 
 
-def _count_and_keep(self: CausesRunner, rows: Any) -> None:
+def _count_and_keep(self: CausesLoop, rows: Any) -> None:
     _real_count(self, rows)
     if rows.part.size and rows.part.number[0] < self.plan.first_window:
         self.forest.add(rows.part.batch, rows.part.answers, rows.counts == 0)

@@ -14,7 +14,7 @@ import littlestone as ls
 import naive
 from classes import CASES, targets
 from littlestone._classes.base import HypothesisClass
-from littlestone._learners.runners import EpochRunner
+from littlestone._learners.loop import VotesLoop
 from littlestone._privacy.testing import SeededNoise
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
@@ -117,10 +117,10 @@ def test_rounds_put_by_are_the_learners_own(monkeypatch: pytest.MonkeyPatch) -> 
         learners.append(learner)
     assert learners[0].releases == learners[1].releases
     assert learners[0].votes == learners[1].votes
-    monkeypatch.setattr("littlestone._learners.runners.MOST_BUFFERED", 25)
+    monkeypatch.setattr("littlestone._learners.loop.MOST_BUFFERED", 25)
     bounded = ls.DPSOA(cls, plan=plan, seed=5, noise=SeededNoise(3))
     engine = bounded._runner
-    assert isinstance(engine, EpochRunner)
+    assert isinstance(engine, VotesLoop)
     # As with an engine whose trees are in other processes.
     engine._lazy = True
     for _ in range(11):

@@ -89,9 +89,9 @@ class Monitor:
         return self.releases is not None and len(self.shown.firings) >= self.releases
 
     def check(self, count: int, limit: int) -> bool:
-        return self.run([count], limit) is not None
+        return self.advance([count], limit) is not None
 
-    def run(self, counts: Any, limits: Any) -> int | None:
+    def advance(self, counts: Any, limits: Any) -> int | None:
         if self.exhausted:
             return None
         for place, limit in enumerate(np.broadcast_to(limits, len(counts)).tolist()):

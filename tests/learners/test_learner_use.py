@@ -403,16 +403,13 @@ def test_any_class_any_plan_any_labels(name: str, kind: str, seed: int, size: in
     learner: Any = ls.DPSOA(cls, plan=plan, seed=seed)
     promised, seen = learner.guarantee, {learner.hypothesis}
     engine = learner._runner
-    decide = "_begin_epoch" if hasattr(engine, "_begin_epoch") else "_decided"
-    whole_step = getattr(engine, decide)
+    whole_step = engine._end_epoch
 
     def noting(number: int, key: bytes | None) -> None:
-        seen.update(
-            engine.forest.votes if decide == "_begin_epoch" else filter(None, engine._votes)
-        )
+        seen.update(engine.forest.votes)
         whole_step(number, key)
 
-    setattr(engine, decide, noting)
+    engine._end_epoch = noting
     rows = [(draw.choice(points), draw.random() < 0.5, draw.randrange(4)) for _ in range(80)]
     for at in range(0, 80, max(1, size)):
         xs, ys, users = (list(part) for part in zip(*rows[at : at + max(1, size)], strict=True))

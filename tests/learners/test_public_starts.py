@@ -42,7 +42,7 @@ class Script:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.checks = 0
-        patch.setattr(MistakesMonitor, "run", lambda _, counts, limits: self.run(len(counts)))
+        patch.setattr(MistakesMonitor, "advance", lambda _, counts, limits: self.run(len(counts)))
 
     def run(self, checks: int) -> int | None:
         for place in range(checks):
@@ -223,7 +223,7 @@ def epochs(
         kept = forest._start
         learner = make()
         learner.resume(store.whole)
-        assert learner._forest._start == kept  # type: ignore[attr-defined]
+        assert learner._forest._start == kept
     return starts, votes
 
 

@@ -21,7 +21,7 @@ from littlestone._classes.base import kinds_of, read_row, row_reader
 from littlestone._hypotheses.rows import Column, Kind
 from littlestone._hypotheses.rules import OneOf, Steps
 from littlestone._hypotheses.values import canonical, encode, key_of
-from littlestone._learners import runners
+from littlestone._learners import loop
 from littlestone._privacy.testing import SeededNoise
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
@@ -137,7 +137,7 @@ def test_rounds_kept_one_by_one_are_learned_as_a_batch_is(
     kind: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where one by one and together alternate, and a checkpoint is made on the way."""
-    monkeypatch.setattr(runners, "MOST_SINGLE", most)
+    monkeypatch.setattr(loop, "MOST_WAITING", most)
     draw, together = random.Random(kind), KINDS[kind](SeededNoise(5))
     cells = [draw.randrange(4) for _ in range(480)]
     # A culprit that changes, and labels of which some are wrong: epochs that search and compare.

@@ -313,7 +313,7 @@ def test_thresholds_stay_within_what_a_monitor_takes(base: int, margin: int) -> 
     schedule = StaySchedule(base, 1e-9, 4)
     schedule.set_margin(margin)
     for _ in range(COUNTED + 3):
-        limits = schedule.limits(np.array([4, 2**40]))
+        limits = np.asarray(schedule.limits(np.array([4, 2**40])))
         assert (limits > 0).all()
         assert (limits <= LARGEST_INTEGER).all()
         assert (np.diff(limits) >= 0).all()

@@ -19,7 +19,7 @@ import pytest
 
 import littlestone as ls
 from effort import scaled
-from littlestone._learners.experts import ExpertsRunner
+from littlestone._learners.experts import ExpertsLoop
 from littlestone._learners.scores import MistakeCounts
 from littlestone._learners.stay import StaySchedule
 from littlestone._privacy import exponential
@@ -186,16 +186,16 @@ def test_long_runs_of_the_learner_are_within_the_claim(monkeypatch: pytest.Monke
 
 def counts_kept(patch: pytest.MonkeyPatch) -> None:
     """The mistakes survive a draw that stays."""
-    restart = ExpertsRunner._restart_state
+    restart = ExpertsLoop._begin_epoch
 
-    def kept(self: ExpertsRunner) -> None:
-        counts, stays = self._counts, cast(StaySchedule, self.gate.schedule).tenure.refusals > 0
+    def kept(self: ExpertsLoop, number: int) -> None:
+        counts, stays = self.forest, cast(StaySchedule, self.gate.schedule).tenure.refusals > 0
         net, positives = counts._net.copy(), counts._positives
-        restart(self)
+        restart(self, number)
         if stays:
             counts._net[:], counts._positives = net, positives
 
-    patch.setattr(ExpertsRunner, "_restart_state", kept)
+    patch.setattr(ExpertsLoop, "_begin_epoch", kept)
 
 
 def loss_kept(patch: pytest.MonkeyPatch) -> None:

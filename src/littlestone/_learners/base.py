@@ -12,8 +12,8 @@ uses up its number; a step that is interrupted half-way is the last one.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from fractions import Fraction
 from functools import partial
 from threading import Lock
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 from markupsafe import Markup
 
-from littlestone._classes.base import HypothesisClass, predict_row, row_reader
+from littlestone._classes.base import HypothesisClass, row_reader
 from littlestone._display import facts, facts_table, few, side_by_side
 from littlestone._hypotheses.rows import Batch, label
 from littlestone._hypotheses.rules import Hypothesis
@@ -42,7 +42,7 @@ from littlestone._learners.rounds import (
 from littlestone._learners.trace import TOP, Sample, Thinned, Trace
 from littlestone._plots import plot_private
 from littlestone._privacy.accounting import Cost, Guarantee, PrivacyEvent, Unit
-from littlestone._privacy.mechanism import ForwardOnly, MechanismMoved, State
+from littlestone._privacy.mechanism import ForwardOnly, MechanismMoved
 from littlestone._privacy.parameters import BadParameter
 from littlestone.errors import BadExample
 
@@ -86,19 +86,6 @@ class ChangedState(NamedTuple):
     parts: dict[int, bytes]
 
 
-class Checkpointable(Protocol):
-    """Describe a learner state that can be saved."""
-
-    def get_state(self) -> StateData:
-        """Return what is not in parts."""
-
-    def unsaved(self) -> ChangedState:
-        """Return what has changed since the last call; it is assumed to be saved now."""
-
-    def load_state(self, live: StateData, parts: Mapping[int, bytes]) -> None:
-        """Load a saved state. Only called on a fresh object."""
-
-
 class Checkpoint(NamedTuple):
     """Hold a learner as data: what changed since the last checkpoint or, for resuming, all of it."""
 
@@ -107,77 +94,6 @@ class Checkpoint(NamedTuple):
     users: Mapping[int, int]
     releases: tuple[Release, ...]
     trace: Thinned
-
-
-class HasVotes(Checkpointable, Protocol):
-    """Describe the learner state of a runner, as far as a learner reads it."""
-
-    @property
-    def votes(self) -> Mapping[Hypothesis, int]:
-        """Return how many votes each rule has. Private."""
-
-
-class HasGate(Protocol):
-    """Describe a gate, as far as a learner reads it."""
-
-    @property
-    def releases_made(self) -> int:
-        """Return how many releases were drawn."""
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """Return the guarantee of all releases."""
-
-    @property
-    def ledger(self) -> tuple[PrivacyEvent, ...]:
-        """Return every use of a mechanism so far."""
-
-    @property
-    def spent(self) -> Cost:
-        """Return the sum of the ledger."""
-
-    @property
-    def exhausted(self) -> bool:
-        """Tell whether no further release will be made."""
-
-    def checkpoint(self) -> AbstractContextManager[State]:
-        """Yield the gate's state; if the `with` block fails, the gate is not used again."""
-
-    def resume(self, state: State) -> None:
-        """Load the gate's state."""
-
-
-class Runner(Protocol):
-    """Describe what moves through the rounds: a gate, a learner state, the published rule."""
-
-    rule: Hypothesis
-    mistakes: int
-
-    @property
-    def gate(self) -> HasGate:
-        """Return the gate."""
-
-    @property
-    def forest(self) -> HasVotes:
-        """Return the learner state, without the rounds that are still buffered."""
-
-    def learn_buffered(self) -> None:
-        """Learn the buffered rounds, if there are any."""
-
-    def advance(self, rounds: RoundBatch, start: int, stop: int) -> None:
-        """Learn the rounds from `start` up to `stop`."""
-
-    def advance_one(self, number: int, x: object, y: bool, route: int) -> None:
-        """Learn one round."""
-
-    def pass_one(self, number: int) -> None:
-        """End a null round."""
-
-    def get_state(self) -> StateData:
-        """Return the runner's own state; the gate, the rule and the learner state have theirs."""
-
-    def load_state(self, live: StateData, releases: Sequence[Release]) -> None:
-        """Load the runner's own state."""
 
 
 class LearnerPlan(Protocol):
@@ -217,7 +133,8 @@ class PrivateLearner(ForwardOnly, ABC):
 
     plan: LearnerPlan
     seed: int
-    _runner: Runner
+    # Moves through the rounds (`_learners/loop.py`), which it imports this module for.
+    _runner: Any
     # Whether the runner reads coded columns (`_hypotheses/coded.py`).
     _reads_codes = False
 
@@ -262,7 +179,8 @@ class PrivateLearner(ForwardOnly, ABC):
     @property
     def hypothesis(self) -> Hypothesis:
         """Return the rule published for the next example. Public."""
-        return self._runner.rule
+        rule: Hypothesis = self._runner.rule
+        return rule
 
     @property
     def releases(self) -> Releases:
@@ -272,17 +190,20 @@ class PrivateLearner(ForwardOnly, ABC):
     @property
     def guarantee(self) -> Guarantee:
         """Return the guarantee of all that is published, however long the stream gets."""
-        return self._runner.gate.guarantee
+        guarantee: Guarantee = self._runner.gate.guarantee
+        return guarantee
 
     @property
     def ledger(self) -> tuple[PrivacyEvent, ...]:
         """Return every use of a mechanism so far. Public: it follows from the transcript."""
-        return self._runner.gate.ledger
+        ledger: tuple[PrivacyEvent, ...] = self._runner.gate.ledger
+        return ledger
 
     @property
     def spent(self) -> Cost:
         """Return the sum of the ledger: never more than the guarantee."""
-        return self._runner.gate.spent
+        spent: Cost = self._runner.gate.spent
+        return spent
 
     @property
     def final(self) -> str | None:
@@ -297,7 +218,7 @@ class PrivateLearner(ForwardOnly, ABC):
     @property
     def mistakes(self) -> int:
         """Return the mistakes of the published rules so far. Private."""
-        return self._runner.mistakes
+        return int(self._runner.mistakes)
 
     @property
     def counted_rounds(self) -> int:
@@ -370,7 +291,7 @@ class PrivateLearner(ForwardOnly, ABC):
 
     def predict_one(self, x: object) -> bool:
         """Predict the label of an example by the published rule."""
-        return self._runner.rule(x)
+        return bool(self._runner.rule(x))
 
     def predict_many(self, X: Any) -> Mask:
         """Predict the labels of a batch by the published rule."""
@@ -475,7 +396,7 @@ class PrivateLearner(ForwardOnly, ABC):
         # Past the horizon the last rule stands, and mistakes are counted for the owner only.
         if y is not None:
             if number >= self._horizon:
-                self._count_late_one(x, y)
+                self._runner.count_late_one(x, y)
             else:
                 runner.advance_one(number, x, y, route)
         elif number < self._horizon:
@@ -500,16 +421,8 @@ class PrivateLearner(ForwardOnly, ABC):
         stop = max(self.rounds, min(end, self._horizon))
         self._runner.advance(rounds, self.rounds, stop)
         if stop < end:
-            self._count_late(rounds.between(stop, end))
+            self._runner.count_late(rounds.between(stop, end))
         self.rounds = end
-
-    def _count_late_one(self, x: object, y: bool) -> None:
-        """Count the mistake of a round past the horizon, if it is one."""
-        self._runner.mistakes += predict_row(self._runner.rule, x) != y
-
-    def _count_late(self, late: RoundBatch) -> None:
-        """Count the mistakes of rounds past the horizon."""
-        self._runner.mistakes += len(late.wrong(self.cls, self.hypothesis))
 
     def _publish(self, number: int, rule: Hypothesis) -> None:
         """Record a release. The argument is the rounds before it."""

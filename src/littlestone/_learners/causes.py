@@ -20,8 +20,8 @@ from littlestone._hypotheses.rows import Batch
 from littlestone._hypotheses.rules import NEVER
 from littlestone._hypotheses.values import Mask
 from littlestone._learners.base import UserLearner
+from littlestone._learners.causes_loop import CausesLoop
 from littlestone._learners.causes_plan import AUTO, CausesPlan
-from littlestone._learners.causes_runner import CausesRunner
 from littlestone._learners.dpsoa import Engine, engine_of
 from littlestone._learners.evidence import (
     Evidence,
@@ -31,7 +31,7 @@ from littlestone._learners.evidence import (
 )
 from littlestone._learners.outcomes import predicted_labels, read_outcome, readable_outcomes
 from littlestone._learners.plan_table import CHANGE_COST
-from littlestone._learners.rounds import BadRows, RoundBatch, readable_batch
+from littlestone._learners.rounds import BadRows, readable_batch
 from littlestone._learners.tree import fresh_seed
 from littlestone._plots import INK, LETTERS, plot_rates
 from littlestone._privacy.accounting import Unit
@@ -97,7 +97,7 @@ class PrivateCauses(UserLearner):
     """
 
     plan: CausesPlan
-    _runner: CausesRunner
+    _runner: CausesLoop
     _reads_codes = True
 
     def __init__(
@@ -139,7 +139,7 @@ class PrivateCauses(UserLearner):
             raise BadParameter(f"rows of {cls!r} do not list {plan.pattern_counts} patterns")
         self.plan, self.seed = plan, fresh_seed() if seed is None else seed
         super().__init__(cls, NEVER, plan.horizon)
-        self._runner = CausesRunner(
+        self._runner = CausesLoop(
             cls, plan, SystemNoise() if noise is None else noise, self._publish, self._watch
         )
 
@@ -151,12 +151,6 @@ class PrivateCauses(UserLearner):
         if self._causes.has_outcomes:
             return readable_outcomes(self._causes, X, y, bad_rows)
         return super()._read_many(X, y, bad_rows)
-
-    def _count_late_one(self, x: object, y: bool) -> None:
-        self._runner.count_late_one(x, y)
-
-    def _count_late(self, late: RoundBatch) -> None:
-        self._runner.count_late(late)
 
     @property
     def _causes(self) -> Causes:

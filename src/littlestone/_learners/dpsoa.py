@@ -10,26 +10,17 @@ The trees of the forest grow in this process, unless an engine is named, as in
 """
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any
 
 from littlestone._classes.base import HypothesisClass, checked_class
-from littlestone._hypotheses.rows import Batch
 from littlestone._hypotheses.rules import Hypothesis
-from littlestone._hypotheses.values import Mask
 from littlestone._learners.base import Checkpoint, UserLearner
-from littlestone._learners.forest import Forest, Root, VoteChange
+from littlestone._learners.forest import Forest, Root
+from littlestone._learners.loop import LARGEST_WINDOW, VotesLoop
 from littlestone._learners.plan import Plan
 from littlestone._learners.plan_table import delta_warning
-from littlestone._learners.rounds import (
-    Numbers,
-)
-from littlestone._learners.runners import (
-    LARGEST_WINDOW,
-    EpochState,
-    SettlingRunner,
-)
 from littlestone._learners.tree import fresh_seed
 from littlestone._learners.tuning import fallbacks_of, missing_from
 from littlestone._privacy.accounting import Unit
@@ -37,48 +28,21 @@ from littlestone._privacy.noise import Noise, SystemNoise
 from littlestone._privacy.parameters import BadParameter, Real
 
 
-class GrownForest(EpochState[Mapping[bytes, int]], Protocol):
-    """Describe a forest, wherever its trees are."""
+class Engine:
+    """Create forests, in this process; a subclass may have its trees elsewhere."""
 
-    def learn(self, batch: Batch, answers: Mask, routes: Numbers) -> Iterable[VoteChange]:
-        """Learn a batch of rounds."""
-
-    def publish(self, rule: Hypothesis) -> None:
-        """Add a rule to those published so far, on which the start of an epoch may depend."""
-
-
-class Engine(Protocol):
-    """Create forests."""
-
-    @property
-    def remote(self) -> bool:
-        """Tell whether the trees are in another process."""
-
-    @property
-    def largest_window(self) -> int:
-        """Return the most rounds that are learned in one step."""
+    # Whether the trees are in another process, and the most rounds that are learned in one step.
+    remote: bool = False
+    largest_window: int = LARGEST_WINDOW
 
     def connected(self) -> object:
         """Return the connection to the other processes, made if there is none yet."""
+        return None
 
     def create_forest(
         self, cls: HypothesisClass, leaves: Sequence[int], seed: int, root: Root, replant: bool
-    ) -> GrownForest:
+    ) -> Any:
         """Create a forest."""
-
-
-class LocalEngine:
-    """Create forests in this process."""
-
-    remote, largest_window = False, LARGEST_WINDOW
-
-    def connected(self) -> None:
-        """Do nothing: there are no other processes."""
-
-    def create_forest(
-        self, cls: HypothesisClass, leaves: Sequence[int], seed: int, root: Root, replant: bool
-    ) -> Forest:
-        """Create a forest in this process."""
         return Forest(cls, leaves, seed, root=root, replant=replant)
 
 
@@ -89,7 +53,7 @@ ENGINES = {"ray": ("littlestone._ray", "Ray")}
 def engine_of(given: "str | Engine | None") -> Engine:
     """Return the engine of a name: `ray`, or `ray:ADDRESS` for a running cluster."""
     if given is None:
-        return LocalEngine()
+        return Engine()
     if not isinstance(given, str):
         return given
     name, _, address = given.partition(":")
@@ -185,17 +149,16 @@ class DPSOA(UserLearner):
         noise = SystemNoise() if noise is None else noise
         self._runner = self._begin(rule, noise, watched, engine_of(engine))
 
-    def _begin(
-        self, rule: Hypothesis, noise: Noise, watched: bool, engine: Engine
-    ) -> SettlingRunner:
+    def _begin(self, rule: Hypothesis, noise: Noise, watched: bool, engine: Engine) -> VotesLoop:
         plan = self.plan
         forest = engine.create_forest(self.cls, plan.shapes, self.seed, "learns", True)
         self._forest = forest
         self._note_published(rule)
         gate = plan.gate(noise, rule.key, lambda: self._missing, lambda: self._fallbacks)
-        callbacks, window = (self._publish, self._watch), engine.largest_window
+        loop = forest, gate, rule, self._publish, self._watch, plan.check_every
         # Buffering pays where reading the trees is slow.
-        return SettlingRunner(forest, gate, rule, *callbacks, engine.remote, watched, window)
+        largest = engine.largest_window
+        return VotesLoop(*loop, lazy=engine.remote, watched=watched, largest=largest)
 
     def _note_published(self, rule: Hypothesis) -> None:
         """Work out what thresholds and comparisons read of the published rule."""

@@ -27,7 +27,7 @@ import numpy.typing as npt
 from littlestone._classes.causes import Causes, Ranges
 from littlestone._hypotheses.causes import OUTCOME, Cause, Condition
 from littlestone._hypotheses.columns import Column, column_from_cells, joined, objects
-from littlestone._hypotheses.rows import Batch, as_batch, column_of, part_of, values_of
+from littlestone._hypotheses.rows import Batch, column_of, part_of, values_of
 from littlestone._hypotheses.values import Mask, Plain, canonical, from_json, key_of, to_json
 from littlestone._learners.base import ChangedState, StateData
 from littlestone._privacy.causes import Counts
@@ -36,7 +36,7 @@ Hashes = npt.NDArray[np.uint32]
 Ids = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.intp]
 
-# Chunks of fewer rows are joined, and rows that come one by one are collected up to as many.
+# Chunks of fewer rows are joined.
 SMALL_CHUNK = 1 << 12
 # Counts of so many keys are kept in a table by key; of more keys, only those that are wanted.
 LARGEST_TABLE = 1 << 20
@@ -188,39 +188,21 @@ class EpochRows:
         if self.cls.has_outcomes:
             self._numbers.append({})
         self._chunks: list[_Chunk] = []
-        self._single: list[tuple[object, bool]] = []
         # How many chunks are saved, and the size of the last of them, which may have grown since.
         self._saved, self._cleared = (0, 0), True
 
     @property
     def size(self) -> int:
         """Return the number of rows."""
-        return sum(chunk.size for chunk in self._chunks) + len(self._single)
+        return sum(chunk.size for chunk in self._chunks)
 
     def add(self, batch: Batch, labels: Mask, unmatched: Mask) -> None:
         """Add the rows of a batch that no published cause matches."""
         negative, positive = np.flatnonzero(unmatched & ~labels), np.flatnonzero(unmatched & labels)
         self.add_columns(self.index.read(batch, negative, positive))
 
-    def add_one(self, x: object, label: bool) -> None:
-        """Add one row that no published cause matches, as `add` would."""
-        self._single.append((x, label))
-        if len(self._single) >= SMALL_CHUNK:
-            self._add_single()
-
-    def _add_single(self) -> None:
-        if self._single:
-            rows, labels = zip(*self._single, strict=True)
-            self._single = []
-            kinds = dict(self.cls.reads)
-            if self.cls.has_outcomes:
-                kinds[OUTCOME] = "value"
-            batch = as_batch(list(rows), kinds, coded=True)
-            self.add(batch, np.array(labels), np.ones(len(labels), dtype=bool))
-
     def add_columns(self, rows: ColumnsOfRows) -> None:
         """Add rows, read where they are, as `add` would."""
-        self._add_single()
         positives = map(_number, rows.positives, self._numbers)
         self._append(_Chunk(np.array(list(positives)), rows.negatives))
 
@@ -234,7 +216,6 @@ class EpochRows:
         self, *, units: int, alarm: int
     ) -> tuple[Counts, npt.NDArray[np.intp], "PatternKeys"]:
         """Return the gain of every active pattern, its prior class, and the patterns."""
-        self._add_single()
         values = [list(numbers) for numbers in self._numbers]
         patterns = PatternKeys(self.index, values)
         if not self._chunks:
@@ -277,7 +258,6 @@ class EpochRows:
 
     def unsaved(self) -> ChangedState:
         """Return the chunks of rows that are new, or have grown, since the last call."""
-        self._add_single()
         chunks, size = self._saved
         # Small chunks are joined: the last one that was saved may have grown.
         first = chunks - 1 if chunks and self._chunks[chunks - 1].size > size else chunks

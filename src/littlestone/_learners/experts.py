@@ -35,6 +35,7 @@ from littlestone._classes.base import HypothesisClass, checked_class
 from littlestone._hypotheses.rules import Hypothesis
 from littlestone._hypotheses.values import Mask
 from littlestone._learners.base import EventLearner, Release, StateData
+from littlestone._learners.loop import Judged, Loop
 from littlestone._learners.plan_table import (
     CHANGE_COST,
     VACUOUS,
@@ -44,13 +45,12 @@ from littlestone._learners.plan_table import (
     planned_epsilon,
     planned_horizon,
 )
-from littlestone._learners.rounds import Numbers, RoundBatch
-from littlestone._learners.runners import BallotWatcher, EpochRunner, Publish
+from littlestone._learners.rounds import RoundBatch
 from littlestone._learners.scores import MistakeCounts, index_key, mistake_counts
 from littlestone._learners.stay import ChangeCharges, StaySchedule
 from littlestone._learners.tree import Purpose, below, fresh_seed, random_bits
 from littlestone._learners.tuning import Climb, complexity
-from littlestone._privacy.exponential import ExponentialMechanism, Scores, StayOrDraw
+from littlestone._privacy.exponential import ExponentialMechanism, StayOrDraw
 from littlestone._privacy.gates import Climbing, Gate
 from littlestone._privacy.noise import Noise, SystemNoise
 from littlestone._privacy.parameters import BadParameter, Real, positive, whole
@@ -408,25 +408,19 @@ class PrivateExperts(EventLearner):
         rule = _first_rule(counts, first, self.seed)
         super().__init__(cls, rule, self.plan.horizon)
         gate = _gate(self.plan, counts.size, SystemNoise() if noise is None else noise)
-        self._runner = ExpertsRunner(counts, gate, rule, self._publish, self._watch, self.plan)
+        loop = counts, gate, rule, self._publish, self._watch, self.plan.check_every
+        self._runner = ExpertsLoop(*loop, plan=self.plan)
 
 
-class ExpertsRunner(EpochRunner[Scores]):
-    """Run the mistake counts of a class and a gate of epochs through the rounds."""
+class ExpertsLoop(Loop):
+    """Run the mistake counts of a class through the rounds."""
 
-    def __init__(
-        self,
-        forest: MistakeCounts,
-        gate: Gate[Scores],
-        rule: Hypothesis,
-        publish: Publish,
-        watch: BallotWatcher,
-        plan: ExpertsPlan,
-    ) -> None:
-        super().__init__(forest, gate, rule, publish, watch, lazy=False)
-        self._counts, self._prior, self._last_rule = forest, FixedSharePrior(forest.size), rule
+    forest: MistakeCounts
+
+    def __init__(self, *args: Any, plan: ExpertsPlan) -> None:
+        super().__init__(*args)
+        self._prior, self._last_rule = FixedSharePrior(self.forest.size), self.rule
         self._plan, self._charges = plan, ChangeCharges(plan.change_cost, float(plan.free_charges))
-        self._began = 0
         self._set_penalties()
 
     def load_state(self, live: StateData, releases: Sequence[Release]) -> None:
@@ -437,20 +431,16 @@ class ExpertsRunner(EpochRunner[Scores]):
             self._changed(release.round - 1, release.rule)
         self._set_penalties()
 
-    def _begin_epoch(self, number: int, key: bytes | None) -> None:
-        self._began = number
-        super()._begin_epoch(number, key)
-
-    def _restart_state(self) -> None:
+    def _begin_epoch(self, number: int) -> None:
         """Begin an epoch without earlier rounds; the prior from what was published stays."""
         if self.rule != self._last_rule:
-            self._changed(self._began, self.rule)
+            self._changed(number, self.rule)
         if isinstance(self.gate.schedule, StaySchedule):
-            margin = self._charges.margin(self._began) * self._plan.units
+            margin = self._charges.margin(number) * self._plan.units
             self.gate.schedule.set_margin(min(margin, LARGEST_PENALTY))
         self._set_penalties()
         # The next draw must not read these rounds again: Theorem 10 has each read once.
-        super()._restart_state()
+        super()._begin_epoch(number)
 
     def _set_penalties(self) -> None:
         """Set what the scores of the next draw begin with: functions of what was published."""
@@ -459,34 +449,30 @@ class ExpertsRunner(EpochRunner[Scores]):
             tenure = self.gate.schedule.tenure
             ahead = self._plan.stay_penalty(tenure.refusals) + tenure.margin
             # Relative to the published rule, where it is one of the list.
-            published = self._published_place()
-            own = 0 if published is None else penalties[published]
+            listed = self.gate.published != FIRST
+            own = penalties[int.from_bytes(self.gate.published)] if listed else 0
             penalties = penalties - own + ahead
-            self._counts.standing = self.rule
-        self._counts.penalised = penalties
-
-    def _published_place(self) -> int | None:
-        """Return the place of the published rule in the prior; None before the first release."""
-        if self.gate.published == FIRST:
-            return None
-        return int.from_bytes(self.gate.published)
+            self.forest.standing = self.rule
+        self.forest.penalised = penalties
 
     def _changed(self, number: int, rule: Hypothesis) -> None:
         """Update prior and charges: a rule was published in the place of the one before."""
-        contradicted = self._prior.drop(self._counts.agreement_with(self._last_rule, rule))
+        contradicted = self._prior.drop(self.forest.agreement_with(self._last_rule, rule))
         if self._plan.change_cost:
             self._charges.add(number, contradicted)
         self._last_rule = rule
 
-    def _loss(self, answer: bool) -> int:
-        return self._plan.costs[0 if answer else 1]
+    def _loss(self, x: object, y: bool) -> int:
+        return super()._loss(x, y) * self._plan.costs[0 if y else 1]
 
-    def _losses(self, part: RoundBatch, wrong: Numbers) -> Numbers | None:
+    def _judge(self, part: RoundBatch) -> Judged:
+        judged: Judged = super()._judge(part)
         missed, alarm = self._plan.costs
         if missed == alarm:
-            return None
+            return judged
         rows = part.here()
-        return np.where(rows.answers[np.searchsorted(rows.number, wrong)], missed, alarm)
+        wrong = np.searchsorted(rows.number, judged.wrong)
+        return Judged(part, judged.wrong, np.where(rows.answers[wrong], missed, alarm))
 
 
 def _plan(

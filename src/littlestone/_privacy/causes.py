@@ -149,7 +149,8 @@ class CausesSchedule(Schedule):
         self._threshold, self._longest = threshold, whole(longest_epoch, "longest_epoch", least=1)
         # In units; 0 until an epoch has ended with nothing, and after a move.
         self.loss_rate = Fraction(0)
-        self.margin = 0
+        # Epochs since the last move that have reached their age.
+        self.margin = self.aged = 0
 
     def begin_epoch(self, rounds: int, margin: int = 0) -> None:
         """Set what is public of the epoch: both must follow from what was released."""
@@ -167,23 +168,24 @@ class CausesSchedule(Schedule):
 
     def after(self, end: EpochEnd, published: bytes) -> None:
         """Note what a round has cost, if the monitor has fired in vain."""
+        self.aged = self.aged + end.aged if end.key is None else 0
         if end.key is not None:
             self.refusals, self.loss_rate = 0, Fraction(0)
         elif end.fired:
             # At a firing the loss is about the threshold, which is public: so is the rate.
-            reached = int(np.broadcast_to(self.limits(np.array([end.window_age])), 1)[0])
+            reached = int(self.limits(end.window_age))
             self.refusals += 1
             self.loss_rate = Fraction(reached, end.window_age)
 
     def dump(self) -> State:
         """Return what the schedule knows, as JSON data."""
-        rate = str(self.loss_rate)
-        return super().dump() | {"rate": rate, "ends": self._longest, "margin": self.margin}
+        public = {"ends": self._longest, "margin": self.margin, "aged": self.aged}
+        return super().dump() | {"rate": str(self.loss_rate)} | public
 
     def load(self, state: State) -> None:
         """Load what `dump` returned."""
         super().load(state)
-        self.loss_rate = Fraction(state["rate"])
+        self.loss_rate, self.aged = Fraction(state["rate"]), whole_field(state, "aged")
         self.begin_epoch(whole_field(state, "ends", least=1), whole_field(state, "margin"))
 
 

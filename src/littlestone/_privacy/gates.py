@@ -28,7 +28,8 @@ from littlestone._privacy.parameters import BadParameter, Numbers, Real, whole, 
 from littlestone._privacy.sparse_vector import MistakesMonitor
 
 Scores = TypeVar("Scores")
-Ages = npt.NDArray[np.int64]
+# Ages in rounds: one, or an array of several.
+Ages = int | npt.NDArray[np.int64]
 # More checks than any stream has.
 UNLIMITED = 1 << 62
 
@@ -78,7 +79,7 @@ class Schedule(ABC):
 
     @abstractmethod
     def limits(self, ages: Ages) -> Any:
-        """Return the threshold at each age of the monitor's window, or one for all."""
+        """Return the threshold at an age of the monitor's window, or at each of several."""
 
     def after(self, end: EpochEnd, published: bytes) -> None:
         """Note how an epoch ended, and what was published in it."""
@@ -158,13 +159,15 @@ class Gate(Mechanism, Generic[Scores]):
             done = 0
             while done < len(counts):
                 # The monitor sees one window at a time, and a part never crosses its end.
-                part = counts[done : done + min(self._to_window_end, self.checks_to_epoch_end)]
-                ages = self.window_age + self.check_every * np.arange(1, len(part) + 1)
-                limits = np.broadcast_to(self.schedule.limits(ages), ages.shape)
-                fired = self._monitor.run(part, limits)
+                to_age = self.checks_to_epoch_end
+                part = counts[done : done + min(self._to_window_end, to_age)]
+                # One age is a number, which is ten times as fast as an array of one.
+                checks = np.arange(1, len(part) + 1) if len(part) > 1 else 1
+                ages = self.window_age + self.check_every * checks
+                fired = self._monitor.advance(part, self.schedule.limits(ages))
                 made = len(part) if fired is None else fired + 1
                 done += made
-                aged = self.checks_to_epoch_end <= made
+                aged = to_age <= made
                 self.window_age += made * self.check_every
                 self.epoch_age += made * self.check_every
                 if fired is not None or aged:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from littlestone._classes.base import HypothesisClass
-from littlestone._learners.dpsoa import engine_of
+from littlestone._learners.dpsoa import Engine, engine_of
 from littlestone._learners.forest import Root
 from littlestone._privacy.parameters import BadParameter
 from littlestone.errors import LittlestoneError
@@ -42,7 +42,7 @@ class ClusterLost(LittlestoneError, RuntimeError):
 
 
 @dataclass(frozen=True)
-class Ray:
+class Ray(Engine):
     """Run a learner on a Ray cluster.
 
     Parameters

@@ -19,7 +19,7 @@ that can be run, and says so. Where only privacy against an adaptive stream matt
 import math
 import pickle
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -36,10 +36,10 @@ from littlestone._classes.base import (
 from littlestone._hypotheses.rows import Batch, as_batch, packed, row_of, unpacked
 from littlestone._hypotheses.rules import Hypothesis
 from littlestone._hypotheses.values import Mask, decode, encode
-from littlestone._learners.base import ChangedState, EventLearner, Release, StateData
+from littlestone._learners.base import ChangedState, EventLearner, StateData
+from littlestone._learners.loop import BallotWatcher, Publish, Runner
 from littlestone._learners.plan_table import PlanLine, PlanTable, planned_delta, planned_epsilon
 from littlestone._learners.rounds import Numbers, RoundBatch, Rounds
-from littlestone._learners.runners import BallotWatcher, Publish
 from littlestone._learners.tree import Purpose, below, fresh_seed, random_bits
 from littlestone._learners.tuning import Selection
 from littlestone._privacy.accounting import Cost
@@ -278,7 +278,7 @@ def _rounds_to_reach(some: int, trees: int) -> int | None:
     return math.ceil(trees * math.log((2 * trees + 1) / (2 * (trees - some) + 1)))
 
 
-class EveryRoundRunner:
+class EveryRoundRunner(Runner):
     """Run the voters, and the gate that queries them at every round, through the rounds."""
 
     def __init__(
@@ -295,14 +295,6 @@ class EveryRoundRunner:
         self.mistakes = 0
         self._cls, self._first, self._publish, self._watch = cls, first, publish, watch
 
-    def get_state(self) -> StateData:
-        """Return the runner's own state; the gate, the rule and the prefix have theirs."""
-        return {"mistakes": self.mistakes}
-
-    def load_state(self, live: StateData, releases: Sequence[Release]) -> None:
-        """Load the runner's own state; gate and prefix are loaded already."""
-        self.mistakes, self.rule = live["mistakes"], releases[-1].rule
-
     def advance(self, rounds: RoundBatch, start: int, stop: int) -> None:
         """Learn the rounds from `start` up to `stop`, one after the other."""
         # Every round is queried, so the rows are needed in this process.
@@ -318,9 +310,6 @@ class EveryRoundRunner:
         batch = as_batch([x], kinds_of(self._cls))
         self._learn(Rounds(batch, np.array([y]), np.array([number]), np.array([route])))
         self.pass_one(number)
-
-    def learn_buffered(self) -> None:
-        """Do nothing: rounds are learned at once."""
 
     def _learn(self, one: Rounds) -> None:
         self.mistakes += int((predict_rows(self._cls, self.rule, one.batch) != one.answers).sum())

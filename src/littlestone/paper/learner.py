@@ -7,18 +7,17 @@ private per user without a limit on a user's rounds, as all of them go to one tr
 """
 
 import warnings
-from collections.abc import Sequence
 
 import numpy as np
 
 from littlestone._classes.base import HypothesisClass, checked_class
 from littlestone._hypotheses.rows import as_batch
 from littlestone._hypotheses.rules import Hypothesis
-from littlestone._learners.base import Release, StateData, UserLearner
+from littlestone._learners.base import UserLearner
 from littlestone._learners.forest import Forest
+from littlestone._learners.loop import BallotWatcher, Publish, Runner
 from littlestone._learners.plan_table import delta_warning
 from littlestone._learners.rounds import RoundBatch, Rounds
-from littlestone._learners.runners import BallotWatcher, Publish
 from littlestone._learners.tree import fresh_seed
 from littlestone._privacy.noise import Noise, SystemNoise
 from littlestone._privacy.parameters import BadParameter
@@ -26,7 +25,7 @@ from littlestone.paper.gates import HistSparse
 from littlestone.paper.plan import PaperPlan
 
 
-class SingleForestRunner:
+class SingleForestRunner(Runner):
     """Run a forest and the gate of Algorithm 2 through the rounds, one check after the other."""
 
     def __init__(
@@ -40,17 +39,6 @@ class SingleForestRunner:
     ) -> None:
         self.forest, self.gate, self.rule, self.mistakes = forest, gate, rule, 0
         self._every, self._publish, self._watch = check_every, publish, watch
-
-    def get_state(self) -> StateData:
-        """Return the runner's own state; the gate, the rule and the forest have theirs."""
-        return {"mistakes": self.mistakes}
-
-    def load_state(self, live: StateData, releases: Sequence[Release]) -> None:
-        """Load the runner's own state; gate and forest are loaded already."""
-        self.mistakes, self.rule = live["mistakes"], releases[-1].rule
-
-    def learn_buffered(self) -> None:
-        """Do nothing: rounds are learned at once."""
 
     def advance(self, rounds: RoundBatch, start: int, stop: int) -> None:
         """Learn the rounds from `start` up to `stop`."""

@@ -1,4 +1,4 @@
-"""Move through the rounds of `PrivateCauses`: count losses, draw moves, release counts.
+"""Tell the loop what `PrivateCauses` has of its own: count losses, draw moves, release counts.
 
 The weighted loss of the published rule is monitored; when it has grown too large a move is drawn:
 add a cause that the epoch's rows speak for, drop one that costs more than it finds, or nothing
@@ -27,7 +27,7 @@ from littlestone._hypotheses.causes import (
     own_causes,
 )
 from littlestone._hypotheses.rows import value_of
-from littlestone._hypotheses.rules import NEVER, Hypothesis
+from littlestone._hypotheses.rules import NEVER
 from littlestone._hypotheses.values import Mask, Plain, canonical
 from littlestone._learners.base import Release, StateData
 from littlestone._learners.causes_plan import (
@@ -45,8 +45,8 @@ from littlestone._learners.evidence import (
     rate_of,
     window_from_json,
 )
+from littlestone._learners.loop import BallotWatcher, Loop, Publish
 from littlestone._learners.rounds import RoundBatch, Rounds
-from littlestone._learners.runners import BallotWatcher, Publish
 from littlestone._privacy.causes import (
     ADD,
     CausesMechanism,
@@ -60,16 +60,18 @@ from littlestone._privacy.noise import Noise
 FIRST_CHUNK, LARGEST_CHUNK = 1 << 11, 1 << 16
 
 
-class CausesRunner:
-    """Move through the rounds: count the weighted loss, draw moves, release counts of windows."""
+class CausesLoop(Loop):
+    """Count the weighted loss, draw moves, release counts of windows."""
+
+    first_step, largest_step = FIRST_CHUNK, LARGEST_CHUNK
+    gate: CausesMechanism
+    forest: EpochRows
 
     def __init__(
         self, cls: Causes, plan: CausesPlan, noise: Noise, publish: Publish, watch: BallotWatcher
     ) -> None:
-        self.plan, self._publish, self._watch = plan, publish, watch
         given = None if plan.min_rate == AUTO else plan.given_rate
-        self.min_rate = given
-        self.gate = CausesMechanism(
+        mechanism = CausesMechanism(
             noise,
             per_round=plan.per_round,
             epsilon_evidence=plan.epsilon_evidence,
@@ -78,41 +80,46 @@ class CausesRunner:
             unit=plan.unit,
             cap=plan.cap,
         )
-        self.forest = EpochRows(cls)
+        super().__init__(EpochRows(cls), mechanism, NEVER, publish, watch, plan.check_every)
+        self.plan, self.min_rate = plan, given
+        self._unwatched = plan.first_window
         self._limit, self._has_outcomes = cls.limit, cls.has_outcomes
-        self.rule: Hypothesis = NEVER
-        self.causes = causes_of(NEVER)
-        self.mistakes = self.missed = 0
+        self.causes, self._missed = causes_of(NEVER), 0
         self.windows: list[Window] = []
-        self._pending, self._chunk = 0, FIRST_CHUNK
-        self._epochs_ended = 0
         self._window_start, self._window_length = 0, plan.evidence_every
-        self._begin_epoch()
+        self._begin_epoch(0)
         self._begin_window()
 
-    def _begin_epoch(self) -> None:
+    @property
+    def missed(self) -> int:
+        """Return the positives that the published rules missed."""
+        self._gather()
+        return self._missed
+
+    def _begin_epoch(self, number: int) -> None:
         self.forest.clear()
         gate = self.gate.gate
         if gate is not None:
-            longest = self.plan.longest_epoch
-            if self.causes:
-                # Public: it depends on what was published when, and on epochs that ended by age.
-                share = self.plan.horizon // FIRST_EPOCHS << min(self._epochs_ended, FIRST_EPOCHS)
-                # At a check, as `longest_epoch` is.
-                checks = -(-max(share, 1) // self.plan.check_every)
-                longest = min(checks * self.plan.check_every, longest)
-            assert self.gate.cost is not None, "it is known when the gate is"
             assert isinstance(gate.schedule, CausesSchedule)
-            gate.schedule.begin_epoch(
-                longest, self.plan.margin(self.windows, self.causes, self.gate.cost)
-            )
+            assert self.gate.cost is not None, "it is known when the gate is"
+            margin = self.plan.margin(self.windows, self.causes, self.gate.cost)
+            gate.schedule.begin_epoch(self._longest(gate.schedule.aged), margin)
         # For each cause, the negatives and positives that it alone matches.
         self._alone = np.zeros((len(self.causes), 2), dtype=np.int64)
+
+    def _longest(self, aged: int) -> int:
+        """Return the rounds after which an epoch ends by its age; so many before it have."""
+        longest = self.plan.longest_epoch
+        if not self.causes:
+            return longest
+        share = self.plan.horizon // FIRST_EPOCHS << min(aged, FIRST_EPOCHS)
+        # At a check, as `longest_epoch` is.
+        return min(-(-max(share, 1) // self._every) * self._every, longest)
 
     def _begin_window(self) -> None:
         self._cells = np.zeros((len(self.causes) + 1, 2), dtype=np.int64)
         # Of rows that no cause matches, those with the outcome of a published cause.
-        self._named = np.zeros(len(self._outcomes), dtype=np.int64)
+        self._rest_named = np.zeros(len(self._outcomes), dtype=np.int64)
 
     @property
     def _outcomes(self) -> tuple[Plain, ...]:
@@ -126,118 +133,39 @@ class CausesRunner:
         places = {outcome: place for place, outcome in enumerate(self._outcomes)}
         return np.array([places[cause.outcome] for cause in self.causes], dtype=np.int64)
 
-    def learn_buffered(self) -> None:
-        """Do nothing: rounds are learned at once."""
-
-    def advance(self, rounds: RoundBatch, start: int, stop: int) -> None:
-        """Learn the rounds from `start` up to `stop`."""
-        while start < stop:
-            end = min(stop, start + self._chunk, self._boundary(start))
-            start = self._learn(self._part(rounds.between(start, end)), start, end)
-            self._end_rounds(start)
-
-    def _part(self, rounds: RoundBatch) -> Rounds | CodedRounds:
-        """Return rounds as they are learned: remote rows stay where they are."""
-        return rounds.coded(self.causes) if isinstance(rounds, CodesRemotely) else rounds.here()
-
     def _boundary(self, number: int) -> int:
-        """Return the next round at which something public happens whatever the rows are."""
-        if number < self.plan.first_window:
-            return self.plan.first_window
-        every = self.plan.check_every
-        at_age = (number // every + self._checks_to_age) * every
+        if number < self._unwatched:
+            return self._unwatched
+        assert self.gate.gate is not None, "it begins when the first window ends"
+        at_age = (number // self._every + self.gate.gate.checks_to_epoch_end) * self._every
         return min(at_age, self._window_start + self._window_length)
 
-    @property
-    def _checks_to_age(self) -> int:
-        """Return how many checks are left before the epoch ends by its age."""
-        assert self.gate.gate is not None, "it begins when the first window ends"
-        return self.gate.gate.checks_to_epoch_end
+    def _judge(self, part: RoundBatch) -> "_Matched":
+        # Remote rows stay where they are.
+        rows = part.coded(self.causes) if isinstance(part, CodesRemotely) else part.here()
+        return _Matched.of(rows, self.causes, self._has_outcomes, self._costs)
 
-    def _learn(self, part: Rounds | CodedRounds, start: int, stop: int) -> int:
-        """Learn up to `stop`, or up to the first firing; return where it stopped."""
-        every, rows = self.plan.check_every, _Matched.of(part, self.causes, self._has_outcomes)
-        if start < self.plan.first_window:
-            self._count(rows)
-            return stop
-        first, complete = start // every, stop // every - start // every
-        wrong, costs = rows.losses(self._costs)
-        losses = np.bincount(
-            part.number[wrong] // every - first, weights=costs, minlength=complete + 1
-        ).astype(np.int64)
-        # Losses since the last check belong to the first check of this part.
-        losses[0] += self._pending
+    def _loss(self, x: object, y: bool) -> int:
+        matching = [cause for cause in self.causes if cause(x)]
+        told = bool(matching)
+        if y and self._has_outcomes:
+            outcome = canonical(value_of(x, OUTCOME))
+            told = any(cause.outcome == outcome for cause in matching)
+        return 0 if told == y else self._costs[0 if y else 1]
 
-        # Called at a firing only. The draw must not read rounds after the check that fired: they
-        # belong to the next epoch (Theorem 15).
-        def gains_at(place: int) -> Gains:
-            self._add(rows.before((first + place + 1) * every))
-            return self._gains()
+    def _kinds(self) -> dict[Any, Any]:
+        outcomes = {OUTCOME: "value"} if self._has_outcomes else {}
+        return super()._kinds() | outcomes
 
-        to_age = self._checks_to_age
-        step = self.gate.run(losses[:complete], gains_at)
-        if step.decision.fired:
-            stop = (first + step.checks) * every
-            self._end_epoch(stop, step.decision.key, step.checks == to_age)
-            return stop
-        self._pending = int(losses[complete])
-        self._add(rows)
-        self._watch(stop, {}, False)
-        self._chunk = min(2 * self._chunk, LARGEST_CHUNK)
-        return stop
-
-    def advance_one(self, number: int, x: object, y: bool, route: int) -> None:
-        """Learn one round, without arrays: as `advance` would."""
-        matched, own, predicted = self._judged(x, y)
-        # Whether the label is that of the first cause that matches.
-        right = y and (own is None or not matched or own == matched[0])
-        if own is not None and own >= 0 and not matched:
-            self._named[self._outcome_places[own]] += 1
-        else:
-            # The last cell is that of no cause.
-            self._cells[matched[0] if matched else -1, int(right)] += 1
-        if predicted != y:
-            self.mistakes += 1
-            self.missed += y
-        if number >= self.plan.first_window:
-            if predicted != y:
-                self._pending += self._costs[0 if y else 1]
-            if not matched:
-                self.forest.add_one(x, y)
-            elif len(matched) == 1 and right == y:
-                self._alone[matched[0], int(y)] += 1
-        self.pass_one(number)
-
-    def _judged(self, x: object, y: bool) -> tuple[list[int], int | None, bool]:
-        """Return the causes that match a row, the first of its outcome, and what is predicted."""
-        matched = [place for place, cause in enumerate(self.causes) if cause(x)]
-        own = self._own(x, matched) if y and self._has_outcomes else None
-        return matched, own, bool(matched) and own != -1
-
-    def _own(self, x: object, matched: Sequence[int]) -> int:
-        """Return the first cause of a row's outcome, as `own_causes` does; -1 if there is none."""
-        outcome = canonical(value_of(x, OUTCOME))
-        places = matched or range(len(self.causes))
-        return next((place for place in places if self.causes[place].outcome == outcome), -1)
-
-    def pass_one(self, number: int) -> None:
-        """End a round, null or not: check if one is due."""
-        number += 1
-        if number > self.plan.first_window and not number % self.plan.check_every:
-            by_age = self._checks_to_age == 1
-            fired, key = self.gate.run([self._pending], lambda check: self._gains()).decision
-            if fired:
-                self._end_epoch(number, key, by_age)
-            else:
-                self._pending = 0
-        self._end_rounds(number)
+    def _sample(self, number: int) -> None:
+        self._watch(number, {}, False)
 
     @property
     def _costs(self) -> tuple[int, int]:
         """Return the units of a missed positive and of a false alarm."""
         cost = self.gate.cost
-        assert cost is not None, "the first window has ended"
-        return cost.denominator, cost.numerator
+        # In the first window nothing reads them.
+        return (1, 1) if cost is None else (cost.denominator, cost.numerator)
 
     def _count(self, rows: "_Matched") -> None:
         """Count rows for the window, and mistakes for the data owner."""
@@ -246,28 +174,22 @@ class CausesRunner:
         missed, alarms = int(cells[-1, 1]), int(cells[:-1, 0].sum())
         if rows.own is not None:
             named = rows.named(self._outcome_places)
-            self._named += named
+            self._rest_named += named
             self._cells[-1, 1] -= named.sum()
             missed, alarms = rows.missed_and_alarms
-        self.missed += missed
-        self.mistakes += missed + alarms
+        self._missed += missed
+        self._mistakes += missed + alarms
 
     def count_late(self, rounds: RoundBatch) -> None:
         """Count mistakes past the horizon for the data owner: no window and no draw reads them."""
-        rows = _Matched.of(self._part(rounds), self.causes, self._has_outcomes)
-        missed, alarms = rows.missed_and_alarms
-        self.missed += missed
-        self.mistakes += missed + alarms
-
-    def count_late_one(self, x: object, y: bool) -> None:
-        """Count one round past the horizon, as `count_late` would."""
-        if self._judged(x, y)[2] != y:
-            self.mistakes += 1
-            self.missed += y
+        missed, alarms = self._judge(rounds).missed_and_alarms
+        self._missed += missed
+        self._mistakes += missed + alarms
 
     def _add(self, rows: "_Matched") -> None:
-        """Count rows, and keep what the next draw reads of them."""
         self._count(rows)
+        if self.gate.gate is None:
+            return
         if self.causes:
             self._alone += rows.alone(len(self.causes))
         if isinstance(rows.part, CodedRounds):
@@ -275,7 +197,8 @@ class CausesRunner:
         elif rows.part.size:
             self.forest.add(rows.part.batch, rows.part.answers, rows.counts == 0)
 
-    def _gains(self) -> Gains:
+    def _scores(self) -> Gains:
+        self._gather()
         units, alarm = self._costs
         adds, classes, keys = self.forest.gains(units=units, alarm=alarm)
         if len(self.causes) >= self._limit:
@@ -284,12 +207,10 @@ class CausesRunner:
         drops = alarm * self._alone[:, 0] - units * self._alone[:, 1]
         return Gains(adds, classes, keys, drops, [cause.key for cause in self.causes])
 
-    def _end_epoch(self, number: int, key: bytes | None, by_age: bool) -> None:
+    def _end_epoch(self, number: int, key: bytes | None) -> None:
         """End the epoch after a draw, and make the move that was drawn."""
         self._watch(number, {}, True)
-        self._epochs_ended += by_age
         if key is not None:
-            self._epochs_ended = 0
             move, cause = key[:1], cause_from_key(key[1:])
             others = [other for other in self.causes if other != cause]
             rule = any_of([*others, cause] if move == ADD else others)
@@ -300,9 +221,9 @@ class CausesRunner:
                 self._window_length = self.plan.evidence_every
                 self._begin_window()
                 self._publish(number, rule)
-        # Also when nothing was drawn: counts that survive a firing are read twice (Theorem 15).
-        self._begin_epoch()
-        self._pending, self._chunk = 0, FIRST_CHUNK
+        # Also when nothing was drawn: counts that survive a draw are read twice (Theorem 15).
+        self._begin_epoch(number)
+        self._pending, self._step = 0, self.first_step
 
     def _end_rounds(self, number: int) -> None:
         """Release counts where a window ends."""
@@ -312,6 +233,7 @@ class CausesRunner:
             self.end_window(number)
 
     def _end_first_window(self, number: int) -> None:
+        self._gather()
         negatives, positives = self.gate.release_first(self._cells.ravel())
         scale = float(self.gate.first_scale)
         self.windows.append(Window(1, number, (), (negatives,), (positives,), scale))
@@ -323,10 +245,11 @@ class CausesRunner:
 
     def end_window(self, number: int) -> None:
         """Release the counts of the window that ends after `number` rounds, and begin the next."""
-        if number <= self._window_start or number < self.plan.first_window:
+        if number <= self._window_start or number < self._unwatched:
             return
+        self._gather()
         # A row is in one cell only, of either array (Theorem 16).
-        counts = self.gate.evidence.release(np.concatenate([self._cells.ravel(), self._named]))
+        counts = self.gate.evidence.release(np.concatenate([self._cells.ravel(), self._rest_named]))
         counts, named = counts[: self._cells.size], counts[self._cells.size :]
         counts[-1] += sum(named)
         self.windows.append(
@@ -347,29 +270,28 @@ class CausesRunner:
         self._begin_window()
 
     def get_state(self) -> StateData:
-        """Return the runner's own state; gate, rule and rows of the epoch have theirs."""
-        named = {"named": self._named.tolist()} if self._has_outcomes else {}
-        return named | {
-            "mistakes": self.mistakes,
-            "missed": self.missed,
-            "pending": self._pending,
-            "epochs_ended": self._epochs_ended,
-            "alone": self._alone.tolist(),
-            "cells": self._cells.tolist(),
-            "window": [self._window_start, self._window_length],
-            "windows": [window.to_json() for window in self.windows],
-            "min_rate": None if self.min_rate is None else str(self.min_rate),
-        }
+        """Return the loop's own state; gate, rule and rows of the epoch have theirs."""
+        named = {"named": self._rest_named.tolist()} if self._has_outcomes else {}
+        return (
+            super().get_state()
+            | named
+            | {
+                "missed": self.missed,
+                "alone": self._alone.tolist(),
+                "cells": self._cells.tolist(),
+                "window": [self._window_start, self._window_length],
+                "windows": [window.to_json() for window in self.windows],
+                "min_rate": None if self.min_rate is None else str(self.min_rate),
+            }
+        )
 
     def load_state(self, live: StateData, releases: Sequence[Release]) -> None:
-        """Load the runner's own state; gate and rows of the epoch are loaded already."""
-        self.rule = releases[-1].rule
-        self.causes = causes_of(self.rule)
-        self.mistakes, self.missed = live["mistakes"], live["missed"]
-        self._pending, self._epochs_ended = live["pending"], live["epochs_ended"]
+        """Load the loop's own state; gate and rows of the epoch are loaded already."""
+        super().load_state(live, releases)
+        self.causes, self._missed = causes_of(self.rule), live["missed"]
         self._alone = np.array(live["alone"], dtype=np.int64).reshape(len(self.causes), 2)
         self._cells = np.array(live["cells"], dtype=np.int64).reshape(len(self.causes) + 1, 2)
-        self._named = np.array(live.get("named", ()), dtype=np.int64)
+        self._rest_named = np.array(live.get("named", ()), dtype=np.int64)
         self._window_start, self._window_length = live["window"]
         self.windows = [window_from_json(window) for window in live["windows"]]
         self.min_rate = None if live["min_rate"] is None else Fraction(live["min_rate"])
@@ -381,26 +303,32 @@ class _Matched(NamedTuple):
     part: Rounds | CodedRounds
     counts: npt.NDArray[np.int8]
     first: npt.NDArray[np.int8]
-    own: npt.NDArray[np.int8] | None = None
+    own: npt.NDArray[np.int8] | None
+    costs: tuple[int, int]
 
     @classmethod
     def of(
-        cls, part: Rounds | CodedRounds, causes: Sequence[Cause], has_outcomes: bool
+        cls,
+        part: Rounds | CodedRounds,
+        causes: Sequence[Cause],
+        has_outcomes: bool,
+        costs: tuple[int, int],
     ) -> "_Matched":
-        """Match rounds with causes."""
+        """Match rounds with causes; a missed positive and a false alarm have their costs."""
         if isinstance(part, CodedRounds):
-            return cls(part, part.counts, part.first, part.own)
+            return cls(part, part.counts, part.first, part.own, costs)
+        counts, first = np.zeros(part.size, np.int8), np.full(part.size, -1, np.int8)
         if not causes or not part.size:
-            return cls(part, np.zeros(part.size, np.int8), np.full(part.size, -1, np.int8))
+            return cls(part, counts, first, None, costs)
         counts, first = match_counts(causes, part.batch)
         own = own_causes(causes, part.batch, counts) if has_outcomes else None
-        return cls(part, counts, first, own)
+        return cls(part, counts, first, own, costs)
 
     def before(self, number: int) -> "_Matched":
         """Return the rounds before a round."""
         part = self.part.between(0, number)
         own = None if self.own is None else self.own[: part.size]
-        return _Matched(part, self.counts[: part.size], self.first[: part.size], own)
+        return _Matched(part, self.counts[: part.size], self.first[: part.size], own, self.costs)
 
     @property
     def predicted(self) -> Mask:
@@ -431,11 +359,16 @@ class _Matched(NamedTuple):
         found = np.bincount(places[self.own[rows]], minlength=int(places.max()) + 1)
         return found.astype(np.int64)
 
-    def losses(self, costs: tuple[int, int]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.int64]]:
-        """Return the rounds with a loss and the loss of each."""
-        units, alarm = costs
-        wrong = np.flatnonzero(self.predicted != self.part.answers)
-        return wrong, np.where(self.part.answers[wrong], units, alarm)
+    @property
+    def wrong(self) -> npt.NDArray[np.int64]:
+        """Return the numbers of the rounds with a loss."""
+        return np.asarray(self.part.number[self.predicted != self.part.answers])
+
+    @property
+    def losses(self) -> npt.NDArray[np.int64]:
+        """Return the loss of each of them, in units."""
+        wrong = self.predicted != self.part.answers
+        return np.where(self.part.answers[wrong], *self.costs)
 
     def cells(self, causes: int) -> npt.NDArray[np.int64]:
         """Return the negatives and positives that each cause matches first; last, of none."""
