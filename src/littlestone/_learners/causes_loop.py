@@ -38,7 +38,7 @@ from littlestone._learners.causes_plan import (
     at_checks,
     auto_min_rate,
 )
-from littlestone._learners.coded_rounds import CodedRounds, CodesRemotely
+from littlestone._learners.coded_rounds import CodedRounds
 from littlestone._learners.epoch_rows import EpochRows
 from littlestone._learners.evidence import (
     Window,
@@ -140,9 +140,10 @@ class CausesLoop(Loop):
         at_age = (number // self._every + self.gate.gate.checks_to_epoch_end) * self._every
         return min(at_age, self._window_start + self._window_length)
 
-    def _judge(self, part: RoundBatch) -> "_Matched":
-        # Remote rows stay where they are.
-        rows = part.coded(self.causes) if isinstance(part, CodesRemotely) else part.here()
+    def _judge(self, part: Any) -> "_Matched":
+        # Remote rows stay where they are, and are matched there.
+        remote = getattr(part, "coded", None)
+        rows = part.here() if remote is None else remote(self.causes)
         return _Matched.of(rows, self.causes, self._has_outcomes, self._costs)
 
     def _loss(self, x: object, y: bool) -> int:

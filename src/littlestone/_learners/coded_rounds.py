@@ -8,7 +8,7 @@ are on a cluster stay there.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -71,11 +71,3 @@ class CodedRounds(NamedTuple):
             self.unmatched.part(kept[unmatched & ~self.answers], kept[unmatched & self.answers]),
             None if self.own is None else self.own[kept],
         )
-
-
-@runtime_checkable
-class CodesRemotely(Protocol):
-    """Describe rounds whose rows are in another process, and are coded there."""
-
-    def coded(self, causes: tuple[Cause, ...]) -> CodedRounds:
-        """Return what the causes learner reads of the rounds."""

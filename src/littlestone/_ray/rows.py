@@ -616,7 +616,7 @@ class RemoteRounds:
         return self._first + places, routes
 
     def coded(self, causes: tuple[Cause, ...]) -> CodedRounds:
-        """Implement `CodesRemotely.coded`."""
+        """Return what the causes learner reads of the rounds."""
         start, stop = self._start - self._first, self._stop - self._first
         part = self._block.coded(causes).between(start, stop)
         if self._within is not None:
