@@ -145,13 +145,13 @@ class ProgressResponse(ApiModel):
 
     rounds: int
     releases: int
-    spent: str
+    spent: str = Field(description="The total of the ledger so far.")
     spent_epsilon: float
     spent_delta: float
     final: str | None
 
 
-class GuaranteeResponse(ApiModel):
+class GuaranteeResponse(ProgressResponse):
     """Hold the guarantee of the whole sequence of published rules, and what it has cost."""
 
     guarantee: str = Field(description="The text to quote.")
@@ -167,12 +167,6 @@ class GuaranteeResponse(ApiModel):
     )
     class_: str = Field(serialization_alias="class", description="Which rules may be published.")
     horizon: int
-    rounds: int
-    releases: int
-    spent: str = Field(description="The total of the ledger so far.")
-    spent_epsilon: float
-    spent_delta: float
-    final: str | None
 
 
 class HealthResponse(ApiModel):
@@ -267,25 +261,16 @@ _DESCRIPTIONS = {
 _RETRY_HEADER = {
     "Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}},
 }
-_PROBLEM_EXAMPLES = {
-    422: {
-        "error": "1 of 2 rows cannot be read: row 2: no column 'merchant'",
-        "rows": [{"row": 2, "error": "no column 'merchant'"}],
-    },
-    429: {"error": "too many requests: there may be 500 a second"},
-}
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Return the descriptions of the errors of a route, for OpenAPI."""
-    found: dict[int | str, dict[str, Any]] = {}
+    described: dict[int | str, dict[str, Any]] = {}
     for status in statuses:
-        found[status] = {"model": ProblemResponse, "description": _DESCRIPTIONS[status]}
+        described[status] = {"model": ProblemResponse, "description": _DESCRIPTIONS[status]}
         if status in (429, 503):
-            found[status]["headers"] = _RETRY_HEADER
-        if status in _PROBLEM_EXAMPLES:
-            found[status]["content"] = {"application/json": {"example": _PROBLEM_EXAMPLES[status]}}
-    return found
+            described[status]["headers"] = _RETRY_HEADER
+    return described
 
 
 EVENTS: dict[int | str, dict[str, Any]] = {
